@@ -1,0 +1,24 @@
+// Where code may run, and the few names in which Kokkos releases differ. Every header of kernels/
+// includes this first; nothing else of Kokkos is needed to read the mathematics.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+
+// Callable from host and device; forced inline, because stages pass lane values in registers.
+#define MANIPLE_FUNCTION KOKKOS_FORCEINLINE_FUNCTION
+// Callable from host and device; the compiler decides about inlining (whole stages).
+#define MANIPLE_STAGE KOKKOS_FUNCTION
+
+namespace maniple {
+
+using ExecutionSpace = Kokkos::DefaultExecutionSpace;
+using MemorySpace = ExecutionSpace::memory_space;
+
+// True where one lane value is one scalar owned by one thread (GPU), false where it is a SIMD pack.
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+inline constexpr bool kScalarLanes = true;
+#else
+inline constexpr bool kScalarLanes = false;
+#endif
+
+}  // namespace maniple

@@ -1,0 +1,222 @@
+// Lanes: the varying value type of every kernel. On a CPU a Pack holds one SIMD register of
+// environments; on a GPU the varying type is a plain float or double. Both offer the same free
+// functions (select, any_lane, min, max, sqrt, ...), so that one source serves both. The wrapper
+// stands over the compiler's vector extensions because std::experimental::simd measured 1.3x slower.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/base/macros.hpp"
+
+namespace maniple {
+
+// Bytes of one SIMD register of the target; decides how many environments one pack holds.
+#if defined(__AVX512F__)
+inline constexpr int kRegisterBytes = 64;
+#elif defined(__AVX__)
+inline constexpr int kRegisterBytes = 32;
+#else
+inline constexpr int kRegisterBytes = 16;
+#endif
+
+// Signed integer of the size of T; the element of a comparison's result.
+template <class T>
+using MaskInteger = std::conditional_t<sizeof(T) == 8, std::int64_t, std::int32_t>;
+
+// One truth value per lane; all bits set or none.
+template <class T, int W>
+struct Mask {
+  using Integer = MaskInteger<T>;
+  typedef Integer Register __attribute__((vector_size(W * sizeof(T)), may_alias));
+  Register bits;
+
+  Mask() = default;
+  MANIPLE_FUNCTION explicit Mask(Register value) : bits(value) {}
+  MANIPLE_FUNCTION Mask(bool value) : bits(Register{} - static_cast<Integer>(value)) {}
+  MANIPLE_FUNCTION bool operator[](int lane) const { return bits[lane] != 0; }
+  MANIPLE_FUNCTION void set(int lane, bool value) { bits[lane] = -static_cast<Integer>(value); }
+  friend MANIPLE_FUNCTION Mask operator&&(Mask a, Mask b) { return Mask(a.bits & b.bits); }
+  friend MANIPLE_FUNCTION Mask operator||(Mask a, Mask b) { return Mask(a.bits | b.bits); }
+  friend MANIPLE_FUNCTION Mask operator!(Mask a) { return Mask(~a.bits); }
+};
+
+// W values of type T, one per environment; arithmetic is lane by lane, so that the bits of an
+// environment never depend on its neighbours.
+template <class T, int W>
+struct Pack {
+  static_assert(std::is_arithmetic_v<T>);
+  typedef T Register __attribute__((vector_size(W * sizeof(T)), may_alias));
+  Register value;
+
+  Pack() = default;
+  MANIPLE_FUNCTION explicit Pack(Register v) : value(v) {}
+  template <class U, class = std::enable_if_t<std::is_arithmetic_v<U>>>
+  MANIPLE_FUNCTION Pack(U uniform) : value(Register{} + static_cast<T>(uniform)) {}
+
+  MANIPLE_FUNCTION T operator[](int lane) const { return value[lane]; }
+  MANIPLE_FUNCTION void set(int lane, T v) { value[lane] = v; }
+
+  friend MANIPLE_FUNCTION Pack operator+(Pack a, Pack b) { return Pack(a.value + b.value); }
+  friend MANIPLE_FUNCTION Pack operator-(Pack a, Pack b) { return Pack(a.value - b.value); }
+  friend MANIPLE_FUNCTION Pack operator*(Pack a, Pack b) { return Pack(a.value * b.value); }
+  friend MANIPLE_FUNCTION Pack operator/(Pack a, Pack b) { return Pack(a.value / b.value); }
+  friend MANIPLE_FUNCTION Pack operator-(Pack a) { return Pack(-a.value); }
+  MANIPLE_FUNCTION Pack& operator+=(Pack b) {
+    value += b.value;
+    return *this;
+  }
+  MANIPLE_FUNCTION Pack& operator-=(Pack b) {
+    value -= b.value;
+    return *this;
+  }
+  MANIPLE_FUNCTION Pack& operator*=(Pack b) {
+    value *= b.value;
+    return *this;
+  }
+  MANIPLE_FUNCTION Pack& operator/=(Pack b) {
+    value /= b.value;
+    return *this;
+  }
+
+  friend MANIPLE_FUNCTION Mask<T, W> operator<(Pack a, Pack b) { return Mask<T, W>(a.value < b.value); }
+  friend MANIPLE_FUNCTION Mask<T, W> operator<=(Pack a, Pack b) { return Mask<T, W>(a.value <= b.value); }
+  friend MANIPLE_FUNCTION Mask<T, W> operator>(Pack a, Pack b) { return Mask<T, W>(a.value > b.value); }
+  friend MANIPLE_FUNCTION Mask<T, W> operator>=(Pack a, Pack b) { return Mask<T, W>(a.value >= b.value); }
+  friend MANIPLE_FUNCTION Mask<T, W> operator==(Pack a, Pack b) { return Mask<T, W>(a.value == b.value); }
+  friend MANIPLE_FUNCTION Mask<T, W> operator!=(Pack a, Pack b) { return Mask<T, W>(a.value != b.value); }
+};
+
+// What a kernel may ask about its varying type V: scalar type, number of lanes, mask type.
+template <class V>
+struct LaneTraits {
+  using Scalar = V;
+  using MaskType = bool;
+  static constexpr int width = 1;
+};
+template <class T, int W>
+struct LaneTraits<Pack<T, W>> {
+  using Scalar = T;
+  using MaskType = Mask<T, W>;
+  static constexpr int width = W;
+};
+template <class V>
+using ScalarOf = typename LaneTraits<V>::Scalar;
+template <class V>
+using MaskOf = typename LaneTraits<V>::MaskType;
+template <class V>
+inline constexpr int lane_width = LaneTraits<V>::width;
+
+// The varying type of precision T on this build's execution space: one register wide.
+template <class T>
+using Lanes = std::conditional_t<kScalarLanes, T, Pack<T, kRegisterBytes / static_cast<int>(sizeof(T))>>;
+
+// ---- select: the only way in which a varying decides anything ----
+template <class T, int W>
+MANIPLE_FUNCTION Pack<T, W> select(Mask<T, W> mask, Pack<T, W> yes, Pack<T, W> no) {
+  return Pack<T, W>(mask.bits ? yes.value : no.value);
+}
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+MANIPLE_FUNCTION T select(bool mask, T yes, T no) {
+  return mask ? yes : no;
+}
+
+template <class T, int W>
+MANIPLE_FUNCTION bool any_lane(Mask<T, W> mask) {
+  MaskInteger<T> any = 0;
+  for (int lane = 0; lane < W; ++lane) any |= mask.bits[lane];
+  return any != 0;
+}
+MANIPLE_FUNCTION bool any_lane(bool mask) {
+  return mask;
+}
+template <class T, int W>
+MANIPLE_FUNCTION bool all_lanes(Mask<T, W> mask) {
+  return !any_lane(!mask);
+}
+MANIPLE_FUNCTION bool all_lanes(bool mask) {
+  return mask;
+}
+
+// ---- access to one lane, for the few places that must (random keys, reports) ----
+template <class T, int W>
+MANIPLE_FUNCTION T get_lane(Pack<T, W> v, int lane) {
+  return v[lane];
+}
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+MANIPLE_FUNCTION T get_lane(T v, int) {
+  return v;
+}
+template <class T, int W>
+MANIPLE_FUNCTION bool get_lane(Mask<T, W> mask, int lane) {
+  return mask[lane];
+}
+template <class T, int W>
+MANIPLE_FUNCTION void set_lane(Pack<T, W>& v, int lane, T value) {
+  v.set(lane, value);
+}
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+MANIPLE_FUNCTION void set_lane(T& v, int, T value) {
+  v = value;
+}
+
+// ---- elementary functions that every backend computes with the same rounding ----
+template <class T, int W>
+MANIPLE_FUNCTION Pack<T, W> min(Pack<T, W> a, Pack<T, W> b) {
+  return select(b < a, b, a);
+}
+template <class T, int W>
+MANIPLE_FUNCTION Pack<T, W> max(Pack<T, W> a, Pack<T, W> b) {
+  return select(a < b, b, a);
+}
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+MANIPLE_FUNCTION T min(T a, T b) {
+  return b < a ? b : a;
+}
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+MANIPLE_FUNCTION T max(T a, T b) {
+  return a < b ? b : a;
+}
+template <class V>
+MANIPLE_FUNCTION V clamp(V x, V low, V high) {
+  return min(max(x, low), high);
+}
+template <class V>
+MANIPLE_FUNCTION V abs(V x) {
+  return select(x < V(0), -x, x);
+}
+template <class T, int W>
+MANIPLE_FUNCTION Pack<T, W> sqrt(Pack<T, W> x) {
+  Pack<T, W> result;
+  for (int lane = 0; lane < W; ++lane) result.value[lane] = std::sqrt(x.value[lane]);
+  return result;
+}
+MANIPLE_FUNCTION float sqrt(float x) {
+  return ::sqrtf(x);
+}
+MANIPLE_FUNCTION double sqrt(double x) {
+  return ::sqrt(x);
+}
+
+// Sum over the lanes in a fixed binary tree: equal bits for equal lane width.
+template <class T, int W>
+MANIPLE_FUNCTION T sum_lanes(Pack<T, W> v) {
+  T partial[W];
+  for (int lane = 0; lane < W; ++lane) partial[lane] = v[lane];
+  for (int half = W / 2; half > 0; half /= 2)
+    for (int lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
+  return partial[0];
+}
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+MANIPLE_FUNCTION T sum_lanes(T v) {
+  return v;
+}
+
+// Not a number, or larger than mjMAXVAL: MuJoCo's definition of a bad state (engine_util_misc).
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> is_bad(V x) {
+  return !(abs(x) <= V(1e10));
+}
+
+}  // namespace maniple

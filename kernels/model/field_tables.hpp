@@ -1,0 +1,53 @@
+// The field tables of Model, State and Data: the one place that lists what exists. Allocation,
+// checkpoints, dumps, poisoning, comparison and output by name are all driven by these lines.
+// Names, shapes and meanings are MuJoCo's (mjmodel.h, mjdata.h); frames are MuJoCo's too.
+#pragma once
+
+// Persistent state of one environment, kept in tiles and written to checkpoints.
+//      name            size            unit        description
+#define MANIPLE_STATE_FIELDS(FIELD)                                                 \
+  FIELD(qpos, nq, "m or rad", "generalized position")                               \
+  FIELD(qvel, nv, "m/s or rad/s", "generalized velocity")                           \
+  FIELD(act, na, "1", "actuator activation")                                        \
+  FIELD(ctrl, nu, "actuator", "control of the last step")                           \
+  FIELD(qacc_warmstart, nv, "m/s^2 or rad/s^2", "acceleration used for warm start") \
+  FIELD(time, 1, "s", "simulation time since the last reset")
+
+// Intermediate results of one step (mjData), in scratch; exported to files and tasks by name.
+//      name            size            unit        description
+#define MANIPLE_DATA_FIELDS(FIELD)                                                 \
+  FIELD(xpos, 3 * nbody, "m", "body frame position, world frame")                  \
+  FIELD(xquat, 4 * nbody, "1", "body frame orientation, world frame")              \
+  FIELD(xmat, 9 * nbody, "1", "body frame orientation as a matrix")                \
+  FIELD(xipos, 3 * nbody, "m", "body inertial frame position, world frame")        \
+  FIELD(ximat, 9 * nbody, "1", "body inertial frame orientation")                  \
+  FIELD(xanchor, 3 * njnt, "m", "joint anchor, world frame")                       \
+  FIELD(xaxis, 3 * njnt, "1", "joint axis, world frame")                           \
+  FIELD(site_xpos, 3 * nsite, "m", "site position, world frame")                   \
+  FIELD(site_xmat, 9 * nsite, "1", "site orientation, world frame")                \
+  FIELD(subtree_com, 3 * nbody, "m", "center of mass of each subtree")             \
+  FIELD(cinert, 10 * nbody, "kg m^2", "inertia about the subtree com of the root") \
+  FIELD(crb, 10 * nbody, "kg m^2", "composite inertia of each subtree")            \
+  FIELD(cdof, 6 * nv, "1", "motion axis of each dof (rot:lin)")                    \
+  FIELD(cvel, 6 * nbody, "1/s", "spatial velocity (rot:lin)")                      \
+  FIELD(cdof_dot, 6 * nv, "1/s", "time derivative of cdof")                        \
+  FIELD(cacc, 6 * nbody, "1/s^2", "spatial acceleration (rot:lin)")                \
+  FIELD(cfrc_body, 6 * nbody, "N", "spatial force (rot:lin) of the recursion")     \
+  FIELD(qM, nM, "kg", "inertia matrix, ancestor-packed rows")                      \
+  FIELD(qLD, nM, "kg", "L'*D*L factor of qM")                                      \
+  FIELD(qLDiagInv, nv, "1/kg", "1/diag(D)")                                        \
+  FIELD(qfrc_spring, nv, "N", "passive spring force")                              \
+  FIELD(qfrc_damper, nv, "N", "passive damper force")                              \
+  FIELD(qfrc_gravcomp, nv, "N", "passive gravity compensation force")              \
+  FIELD(qfrc_passive, nv, "N", "total passive force")                              \
+  FIELD(qfrc_bias, nv, "N", "C(qpos,qvel)")                                        \
+  FIELD(actuator_length, nu, "m or rad", "actuator length")                        \
+  FIELD(actuator_velocity, nu, "m/s or rad/s", "actuator velocity")                \
+  FIELD(actuator_force, nu, "N", "actuator force in actuation space")              \
+  FIELD(act_dot, na, "1/s", "time derivative of act")                              \
+  FIELD(qfrc_actuator, nv, "N", "actuator force in joint space")                   \
+  FIELD(qfrc_smooth, nv, "N", "net unconstrained force")                           \
+  FIELD(qacc_smooth, nv, "m/s^2", "unconstrained acceleration")                    \
+  FIELD(qfrc_constraint, nv, "N", "constraint force")                              \
+  FIELD(qacc, nv, "m/s^2", "acceleration")                                         \
+  FIELD(sensordata, nsensordata, "sensor", "sensor readings")

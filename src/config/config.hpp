@@ -1,0 +1,167 @@
+// The resolved configuration of a run: plain values, every default filled in, every value checked.
+// src/config/schema.cpp binds each member to its deck key; nothing outside src/config parses a deck.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/error.hpp"
+
+namespace maniple {
+
+struct ModelConfig {
+  std::string file;          // as given in the deck
+  std::string path;          // resolved: relative to the deck, or inside an installed package
+  SourceLocation where;      // of model.file
+  bool contacts = true;      // false: the model's contacts are off by the user's decision
+  bool limits = true;        // joint limits
+  bool equality = true;      // equality constraints
+  bool frictionloss = true;  // dry friction
+  bool tendons = true;       // tendons (and what acts on them)
+};
+
+struct BatchConfig {
+  std::int64_t num_envs = 1;  // global
+  std::uint32_t seed = 42;
+};
+
+struct SimulationConfig {
+  std::string precision = "single";  // single | double
+  double timestep = 0;               // s; 0: the model's
+  std::string integrator;            // "" (the model's) | Euler | RK4 | implicitfast
+  int decimation = 1;                // physics steps per control step
+  std::int64_t steps = 1000;         // control steps of a rollout
+  std::int64_t chunk_envs = 0;       // environments in flight per rank; 0: chosen
+  std::int64_t inject_nan_env = -1;  // test hook: this environment's qpos becomes NaN ...
+  std::int64_t inject_nan_step = 0;  // ... before this control step
+};
+
+struct ControlConfig {
+  std::string source = "zero";  // zero | random | file | policy
+  std::string file;             // HDF5 with /ctrl [env or 1, step, nu]
+  std::string checkpoint;       // policy: checkpoint file, or a run directory
+  SourceLocation where;         // of control.file or control.checkpoint
+};
+
+struct InitialStateConfig {
+  std::string source = "default";  // default | keyframe | file | task
+  std::string keyframe = "0";      // name or index
+  std::string file;                // HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act
+  SourceLocation where;
+};
+
+struct OutputConfig {
+  std::string directory = "runs/maniple";
+  std::int64_t trajectory_every = 0;  // control steps between samples; 0: no trajectory
+  std::vector<std::string> trajectory_fields{"qpos", "qvel"};
+  SourceLocation where_fields;
+};
+
+// One named or expressed quantity of a task: either a term of the library with its parameters or an
+// expression. Unused members keep their defaults; the term library refuses parameters it does not take.
+struct TermConfig {
+  std::string name;                 // the deck's name of this term (rewards, terminations), or the term's
+  std::string term;                 // library term, or ""
+  std::string expression;           // expression, or ""
+  SourceLocation where;             // of the term
+  SourceLocation where_expression;  // of the expression's first character
+  std::vector<std::string> names;   // joints / bodies / actuators / sensors that the term acts on
+  SourceLocation where_names;
+  std::map<std::string, std::vector<double>> parameters;  // scalars (size 1) and ranges (size 2)
+  std::map<std::string, SourceLocation> where_parameters;
+  double weight = 1;                        // rewards
+  double scale = 1;                         // actions, observations
+  double offset = 0;                        // actions
+  std::optional<std::vector<double>> clip;  // [low, high]: actions, observations
+  bool time_out = false;                    // terminations: truncation, not failure
+  std::string target;                       // resets by expression: what is assigned, e.g. "qpos[slider]"
+};
+
+struct TaskConfig {
+  bool present = false;
+  std::string name;
+  double episode_length = 0;    // s; 0: endless
+  bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
+  std::vector<TermConfig> actions, observations, rewards, terminations, resets;
+  std::map<std::string, std::string> definitions;  // name -> expression, usable in every expression
+  std::map<std::string, SourceLocation> where_definitions;
+  SourceLocation where;
+};
+
+struct PolicyConfig {
+  std::vector<int> hidden{32, 32};
+  std::string activation = "elu";  // elu | relu | tanh
+  bool shared = true;              // actor and critic share their hidden layers
+  double init_std = 1;
+  bool fixed_std = true;         // the log standard deviation is a constant; false: it is learned
+  double clip_observations = 0;  // 0: off
+  double clip_actions = 0;       // 0: off
+  bool normalize_observations = false;
+};
+
+struct LearningConfig {
+  std::int64_t iterations = 150;
+  int horizon = 16;     // control steps per iteration
+  int epochs = 8;       // passes over the batch per iteration
+  int minibatches = 8;  // per epoch; at most horizon
+  double gamma = 0.99, lambda = 0.95;
+  double learning_rate = 3e-4;
+  std::string schedule = "adaptive";  // fixed | adaptive (KL)
+  double desired_kl = 0.008;
+  double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
+  double lr_factor = 1.5;  // adaptive: by this factor
+  double lr_min = 1e-6, lr_max = 1e-2;
+  bool lr_per_minibatch = false;  // adaptive after each minibatch (rsl_rl) or each epoch (rl_games)
+  double clip_ratio = 0.2;
+  double value_coef = 4;  // multiplies the value loss
+  bool clip_value = true;
+  double entropy_coef = 0;
+  double bounds_coef = 0.0001;  // rl_games' soft bound of the mean action at +-1.1
+  double max_grad_norm = 1;     // 0: off
+  bool normalize_advantage = false;
+  double reward_scale = 1;
+  bool value_bootstrap = true;  // time-outs add gamma * V to the reward
+  bool random_initial_episode_length = false;
+  std::string reduction = "exact";     // exact | fast
+  std::int64_t checkpoint_every = 50;  // iterations; 0: at the end only
+  std::int64_t keep_checkpoints = 3;
+  std::string resume = "never";   // never | auto
+  std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
+};
+
+struct EvaluationConfig {
+  std::int64_t episodes = 0;  // 0: one per environment
+  bool deterministic = true;  // the mean action
+};
+
+struct BenchConfig {
+  std::int64_t steps = 200;  // control steps per repeat
+  int repeats = 5;
+};
+
+struct RunConfig {
+  double wall_time = 0;           // s until a clean stop with exit 75; 0: none
+  std::string progress = "auto";  // auto | bar | plain | none
+};
+
+struct Config {
+  ModelConfig model;
+  BatchConfig batch;
+  SimulationConfig simulation;
+  ControlConfig control;
+  InitialStateConfig initial_state;
+  OutputConfig output;
+  TaskConfig task;
+  PolicyConfig policy;
+  LearningConfig learning;
+  EvaluationConfig evaluation;
+  BenchConfig bench;
+  RunConfig run;
+  std::string deck_text;      // the decks and overrides as given
+  std::string resolved_text;  // every key with its value, as YAML
+};
+
+}  // namespace maniple

@@ -1,0 +1,23 @@
+// Decks: YAML files with `include`, merged in order, then `key.path=value` overrides from the command
+// line. Each value keeps its file and line, so that a refusal can say where.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+
+namespace maniple {
+
+// Reads, merges and checks decks; later decks and overrides win. Throws InputError for an unknown key
+// (naming the nearest known one), a wrong type, a value out of range or a file that cannot be read.
+Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides);
+
+// Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`).
+std::string schema_text();
+
+// The directory of an installed Python package, found in the active environment (VIRTUAL_ENV, or the
+// .venv beside the program's build folder) without starting Python. Empty when it is not there.
+std::string python_package_directory(const std::string& package);
+
+}  // namespace maniple

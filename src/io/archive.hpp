@@ -1,0 +1,70 @@
+// What a component saves. A component lists its arrays once, in `describe(Archive&)`; saving, loading
+// and digests all walk that list, so that nothing can be written and forgotten on the way back.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace maniple {
+
+enum class ElementType { float32, float64, int32, int64, uint8 };
+template <class T>
+constexpr ElementType element_type();
+template <>
+constexpr ElementType element_type<float>() {
+  return ElementType::float32;
+}
+template <>
+constexpr ElementType element_type<double>() {
+  return ElementType::float64;
+}
+template <>
+constexpr ElementType element_type<std::int32_t>() {
+  return ElementType::int32;
+}
+template <>
+constexpr ElementType element_type<std::int64_t>() {
+  return ElementType::int64;
+}
+template <>
+constexpr ElementType element_type<std::uint8_t>() {
+  return ElementType::uint8;
+}
+
+struct ArchiveEntry {
+  std::string name;  // path in the file, e.g. "state/qpos"
+  std::string unit;
+  std::string description;
+  ElementType type;
+  bool per_env;           // false: equal on all ranks, written by rank 0
+  void* data;             // host-accessible memory; per_env: first tile of this rank
+  std::size_t elements;   // replicated: count; per_env: elements per environment (file: [env, elements])
+  std::size_t first = 0;  // per_env: element at which the field starts in a tile ...
+  std::size_t tile_elements = 0;  // ... of so many elements x 32 lanes
+};
+
+class Archive {
+ public:
+  // The same values on every rank.
+  template <class T>
+  void replicated(const std::string& name, T* data, std::size_t count, const std::string& unit,
+                  const std::string& description) {
+    entries_.push_back({name, unit, description, element_type<T>(), false, data, count});
+  }
+  // One row per environment out of tiles [tile][tile_elements][32], rows [first, first + count).
+  template <class T>
+  void per_env(const std::string& name, T* tiles, std::size_t tile_elements, std::size_t first,
+               std::size_t count, const std::string& unit, const std::string& description) {
+    if (count > 0)
+      entries_.push_back(
+          {name, unit, description, element_type<T>(), true, tiles, count, first, tile_elements});
+  }
+  const std::vector<ArchiveEntry>& entries() const { return entries_; }
+
+ private:
+  std::vector<ArchiveEntry> entries_;
+};
+
+}  // namespace maniple

@@ -1,0 +1,63 @@
+// <run>/results.h5: what the run was (/run), series (/metrics/<name>), trajectories, evaluations.
+// The file appears under its name only when complete, and is replaced atomically.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/parallel/collectives.hpp"
+#include "src/parallel/partition.hpp"
+
+namespace maniple {
+
+struct RunRecord {
+  std::string verb, deck_text, resolved_text, model_xml, version, build;
+  int ranks = 1;
+};
+
+// Step-indexed series, all equally long, in order of registration; part of the checkpoint of a run.
+struct Metrics {
+  struct Series {
+    std::string name, unit, description;
+    bool reproducible = true;  // false: wall clock and the like, left out of digests
+    std::vector<double> values;
+  };
+  std::vector<Series> series;
+};
+
+// A sampled trajectory of every environment, [env, sample, size] in the file.
+struct TrajectoryField {
+  std::string name, unit, description;
+  int size = 0;
+};
+
+class ResultsWriter {
+ public:
+  // Collective. Creates <directory>/results.h5 under a temporary name.
+  ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives);
+  ~ResultsWriter();
+  ResultsWriter(const ResultsWriter&) = delete;
+  ResultsWriter& operator=(const ResultsWriter&) = delete;
+
+  void write_metrics(const Metrics& metrics);
+  // Datasets /trajectory/<field> for `samples` samples, element type float or double by precision.
+  void create_trajectory(const std::vector<TrajectoryField>& fields, std::int64_t samples,
+                         bool double_precision, const Partition& partition);
+  // One sample of one field: rows [env of this rank][size], packed; collective.
+  void write_sample(const std::string& field, std::int64_t sample, const void* rows);
+  void write_steps(const std::vector<std::int64_t>& steps);
+  // /evaluation/<name> [episode]; the same on all ranks.
+  void write_series(const std::string& path, const std::vector<double>& values, const std::string& unit,
+                    const std::string& description);
+  // Flush on all ranks, close, fsync, rename. Returns the final path.
+  std::string commit();
+
+ private:
+  struct Impl;
+  Impl* impl_;
+};
+
+}  // namespace maniple
