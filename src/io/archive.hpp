@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct ArchiveEntry {
   std::size_t elements;   // replicated: count; per_env: elements per environment (file: [env, elements])
   std::size_t first = 0;  // per_env: element at which the field starts in a tile ...
   std::size_t tile_elements = 0;  // ... of so many elements x 32 lanes
+  // Replicated entries whose length is the file's: called on load with that length, returns the memory.
+  std::function<void*(std::size_t)> resize = {};
 };
 
 class Archive {
@@ -52,6 +55,17 @@ class Archive {
   void replicated(const std::string& name, T* data, std::size_t count, const std::string& unit,
                   const std::string& description) {
     entries_.push_back({name, unit, description, element_type<T>(), false, data, count});
+  }
+  // The same values on every rank, as many as there are (a history): loading resizes the vector.
+  template <class T>
+  void growing(const std::string& name, std::vector<T>& values, const std::string& unit,
+               const std::string& description) {
+    ArchiveEntry entry{name, unit, description, element_type<T>(), false, values.data(), values.size()};
+    entry.resize = [&values](std::size_t count) -> void* {
+      values.resize(count);
+      return values.data();
+    };
+    entries_.push_back(std::move(entry));
   }
   // One row per environment out of tiles [tile][tile_elements][32], rows [first, first + count).
   template <class T>
