@@ -1,0 +1,21 @@
+// maniple <verb> [deck.yaml ...] [key.path=value ...]
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace maniple {
+
+struct CommandLine {
+  std::string verb;
+  std::vector<std::string> decks;      // YAML files, read in order
+  std::vector<std::string> overrides;  // key.path=value, applied after the decks
+  std::string file;                    // inspect
+  bool finished = false;               // help, version, schema, inspect or a usage error: already answered
+  int exit_code = 0;
+};
+
+// Answers what needs no MPI itself; usage errors print one message and set exit code 2.
+CommandLine parse_command_line(int argc, char** argv);
+
+}  // namespace maniple

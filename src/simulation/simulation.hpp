@@ -1,0 +1,66 @@
+// The environments of this rank: model, state tiles, task, and the calls that advance them. One
+// implementation per precision stands behind this interface (src/simulation/batch_simulation.hpp).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/io/results.hpp"
+#include "src/model_import/import.hpp"
+#include "src/simulation/environment.hpp"
+
+namespace maniple {
+
+// Bytes that the batch will take, known before anything is allocated.
+struct MemoryEstimate {
+  std::size_t bytes_per_env = 0;      // state, task, exported fields, learning's view of it
+  std::size_t scratch_bytes = 0;      // per rank, shared by all its environments
+  std::size_t rank_bytes = 0;         // per_env * environments of this rank + scratch
+};
+
+class Simulation : public Environment {
+ public:
+  virtual const ImportedModel& model() const = 0;
+  virtual bool has_task() const = 0;
+  // Digests of the compiled model and task: what a checkpoint must agree with.
+  virtual std::string model_digest() const = 0;
+  virtual std::string task_digest() const = 0;
+
+  // ---- state ----
+  // The state that initial_state.* asks for, in every environment.
+  virtual void initialize(const InitialStateConfig& config) = 0;
+  // Derived fields (xpos, sensordata, ...) of the current state, without stepping.
+  virtual void forward() = 0;
+
+  // ---- open loop: control, then one control step of `decimation` physics steps ----
+  virtual void zero_control() = 0;
+  // Uniform in the control range (unlimited controls: in [-1, 1]); a function of seed, environment, step.
+  virtual void random_control(std::int64_t control_step) = 0;
+  // One row of nu values per environment of this rank, or one row for all.
+  virtual void set_control(const std::vector<double>& rows) = 0;
+  virtual void step_physics() = 0;
+
+  // ---- output ----
+  // Name, unit, description and size of a field that was asked for in output.trajectory.fields.
+  virtual TrajectoryField trajectory_field(const std::string& name) const = 0;
+  // Rows [environment of this rank][size], packed, in the run's precision (float or double).
+  virtual void read_field(const std::string& name, std::vector<std::byte>& rows) const = 0;
+
+  // Test hook: the position of one global environment becomes NaN.
+  virtual void inject_nan(std::int64_t global_env) = 0;
+  // Global indices of up to `limit` environments of this rank whose bad state was reset, with the
+  // control step at which it happened last.
+  virtual std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const = 0;
+};
+
+// What the configured batch needs on a rank with `envs` environments.
+MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs);
+
+// Builds the simulation of this rank's share. Fields of output.trajectory.fields are recorded only when
+// the run samples trajectories. Throws InputError for unknown fields, tasks that do not fit the model,
+// initial state or control files of the wrong shape.
+std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks);
+
+}  // namespace maniple
