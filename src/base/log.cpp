@@ -1,0 +1,153 @@
+// The log over spdlog: one logger for the console, one for errors, one for log.jsonl.
+#include "src/base/log.hpp"
+
+#include <spdlog/sinks/basic_file_sink.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "src/base/error.hpp"
+
+namespace maniple {
+namespace {
+
+struct Log {
+  int rank = 0;
+  bool console = true;
+  std::string live;
+  std::shared_ptr<spdlog::logger> out, err, file;
+
+  Log() {
+    out = std::make_shared<spdlog::logger>("out", std::make_shared<spdlog::sinks::stdout_sink_mt>());
+    err = std::make_shared<spdlog::logger>("err", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+    for (const auto& logger : {out, err}) {
+      logger->set_pattern("%v");
+      logger->flush_on(spdlog::level::info);
+    }
+  }
+};
+
+Log& the_log() {
+  static Log log;
+  return log;
+}
+
+std::string quoted(const std::string& text) {
+  std::string json = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') {
+      json += '\\';
+      json += c;
+    } else if (static_cast<unsigned char>(c) < 0x20) {
+      char escape[8];
+      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      json += escape;
+    } else {
+      json += c;
+    }
+  }
+  return json + "\"";
+}
+
+// JSON knows no infinity and no NaN; they become text, so that a reader sees them.
+std::string number(double value) {
+  if (std::isnan(value)) return "\"nan\"";
+  if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
+  char buffer[40];
+  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, end.ptr);
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+void write_json(const std::string& head, const std::vector<LogField>& fields) {
+  if (!the_log().file) return;
+  char time[40];
+  std::snprintf(time, sizeof time, "%.3f", now());
+  std::string line = "{\"time\": " + std::string(time) + ", " + head;
+  for (const LogField& field : fields) {
+    line += ", " + quoted(field.name) + ": ";
+    if (const auto* real = std::get_if<double>(&field.value)) line += number(*real);
+    if (const auto* integer = std::get_if<std::int64_t>(&field.value)) line += std::to_string(*integer);
+    if (const auto* text = std::get_if<std::string>(&field.value)) line += quoted(*text);
+  }
+  the_log().file->info("{}", line + "}");
+}
+
+// The live line goes away while `print` writes lines of its own, and comes back below them.
+template <class Print>
+void around_live_line(const Print& print) {
+  const bool live = !the_log().live.empty();
+  if (live) std::fputs("\r\033[K", stdout), std::fflush(stdout);
+  print();
+  if (live) std::fputs(the_log().live.c_str(), stdout), std::fflush(stdout);
+}
+
+}  // namespace
+
+void open_log(int rank, const std::string& directory, bool console) {
+  Log& log = the_log();
+  close_log();
+  log.rank = rank;
+  log.console = console;
+  if (rank != 0 || directory.empty()) return;
+  const std::string path = (std::filesystem::path(directory) / "log.jsonl").string();
+  try {
+    std::filesystem::create_directories(directory);
+    log.file =
+        std::make_shared<spdlog::logger>("file", std::make_shared<spdlog::sinks::basic_file_sink_mt>(path));
+  } catch (const std::exception& problem) {
+    throw Error("cannot write the log " + path + ": " + problem.what());
+  }
+  log.file->set_pattern("%v");
+  log.file->flush_on(spdlog::level::info);
+}
+
+void close_log() {
+  live_line("");
+  if (the_log().file) the_log().file->flush();
+  the_log().file.reset();
+}
+
+void info(const std::string& text) {
+  Log& log = the_log();
+  if (log.rank != 0) return;
+  if (log.console) around_live_line([&] { log.out->info("{}", text); });
+  write_json("\"level\": \"info\", \"text\": " + quoted(text), {});
+}
+
+void warn(const std::string& text) {
+  Log& log = the_log();
+  if (log.rank != 0) return;
+  around_live_line([&] { log.err->warn("warning: {}", text); });
+  write_json("\"level\": \"warning\", \"text\": " + quoted(text), {});
+}
+
+void warn_of_rank(const std::string& text) {
+  Log& log = the_log();
+  const std::string line = "rank " + std::to_string(log.rank) + ": " + text;
+  around_live_line([&] { log.err->warn("warning: {}", line); });
+  write_json("\"level\": \"warning\", \"text\": " + quoted(line), {});
+}
+
+void record(const std::string& event, const std::vector<LogField>& fields) {
+  if (the_log().rank == 0) write_json("\"event\": " + quoted(event), fields);
+}
+
+void live_line(const std::string& text) {
+  Log& log = the_log();
+  if (log.rank != 0 || (text.empty() && log.live.empty())) return;
+  std::fputs(("\r\033[K" + text).c_str(), stdout);
+  std::fflush(stdout);
+  log.live = text;
+}
+
+}  // namespace maniple

@@ -1,0 +1,39 @@
+// What a run tells people and machines: plain lines on the console of rank 0, the same lines and
+// events as JSON in <run>/log.jsonl, and one live line at the foot of a terminal. spdlog stands
+// behind it and is not seen from outside. Not for use inside kernels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace maniple {
+
+// One named value of an event in log.jsonl.
+struct LogField {
+  std::string name;
+  std::variant<double, std::int64_t, std::string> value;
+};
+
+// Starts the log of this process; before it, everything goes to the console. Only rank 0 prints and
+// writes. `directory` is created when missing; "": no file. A log that exists is continued.
+// `console` false: nothing on the console but warnings. Throws Error when the file cannot be opened.
+void open_log(int rank, const std::string& directory, bool console = true);
+// Writes what is buffered and closes the file; the log may be opened again.
+void close_log();
+
+// A line for people and for the log: on rank 0 only, so call it wherever rank 0 passes.
+void info(const std::string& text);
+// The same, marked as a warning, on standard error.
+void warn(const std::string& text);
+// A warning that concerns one rank: printed wherever it is called, with the rank's number.
+void warn_of_rank(const std::string& text);
+
+// An event for machines: one line {"time": s since 1970, "event": ..., fields ...} in log.jsonl.
+void record(const std::string& event, const std::vector<LogField>& fields);
+
+// The live line of a terminal: replaced by the next call, kept below other lines, removed by "".
+void live_line(const std::string& text);
+
+}  // namespace maniple

@@ -1,0 +1,65 @@
+// Where the time of a run goes: named stages that accumulate wall-clock seconds, entered by RAII.
+// Regions also show up in Kokkos profiling tools under the same names.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace maniple {
+
+// Seconds since an arbitrary moment, steadily rising.
+inline double wall_seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+class StageClock {
+ public:
+  // `fence`: wait for the device when a region ends, so that its kernels count where they were
+  // launched; costs nothing on a CPU, and the overlap of stages on a GPU.
+  explicit StageClock(bool fence = true) : fence_(fence) {}
+
+  void add(const std::string& stage, double seconds) { find(stage) += seconds; }
+  // Seconds per stage, in order of first use.
+  const std::vector<std::pair<std::string, double>>& seconds() const { return seconds_; }
+  double seconds(const std::string& stage) const {
+    for (const auto& entry : seconds_)
+      if (entry.first == stage) return entry.second;
+    return 0;
+  }
+  void clear() { seconds_.clear(); }
+
+  // Counts the time from construction to destruction.
+  class Region {
+   public:
+    Region(StageClock& clock, std::string stage)
+        : clock_(clock), stage_(std::move(stage)), start_(wall_seconds()) {
+      Kokkos::Profiling::pushRegion(stage_);
+    }
+    ~Region() {
+      if (clock_.fence_) Kokkos::fence();
+      Kokkos::Profiling::popRegion();
+      clock_.add(stage_, wall_seconds() - start_);
+    }
+    Region(const Region&) = delete;
+    Region& operator=(const Region&) = delete;
+
+   private:
+    StageClock& clock_;
+    std::string stage_;
+    double start_;
+  };
+
+ private:
+  double& find(const std::string& stage) {
+    for (auto& entry : seconds_)
+      if (entry.first == stage) return entry.second;
+    return seconds_.emplace_back(stage, 0.0).second;
+  }
+  bool fence_;
+  std::vector<std::pair<std::string, double>> seconds_;
+};
+
+}  // namespace maniple
