@@ -1,0 +1,22 @@
+// Numbers that follow from the compiled model and are the same for all environments: matrices of constant
+// frames, sums of joint and actuator damping, and flags that say what the lanes may skip. Computed once
+// per import, in double precision, on the host.
+#pragma once
+
+#include "kernels/model/model.hpp"
+
+namespace maniple {
+
+// Where the derived fields are written; the import owns the memory, extents as in the table.
+struct DerivedFields {
+#define MANIPLE_INTEGER(name, extent, meaning) int* name = nullptr;
+#define MANIPLE_REAL(name, extent, meaning) double* name = nullptr;
+  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+};
+
+// Fills the derived fields and options of a model whose other fields are set. `m` keeps its own pointers.
+void derive_model(Model<double>& m, const DerivedFields& derived);
+
+}  // namespace maniple

@@ -1,0 +1,105 @@
+// The robot as kernels see it: sizes, options and raw pointers into device memory, equal for all
+// environments. MuJoCo's names, so that its documentation describes every member. Filled by
+// src/model_import, which owns the memory.
+#pragma once
+
+#include "kernels/base/macros.hpp"
+#include "kernels/model/model_fields.hpp"
+
+namespace maniple {
+
+// Values of mjtIntegrator, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtSensor and mjtDisableBit that
+// the kernels know; src/model_import checks them against mujoco.h.
+enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
+enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
+enum TransmissionType : int { transmission_joint = 0, transmission_jointinparent = 1 };
+enum DynamicsType : int {
+  dynamics_none = 0,
+  dynamics_integrator = 1,
+  dynamics_filter = 2,
+  dynamics_filterexact = 3
+};
+enum GainType : int { gain_fixed = 0, gain_affine = 1 };
+enum BiasType : int { bias_none = 0, bias_affine = 1 };
+enum SensorType : int {
+  sensor_jointpos = 9,
+  sensor_jointvel = 10,
+  sensor_actuatorpos = 13,
+  sensor_actuatorvel = 14,
+  sensor_actuatorfrc = 15,
+  sensor_jointactuatorfrc = 16,
+  sensor_ballquat = 18,
+  sensor_ballangvel = 19,
+  sensor_clock = 45
+};
+enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
+
+// mjtDisableBit, the bits that matter without constraints.
+enum DisableBit : int {
+  disable_spring = 1 << 5,
+  disable_damper = 1 << 6,
+  disable_gravity = 1 << 7,
+  disable_clampctrl = 1 << 8,
+  disable_actuation = 1 << 11,
+  disable_sensor = 1 << 13,
+  disable_eulerdamp = 1 << 15,
+  disable_autoreset = 1 << 16,
+};
+
+// What of a body may be skipped.
+enum BodyFlag : int {
+  body_pos_zero = 1,        // body_pos is zero
+  body_quat_identity = 2,   // body_quat is the identity
+  body_ipos_zero = 4,       // center of mass at the origin of the body frame
+  body_iquat_identity = 8,  // inertial frame parallel to the body frame
+  body_massless = 16,       // no mass and no inertia
+  body_parent_world = 32,   // the parent is the world
+  body_parent_static = 64,  // no dofs between the world and this body's own
+};
+
+// What of a joint may be skipped.
+enum JointFlag : int {
+  joint_pos_zero = 1,  // jnt_pos is zero
+  joint_sprung = 2,    // has a spring
+  joint_axis_x = 4,    // jnt_axis is +x, +y or +z
+  joint_axis_y = 8,
+  joint_axis_z = 16,
+};
+
+// Which stages have anything to do for this model.
+enum ModelFlag : int {
+  model_springs = 1,             // some joint has a spring
+  model_dampers = 2,             // some dof has damping
+  model_gravcomp = 4,            // some body has gravity compensation
+  model_damping_poly = 8,        // some dof has damping of higher order
+  model_actfrclimited = 16,      // some joint limits its actuator force
+  model_implicit_damping = 32,   // Euler has damping to treat implicitly
+  model_actuator_velocity = 64,  // some actuator force depends on velocity
+};
+
+struct ModelSizes {
+#define MANIPLE_SIZE(name, meaning) int name = 0;
+  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+#undef MANIPLE_SIZE
+};
+
+// T is float or double; integers are int in both.
+template <class T>
+struct Model : ModelSizes {
+#define MANIPLE_INTEGER(name, meaning) int name = 0;
+#define MANIPLE_REAL(name, meaning) T name = 0;
+#define MANIPLE_VECTOR(name, length, meaning) T name[length] = {};
+  MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+#undef MANIPLE_VECTOR
+#define MANIPLE_INTEGER(name, extent, meaning) const int* name = nullptr;
+#define MANIPLE_REAL(name, extent, meaning) const T* name = nullptr;
+  MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+};
+
+}  // namespace maniple
