@@ -15,9 +15,9 @@ namespace maniple {
 
 // Bytes that the batch will take, known before anything is allocated.
 struct MemoryEstimate {
-  std::size_t bytes_per_env = 0;      // state, task, exported fields, learning's view of it
-  std::size_t scratch_bytes = 0;      // per rank, shared by all its environments
-  std::size_t rank_bytes = 0;         // per_env * environments of this rank + scratch
+  std::size_t bytes_per_env = 0;  // state, task, exported fields, learning's view of it
+  std::size_t scratch_bytes = 0;  // per rank, shared by all its environments
+  std::size_t rank_bytes = 0;     // per_env * environments of this rank + scratch
 };
 
 class Simulation : public Environment {

@@ -1,0 +1,43 @@
+// Launches of the physics over all environments of a rank: the only functions through which host code
+// steps a batch. Each pack of environments runs through all substeps in its worker's scratch.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/scratch.hpp"
+#include "kernels/base/tiles.hpp"
+#include "kernels/model/data.hpp"
+#include "kernels/model/model.hpp"
+
+namespace maniple {
+
+// A run of elements copied from the scratch of Data to the exported tiles after a step.
+struct ExportRange {
+  int from = 0;  // element of Data
+  int size = 0;
+  int to = 0;  // element of the exported tile
+};
+
+// What a launch works on; T is the precision.
+template <class T>
+struct PhysicsBatch {
+  Model<T> model;
+  TiledView<T> state;     // MANIPLE_STATE_FIELDS
+  TiledView<T> exported;  // fields of Data that files ask for
+  Kokkos::View<ExportRange*, MemorySpace> exports;
+  Scratch<Lanes<T>> scratch;           // data_elements
+  TiledView<std::int32_t> bad_states;  // [2]: count of resets, control step of the last
+};
+
+// `substeps` of mj_step with the control that stands in the state.
+template <class T>
+void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step);
+// mj_forward: fills the exported fields for the current state.
+template <class T>
+void forward_batch(const PhysicsBatch<T>& batch);
+// Controls uniform in their range ([-1, 1] where unlimited): Philox(seed, control; environment, step, draw).
+template <class T>
+void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std::int64_t first_env,
+                          std::int64_t control_step);
+
+}  // namespace maniple

@@ -1,0 +1,108 @@
+// maniple bench: physics steps per second with random controls, and, with a task, environment steps
+// per second with random actions; repeats, so that a reader sees the spread. Writes bench.json.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "src/base/log.hpp"
+#include "src/driver/setup.hpp"
+#include "src/driver/verbs.hpp"
+
+namespace maniple {
+namespace {
+
+struct Spread {
+  double median = 0, min = 0, max = 0;
+};
+
+Spread spread(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return {values[values.size() / 2], values.front(), values.back()};
+}
+
+std::string json(const Spread& s) {
+  return fmt::format("{{\"median\": {:.6g}, \"min\": {:.6g}, \"max\": {:.6g}}}", s.median, s.min, s.max);
+}
+
+// Seconds of `body` on the slowest rank.
+template <class Body>
+double time_on_all_ranks(Session& session, const Body& body) {
+  session.collectives().barrier();
+  const auto begun = std::chrono::steady_clock::now();
+  body();
+  Kokkos::fence();
+  const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begun;
+  std::int64_t nanoseconds = elapsed.count();
+  session.collectives().max(&nanoseconds, 1);
+  return static_cast<double>(nanoseconds) * 1e-9;
+}
+
+}  // namespace
+
+ExitCode bench(const Config& config, Session& session) {
+  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "bench");
+  const std::int64_t steps = config.bench.steps;
+  const double env_steps = static_cast<double>(config.batch.num_envs) * static_cast<double>(steps);
+  std::int64_t control_step = 0;
+
+  // physics alone: controls drawn anew each control step, as in a random rollout
+  simulation->initialize(config.initial_state);
+  const auto physics_repeat = [&] {
+    for (std::int64_t i = 0; i < steps; ++i) {
+      simulation->random_control(control_step++);
+      simulation->step_physics();
+    }
+  };
+  physics_repeat();  // warms caches and spreads the states
+  std::vector<double> physics_rates;
+  for (int repeat = 0; repeat < config.bench.repeats; ++repeat)
+    physics_rates.push_back(env_steps * config.simulation.decimation /
+                            time_on_all_ranks(session, physics_repeat));
+
+  // whole environment steps: actions held at zero, the task's terms and resets included
+  std::vector<double> env_rates;
+  if (simulation->has_task()) {
+    simulation->reset();
+    Kokkos::deep_copy(simulation->action().data, 0.0f);
+    for (int repeat = 0; repeat < config.bench.repeats; ++repeat)
+      env_rates.push_back(env_steps / time_on_all_ranks(session, [&] {
+                            for (std::int64_t i = 0; i < steps; ++i) simulation->step();
+                          }));
+  }
+
+  std::string stages;
+  const auto after = simulation->stage_seconds();
+  for (std::size_t i = 0; i < after.size(); ++i)
+    stages += fmt::format("{}\"{}\": {:.6g}", i == 0 ? "" : ", ", after[i].first, after[i].second);
+  const Spread physics = spread(physics_rates);
+  const Spread environment = env_rates.empty() ? Spread{} : spread(env_rates);
+  if (session.rank() == 0) {
+    std::filesystem::create_directories(config.output.directory);
+    const std::string path = config.output.directory + "/bench.json";
+    std::ofstream file(path);
+    file << "{\n  \"physics_steps_per_second\": " << json(physics)
+         << ",\n  \"env_steps_per_second\": " << (env_rates.empty() ? "null" : json(environment))
+         << ",\n  \"num_envs\": " << config.batch.num_envs << ",\n  \"ranks\": " << session.size()
+         << ",\n  \"backend\": \"" << ExecutionSpace::name() << "\",\n  \"lane_width\": "
+         << (config.simulation.precision == "double" ? lane_width<Lanes<double>> : lane_width<Lanes<float>>)
+         << ",\n  \"precision\": \"" << config.simulation.precision
+         << "\",\n  \"decimation\": " << config.simulation.decimation
+         << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": {" << stages
+         << "}\n}\n";
+    file.close();
+    if (!file) throw Error("cannot write " + path);
+    log_info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median,
+                         physics.min, physics.max));
+    if (!env_rates.empty())
+      log_info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
+                           environment.min, environment.max));
+    log_info("written: " + path);
+  }
+  report_bad_states(*simulation, session);
+  return ExitCode::done;
+}
+
+}  // namespace maniple

@@ -1,0 +1,51 @@
+// maniple evaluate: complete episodes with a trained policy, returns and lengths in /evaluation.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "src/base/log.hpp"
+#include "src/driver/setup.hpp"
+#include "src/driver/verbs.hpp"
+#include "src/learning/evaluation.hpp"
+#include "src/learning/policy.hpp"
+
+namespace maniple {
+
+ExitCode evaluate_policy(const Config& config, Session& session) {
+  if (!config.task.present)
+    throw InputError(SourceLocation{}, "task", "no task in the deck",
+                     "evaluate needs a deck with a task (inputs/tasks)");
+  if (config.control.checkpoint.empty())
+    throw InputError(config.control.where, "control.checkpoint", "no checkpoint given",
+                     "a checkpoint file or the directory of a training run");
+  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "evaluate");
+  Policy policy(config, simulation->num_observations(), simulation->num_actions());
+  Archive archive;
+  policy.describe(archive);
+  const std::int64_t step = read_replicated(
+      config.control.checkpoint, checkpoint_identity(config, *simulation), archive, session.collectives());
+  policy.restored();
+  log_info(fmt::format("policy of iteration {} from {}", step, config.control.checkpoint));
+
+  const EvaluationResult result = evaluate(*simulation, policy, config, session.collectives());
+  report_bad_states(*simulation, session);
+
+  ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
+                        session.collectives());
+  results.write_series("evaluation/episode_return", result.episode_return, "reward",
+                       "sum of rewards of each episode");
+  results.write_series("evaluation/episode_length", result.episode_length, "control steps",
+                       "length of each episode");
+  const std::string path = results.commit();
+  const auto mean = [](const std::vector<double>& values) {
+    return std::accumulate(values.begin(), values.end(), 0.0) /
+           static_cast<double>(std::max<std::size_t>(1, values.size()));
+  };
+  log_info(fmt::format("{} episodes: mean return {:.4f}, mean length {:.1f}", result.episode_return.size(),
+                       mean(result.episode_return), mean(result.episode_length)));
+  log_info("results: " + path);
+  return ExitCode::done;
+}
+
+}  // namespace maniple

@@ -1,0 +1,73 @@
+#include "src/driver/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+namespace maniple {
+namespace {
+
+std::string clock_text(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
+  return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                   : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+}  // namespace
+
+Progress::Progress(std::int64_t total, const std::string& mode, bool active)
+    : total_(std::max<std::int64_t>(1, total)),
+      active_(active && mode != "none"),
+      bar_(mode == "bar" || (mode == "auto" && isatty(STDOUT_FILENO) != 0)),
+      start_(Clock::now()) {}
+
+void Progress::update(std::int64_t done, const std::string& text) {
+  if (!active_) return;
+  const auto now = Clock::now();
+  if (first_ < 0) {
+    first_ = std::max<std::int64_t>(0, done - 1);
+  } else if (done < total_ && now - last_ < std::chrono::milliseconds(bar_ ? 100 : 1000)) {
+    return;
+  }
+  last_ = now;
+  const double elapsed = std::chrono::duration<double>(now - start_).count();
+  const double left =
+      done > first_ ? elapsed * static_cast<double>(total_ - done) / static_cast<double>(done - first_) : 0;
+  if (bar_) {
+    constexpr int width = 24;
+    const int filled = static_cast<int>(width * std::min(done, total_) / total_);
+    std::string bar;
+    for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
+    fmt::print("\r{} {:3}%  {}/{}  {}  eta {}\033[K", bar, 100 * done / total_, done, total_, text,
+               clock_text(left));
+    line_open_ = true;
+  } else {
+    fmt::print("{}/{}  {}  eta {}\n", done, total_, text, clock_text(left));
+  }
+  std::fflush(stdout);
+}
+
+void Progress::finish() {
+  if (line_open_) fmt::print("\n");
+  std::fflush(stdout);
+  line_open_ = false;
+}
+
+std::string resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  std::int64_t total = 0, resident = 0;
+  statm >> total >> resident;
+  return fmt::format("{} MB", resident * sysconf(_SC_PAGESIZE) / 1000000);
+}
+
+std::string human_rate(double per_second) {
+  if (per_second >= 1e9) return fmt::format("{:.2f} G", per_second / 1e9);
+  if (per_second >= 1e6) return fmt::format("{:.2f} M", per_second / 1e6);
+  if (per_second >= 1e3) return fmt::format("{:.1f} k", per_second / 1e3);
+  return fmt::format("{:.1f} ", per_second);
+}
+
+}  // namespace maniple

@@ -1,0 +1,127 @@
+// maniple rollout: steps the batch with zero, random, recorded or learned controls and records
+// trajectories of any field. Without a task this is MuJoCo's rollout; with one, the task's episodes.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "src/base/log.hpp"
+#include "src/driver/progress.hpp"
+#include "src/driver/setup.hpp"
+#include "src/driver/stop.hpp"
+#include "src/driver/verbs.hpp"
+#include "src/io/dataset.hpp"
+#include "src/learning/policy.hpp"
+
+namespace maniple {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Asking all ranks about a stop costs a collective call.
+constexpr std::int64_t kStepsBetweenStopChecks = 16;
+
+// Where the controls of each control step come from.
+class ControlSource {
+ public:
+  ControlSource(const Config& config, Simulation& simulation, Session& session)
+      : config_(config), simulation_(simulation) {
+    if (config.control.source == "file") {
+      controls_ = read_control_rows(config.control.file, config.control.where, simulation.model().sizes.nu,
+                                    config.simulation.steps, simulation.partition());
+    } else if (config.control.source == "policy") {
+      if (!simulation.has_task())
+        throw InputError(config.control.where, "control.source", "policy without a task",
+                         "a deck with a task: a policy reads its observations");
+      policy_ = std::make_unique<Policy>(config, simulation.num_observations(), simulation.num_actions());
+      Archive archive;
+      policy_->describe(archive);
+      read_replicated(config.control.checkpoint, checkpoint_identity(config, simulation), archive,
+                      session.collectives());
+      policy_->restored();
+    }
+  }
+
+  // One control step.
+  void step(std::int64_t control_step) {
+    if (policy_) {
+      policy_->act(simulation_.observation(), simulation_.action(), config_.evaluation.deterministic,
+                   config_.batch.seed, simulation_.partition().first_env(), control_step);
+      simulation_.step();
+      return;
+    }
+    if (config_.control.source == "random") simulation_.random_control(control_step);
+    if (config_.control.source == "zero") simulation_.zero_control();
+    if (config_.control.source == "file") simulation_.set_control(controls_.rows(control_step));
+    simulation_.step_physics();
+  }
+
+ private:
+  const Config& config_;
+  Simulation& simulation_;
+  ControlRows controls_;
+  std::unique_ptr<Policy> policy_;
+};
+
+}  // namespace
+
+ExitCode rollout(const Config& config, Session& session) {
+  const auto started = Clock::now();
+  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "rollout");
+  ControlSource control(config, *simulation, session);
+  simulation->initialize(config.initial_state);
+
+  const std::int64_t every = config.output.trajectory_every;
+  std::vector<TrajectoryField> fields;
+  if (every > 0)
+    for (const std::string& name : config.output.trajectory_fields)
+      fields.push_back(simulation->trajectory_field(name));
+
+  ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "rollout"),
+                        session.collectives());
+  std::vector<std::int64_t> sampled;
+  std::vector<std::byte> rows;
+  const auto sample = [&](std::int64_t step) {
+    for (const TrajectoryField& field : fields) {
+      simulation->read_field(field.name, rows);
+      results.write_sample(field.name, static_cast<std::int64_t>(sampled.size()), rows.data());
+    }
+    sampled.push_back(step);
+  };
+  if (every > 0) {
+    results.create_trajectory(fields, config.simulation.steps / every + 1,
+                              config.simulation.precision == "double", simulation->partition());
+    simulation->forward();
+    sample(0);
+  }
+
+  StopRequest stop(config, started);
+  Progress progress(config.simulation.steps, config.run.progress, session.rank() == 0);
+  const auto loop_started = Clock::now();
+  std::int64_t step = 0;
+  while (step < config.simulation.steps) {
+    if (step == config.simulation.inject_nan_step && config.simulation.inject_nan_env >= 0)
+      simulation->inject_nan(config.simulation.inject_nan_env);
+    control.step(step);
+    ++step;
+    if (every > 0 && step % every == 0) sample(step);
+    const double seconds = std::chrono::duration<double>(Clock::now() - loop_started).count();
+    progress.update(step, fmt::format("{}steps/s  {}",
+                                      human_rate(static_cast<double>(step) *
+                                                 static_cast<double>(config.batch.num_envs) / seconds),
+                                      resident_memory()));
+    if (step < config.simulation.steps && step % kStepsBetweenStopChecks == 0 &&
+        stop.agree(session.collectives()).stop)
+      break;
+  }
+  progress.finish();
+  report_bad_states(*simulation, session);
+  if (every > 0) results.write_steps(sampled);
+  log_info("results: " + results.commit());
+  if (step < config.simulation.steps) {
+    log_warning(fmt::format("stopped early after {} of {} control steps", step, config.simulation.steps));
+    return ExitCode::error;
+  }
+  return ExitCode::done;
+}
+
+}  // namespace maniple

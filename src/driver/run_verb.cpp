@@ -1,0 +1,23 @@
+// From a verb's name to its function.
+#include <functional>
+#include <map>
+
+#include "src/config/deck.hpp"
+#include "src/driver/doctor.hpp"
+#include "src/driver/verbs.hpp"
+
+namespace maniple {
+
+ExitCode run_verb(const CommandLine& command, Session& session) {
+  static const std::map<std::string, std::function<ExitCode(const Config&, Session&)>> verbs{
+      {"train", train},
+      {"rollout", rollout},
+      {"evaluate", evaluate_policy},
+      {"bench", bench},
+      {"validate", validate},
+      {"doctor", [](const Config& config, Session& s) { return static_cast<ExitCode>(doctor(s, config)); }},
+  };
+  return verbs.at(command.verb)(load_config(command.decks, command.overrides), session);
+}
+
+}  // namespace maniple

@@ -1,0 +1,28 @@
+// What every verb does before its own work: model, memory estimate, simulation, header, identity.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "src/config/config.hpp"
+#include "src/io/checkpoint.hpp"
+#include "src/io/results.hpp"
+#include "src/parallel/session.hpp"
+#include "src/simulation/simulation.hpp"
+
+namespace maniple {
+
+// Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation.
+std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session,
+                                              const std::string& verb);
+// What checkpoints of this run must agree with.
+CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
+// The /run group of results.h5.
+RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
+                     const std::string& verb);
+// Names the environments whose bad state was reset, once per run, on rank 0.
+void report_bad_states(const Simulation& simulation, Session& session);
+// Compiler, lane width and options of this build.
+std::string build_description();
+
+}  // namespace maniple

@@ -1,0 +1,161 @@
+// maniple train: PPO on a task deck, with metrics, checkpoints, restart and a clean early stop.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "src/base/log.hpp"
+#include "src/driver/progress.hpp"
+#include "src/driver/setup.hpp"
+#include "src/driver/stop.hpp"
+#include "src/driver/verbs.hpp"
+#include "src/learning/ppo.hpp"
+
+namespace maniple {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The rows of /metrics, one per iteration.
+class MetricRows {
+ public:
+  explicit MetricRows(const IterationReport& names) {
+    for (const auto& value : names.values)
+      metrics_.series.push_back({value.name, value.unit, value.description, true, {}});
+    metrics_.series.push_back(
+        {"wall_seconds", "s", "time since the start of training, all starts summed", false, {}});
+  }
+  void append(const IterationReport& report, double wall_seconds) {
+    for (std::size_t i = 0; i < report.values.size(); ++i)
+      metrics_.series[i].values.push_back(report.values[i].value);
+    metrics_.series.back().values.push_back(wall_seconds);
+  }
+  double last_wall_seconds() const {
+    const auto& wall = metrics_.series.back().values;
+    return wall.empty() ? 0.0 : wall.back();
+  }
+  void describe(Archive& archive) {
+    for (auto& series : metrics_.series)
+      archive.growing("metrics/" + series.name, series.values, series.unit, series.description);
+  }
+  const Metrics& metrics() const { return metrics_; }
+
+ private:
+  Metrics metrics_;
+};
+
+std::string stage_shares(const Simulation& simulation, const Ppo& ppo, double output_seconds, double total) {
+  std::vector<std::pair<std::string, double>> stages = simulation.stage_seconds();
+  for (const auto& stage : ppo.stage_seconds()) stages.push_back(stage);
+  stages.emplace_back("output", output_seconds);
+  std::string text = "share of the time:";
+  double named = 0;
+  for (const auto& [name, seconds] : stages) {
+    named += seconds;
+    text += fmt::format(" {} {:.1f}%,", name, 100 * seconds / total);
+  }
+  return text + fmt::format(" rest {:.1f}%", 100 * std::max(0.0, total - named) / total);
+}
+
+}  // namespace
+
+ExitCode train(const Config& config, Session& session) {
+  if (!config.task.present)
+    throw InputError(SourceLocation{}, "task", "no task in the deck",
+                     "train needs a deck with a task (inputs/tasks)");
+  if (config.output.trajectory_every > 0)
+    throw InputError(
+        config.output.where_fields, "output.trajectory.every", "trajectories asked of train",
+        "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
+  const auto started = Clock::now();
+  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "train");
+  Collectives& collectives = session.collectives();
+  Ppo ppo(*simulation, config, collectives);
+  MetricRows rows(ppo.report_names());
+  const CheckpointIdentity identity = checkpoint_identity(config, *simulation);
+  const auto archive = [&] {
+    Archive entries;
+    simulation->describe(entries);
+    ppo.describe(entries);
+    rows.describe(entries);
+    return entries;
+  };
+
+  // continue from the newest good checkpoint, or start
+  std::int64_t iteration = 0;
+  std::optional<std::int64_t> resumed;
+  if (config.learning.resume == "auto")
+    resumed = read_newest_checkpoint(config.output.directory, identity, archive(), simulation->partition(),
+                                     collectives);
+  if (resumed) {
+    iteration = *resumed;
+    ppo.restored();
+    log_info(fmt::format("resumed {} at iteration {}", config.output.directory, iteration));
+  } else {
+    ppo.start();
+  }
+
+  double output_seconds = 0;
+  const double earlier_seconds = rows.last_wall_seconds();
+  const auto loop_started = Clock::now();
+  const std::int64_t first_iteration = iteration;
+  std::int64_t saved = resumed ? iteration : -1;
+  std::string results_path;
+  const auto save = [&] {
+    const auto begun = Clock::now();
+    ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "train"),
+                          collectives);
+    results.write_metrics(rows.metrics());
+    results_path = results.commit();
+    const std::string path =
+        write_checkpoint(config.output.directory, iteration, identity, archive(), simulation->partition(),
+                         collectives, config.learning.keep_checkpoints);
+    saved = iteration;
+    output_seconds += seconds_since(begun);
+    return path;
+  };
+
+  StopRequest stop(config, started);
+  Progress progress(config.learning.iterations, config.run.progress, session.rank() == 0);
+  const double steps_per_iteration = static_cast<double>(config.batch.num_envs) * config.learning.horizon;
+  bool stopped = false;
+  while (iteration < config.learning.iterations) {
+    const IterationReport report = ppo.iterate();
+    ++iteration;
+    rows.append(report, earlier_seconds + seconds_since(loop_started));
+    const double rate =
+        steps_per_iteration * static_cast<double>(iteration - first_iteration) / seconds_since(loop_started);
+    progress.update(iteration, fmt::format("{}steps/s  return {:.3f}  length {:.0f}  {}", human_rate(rate),
+                                           report.episode_return, report.episode_length, resident_memory()));
+    const StopRequest::Decision decision = stop.agree(collectives);
+    stopped = decision.stop && iteration < config.learning.iterations;
+    const bool due =
+        config.learning.checkpoint_every > 0 && iteration % config.learning.checkpoint_every == 0;
+    if (stopped || decision.checkpoint || (due && iteration < config.learning.iterations)) save();
+    if (stopped) break;
+  }
+  progress.finish();
+  const double loop_seconds = seconds_since(loop_started);
+  if (saved != iteration) save();
+
+  report_bad_states(*simulation, session);
+  if (iteration > first_iteration) {
+    log_info(stage_shares(*simulation, ppo, output_seconds, loop_seconds + 1e-9));
+    log_info(fmt::format(
+        "{}env-steps/s over {:.1f} s",
+        human_rate(steps_per_iteration * static_cast<double>(iteration - first_iteration) / loop_seconds),
+        loop_seconds));
+  }
+  if (!results_path.empty()) log_info("results: " + results_path);
+  log_info("checkpoints: " + config.output.directory + "/checkpoints");
+  if (stopped) {
+    log_info(fmt::format("stopped early at iteration {}: continue with learning.resume=auto", iteration));
+    return ExitCode::stopped_early;
+  }
+  return ExitCode::done;
+}
+
+}  // namespace maniple

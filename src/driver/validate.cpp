@@ -1,0 +1,44 @@
+// maniple validate: everything a run checks before it allocates, and what it would hold.
+#include <fmt/format.h>
+
+#include "src/driver/setup.hpp"
+#include "src/driver/verbs.hpp"
+#include "src/io/dataset.hpp"
+#include "src/model_import/import.hpp"
+#include "src/simulation/task.hpp"
+
+namespace maniple {
+
+ExitCode validate(const Config& config, Session& session) {
+  if (session.size() > config.batch.num_envs)
+    throw InputError(SourceLocation{}, "batch.num_envs",
+                     fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
+                     "at least one environment per rank");
+  const ImportedModel model = import_model(config.model, config.simulation);
+  const Partition partition(config.batch.num_envs, session.rank(), session.size());
+  const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth);
+  if (config.control.source == "file")
+    read_control_rows(config.control.file, config.control.where, model.sizes.nu, config.simulation.steps,
+                      partition);
+  std::string text = fmt::format(
+      "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
+      "  time step {} s, integrator {}\nbatch\n  environments {} on {} ranks, {} B each, {:.1f} MB on this "
+      "rank\n",
+      config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
+      model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.timestep,
+      integrator_name(model.integrator), config.batch.num_envs, session.size(), memory.bytes_per_env,
+      static_cast<double>(memory.rank_bytes) / 1e6);
+  if (config.task.present) {
+    const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
+    text += fmt::format(
+        "task {}\n  {} actions, {} observations, control step {:.6g} s, rewards:", config.task.name,
+        task.num_actions, task.num_observations, model.timestep * config.simulation.decimation);
+    for (const std::string& name : task.reward_names) text += " " + name;
+    text += "\n";
+  }
+  text += "all good\n";
+  if (session.rank() == 0) fmt::print("{}", text);
+  return ExitCode::done;
+}
+
+}  // namespace maniple

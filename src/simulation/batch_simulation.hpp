@@ -1,0 +1,94 @@
+// The simulation in one precision: owns the device model and task, the state tiles and everything that
+// belongs to an environment, and launches the kernels that advance them.
+#pragma once
+
+#include <chrono>
+
+#include "kernels/model/field_info.hpp"
+#include "kernels/physics/batch.hpp"
+#include "kernels/tasks/batch.hpp"
+#include "src/simulation/device_task.hpp"
+#include "src/simulation/simulation.hpp"
+#include "src/simulation/task.hpp"
+
+namespace maniple {
+
+template <class T>
+class BatchSimulation final : public Simulation {
+ public:
+  BatchSimulation(const Config& config, ImportedModel model, CompiledTask task, int rank, int ranks);
+
+  const Partition& partition() const override { return partition_; }
+  int num_observations() const override { return task_.num_observations; }
+  int num_actions() const override { return task_.num_actions; }
+  double step_dt() const override { return step_dt_; }
+  std::int64_t max_episode_steps() const override { return task_.max_episode_steps; }
+  const std::vector<std::string>& reward_terms() const override { return task_.reward_names; }
+
+  void reset() override;
+  void randomize_episode_steps() override;
+  void step() override;
+
+  TiledView<float> action() override { return task_batch_.action; }
+  TiledView<float> observation() const override { return task_batch_.observation; }
+  TiledView<float> reward() const override { return task_batch_.reward; }
+  TiledView<float> reward_term() const override { return task_batch_.reward_term; }
+  TiledView<float> terminated() const override { return task_batch_.terminated; }
+  TiledView<float> truncated() const override { return task_batch_.truncated; }
+  TiledView<float> episode_return() const override { return task_batch_.episode_return; }
+  TiledView<float> episode_length() const override { return task_batch_.episode_length; }
+  TiledView<float> episode_reward_term() const override { return task_batch_.episode_reward_term; }
+
+  std::int64_t bad_states() const override;
+  void describe(Archive& archive) override;
+  std::vector<std::pair<std::string, double>> stage_seconds() const override {
+    return {{"physics", physics_seconds_}, {"task", task_seconds_}};
+  }
+
+  const ImportedModel& model() const override { return model_; }
+  bool has_task() const override { return config_.task.present; }
+  std::string model_digest() const override { return model_.digest; }
+  std::string task_digest() const override { return maniple::task_digest(task_); }
+
+  void initialize(const InitialStateConfig& config) override;
+  void forward() override;
+  void zero_control() override;
+  void random_control(std::int64_t control_step) override;
+  void set_control(const std::vector<double>& rows) override;
+  void step_physics() override;
+
+  TrajectoryField trajectory_field(const std::string& name) const override;
+  void read_field(const std::string& name, std::vector<std::byte>& rows) const override;
+  void inject_nan(std::int64_t global_env) override;
+  std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const override;
+
+ private:
+  // Where a named field lies: in the state tiles, the exported tiles, or one of the task's.
+  struct FieldPlace {
+    TrajectoryField field;
+    enum class Source { state, exported, task } source;
+    int first = 0;
+    TiledView<float> task_view;
+  };
+
+  void place_fields(const OutputConfig& output);
+  const FieldInfo& state_field(const std::string& name) const;
+  // One field of every environment from rows of doubles: one row for all, or one per environment.
+  void set_state_rows(const std::string& field, const std::vector<double>& rows);
+
+  Config config_;
+  ImportedModel model_;
+  CompiledTask task_;
+  Partition partition_;
+  double step_dt_ = 0;
+  std::int64_t control_step_ = 0;
+  std::vector<FieldInfo> state_fields_;
+  std::vector<FieldPlace> fields_;
+  DeviceModel<T> device_model_;
+  DeviceTask<T> device_task_;
+  PhysicsBatch<T> physics_;
+  TaskBatch<T> task_batch_;
+  double physics_seconds_ = 0, task_seconds_ = 0;
+};
+
+}  // namespace maniple
