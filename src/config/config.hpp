@@ -41,16 +41,16 @@ struct SimulationConfig {
 
 struct ControlConfig {
   std::string source = "zero";  // zero | random | file | policy
-  std::string file;             // HDF5 with /ctrl [env or 1, step, nu]
-  std::string checkpoint;       // policy: checkpoint file, or a run directory
+  std::string file;             // HDF5 with /ctrl [env or 1, step, nu]; absolute path
+  std::string checkpoint;       // policy: checkpoint file, or a run directory; absolute path
   SourceLocation where;         // of control.file or control.checkpoint
 };
 
 struct InitialStateConfig {
   std::string source = "default";  // default | keyframe | file | task
   std::string keyframe = "0";      // name or index
-  std::string file;                // HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act
-  SourceLocation where;
+  std::string file;      // HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act; absolute path
+  SourceLocation where;  // of the file or the keyframe
 };
 
 struct OutputConfig {
@@ -69,6 +69,7 @@ struct TermConfig {
   SourceLocation where;             // of the term
   SourceLocation where_expression;  // of the expression's first character
   std::vector<std::string> names;   // joints / bodies / actuators / sensors that the term acts on
+  std::string names_kind;           // which of them: "joints", "bodies", "actuators" or "sensors"; or ""
   SourceLocation where_names;
   std::map<std::string, std::vector<double>> parameters;  // scalars (size 1) and ranges (size 2)
   std::map<std::string, SourceLocation> where_parameters;
@@ -160,8 +161,16 @@ struct Config {
   EvaluationConfig evaluation;
   BenchConfig bench;
   RunConfig run;
-  std::string deck_text;      // the decks and overrides as given
-  std::string resolved_text;  // every key with its value, as YAML
+  std::string deck_text;                        // the decks and overrides as given
+  std::string resolved_text;                    // every key with its value, as YAML: itself a deck
+  std::map<std::string, SourceLocation> where;  // of every key that was given
+  SourceLocation where_deck;                    // of the last deck; without decks: the command line
+
+  // Where a key was given, or the deck that could have given it: for messages about its value.
+  SourceLocation where_of(const std::string& key) const {
+    const auto found = where.find(key);
+    return found == where.end() ? where_deck : found->second;
+  }
 };
 
 }  // namespace maniple

@@ -10,14 +10,17 @@
 namespace maniple {
 
 // Reads, merges and checks decks; later decks and overrides win. Throws InputError for an unknown key
-// (naming the nearest known one), a wrong type, a value out of range or a file that cannot be read.
-Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides);
+// (naming the nearest known one), a wrong type, a value out of range, keys that contradict each other or
+// a file that cannot be read. `needs_model` false: model.file may be missing (`maniple doctor`).
+Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
+                   bool needs_model = true);
 
 // Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`).
 std::string schema_text();
 
 // The directory of an installed Python package, found in the active environment (VIRTUAL_ENV, or the
-// .venv beside the program's build folder) without starting Python. Empty when it is not there.
+// .venv beside the program's build folder or in the working directory) without starting Python; by its
+// import name (gymnasium, dm_control, mjlab). Empty when it is not there.
 std::string python_package_directory(const std::string& package);
 
 }  // namespace maniple

@@ -1,0 +1,504 @@
+// From located trees to a checked Config: every key meets its row of the schema, terms of a task are
+// read one by one, paths are resolved, and keys that must fit each other are compared.
+#include "src/config/deck.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "src/config/document.hpp"
+#include "src/config/schema.hpp"
+
+namespace maniple {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = DeckValue::Kind;
+
+bool is_identifier(const std::string& name) {
+  if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) return false;
+  return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+}
+
+// Every path that may stand in a deck, sections included.
+std::vector<std::string> known_paths() {
+  std::vector<std::string> paths{"include", "task.definitions"};
+  for (const SectionKey& section : section_schema()) paths.push_back("task." + section.name);
+  for (const Key& key : schema()) {
+    for (auto dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1))
+      if (const std::string part = key.path.substr(0, dot);
+          std::find(paths.begin(), paths.end(), part) == paths.end())
+        paths.push_back(part);
+    paths.push_back(key.path);
+  }
+  return paths;
+}
+
+// The names right below a section.
+std::string children(const std::string& section) {
+  std::string names;
+  for (const std::string& path : known_paths())
+    if (path.size() > section.size() && path.compare(0, section.size() + 1, section + ".") == 0 &&
+        path.find('.', section.size() + 1) == std::string::npos)
+      names += (names.empty() ? "" : ", ") + path.substr(section.size() + 1);
+  return names;
+}
+
+[[noreturn]] void refuse_unknown(const SourceLocation& where, const std::string& path,
+                                 const std::vector<std::string>& candidates) {
+  const std::string near = nearest(path, candidates);
+  std::string allowed = near.empty() ? "" : "nearest known key: " + near + "; ";
+  if (path.find('.') != std::string::npos && near == path)
+    allowed = "allowed: nested keys, one name on each level; ";
+  throw InputError(where, path, "found an unknown key", allowed + "'maniple schema' lists all keys");
+}
+
+// ---- tasks ----
+class TaskReader {
+ public:
+  TaskReader(const SectionKey& section) : section_(section) {}
+
+  std::vector<TermConfig> read(const DeckValue& value) const {
+    std::vector<TermConfig> terms;
+    const std::string path = "task." + section_.name;
+    if (value.kind == Kind::nothing || value.kind == Kind::null) return terms;
+    if (section_.named) {
+      if (value.kind != Kind::map)
+        throw InputError(value.where, path, "found " + value.description(),
+                         "allowed: a mapping from names to terms");
+      for (const DeckEntry& entry : value.map) {
+        if (entry.value[0].kind == Kind::null) continue;  // removed by a later deck
+        if (!is_identifier(entry.key))
+          throw InputError(entry.where, path, "found the name '" + entry.key + "'",
+                           "allowed: letters, digits and _, not starting with a digit");
+        terms.push_back(read_term(entry.value[0], path + "." + entry.key, entry.where));
+        terms.back().name = entry.key;
+      }
+    } else {
+      if (value.kind != Kind::list)
+        throw InputError(value.where, path, "found " + value.description(), "allowed: a list of terms");
+      for (std::size_t i = 0; i < value.list.size(); ++i) {
+        const std::string place = path + "[" + std::to_string(i) + "]";
+        terms.push_back(read_term(value.list[i], place, value.list[i].where));
+        TermConfig& term = terms.back();
+        if (term.name.empty()) term.name = term.term.empty() ? place.substr(5) : term.term;
+      }
+    }
+    return terms;
+  }
+
+ private:
+  TermConfig read_term(const DeckValue& value, const std::string& path, const SourceLocation& where) const {
+    if (value.kind != Kind::map)
+      throw InputError(value.where, path, "found " + value.description(),
+                       "allowed: a mapping with 'term: <name>' or 'expression: \"<text>\"'");
+    TermConfig term;
+    term.where = where;
+    for (const DeckEntry& entry : value.map) {
+      const DeckValue& given = entry.value[0];
+      if (given.kind == Kind::null) continue;
+      const std::string key = path + "." + entry.key;
+      if (const TermKey* row = find_row(entry.key)) {
+        if (!(row->sections & section_.section))
+          throw InputError(entry.where, key, "found a key that " + section_.name + " do not take",
+                           "allowed: " + allowed_keys());
+        if (is_kind_of_names(entry.key)) {
+          if (!term.names_kind.empty())
+            throw InputError(entry.where, key,
+                             "found a second list of names, after '" + term.names_kind + "'",
+                             "allowed: one of joints, bodies, actuators, sensors");
+          term.names_kind = entry.key;
+          term.where_names = given.where;
+        }
+        if (entry.key == "expression") term.where_expression = given.where;
+        assign(row->target(term), row->allowed, key, given);
+      } else {
+        read_parameter(term, entry, key);
+      }
+    }
+    if (term.term.empty() == term.expression.empty())
+      throw InputError(
+          where, path,
+          term.term.empty() ? "found neither term nor expression" : "found both term and expression",
+          "allowed: either 'term: <name>' or 'expression: \"<text>\"'");
+    if (!term.target.empty() && term.expression.empty())
+      throw InputError(where, path + ".set", "found it beside a term of the library",
+                       "allowed: with an expression");
+    return term;
+  }
+
+  // A key outside the table is a parameter of the term: a number or a range.
+  void read_parameter(TermConfig& term, const DeckEntry& entry, const std::string& key) const {
+    const DeckValue& given = entry.value[0];
+    std::vector<double> numbers;
+    double number = 0;
+    if (read_number(given, number)) numbers = {number};
+    if (given.kind == Kind::list && given.list.size() == 2)
+      for (const DeckValue& end : given.list)
+        if (read_number(end, number)) numbers.push_back(number);
+    if (numbers.empty() || (given.kind == Kind::list && numbers.size() != 2)) {
+      std::vector<std::string> names;
+      for (const TermKey& row : term_schema())
+        if (row.sections & section_.section) names.push_back(row.name);
+      const std::string near = nearest(entry.key, names);
+      throw InputError(given.where, key, "found " + given.description() + " for a key of the term itself",
+                       "allowed: a number or [low, high]" +
+                           (near.empty() ? "" : ", or the known key nearest to it: " + near));
+    }
+    if (numbers.size() == 2 && numbers[0] > numbers[1])
+      throw InputError(given.where, key,
+                       "found [" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]",
+                       "allowed: [low, high] with low <= high");
+    term.parameters[entry.key] = numbers;
+    term.where_parameters[entry.key] = entry.where;
+  }
+
+  static bool is_kind_of_names(const std::string& key) {
+    return key == "joints" || key == "bodies" || key == "actuators" || key == "sensors";
+  }
+  static const TermKey* find_row(const std::string& name) {
+    for (const TermKey& row : term_schema())
+      if (row.name == name) return &row;
+    return nullptr;
+  }
+  std::string allowed_keys() const {
+    std::string names;
+    for (const TermKey& row : term_schema())
+      if (row.sections & section_.section) names += (names.empty() ? "" : ", ") + row.name;
+    return names + ", and parameters of the term";
+  }
+
+  const SectionKey& section_;
+};
+
+void read_definitions(TaskConfig& task, const DeckValue& value) {
+  if (value.kind == Kind::nothing || value.kind == Kind::null) return;
+  if (value.kind != Kind::map)
+    throw InputError(value.where, "task.definitions", "found " + value.description(),
+                     "allowed: a mapping from names to expressions");
+  for (const DeckEntry& entry : value.map) {
+    const DeckValue& given = entry.value[0];
+    if (given.kind == Kind::null) continue;
+    const std::string key = "task.definitions." + entry.key;
+    if (!is_identifier(entry.key))
+      throw InputError(entry.where, key, "found the name '" + entry.key + "'",
+                       "allowed: letters, digits and _, not starting with a digit");
+    if (given.kind != Kind::scalar)
+      throw InputError(given.where, key, "found " + given.description(), "allowed: an expression");
+    task.definitions[entry.key] = given.text;
+    task.where_definitions[entry.key] = given.where;
+  }
+}
+
+// ---- the walk over a deck ----
+void read_section(Config& config, const DeckValue& section, const std::string& prefix,
+                  const std::vector<std::string>& known) {
+  for (const DeckEntry& entry : section.map) {
+    const DeckValue& value = entry.value[0];
+    const std::string path = prefix.empty() ? entry.key : prefix + "." + entry.key;
+    const auto key =
+        std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
+    if (key != schema().end()) {
+      if (value.kind == Kind::null) continue;
+      assign(key->target(config), key->allowed, path, value);
+      config.where[path] = value.where;
+      continue;
+    }
+    if (path == "task.definitions") {
+      read_definitions(config.task, value);
+      continue;
+    }
+    const auto terms = std::find_if(section_schema().begin(), section_schema().end(),
+                                    [&](const SectionKey& row) { return path == "task." + row.name; });
+    if (terms != section_schema().end()) {
+      config.task.*(terms->terms) = TaskReader(*terms).read(value);
+      config.where[path] = entry.where;
+      continue;
+    }
+    // names with dots are no path here: 'a.b: 1' is not 'a: {b: 1}'
+    if (entry.key.find('.') != std::string::npos || path == "include" ||
+        std::find(known.begin(), known.end(), path) == known.end())
+      refuse_unknown(entry.where, path, known);
+    if (value.kind == Kind::null || value.kind == Kind::nothing) continue;
+    if (value.kind != Kind::map)
+      throw InputError(value.where, path, "found " + value.description(),
+                       "allowed: a mapping with " + children(path));
+    if (path == "task") {
+      config.task.present = true;
+      config.task.where = entry.where;
+    }
+    read_section(config, value, path, known);
+  }
+}
+
+// ---- paths ----
+// An absolute path to what `text` names, seen from the place where it was given.
+std::string resolve_path(const std::string& text, const SourceLocation& where, const std::string& key) {
+  const std::string scheme = "package:";
+  if (text.rfind(scheme, 0) != 0)
+    return fs::absolute(where.file.empty() ? fs::path(text) : fs::path(where.file).parent_path() / text)
+        .lexically_normal()
+        .string();
+  const auto slash = text.find('/');
+  if (slash == std::string::npos || slash + 1 == text.size())
+    throw InputError(where, key, "found '" + text + "'", "allowed: package:<python package>/<path>");
+  const std::string package = text.substr(scheme.size(), slash - scheme.size());
+  const std::string directory = python_package_directory(package);
+  if (directory.empty())
+    throw InputError(
+        where, key, "found no Python package '" + package + "'",
+        "allowed: a package (by its import name) that is installed in $VIRTUAL_ENV, or in .venv beside "
+        "the program or in the working directory");
+  return (fs::path(directory) / text.substr(slash + 1)).lexically_normal().string();
+}
+
+std::string existing_file(const std::string& text, const SourceLocation& where, const std::string& key,
+                          bool or_directory, const std::string& allowed) {
+  const std::string path = resolve_path(text, where, key);
+  std::error_code problem;
+  if (fs::is_regular_file(path, problem) || (or_directory && fs::is_directory(path, problem))) return path;
+  throw InputError(where, key,
+                   "found '" + text + "'" + (path == text ? "" : ", that is " + path) +
+                       (fs::exists(path, problem) ? ", which is no file" : ", which does not exist"),
+                   "allowed: " + allowed);
+}
+
+void resolve_files(Config& config, bool needs_model) {
+  config.model.where = config.where_of("model.file");
+  if (!config.model.file.empty())
+    config.model.path = existing_file(config.model.file, config.model.where, "model.file", false,
+                                      "a model file (MJCF, URDF or MJB), relative to the deck");
+  else if (needs_model)
+    throw InputError(config.model.where, "model.file", "found nothing",
+                     "allowed: a model file, relative to the deck, or package:<python package>/<path>");
+
+  ControlConfig& control = config.control;
+  control.where = config.where_of(control.source == "policy" ? "control.checkpoint" : "control.file");
+  if (!control.file.empty())
+    control.file = existing_file(control.file, config.where_of("control.file"), "control.file", false,
+                                 "an HDF5 file with /ctrl [env or 1, step, nu], relative to the deck");
+  if (!control.checkpoint.empty())
+    control.checkpoint =
+        existing_file(control.checkpoint, config.where_of("control.checkpoint"), "control.checkpoint", true,
+                      "a checkpoint file or the directory of a run, relative to the deck");
+
+  InitialStateConfig& initial = config.initial_state;
+  initial.where =
+      config.where_of(initial.source == "keyframe" ? "initial_state.keyframe" : "initial_state.file");
+  if (!initial.file.empty())
+    initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
+                                 false, "an HDF5 file with /qpos [env or 1, nq], relative to the deck");
+  config.output.where_fields = config.where_of("output.trajectory.fields");
+}
+
+// ---- keys that must fit each other ----
+void check_together(const Config& config) {
+  const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
+    throw InputError(config.where_of(key), key, found, allowed);
+  };
+  const LearningConfig& learning = config.learning;
+  if (learning.minibatches > learning.horizon)
+    refuse("learning.minibatches",
+           "found " + std::to_string(learning.minibatches) + " with learning.horizon " +
+               std::to_string(learning.horizon),
+           "allowed: integer, 1 to learning.horizon");
+  if (learning.lr_min > learning.lr_max)
+    refuse("learning.lr_min",
+           "found " + yaml_number(learning.lr_min) + " with learning.lr_max " + yaml_number(learning.lr_max),
+           "allowed: at most learning.lr_max");
+  if (learning.schedule == "adaptive" &&
+      (learning.learning_rate < learning.lr_min || learning.learning_rate > learning.lr_max))
+    refuse("learning.learning_rate", "found " + yaml_number(learning.learning_rate),
+           "allowed: learning.lr_min (" + yaml_number(learning.lr_min) + ") to learning.lr_max (" +
+               yaml_number(learning.lr_max) + ") with the adaptive schedule");
+  if (config.policy.hidden.empty())
+    refuse("policy.hidden", "found a list of 0", "allowed: list of integers, for instance [64, 64]");
+
+  const ControlConfig& control = config.control;
+  if (control.source == "file" && control.file.empty())
+    refuse("control.source", "found 'file' without control.file",
+           "allowed: with control.file, an HDF5 file with /ctrl");
+  if (control.source == "policy" && control.checkpoint.empty())
+    refuse("control.source", "found 'policy' without control.checkpoint",
+           "allowed: with control.checkpoint, a checkpoint file or the directory of a run");
+  if (control.source == "policy" && !config.task.present)
+    refuse("control.source", "found 'policy' without a task",
+           "allowed: with the task the policy was trained on");
+  if (!control.file.empty() && !config.where.count("control.source"))
+    refuse("control.file", "found a file that nothing reads", "allowed: with control.source: file");
+
+  const InitialStateConfig& initial = config.initial_state;
+  if (initial.source == "file" && initial.file.empty())
+    refuse("initial_state.source", "found 'file' without initial_state.file",
+           "allowed: with initial_state.file, an HDF5 file with /qpos");
+  if (initial.source == "task" && !config.task.present)
+    refuse("initial_state.source", "found 'task' without a task",
+           "allowed: with a task, whose reset terms it uses");
+  if (!config.where.count("initial_state.source")) {
+    if (!initial.file.empty())
+      refuse("initial_state.file", "found a file that nothing reads",
+             "allowed: with initial_state.source: file");
+    if (config.where.count("initial_state.keyframe"))
+      refuse("initial_state.keyframe", "found a keyframe that nothing reads",
+             "allowed: with initial_state.source: keyframe");
+  }
+
+  if (config.output.directory.empty())
+    refuse("output.directory", "found an empty path", "allowed: the path of a directory");
+  if (config.output.trajectory_every > 0 && config.output.trajectory_fields.empty())
+    refuse("output.trajectory.fields", "found a list of 0",
+           "allowed: at least one field, or output.trajectory.every: 0");
+  if (config.simulation.inject_nan_env >= config.batch.num_envs)
+    refuse("simulation.inject_nan_env",
+           "found " + std::to_string(config.simulation.inject_nan_env) + " with batch.num_envs " +
+               std::to_string(config.batch.num_envs),
+           "allowed: an environment of the batch, or -1");
+}
+
+// ---- the resolved deck ----
+class DeckWriter {
+ public:
+  // A key by its full path; opens the sections that it stands in.
+  void key(const std::string& path, const std::string& value) {
+    std::vector<std::string> parts;
+    for (std::size_t first = 0; first <= path.size();) {
+      const auto dot = std::min(path.find('.', first), path.size());
+      parts.push_back(path.substr(first, dot - first));
+      first = dot + 1;
+    }
+    std::size_t common = 0;
+    while (common < open_.size() && common + 1 < parts.size() && open_[common] == parts[common]) ++common;
+    open_.assign(parts.begin(), parts.end() - 1);
+    for (; common + 1 < parts.size(); ++common) line(common, parts[common] + ":");
+    line(parts.size() - 1, parts.back() + ": " + value);
+  }
+  void line(std::size_t level, const std::string& text) {
+    text_ += std::string(2 * level, ' ') + text + "\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::vector<std::string> open_;
+  std::string text_ = "# Every key of the run with its value; itself a deck.\n";
+};
+
+std::string range_text(const std::vector<double>& numbers) {
+  return numbers.size() == 1 ? yaml_number(numbers[0])
+                             : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
+}
+
+// A term as a flow mapping on one line; only what differs from the defaults.
+std::string term_text(TermConfig term, const SectionKey& section) {
+  TermConfig defaults;
+  defaults.name = term.term;
+  if (section.named) defaults.name = term.name;
+  std::string text;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    text += (text.empty() ? "" : ", ") + key + ": " + value;
+  };
+  for (const TermKey& row : term_schema()) {
+    if (!(row.sections & section.section)) continue;
+    const Target target = row.target(term);
+    if (std::get_if<std::vector<std::string>*>(&target) != nullptr) {
+      if (row.name == term.names_kind) add(row.name, yaml_text(target));
+    } else if (yaml_text(target) != yaml_text(row.target(defaults))) {
+      add(row.name, yaml_text(target));
+    }
+  }
+  for (const auto& [name, numbers] : term.parameters) add(name, range_text(numbers));
+  return "{" + text + "}";
+}
+
+std::string resolved_deck(Config config) {
+  DeckWriter deck;
+  // absolute paths, because the dump is read from another place; packages stay packages
+  if (config.model.file.rfind("package:", 0) != 0) config.model.file = config.model.path;
+  for (const Key& key : schema())
+    if (key.path.rfind("task.", 0) != 0) {
+      // an empty file name is one that was not given
+      const Target target = key.target(config);
+      const auto* text = std::get_if<std::string*>(&target);
+      deck.key(key.path, text && (*text)->empty() ? "~" : yaml_text(target));
+    }
+  if (!config.task.present) return deck.text();
+  for (const Key& key : schema())
+    if (key.path.rfind("task.", 0) == 0) deck.key(key.path, yaml_text(key.target(config)));
+  if (!config.task.definitions.empty()) {
+    deck.line(1, "definitions:");
+    for (const auto& [name, expression] : config.task.definitions)
+      deck.line(2, name + ": " + yaml_quoted(expression));
+  }
+  for (const SectionKey& section : section_schema()) {
+    const std::vector<TermConfig>& terms = config.task.*(section.terms);
+    if (terms.empty()) continue;
+    deck.line(1, section.name + ":");
+    for (const TermConfig& term : terms)
+      deck.line(2, (section.named ? term.name + ": " : "- ") + term_text(term, section));
+  }
+  return deck.text();
+}
+
+}  // namespace
+
+Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
+                   bool needs_model) {
+  Config config;
+  DeckValue root;
+  root.kind = Kind::map;
+  for (const std::string& deck : decks) {
+    merge(root, read_deck(deck, {}, config.deck_text));
+    config.where_deck = {deck, 0, 0};
+  }
+  if (!overrides.empty()) config.deck_text += "# ---- command line\n";
+  for (const std::string& assignment : overrides) {
+    apply_override(root, assignment);
+    config.deck_text += "# " + assignment + "\n";
+  }
+  read_section(config, root, "", known_paths());
+  resolve_files(config, needs_model);
+  check_together(config);
+  config.resolved_text = resolved_deck(config);
+  return config;
+}
+
+std::string schema_text() {
+  struct Row {
+    std::string path, allowed, initial, unit, meaning;
+  };
+  std::vector<Row> rows{
+      {"include", "path or list of paths", "~", "", "other decks, read first; later keys override"}};
+  Config defaults;
+  for (const Key& key : schema())
+    rows.push_back({key.path, allowed_text(key.target(defaults), key.allowed),
+                    yaml_text(key.target(defaults)), key.unit, key.meaning});
+  rows.push_back(
+      {"task.definitions.<name>", "expression", "", "", "a named expression, for use in every expression"});
+  for (const SectionKey& section : section_schema())
+    rows.push_back(
+        {"task." + section.name + (section.named ? ".<name>" : "[]"), "term", "", "", section.meaning});
+  TermConfig term;
+  for (const TermKey& key : term_schema()) {
+    std::string sections;
+    for (const SectionKey& section : section_schema())
+      if (key.sections & section.section) sections += (sections.empty() ? "" : ", ") + section.name;
+    rows.push_back({"task.<term>." + key.name, allowed_text(key.target(term), key.allowed),
+                    yaml_text(key.target(term)), key.unit,
+                    key.meaning + (key.sections == kAllSections ? "" : " (" + sections + ")")});
+  }
+  rows.push_back(
+      {"task.<term>.<parameter>", "number or [low, high]", "", "", "what the term of the library takes"});
+
+  // columns as wide as their widest entry, long ones excepted
+  const auto padded = [](const std::string& text, std::size_t width) {
+    return text + std::string(text.size() < width ? width - text.size() : 0, ' ') + "  ";
+  };
+  std::string text = padded("# key", 40) + padded("type and range", 44) + padded("default", 18) +
+                     padded("unit", 14) + "meaning\n";
+  for (const Row& row : rows)
+    text += padded(row.path, 40) + padded(row.allowed, 44) +
+            padded(row.initial.empty() ? "-" : row.initial, 18) +
+            padded(row.unit.empty() ? "-" : row.unit, 14) + row.meaning + "\n";
+  return text;
+}
+
+}  // namespace maniple

@@ -1,0 +1,292 @@
+// Decks into located trees, with yaml-cpp as the parser.
+#include "src/config/document.hpp"
+
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace maniple {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxDepth = 32;  // of nested values, and of includes
+
+// The text of a deck by lines, to find out what the parser does not tell: where a value's first
+// character is behind quotes, anchors and block indicators.
+class Source {
+ public:
+  Source(std::string file, const std::string& text) : file_(std::move(file)) {
+    std::istringstream stream(text);
+    for (std::string line; std::getline(stream, line);) lines_.push_back(line);
+  }
+  const std::string& file() const { return file_; }
+
+  // A parser's mark (counted from 0) as a location; on the command line columns mean nothing.
+  SourceLocation location(const YAML::Mark& mark) const {
+    if (file_.empty()) return {};
+    return {file_, mark.line + 1, mark.column + 1};
+  }
+  // Where the text of a scalar starts: behind anchors, tags and the opening quote, or, for a block,
+  // at the first character of the lines below its indicator.
+  SourceLocation text_location(const YAML::Mark& mark) const {
+    if (file_.empty() || mark.line < 0) return {};
+    auto line = static_cast<std::size_t>(mark.line);
+    auto column = static_cast<std::size_t>(mark.column);
+    while (column < length(line) && (at(line, column) == '&' || at(line, column) == '!')) {
+      while (column < length(line) && at(line, column) != ' ') ++column;
+      while (column < length(line) && at(line, column) == ' ') ++column;
+    }
+    const char first = at(line, column);
+    if (first == '"' || first == '\'') ++column;
+    if (first == '|' || first == '>') {
+      const auto below = line + 1;
+      for (line = below; line < lines_.size(); ++line) {
+        column = lines_[line].find_first_not_of(" \t\r");
+        if (column != std::string::npos) break;
+      }
+      if (line >= lines_.size()) line = below, column = 0;
+    }
+    return {file_, static_cast<int>(line) + 1, static_cast<int>(column) + 1};
+  }
+  // Whether a null value was written as such; the parser does not tell it from no value at all.
+  bool written_null(const YAML::Mark& mark) const {
+    if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= lines_.size()) return false;
+    const std::string_view rest =
+        std::string_view(lines_[static_cast<std::size_t>(mark.line)])
+            .substr(std::min<std::size_t>(static_cast<std::size_t>(mark.column),
+                                          length(static_cast<std::size_t>(mark.line))));
+    for (const std::string_view word : {"~", "null", "Null", "NULL"})
+      if (rest.substr(0, word.size()) == word &&
+          (rest.size() == word.size() ||
+           std::string_view(" \t\r,]}#").find(rest[word.size()]) != std::string_view::npos))
+        return true;
+    return false;
+  }
+
+ private:
+  std::size_t length(std::size_t line) const { return line < lines_.size() ? lines_[line].size() : 0; }
+  char at(std::size_t line, std::size_t column) const {
+    return column < length(line) ? lines_[line][column] : '\0';
+  }
+  std::string file_;
+  std::vector<std::string> lines_;
+};
+
+DeckValue convert(const YAML::Node& node, const Source& source, const std::string& path, int depth) {
+  DeckValue value;
+  value.where = source.location(node.Mark());
+  if (depth > kMaxDepth)
+    throw InputError(value.where, path,
+                     "found values nested more than " + std::to_string(kMaxDepth) + " deep",
+                     "allowed: fewer levels, no anchor inside itself");
+  switch (node.Type()) {
+    case YAML::NodeType::Undefined:
+    case YAML::NodeType::Null:
+      value.kind = source.written_null(node.Mark()) ? DeckValue::Kind::null : DeckValue::Kind::nothing;
+      break;
+    case YAML::NodeType::Scalar:
+      value.kind = DeckValue::Kind::scalar;
+      value.text = node.Scalar();
+      value.quoted = node.Tag() == "!";
+      value.where = source.text_location(node.Mark());
+      break;
+    case YAML::NodeType::Sequence:
+      value.kind = DeckValue::Kind::list;
+      for (std::size_t i = 0; i < node.size(); ++i)
+        value.list.push_back(convert(node[i], source, path + "[" + std::to_string(i) + "]", depth + 1));
+      break;
+    case YAML::NodeType::Map:
+      value.kind = DeckValue::Kind::map;
+      for (const auto& pair : node) {
+        const SourceLocation where = source.location(pair.first.Mark());
+        if (!pair.first.IsScalar())
+          throw InputError(where, path, "found a key that is not plain text", "allowed: names as keys");
+        const std::string& key = pair.first.Scalar();
+        const std::string key_path = path.empty() ? key : path + "." + key;
+        if (const DeckEntry* first = value.entry(key))
+          throw InputError(
+              where, key_path,
+              "found the key a second time (first on line " + std::to_string(first->where.line) + ")",
+              "allowed: each key once");
+        value.map.push_back({key, where, {convert(pair.second, source, key_path, depth + 1)}});
+      }
+      break;
+  }
+  return value;
+}
+
+DeckValue parse(const std::string& text, const Source& source, const std::string& path) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1)
+      throw InputError(source.location(documents[1].Mark()), path, "found a second YAML document",
+                       "allowed: one document in a file");
+    return documents.empty() ? DeckValue{} : convert(documents[0], source, path, 0);
+  } catch (const YAML::Exception& problem) {
+    throw InputError(source.location(problem.mark), path, "found text that is not YAML: " + problem.msg,
+                     "allowed: YAML, 'key: value' on each line");
+  }
+}
+
+std::string read_text(const std::string& file, const SourceLocation& from, const std::string& key) {
+  std::error_code problem;
+  if (!fs::exists(file, problem))
+    throw InputError(from, key, "found no file '" + file + "'", "allowed: an existing deck");
+  std::ifstream stream(file, std::ios::binary);
+  if (!fs::is_regular_file(file, problem) || !stream)
+    throw InputError(from, key, "found '" + file + "', which cannot be read", "allowed: a readable deck");
+  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+}
+
+DeckValue read_deck(const std::string& file, const SourceLocation& from, std::string& text,
+                    std::vector<std::string>& open) {
+  const std::string identity = fs::weakly_canonical(file).string();
+  for (std::size_t i = 0; i < open.size(); ++i)
+    if (open[i] == identity) {
+      std::string chain;
+      for (std::size_t j = i; j < open.size(); ++j) chain += fs::path(open[j]).filename().string() + " -> ";
+      throw InputError(from, "include",
+                       "found a deck that includes itself: " + chain + fs::path(file).filename().string(),
+                       "allowed: includes without cycles");
+    }
+  if (open.size() > static_cast<std::size_t>(kMaxDepth))
+    throw InputError(from, "include", "found includes nested too deep",
+                     "allowed: " + std::to_string(kMaxDepth) + " levels");
+
+  const std::string content = read_text(file, from, open.empty() ? "" : "include");
+  const Source source(file, content);
+  DeckValue deck = parse(content, source, "");
+  if (deck.kind == DeckValue::Kind::nothing || deck.kind == DeckValue::Kind::null) {
+    deck.kind = DeckValue::Kind::map;
+    deck.where = {file, 1, 1};
+  }
+  if (deck.kind != DeckValue::Kind::map)
+    throw InputError({file, 1, 1}, "", "found " + deck.description(),
+                     "allowed: a deck, 'key: value' on each line");
+
+  // included decks first, in their order; then this deck over them
+  DeckValue merged;
+  merged.kind = DeckValue::Kind::map;
+  merged.where = deck.where;
+  open.push_back(identity);
+  for (auto entry = deck.map.begin(); entry != deck.map.end(); ++entry) {
+    if (entry->key != "include") continue;
+    const DeckValue& include = entry->value[0];
+    const std::vector<DeckValue> files =
+        include.kind == DeckValue::Kind::list ? include.list : std::vector<DeckValue>{include};
+    for (const DeckValue& other : files) {
+      if (other.kind != DeckValue::Kind::scalar)
+        throw InputError(other.where, "include", "found " + other.description(),
+                         "allowed: the path of a deck, or a list of paths");
+      merge(merged, read_deck((fs::path(file).parent_path() / other.text).lexically_normal().string(),
+                              other.where, text, open));
+    }
+    deck.map.erase(entry);
+    break;
+  }
+  open.pop_back();
+  text += "# ---- " + file + "\n" + content + (content.empty() || content.back() == '\n' ? "" : "\n");
+  merge(merged, deck);
+  return merged;
+}
+
+}  // namespace
+
+const DeckEntry* DeckValue::entry(std::string_view key) const {
+  for (const DeckEntry& candidate : map)
+    if (candidate.key == key) return &candidate;
+  return nullptr;
+}
+
+const DeckValue* DeckValue::find(std::string_view key) const {
+  const DeckEntry* found = entry(key);
+  return found ? &found->value[0] : nullptr;
+}
+
+std::string DeckValue::description() const {
+  switch (kind) {
+    case Kind::nothing:
+      return "nothing";
+    case Kind::null:
+      return "null";
+    case Kind::scalar:
+      return quoted ? "the text \"" + text + "\"" : "'" + text + "'";
+    case Kind::list:
+      return "a list of " + std::to_string(list.size());
+    case Kind::map:
+      return "a mapping";
+  }
+  return "";
+}
+
+DeckValue read_deck(const std::string& file, const SourceLocation& from, std::string& text) {
+  std::vector<std::string> open;
+  return read_deck(file, from, text, open);
+}
+
+void merge(DeckValue& base, const DeckValue& over) {
+  if (over.kind == DeckValue::Kind::nothing && base.kind == DeckValue::Kind::map) return;  // an empty section
+  if (base.kind != DeckValue::Kind::map || over.kind != DeckValue::Kind::map) {
+    base = over;
+    return;
+  }
+  for (const DeckEntry& entry : over.map) {
+    DeckEntry* mine = nullptr;
+    for (DeckEntry& candidate : base.map)
+      if (candidate.key == entry.key) mine = &candidate;
+    if (mine) {
+      mine->where = entry.where;
+      merge(mine->value[0], entry.value[0]);
+    } else {
+      base.map.push_back(entry);
+    }
+  }
+}
+
+void apply_override(DeckValue& root, const std::string& assignment) {
+  const auto equals = assignment.find('=');
+  const std::string path = assignment.substr(0, equals);
+  if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
+      path.find("..") != std::string::npos)
+    throw InputError(SourceLocation{}, path, "found '" + assignment + "'",
+                     "allowed: key.path=value, for instance batch.num_envs=4096");
+  DeckValue value = parse(assignment.substr(equals + 1), Source("", assignment.substr(equals + 1)), path);
+  if (value.kind == DeckValue::Kind::nothing)
+    throw InputError(SourceLocation{}, path, "found nothing behind '='",
+                     "allowed: a value, or ~ for the default");
+
+  DeckValue* place = &root;
+  std::string walked;
+  for (std::size_t first = 0; first <= path.size();) {
+    const auto dot = std::min(path.find('.', first), path.size());
+    const std::string key = path.substr(first, dot - first);
+    first = dot + 1;
+    if (place->kind == DeckValue::Kind::list) {
+      std::size_t index = 0;
+      const auto parsed = std::from_chars(key.data(), key.data() + key.size(), index);
+      if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || index >= place->list.size())
+        throw InputError(SourceLocation{}, path, "found '" + key + "' as an entry of " + walked,
+                         "allowed: 0 to " + std::to_string(place->list.size() - 1) + ", or the whole list");
+      place = &place->list[index];
+    } else {
+      if (place->kind != DeckValue::Kind::map) {
+        *place = DeckValue{};
+        place->kind = DeckValue::Kind::map;
+      }
+      DeckEntry* entry = nullptr;
+      for (DeckEntry& candidate : place->map)
+        if (candidate.key == key) entry = &candidate;
+      if (!entry) entry = &place->map.emplace_back(DeckEntry{key, {}, {DeckValue{}}});
+      if (first > path.size()) entry->where = {};
+      place = &entry->value[0];
+    }
+    walked += (walked.empty() ? "" : ".") + key;
+  }
+  merge(*place, value);
+}
+
+}  // namespace maniple

@@ -1,0 +1,376 @@
+// The table of deck keys, and what is derived from a row: checks, texts and dumps.
+#include "src/config/schema.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+namespace maniple {
+namespace {
+
+// ---- how rows say what is allowed ----
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Allowed anything() {
+  return {};
+}
+Allowed between(double low, double high) {
+  return {low, high, false, false, {}};
+}
+Allowed at_least(double low) {
+  return {low, kInfinity, false, false, {}};
+}
+Allowed above(double low) {
+  return {low, kInfinity, true, false, {}};
+}
+Allowed above_up_to(double low, double high) {
+  return {low, high, true, false, {}};
+}
+Allowed one_of(std::vector<std::string> choices) {
+  return {-kInfinity, kInfinity, false, false, std::move(choices)};
+}
+
+constexpr double kMost = 9e15;  // integers up to here are exact in a double
+constexpr double kInt = 2147483647;
+
+// A row whose key path is the member's path in Config, and one whose path differs from it.
+#define KEY(member, allowed, unit, meaning) KEY_AS(#member, member, allowed, unit, meaning)
+#define KEY_AS(path, member, allowed, unit, meaning)                                      \
+  {                                                                                       \
+    path, [](Config& config) -> Target { return &config.member; }, allowed, unit, meaning \
+  }
+#define TERM_KEY(name, member, sections, allowed, unit, meaning)                                    \
+  {                                                                                                 \
+    name, [](TermConfig& term) -> Target { return &term.member; }, sections, allowed, unit, meaning \
+  }
+
+}  // namespace
+
+// clang-format off
+const std::vector<Key>& schema() {
+  static const std::vector<Key> keys{
+      KEY(model.file, anything(), "", "MJCF, URDF or MJB; relative to the deck, or package:<python package>/<path>"),
+      KEY(model.contacts, anything(), "", "false: contacts off, whatever the model says"),
+      KEY(model.limits, anything(), "", "false: joint limits off"),
+      KEY(model.equality, anything(), "", "false: equality constraints off"),
+      KEY(model.frictionloss, anything(), "", "false: dry friction off"),
+      KEY(model.tendons, anything(), "", "false: tendons off, and what acts on them"),
+
+      KEY(batch.num_envs, between(1, 1e12), "environments", "environments of the whole run, whatever the number of ranks"),
+      KEY(batch.seed, between(0, 4294967295.0), "1", "seed of everything random"),
+
+      KEY(simulation.precision, one_of({"single", "double"}), "", "of physics and trajectories"),
+      KEY(simulation.timestep, at_least(0), "s", "of one physics step; 0: the model's"),
+      KEY(simulation.integrator, one_of({"", "Euler", "RK4", "implicitfast"}), "", "\"\": the model's"),
+      KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
+      KEY(simulation.steps, at_least(0), "control steps", "length of a rollout"),
+      KEY(simulation.chunk_envs, between(0, 1e12), "environments", "environments in flight per rank; 0: chosen"),
+      KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
+      KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),
+
+      KEY(control.source, one_of({"zero", "random", "file", "policy"}), "", "random: uniform in the control range, one draw per control step"),
+      KEY(control.file, anything(), "", "HDF5 with /ctrl [env or 1, step, nu]; relative to the deck"),
+      KEY(control.checkpoint, anything(), "", "policy: a checkpoint file or a run's directory; relative to the deck"),
+
+      KEY(initial_state.source, one_of({"default", "keyframe", "file", "task"}), "", "task: the task's reset terms"),
+      KEY(initial_state.keyframe, anything(), "", "name or number of the model's keyframe"),
+      KEY(initial_state.file, anything(), "", "HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act; relative to the deck"),
+
+      KEY(output.directory, anything(), "", "the run's directory; relative to the working directory"),
+      KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "control steps from sample to sample; 0: no trajectory"),
+      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data, and observation action reward terminated truncated"),
+
+      KEY(task.name, anything(), "", "for people and reports"),
+      KEY(task.episode_length, at_least(0), "s", "a longer episode is truncated; 0: endless"),
+      KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
+
+      KEY(policy.hidden, between(1, 65536), "units", "width of each hidden layer"),
+      KEY(policy.activation, one_of({"elu", "relu", "tanh"}), "", "of the hidden layers"),
+      KEY(policy.shared, anything(), "", "actor and critic share their hidden layers"),
+      KEY(policy.init_std, above_up_to(0, 1e3), "action", "standard deviation of the first policy"),
+      KEY(policy.fixed_std, anything(), "", "true: the standard deviation stays; false: it is learned"),
+      KEY(policy.clip_observations, at_least(0), "observation", "observations are clipped to +- this; 0: off"),
+      KEY(policy.clip_actions, at_least(0), "action", "actions are clipped to +- this before they act; 0: off"),
+      KEY(policy.normalize_observations, anything(), "", "by their running mean and variance"),
+
+      KEY(learning.iterations, at_least(1), "iterations", "one iteration: a batch of steps and its updates"),
+      KEY(learning.horizon, between(1, 1e6), "control steps", "steps of each environment in one iteration"),
+      KEY(learning.epochs, between(1, 1e4), "epochs", "passes over the batch in one iteration"),
+      KEY(learning.minibatches, between(1, 1e6), "minibatches", "per epoch; at most learning.horizon"),
+      KEY(learning.gamma, between(0, 1), "1", "discount of one control step"),
+      KEY(learning.lambda, between(0, 1), "1", "of the generalized advantage estimate"),
+      KEY(learning.learning_rate, above_up_to(0, 1e3), "1", "of Adam, at the start"),
+      KEY(learning.schedule, one_of({"fixed", "adaptive"}), "", "adaptive: the learning rate follows the KL divergence"),
+      KEY(learning.desired_kl, above(0), "nat", "adaptive: KL divergence between updates to aim at"),
+      KEY(learning.kl_factor, at_least(1), "1", "adaptive: change outside [desired_kl / this, desired_kl x this]"),
+      KEY(learning.lr_factor, at_least(1), "1", "adaptive: by this factor"),
+      KEY(learning.lr_min, above(0), "1", "adaptive: smallest learning rate"),
+      KEY(learning.lr_max, above(0), "1", "adaptive: largest learning rate"),
+      KEY(learning.lr_per_minibatch, anything(), "", "adaptive: after each minibatch (rsl_rl), else after each epoch (rl_games)"),
+      KEY(learning.clip_ratio, above(0), "1", "of the probability ratio, 1 +- this"),
+      KEY(learning.value_coef, at_least(0), "1", "multiplies the value loss"),
+      KEY(learning.clip_value, anything(), "", "clip the value's change by clip_ratio"),
+      KEY(learning.entropy_coef, at_least(0), "1", "multiplies the entropy bonus"),
+      KEY(learning.bounds_coef, at_least(0), "1", "multiplies the soft bound of mean actions beyond +-1.1"),
+      KEY(learning.max_grad_norm, at_least(0), "1", "gradients are scaled to at most this norm; 0: off"),
+      KEY(learning.normalize_advantage, anything(), "", "to mean 0 and variance 1 over the batch"),
+      KEY(learning.reward_scale, anything(), "1", "multiplies rewards before learning, not in reports"),
+      KEY(learning.value_bootstrap, anything(), "", "time-outs add gamma x value to the reward"),
+      KEY(learning.random_initial_episode_length, anything(), "", "spread the first time-outs over an episode"),
+      KEY(learning.reduction, one_of({"exact", "fast"}), "", "exact: the same bits on any number of ranks"),
+      KEY(learning.checkpoint_every, at_least(0), "iterations", "0: at the end only"),
+      KEY(learning.keep_checkpoints, between(1, 1e6), "files", "older checkpoints are removed"),
+      KEY(learning.resume, one_of({"never", "auto"}), "", "auto: continue from the newest good checkpoint of the directory, or start"),
+      KEY(learning.blas_width, at_least(1), "units", "layers at least this wide use CBLAS"),
+
+      KEY(evaluation.episodes, at_least(0), "episodes", "0: one per environment"),
+      KEY(evaluation.deterministic, anything(), "", "true: the mean action; false: sampled"),
+
+      KEY(bench.steps, at_least(1), "control steps", "per repeat"),
+      KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
+
+      KEY(run.wall_time, at_least(0), "s", "until a clean stop with exit 75; 0: none"),
+      KEY(run.progress, one_of({"auto", "bar", "plain", "none"}), "", "auto: a bar on a terminal, else plain lines"),
+  };
+  return keys;
+}
+
+const std::vector<TermKey>& term_schema() {
+  static const std::vector<TermKey> keys{
+      TERM_KEY("name", name, kActions | kObservations | kResets, anything(), "", "for reports; default: the term's"),
+      TERM_KEY("term", term, kAllSections, anything(), "", "a term of the library; this or expression"),
+      TERM_KEY("expression", expression, kAllSections, anything(), "", "an expression over named quantities"),
+      TERM_KEY("set", target, kResets, anything(), "", "what the expression is assigned to, e.g. qpos[slider]"),
+      TERM_KEY("joints", names, kAllSections, anything(), "", "joints that the term acts on, in this order"),
+      TERM_KEY("bodies", names, kAllSections, anything(), "", "bodies that the term acts on"),
+      TERM_KEY("actuators", names, kAllSections, anything(), "", "actuators that the term acts on"),
+      TERM_KEY("sensors", names, kAllSections, anything(), "", "sensors that the term acts on"),
+      TERM_KEY("weight", weight, kRewards, anything(), "1", "multiplies the reward"),
+      TERM_KEY("scale", scale, kActions | kObservations, anything(), "1", "multiplies the value"),
+      TERM_KEY("offset", offset, kActions, anything(), "1", "added after scaling"),
+      TERM_KEY("clip", clip, kActions | kObservations, anything(), "1", "[low, high] limits of the value"),
+      TERM_KEY("time_out", time_out, kTerminations, anything(), "", "true: the episode is truncated, not failed"),
+  };
+  return keys;
+}
+
+const std::vector<SectionKey>& section_schema() {
+  static const std::vector<SectionKey> sections{
+      {"actions", kActions, &TaskConfig::actions, false, "how actions act; a list of terms"},
+      {"observations", kObservations, &TaskConfig::observations, false, "what the policy sees, in this order; a list of terms"},
+      {"rewards", kRewards, &TaskConfig::rewards, true, "a mapping from a name to a term"},
+      {"terminations", kTerminations, &TaskConfig::terminations, true, "a mapping from a name to a term"},
+      {"resets", kResets, &TaskConfig::resets, false, "first states of an episode; a list of terms"},
+  };
+  return sections;
+}
+// clang-format on
+
+namespace {
+
+template <class T>
+inline constexpr bool is_number = std::is_same_v<T, int> || std::is_same_v<T, std::int64_t> ||
+                                  std::is_same_v<T, std::uint32_t> || std::is_same_v<T, double>;
+
+std::string range_text(const Allowed& allowed) {
+  const bool low = std::isfinite(allowed.low), high = std::isfinite(allowed.high);
+  if (low && high && !allowed.above_low && !allowed.below_high)
+    return ", " + yaml_number(allowed.low) + " to " + yaml_number(allowed.high);
+  std::string text;
+  if (low) text += std::string(allowed.above_low ? ", above " : ", at least ") + yaml_number(allowed.low);
+  if (high) text += std::string(allowed.below_high ? ", below " : ", at most ") + yaml_number(allowed.high);
+  return text;
+}
+
+bool in_range(double value, const Allowed& allowed) {
+  return (allowed.above_low ? value > allowed.low : value >= allowed.low) &&
+         (allowed.below_high ? value < allowed.high : value <= allowed.high);
+}
+
+[[noreturn]] void refuse(const Target& target, const Allowed& allowed, const std::string& key,
+                         const DeckValue& value) {
+  throw InputError(value.where, key, "found " + value.description(),
+                   "allowed: " + allowed_text(target, allowed));
+}
+
+// Restricted Damerau-Levenshtein distance: insertions, deletions, changes and swaps of neighbours.
+int edit_distance(const std::string& a, const std::string& b) {
+  const std::size_t n = a.size(), m = b.size();
+  std::vector<std::vector<int>> d(n + 1, std::vector<int>(m + 1));
+  for (std::size_t i = 0; i <= n; ++i) d[i][0] = static_cast<int>(i);
+  for (std::size_t j = 0; j <= m; ++j) d[0][j] = static_cast<int>(j);
+  for (std::size_t i = 1; i <= n; ++i)
+    for (std::size_t j = 1; j <= m; ++j) {
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, d[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+    }
+  return d[n][m];
+}
+
+std::string last_part(const std::string& path) {
+  return path.substr(path.rfind('.') + 1);
+}
+
+template <class T>
+std::string joined(const std::vector<T>& values) {
+  std::string text;
+  for (const T& value : values) {
+    text += text.empty() ? "" : ", ";
+    if constexpr (std::is_same_v<T, std::string>)
+      text += yaml_quoted(value);
+    else
+      text += yaml_number(static_cast<double>(value));
+  }
+  return "[" + text + "]";
+}
+
+}  // namespace
+
+bool read_number(const DeckValue& value, double& number) {
+  if (value.kind != DeckValue::Kind::scalar || value.quoted) return false;
+  std::string_view text = value.text;
+  if (!text.empty() && text.front() == '+') text.remove_prefix(1);
+  if (text.empty() || text.front() == '+') return false;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
+  return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && std::isfinite(number);
+}
+
+std::string allowed_text(const Target& target, const Allowed& allowed) {
+  return std::visit(
+      [&](auto* member) -> std::string {
+        using T = std::remove_pointer_t<decltype(member)>;
+        if constexpr (std::is_same_v<T, bool>) return "true or false";
+        if constexpr (std::is_same_v<T, double>) return "number" + range_text(allowed);
+        if constexpr (is_number<T>) return "integer" + range_text(allowed);
+        if constexpr (std::is_same_v<T, std::vector<int>>)
+          return "list of integers" + range_text(allowed) + ", for instance [64, 64]";
+        if constexpr (std::is_same_v<T, std::vector<std::string>>)
+          return "list of names, for instance [a, b]";
+        if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
+        std::string text = "text";
+        for (std::size_t i = 0; i < allowed.choices.size(); ++i)
+          text += (i == 0 ? ": " : " | ") + (allowed.choices[i].empty() ? "\"\"" : allowed.choices[i]);
+        return text;
+      },
+      target);
+}
+
+void assign(const Target& target, const Allowed& allowed, const std::string& key, const DeckValue& value) {
+  std::visit(
+      [&](auto* member) {
+        using T = std::remove_pointer_t<decltype(member)>;
+        double number = 0;
+        const bool scalar = value.kind == DeckValue::Kind::scalar;
+        if constexpr (std::is_same_v<T, bool>) {
+          if (!scalar || value.quoted || (value.text != "true" && value.text != "false"))
+            refuse(target, allowed, key, value);
+          *member = value.text == "true";
+        } else if constexpr (is_number<T>) {
+          if (!read_number(value, number) || !in_range(number, allowed)) refuse(target, allowed, key, value);
+          // what the type itself can hold, for rows that do not say it
+          if constexpr (!std::is_same_v<T, double>)
+            if (number != std::floor(number) ||
+                number < std::max(static_cast<double>(std::numeric_limits<T>::min()), -kMost) ||
+                number > std::min(static_cast<double>(std::numeric_limits<T>::max()), kMost))
+              refuse(target, allowed, key, value);
+          *member = static_cast<T>(number);
+        } else if constexpr (std::is_same_v<T, std::string>) {
+          if (!scalar ||
+              (!allowed.choices.empty() && std::find(allowed.choices.begin(), allowed.choices.end(),
+                                                     value.text) == allowed.choices.end()))
+            refuse(target, allowed, key, value);
+          *member = value.text;
+        } else {
+          // lists; a single value stands for a list of one, except for [low, high]
+          constexpr bool optional = std::is_same_v<T, std::optional<std::vector<double>>>;
+          std::vector<DeckValue> entries = value.list;
+          if (scalar && !optional) entries = {value};
+          if (value.kind != DeckValue::Kind::list && entries.empty()) refuse(target, allowed, key, value);
+          if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+            member->clear();
+            for (const DeckValue& entry : entries) {
+              if (entry.kind != DeckValue::Kind::scalar) refuse(target, allowed, key, entry);
+              member->push_back(entry.text);
+            }
+          } else {
+            if (optional && entries.size() != 2) refuse(target, allowed, key, value);
+            std::vector<double> numbers;
+            for (const DeckValue& entry : entries) {
+              if (!read_number(entry, number) || !in_range(number, allowed))
+                refuse(target, allowed, key, entry);
+              if (!optional && (number != std::floor(number) || std::abs(number) > kInt))
+                refuse(target, allowed, key, entry);
+              numbers.push_back(number);
+            }
+            if (optional && numbers[0] > numbers[1]) refuse(target, allowed, key, value);
+            if constexpr (optional)
+              *member = numbers;
+            else
+              member->assign(numbers.begin(), numbers.end());
+          }
+        }
+      },
+      target);
+}
+
+std::string yaml_number(double value) {
+  char buffer[40];
+  // integers in full: 4096, not 4.096e+03
+  const auto end = value == std::floor(value) && std::abs(value) < kMost
+                       ? std::to_chars(buffer, buffer + sizeof buffer, static_cast<std::int64_t>(value))
+                       : std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, end.ptr);
+}
+
+std::string yaml_quoted(const std::string& text) {
+  std::string quoted = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    if (c == '\n')
+      quoted += "\\n";
+    else if (c == '\t')
+      quoted += "\\t";
+    else if (c == '\r')
+      quoted += "\\r";
+    else
+      quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string yaml_text(const Target& target) {
+  return std::visit(
+      [](auto* member) -> std::string {
+        using T = std::remove_pointer_t<decltype(member)>;
+        if constexpr (std::is_same_v<T, bool>)
+          return *member ? "true" : "false";
+        else if constexpr (is_number<T>)
+          return yaml_number(static_cast<double>(*member));
+        else if constexpr (std::is_same_v<T, std::string>)
+          return yaml_quoted(*member);
+        else if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>)
+          return *member ? joined(**member) : "~";
+        else
+          return joined(*member);
+      },
+      target);
+}
+
+std::string nearest(const std::string& unknown, const std::vector<std::string>& candidates) {
+  std::string best;
+  // more than half of it wrong is not a misspelling
+  int best_cost = std::max(2, static_cast<int>(last_part(unknown).size()) / 2 + 1);
+  for (const std::string& candidate : candidates) {
+    const std::string& tail = last_part(candidate);
+    const int cost = std::min(edit_distance(unknown, candidate), 1 + edit_distance(last_part(unknown), tail));
+    if (cost < best_cost) {
+      best_cost = cost;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace maniple

@@ -1,0 +1,86 @@
+// Every key that a deck may hold, in one table: where it lands in Config, its range or choices, its
+// unit and its meaning. Checks, `maniple schema` and the dump of the resolved deck all walk it.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/config/document.hpp"
+
+namespace maniple {
+
+// The member that a key sets.
+using Target =
+    std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*, std::vector<int>*,
+                 std::vector<std::string>*, std::optional<std::vector<double>>*>;
+
+// What a value may be, beyond its type.
+struct Allowed {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool above_low = false, below_high = false;  // the end itself is not allowed
+  std::vector<std::string> choices;            // of texts; empty: any text
+};
+
+struct Key {
+  std::string path;
+  Target (*target)(Config&);
+  Allowed allowed;
+  std::string unit;  // "1": a plain number; "": no number
+  std::string meaning;
+};
+
+// Parts of a task in which terms stand; bits, because a term key may serve several.
+enum TermSection : unsigned {
+  kActions = 1,
+  kObservations = 2,
+  kRewards = 4,
+  kTerminations = 8,
+  kResets = 16
+};
+inline constexpr unsigned kAllSections = 31;
+
+// A key of a term: the same table for what stands inside `task.rewards.<name>` and its like.
+struct TermKey {
+  std::string name;
+  Target (*target)(TermConfig&);
+  unsigned sections;
+  Allowed allowed;
+  std::string unit;
+  std::string meaning;
+};
+
+struct SectionKey {
+  std::string name;  // below `task`
+  TermSection section;
+  std::vector<TermConfig> TaskConfig::*terms;
+  bool named;  // a mapping name -> term, not a list of terms
+  std::string meaning;
+};
+
+const std::vector<Key>& schema();
+const std::vector<TermKey>& term_schema();
+const std::vector<SectionKey>& section_schema();
+
+// Checks a value against a key's type, range and choices, and stores it. `key` is for the message.
+void assign(const Target& target, const Allowed& allowed, const std::string& key, const DeckValue& value);
+
+// "integer, 1 to 10", "text: zero | random", ...
+std::string allowed_text(const Target& target, const Allowed& allowed);
+// The value that a target holds, as YAML.
+std::string yaml_text(const Target& target);
+std::string yaml_quoted(const std::string& text);
+// The shortest text that reads back as the same number.
+std::string yaml_number(double value);
+// Reads a number; false when the value is none (text in quotes, trailing letters, not finite).
+bool read_number(const DeckValue& value, double& number);
+
+// The candidate nearest to an unknown key: by edit distance, or with the same last part in another
+// section. Empty when nothing is near.
+std::string nearest(const std::string& unknown, const std::vector<std::string>& candidates);
+
+}  // namespace maniple
