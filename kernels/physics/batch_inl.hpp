@@ -25,8 +25,8 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
       "maniple::physics::step", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         V* const scratch = batch.scratch.base(worker);
         const int stride = batch.scratch.stride();
-        const State<V> state = state_of_tile<V>(batch.model.sizes, batch.state.tile(tile), lane);
-        const Data<V> data = data_of_scratch<V>(batch.model.sizes, scratch, stride);
+        const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
+        const Data<V> data = data_of_scratch<V>(batch.model, scratch, stride);
         for (int substep = 0; substep < substeps; ++substep) {
           const MaskOf<V> bad = step(batch.model, state, data);
           if (any_lane(bad)) {
@@ -49,8 +49,8 @@ void forward_batch(const PhysicsBatch<T>& batch) {
       "maniple::physics::forward", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         V* const scratch = batch.scratch.base(worker);
         const int stride = batch.scratch.stride();
-        forward(batch.model, state_of_tile<V>(batch.model.sizes, batch.state.tile(tile), lane),
-                data_of_scratch<V>(batch.model.sizes, scratch, stride));
+        forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
+                data_of_scratch<V>(batch.model, scratch, stride));
         export_fields(batch, scratch, stride, tile, lane);
       });
 }
@@ -61,10 +61,10 @@ void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std:
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::physics::random_control", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
-        const State<V> state = state_of_tile<V>(batch.model.sizes, batch.state.tile(tile), lane);
+        const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const std::uint64_t env = static_cast<std::uint64_t>(first_env + tile * kTileWidth + lane);
         PhiloxBlock block[lane_width<V>];
-        for (int j = 0; j < batch.model.sizes.nu; ++j) {
+        for (int j = 0; j < batch.model.nu; ++j) {
           if (j % 4 == 0)
             for (int i = 0; i < lane_width<V>; ++i)
               block[i] =

@@ -94,12 +94,12 @@ ExitCode bench(const Config& config, Session& session) {
          << "}\n}\n";
     file.close();
     if (!file) throw Error("cannot write " + path);
-    log_info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median,
-                         physics.min, physics.max));
+    info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median, physics.min,
+                     physics.max));
     if (!env_rates.empty())
-      log_info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
-                           environment.min, environment.max));
-    log_info("written: " + path);
+      info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
+                       environment.min, environment.max));
+    info("written: " + path);
   }
   report_bad_states(*simulation, session);
   return ExitCode::done;

@@ -26,7 +26,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const std::int64_t step = read_replicated(
       config.control.checkpoint, checkpoint_identity(config, *simulation), archive, session.collectives());
   policy.restored();
-  log_info(fmt::format("policy of iteration {} from {}", step, config.control.checkpoint));
+  info(fmt::format("policy of iteration {} from {}", step, config.control.checkpoint));
 
   const EvaluationResult result = evaluate(*simulation, policy, config, session.collectives());
   report_bad_states(*simulation, session);
@@ -42,9 +42,9 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
     return std::accumulate(values.begin(), values.end(), 0.0) /
            static_cast<double>(std::max<std::size_t>(1, values.size()));
   };
-  log_info(fmt::format("{} episodes: mean return {:.4f}, mean length {:.1f}", result.episode_return.size(),
-                       mean(result.episode_return), mean(result.episode_length)));
-  log_info("results: " + path);
+  info(fmt::format("{} episodes: mean return {:.4f}, mean length {:.1f}", result.episode_return.size(),
+                   mean(result.episode_return), mean(result.episode_length)));
+  info("results: " + path);
   return ExitCode::done;
 }
 

@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
+
+#include "src/base/log.hpp"
 
 namespace maniple {
 namespace {
@@ -41,19 +42,15 @@ void Progress::update(std::int64_t done, const std::string& text) {
     const int filled = static_cast<int>(width * std::min(done, total_) / total_);
     std::string bar;
     for (int i = 0; i < width; ++i) bar += i < filled ? "█" : "░";
-    fmt::print("\r{} {:3}%  {}/{}  {}  eta {}\033[K", bar, 100 * done / total_, done, total_, text,
-               clock_text(left));
-    line_open_ = true;
+    live_line(fmt::format("{} {:3}%  {}/{}  {}  eta {}", bar, 100 * done / total_, done, total_, text,
+                          clock_text(left)));
   } else {
-    fmt::print("{}/{}  {}  eta {}\n", done, total_, text, clock_text(left));
+    info(fmt::format("{}/{}  {}  eta {}", done, total_, text, clock_text(left)));
   }
-  std::fflush(stdout);
 }
 
 void Progress::finish() {
-  if (line_open_) fmt::print("\n");
-  std::fflush(stdout);
-  line_open_ = false;
+  if (active_ && bar_) live_line("");
 }
 
 std::string resident_memory() {

@@ -21,7 +21,6 @@ class Progress {
   std::int64_t total_;
   std::int64_t first_ = -1;  // done at the first update, for the ETA after a resume
   bool active_, bar_;
-  bool line_open_ = false;
   Clock::time_point start_, last_;
 };
 

@@ -116,9 +116,9 @@ ExitCode rollout(const Config& config, Session& session) {
   progress.finish();
   report_bad_states(*simulation, session);
   if (every > 0) results.write_steps(sampled);
-  log_info("results: " + results.commit());
+  info("results: " + results.commit());
   if (step < config.simulation.steps) {
-    log_warning(fmt::format("stopped early after {} of {} control steps", step, config.simulation.steps));
+    warn(fmt::format("stopped early after {} of {} control steps", step, config.simulation.steps));
     return ExitCode::error;
   }
   return ExitCode::done;

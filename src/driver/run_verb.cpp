@@ -2,6 +2,7 @@
 #include <functional>
 #include <map>
 
+#include "src/base/log.hpp"
 #include "src/config/deck.hpp"
 #include "src/driver/doctor.hpp"
 #include "src/driver/verbs.hpp"
@@ -17,7 +18,12 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
       {"validate", validate},
       {"doctor", [](const Config& config, Session& s) { return static_cast<ExitCode>(doctor(s, config)); }},
   };
-  return verbs.at(command.verb)(load_config(command.decks, command.overrides), session);
+  const Config config = load_config(command.decks, command.overrides);
+  const bool writes = command.verb != "validate" && command.verb != "doctor";
+  open_log(session.rank(), writes ? config.output.directory : "");
+  const ExitCode code = verbs.at(command.verb)(config, session);
+  close_log();
+  return code;
 }
 
 }  // namespace maniple

@@ -47,16 +47,16 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth);
-  log_info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion,
-                       verb, config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
-                       config.simulation.precision));
-  log_info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
-                       ExecutionSpace::name(), build_description()));
-  log_info(fmt::format("memory: {} B per environment, {} per rank", memory.bytes_per_env,
-                       megabytes(memory.rank_bytes)));
+  info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
+                   config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
+                   config.simulation.precision));
+  info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
+                   ExecutionSpace::name(), build_description()));
+  info(fmt::format("memory: {} B per environment, {} per rank", memory.bytes_per_env,
+                   megabytes(memory.rank_bytes)));
   if (session.size() > partition.num_tiles)
-    log_warning(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
-                            session.size() - partition.num_tiles, session.size(), kTileWidth));
+    warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
+                     session.size() - partition.num_tiles, session.size(), kTileWidth));
   check_memory(memory, session, config);
   return make_simulation(config, std::move(model), session.rank(), session.size());
 }
@@ -94,7 +94,7 @@ void report_bad_states(const Simulation& simulation, Session& session) {
   std::string all;
   for (const std::string& text : session.collectives().gather_text(names))
     if (!text.empty()) all += (all.empty() ? "" : ", ") + text;
-  log_warning(fmt::format("{} bad state{} (NaN or too large) reset: {}", count, count == 1 ? "" : "s", all));
+  warn(fmt::format("{} bad state{} (NaN or too large) reset: {}", count, count == 1 ? "" : "s", all));
 }
 
 }  // namespace maniple

@@ -93,7 +93,7 @@ ExitCode train(const Config& config, Session& session) {
   if (resumed) {
     iteration = *resumed;
     ppo.restored();
-    log_info(fmt::format("resumed {} at iteration {}", config.output.directory, iteration));
+    info(fmt::format("resumed {} at iteration {}", config.output.directory, iteration));
   } else {
     ppo.start();
   }
@@ -143,16 +143,16 @@ ExitCode train(const Config& config, Session& session) {
 
   report_bad_states(*simulation, session);
   if (iteration > first_iteration) {
-    log_info(stage_shares(*simulation, ppo, output_seconds, loop_seconds + 1e-9));
-    log_info(fmt::format(
+    info(stage_shares(*simulation, ppo, output_seconds, loop_seconds + 1e-9));
+    info(fmt::format(
         "{}env-steps/s over {:.1f} s",
         human_rate(steps_per_iteration * static_cast<double>(iteration - first_iteration) / loop_seconds),
         loop_seconds));
   }
-  if (!results_path.empty()) log_info("results: " + results_path);
-  log_info("checkpoints: " + config.output.directory + "/checkpoints");
+  if (!results_path.empty()) info("results: " + results_path);
+  info("checkpoints: " + config.output.directory + "/checkpoints");
   if (stopped) {
-    log_info(fmt::format("stopped early at iteration {}: continue with learning.resume=auto", iteration));
+    info(fmt::format("stopped early at iteration {}: continue with learning.resume=auto", iteration));
     return ExitCode::stopped_early;
   }
   return ExitCode::done;
