@@ -1,5 +1,5 @@
 # The object library maniple_nccl: src/parallel/nccl/*.cpp, compiled wherever the CUDA toolkit and NCCL
-# are found, and part of maniple_core only where Kokkos runs on CUDA (MANIPLE_WITH_NCCL is defined then).
+# are found, and part of maniple_core only where Kokkos runs on CUDA (MANIPLE_HAVE_NCCL is defined then).
 set(MANIPLE_NCCL OFF)
 file(GLOB MANIPLE_NCCL_SOURCES CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/parallel/nccl/*.cpp")
 find_package(CUDAToolkit QUIET)
@@ -20,7 +20,7 @@ if(CUDAToolkit_FOUND AND NCCL_INCLUDE_DIR AND MANIPLE_NCCL_SOURCES)
     set(MANIPLE_NCCL linked)
     target_sources(maniple_core PRIVATE $<TARGET_OBJECTS:maniple_nccl>)
     target_link_libraries(maniple_core PUBLIC ${NCCL_LIBRARY} CUDA::cudart)
-    target_compile_definitions(maniple_core PUBLIC MANIPLE_WITH_NCCL)
+    target_compile_definitions(maniple_core PUBLIC MANIPLE_HAVE_NCCL)
   endif()
 elseif(MANIPLE_KOKKOS_CUDA)
   message(WARNING "Kokkos has CUDA but NCCL was not found: ranks will talk through MPI and host memory")

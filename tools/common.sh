@@ -1,0 +1,43 @@
+# Shared by the scripts of this folder; sourced from the repository root, not run.
+
+# MPI on a workstation or in a container: root may start it, and one thread per rank.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false
+
+# configure_build DIRECTORY [cmake arguments]: configures once; later changes of CMakeLists.txt are
+# seen by the build itself.
+configure_build() {
+  local directory=$1
+  shift
+  if [ ! -f "$directory/build.ninja" ] || [ $# -gt 0 ]; then
+    mkdir -p "$directory"
+    cmake -S . -B "$directory" -G Ninja "$@" > "$directory/configure.log" 2>&1 ||
+      { cat "$directory/configure.log" >&2; return 1; }
+  fi
+}
+
+# build_targets DIRECTORY TARGET...: one moving line on a terminal, only errors in a log.
+build_targets() {
+  local directory=$1 quiet=()
+  shift
+  [ -t 1 ] || quiet=(--quiet)
+  ninja -C "$directory" "${quiet[@]}" "$@"
+}
+
+# Arguments that place N ranks on this machine: a core each where there are enough, else hardware
+# threads, else wherever the system puts them.
+placement() {
+  local ranks=$1 threads cores
+  threads=$(nproc)
+  cores=$(lscpu -p=CORE,SOCKET 2> /dev/null | grep -v '^#' | sort -u | wc -l)
+  if [ "$(lscpu -p=CPU 2> /dev/null | grep -vc '^#')" -ne "$threads" ]; then
+    cores=0  # this shell may use only some of the machine; leave the choice to the system
+  fi
+  if [ "$cores" -ge "$ranks" ]; then
+    echo "--bind-to core"
+  elif [ "$threads" -ge "$ranks" ] && [ "$cores" -gt 0 ]; then
+    echo "--use-hwthread-cpus --bind-to hwthread"
+  else
+    echo "--oversubscribe --bind-to none"
+  fi
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# From a fresh clone to a trained policy: installs what is missing, builds, trains the cartpole of
+# inputs/train/isaac_cartpole.yaml on two ranks and draws its learning curve.
+# Usage: tools/run.sh [deck.yaml] [key.path=value ...]     MANIPLE_RANKS=4 tools/run.sh
+# Each call starts a run of its own under runs/, unless output.directory is given.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+. tools/common.sh
+
+bash tools/setup.sh
+configure_build build
+build_targets build maniple
+
+deck=inputs/train/isaac_cartpole.yaml
+if [ $# -gt 0 ] && [[ $1 != *=* ]]; then
+  deck=$1
+  shift
+fi
+directory=runs/$(basename "$deck" .yaml)-$(date +%Y%m%d-%H%M%S)
+for argument in "$@"; do
+  case "$argument" in output.directory=*) directory=${argument#*=} ;; esac
+done
+
+ranks=${MANIPLE_RANKS:-2}
+read -ra place <<< "$(placement "$ranks")"
+status=0
+mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$directory" "$@" || status=$?
+[ $status -eq 0 ] || [ $status -eq 75 ] || exit $status
+
+.venv/bin/python tools/plot_learning_curve.py "$directory/results.h5" --output "$directory/learning_curve.png"
+echo
+echo "results         $directory/results.h5"
+echo "checkpoints     $directory/checkpoints/"
+echo "learning curve  $directory/learning_curve.png"
+exit $status
