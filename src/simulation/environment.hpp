@@ -44,7 +44,10 @@ class Environment {
 
   // Environments that were reset because their state was not finite or too large, so far, this rank.
   virtual std::int64_t bad_states() const = 0;
+  // Everything that a restart needs; on a GPU the entries are host copies made by this call.
   virtual void describe(Archive& archive) = 0;
+  // After a checkpoint was loaded into the entries of describe(): brings them to the device.
+  virtual void restored() {}
   // "physics", "task" seconds so far.
   virtual std::vector<std::pair<std::string, double>> stage_seconds() const = 0;
 };

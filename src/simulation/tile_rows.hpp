@@ -1,0 +1,45 @@
+// Between the tiles of the device and rows of the host: what files hold and people read is one row per
+// environment; what kernels read is [tile][element][32].
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <vector>
+
+#include "kernels/base/tiles.hpp"
+
+namespace maniple {
+
+// Elements [first, first + size) of every environment from `rows`: one row for all, or one for each of
+// the first rows.size() / size environments (padding keeps what it has).
+template <class T>
+void rows_to_tiles(const TiledView<T>& tiles, int first, int size, const std::vector<double>& rows) {
+  if (size == 0 || tiles.tiles == 0) return;
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tiles.data);
+  const auto row_count = static_cast<std::int64_t>(rows.size()) / size;
+  const std::int64_t envs = row_count == 1 ? tiles.tiles * kTileWidth : row_count;
+  for (std::int64_t env = 0; env < envs; ++env) {
+    const double* const row = rows.data() + (row_count == 1 ? 0 : env * size);
+    T* const tile = host.data() + env / kTileWidth * tiles.elements * kTileWidth + env % kTileWidth;
+    for (int i = 0; i < size; ++i) tile[(first + i) * kTileWidth] = static_cast<T>(row[i]);
+  }
+  Kokkos::deep_copy(tiles.data, host);
+}
+
+// Elements [first, first + size) of the first `envs` environments, packed rows of U.
+template <class U, class T>
+void tiles_to_rows(const TiledView<T>& tiles, int first, int size, std::int64_t envs, std::vector<std::byte>& rows) {
+  rows.resize(static_cast<std::size_t>(envs) * static_cast<std::size_t>(size) * sizeof(U));
+  if (rows.empty()) return;
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tiles.data);
+  std::byte* to = rows.data();
+  for (std::int64_t env = 0; env < envs; ++env) {
+    const T* const tile = host.data() + env / kTileWidth * tiles.elements * kTileWidth + env % kTileWidth;
+    for (int i = 0; i < size; ++i, to += sizeof(U)) {
+      const U value = static_cast<U>(tile[(first + i) * kTileWidth]);
+      std::memcpy(to, &value, sizeof(U));
+    }
+  }
+}
+
+}  // namespace maniple
