@@ -39,7 +39,8 @@ class MetricRows {
   }
   void describe(Archive& archive) {
     for (auto& series : metrics_.series)
-      archive.growing("metrics/" + series.name, series.values, series.unit, series.description);
+      archive.growing("metrics/" + series.name, series.values, series.unit, series.description,
+                      series.reproducible);
   }
   const Metrics& metrics() const { return metrics_; }
 
@@ -92,6 +93,7 @@ ExitCode train(const Config& config, Session& session) {
                                      collectives);
   if (resumed) {
     iteration = *resumed;
+    simulation->restored();
     ppo.restored();
     info(fmt::format("resumed {} at iteration {}", config.output.directory, iteration));
   } else {

@@ -2,11 +2,12 @@
 // belongs to an environment, and launches the kernels that advance them.
 #pragma once
 
-#include <chrono>
+#include <functional>
 
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/batch.hpp"
 #include "kernels/tasks/batch.hpp"
+#include "src/base/timing.hpp"
 #include "src/simulation/device_task.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/simulation/task.hpp"
@@ -41,9 +42,8 @@ class BatchSimulation final : public Simulation {
 
   std::int64_t bad_states() const override;
   void describe(Archive& archive) override;
-  std::vector<std::pair<std::string, double>> stage_seconds() const override {
-    return {{"physics", physics_seconds_}, {"task", task_seconds_}};
-  }
+  void restored() override;
+  std::vector<std::pair<std::string, double>> stage_seconds() const override { return clock_.seconds(); }
 
   const ImportedModel& model() const override { return model_; }
   bool has_task() const override { return config_.task.present; }
@@ -71,7 +71,16 @@ class BatchSimulation final : public Simulation {
     TiledView<float> task_view;
   };
 
+  // Host copies of tiles that describe() hands out, and the way back.
+  struct HostCopies {
+    std::vector<std::function<void()>> to_device;
+    template <class U>
+    U* add(const TiledView<U>& tiles);
+  };
+
   void place_fields(const OutputConfig& output);
+  bool place_task_field(const std::string& name);
+  std::size_t find_keyframe(const InitialStateConfig& initial) const;
   const FieldInfo& state_field(const std::string& name) const;
   // One field of every environment from rows of doubles: one row for all, or one per environment.
   void set_state_rows(const std::string& field, const std::vector<double>& rows);
@@ -88,7 +97,8 @@ class BatchSimulation final : public Simulation {
   DeviceTask<T> device_task_;
   PhysicsBatch<T> physics_;
   TaskBatch<T> task_batch_;
-  double physics_seconds_ = 0, task_seconds_ = 0;
+  StageClock clock_;
+  HostCopies host_copies_;
 };
 
 }  // namespace maniple

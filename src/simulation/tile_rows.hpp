@@ -28,7 +28,8 @@ void rows_to_tiles(const TiledView<T>& tiles, int first, int size, const std::ve
 
 // Elements [first, first + size) of the first `envs` environments, packed rows of U.
 template <class U, class T>
-void tiles_to_rows(const TiledView<T>& tiles, int first, int size, std::int64_t envs, std::vector<std::byte>& rows) {
+void tiles_to_rows(const TiledView<T>& tiles, int first, int size, std::int64_t envs,
+                   std::vector<std::byte>& rows) {
   rows.resize(static_cast<std::size_t>(envs) * static_cast<std::size_t>(size) * sizeof(U));
   if (rows.empty()) return;
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tiles.data);

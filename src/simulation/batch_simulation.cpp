@@ -1,0 +1,352 @@
+#include "src/simulation/batch_simulation.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "src/io/dataset.hpp"
+#include "src/simulation/tile_rows.hpp"
+
+namespace maniple {
+namespace {
+
+// Elements of Data that the asked-for trajectory fields take.
+int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
+  if (output.trajectory_every == 0) return 0;
+  int count = 0;
+  for (const FieldInfo& field : data_fields(sizes))
+    count += static_cast<int>(
+                 std::count(output.trajectory_fields.begin(), output.trajectory_fields.end(), field.name)) *
+             field.size;
+  return count;
+}
+
+}  // namespace
+
+template <class T>
+BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, CompiledTask task, int rank,
+                                    int ranks)
+    : config_(config),
+      model_(std::move(model)),
+      task_(std::move(task)),
+      partition_(config.batch.num_envs, rank, ranks),
+      step_dt_(model_.timestep * config.simulation.decimation),
+      state_fields_(state_fields(model_.sizes)),
+      device_model_(model_),
+      device_task_(task_) {
+  const ModelSizes& sizes = model_.sizes;
+  physics_.model = device_model_.model();
+  physics_.state = TiledView<T>("maniple::simulation::state", partition_.tiles, state_elements(sizes));
+  physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes));
+  physics_.bad_states = TiledView<std::int32_t>("maniple::simulation::bad_states", partition_.tiles, 2);
+  if (has_task()) task_batch_ = make_task_batch<T>(device_task_.task(), task_.sizes(), partition_);
+  place_fields(config.output);
+  set_state_rows("qpos", model_.qpos0);
+}
+
+template <class T>
+void BatchSimulation<T>::place_fields(const OutputConfig& output) {
+  if (output.trajectory_every == 0) return;
+  std::vector<ExportRange> ranges;
+  int exported = 0;
+  for (const std::string& name : output.trajectory_fields) {
+    const auto add = [&](const auto& info, typename FieldPlace::Source source, int first) {
+      fields_.push_back({{name, info.unit, info.description, info.size}, source, first, {}});
+    };
+    const auto named = [&](const FieldInfo& info) { return info.name == name; };
+    const auto data = data_fields(model_.sizes);
+    const auto state = std::find_if(state_fields_.begin(), state_fields_.end(), named);
+    const auto derived = std::find_if(data.begin(), data.end(), named);
+    if (state != state_fields_.end()) {
+      add(*state, FieldPlace::Source::state, state->first);
+    } else if (derived != data.end()) {
+      add(*derived, FieldPlace::Source::exported, exported);
+      ranges.push_back({derived->first, derived->size, exported});
+      exported += derived->size;
+    } else if (has_task() && place_task_field(name)) {
+      continue;
+    } else {
+      std::string allowed = "one of";
+      for (const FieldInfo& info : state_fields_) allowed += std::string(" ") + info.name;
+      for (const FieldInfo& info : data) allowed += std::string(" ") + info.name;
+      if (has_task()) allowed += " observation action reward terminated truncated";
+      throw InputError(output.where_fields, "output.trajectory.fields", "no field \"" + name + "\"", allowed);
+    }
+    if (fields_.back().field.size == 0)
+      throw InputError(output.where_fields, "output.trajectory.fields",
+                       "\"" + name + "\" is empty for this model", "");
+  }
+  physics_.exported = TiledView<T>("maniple::simulation::exported", partition_.tiles, exported);
+  physics_.exports = Kokkos::View<ExportRange*, MemorySpace>("maniple::simulation::exports", ranges.size());
+  const auto host = Kokkos::create_mirror_view(physics_.exports);
+  std::copy(ranges.begin(), ranges.end(), host.data());
+  Kokkos::deep_copy(physics_.exports, host);
+}
+
+template <class T>
+bool BatchSimulation<T>::place_task_field(const std::string& name) {
+  const std::pair<TrajectoryField, TiledView<float>> views[] = {
+      {{"observation", "task", "observation after the control step", num_observations()},
+       task_batch_.observation},
+      {{"action", "1", "action of the control step", num_actions()}, task_batch_.action},
+      {{"reward", "reward", "reward of the control step", 1}, task_batch_.reward},
+      {{"terminated", "1", "1: the episode ended by failure or success", 1}, task_batch_.terminated},
+      {{"truncated", "1", "1: the episode ran out of time", 1}, task_batch_.truncated},
+  };
+  for (const auto& [field, view] : views) {
+    if (field.name != name) continue;
+    fields_.push_back({field, FieldPlace::Source::task, 0, view});
+    return true;
+  }
+  return false;
+}
+
+template <class T>
+const FieldInfo& BatchSimulation<T>::state_field(const std::string& name) const {
+  return *std::find_if(state_fields_.begin(), state_fields_.end(),
+                       [&](const FieldInfo& f) { return f.name == name; });
+}
+
+template <class T>
+void BatchSimulation<T>::set_state_rows(const std::string& field, const std::vector<double>& rows) {
+  const FieldInfo& info = state_field(field);
+  if (!rows.empty()) rows_to_tiles(physics_.state, info.first, info.size, rows);
+}
+
+template <class T>
+void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
+  control_step_ = 0;
+  if (has_task()) reset();
+  if (initial.source == "task") {
+    if (!has_task())
+      throw InputError(initial.where, "initial_state.source", "task without a task",
+                       "default, keyframe or file");
+    return;
+  }
+  Kokkos::deep_copy(physics_.state.data, T(0));
+  set_state_rows("qpos", model_.qpos0);
+  if (initial.source == "keyframe") {
+    const std::size_t key = find_keyframe(initial);
+    const auto row = [key](const std::vector<double>& values, int size) {
+      return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(key) * size,
+                                 values.begin() + static_cast<std::ptrdiff_t>(key + 1) * size);
+    };
+    set_state_rows("time", {model_.key_time[key]});
+    set_state_rows("qpos", row(model_.key_qpos, model_.sizes.nq));
+    set_state_rows("qvel", row(model_.key_qvel, model_.sizes.nv));
+    set_state_rows("act", row(model_.key_act, model_.sizes.na));
+    set_state_rows("ctrl", row(model_.key_ctrl, model_.sizes.nu));
+  } else if (initial.source == "file") {
+    const ModelSizes& sizes = model_.sizes;
+    set_state_rows("qpos", read_state_rows(initial.file, initial.where, "qpos", "nq", sizes.nq, partition_));
+    set_state_rows("qvel", read_state_rows(initial.file, initial.where, "qvel", "nv", sizes.nv, partition_));
+    if (sizes.na > 0 && has_state_rows(initial.file, initial.where, "act"))
+      set_state_rows("act", read_state_rows(initial.file, initial.where, "act", "na", sizes.na, partition_));
+  }
+  if (has_task()) observe_batch(task_batch_, physics_);
+}
+
+template <class T>
+std::size_t BatchSimulation<T>::find_keyframe(const InitialStateConfig& initial) const {
+  const auto named = std::find(model_.key_names.begin(), model_.key_names.end(), initial.keyframe);
+  if (named != model_.key_names.end()) return static_cast<std::size_t>(named - model_.key_names.begin());
+  const bool number = !initial.keyframe.empty() &&
+                      initial.keyframe.find_first_not_of("0123456789") == std::string::npos &&
+                      initial.keyframe.size() < 6;
+  if (number && std::stoi(initial.keyframe) < model_.nkey)
+    return static_cast<std::size_t>(std::stoi(initial.keyframe));
+  std::string allowed = model_.nkey == 0 ? "the model has no keyframes"
+                                         : fmt::format("an index below {} or one of", model_.nkey);
+  for (const std::string& name : model_.key_names) allowed += " " + name;
+  throw InputError(initial.where, "initial_state.keyframe", "no keyframe \"" + initial.keyframe + "\"",
+                   allowed);
+}
+
+template <class T>
+void BatchSimulation<T>::forward() {
+  forward_batch(physics_);
+}
+
+template <class T>
+void BatchSimulation<T>::zero_control() {
+  set_state_rows("ctrl", std::vector<double>(static_cast<std::size_t>(model_.sizes.nu), 0.0));
+}
+
+template <class T>
+void BatchSimulation<T>::random_control(std::int64_t control_step) {
+  random_control_batch(physics_, config_.batch.seed, partition_.first_env(), control_step);
+}
+
+template <class T>
+void BatchSimulation<T>::set_control(const std::vector<double>& rows) {
+  set_state_rows("ctrl", rows);
+}
+
+template <class T>
+void BatchSimulation<T>::step_physics() {
+  const StageClock::Region region(clock_, "physics");
+  step_batch(physics_, config_.simulation.decimation, static_cast<std::int32_t>(control_step_));
+  ++control_step_;
+}
+
+template <class T>
+void BatchSimulation<T>::reset() {
+  reset_batch(task_batch_, physics_);
+}
+
+template <class T>
+void BatchSimulation<T>::randomize_episode_steps() {
+  randomize_episode_steps_batch(task_batch_, config_.batch.seed, partition_.first_env(), max_episode_steps());
+}
+
+template <class T>
+void BatchSimulation<T>::step() {
+  {
+    const StageClock::Region region(clock_, "task");
+    apply_actions_batch(task_batch_, physics_);
+  }
+  step_physics();
+  const StageClock::Region region(clock_, "task");
+  finish_step_batch(task_batch_, physics_, static_cast<std::int32_t>(control_step_ - 1));
+}
+
+template <class T>
+std::int64_t BatchSimulation<T>::bad_states() const {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.bad_states.data);
+  std::int64_t count = 0;
+  for (std::int64_t env = 0; env < partition_.envs(); ++env)
+    count += host(static_cast<std::size_t>(env / kTileWidth * 2 * kTileWidth + env % kTileWidth));
+  return count;
+}
+
+template <class T>
+std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::bad_environments(
+    std::size_t limit) const {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.bad_states.data);
+  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  for (std::int64_t env = 0; env < partition_.envs() && found.size() < limit; ++env) {
+    const std::int32_t* const record = host.data() + env / kTileWidth * 2 * kTileWidth + env % kTileWidth;
+    if (record[0] > 0) found.emplace_back(partition_.first_env() + env, record[kTileWidth]);
+  }
+  return found;
+}
+
+template <class T>
+TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) const {
+  return std::find_if(fields_.begin(), fields_.end(),
+                      [&](const FieldPlace& place) { return place.field.name == name; })
+      ->field;
+}
+
+template <class T>
+void BatchSimulation<T>::read_field(const std::string& name, std::vector<std::byte>& rows) const {
+  const auto place = std::find_if(fields_.begin(), fields_.end(),
+                                  [&](const FieldPlace& candidate) { return candidate.field.name == name; });
+  const int size = place->field.size;
+  switch (place->source) {
+    case FieldPlace::Source::state:
+      return tiles_to_rows<T>(physics_.state, place->first, size, partition_.envs(), rows);
+    case FieldPlace::Source::exported:
+      return tiles_to_rows<T>(physics_.exported, place->first, size, partition_.envs(), rows);
+    case FieldPlace::Source::task:
+      return tiles_to_rows<T>(place->task_view, 0, size, partition_.envs(), rows);
+  }
+}
+
+template <class T>
+void BatchSimulation<T>::inject_nan(std::int64_t global_env) {
+  const std::int64_t env = global_env - partition_.first_env();
+  if (env < 0 || env >= partition_.envs()) return;
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.state.data);
+  host(static_cast<std::size_t>((env / kTileWidth * physics_.state.elements + state_field("qpos").first) *
+                                    kTileWidth +
+                                env % kTileWidth)) = std::numeric_limits<T>::quiet_NaN();
+  Kokkos::deep_copy(physics_.state.data, host);
+}
+
+template <class T>
+template <class U>
+U* BatchSimulation<T>::HostCopies::add(const TiledView<U>& tiles) {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tiles.data);
+  to_device.push_back([host, device = tiles.data] { Kokkos::deep_copy(device, host); });
+  return host.data();
+}
+
+template <class T>
+void BatchSimulation<T>::describe(Archive& archive) {
+  host_copies_.to_device.clear();
+  archive.replicated("simulation/control_step", &control_step_, 1, "1", "control steps so far");
+  T* const state = host_copies_.add(physics_.state);
+  for (const FieldInfo& field : state_fields_)
+    archive.per_env(std::string("state/") + field.name, state,
+                    static_cast<std::size_t>(physics_.state.elements), static_cast<std::size_t>(field.first),
+                    static_cast<std::size_t>(field.size), field.unit, field.description);
+  std::int32_t* const bad = host_copies_.add(physics_.bad_states);
+  archive.per_env("simulation/bad_states", bad, 2, 0, 1, "1",
+                  "resets of a state that was not finite or too large");
+  archive.per_env("simulation/bad_state_step", bad, 2, 1, 1, "1", "control step of the last such reset");
+  if (!has_task()) return;
+  T* const fields = host_copies_.add(task_batch_.fields);
+  for (const FieldInfo& field : task_fields(task_.sizes()))
+    archive.per_env(std::string("task/") + field.name, fields,
+                    static_cast<std::size_t>(task_batch_.fields.elements),
+                    static_cast<std::size_t>(field.first), static_cast<std::size_t>(field.size), field.unit,
+                    field.description);
+  std::int32_t* const counters = host_copies_.add(task_batch_.counters);
+  for (const FieldInfo& counter : task_counters())
+    archive.per_env(std::string("task/") + counter.name, counters, kTaskCounters,
+                    static_cast<std::size_t>(counter.first), 1, counter.unit, counter.description);
+  archive.per_env("task/observation", host_copies_.add(task_batch_.observation),
+                  static_cast<std::size_t>(num_observations()), 0,
+                  static_cast<std::size_t>(num_observations()), "task",
+                  "observation that the next action answers");
+}
+
+template <class T>
+void BatchSimulation<T>::restored() {
+  for (const auto& copy : host_copies_.to_device) copy();
+}
+
+template class BatchSimulation<float>;
+template class BatchSimulation<double>;
+
+MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs) {
+  const bool single = config.simulation.precision == "single";
+  const std::size_t real = single ? sizeof(float) : sizeof(double);
+  int observations = 0, actions = 0;
+  std::size_t reals =
+      static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
+  std::size_t bytes = 2 * sizeof(std::int32_t);
+  std::size_t scratch = single ? Scratch<Lanes<float>>::bytes(data_elements(model.sizes))
+                               : Scratch<Lanes<double>>::bytes(data_elements(model.sizes));
+  if (config.task.present) {
+    const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
+    observations = task.num_observations;
+    actions = task.num_actions;
+    const auto terms = static_cast<int>(task.reward_names.size());
+    reals += static_cast<std::size_t>(task_elements(task.sizes()));
+    bytes += sizeof(std::int32_t) * kTaskCounters +
+             sizeof(float) * static_cast<std::size_t>(observations + actions + 2 * terms + 5);
+    // the horizon of a training run: observations, actions, log probability, value, reward, flags, advantage,
+    // return
+    bytes +=
+        sizeof(float) * static_cast<std::size_t>(config.learning.horizon * (observations + 2 * actions + 8));
+  }
+  MemoryEstimate memory;
+  memory.bytes_per_env = reals * real + bytes;
+  memory.scratch_bytes = scratch;
+  memory.rank_bytes = memory.bytes_per_env * static_cast<std::size_t>(envs) + scratch;
+  return memory;
+}
+
+std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks) {
+  CompiledTask task;
+  if (config.task.present)
+    task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
+  if (config.simulation.precision == "single")
+    return std::make_unique<BatchSimulation<float>>(config, std::move(model), std::move(task), rank, ranks);
+  return std::make_unique<BatchSimulation<double>>(config, std::move(model), std::move(task), rank, ranks);
+}
+
+}  // namespace maniple
