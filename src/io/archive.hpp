@@ -46,6 +46,7 @@ struct ArchiveEntry {
   std::size_t tile_elements = 0;  // ... of so many elements x 32 lanes
   // Replicated entries whose length is the file's: called on load with that length, returns the memory.
   std::function<void*(std::size_t)> resize = {};
+  bool reproducible = true;  // false: wall clock and the like, left out of digests
 };
 
 class Archive {
@@ -59,8 +60,9 @@ class Archive {
   // The same values on every rank, as many as there are (a history): loading resizes the vector.
   template <class T>
   void growing(const std::string& name, std::vector<T>& values, const std::string& unit,
-               const std::string& description) {
+               const std::string& description, bool reproducible = true) {
     ArchiveEntry entry{name, unit, description, element_type<T>(), false, values.data(), values.size()};
+    entry.reproducible = reproducible;
     entry.resize = [&values](std::size_t count) -> void* {
       values.resize(count);
       return values.data();

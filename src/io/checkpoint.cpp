@@ -1,0 +1,500 @@
+// Writing and reading checkpoints. Rank 0 makes the file and writes what is equal on all ranks; then
+// every rank writes its rows, collectively; then every rank reads its rows back and compares. Checksums
+// are taken from memory before anything is written and do not depend on the number of ranks.
+#include "src/io/checkpoint.hpp"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstring>
+#include <filesystem>
+#include <sstream>
+
+#include "src/base/error.hpp"
+#include "src/base/log.hpp"
+#include "src/io/checksum.hpp"
+#include "src/io/commit.hpp"
+#include "src/io/hdf5.hpp"
+#include "src/parallel/failure.hpp"
+
+namespace maniple {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kFormat = 1;
+
+struct StoredDataset {
+  std::string name, type;
+  hdf5::Shape shape;
+  std::uint64_t checksum = 0;
+};
+
+// What a file says about itself: everything but the numbers.
+struct Contents {
+  std::int64_t format = kFormat, step = 0;
+  CheckpointIdentity identity;
+  std::vector<StoredDataset> datasets;
+
+  const StoredDataset* find(const std::string& name) const {
+    for (const StoredDataset& dataset : datasets)
+      if (dataset.name == name) return &dataset;
+    return nullptr;
+  }
+
+  // One value a line: the form that ranks exchange and that the file's own checksum covers. Text is
+  // length-prefixed, because a digest or name could hold anything.
+  std::string to_text() const {
+    std::ostringstream out;
+    auto text = [&](const std::string& s) { out << s.size() << ' ' << s << '\n'; };
+    out << format << '\n' << step << '\n' << identity.num_envs << '\n' << identity.seed << '\n';
+    for (const std::string* s :
+         {&identity.kind, &identity.model_digest, &identity.task_digest, &identity.precision})
+      text(*s);
+    out << datasets.size() << '\n';
+    for (const StoredDataset& d : datasets) {
+      text(d.name);
+      text(d.type);
+      out << d.checksum << ' ' << d.shape.size();
+      for (hsize_t extent : d.shape) out << ' ' << extent;
+      out << '\n';
+    }
+    return out.str();
+  }
+  static Contents from_text(const std::string& source) {
+    Contents c;
+    std::istringstream in(source);
+    auto text = [&] {
+      std::size_t size = 0;
+      in >> size;
+      in.get();
+      std::string s(size, '\0');
+      in.read(s.data(), static_cast<std::streamsize>(size));
+      return s;
+    };
+    in >> c.format >> c.step >> c.identity.num_envs >> c.identity.seed;
+    for (std::string* s :
+         {&c.identity.kind, &c.identity.model_digest, &c.identity.task_digest, &c.identity.precision})
+      *s = text();
+    std::size_t count = 0;
+    in >> count;
+    c.datasets.resize(count);
+    for (StoredDataset& d : c.datasets) {
+      d.name = text();
+      d.type = text();
+      std::size_t rank = 0;
+      in >> d.checksum >> rank;
+      d.shape.resize(rank);
+      for (hsize_t& extent : d.shape) in >> extent;
+    }
+    return c;
+  }
+  std::uint64_t checksum() const {
+    const std::string text = to_text();
+    return row_checksum(text.data(), text.size(), 0);
+  }
+};
+
+std::string stored_type(ElementType type) {
+  return hdf5::type_name(hdf5::native_type(type));
+}
+
+// Rows [env][elements] out of tiles [tile][tile_elements][32], or back into them.
+template <bool to_rows>
+void convert(const ArchiveEntry& entry, const Partition& partition, unsigned char* rows) {
+  const std::size_t bytes = hdf5::bytes_of(entry.type);
+  auto* tiles = static_cast<unsigned char*>(entry.data);
+  const std::int64_t envs = partition.envs();
+  auto move = [&]<class T>(T*) {
+    for (std::int64_t env = 0; env < envs; ++env) {
+      T* row = reinterpret_cast<T*>(rows) + static_cast<std::size_t>(env) * entry.elements;
+      T* tile =
+          reinterpret_cast<T*>(tiles) +
+          (static_cast<std::size_t>(env / kTileWidth) * entry.tile_elements + entry.first) * kTileWidth +
+          static_cast<std::size_t>(env % kTileWidth);
+      for (std::size_t e = 0; e < entry.elements; ++e)
+        if constexpr (to_rows) {
+          row[e] = tile[e * kTileWidth];
+        } else {
+          tile[e * kTileWidth] = row[e];
+        }
+    }
+  };
+  if (bytes == 8) move(static_cast<std::uint64_t*>(nullptr));
+  if (bytes == 4) move(static_cast<std::uint32_t*>(nullptr));
+  if (bytes == 1) move(static_cast<std::uint8_t*>(nullptr));
+}
+
+std::size_t row_bytes(const ArchiveEntry& entry) {
+  return entry.elements * hdf5::bytes_of(entry.type);
+}
+
+std::vector<unsigned char> rows_of(const ArchiveEntry& entry, const Partition& partition) {
+  std::vector<unsigned char> rows(static_cast<std::size_t>(partition.envs()) * row_bytes(entry));
+  convert<true>(entry, partition, rows.data());
+  return rows;
+}
+
+std::uint64_t sum_over_ranks(std::uint64_t local, Collectives& collectives) {
+  std::int64_t value;
+  std::memcpy(&value, &local, sizeof value);  // two's complement addition wraps the same way
+  collectives.sum(&value, 1);
+  std::memcpy(&local, &value, sizeof local);
+  return local;
+}
+
+// Checksums of an archive's arrays as they are in memory. Refuses "replicated" arrays that differ.
+Contents describe(std::int64_t step, const CheckpointIdentity& identity, const Archive& archive,
+                  const Partition& partition, Collectives& collectives) {
+  Contents contents;
+  contents.step = step;
+  contents.identity = identity;
+  for (const ArchiveEntry& entry : archive.entries()) {
+    StoredDataset stored{entry.name, stored_type(entry.type), {}, 0};
+    if (entry.per_env) {
+      stored.shape = {static_cast<hsize_t>(partition.num_envs), entry.elements};
+      const std::vector<unsigned char> rows = rows_of(entry, partition);
+      stored.checksum = sum_over_ranks(
+          rows_checksum(rows.data(), partition.envs(), row_bytes(entry), partition.first_env()), collectives);
+    } else {
+      stored.shape = {entry.elements};
+      stored.checksum = row_checksum(entry.data, row_bytes(entry), 0);
+      std::int64_t lowest, highest;
+      std::memcpy(&lowest, &stored.checksum, sizeof lowest);
+      highest = lowest;
+      collectives.min(&lowest, 1);
+      collectives.max(&highest, 1);
+      if (lowest != highest)
+        throw Error("checkpoint: " + entry.name + " should be equal on all ranks and is not");
+    }
+    contents.datasets.push_back(std::move(stored));
+  }
+  // as a file lists them, so that both give the same text
+  std::sort(contents.datasets.begin(), contents.datasets.end(),
+            [](const StoredDataset& a, const StoredDataset& b) { return a.name < b.name; });
+  return contents;
+}
+
+// Rank 0: the file with everything but the rows of the environments.
+void create(const std::string& path, const Contents& contents, const Archive& archive) {
+  {
+    const hdf5::File file = hdf5::create_file(path);
+    const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
+    hdf5::write_attribute(root, "file", std::string("maniple checkpoint"));
+    hdf5::write_attribute(root, "format", contents.format);
+    hdf5::write_attribute(root, "step", contents.step);
+    hdf5::write_attribute(root, "kind", contents.identity.kind);
+    hdf5::write_attribute(root, "model_digest", contents.identity.model_digest);
+    hdf5::write_attribute(root, "task_digest", contents.identity.task_digest);
+    hdf5::write_attribute(root, "precision", contents.identity.precision);
+    hdf5::write_attribute(root, "num_envs", contents.identity.num_envs);
+    hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(contents.identity.seed));
+    hdf5::write_attribute(root, "checksum", contents.checksum());
+    for (const ArchiveEntry& entry : archive.entries()) {
+      const StoredDataset& stored = *contents.find(entry.name);
+      const hdf5::Dataset dataset =
+          hdf5::create_dataset(file, entry.name, entry.type, stored.shape, entry.unit, entry.description);
+      hdf5::write_attribute(dataset, "checksum", stored.checksum);
+      if (!entry.reproducible) hdf5::write_attribute(dataset, "reproducible", std::int64_t{0});
+      if (!entry.per_env && entry.elements > 0)
+        hdf5::check(
+            H5Dwrite(dataset, hdf5::native_type(entry.type), H5S_ALL, H5S_ALL, H5P_DEFAULT, entry.data),
+            path + ": " + entry.name);
+    }
+    hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), path);
+  }
+  reserve_blocks(path);
+}
+
+// One rank: what the file says about itself; Error when it cannot be read or contradicts itself.
+Contents read_contents(const std::string& path) {
+  const hdf5::File file = hdf5::open_file(path, false);
+  const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
+  Contents contents;
+  contents.format = hdf5::read_integer_attribute(root, "format");
+  contents.step = hdf5::read_integer_attribute(root, "step");
+  contents.identity.kind = hdf5::read_text_attribute(root, "kind");
+  contents.identity.model_digest = hdf5::read_text_attribute(root, "model_digest");
+  contents.identity.task_digest = hdf5::read_text_attribute(root, "task_digest");
+  contents.identity.precision = hdf5::read_text_attribute(root, "precision");
+  contents.identity.num_envs = hdf5::read_integer_attribute(root, "num_envs");
+  contents.identity.seed = static_cast<std::uint32_t>(hdf5::read_integer_attribute(root, "seed"));
+  for (const hdf5::Member& member : hdf5::members(file)) {
+    if (!member.is_dataset) continue;
+    const hdf5::Dataset dataset = hdf5::open_dataset(file, member.path);
+    contents.datasets.push_back({member.path, hdf5::type_of(dataset), hdf5::shape_of(dataset),
+                                 hdf5::read_unsigned_attribute(dataset, "checksum")});
+  }
+  if (contents.checksum() != hdf5::read_unsigned_attribute(root, "checksum"))
+    throw Error(path + ": the checksum of its description does not match");
+  return contents;
+}
+
+// Collective. Fills the rows and arrays of `entries` from the file, and compares every checksum.
+void read_numbers(const std::string& path, const Contents& contents, const Archive& archive,
+                  const Partition& partition, Collectives& collectives, bool into_archive) {
+  // what is equal on all ranks: rank 0 reads, the others receive
+  for (const ArchiveEntry& entry : archive.entries()) {
+    if (entry.per_env) continue;
+    const StoredDataset& stored = *contents.find(entry.name);
+    const std::size_t count = static_cast<std::size_t>(stored.shape.at(0));
+    std::vector<unsigned char> numbers(count * hdf5::bytes_of(entry.type));
+    run_on_root(collectives, [&] {
+      const hdf5::File file = hdf5::open_file(path, false);
+      const hdf5::Dataset dataset = hdf5::open_dataset(file, entry.name);
+      hdf5::read_box(dataset, hdf5::native_type(entry.type), {0}, stored.shape, numbers.data(), path);
+      if (row_checksum(numbers.data(), numbers.size(), 0) != stored.checksum)
+        throw Error(path + ": " + entry.name + ": the checksum does not match");
+    });
+    if (!into_archive) continue;
+    collectives.broadcast(numbers.data(), numbers.size(), 0);
+    void* target = entry.resize ? entry.resize(count) : entry.data;
+    if (!numbers.empty()) std::memcpy(target, numbers.data(), numbers.size());
+  }
+  // the environments of this rank
+  for (const ArchiveEntry& entry : archive.entries()) {
+    if (!entry.per_env) continue;
+    const StoredDataset& stored = *contents.find(entry.name);
+    std::vector<unsigned char> rows(static_cast<std::size_t>(partition.envs()) * row_bytes(entry));
+    run_together(collectives, [&] {
+      if (rows.empty()) return;
+      const hdf5::File file = hdf5::open_file(path, false);
+      const hdf5::Dataset dataset = hdf5::open_dataset(file, entry.name);
+      hdf5::read_box(dataset, hdf5::native_type(entry.type), {static_cast<hsize_t>(partition.first_env()), 0},
+                     {static_cast<hsize_t>(partition.envs()), entry.elements}, rows.data(), path);
+    });
+    const std::uint64_t checksum = sum_over_ranks(
+        rows_checksum(rows.data(), partition.envs(), row_bytes(entry), partition.first_env()), collectives);
+    if (checksum != stored.checksum) throw Error(path + ": " + entry.name + ": the checksum does not match");
+    if (into_archive) convert<false>(entry, partition, rows.data());
+  }
+}
+
+// Steps of the checkpoints in a directory, newest first; only complete names "<step>.h5".
+std::vector<std::int64_t> steps_in(const std::string& directory) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
+    const fs::path& path = entry->path();
+    const std::string stem = path.stem().string();
+    if (path.extension() != ".h5" || stem.empty() || stem.size() > 18) continue;
+    if (std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isdigit(c); }))
+      steps.push_back(std::stoll(stem));
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+std::string file_of(const std::string& directory, std::int64_t step) {
+  return directory + "/" + std::to_string(step) + ".h5";
+}
+
+// Rank 0, after a commit: newer steps belong to a history that this run has left (it started anew, or
+// fell back from bad files), so they step aside; of the others the last `keep` stay.
+void prune(const std::string& directory, std::int64_t step, std::int64_t keep) {
+  std::error_code ignored;
+  std::int64_t kept = 0;
+  std::ostringstream list;
+  for (const std::int64_t other : steps_in(directory)) {
+    const std::string path = file_of(directory, other);
+    if (other > step) {
+      fs::rename(path, path + ".superseded", ignored);
+      warn(path + ": belongs to an earlier run; renamed to " + path + ".superseded");
+    } else if (kept < std::max<std::int64_t>(1, keep)) {
+      ++kept;
+      const auto bytes = fs::file_size(path, ignored);
+      list << (kept > 1 ? ",\n" : "\n") << "    {\"step\": " << other << ", \"file\": \"" << other
+           << ".h5\", \"bytes\": " << bytes << "}";
+    } else {
+      fs::remove(path, ignored);
+    }
+  }
+  write_text_file(directory + "/manifest.json", "{\n  \"newest\": " + std::to_string(step) +
+                                                    ",\n  \"checkpoints\": [" + list.str() + "\n  ]\n}\n");
+}
+
+// What must agree, as (key of the deck, what the file has, what the run has).
+void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
+                    bool policy_only) {
+  auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
+    if (found != wanted)
+      throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
+  };
+  compare("model.file (digest of the compiled model)", stored.model_digest, run.model_digest);
+  compare("task (digest of the resolved task)", stored.task_digest, run.task_digest);
+  if (policy_only) return;
+  compare("kind of run", stored.kind, run.kind);
+  compare("simulation.precision", stored.precision, run.precision);
+  compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
+  compare("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
+}
+
+std::string shape_text(const hdf5::Shape& shape) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + "]";
+}
+
+// A good file of this run has exactly these arrays; another program version or deck may have others.
+void check_entries(const std::string& path, const Contents& contents, const Archive& archive,
+                   const Partition& partition) {
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const StoredDataset* stored = contents.find(entry.name);
+    if (!stored)
+      throw InputError(SourceLocation{path}, entry.name, "not in the checkpoint", "this run needs it");
+    hdf5::Shape wanted = entry.per_env ? hdf5::Shape{static_cast<hsize_t>(partition.num_envs), entry.elements}
+                                       : hdf5::Shape{entry.elements};
+    if (entry.resize && stored->shape.size() == 1) wanted = stored->shape;
+    const std::string type = stored_type(entry.type);
+    if (stored->shape != wanted || stored->type != type)
+      throw InputError(SourceLocation{path}, entry.name,
+                       "the checkpoint has " + stored->type + " " + shape_text(stored->shape),
+                       "this run has " + type + " " + shape_text(wanted));
+  }
+}
+
+// Collective. Loads one file or throws: InputError when it is good but of another run, Error when bad.
+std::int64_t load(const std::string& path, const CheckpointIdentity& identity, const Archive& archive,
+                  const Partition& partition, Collectives& collectives, bool policy_only) {
+  std::string text;
+  run_on_root(collectives, [&] {
+    try {
+      text = read_contents(path).to_text();
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      throw Error(message.rfind(path, 0) == 0 ? message : path + ": " + message);
+    }
+  });
+  const Contents contents = Contents::from_text(broadcast_text(collectives, text));
+  if (contents.format != kFormat)
+    throw InputError(SourceLocation{path}, "format", std::to_string(contents.format),
+                     "this program reads " + std::to_string(kFormat));
+  check_identity(path, contents.identity, identity, policy_only);
+  check_entries(path, contents, archive, partition);
+  read_numbers(path, contents, archive, partition, collectives, true);
+  return contents.step;
+}
+
+std::optional<std::int64_t> load_newest(const std::string& directory, const CheckpointIdentity& identity,
+                                        const Archive& archive, const Partition& partition,
+                                        Collectives& collectives, bool policy_only) {
+  // rank 0 decides what there is: directories of a network file system may look different elsewhere
+  std::vector<std::int64_t> steps;
+  if (collectives.rank() == 0) steps = steps_in(directory);
+  std::int64_t count = static_cast<std::int64_t>(steps.size());
+  collectives.broadcast(&count, sizeof count, 0);
+  steps.resize(static_cast<std::size_t>(count));
+  collectives.broadcast(steps.data(), steps.size() * sizeof(std::int64_t), 0);
+  if (steps.empty()) return std::nullopt;
+
+  std::string reasons;
+  for (const std::int64_t step : steps) {
+    const std::string path = file_of(directory, step);
+    try {
+      return load(path, identity, archive, partition, collectives, policy_only);
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& error) {
+      // the same on every rank: all of load()'s errors are agreed
+      reasons += std::string("\n  ") + error.what();
+      if (collectives.rank() == 0)
+        warn(std::string("bad checkpoint, trying the one before: ") + error.what());
+    }
+  }
+  throw InputError(SourceLocation{directory}, "learning.resume",
+                   "no good checkpoint among " + std::to_string(count),
+                   "restore one, or remove them to start anew:" + reasons);
+}
+
+}  // namespace
+
+std::string write_checkpoint(const std::string& directory, std::int64_t step,
+                             const CheckpointIdentity& identity, const Archive& archive,
+                             const Partition& partition, Collectives& collectives, std::int64_t keep) {
+  const std::string folder = directory + "/checkpoints";
+  const std::string path = file_of(folder, step);
+  const std::string temporary = broadcast_text(collectives, temporary_name(path));
+  try {
+    const Contents contents = describe(step, identity, archive, partition, collectives);
+    run_on_root(collectives, [&] {
+      make_directory(folder);
+      remove_abandoned(folder);
+      unlink(temporary.c_str());
+      create(temporary, contents, archive);
+    });
+    {
+      hdf5::File file = hdf5::open_parallel(temporary, true, collectives);
+      for (const ArchiveEntry& entry : archive.entries()) {
+        if (!entry.per_env) continue;
+        hdf5::Dataset dataset;
+        run_together(collectives, [&] { dataset = hdf5::open_dataset(file, entry.name); });
+        const std::vector<unsigned char> rows = rows_of(entry, partition);
+        const hdf5::Shape count{static_cast<hsize_t>(partition.envs()), entry.elements};
+        hdf5::write_box(dataset, entry.type, {static_cast<hsize_t>(partition.first_env()), 0}, count, count,
+                        rows.data(), collectives, temporary + ": " + entry.name);
+      }
+      // on every rank: each makes its own writes durable, closing alone does not
+      run_together(collectives, [&] { hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), temporary); });
+      run_together(collectives, [&] { hdf5::check(file.reset(), temporary); });
+    }
+    run_on_root(collectives, [&] {
+      const Contents found = read_contents(temporary);
+      for (const ArchiveEntry& entry : archive.entries())
+        if (!found.find(entry.name)) throw Error(temporary + ": " + entry.name + " is missing after writing");
+    });
+    read_numbers(temporary, contents, archive, partition, collectives, false);
+    run_on_root(collectives, [&] {
+      commit_file(temporary, path);
+      prune(folder, step, keep);
+    });
+  } catch (...) {
+    if (collectives.rank() == 0) unlink(temporary.c_str());
+    throw;
+  }
+  return path;
+}
+
+std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
+                                                   const CheckpointIdentity& identity, const Archive& archive,
+                                                   const Partition& partition, Collectives& collectives) {
+  return load_newest(directory + "/checkpoints", identity, archive, partition, collectives, false);
+}
+
+std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
+                             const Archive& archive, Collectives& collectives) {
+  for (const ArchiveEntry& entry : archive.entries())
+    if (entry.per_env) throw Error("read_replicated: " + entry.name + " belongs to environments");
+  // 0 nothing there, 1 file, 2 run directory
+  std::int64_t found = 0;
+  if (collectives.rank() == 0) {
+    std::error_code ignored;
+    if (fs::is_directory(file_or_directory, ignored))
+      found = 2;
+    else if (fs::exists(file_or_directory, ignored))
+      found = 1;
+  }
+  collectives.broadcast(&found, sizeof found, 0);
+  const Partition nothing;
+  if (found == 1) {
+    try {
+      return load(file_or_directory, identity, archive, nothing, collectives, true);
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& error) {
+      throw InputError(SourceLocation{file_or_directory}, "checkpoint", "cannot be used",
+                       std::string("a good checkpoint: ") + error.what());
+    }
+  }
+  std::optional<std::int64_t> step;
+  if (found == 2)
+    step = load_newest(file_or_directory + "/checkpoints", identity, archive, nothing, collectives, true);
+  if (!step)
+    throw InputError(SourceLocation{file_or_directory}, "checkpoint", "none found",
+                     "a checkpoint file, or a run directory with checkpoints/");
+  return *step;
+}
+
+}  // namespace maniple

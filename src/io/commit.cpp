@@ -1,0 +1,133 @@
+// POSIX calls behind atomic files. rename(2) replaces atomically; only fsync of the file before and of
+// the directory after make the new name survive a power loss.
+#include "src/io/commit.hpp"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "src/base/error.hpp"
+
+namespace maniple {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kMark = ".tmp.";
+
+[[noreturn]] void fail(const std::string& path, const std::string& action) {
+  throw Error(path + ": " + action + ": " + std::strerror(errno));
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+std::string job_id() {
+  for (const char* variable : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
+    if (const char* value = std::getenv(variable)) {
+      std::string id;
+      for (const char* c = value; std::isalnum(static_cast<unsigned char>(*c)); ++c) id += *c;
+      if (!id.empty()) return id;
+    }
+  return "0";
+}
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) close(fd);
+  }
+};
+
+void sync_path(const std::string& path, int flags) {
+  const Descriptor file{open(path.c_str(), flags)};
+  if (file.fd < 0) fail(path, "open");
+  if (fsync(file.fd) != 0) fail(path, "fsync");
+}
+
+}  // namespace
+
+std::string temporary_name(const std::string& path) {
+  return path + kMark + job_id() + "." + std::to_string(getpid()) + "." + host_name();
+}
+
+void reserve_blocks(const std::string& path) {
+  const Descriptor file{open(path.c_str(), O_RDWR)};
+  if (file.fd < 0) fail(path, "open");
+  struct stat status {};
+  if (fstat(file.fd, &status) != 0) fail(path, "stat");
+  if (status.st_size == 0 || fallocate(file.fd, 0, 0, status.st_size) == 0) return;
+  if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)
+    fail(path, "reserving " + std::to_string(status.st_size) + " bytes");
+}
+
+void commit_file(const std::string& temporary, const std::string& path) {
+  sync_path(temporary, O_RDONLY);
+  if (rename(temporary.c_str(), path.c_str()) != 0) fail(path, "rename from " + temporary);
+  sync_path(fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".",
+            O_RDONLY | O_DIRECTORY);
+}
+
+void write_text_file(const std::string& path, const std::string& text) {
+  const std::string temporary = temporary_name(path);
+  try {
+    const Descriptor file{open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0666)};
+    if (file.fd < 0) fail(temporary, "create");
+    for (std::size_t done = 0; done < text.size();) {
+      const ssize_t written = write(file.fd, text.data() + done, text.size() - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written <= 0) fail(temporary, "write");
+      done += static_cast<std::size_t>(written);
+    }
+    commit_file(temporary, path);
+  } catch (...) {
+    unlink(temporary.c_str());
+    throw;
+  }
+}
+
+void remove_abandoned(const std::string& directory) {
+  std::error_code ignored;
+  const std::string host = host_name();
+  for (fs::directory_iterator entry(directory, ignored), end; !ignored && entry != end;
+       entry.increment(ignored)) {
+    const std::string name = entry->path().filename().string();
+    const std::size_t mark = name.rfind(kMark);
+    if (mark == std::string::npos) continue;
+    // job.pid.host
+    const std::size_t pid_at = name.find('.', mark + std::strlen(kMark));
+    const std::size_t host_at = pid_at == std::string::npos ? pid_at : name.find('.', pid_at + 1);
+    if (host_at == std::string::npos) continue;
+    const long pid = std::strtol(name.c_str() + pid_at + 1, nullptr, 10);
+    if (pid <= 0) continue;
+    bool abandoned = false;
+    if (name.substr(host_at + 1) == host) {
+      abandoned = kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+    } else {
+      std::error_code unknown;
+      const auto written = fs::last_write_time(entry->path(), unknown);
+      abandoned = !unknown && fs::file_time_type::clock::now() - written > std::chrono::hours(24);
+    }
+    std::error_code failed;
+    if (abandoned) fs::remove(entry->path(), failed);
+  }
+}
+
+void make_directory(const std::string& directory) {
+  std::error_code error;
+  fs::create_directories(directory, error);
+  if (error) throw Error(directory + ": cannot make the directory: " + error.message());
+}
+
+}  // namespace maniple

@@ -1,0 +1,29 @@
+// Files that appear complete or not at all: written under a temporary name that carries job, process and
+// host, made durable, then renamed. What a killed job left behind is recognised by that name.
+#pragma once
+
+#include <string>
+
+namespace maniple {
+
+// "<path>.tmp.<job>.<pid>.<host>", unique to this process.
+std::string temporary_name(const std::string& path);
+
+// Reserves the file's blocks, so that a full disk is an error now and not in the middle of a parallel
+// write. File systems that cannot reserve are left alone. Throws Error with path and bytes.
+void reserve_blocks(const std::string& path);
+
+// fsync(temporary), rename, fsync of the directory. Throws Error.
+void commit_file(const std::string& temporary, const std::string& path);
+
+// Writes a small text file through a temporary name. Throws Error.
+void write_text_file(const std::string& path, const std::string& text);
+
+// Removes temporary files in `directory` whose writer is gone: a dead process of this host, or any
+// other host's after a day. Never throws.
+void remove_abandoned(const std::string& directory);
+
+// Throws Error with path and reason when the directory cannot be made.
+void make_directory(const std::string& directory);
+
+}  // namespace maniple

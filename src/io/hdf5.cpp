@@ -1,0 +1,336 @@
+// See hdf5.hpp. Limits of HDF5 1.10 that shape this file: filters need collective transfers, locks fail
+// on some parallel file systems, closing a parallel file does not make it durable (flush does).
+#include "src/io/hdf5.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "src/base/error.hpp"
+#include "src/parallel/failure.hpp"
+#include "src/parallel/mpi_access.hpp"
+
+namespace maniple::hdf5 {
+
+namespace {
+
+// The library prints its error stack to stderr by default; ours goes into exceptions.
+void silence() {
+  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
+}
+
+Properties file_access() {
+  silence();
+  Properties access(check_id(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access properties"));
+  check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "HDF5 file access properties");
+  // object headers of 1.8 carry checksums, those before do not
+  check(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18), "HDF5 file access properties");
+  // large arrays start on pages
+  check(H5Pset_alignment(access, 64 * 1024, 4096), "HDF5 file access properties");
+  return access;
+}
+
+// Locks protect nothing here (names are unique until the rename) and fail on file systems without flock.
+Properties serial_access() {
+  Properties access = file_access();
+  H5Pset_file_locking(access, false, true);
+  return access;
+}
+
+Type text_type(std::size_t size) {
+  Type type(check_id(H5Tcopy(H5T_C_S1), "HDF5 text type"));
+  check(H5Tset_size(type, size), "HDF5 text type");
+  check(H5Tset_cset(type, H5T_CSET_UTF8), "HDF5 text type");
+  if (size != H5T_VARIABLE) check(H5Tset_strpad(type, H5T_STR_NULLPAD), "HDF5 text type");
+  return type;
+}
+
+Space space_of_shape(const Shape& shape) {
+  return Space(
+      check_id(H5Screate_simple(static_cast<int>(shape.size()), shape.data(), nullptr), "HDF5 data space"));
+}
+
+void write_scalar_attribute(hid_t object, const std::string& name, hid_t type, const void* value) {
+  const Space scalar(check_id(H5Screate(H5S_SCALAR), "HDF5 data space"));
+  const Attribute attribute(check_id(H5Acreate2(object, name.c_str(), type, scalar, H5P_DEFAULT, H5P_DEFAULT),
+                                     "attribute " + name));
+  check(H5Awrite(attribute, type, value), "attribute " + name);
+}
+
+template <class T>
+T read_scalar_attribute(hid_t object, const std::string& name, hid_t type) {
+  const Attribute attribute(check_id(H5Aopen(object, name.c_str(), H5P_DEFAULT), "attribute " + name));
+  const Space space(check_id(H5Aget_space(attribute), "attribute " + name));
+  if (H5Sget_simple_extent_npoints(space) != 1) throw Error("attribute " + name + ": not a single value");
+  T value{};
+  check(H5Aread(attribute, type, &value), "attribute " + name);
+  return value;
+}
+
+std::string path_of(hid_t object) {
+  char name[1024] = {};
+  H5Iget_name(object, name, sizeof name);
+  return name;
+}
+
+Properties creating_groups() {
+  Properties links(check_id(H5Pcreate(H5P_LINK_CREATE), "HDF5 link properties"));
+  check(H5Pset_create_intermediate_group(links, 1), "HDF5 link properties");
+  return links;
+}
+
+}  // namespace
+
+std::string last_error() {
+  // upward: from the innermost function to the interface; the first description says what happened
+  std::string reason;
+  H5Ewalk2(
+      H5E_DEFAULT, H5E_WALK_UPWARD,
+      [](unsigned, const H5E_error2_t* entry, void* data) -> herr_t {
+        auto& text = *static_cast<std::string*>(data);
+        if (text.empty() && entry->desc) text = entry->desc;
+        return 0;
+      },
+      &reason);
+  return reason.empty() ? "HDF5 gives no reason" : reason;
+}
+
+hid_t check_id(hid_t id, const std::string& what) {
+  if (id < 0) throw Error(what + ": " + last_error());
+  return id;
+}
+
+void check(herr_t status, const std::string& what) {
+  if (status < 0) throw Error(what + ": " + last_error());
+}
+
+File create_file(const std::string& path) {
+  const Properties access = serial_access();
+  Properties creation(check_id(H5Pcreate(H5P_FILE_CREATE), "HDF5 file creation properties"));
+  return File(check_id(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation, access), path));
+}
+
+File open_file(const std::string& path, bool writable) {
+  const Properties access = serial_access();
+  return File(check_id(H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access), path));
+}
+
+File open_parallel(const std::string& path, bool writable, Collectives& collectives) {
+  File file;
+  run_together(collectives, [&] {
+    const Properties access = file_access();
+    check(H5Pset_fapl_mpio(access, mpi_communicator(collectives), MPI_INFO_NULL), path);
+    check(H5Pset_coll_metadata_write(access, true), path);
+    file = File(check_id(H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access), path));
+  });
+  return file;
+}
+
+hid_t native_type(ElementType type) {
+  switch (type) {
+    case ElementType::float32:
+      return H5T_NATIVE_FLOAT;
+    case ElementType::float64:
+      return H5T_NATIVE_DOUBLE;
+    case ElementType::int32:
+      return H5T_NATIVE_INT32;
+    case ElementType::int64:
+      return H5T_NATIVE_INT64;
+    case ElementType::uint8:
+      return H5T_NATIVE_UINT8;
+  }
+  throw Error("unknown element type");
+}
+
+std::size_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::uint8:
+      return 1;
+    case ElementType::float32:
+    case ElementType::int32:
+      return 4;
+    case ElementType::float64:
+    case ElementType::int64:
+      return 8;
+  }
+  throw Error("unknown element type");
+}
+
+std::string type_name(hid_t type) {
+  const std::string bits = std::to_string(8 * H5Tget_size(type));
+  switch (H5Tget_class(type)) {
+    case H5T_FLOAT:
+      return "float" + bits;
+    case H5T_INTEGER:
+      return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
+    case H5T_STRING:
+      return "string";
+    default:
+      return "other";
+  }
+}
+
+void write_attribute(hid_t object, const std::string& name, const std::string& text) {
+  const Type type = text_type(H5T_VARIABLE);
+  const char* characters = text.c_str();
+  write_scalar_attribute(object, name, type, &characters);
+}
+void write_attribute(hid_t object, const std::string& name, std::int64_t value) {
+  write_scalar_attribute(object, name, H5T_NATIVE_INT64, &value);
+}
+void write_attribute(hid_t object, const std::string& name, std::uint64_t value) {
+  write_scalar_attribute(object, name, H5T_NATIVE_UINT64, &value);
+}
+
+bool has_attribute(hid_t object, const std::string& name) {
+  return H5Aexists(object, name.c_str()) > 0;
+}
+
+std::string read_text_attribute(hid_t object, const std::string& name) {
+  const Attribute attribute(check_id(H5Aopen(object, name.c_str(), H5P_DEFAULT), "attribute " + name));
+  const Type stored(check_id(H5Aget_type(attribute), "attribute " + name));
+  if (H5Tget_class(stored) != H5T_STRING) throw Error("attribute " + name + ": not text");
+  const Space space(check_id(H5Aget_space(attribute), "attribute " + name));
+  if (H5Sget_simple_extent_npoints(space) != 1) throw Error("attribute " + name + ": not a single value");
+  if (H5Tis_variable_str(stored) > 0) {
+    char* characters = nullptr;
+    Type memory(check_id(H5Tcopy(stored), "attribute " + name));
+    check(H5Aread(attribute, memory, &characters), "attribute " + name);
+    const std::string text = characters ? characters : "";
+    H5free_memory(characters);
+    return text;
+  }
+  std::string text(H5Tget_size(stored), '\0');
+  check(H5Aread(attribute, stored, text.data()), "attribute " + name);
+  text.resize(std::strlen(text.c_str()));
+  return text;
+}
+std::int64_t read_integer_attribute(hid_t object, const std::string& name) {
+  return read_scalar_attribute<std::int64_t>(object, name, H5T_NATIVE_INT64);
+}
+std::uint64_t read_unsigned_attribute(hid_t object, const std::string& name) {
+  return read_scalar_attribute<std::uint64_t>(object, name, H5T_NATIVE_UINT64);
+}
+
+Dataset create_dataset(hid_t file, const std::string& name, ElementType type, const Shape& shape,
+                       const std::string& unit, const std::string& description, const Shape& chunk) {
+  const Properties creation(check_id(H5Pcreate(H5P_DATASET_CREATE), name));
+  check(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), name);
+  check(H5Pset_obj_track_times(creation, false), name);  // equal runs give equal files
+  if (chunk.empty()) {
+    check(H5Pset_layout(creation, H5D_CONTIGUOUS), name);
+  } else {
+    check(H5Pset_chunk(creation, static_cast<int>(chunk.size()), chunk.data()), name);
+  }
+  check(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), name);
+  const Space space = space_of_shape(shape);
+  const Properties links = creating_groups();
+  Dataset dataset(
+      check_id(H5Dcreate2(file, name.c_str(), native_type(type), space, links, creation, H5P_DEFAULT), name));
+  write_attribute(dataset, "unit", unit);
+  write_attribute(dataset, "description", description);
+  return dataset;
+}
+
+void create_and_write(hid_t file, const std::string& name, ElementType type, const Shape& shape,
+                      const void* data, const std::string& unit, const std::string& description,
+                      bool reproducible) {
+  const Dataset dataset = create_dataset(file, name, type, shape, unit, description);
+  if (!reproducible) write_attribute(dataset, "reproducible", std::int64_t{0});
+  if (std::find(shape.begin(), shape.end(), hsize_t{0}) == shape.end())
+    check(H5Dwrite(dataset, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data), name);
+}
+
+void create_text(hid_t file, const std::string& name, const std::string& text,
+                 const std::string& description) {
+  const Type type = text_type(std::max<std::size_t>(1, text.size()));
+  const Space scalar(check_id(H5Screate(H5S_SCALAR), name));
+  const Properties creation(check_id(H5Pcreate(H5P_DATASET_CREATE), name));
+  check(H5Pset_obj_track_times(creation, false), name);
+  const Properties links = creating_groups();
+  const Dataset dataset(
+      check_id(H5Dcreate2(file, name.c_str(), type, scalar, links, creation, H5P_DEFAULT), name));
+  write_attribute(dataset, "unit", "");
+  write_attribute(dataset, "description", description);
+  const std::string padded = text.empty() ? std::string(1, '\0') : text;
+  check(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded.data()), name);
+}
+
+Dataset open_dataset(hid_t file, const std::string& name) {
+  return Dataset(check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "dataset " + name));
+}
+
+Shape shape_of(hid_t dataset) {
+  const Space space(check_id(H5Dget_space(dataset), path_of(dataset)));
+  const int rank = H5Sget_simple_extent_ndims(space);
+  check(rank, path_of(dataset));
+  Shape shape(static_cast<std::size_t>(rank));
+  check(H5Sget_simple_extent_dims(space, shape.data(), nullptr), path_of(dataset));
+  return shape;
+}
+
+std::string type_of(hid_t dataset) {
+  const Type type(check_id(H5Dget_type(dataset), path_of(dataset)));
+  return type_name(type);
+}
+
+void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape& count, void* data,
+              const std::string& what) {
+  if (std::find(count.begin(), count.end(), hsize_t{0}) != count.end()) return;
+  const Space file_space(check_id(H5Dget_space(dataset), what));
+  if (count.empty()) {
+    check(H5Dread(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), what);
+    return;
+  }
+  check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr), what);
+  const Space memory_space = space_of_shape(count);
+  check(H5Dread(dataset, memory_type, memory_space, file_space, H5P_DEFAULT, data), what);
+}
+
+bool write_box(hid_t dataset, ElementType type, const Shape& first, const Shape& count,
+               const Shape& memory_shape, const void* data, Collectives& collectives, const std::string& what,
+               bool independent) {
+  std::int64_t collective = 0;
+  run_together(collectives, [&] {
+    const Space file_space(check_id(H5Dget_space(dataset), what));
+    const Space memory_space = space_of_shape(memory_shape);
+    const bool empty = std::find(count.begin(), count.end(), hsize_t{0}) != count.end();
+    if (empty) {
+      check(H5Sselect_none(file_space), what);
+      check(H5Sselect_none(memory_space), what);
+    } else {
+      const Shape origin(count.size(), 0);
+      check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr),
+            what);
+      check(H5Sselect_hyperslab(memory_space, H5S_SELECT_SET, origin.data(), nullptr, count.data(), nullptr),
+            what);
+    }
+    const Properties transfer(check_id(H5Pcreate(H5P_DATASET_XFER), what));
+    check(H5Pset_dxpl_mpio(transfer, independent ? H5FD_MPIO_INDEPENDENT : H5FD_MPIO_COLLECTIVE), what);
+    static const double nowhere = 0;  // an empty box may come with no memory at all
+    check(H5Dwrite(dataset, native_type(type), memory_space, file_space, transfer, data ? data : &nowhere),
+          what);
+    std::uint32_t local_cause = 1, global_cause = 1;
+    check(H5Pget_mpio_no_collective_cause(transfer, &local_cause, &global_cause), what);
+    collective = local_cause == H5D_MPIO_COLLECTIVE && global_cause == H5D_MPIO_COLLECTIVE;
+  });
+  collectives.min(&collective, 1);
+  return collective != 0;
+}
+
+std::vector<Member> members(hid_t file) {
+  std::vector<Member> found;
+  // an exception must not cross the library
+  const herr_t status = H5Ovisit2(
+      file, H5_INDEX_NAME, H5_ITER_INC,
+      [](hid_t, const char* name, const H5O_info_t* info, void* data) -> herr_t {
+        if (std::strcmp(name, ".") != 0 && (info->type == H5O_TYPE_DATASET || info->type == H5O_TYPE_GROUP))
+          static_cast<std::vector<Member>*>(data)->push_back({name, info->type == H5O_TYPE_DATASET});
+        return 0;
+      },
+      &found, H5O_INFO_BASIC);
+  check(status, "contents");
+  std::sort(found.begin(), found.end(), [](const Member& a, const Member& b) { return a.path < b.path; });
+  return found;
+}
+
+}  // namespace maniple::hdf5

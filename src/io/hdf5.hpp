@@ -1,0 +1,115 @@
+// HDF5 for the rest of src/io: handles that close themselves, calls that throw, and the few operations
+// that our files need. Files are created, described and closed by one rank with the serial driver; all
+// ranks then reopen them through MPI-IO and only move numbers. Metadata is thus written once, and an
+// error while creating a file is the error of one rank.
+#pragma once
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/io/archive.hpp"
+#include "src/parallel/collectives.hpp"
+
+namespace maniple::hdf5 {
+
+// Owns an identifier and closes it with its own function.
+template <herr_t (*close)(hid_t)>
+class Handle {
+ public:
+  Handle() = default;
+  explicit Handle(hid_t id) : id_(id) {}
+  ~Handle() { reset(); }
+  Handle(Handle&& other) noexcept : id_(std::exchange(other.id_, -1)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    if (this != &other) {
+      reset();
+      id_ = std::exchange(other.id_, -1);
+    }
+    return *this;
+  }
+  operator hid_t() const { return id_; }
+  bool valid() const { return id_ >= 0; }
+  // Closes now; negative when the library reports an error.
+  herr_t reset() { return id_ >= 0 ? close(std::exchange(id_, -1)) : 0; }
+
+ private:
+  hid_t id_ = -1;
+};
+using File = Handle<H5Fclose>;
+using Group = Handle<H5Gclose>;
+using Object = Handle<H5Oclose>;
+using Dataset = Handle<H5Dclose>;
+using Space = Handle<H5Sclose>;
+using Type = Handle<H5Tclose>;
+using Attribute = Handle<H5Aclose>;
+using Properties = Handle<H5Pclose>;
+
+// The library's innermost reason for the last failure, e.g. "No space left on device".
+std::string last_error();
+
+// Throw Error "<what>: <the library's reason>" for negative results; what names the path.
+hid_t check_id(hid_t id, const std::string& what);
+void check(herr_t status, const std::string& what);
+
+// ---- files ----
+File create_file(const std::string& path);               // serial; refuses to replace a file
+File open_file(const std::string& path, bool writable);  // serial, no file locks
+File open_parallel(const std::string& path, bool writable, Collectives& collectives);  // collective
+
+// ---- types ----
+hid_t native_type(ElementType type);  // not owned
+std::size_t bytes_of(ElementType type);
+// "float64" etc. (numpy's name), "string", or "other".
+std::string type_name(hid_t type);
+
+// ---- attributes (variable-length UTF-8 text, which h5py reads as str; and integers) ----
+void write_attribute(hid_t object, const std::string& name, const std::string& text);
+void write_attribute(hid_t object, const std::string& name, std::int64_t value);
+void write_attribute(hid_t object, const std::string& name, std::uint64_t value);
+bool has_attribute(hid_t object, const std::string& name);
+std::string read_text_attribute(hid_t object, const std::string& name);
+std::int64_t read_integer_attribute(hid_t object, const std::string& name);
+std::uint64_t read_unsigned_attribute(hid_t object, const std::string& name);
+
+// ---- datasets ----
+using Shape = std::vector<hsize_t>;
+
+// Creates a dataset and the groups above it, with space allocated at once and no fill. `chunk` empty:
+// contiguous.
+Dataset create_dataset(hid_t file, const std::string& name, ElementType type, const Shape& shape,
+                       const std::string& unit, const std::string& description, const Shape& chunk = {});
+// A whole dataset from one rank's memory.
+void create_and_write(hid_t file, const std::string& name, ElementType type, const Shape& shape,
+                      const void* data, const std::string& unit, const std::string& description,
+                      bool reproducible = true);
+// A scalar dataset of fixed-length text.
+void create_text(hid_t file, const std::string& name, const std::string& text,
+                 const std::string& description);
+Dataset open_dataset(hid_t file, const std::string& name);
+Shape shape_of(hid_t dataset);
+std::string type_of(hid_t dataset);
+// A box of a dataset, converted to `memory_type`, packed.
+void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape& count, void* data,
+              const std::string& what);
+
+// Collective. Writes the box [first, first + count) from memory laid out as [memory_shape], of which the
+// leading corner of `count` is taken; a rank with an empty box takes part. All ranks throw when one
+// fails. Returns whether HDF5 did transfer collectively, on all ranks.
+bool write_box(hid_t dataset, ElementType type, const Shape& first, const Shape& count,
+               const Shape& memory_shape, const void* data, Collectives& collectives, const std::string& what,
+               bool independent = false);
+
+// Every object below the root in alphabetical order: path without leading '/', and whether it is a
+// dataset (otherwise a group).
+struct Member {
+  std::string path;
+  bool is_dataset;
+};
+std::vector<Member> members(hid_t file);
+
+}  // namespace maniple::hdf5

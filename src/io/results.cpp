@@ -1,0 +1,290 @@
+// Writes results.h5. What is equal on all ranks waits in rank 0's memory until commit(); trajectories go
+// out in blocks of samples, collectively, into chunks that hold such a block for a range of environments
+// (a single sample of [env, sample, size] is a comb of small pieces, which no file system likes).
+#include "src/io/results.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <ctime>
+#include <filesystem>
+#include <optional>
+
+#include "src/base/error.hpp"
+#include "src/io/commit.hpp"
+#include "src/io/hdf5.hpp"
+#include "src/parallel/failure.hpp"
+
+namespace maniple {
+
+namespace {
+
+constexpr std::size_t kBufferBytes = std::size_t{64} << 20;  // per rank, for all fields together
+constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
+
+std::string utc_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// A small dataset that rank 0 writes at the end.
+struct Deferred {
+  std::string path, unit, description;
+  bool reproducible = true;
+  std::vector<double> values;
+  std::vector<std::int64_t> integers;  // written instead when is_integer
+  bool is_integer = false;
+};
+
+// One field of the trajectory and the samples of it that are not in the file yet.
+struct Recorder {
+  TrajectoryField field;
+  std::vector<unsigned char> buffer;  // [env of this rank][block][size]
+  std::int64_t first = 0, count = 0;  // samples in the buffer
+  std::int64_t written = 0;           // samples in the file; the dataset is cut to this at the end
+  hdf5::Dataset dataset;
+};
+
+}  // namespace
+
+struct ResultsWriter::Impl {
+  Collectives& collectives;
+  std::string path, temporary;
+  std::vector<Deferred> deferred;
+
+  hdf5::File file;  // open on all ranks while a trajectory is written
+  Partition partition;
+  std::vector<Recorder> recorders;
+  std::int64_t samples = 0, block = 1;
+  ElementType type = ElementType::float32;
+  bool committed = false;
+
+  explicit Impl(Collectives& c) : collectives(c) {}
+
+  void flush(Recorder& recorder) {
+    if (recorder.count == 0) return;
+    const auto size = static_cast<hsize_t>(recorder.field.size);
+    const auto envs = static_cast<hsize_t>(partition.envs());
+    hdf5::write_box(recorder.dataset, type,
+                    {static_cast<hsize_t>(partition.first_env()), static_cast<hsize_t>(recorder.first), 0},
+                    {envs, static_cast<hsize_t>(recorder.count), size},
+                    {envs, static_cast<hsize_t>(block), size}, recorder.buffer.data(), collectives,
+                    temporary + ": trajectory/" + recorder.field.name);
+    recorder.written = std::max(recorder.written, recorder.first + recorder.count);
+    recorder.first += recorder.count;
+    recorder.count = 0;
+  }
+
+  void close_parallel() {
+    if (!file.valid()) return;
+    // on every rank: each makes its own writes durable, closing alone does not
+    run_together(collectives, [&] { hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), temporary); });
+    for (Recorder& recorder : recorders) recorder.dataset.reset();
+    run_together(collectives, [&] { hdf5::check(file.reset(), temporary); });
+  }
+
+  void write_deferred(hid_t h5) {
+    for (const Deferred& d : deferred) {
+      if (d.is_integer)
+        hdf5::create_and_write(h5, d.path, ElementType::int64, {d.integers.size()}, d.integers.data(), d.unit,
+                               d.description, d.reproducible);
+      else
+        hdf5::create_and_write(h5, d.path, ElementType::float64, {d.values.size()}, d.values.data(), d.unit,
+                               d.description, d.reproducible);
+    }
+  }
+
+  // Rank 0: what a reader will find is what was meant.
+  void verify() {
+    const hdf5::File h5 = hdf5::open_file(temporary, false);
+    for (const Deferred& d : deferred) {
+      const hdf5::Dataset dataset = hdf5::open_dataset(h5, d.path);
+      const std::size_t count = d.is_integer ? d.integers.size() : d.values.size();
+      std::vector<double> values(count);
+      std::vector<std::int64_t> integers(count);
+      void* memory = d.is_integer ? static_cast<void*>(integers.data()) : values.data();
+      hdf5::read_box(dataset, d.is_integer ? H5T_NATIVE_INT64 : H5T_NATIVE_DOUBLE, {0}, {count}, memory,
+                     temporary);
+      const void* meant = d.is_integer ? static_cast<const void*>(d.integers.data()) : d.values.data();
+      if (hdf5::shape_of(dataset) != hdf5::Shape{count} ||
+          (count > 0 && std::memcmp(memory, meant, 8 * count) != 0))
+        throw Error(temporary + ": " + d.path + " reads back differently");
+    }
+    for (const Recorder& r : recorders) {
+      const hdf5::Dataset dataset = hdf5::open_dataset(h5, "trajectory/" + r.field.name);
+      const hdf5::Shape shape{static_cast<hsize_t>(partition.num_envs), static_cast<hsize_t>(r.written),
+                              static_cast<hsize_t>(r.field.size)};
+      if (hdf5::shape_of(dataset) != shape)
+        throw Error(temporary + ": trajectory/" + r.field.name + " has another shape than was written");
+    }
+  }
+};
+
+ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives)
+    : impl_(new Impl(collectives)) {
+  impl_->path = directory + "/results.h5";
+  try {
+    impl_->temporary = broadcast_text(collectives, temporary_name(impl_->path));
+    run_on_root(collectives, [&] {
+      make_directory(directory);
+      remove_abandoned(directory);
+      unlink(impl_->temporary.c_str());
+      const hdf5::File file = hdf5::create_file(impl_->temporary);
+      const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), impl_->temporary));
+      hdf5::write_attribute(root, "file", std::string("maniple results"));
+      hdf5::write_attribute(root, "format", std::int64_t{1});
+      hdf5::create_text(file, "run/deck", record.deck_text, "decks and overrides as given");
+      hdf5::create_text(file, "run/resolved", record.resolved_text,
+                        "every key with its value; itself a deck");
+      hdf5::create_text(file, "run/model_xml", record.model_xml, "the model as compiled");
+      const hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), impl_->temporary));
+      hdf5::write_attribute(run, "verb", record.verb);
+      hdf5::write_attribute(run, "version", record.version);
+      hdf5::write_attribute(run, "build", record.build);
+      hdf5::write_attribute(run, "ranks", std::int64_t{record.ranks});
+      hdf5::write_attribute(run, "host", host_name());
+      hdf5::write_attribute(run, "date", utc_now());
+    });
+  } catch (...) {
+    if (collectives.rank() == 0) unlink(impl_->temporary.c_str());
+    delete impl_;
+    throw;
+  }
+}
+
+ResultsWriter::~ResultsWriter() {
+  // Without commit there is no file. Destructors run on every rank alike or the job is being aborted.
+  if (!impl_->committed && impl_->collectives.rank() == 0) unlink(impl_->temporary.c_str());
+  delete impl_;
+}
+
+void ResultsWriter::write_metrics(const Metrics& metrics) {
+  for (const Metrics::Series& series : metrics.series)
+    impl_->deferred.push_back({"metrics/" + series.name,
+                               series.unit,
+                               series.description,
+                               series.reproducible,
+                               series.values,
+                               {},
+                               false});
+}
+
+void ResultsWriter::write_steps(const std::vector<std::int64_t>& steps) {
+  impl_->deferred.push_back(
+      {"trajectory/step", "1", "control steps before each sample", true, {}, steps, true});
+}
+
+void ResultsWriter::write_series(const std::string& path, const std::vector<double>& values,
+                                 const std::string& unit, const std::string& description) {
+  const std::string relative = !path.empty() && path[0] == '/' ? path.substr(1) : path;
+  impl_->deferred.push_back({relative, unit, description, true, values, {}, false});
+}
+
+void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields, std::int64_t samples,
+                                      bool double_precision, const Partition& partition) {
+  Impl& impl = *impl_;
+  impl.partition = partition;
+  impl.samples = samples;
+  impl.type = double_precision ? ElementType::float64 : ElementType::float32;
+  const std::size_t bytes = hdf5::bytes_of(impl.type);
+
+  // samples per block: as many as the buffer holds on the rank with most environments
+  std::int64_t most_envs = partition.envs();
+  impl.collectives.max(&most_envs, 1);
+  std::size_t sample_bytes = 0;
+  for (const TrajectoryField& field : fields)
+    sample_bytes += static_cast<std::size_t>(most_envs) * static_cast<std::size_t>(field.size) * bytes;
+  impl.block = std::clamp<std::int64_t>(
+      static_cast<std::int64_t>(kBufferBytes / std::max<std::size_t>(1, sample_bytes)), 1,
+      std::max<std::int64_t>(1, samples));
+
+  run_on_root(impl.collectives, [&] {
+    {
+      const hdf5::File file = hdf5::open_file(impl.temporary, true);
+      for (const TrajectoryField& field : fields) {
+        const auto envs = static_cast<hsize_t>(partition.num_envs), size = static_cast<hsize_t>(field.size);
+        // whole tiles of environments per chunk, so that few chunks belong to two ranks
+        const std::size_t tile_bytes = static_cast<std::size_t>(impl.block) * size * bytes * kTileWidth;
+        const hsize_t tiles = std::max<hsize_t>(1, kChunkBytes / std::max<std::size_t>(1, tile_bytes));
+        hdf5::Shape chunk;
+        if (envs > 0 && samples > 0 && size > 0)
+          chunk = {std::min<hsize_t>(envs, tiles * kTileWidth), static_cast<hsize_t>(impl.block), size};
+        hdf5::create_dataset(file, "trajectory/" + field.name, impl.type,
+                             {envs, static_cast<hsize_t>(samples), size}, field.unit, field.description,
+                             chunk);
+      }
+    }
+    reserve_blocks(impl.temporary);
+  });
+  impl.file = hdf5::open_parallel(impl.temporary, true, impl.collectives);
+  run_together(impl.collectives, [&] {
+    for (const TrajectoryField& field : fields) {
+      Recorder recorder;
+      recorder.field = field;
+      recorder.buffer.resize(static_cast<std::size_t>(partition.envs() * impl.block * field.size) * bytes);
+      recorder.dataset = hdf5::open_dataset(impl.file, "trajectory/" + field.name);
+      impl.recorders.push_back(std::move(recorder));
+    }
+  });
+}
+
+void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, const void* rows) {
+  Impl& impl = *impl_;
+  const auto found = std::find_if(impl.recorders.begin(), impl.recorders.end(),
+                                  [&](const Recorder& r) { return r.field.name == field; });
+  if (found == impl.recorders.end()) throw Error("trajectory: no field " + field);
+  if (sample < 0 || sample >= impl.samples)
+    throw Error("trajectory: sample " + std::to_string(sample) + " of " + std::to_string(impl.samples));
+  Recorder& recorder = *found;
+  if (sample != recorder.first + recorder.count) {
+    impl.flush(recorder);
+    recorder.first = sample;
+  }
+  const std::size_t row = static_cast<std::size_t>(recorder.field.size) * hdf5::bytes_of(impl.type);
+  const auto* source = static_cast<const unsigned char*>(rows);
+  for (std::int64_t env = 0; env < impl.partition.envs(); ++env)
+    std::memcpy(recorder.buffer.data() + static_cast<std::size_t>(env * impl.block + recorder.count) * row,
+                source + static_cast<std::size_t>(env) * row, row);
+  if (++recorder.count == impl.block) impl.flush(recorder);
+}
+
+std::string ResultsWriter::commit() {
+  Impl& impl = *impl_;
+  for (Recorder& recorder : impl.recorders) impl.flush(recorder);
+  impl.close_parallel();
+  run_on_root(impl.collectives, [&] {
+    {
+      const hdf5::File file = hdf5::open_file(impl.temporary, true);
+      // a run that stopped early recorded fewer samples than were planned
+      for (const Recorder& recorder : impl.recorders) {
+        if (recorder.written == impl.samples) continue;
+        const hdf5::Dataset dataset = hdf5::open_dataset(file, "trajectory/" + recorder.field.name);
+        const hdf5::Shape shape{static_cast<hsize_t>(impl.partition.num_envs),
+                                static_cast<hsize_t>(recorder.written),
+                                static_cast<hsize_t>(recorder.field.size)};
+        hdf5::check(H5Dset_extent(dataset, shape.data()),
+                    impl.temporary + ": trajectory/" + recorder.field.name);
+      }
+      impl.write_deferred(file);
+      hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), impl.temporary);
+    }
+    impl.verify();
+    commit_file(impl.temporary, impl.path);
+    impl.committed = true;
+  });
+  impl.committed = true;
+  return impl.path;
+}
+
+}  // namespace maniple

@@ -1,0 +1,159 @@
+// Agreement about errors and the end of a failed program. Failing ranks meet on a communicator of their
+// own, so that nothing they send can match a pending operation of the program.
+#include "src/parallel/failure.hpp"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <thread>
+
+#include "src/parallel/mpi_access.hpp"
+
+namespace maniple {
+
+namespace {
+
+MPI_Comm failure_channel = MPI_COMM_NULL;
+
+constexpr std::chrono::milliseconds kGrace{500};
+
+struct Verdict {
+  std::int64_t rank;  // the lowest rank with an error; number of ranks: none
+  std::int64_t is_input_error;
+  std::int64_t length;
+};
+
+// Throws the lowest failing rank's error on every rank.
+void agree(Collectives& collectives, const std::string* error, bool is_input_error) {
+  std::int64_t lowest = error ? collectives.rank() : collectives.size();
+  collectives.min(&lowest, 1);
+  if (lowest == collectives.size()) return;
+  Verdict verdict{lowest, is_input_error, error ? static_cast<std::int64_t>(error->size()) : 0};
+  collectives.broadcast(&verdict, sizeof verdict, static_cast<int>(lowest));
+  std::string text = error && lowest == collectives.rank() ? *error : "";
+  text.resize(static_cast<std::size_t>(verdict.length));
+  collectives.broadcast(text.data(), text.size(), static_cast<int>(lowest));
+  if (verdict.is_input_error) throw InputError(text);
+  throw Error(text);
+}
+
+void print(const std::string& message) {
+  std::fflush(stdout);
+  // one write, so that messages of several ranks cannot mix
+  const std::string line = "maniple: error: " + message + "\n";
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+}  // namespace
+
+void run_together(Collectives& collectives, const std::function<void()>& work) {
+  std::string error;
+  bool failed = false, is_input_error = false;
+  try {
+    work();
+  } catch (const InputError& e) {
+    failed = is_input_error = true;
+    error = e.what();
+  } catch (const std::exception& e) {
+    failed = true;
+    error = e.what();
+  }
+  agree(collectives, failed ? &error : nullptr, is_input_error);
+}
+
+void run_on_root(Collectives& collectives, const std::function<void()>& work) {
+  run_together(collectives, [&] {
+    if (collectives.rank() == 0) work();
+  });
+}
+
+std::string broadcast_text(Collectives& collectives, const std::string& text) {
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  collectives.broadcast(&length, sizeof length, 0);
+  std::string result = collectives.rank() == 0 ? text : std::string(static_cast<std::size_t>(length), '\0');
+  collectives.broadcast(result.data(), result.size(), 0);
+  return result;
+}
+
+int run_guarded(const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (const InputError& e) {
+    fail_all_ranks(e.what(), ExitCode::bad_input);
+  } catch (const std::exception& e) {
+    fail_all_ranks(e.what(), ExitCode::error);
+  } catch (...) {
+    fail_all_ranks("unknown exception", ExitCode::error);
+  }
+}
+
+void open_failure_channel() {
+  if (failure_channel != MPI_COMM_NULL) return;
+  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &failure_channel), "MPI_Comm_dup");
+  MPI_Comm_set_errhandler(failure_channel, MPI_ERRORS_RETURN);
+}
+
+void close_failure_channel() {
+  if (failure_channel != MPI_COMM_NULL) MPI_Comm_free(&failure_channel);
+}
+
+void fail_all_ranks(const std::string& message, ExitCode code) {
+  int initialized = 0, finalized = 0;
+  MPI_Initialized(&initialized);
+  MPI_Finalized(&finalized);
+  if (!initialized || finalized || failure_channel == MPI_COMM_NULL) {
+    print(message);
+    if (initialized && !finalized) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+    std::_Exit(static_cast<int>(code));
+  }
+  int rank = 0, size = 1;
+  MPI_Comm_rank(failure_channel, &rank);
+  MPI_Comm_size(failure_channel, &size);
+
+  // Tell the higher ranks, and start a reduction that completes only when every rank has failed. Its
+  // result carries the code of rank 0.
+  std::vector<MPI_Request> notices;
+  int token = rank;
+  for (int other = rank + 1; other < size; ++other) {
+    notices.emplace_back();
+    MPI_Isend(&token, 1, MPI_INT, other, 0, failure_channel, &notices.back());
+  }
+  std::int64_t mine = std::int64_t{rank} * 256 + static_cast<int>(code), lowest = mine;
+  MPI_Request everybody = MPI_REQUEST_NULL;
+  MPI_Iallreduce(&mine, &lowest, 1, MPI_INT64_T, MPI_MIN, failure_channel, &everybody);
+
+  int all_failed = 0, lower_failed = 0;
+  const auto deadline = std::chrono::steady_clock::now() + kGrace;
+  while (!all_failed && std::chrono::steady_clock::now() < deadline) {
+    MPI_Test(&everybody, &all_failed, MPI_STATUS_IGNORE);
+    if (!all_failed) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  // messages of lower ranks that already arrived; they are received, so that MPI_Finalize has no leftovers
+  for (int waiting = 1; waiting;) {
+    MPI_Status status;
+    MPI_Iprobe(MPI_ANY_SOURCE, 0, failure_channel, &waiting, &status);
+    if (!waiting) break;
+    int ignored = 0;
+    MPI_Recv(&ignored, 1, MPI_INT, status.MPI_SOURCE, 0, failure_channel, MPI_STATUS_IGNORE);
+    lower_failed = 1;
+  }
+
+  if (all_failed) {
+    if (rank == 0) print(message);
+    MPI_Barrier(failure_channel);  // nobody leaves before the message is out: leaving ends the job
+    std::fflush(nullptr);
+    MPI_Finalize();
+    std::_Exit(static_cast<int>(lowest % 256));
+  }
+  if (!lower_failed) print("rank " + std::to_string(rank) + ": " + message);
+  std::fflush(nullptr);
+  // a lower rank aborts with its own code; give it the chance
+  if (lower_failed) std::this_thread::sleep_for(kGrace);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
+}
+
+}  // namespace maniple

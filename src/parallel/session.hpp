@@ -1,0 +1,68 @@
+// The life of the parallel program: MPI, the device of this rank and Kokkos, started and ended together.
+// One Session lives in main; everything else is handed its Collectives.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/parallel/collectives.hpp"
+
+namespace maniple {
+
+// A device that this process can see.
+struct Device {
+  std::string name, uuid, pci_bus_id;
+};
+
+// Where a rank runs.
+struct RankPlace {
+  std::string host;
+  int local_rank = 0;
+  int local_ranks = 1;      // on this host
+  std::vector<int> cores;   // that the operating system lets this process use
+  int threads = 1;          // of the host execution space
+  int visible_devices = 0;  // 0 in a CPU build
+  int device_index = -1;    // -1 in a CPU build
+  Device device;
+
+  std::string to_text() const;
+  static RankPlace from_text(const std::string& text);
+};
+
+// The device of a rank: its node-local rank counts through the visible devices; a rank that sees a
+// single one (the scheduler chose) takes it. Throws InputError when there are fewer devices than ranks.
+int choose_device(const RankPlace& place);
+
+// Empty, or why these ranks may not run together: a device used by two of them, named by host, UUID and
+// ranks. `places` is in rank order.
+std::string shared_device_error(const std::vector<RankPlace>& places);
+
+class Session {
+ public:
+  // Starts MPI (funneled) and Kokkos unless they run already; what it started, it ends. Collective.
+  // Throws InputError, the same on every rank, when a device would be shared.
+  Session(int& argc, char**& argv);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  int rank() const { return collectives_->rank(); }
+  int size() const { return collectives_->size(); }
+  // NCCL's on a GPU build that has it, otherwise MPI's.
+  Collectives& collectives() { return *collectives_; }
+  // By rank.
+  const std::vector<RankPlace>& places() const { return places_; }
+  const RankPlace& place() const { return places_[rank()]; }
+  // Of Kokkos, e.g. "Serial" or "Cuda".
+  std::string execution_space() const;
+
+ private:
+  struct Runtime;
+  std::unique_ptr<Runtime> runtime_;
+  std::unique_ptr<Collectives> host_collectives_;  // only where collectives_ is NCCL's
+  std::unique_ptr<Collectives> collectives_;
+  std::vector<RankPlace> places_;
+};
+
+}  // namespace maniple
