@@ -27,7 +27,12 @@ status=0
 mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$directory" "$@" || status=$?
 [ $status -eq 0 ] || [ $status -eq 75 ] || exit $status
 
-.venv/bin/python tools/plot_learning_curve.py "$directory/results.h5" --output "$directory/learning_curve.png"
+ceiling=()
+case "$(basename "$deck" .yaml)" in
+  isaac_cartpole | isaac_cartpole_rsl_rl) ceiling=(--ceiling 5) ;;
+  isaac_cartpole_direct) ceiling=(--ceiling 300) ;;
+esac
+.venv/bin/python tools/plot_learning_curve.py "$directory/results.h5" --output "$directory/learning_curve.png" "${ceiling[@]}"
 echo
 echo "results         $directory/results.h5"
 echo "checkpoints     $directory/checkpoints/"

@@ -1,0 +1,62 @@
+"""Reads what Maniple writes; everything is plain HDF5, so this is a convenience and not a format.
+
+    from maniple_results import Results
+    run = Results("runs/cartpole/results.h5")
+    run.metrics["episode_return"]          # one number per iteration
+    run.trajectory["qpos"]                 # [env, sample, size], read when sliced
+
+From a shell: python tools/maniple_results.py runs/cartpole/results.h5
+"""
+
+import sys
+
+import h5py
+import numpy as np
+
+
+class Results:
+    """A results.h5: .metrics, .trajectory and .evaluation by name, and .run (what the run was)."""
+
+    def __init__(self, path):
+        self.file = h5py.File(path, "r")
+        self.metrics = {k: v[()] for k, v in self.file.get("metrics", {}).items()}
+        self.trajectory = dict(self.file.get("trajectory", {}).items())
+        self.evaluation = {k: v[()] for k, v in self.file.get("evaluation", {}).items()}
+        self.run = {}
+        if "run" in self.file:
+            group = self.file["run"]
+            self.run.update({k: _text(v) for k, v in group.attrs.items()})
+            self.run.update({k: _text(v[()]) for k, v in group.items() if isinstance(v, h5py.Dataset)})
+
+    def unit(self, path):
+        """The unit of a dataset, e.g. unit("metrics/wall_seconds")."""
+        return _text(self.file[path].attrs.get("unit", ""))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+
+def _text(value):
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.reshape(-1)[0]
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit("usage: maniple_results.py RESULTS.h5")
+    with Results(sys.argv[1]) as run:
+        for name, values in run.metrics.items():
+            if len(values):
+                print(f"{name:32s} {len(values):6d} rows   last {values[-1]:.6g} {run.unit('metrics/' + name)}")
+        for name, data in run.trajectory.items():
+            print(f"{name:32s} {data.shape} {data.dtype} {run.unit('trajectory/' + name)}")
+        for name, values in run.evaluation.items():
+            print(f"{name:32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,142 @@
+"""Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed.
+
+    python tools/plot_learning_curve.py runs/cartpole/results.h5 --output curve.png --ceiling 5
+"""
+
+import argparse
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from maniple_results import Results
+
+INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
+BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa"
+
+
+def style():
+    plt.rcParams.update({
+        "font.size": 9, "axes.edgecolor": GREY, "axes.labelcolor": INK, "axes.titlesize": 10,
+        "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.titlecolor": INK, "text.color": INK,
+        "xtick.color": GREY, "ytick.color": GREY, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.8,
+        "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+        "legend.fontsize": 8,
+    })
+
+
+def human(value):
+    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g} {suffix}"
+    return f"{value:.3g}"
+
+
+def find(metrics, *names):
+    """The first of the metrics that exists and has a finite value."""
+    for name in names:
+        if name in metrics and np.isfinite(metrics[name]).any():
+            return metrics[name]
+    return None
+
+
+def draw(results, ceiling, title):
+    metrics = results.metrics
+    steps = np.asarray(metrics["env_steps"], dtype=float)
+    returns, lengths = np.asarray(metrics["episode_return"]), np.asarray(metrics["episode_length"])
+    wall = np.asarray(metrics["wall_seconds"])
+
+    style()
+    figure, axes = plt.subplots(2, 3, figsize=(11, 5.4), width_ratios=(1.7, 1, 1), layout="constrained")
+    grid = axes[0, 0].get_gridspec()
+    for axis in axes[:, 0]:
+        axis.remove()
+    main = figure.add_subplot(grid[:, 0])
+
+    main.plot(steps, returns, color=BLUE, linewidth=2.2)
+    bottom = np.nanmin(np.append(returns, 0))
+    main.fill_between(steps, returns, bottom, color=BLUE, alpha=0.09, linewidth=0)
+    if ceiling:
+        main.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+        main.annotate(f"ceiling {ceiling:g}", (steps[0], ceiling), xytext=(4, 4), textcoords="offset points",
+                      color=GREY, va="bottom")
+        main.set_ylim(bottom, ceiling * 1.09)
+    finite = np.flatnonzero(np.isfinite(returns))
+    if finite.size:
+        last = finite[-1]
+        main.plot(steps[last], returns[last], "o", color=BLUE, markersize=6)
+        main.annotate(f"{returns[last]:.2f}", (steps[last], returns[last]), xytext=(-4, -16),
+                      textcoords="offset points", ha="right", fontweight="bold", color=BLUE, fontsize=12)
+    main.set_title("Mean episode return")
+    main.set_xlabel("environment steps")
+    main.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    main.set_xlim(0, steps[-1] * 1.02)
+
+    def panel(axis, heading, values, colour):
+        axis.plot(steps, values, color=colour, linewidth=1.5)
+        axis.set_title(heading)
+        axis.set_xlim(0, steps[-1])
+        axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+
+    panel(axes[0, 1], "Episode length (control steps)", lengths, GREEN)
+    axes[0, 1].set_ylim(bottom=0)
+
+    terms = {k: v for k, v in metrics.items() if k.startswith(("reward_term_", "reward/", "reward_", "episode_reward_"))}
+    axis = axes[0, 2]
+    colours = (BLUE, RED, ORANGE, TEAL, PURPLE, GREEN)
+    prefix = ("episode_reward_", "reward_term_", "reward/", "reward_")
+    for i, (name, values) in enumerate(terms.items()):
+        short = next(name[len(p):] for p in prefix if name.startswith(p))
+        axis.plot(steps, values, color=colours[i % len(colours)], linewidth=1.4, label=short)
+    axis.set_title("Reward terms per episode")
+    axis.set_xlim(0, steps[-1])
+    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    if terms:
+        axis.legend(loc="best", fontsize=7)
+
+    axis = axes[1, 1]
+    kl = find(metrics, "kl", "approx_kl", "mean_kl", "kl_divergence")
+    rate = find(metrics, "learning_rate", "lr")
+    handles = []
+    if kl is not None:
+        handles += axis.plot(steps, np.maximum(kl, 1e-8), color=PURPLE, linewidth=1.2, label="KL")
+    if rate is not None:
+        handles += axis.plot(steps, rate, color=ORANGE, linewidth=1.6, label="learning rate")
+    axis.set_yscale("log")
+    axis.set_title("KL divergence and learning rate")
+    axis.set_xlim(0, steps[-1])
+    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    axis.legend(handles=handles, loc="best")
+
+    seconds = np.diff(wall, prepend=0.0)
+    speed = np.diff(steps, prepend=0.0) / np.maximum(seconds, 1e-9)
+    panel(axes[1, 2], "Environment steps per second", speed, TEAL)
+    axes[1, 2].set_ylim(0, 1.25 * np.nanmedian(speed) if np.nanmedian(speed) > 0 else 1)
+    axes[1, 2].yaxis.set_major_formatter(lambda y, _: human(y) if y else "0")
+    for axis in (axes[1, 1], axes[1, 2]):
+        axis.set_xlabel("environment steps")
+
+    figure.suptitle(f"{title}   {human(steps[-1])} steps in {wall[-1]:.1f} s", x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="results.h5 of a training run")
+    parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results")
+    parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
+    parser.add_argument("--title", help="default: name of the run's directory")
+    parser.add_argument("--dpi", type=float, default=110)
+    arguments = parser.parse_args()
+    output = arguments.output or arguments.results.parent / "learning_curve.png"
+    with Results(arguments.results) as results:
+        if not len(results.metrics.get("env_steps", [])):
+            parser.error(f"{arguments.results} has no rows in /metrics; only training runs have a learning curve")
+        figure = draw(results, arguments.ceiling, arguments.title or arguments.results.resolve().parent.name)
+    figure.savefig(output, dpi=arguments.dpi)
+
+
+if __name__ == "__main__":
+    main()
