@@ -1,0 +1,143 @@
+// The preflight: measures before a job of a thousand ranks finds out. A warning costs speed, a broken
+// line costs the run.
+#include "src/driver/doctor.hpp"
+
+#include <fmt/format.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+
+#include "kernels/base/pack.hpp"
+#include "src/base/version.hpp"
+#include "src/io/measure.hpp"
+#include "src/io/summary.hpp"
+#include "src/parallel/measure.hpp"
+#include "src/parallel/nccl/nccl_collectives.hpp"
+
+namespace maniple {
+
+namespace {
+
+constexpr std::int64_t kTestBytes = std::int64_t{32} << 20;  // per rank
+constexpr std::size_t kSumBytes = std::size_t{1} << 20;
+
+// "0-3,8"
+std::string ranges(const std::vector<int>& cores) {
+  std::string text;
+  for (std::size_t i = 0; i < cores.size();) {
+    std::size_t last = i;
+    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", cores[i]);
+    if (last > i) text += fmt::format("-{}", cores[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places) {
+  std::vector<std::string> warnings;
+  // ranks by host and core
+  std::map<std::string, std::vector<int>> by_host;
+  for (int rank = 0; rank < static_cast<int>(places.size()); ++rank)
+    by_host[places[rank].host].push_back(rank);
+  for (const auto& [host, ranks] : by_host) {
+    std::set<int> cores;
+    int threads = 0;
+    for (const int rank : ranks) {
+      cores.insert(places[rank].cores.begin(), places[rank].cores.end());
+      threads += places[rank].threads;
+    }
+    if (threads > static_cast<int>(cores.size()))
+      warnings.push_back(fmt::format("host {}: {} threads of {} ranks on {} cores", host, threads,
+                                     ranks.size(), cores.size()));
+    // a rank that may use no core of its own competes with another one
+    for (std::size_t a = 0; a < ranks.size(); ++a)
+      for (std::size_t b = a + 1; b < ranks.size(); ++b) {
+        std::vector<int> common;
+        std::set_intersection(places[ranks[a]].cores.begin(), places[ranks[a]].cores.end(),
+                              places[ranks[b]].cores.begin(), places[ranks[b]].cores.end(),
+                              std::back_inserter(common));
+        if (!common.empty() && warnings.size() < 8)
+          warnings.push_back(
+              fmt::format("host {}: ranks {} and {} share cores {} (bind ranks: mpirun --bind-to core, "
+                          "srun --cpu-bind=cores)",
+                          host, ranks[a], ranks[b], ranges(common)));
+      }
+  }
+  return warnings;
+}
+
+int doctor(Session& session, const Config& config, const std::string& model_library) {
+  Collectives& collectives = session.collectives();
+  const bool prints = session.rank() == 0;
+  auto say = [&](const std::string& line) {
+    if (prints) std::printf("%s\n", line.c_str());
+  };
+  std::vector<std::string> broken;
+  std::vector<std::string> warnings = placement_warnings(session.places());
+
+  say(fmt::format("maniple {}  {} ranks  {}, {} lanes single, {} lanes double", kVersion, session.size(),
+                  session.execution_space(), lane_width<Lanes<float>>, lane_width<Lanes<double>>));
+  say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}{}", mpi_version(), hdf5_version(),
+                  KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100,
+                  model_library.empty() ? "" : "; MuJoCo " + model_library));
+#if defined(KOKKOS_ENABLE_CUDA) && defined(MANIPLE_HAVE_NCCL)
+  say("versions  CUDA / NCCL " + cuda_and_nccl_versions());
+#endif
+
+  say("\nrank  host                 local  cores            threads  device");
+  for (int rank = 0; rank < session.size(); ++rank) {
+    const RankPlace& place = session.places()[static_cast<std::size_t>(rank)];
+    say(fmt::format("{:<5} {:<20} {:<6} {:<16} {:<8} {}", rank, place.host,
+                    fmt::format("{}/{}", place.local_rank, place.local_ranks), ranges(place.cores),
+                    place.threads,
+                    place.device_index < 0
+                        ? "-"
+                        : fmt::format("{} {} {}", place.device_index, place.device.name, place.device.uuid)));
+  }
+
+  if (session.size() > 1) {
+    const std::vector<LinkTimes> links = measure_links(collectives);
+    const double sum_seconds = measure_sum(collectives, kSumBytes);
+    say("\nrank 0 to  latency us  bandwidth GB/s");
+    for (const LinkTimes& link : links) {
+      say(fmt::format("{:<10} {:<11.2f} {:.2f}", link.rank, link.latency * 1e6, link.bandwidth / 1e9));
+      if (!link.intact)
+        broken.push_back(fmt::format("bytes between ranks 0 and {} arrive changed", link.rank));
+    }
+    if (sum_seconds < 0)
+      broken.push_back("the sum over all ranks is wrong");
+    else
+      say(fmt::format("sum of 1 MiB over {} ranks ({}): {:.1f} us", session.size(), collectives.backend(),
+                      sum_seconds * 1e6));
+  }
+
+  try {
+    const FileSystemReport files = measure_file_system(config.output.directory, kTestBytes, collectives);
+    say(fmt::format("\n{}: {}, {:.1f} GB free; write and commit {:.2f} GB/s, read {:.2f} GB/s, locks {}",
+                    config.output.directory, files.type, files.free_bytes / 1e9,
+                    files.bytes / 1e9 / files.write_seconds, files.bytes / 1e9 / files.read_seconds,
+                    files.locks ? "work" : "do not work"));
+    if (prints && !files.locks)
+      warnings.push_back("file locks do not work there: set HDF5_USE_FILE_LOCKING=FALSE for h5py");
+  } catch (const Error& error) {
+    broken.push_back(error.what());
+  }
+  if (uses_broken_romio())
+    broken.push_back("OMPI_MCA_io=romio*: ROMIO of Open MPI 4 crashes on chunked HDF5 datasets; unset it");
+
+  for (const std::string& warning : warnings) say("warning: " + warning);
+  for (const std::string& line : broken) say("broken: " + line);
+  std::int64_t failures = static_cast<std::int64_t>(broken.size());
+  collectives.max(&failures, 1);
+  say(failures == 0 ? "doctor: all tests passed" : fmt::format("doctor: {} broken", failures));
+  std::fflush(stdout);
+  return failures == 0 ? 0 : 1;
+}
+
+}  // namespace maniple
