@@ -6,11 +6,28 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/base/macros.hpp"
 
+// The few operations for which the compiler has no vector expression (or poor code) use intrinsics.
+#if defined(__AVX__) && !defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ENABLE_HIP) && \
+    !defined(KOKKOS_ENABLE_SYCL)
+#define MANIPLE_X86_INTRINSICS
+#include <immintrin.h>
+#endif
+
 namespace maniple {
+
+// Whether a * b + c is rounded once (multiply_add below).
+#if defined(__FMA__) || defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__) || \
+    defined(__SYCL_DEVICE_ONLY__) || defined(__ARM_FEATURE_FMA)
+inline constexpr bool kFusedMultiplyAdd = true;
+#else
+inline constexpr bool kFusedMultiplyAdd = false;
+#endif
 
 // Bytes of one SIMD register of the target; decides how many environments one pack holds.
 #if defined(__AVX512F__)
@@ -53,7 +70,7 @@ struct Pack {
   Pack() = default;
   MANIPLE_FUNCTION explicit Pack(Register v) : value(v) {}
   template <class U, class = std::enable_if_t<std::is_arithmetic_v<U>>>
-  MANIPLE_FUNCTION Pack(U uniform) : value(Register{} + static_cast<T>(uniform)) {}
+  MANIPLE_FUNCTION Pack(U uniform) : value(static_cast<T>(uniform) - Register{}) {}  // keeps -0
 
   MANIPLE_FUNCTION T operator[](int lane) const { return value[lane]; }
   MANIPLE_FUNCTION void set(int lane, T v) { value[lane] = v; }
@@ -124,6 +141,14 @@ MANIPLE_FUNCTION T select(bool mask, T yes, T no) {
 
 template <class T, int W>
 MANIPLE_FUNCTION bool any_lane(Mask<T, W> mask) {
+#ifdef MANIPLE_X86_INTRINSICS
+#ifdef __AVX512F__
+  if constexpr (sizeof(mask.bits) == 64)
+    return _mm512_test_epi64_mask((__m512i)mask.bits, (__m512i)mask.bits) != 0;
+#endif
+  if constexpr (sizeof(mask.bits) == 32) return !_mm256_testz_si256((__m256i)mask.bits, (__m256i)mask.bits);
+  if constexpr (sizeof(mask.bits) == 16) return !_mm_testz_si128((__m128i)mask.bits, (__m128i)mask.bits);
+#endif
   MaskInteger<T> any = 0;
   for (int lane = 0; lane < W; ++lane) any |= mask.bits[lane];
   return any != 0;
@@ -164,10 +189,48 @@ MANIPLE_FUNCTION void set_lane(T& v, int, T value) {
 // ---- elementary functions that every backend computes with the same rounding ----
 template <class T, int W>
 MANIPLE_FUNCTION Pack<T, W> min(Pack<T, W> a, Pack<T, W> b) {
+#ifdef MANIPLE_X86_INTRINSICS
+  // one instruction with exactly this meaning: the second operand unless the comparison holds
+  using R [[maybe_unused]] = typename Pack<T, W>::Register;
+  if constexpr (std::is_same_v<T, float>) {
+#ifdef __AVX512F__
+    if constexpr (W == 16)
+      return Pack<T, W>((R)_mm512_maskz_min_ps(__mmask16(-1), (__m512)b.value, (__m512)a.value));
+#endif
+    if constexpr (W == 8) return Pack<T, W>((R)_mm256_min_ps((__m256)b.value, (__m256)a.value));
+    if constexpr (W == 4) return Pack<T, W>((R)_mm_min_ps((__m128)b.value, (__m128)a.value));
+  } else if constexpr (std::is_same_v<T, double>) {
+#ifdef __AVX512F__
+    if constexpr (W == 8)
+      return Pack<T, W>((R)_mm512_maskz_min_pd(__mmask8(-1), (__m512d)b.value, (__m512d)a.value));
+#endif
+    if constexpr (W == 4) return Pack<T, W>((R)_mm256_min_pd((__m256d)b.value, (__m256d)a.value));
+    if constexpr (W == 2) return Pack<T, W>((R)_mm_min_pd((__m128d)b.value, (__m128d)a.value));
+  }
+#endif
   return select(b < a, b, a);
 }
 template <class T, int W>
 MANIPLE_FUNCTION Pack<T, W> max(Pack<T, W> a, Pack<T, W> b) {
+#ifdef MANIPLE_X86_INTRINSICS
+  // one instruction with exactly this meaning: the second operand unless the comparison holds
+  using R [[maybe_unused]] = typename Pack<T, W>::Register;
+  if constexpr (std::is_same_v<T, float>) {
+#ifdef __AVX512F__
+    if constexpr (W == 16)
+      return Pack<T, W>((R)_mm512_maskz_max_ps(__mmask16(-1), (__m512)b.value, (__m512)a.value));
+#endif
+    if constexpr (W == 8) return Pack<T, W>((R)_mm256_max_ps((__m256)b.value, (__m256)a.value));
+    if constexpr (W == 4) return Pack<T, W>((R)_mm_max_ps((__m128)b.value, (__m128)a.value));
+  } else if constexpr (std::is_same_v<T, double>) {
+#ifdef __AVX512F__
+    if constexpr (W == 8)
+      return Pack<T, W>((R)_mm512_maskz_max_pd(__mmask8(-1), (__m512d)b.value, (__m512d)a.value));
+#endif
+    if constexpr (W == 4) return Pack<T, W>((R)_mm256_max_pd((__m256d)b.value, (__m256d)a.value));
+    if constexpr (W == 2) return Pack<T, W>((R)_mm_max_pd((__m128d)b.value, (__m128d)a.value));
+  }
+#endif
   return select(a < b, b, a);
 }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
@@ -182,15 +245,39 @@ template <class V>
 MANIPLE_FUNCTION V clamp(V x, V low, V high) {
   return min(max(x, low), high);
 }
-template <class V>
-MANIPLE_FUNCTION V abs(V x) {
-  return select(x < V(0), -x, x);
+template <class T, int W>
+MANIPLE_FUNCTION Pack<T, W> abs(Pack<T, W> x) {
+  using Integers = typename Mask<T, W>::Register;
+  constexpr MaskInteger<T> magnitude = std::numeric_limits<MaskInteger<T>>::max();  // all but the sign
+  return Pack<T, W>((typename Pack<T, W>::Register)((Integers)x.value & magnitude));
+}
+MANIPLE_FUNCTION float abs(float x) {
+  return ::fabsf(x);
+}
+MANIPLE_FUNCTION double abs(double x) {
+  return ::fabs(x);
 }
 template <class T, int W>
 MANIPLE_FUNCTION Pack<T, W> sqrt(Pack<T, W> x) {
-  Pack<T, W> result;
-  for (int lane = 0; lane < W; ++lane) result.value[lane] = std::sqrt(x.value[lane]);
-  return result;
+  using R = typename Pack<T, W>::Register;
+#ifdef MANIPLE_X86_INTRINSICS
+  if constexpr (std::is_same_v<T, float>) {
+#ifdef __AVX512F__
+    if constexpr (W == 16) return Pack<T, W>((R)_mm512_maskz_sqrt_ps(__mmask16(-1), (__m512)x.value));
+#endif
+    if constexpr (W == 8) return Pack<T, W>((R)_mm256_sqrt_ps((__m256)x.value));
+    if constexpr (W == 4) return Pack<T, W>((R)_mm_sqrt_ps((__m128)x.value));
+  } else {
+#ifdef __AVX512F__
+    if constexpr (W == 8) return Pack<T, W>((R)_mm512_maskz_sqrt_pd(__mmask8(-1), (__m512d)x.value));
+#endif
+    if constexpr (W == 4) return Pack<T, W>((R)_mm256_sqrt_pd((__m256d)x.value));
+    if constexpr (W == 2) return Pack<T, W>((R)_mm_sqrt_pd((__m128d)x.value));
+  }
+#endif
+  R result{};
+  for (int lane = 0; lane < W; ++lane) result[lane] = std::sqrt(x.value[lane]);
+  return Pack<T, W>(result);
 }
 MANIPLE_FUNCTION float sqrt(float x) {
   return ::sqrtf(x);
@@ -199,14 +286,52 @@ MANIPLE_FUNCTION double sqrt(double x) {
   return ::sqrt(x);
 }
 
+// a * b + c, rounded once where the target can (kFusedMultiplyAdd), whatever the compiler's flags.
+template <class T, int W>
+MANIPLE_FUNCTION Pack<T, W> multiply_add(Pack<T, W> a, Pack<T, W> b, Pack<T, W> c) {
+#if defined(MANIPLE_X86_INTRINSICS) && defined(__FMA__)
+  using R = typename Pack<T, W>::Register;
+  if constexpr (std::is_same_v<T, float>) {
+#ifdef __AVX512F__
+    if constexpr (W == 16)
+      return Pack<T, W>((R)_mm512_fmadd_ps((__m512)a.value, (__m512)b.value, (__m512)c.value));
+#endif
+    if constexpr (W == 8)
+      return Pack<T, W>((R)_mm256_fmadd_ps((__m256)a.value, (__m256)b.value, (__m256)c.value));
+    if constexpr (W == 4)
+      return Pack<T, W>((R)_mm_fmadd_ps((__m128)a.value, (__m128)b.value, (__m128)c.value));
+  } else {
+#ifdef __AVX512F__
+    if constexpr (W == 8)
+      return Pack<T, W>((R)_mm512_fmadd_pd((__m512d)a.value, (__m512d)b.value, (__m512d)c.value));
+#endif
+    if constexpr (W == 4)
+      return Pack<T, W>((R)_mm256_fmadd_pd((__m256d)a.value, (__m256d)b.value, (__m256d)c.value));
+    if constexpr (W == 2)
+      return Pack<T, W>((R)_mm_fmadd_pd((__m128d)a.value, (__m128d)b.value, (__m128d)c.value));
+  }
+#endif
+  return a * b + c;
+}
+MANIPLE_FUNCTION float multiply_add(float a, float b, float c) {
+  if constexpr (kFusedMultiplyAdd) return ::fmaf(a, b, c);
+  return a * b + c;
+}
+MANIPLE_FUNCTION double multiply_add(double a, double b, double c) {
+  if constexpr (kFusedMultiplyAdd) return ::fma(a, b, c);
+  return a * b + c;
+}
+
 // Sum over the lanes in a fixed binary tree: equal bits for equal lane width.
 template <class T, int W>
 MANIPLE_FUNCTION T sum_lanes(Pack<T, W> v) {
-  T partial[W];
-  for (int lane = 0; lane < W; ++lane) partial[lane] = v[lane];
-  for (int half = W / 2; half > 0; half /= 2)
-    for (int lane = 0; lane < half; ++lane) partial[lane] += partial[lane + half];
-  return partial[0];
+  if constexpr (W == 1) {
+    return v[0];
+  } else {
+    Pack<T, W / 2> half[2];
+    memcpy(half, &v, sizeof(v));
+    return sum_lanes(half[0] + half[1]);
+  }
 }
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
 MANIPLE_FUNCTION T sum_lanes(T v) {
