@@ -1,0 +1,214 @@
+#include "src/model_import/import.hpp"
+
+#include <mujoco/mujoco.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/model/derive.hpp"
+#include "src/model_import/mujoco_model.hpp"
+
+namespace maniple {
+namespace {
+
+// Number of elements of each array; the names of sizes are visible by name, as the tables expect.
+#define MANIPLE_LOCAL_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
+
+// FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv). Numbers enter as their bytes.
+class Fnv {
+ public:
+  template <class T>
+  void add(const T* values, std::size_t count) {
+    const auto* bytes = reinterpret_cast<const unsigned char*>(values);
+    for (std::size_t i = 0; i < count * sizeof(T); ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
+  }
+  template <class T>
+  void add(const std::vector<T>& values) {
+    const std::uint64_t count = values.size();
+    add(&count, 1);
+    add(values.data(), values.size());
+  }
+  std::string text() const {
+    char digits[17];
+    std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash_));
+    return digits;
+  }
+
+ private:
+  std::uint64_t hash_ = 0xcbf29ce484222325u;
+};
+
+std::vector<std::string> names_of(const mjModel& m, mjtObj type, std::int64_t count) {
+  std::vector<std::string> names;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const char* name = mj_id2name(&m, type, static_cast<int>(i));
+    names.emplace_back(name == nullptr ? "" : name);
+  }
+  return names;
+}
+
+std::vector<double> numbers(const mjtNum* values, std::int64_t count) {
+  return {values, values + count};
+}
+
+std::string digest_of(const ImportedModel& imported) {
+  Fnv hash;
+#define MANIPLE_SIZE(name, meaning) hash.add(&imported.sizes.name, 1);
+  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+#undef MANIPLE_SIZE
+#define MANIPLE_SCALAR(name, meaning) hash.add(&imported.name, 1);
+#define MANIPLE_VECTOR(name, length, meaning) hash.add(imported.name.data(), imported.name.size());
+  MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
+#undef MANIPLE_SCALAR
+#undef MANIPLE_VECTOR
+#define MANIPLE_ARRAY(name, extent, meaning) hash.add(imported.name);
+  MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
+#undef MANIPLE_ARRAY
+  hash.add(imported.jnt_limited);
+  hash.add(imported.jnt_range);
+  return hash.text();
+}
+
+}  // namespace
+
+std::string integrator_name(int integrator) {
+  switch (integrator) {
+    case Euler:
+      return "Euler";
+    case RK4:
+      return "RK4";
+    case implicitfast:
+      return "implicitfast";
+    default:
+      throw Error("no integrator has number " + std::to_string(integrator));
+  }
+}
+
+ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation) {
+  MujocoModel loaded = load_mujoco_model(config, simulation);
+  check_supported(loaded, config);
+  const mjModel& m = *loaded.model;
+
+  ImportedModel imported;
+  ModelSizes& sizes = imported.sizes;
+#define MANIPLE_SIZE(name, meaning) sizes.name = static_cast<int>(m.name);
+  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+#undef MANIPLE_SIZE
+#define MANIPLE_SCALAR(name, meaning) imported.name = m.opt.name;
+#define MANIPLE_VECTOR(name, length, meaning) \
+  for (int i = 0; i < (length); ++i) imported.name[static_cast<std::size_t>(i)] = m.opt.name[i];
+  MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
+#undef MANIPLE_SCALAR
+#undef MANIPLE_VECTOR
+  {
+    MANIPLE_MODEL_SIZES(MANIPLE_LOCAL_SIZE)
+#define MANIPLE_ARRAY(name, extent, meaning) imported.name.assign(m.name, m.name + (extent));
+    MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
+#undef MANIPLE_ARRAY
+  }
+
+  imported.body_names = names_of(m, mjOBJ_BODY, m.nbody);
+  imported.joint_names = names_of(m, mjOBJ_JOINT, m.njnt);
+  imported.actuator_names = names_of(m, mjOBJ_ACTUATOR, m.nactuator);
+  imported.sensor_names = names_of(m, mjOBJ_SENSOR, m.nsensor);
+  imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);
+  imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
+  imported.jnt_limited.assign(m.jnt_limited, m.jnt_limited + m.njnt);
+  imported.jnt_range = numbers(m.jnt_range, 2 * m.njnt);
+  imported.nkey = static_cast<int>(m.nkey);
+  imported.key_time = numbers(m.key_time, m.nkey);
+  imported.key_qpos = numbers(m.key_qpos, m.nkey * m.nq);
+  imported.key_qvel = numbers(m.key_qvel, m.nkey * m.nv);
+  imported.key_act = numbers(m.key_act, m.nkey * m.na);
+  imported.key_ctrl = numbers(m.key_ctrl, m.nkey * m.nu);
+  imported.name = m.names;  // the first name is the model's
+  imported.xml = loaded.source.text();
+  imported.warnings = loaded.warnings;
+  imported.digest = digest_of(imported);
+
+  DerivedFields derived;
+  {
+    MANIPLE_MODEL_SIZES(MANIPLE_LOCAL_SIZE)
+#define MANIPLE_ARRAY(name, extent, meaning)              \
+  imported.name.resize(static_cast<std::size_t>(extent)); \
+  derived.name = imported.name.data();
+    MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
+#undef MANIPLE_ARRAY
+  }
+  Model<double> view = host_model(imported);
+  derive_model(view, derived);
+#define MANIPLE_SCALAR(name, meaning) imported.name = view.name;
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR)
+#undef MANIPLE_SCALAR
+  return imported;
+}
+
+Model<double> host_model(const ImportedModel& imported) {
+  Model<double> model;
+  static_cast<ModelSizes&>(model) = imported.sizes;
+#define MANIPLE_SCALAR(name, meaning) model.name = imported.name;
+#define MANIPLE_VECTOR(name, length, meaning) \
+  for (int i = 0; i < (length); ++i) model.name[i] = imported.name[static_cast<std::size_t>(i)];
+  MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR)
+#undef MANIPLE_SCALAR
+#undef MANIPLE_VECTOR
+#define MANIPLE_ARRAY(name, extent, meaning) model.name = imported.name.data();
+  MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
+  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
+#undef MANIPLE_ARRAY
+  return model;
+}
+
+template <class T>
+DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
+  static_cast<ModelSizes&>(model_) = imported.sizes;
+#define MANIPLE_INTEGER(name, meaning) model_.name = imported.name;
+#define MANIPLE_REAL(name, meaning) model_.name = static_cast<T>(imported.name);
+#define MANIPLE_VECTOR(name, length, meaning) \
+  for (int i = 0; i < (length); ++i)          \
+    model_.name[i] = static_cast<T>(imported.name[static_cast<std::size_t>(i)]);
+  MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+#undef MANIPLE_VECTOR
+
+  // All arrays of one type share one allocation; each starts at a multiple of 64 bytes.
+  constexpr std::size_t alignment = 16;
+  auto padded = [](std::size_t count) { return (count + alignment - 1) / alignment * alignment; };
+  std::size_t integer_count = 0, real_count = 0;
+#define MANIPLE_INTEGER(name, extent, meaning) integer_count += padded(imported.name.size());
+#define MANIPLE_REAL(name, extent, meaning) real_count += padded(imported.name.size());
+  MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+  integers_ = Kokkos::View<int*, MemorySpace>("model integers", integer_count);
+  reals_ = Kokkos::View<T*, MemorySpace>("model reals", real_count);
+  auto host_integers = Kokkos::create_mirror_view(integers_);
+  auto host_reals = Kokkos::create_mirror_view(reals_);
+  std::size_t next_integer = 0, next_real = 0;
+#define MANIPLE_INTEGER(name, extent, meaning)                                                               \
+  for (std::size_t i = 0; i < imported.name.size(); ++i) host_integers(next_integer + i) = imported.name[i]; \
+  model_.name = integers_.data() + next_integer;                                                             \
+  next_integer += padded(imported.name.size());
+#define MANIPLE_REAL(name, extent, meaning)                       \
+  for (std::size_t i = 0; i < imported.name.size(); ++i)          \
+    host_reals(next_real + i) = static_cast<T>(imported.name[i]); \
+  model_.name = reals_.data() + next_real;                        \
+  next_real += padded(imported.name.size());
+  MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+  Kokkos::deep_copy(integers_, host_integers);
+  Kokkos::deep_copy(reals_, host_reals);
+}
+
+template class DeviceModel<float>;
+template class DeviceModel<double>;
+
+}  // namespace maniple

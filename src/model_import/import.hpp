@@ -1,0 +1,83 @@
+// A robot model, compiled by libmujoco and checked: everything that the kernels need is there, and the
+// model needs nothing that the kernels lack. What comes out knows nothing of libmujoco.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernels/model/model.hpp"
+#include "src/config/config.hpp"
+
+namespace maniple {
+
+// The numbers of Model in host memory: options and arrays of kernels/model/model_fields.hpp by name.
+struct ModelNumbers {
+#define MANIPLE_INTEGER(name, meaning) int name = 0;
+#define MANIPLE_REAL(name, meaning) double name = 0;
+#define MANIPLE_VECTOR(name, length, meaning) std::array<double, length> name{};
+  MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+#undef MANIPLE_VECTOR
+#define MANIPLE_INTEGER(name, extent, meaning) std::vector<int> name;
+#define MANIPLE_REAL(name, extent, meaning) std::vector<double> name;
+  MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+#undef MANIPLE_INTEGER
+#undef MANIPLE_REAL
+};
+
+// A compiled model with what host code needs beyond the kernels' numbers. Shapes are row-major.
+struct ImportedModel : ModelNumbers {
+  ModelSizes sizes;
+
+  // One name per element, "" for those without.
+  std::vector<std::string> body_names, joint_names, actuator_names, sensor_names, site_names, key_names;
+
+  std::vector<int> jnt_limited;   // [njnt]
+  std::vector<double> jnt_range;  // [njnt][2], rad or m
+
+  int nkey = 0;
+  std::vector<double> key_time;  // [nkey], s
+  std::vector<double> key_qpos;  // [nkey][nq]
+  std::vector<double> key_qvel;  // [nkey][nv]
+  std::vector<double> key_act;   // [nkey][na]
+  std::vector<double> key_ctrl;  // [nkey][nu]
+
+  std::string name;                   // of the model, as its author wrote it
+  std::string xml;                    // source text with included files in place; "" for MJB
+  std::string digest;                 // 16 hex digits over all numbers above but the keyframes
+  std::vector<std::string> warnings;  // libmujoco's, from compiling the model
+};
+
+// Compiles config.path (MJCF, URDF or MJB) and applies the time step and integrator of `simulation` and
+// the features that `config` switches off. Throws InputError: for a file that libmujoco refuses, with its
+// message and file:line; for a model that needs what the kernels lack, with every such element's kind,
+// name and file:line.
+ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation);
+
+// "Euler", "RK4" or "implicitfast".
+std::string integrator_name(int integrator);
+
+// The model as kernels see it, over the host memory of `imported`, which must outlive it.
+Model<double> host_model(const ImportedModel& imported);
+
+// The model in device memory and precision T; owns the memory that model() points into.
+template <class T>
+class DeviceModel {
+ public:
+  explicit DeviceModel(const ImportedModel& imported);
+  const Model<T>& model() const { return model_; }
+
+ private:
+  Kokkos::View<int*, MemorySpace> integers_;
+  Kokkos::View<T*, MemorySpace> reals_;
+  Model<T> model_;
+};
+
+extern template class DeviceModel<float>;
+extern template class DeviceModel<double>;
+
+}  // namespace maniple

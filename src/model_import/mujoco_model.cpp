@@ -1,0 +1,124 @@
+#include "src/model_import/mujoco_model.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <system_error>
+
+#include "src/model_import/mujoco_guard.hpp"
+
+namespace maniple {
+namespace {
+
+// libmujoco's messages span lines; ours are one line each.
+std::string one_line(std::string text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.pop_back();
+  std::string result;
+  for (const char c : text) {
+    if (c != '\n')
+      result += c;
+    else if (!result.empty() && result.back() != ' ')
+      result += ", ";
+  }
+  return result;
+}
+
+[[noreturn]] void refuse(const ModelConfig& config, const SourceLocation& where, const std::string& message) {
+  throw InputError(where.text() + ": model.file: libmujoco " + mj_versionString() +
+                   " does not accept this model: " + one_line(message) + " (asked for by " +
+                   config.where.text() + ")");
+}
+
+bool is_binary(const std::string& path) {
+  std::string extension = std::filesystem::path(path).extension().string();
+  std::transform(extension.begin(), extension.end(), extension.begin(),
+                 [](unsigned char c) { return std::tolower(c); });
+  return extension == ".mjb";
+}
+
+// Tendons off by the user's decision: no springs, limits, friction, armature, and actuators on them act
+// on nothing (a joint with a gear of zero), so that the controls keep their places.
+void switch_off_tendons(mjModel& m, const ModelConfig& config) {
+  for (int i = 0; i < m.ntendon; ++i) {
+    m.tendon_stiffness[i] = m.tendon_damping[i] = m.tendon_armature[i] = m.tendon_frictionloss[i] = 0;
+    std::fill_n(m.tendon_stiffnesspoly + i * mjNPOLY, mjNPOLY, 0.0);
+    std::fill_n(m.tendon_dampingpoly + i * mjNPOLY, mjNPOLY, 0.0);
+    m.tendon_limited[i] = m.tendon_actfrclimited[i] = false;
+    m.tendon_actuatorid[i] = -1;
+  }
+  int scalar_joint = -1;
+  for (int i = 0; i < m.njnt && scalar_joint < 0; ++i)
+    if (m.jnt_type[i] == mjJNT_HINGE || m.jnt_type[i] == mjJNT_SLIDE) scalar_joint = i;
+  for (int i = 0; i < m.nactuator; ++i) {
+    if (m.actuator_trntype[i] != mjTRN_TENDON) continue;
+    if (scalar_joint < 0)
+      throw InputError(config.where, "model.tendons",
+                       "the model has actuators on tendons but no hinge or slide",
+                       "remove those actuators from the model");
+    m.actuator_trntype[i] = mjTRN_JOINT;
+    m.actuator_trnid[2 * i] = scalar_joint;
+    m.actuator_damping[i] = m.actuator_armature[i] = 0;
+    std::fill_n(m.actuator_dampingpoly + i * mjNPOLY, mjNPOLY, 0.0);
+    std::fill_n(m.actuator_gear + 6 * m.actuator_outadr[i], 6, 0.0);
+  }
+}
+
+}  // namespace
+
+MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig& simulation) {
+  if (mj_version() != mjVERSION_HEADER)
+    throw Error("libmujoco " + std::to_string(mj_version()) + " was loaded, but this program was built for " +
+                std::to_string(mjVERSION_HEADER));
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(config.path, ignored))
+    throw InputError(config.where, "model.file", "cannot read \"" + config.path + "\"",
+                     "an MJCF, URDF or MJB file");
+
+  MujocoModel loaded;
+  const char* path = config.path.c_str();
+  if (is_binary(config.path)) {
+    mjModel* model = nullptr;
+    try {
+      guarded([&] { model = mj_loadModel(path, nullptr); }, loaded.warnings);
+    } catch (const Error& error) {
+      refuse(config, {config.path}, error.what());
+    }
+    if (model == nullptr)
+      refuse(config, {config.path}, loaded.warnings.empty() ? "not an MJB file" : loaded.warnings.back());
+    loaded.model.reset(model);
+    loaded.source = ModelSource::of_binary(config.path);
+  } else {
+    loaded.source = ModelSource(config.path);
+    char error[2000] = "";
+    mjSpec* spec = nullptr;
+    mjModel* model = nullptr;
+    try {
+      guarded([&] { spec = mj_parseXML(path, nullptr, error, sizeof(error)); }, loaded.warnings);
+      loaded.spec.reset(spec);
+      if (spec == nullptr) refuse(config, loaded.source.of_message(error), error);
+      guarded([&] { model = mj_compile(spec, nullptr); }, loaded.warnings);
+      loaded.model.reset(model);
+    } catch (const InputError&) {
+      throw;
+    } catch (const Error& fatal) {
+      refuse(config, loaded.source.of_message(fatal.what()), fatal.what());
+    }
+    const std::string message = mjs_getError(spec);
+    if (model == nullptr) refuse(config, loaded.source.of_message(message), message);
+    if (!message.empty()) loaded.warnings.push_back(one_line(message));
+  }
+
+  mjModel& m = *loaded.model;
+  if (simulation.timestep > 0) m.opt.timestep = simulation.timestep;
+  if (simulation.integrator == "Euler") m.opt.integrator = mjINT_EULER;
+  if (simulation.integrator == "RK4") m.opt.integrator = mjINT_RK4;
+  if (simulation.integrator == "implicitfast") m.opt.integrator = mjINT_IMPLICITFAST;
+  if (!config.contacts) m.opt.disableflags |= mjDSBL_CONTACT;
+  if (!config.limits) m.opt.disableflags |= mjDSBL_LIMIT;
+  if (!config.equality) m.opt.disableflags |= mjDSBL_EQUALITY;
+  if (!config.frictionloss) m.opt.disableflags |= mjDSBL_FRICTIONLOSS;
+  if (!config.tendons) switch_off_tendons(m, config);
+  return loaded;
+}
+
+}  // namespace maniple

@@ -1,0 +1,29 @@
+// The compiled mjModel before it is turned into an ImportedModel. Separate from import.hpp because it
+// shows libmujoco's types; parity tests step this very model with libmujoco.
+#pragma once
+
+#include <mujoco/mujoco.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/model_import/model_source.hpp"
+
+namespace maniple {
+
+struct MujocoModel {
+  std::unique_ptr<mjModel, void (*)(mjModel*)> model{nullptr, mj_deleteModel};
+  std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec{nullptr, mj_deleteSpec};  // empty for MJB
+  ModelSource source;
+  std::vector<std::string> warnings;
+};
+
+// Reads and compiles the file; applies overrides and switched-off features to the mjModel.
+MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig& simulation);
+
+// Throws InputError that lists every element which the kernels do not support.
+void check_supported(MujocoModel& loaded, const ModelConfig& config);
+
+}  // namespace maniple

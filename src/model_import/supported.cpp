@@ -1,0 +1,367 @@
+// What the kernels do not simulate, and who in the model needs it. A model is refused as a whole and with
+// all reasons at once: an approximation in silence would be worse, one reason at a time tedious.
+#include <mujoco/mujoco.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/model/model.hpp"
+#include "src/model_import/mujoco_model.hpp"
+
+namespace maniple {
+namespace {
+
+// The kernels' own enumerations are MuJoCo's.
+constexpr bool same(int ours, int theirs) {
+  return ours == theirs;
+}
+static_assert(same(Euler, mjINT_EULER) && same(RK4, mjINT_RK4) && same(implicitfast, mjINT_IMPLICITFAST));
+static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
+              same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
+static_assert(same(transmission_joint, mjTRN_JOINT) && same(transmission_jointinparent, mjTRN_JOINTINPARENT));
+static_assert(same(dynamics_none, mjDYN_NONE) && same(dynamics_integrator, mjDYN_INTEGRATOR) &&
+              same(dynamics_filter, mjDYN_FILTER) && same(dynamics_filterexact, mjDYN_FILTEREXACT));
+static_assert(same(gain_fixed, mjGAIN_FIXED) && same(gain_affine, mjGAIN_AFFINE));
+static_assert(same(bias_none, mjBIAS_NONE) && same(bias_affine, mjBIAS_AFFINE));
+static_assert(same(sensor_jointpos, mjSENS_JOINTPOS) && same(sensor_jointvel, mjSENS_JOINTVEL) &&
+              same(sensor_actuatorpos, mjSENS_ACTUATORPOS) && same(sensor_actuatorvel, mjSENS_ACTUATORVEL) &&
+              same(sensor_actuatorfrc, mjSENS_ACTUATORFRC) &&
+              same(sensor_jointactuatorfrc, mjSENS_JOINTACTFRC) && same(sensor_ballquat, mjSENS_BALLQUAT) &&
+              same(sensor_ballangvel, mjSENS_BALLANGVEL) && same(sensor_clock, mjSENS_CLOCK));
+static_assert(same(data_real, mjDATATYPE_REAL) && same(data_positive, mjDATATYPE_POSITIVE) &&
+              same(data_axis, mjDATATYPE_AXIS) && same(data_quaternion, mjDATATYPE_QUATERNION));
+static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL_DAMPER) &&
+              same(disable_gravity, mjDSBL_GRAVITY) && same(disable_clampctrl, mjDSBL_CLAMPCTRL) &&
+              same(disable_actuation, mjDSBL_ACTUATION) && same(disable_sensor, mjDSBL_SENSOR) &&
+              same(disable_eulerdamp, mjDSBL_EULERDAMP) && same(disable_autoreset, mjDSBL_AUTORESET));
+
+// Sensor types by number: name in MJCF.
+const char* sensor_name(int type) {
+  switch (type) {
+    case mjSENS_TOUCH:
+      return "touch";
+    case mjSENS_ACCELEROMETER:
+      return "accelerometer";
+    case mjSENS_VELOCIMETER:
+      return "velocimeter";
+    case mjSENS_GYRO:
+      return "gyro";
+    case mjSENS_FORCE:
+      return "force";
+    case mjSENS_TORQUE:
+      return "torque";
+    case mjSENS_MAGNETOMETER:
+      return "magnetometer";
+    case mjSENS_RANGEFINDER:
+      return "rangefinder";
+    case mjSENS_CAMPROJECTION:
+      return "camprojection";
+    case mjSENS_TENDONPOS:
+      return "tendonpos";
+    case mjSENS_TENDONVEL:
+      return "tendonvel";
+    case mjSENS_TENDONACTFRC:
+      return "tendonactuatorfrc";
+    case mjSENS_JOINTLIMITPOS:
+      return "jointlimitpos";
+    case mjSENS_JOINTLIMITVEL:
+      return "jointlimitvel";
+    case mjSENS_JOINTLIMITFRC:
+      return "jointlimitfrc";
+    case mjSENS_TENDONLIMITPOS:
+      return "tendonlimitpos";
+    case mjSENS_TENDONLIMITVEL:
+      return "tendonlimitvel";
+    case mjSENS_TENDONLIMITFRC:
+      return "tendonlimitfrc";
+    case mjSENS_FRAMEPOS:
+      return "framepos";
+    case mjSENS_FRAMEQUAT:
+      return "framequat";
+    case mjSENS_FRAMEXAXIS:
+      return "framexaxis";
+    case mjSENS_FRAMEYAXIS:
+      return "frameyaxis";
+    case mjSENS_FRAMEZAXIS:
+      return "framezaxis";
+    case mjSENS_FRAMELINVEL:
+      return "framelinvel";
+    case mjSENS_FRAMEANGVEL:
+      return "frameangvel";
+    case mjSENS_FRAMELINACC:
+      return "framelinacc";
+    case mjSENS_FRAMEANGACC:
+      return "frameangacc";
+    case mjSENS_SUBTREECOM:
+      return "subtreecom";
+    case mjSENS_SUBTREELINVEL:
+      return "subtreelinvel";
+    case mjSENS_SUBTREEANGMOM:
+      return "subtreeangmom";
+    case mjSENS_INSIDESITE:
+      return "insidesite";
+    case mjSENS_GEOMDIST:
+      return "distance";
+    case mjSENS_GEOMNORMAL:
+      return "normal";
+    case mjSENS_GEOMFROMTO:
+      return "fromto";
+    case mjSENS_CONTACT:
+      return "contact";
+    case mjSENS_E_POTENTIAL:
+      return "e_potential";
+    case mjSENS_E_KINETIC:
+      return "e_kinetic";
+    case mjSENS_TACTILE:
+      return "tactile";
+    case mjSENS_PLUGIN:
+      return "plugin";
+    case mjSENS_USER:
+      return "user";
+    default:
+      return "unknown";
+  }
+}
+
+bool sensor_supported(int type) {
+  switch (type) {
+    case sensor_jointpos:
+    case sensor_jointvel:
+    case sensor_actuatorpos:
+    case sensor_actuatorvel:
+    case sensor_actuatorfrc:
+    case sensor_jointactuatorfrc:
+    case sensor_ballquat:
+    case sensor_ballangvel:
+    case sensor_clock:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool any_nonzero(const mjtNum* values, int count) {
+  return std::any_of(values, values + count, [](mjtNum value) { return value != 0; });
+}
+
+// Collects the reasons of one model.
+class Inspection {
+ public:
+  explicit Inspection(MujocoModel& loaded) : loaded_(loaded), m_(*loaded.model) {}
+
+  std::vector<std::string> run() {
+    options();
+    if (!off(mjDSBL_CONTACT)) contacts();
+    joints();
+    equality();
+    tendons();
+    actuators();
+    sensors();
+    bodies();
+    return std::move(reasons_);
+  }
+
+ private:
+  bool off(int flag) const { return (m_.opt.disableflags & (flag | mjDSBL_CONSTRAINT)) != 0; }
+
+  std::string name(mjtObj type, int id) const {
+    const char* text = mj_id2name(&m_, type, id);
+    return text == nullptr ? "" : text;
+  }
+  // "joint \"knee\"", or "joint number 3 (no name)" counted from 0 as MuJoCo does.
+  std::string label(mjtObj type, int id) const {
+    const std::string text = name(type, id);
+    const std::string kind = mju_type2Str(type);
+    return text.empty() ? kind + " number " + std::to_string(id) + " (no name)" : kind + " \"" + text + "\"";
+  }
+  void add(const SourceLocation& where, const std::string& what) {
+    reasons_.push_back(where.text() + ": " + what);
+  }
+  void element(mjtObj type, int id, const std::string& what) {
+    add(loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)), label(type, id) + " " + what);
+  }
+  void option(const char* tag, const char* attribute, const std::string& what) {
+    add(loaded_.source.attribute(tag, attribute), what);
+  }
+
+  void options() {
+    if (m_.opt.integrator != mjINT_EULER && m_.opt.integrator != mjINT_RK4 &&
+        m_.opt.integrator != mjINT_IMPLICITFAST)
+      option("option", "integrator",
+             std::string("option integrator=\"") +
+                 (m_.opt.integrator == mjINT_IMPLICIT ? "implicit" : "discrete") +
+                 "\" (simulation.integrator: Euler, RK4 or implicitfast chooses another)");
+    if (m_.opt.density != 0) option("option", "density", "option density: fluid forces");
+    if (m_.opt.viscosity != 0) option("option", "viscosity", "option viscosity: fluid forces");
+    if (m_.opt.enableflags & mjENBL_SLEEP) option("flag", "sleep", "flag sleep=\"enable\"");
+    if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\"");
+  }
+
+  // ---- contacts: the pairs that mj_collision would test ----
+  bool geoms_may_touch(int geom1, int geom2) const {
+    const int body1 = m_.geom_bodyid[geom1], body2 = m_.geom_bodyid[geom2];
+    const int weld1 = m_.body_weldid[body1], weld2 = m_.body_weldid[body2];
+    if (weld1 == weld2 || (m_.body_dofnum[weld1] == 0 && m_.body_dofnum[weld2] == 0)) return false;
+    const int parent1 = m_.body_weldid[m_.body_parentid[weld1]];
+    const int parent2 = m_.body_weldid[m_.body_parentid[weld2]];
+    const bool filter_parent = (m_.opt.disableflags & mjDSBL_FILTERPARENT) == 0;
+    if (filter_parent && weld1 != 0 && weld2 != 0 && (weld1 == parent2 || weld2 == parent1)) return false;
+    const int signature = (std::min(body1, body2) << 16) + std::max(body1, body2);
+    if (std::find(m_.exclude_signature, m_.exclude_signature + m_.nexclude, signature) !=
+        m_.exclude_signature + m_.nexclude)
+      return false;
+    if ((m_.geom_contype[geom1] & m_.geom_conaffinity[geom2]) == 0 &&
+        (m_.geom_contype[geom2] & m_.geom_conaffinity[geom1]) == 0)
+      return false;
+    return can_touch(geom1, geom2);
+  }
+  // Shapes between which libmujoco computes contacts.
+  bool can_touch(int geom1, int geom2) const {
+    const auto [low, high] = std::minmax(m_.geom_type[geom1], m_.geom_type[geom2]);
+    return high < mjNGEOMTYPES && mjCOLLISIONFUNC[low][high] != nullptr;
+  }
+
+  void contacts() {
+    std::set<std::pair<int, int>> listed;
+    for (int i = 0; i < m_.npair; ++i) {
+      const int geom1 = m_.pair_geom1[i], geom2 = m_.pair_geom2[i];
+      if (m_.body_dofnum[m_.body_weldid[m_.geom_bodyid[geom1]]] == 0 &&
+          m_.body_dofnum[m_.body_weldid[m_.geom_bodyid[geom2]]] == 0)
+        continue;
+      listed.insert(std::minmax(geom1, geom2));
+      element(mjOBJ_PAIR, i,
+              "makes " + label(mjOBJ_GEOM, geom1) + " and " + label(mjOBJ_GEOM, geom2) + " touch" +
+                  hint("model.contacts"));
+    }
+    for (int geom1 = 0; geom1 < m_.ngeom; ++geom1) {
+      std::vector<int> others;
+      for (int geom2 = geom1 + 1; geom2 < m_.ngeom; ++geom2)
+        if (geoms_may_touch(geom1, geom2) && listed.count({geom1, geom2}) == 0) others.push_back(geom2);
+      if (others.empty()) continue;
+      std::string text = "may touch " + label(mjOBJ_GEOM, others[0]);
+      if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
+      element(mjOBJ_GEOM, geom1, text + hint("model.contacts"));
+    }
+  }
+
+  static std::string hint(const std::string& key) { return " (" + key + ": false switches these off)"; }
+
+  void joints() {
+    for (int i = 0; i < m_.njnt; ++i) {
+      if (m_.jnt_limited[i] && !off(mjDSBL_LIMIT))
+        element(mjOBJ_JOINT, i, "has a limit" + hint("model.limits"));
+      const int dofs[] = {6, 3, 1, 1};
+      if (!off(mjDSBL_FRICTIONLOSS) &&
+          any_nonzero(m_.dof_frictionloss + m_.jnt_dofadr[i], dofs[m_.jnt_type[i]]))
+        element(mjOBJ_JOINT, i, "has friction loss" + hint("model.frictionloss"));
+    }
+  }
+
+  void equality() {
+    if (off(mjDSBL_EQUALITY)) return;
+    for (int i = 0; i < m_.neq; ++i)
+      if (m_.eq_active0[i]) element(mjOBJ_EQUALITY, i, "is a constraint" + hint("model.equality"));
+  }
+
+  // A tendon without any of these is a measurement only and does no harm.
+  void tendons() {
+    for (int i = 0; i < m_.ntendon; ++i) {
+      std::string needs;
+      auto need = [&](bool condition, const char* what) {
+        if (condition) needs += (needs.empty() ? "has " : ", ") + std::string(what);
+      };
+      need(m_.tendon_limited[i] && !off(mjDSBL_LIMIT), "a limit");
+      need(m_.tendon_frictionloss[i] != 0 && !off(mjDSBL_FRICTIONLOSS), "friction loss");
+      need(m_.tendon_stiffness[i] != 0 || any_nonzero(m_.tendon_stiffnesspoly + i * mjNPOLY, mjNPOLY),
+           "stiffness");
+      need(m_.tendon_damping[i] != 0 || any_nonzero(m_.tendon_dampingpoly + i * mjNPOLY, mjNPOLY), "damping");
+      need(m_.tendon_armature[i] != 0, "armature");
+      if (!needs.empty()) element(mjOBJ_TENDON, i, needs + hint("model.tendons"));
+    }
+  }
+
+  void actuators() {
+    for (int i = 0; i < m_.nactuator; ++i) {
+      auto bad = [&](const std::string& what) { element(mjOBJ_ACTUATOR, i, what); };
+      switch (m_.actuator_trntype[i]) {
+        case mjTRN_JOINT:
+        case mjTRN_JOINTINPARENT:
+          break;
+        case mjTRN_TENDON:
+          bad("acts on a tendon" + hint("model.tendons"));
+          break;
+        case mjTRN_SITE:
+          bad("acts on a site; only joints are supported");
+          break;
+        case mjTRN_SLIDERCRANK:
+          bad("acts through a slider-crank; only joints are supported");
+          break;
+        case mjTRN_BODY:
+          bad("is an adhesion actuator; only joints are supported");
+          break;
+        default:
+          bad("has a transmission of another kind; only joints are supported");
+      }
+      if (m_.actuator_plugin[i] >= 0) {
+        bad("is a plugin");
+        continue;
+      }
+      if (m_.actuator_dyntype[i] != mjDYN_NONE && m_.actuator_dyntype[i] != mjDYN_INTEGRATOR &&
+          m_.actuator_dyntype[i] != mjDYN_FILTER && m_.actuator_dyntype[i] != mjDYN_FILTEREXACT) {
+        bad(m_.actuator_dyntype[i] == mjDYN_MUSCLE    ? "has muscle dynamics"
+            : m_.actuator_dyntype[i] == mjDYN_DCMOTOR ? "has the dynamics of a DC motor"
+            : m_.actuator_dyntype[i] == mjDYN_PID     ? "has PID dynamics"
+                                                      : "has user-defined dynamics");
+      } else if (m_.actuator_gaintype[i] != mjGAIN_FIXED && m_.actuator_gaintype[i] != mjGAIN_AFFINE) {
+        bad("has a gain that is neither fixed nor affine");
+      } else if (m_.actuator_biastype[i] != mjBIAS_NONE && m_.actuator_biastype[i] != mjBIAS_AFFINE) {
+        bad("has a bias that is not affine");
+      } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
+        bad("has more than one control, output or activation");
+      }
+      if (m_.actuator_delay[i] != 0 || m_.actuator_history[2 * i] != 0) bad("has a delay or a history");
+    }
+  }
+
+  void sensors() {
+    if (m_.opt.disableflags & mjDSBL_SENSOR) return;
+    for (int i = 0; i < m_.nsensor; ++i) {
+      if (!sensor_supported(m_.sensor_type[i]))
+        element(mjOBJ_SENSOR, i,
+                std::string("is of type ") + sensor_name(m_.sensor_type[i]) +
+                    "; supported: jointpos, jointvel, ballquat, ballangvel, actuatorpos, "
+                    "actuatorvel, actuatorfrc, jointactuatorfrc, clock");
+      if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
+        element(mjOBJ_SENSOR, i, "has a delay, an interval or a history");
+    }
+  }
+
+  void bodies() {
+    for (int i = 0; i < m_.nbody; ++i) {
+      if (m_.body_mocapid[i] >= 0) element(mjOBJ_BODY, i, "is a mocap body");
+      if (m_.body_plugin[i] >= 0) element(mjOBJ_BODY, i, "has a plugin");
+    }
+    for (int i = 0; i < m_.nflex; ++i) element(mjOBJ_FLEX, i, "is deformable");
+  }
+
+  MujocoModel& loaded_;
+  const mjModel& m_;
+  std::vector<std::string> reasons_;
+};
+
+}  // namespace
+
+void check_supported(MujocoModel& loaded, const ModelConfig& config) {
+  const std::vector<std::string> reasons = Inspection(loaded).run();
+  if (reasons.empty()) return;
+  std::string text = config.where.text() + ": model.file: \"" + config.file +
+                     "\" needs what this version does not simulate:";
+  for (const std::string& reason : reasons) text += "\n  " + reason;
+  throw InputError(text);
+}
+
+}  // namespace maniple
