@@ -113,6 +113,7 @@ MANIPLE_FUNCTION void sincos(V x, V& sine, V& cosine) {
     r = r - n * V(0x1.54p-20f);
     r = r - n * V(0x1.1p-30f);
     r = r - n * V(0x1.68p-39f);
+    r = r - n * V(5.390302858158119e-15f);
   } else if constexpr (kFusedMultiplyAdd) {
     r = multiply_add(n, V(-0x1.921fb54442d18p+0), r);
     r = multiply_add(n, V(-0x1.1a62633145c06p-54), r);
