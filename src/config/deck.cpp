@@ -141,7 +141,7 @@ class TaskReader {
       for (const TermKey& row : term_schema())
         if (row.sections & section_.section) names.push_back(row.name);
       const std::string near = nearest(entry.key, names);
-      throw InputError(given.where, key, "found " + given.description() + " for a key of the term itself",
+      throw InputError(given.where, key, "found " + given.description() + " for a parameter of the term",
                        "allowed: a number or [low, high]" +
                            (near.empty() ? "" : ", or the known key nearest to it: " + near));
     }
@@ -196,6 +196,8 @@ void read_section(Config& config, const DeckValue& section, const std::string& p
   for (const DeckEntry& entry : section.map) {
     const DeckValue& value = entry.value[0];
     const std::string path = prefix.empty() ? entry.key : prefix + "." + entry.key;
+    // a name with dots is no path here: 'a.b: 1' would not merge with 'a: {b: 1}'
+    if (entry.key.find('.') != std::string::npos) refuse_unknown(entry.where, path, known);
     const auto key =
         std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
     if (key != schema().end()) {
@@ -215,9 +217,7 @@ void read_section(Config& config, const DeckValue& section, const std::string& p
       config.where[path] = entry.where;
       continue;
     }
-    // names with dots are no path here: 'a.b: 1' is not 'a: {b: 1}'
-    if (entry.key.find('.') != std::string::npos || path == "include" ||
-        std::find(known.begin(), known.end(), path) == known.end())
+    if (path == "include" || std::find(known.begin(), known.end(), path) == known.end())
       refuse_unknown(entry.where, path, known);
     if (value.kind == Kind::null || value.kind == Kind::nothing) continue;
     if (value.kind != Kind::map)
@@ -273,7 +273,8 @@ void resolve_files(Config& config, bool needs_model) {
                      "allowed: a model file, relative to the deck, or package:<python package>/<path>");
 
   ControlConfig& control = config.control;
-  control.where = config.where_of(control.source == "policy" ? "control.checkpoint" : "control.file");
+  control.where = config.where_of(control.source == "policy" || control.file.empty() ? "control.checkpoint"
+                                                                                     : "control.file");
   if (!control.file.empty())
     control.file = existing_file(control.file, config.where_of("control.file"), "control.file", false,
                                  "an HDF5 file with /ctrl [env or 1, step, nu], relative to the deck");

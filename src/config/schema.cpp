@@ -249,9 +249,10 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         if constexpr (std::is_same_v<T, std::vector<std::string>>)
           return "list of names, for instance [a, b]";
         if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
-        std::string text = "text";
-        for (std::size_t i = 0; i < allowed.choices.size(); ++i)
-          text += (i == 0 ? ": " : " | ") + (allowed.choices[i].empty() ? "\"\"" : allowed.choices[i]);
+        if (allowed.choices.empty()) return "text";
+        std::string text;
+        for (const std::string& choice : allowed.choices)
+          text += (text.empty() ? "" : " | ") + (choice.empty() ? "\"\"" : choice);
         return text;
       },
       target);
