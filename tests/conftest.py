@@ -1,0 +1,110 @@
+"""What every Python test shares: how to start the program on a number of ranks, and how to read its digests."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build"))
+PROGRAM = BUILD / "maniple"
+sys.path.insert(0, str(ROOT / "tools"))
+
+ENVIRONMENT = {
+    **os.environ,
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    # more ranks than cores must wait politely for each other
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "VIRTUAL_ENV": str(ROOT / ".venv"),
+}
+
+
+def command(ranks, *arguments):
+    """The command line of `maniple *arguments` on so many ranks."""
+    launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
+    return [*launcher, str(PROGRAM), *map(str, arguments)]
+
+
+class Maniple:
+    """Starts the program; every call has a time limit, and a result that was not expected shows its output."""
+
+    root = ROOT
+    program = PROGRAM
+
+    def __call__(self, *arguments, ranks=1, exit_code=0, timeout=300, cwd=ROOT):
+        result = subprocess.run(command(ranks, *arguments), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True,
+                                timeout=timeout)
+        if exit_code is not None and result.returncode != exit_code:
+            raise AssertionError(
+                f"maniple {' '.join(map(str, arguments))} on {ranks} ranks: exit code {result.returncode}, "
+                f"expected {exit_code}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}")
+        return result
+
+    def start(self, *arguments, ranks=1, log=None):
+        """In the background, in a process group of its own. The log is a file, so that no pipe can fill up."""
+        with open(log or os.devnull, "w") as output:
+            return subprocess.Popen(command(ranks, *arguments), cwd=ROOT, env=ENVIRONMENT, stdout=output,
+                                    stderr=subprocess.STDOUT, start_new_session=True)
+
+    def ranks_of(self, process):
+        """Process ids of the ranks that an mpirun started."""
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        found = []
+        for child in children.read_text().split():
+            try:
+                if Path(f"/proc/{child}/exe").resolve() == PROGRAM.resolve():
+                    found.append(int(child))
+            except OSError:
+                pass
+        return found
+
+    def kill_all(self, process):
+        """kill -9 of all ranks and of mpirun, as a power cut would."""
+        for pid in self.ranks_of(process):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        process.wait(timeout=30)
+
+    def inspect(self, file):
+        return subprocess.run([str(PROGRAM), "inspect", str(file)], cwd=ROOT, env=ENVIRONMENT, capture_output=True,
+                              text=True, timeout=60, check=True).stdout
+
+    def digest(self, file):
+        """The checksum of the numbers in a file, as `maniple inspect` prints it."""
+        text = self.inspect(file)
+        match = re.search(r"digest\W+([0-9a-f]{8,})", text)
+        assert match, text
+        return match.group(1)
+
+    def checkpoints(self, directory):
+        """Checkpoint files of a run, oldest first."""
+        return sorted((Path(directory) / "checkpoints").glob("*.h5"), key=lambda p: int(re.sub(r"\D", "", p.stem) or 0))
+
+    def wait_for(self, condition, what, timeout=120, process=None):
+        end = time.monotonic() + timeout
+        while not condition():
+            if process is not None and process.poll() is not None and not condition():
+                raise AssertionError(f"the program ended with {process.returncode} before: {what}")
+            if time.monotonic() > end:
+                raise AssertionError(f"not within {timeout} s: {what}")
+            time.sleep(0.02)
+
+
+@pytest.fixture(scope="session")
+def maniple():
+    assert PROGRAM.is_file(), f"{PROGRAM} is not built"
+    return Maniple()

@@ -1,0 +1,118 @@
+"""Promises 4 and 5: a run that is killed at any instant continues on any number of ranks and ends with the bits
+of the undisturbed one; a polite stop leaves a checkpoint and exit code 75."""
+
+import os
+import random
+import signal
+import time
+
+import h5py
+import numpy as np
+import pytest
+
+DECK = "inputs/train/isaac_cartpole.yaml"
+ITERATIONS = 12
+SETTINGS = [DECK, "batch.num_envs=515", f"learning.iterations={ITERATIONS}", "learning.checkpoint_every=2",
+            "run.progress=plain"]
+
+
+def arguments(directory, *more):
+    return ["train", *SETTINGS, f"output.directory={directory}", "learning.resume=auto", *more]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(maniple, tmp_path_factory):
+    """Digests and length in seconds of the run that nothing disturbs."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    start = time.monotonic()
+    maniple(*arguments(directory), ranks=2)
+    seconds = time.monotonic() - start
+    return final_digests(maniple, directory), seconds
+
+
+def final_digests(maniple, directory):
+    return maniple.digest(maniple.checkpoints(directory)[-1]), maniple.digest(directory / "results.h5")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_times(maniple, tmp_path, undisturbed, seed):
+    digests, seconds = undisturbed
+    chance = random.Random(seed)
+    kills = 0
+    for attempt, ranks in enumerate((2, 3, 1, 4)):
+        process = maniple.start(*arguments(tmp_path), ranks=ranks, log=tmp_path / f"log{attempt}")
+        time.sleep(chance.uniform(0.2, 1.1) * seconds)
+        if process.poll() is None:
+            kills += 1
+        maniple.kill_all(process)
+    maniple(*arguments(tmp_path), ranks=3)
+    assert kills > 0
+    assert final_digests(maniple, tmp_path) == digests
+    leftovers = [p.name for p in (tmp_path / "checkpoints").iterdir() if p.suffix == ".h5"]
+    assert 1 <= len(leftovers) <= 3, "older checkpoints are pruned"
+
+
+def test_killed_while_a_checkpoint_is_written(maniple, tmp_path, undisturbed):
+    # a checkpoint each iteration, killed in the moment the first one appears: most of the time is spent writing
+    digests, _ = undisturbed
+    process = maniple.start(*arguments(tmp_path, "learning.checkpoint_every=1"), ranks=2, log=tmp_path / "log")
+    maniple.wait_for(lambda: maniple.checkpoints(tmp_path), "a first checkpoint", process=process)
+    maniple.kill_all(process)
+    maniple(*arguments(tmp_path), ranks=1)
+    assert final_digests(maniple, tmp_path) == digests
+
+
+def test_a_finished_run_stays_as_it_is(maniple, tmp_path):
+    maniple(*arguments(tmp_path, "learning.iterations=2"))
+    before = final_digests(maniple, tmp_path)
+    maniple(*arguments(tmp_path, "learning.iterations=2"), ranks=2)
+    assert final_digests(maniple, tmp_path) == before
+
+
+def has_row(directory):
+    return maniple_checkpoint_count(directory) > 0
+
+
+def maniple_checkpoint_count(directory):
+    folder = directory / "checkpoints"
+    return len(list(folder.glob("*.h5"))) if folder.is_dir() else 0
+
+
+@pytest.mark.parametrize("how", ["rank", "mpirun"])
+def test_sigterm_saves_and_exits_75(maniple, tmp_path, how):
+    # a scheduler signals every rank; a person stops mpirun, which passes the signal on
+    process = maniple.start(*arguments(tmp_path, "learning.iterations=100000"), ranks=2, log=tmp_path / "log")
+    maniple.wait_for(lambda: has_row(tmp_path), "a first checkpoint", process=process)
+    if how == "rank":
+        os.kill(maniple.ranks_of(process)[1], signal.SIGTERM)
+    else:
+        process.send_signal(signal.SIGUSR1)
+    assert process.wait(timeout=60) == 75, (tmp_path / "log").read_text()
+    check_metrics_end_with_the_checkpoint(maniple, tmp_path)
+
+
+def test_wall_time_saves_and_exits_75(maniple, tmp_path):
+    begun = time.monotonic()
+    maniple(*arguments(tmp_path, "learning.iterations=100000", "run.wall_time=4"), ranks=2, exit_code=75)
+    assert time.monotonic() - begun < 20
+    check_metrics_end_with_the_checkpoint(maniple, tmp_path)
+
+
+def test_trigger_files(maniple, tmp_path):
+    process = maniple.start(*arguments(tmp_path, "learning.iterations=100000", "learning.checkpoint_every=0"), ranks=2,
+                            log=tmp_path / "log")
+    maniple.wait_for(tmp_path.is_dir, "the run's directory", process=process)
+    (tmp_path / "checkpoint_now").touch()
+    maniple.wait_for(lambda: has_row(tmp_path), "a checkpoint on request", process=process)
+    (tmp_path / "stop_now").touch()
+    assert process.wait(timeout=60) == 75, (tmp_path / "log").read_text()
+    assert not (tmp_path / "stop_now").exists(), "a request that was met must not stop the next start too"
+    check_metrics_end_with_the_checkpoint(maniple, tmp_path)
+
+
+def check_metrics_end_with_the_checkpoint(maniple, directory):
+    with h5py.File(directory / "results.h5") as file:
+        iterations = file["metrics/iteration"][()]
+    newest = maniple.checkpoints(directory)[-1]
+    np.testing.assert_array_equal(iterations, np.arange(1, len(iterations) + 1))
+    assert int("".join(c for c in newest.stem if c.isdigit())) == len(iterations)
