@@ -52,9 +52,9 @@ enum BodyFlag : int {
   body_quat_identity = 2,   // body_quat is the identity
   body_ipos_zero = 4,       // center of mass at the origin of the body frame
   body_iquat_identity = 8,  // inertial frame parallel to the body frame
-  body_massless = 16,       // no mass and no inertia
-  body_parent_world = 32,   // the parent is the world
-  body_parent_static = 64,  // no dofs between the world and this body's own
+  body_massless = 16,       // neither mass nor inertia
+  body_parent_static = 32,  // no dofs between the world and this body's own
+  body_point_mass = 64,     // mass without inertia
 };
 
 // What of a joint may be skipped.
@@ -64,17 +64,22 @@ enum JointFlag : int {
   joint_axis_x = 4,    // jnt_axis is +x, +y or +z
   joint_axis_y = 8,
   joint_axis_z = 16,
+  joint_spring_poly = 32,  // the spring is not linear
 };
 
 // Which stages have anything to do for this model.
 enum ModelFlag : int {
-  model_springs = 1,             // some joint has a spring
-  model_dampers = 2,             // some dof has damping
-  model_gravcomp = 4,            // some body has gravity compensation
-  model_damping_poly = 8,        // some dof has damping of higher order
-  model_actfrclimited = 16,      // some joint limits its actuator force
-  model_implicit_damping = 32,   // Euler has damping to treat implicitly
-  model_actuator_velocity = 64,  // some actuator force depends on velocity
+  model_springs = 1,              // some joint has a spring
+  model_dampers = 2,              // some dof has damping
+  model_damping_poly = 4,         // some dof has damping of higher order
+  model_implicit_damping = 8,     // Euler treats damping implicitly
+  model_gravcomp = 16,            // some body has gravity compensation
+  model_actgravcomp = 32,         // some joint applies it through its actuators
+  model_actfrclimited = 64,       // some joint limits its actuator force
+  model_actuation = 128,          // there are actuators and they are not disabled
+  model_sensors = 256,            // there are sensors and they are not disabled
+  model_actuator_velocity = 512,  // some actuator force depends on velocity
+  model_free_alone = 1024,        // some free body is alone in its tree
 };
 
 struct ModelSizes {

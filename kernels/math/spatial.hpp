@@ -1,0 +1,102 @@
+// Spatial (6D) vectors and inertias about a common reference point, MuJoCo's convention: rotation first,
+// then translation (engine_util_spatial.c; Featherstone, "Rigid Body Dynamics Algorithms", 2008).
+#pragma once
+
+#include "kernels/math/vector.hpp"
+
+namespace maniple {
+
+// A motion (angular, linear velocity) or a force (torque, force).
+template <class V>
+struct Spatial {
+  Vec3<V> rot, lin;
+
+  friend MANIPLE_FUNCTION Spatial operator+(const Spatial& a, const Spatial& b) {
+    return {a.rot + b.rot, a.lin + b.lin};
+  }
+  friend MANIPLE_FUNCTION Spatial operator*(V s, const Spatial& a) { return {s * a.rot, s * a.lin}; }
+};
+
+template <class V>
+MANIPLE_FUNCTION V dot(const Spatial<V>& a, const Spatial<V>& b) {
+  return dot(a.rot, b.rot) + dot(a.lin, b.lin);
+}
+template <class V>
+MANIPLE_FUNCTION Spatial<V> zero6() {
+  return {zero3<V>(), zero3<V>()};
+}
+
+// Rate of change of the motion v carried along by the motion `velocity`: mji_crossMotion.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> cross_motion(const Spatial<V>& velocity, const Spatial<V>& v) {
+  return {cross(velocity.rot, v.rot), cross(velocity.rot, v.lin) + cross(velocity.lin, v.rot)};
+}
+// The same for a force: mji_crossForce.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> cross_force(const Spatial<V>& velocity, const Spatial<V>& f) {
+  return {cross(velocity.rot, f.rot) + cross(velocity.lin, f.lin), cross(velocity.rot, f.lin)};
+}
+
+// Inertia about the reference point: symmetric 3x3 rotational part, mass times center of mass, mass.
+template <class V>
+struct Inertia {
+  V xx, yy, zz, xy, xz, yz;
+  Vec3<V> moment;
+  V mass;
+};
+
+// Momentum (or force) of the motion v: mju_mulInertVec.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> operator*(const Inertia<V>& i, const Spatial<V>& v) {
+  const Vec3<V> turned{i.xx * v.rot.x + i.xy * v.rot.y + i.xz * v.rot.z,
+                       i.xy * v.rot.x + i.yy * v.rot.y + i.yz * v.rot.z,
+                       i.xz * v.rot.x + i.yz * v.rot.y + i.zz * v.rot.z};
+  return {turned + cross(i.moment, v.lin), i.mass * v.lin + cross(v.rot, i.moment)};
+}
+
+// Principal inertia `diagonal` [kg m^2] in a frame with orientation `mat`, of a mass whose center lies at
+// `offset` from the reference point: mju_inertCom.
+template <class V>
+MANIPLE_FUNCTION Inertia<V> inertia_about(const Vec3<V>& diagonal, const Mat3<V>& mat, const Vec3<V>& offset,
+                                          V mass) {
+  const Vec3<V> ax = diagonal.x * mat.column_x(), ay = diagonal.y * mat.column_y(),
+                az = diagonal.z * mat.column_z();
+  const Vec3<V> moment = mass * offset;
+  const V x2 = moment.x * offset.x, y2 = moment.y * offset.y, z2 = moment.z * offset.z;
+  return {ax.x * mat.xx + ay.x * mat.xy + az.x * mat.xz + (y2 + z2),
+          ax.y * mat.yx + ay.y * mat.yy + az.y * mat.yz + (x2 + z2),
+          ax.z * mat.zx + ay.z * mat.zy + az.z * mat.zz + (x2 + y2),
+          ax.x * mat.yx + ay.x * mat.yy + az.x * mat.yz - moment.x * offset.y,
+          ax.x * mat.zx + ay.x * mat.zy + az.x * mat.zz - moment.x * offset.z,
+          ax.y * mat.zx + ay.y * mat.zy + az.y * mat.zz - moment.y * offset.z,
+          moment,
+          mass};
+}
+
+template <class V, class Field>
+MANIPLE_FUNCTION Spatial<V> load6(const Field& field, int first) {
+  return {load3<V>(field, first), load3<V>(field, first + 3)};
+}
+template <class V, class Field>
+MANIPLE_FUNCTION void store6(const Field& field, int first, const Spatial<V>& v) {
+  store3(field, first, v.rot);
+  store3(field, first + 3, v.lin);
+}
+template <class V, class Field>
+MANIPLE_FUNCTION Inertia<V> load10(const Field& field, int first) {
+  return {field[first],     field[first + 1], field[first + 2],           field[first + 3],
+          field[first + 4], field[first + 5], load3<V>(field, first + 6), field[first + 9]};
+}
+template <class V, class Field>
+MANIPLE_FUNCTION void store10(const Field& field, int first, const Inertia<V>& i) {
+  field[first] = i.xx;
+  field[first + 1] = i.yy;
+  field[first + 2] = i.zz;
+  field[first + 3] = i.xy;
+  field[first + 4] = i.xz;
+  field[first + 5] = i.yz;
+  store3(field, first + 6, i.moment);
+  field[first + 9] = i.mass;
+}
+
+}  // namespace maniple

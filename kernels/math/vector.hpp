@@ -1,0 +1,104 @@
+// Vectors and matrices of three dimensions over lane values. Plain structs of named components, so that
+// a compiler keeps them in registers; matrices are row-major as MuJoCo's.
+#pragma once
+
+#include "kernels/base/varying.hpp"
+
+namespace maniple {
+
+template <class V>
+struct Vec3 {
+  V x, y, z;
+
+  friend MANIPLE_FUNCTION Vec3 operator+(const Vec3& a, const Vec3& b) {
+    return {a.x + b.x, a.y + b.y, a.z + b.z};
+  }
+  friend MANIPLE_FUNCTION Vec3 operator-(const Vec3& a, const Vec3& b) {
+    return {a.x - b.x, a.y - b.y, a.z - b.z};
+  }
+  friend MANIPLE_FUNCTION Vec3 operator-(const Vec3& a) { return {-a.x, -a.y, -a.z}; }
+  friend MANIPLE_FUNCTION Vec3 operator*(V s, const Vec3& a) { return {s * a.x, s * a.y, s * a.z}; }
+};
+
+template <class V>
+MANIPLE_FUNCTION V dot(const Vec3<V>& a, const Vec3<V>& b) {
+  return a.x * b.x + a.y * b.y + a.z * b.z;
+}
+template <class V>
+MANIPLE_FUNCTION Vec3<V> cross(const Vec3<V>& a, const Vec3<V>& b) {
+  return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+}
+template <class V>
+MANIPLE_FUNCTION Vec3<V> zero3() {
+  return {V(0), V(0), V(0)};
+}
+
+// 3x3, row-major.
+template <class V>
+struct Mat3 {
+  V xx, xy, xz, yx, yy, yz, zx, zy, zz;
+
+  friend MANIPLE_FUNCTION Vec3<V> operator*(const Mat3& m, const Vec3<V>& v) {
+    return {m.xx * v.x + m.xy * v.y + m.xz * v.z, m.yx * v.x + m.yy * v.y + m.yz * v.z,
+            m.zx * v.x + m.zy * v.y + m.zz * v.z};
+  }
+  friend MANIPLE_FUNCTION Mat3 operator*(const Mat3& a, const Mat3& b) {
+    return {a.xx * b.xx + a.xy * b.yx + a.xz * b.zx, a.xx * b.xy + a.xy * b.yy + a.xz * b.zy,
+            a.xx * b.xz + a.xy * b.yz + a.xz * b.zz, a.yx * b.xx + a.yy * b.yx + a.yz * b.zx,
+            a.yx * b.xy + a.yy * b.yy + a.yz * b.zy, a.yx * b.xz + a.yy * b.yz + a.yz * b.zz,
+            a.zx * b.xx + a.zy * b.yx + a.zz * b.zx, a.zx * b.xy + a.zy * b.yy + a.zz * b.zy,
+            a.zx * b.xz + a.zy * b.yz + a.zz * b.zz};
+  }
+  MANIPLE_FUNCTION Vec3<V> column_x() const { return {xx, yx, zx}; }
+  MANIPLE_FUNCTION Vec3<V> column_y() const { return {xy, yy, zy}; }
+  MANIPLE_FUNCTION Vec3<V> column_z() const { return {xz, yz, zz}; }
+};
+template <class V>
+MANIPLE_FUNCTION Mat3<V> transpose(const Mat3<V>& a) {
+  return {a.xx, a.yx, a.zx, a.xy, a.yy, a.zy, a.xz, a.yz, a.zz};
+}
+// The matrix that multiplies by v from the left as a cross product.
+template <class V>
+MANIPLE_FUNCTION Mat3<V> cross_matrix(const Vec3<V>& v) {
+  return {V(0), -v.z, v.y, v.z, V(0), -v.x, -v.y, v.x, V(0)};
+}
+
+// ---- between fields of lane values (any type with operator[](int)) and registers ----
+template <class V, class Field>
+MANIPLE_FUNCTION Vec3<V> load3(const Field& field, int first) {
+  return {field[first], field[first + 1], field[first + 2]};
+}
+template <class V, class Field>
+MANIPLE_FUNCTION void store3(const Field& field, int first, const Vec3<V>& v) {
+  field[first] = v.x;
+  field[first + 1] = v.y;
+  field[first + 2] = v.z;
+}
+template <class V, class Field>
+MANIPLE_FUNCTION Mat3<V> load9(const Field& field, int first) {
+  return {field[first],     field[first + 1], field[first + 2], field[first + 3], field[first + 4],
+          field[first + 5], field[first + 6], field[first + 7], field[first + 8]};
+}
+template <class V, class Field>
+MANIPLE_FUNCTION void store9(const Field& field, int first, const Mat3<V>& a) {
+  field[first] = a.xx;
+  field[first + 1] = a.xy;
+  field[first + 2] = a.xz;
+  field[first + 3] = a.yx;
+  field[first + 4] = a.yy;
+  field[first + 5] = a.yz;
+  field[first + 6] = a.zx;
+  field[first + 7] = a.zy;
+  field[first + 8] = a.zz;
+}
+// The same numbers in every lane, from the model.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> uniform3(const ScalarOf<V>* p) {
+  return {V(p[0]), V(p[1]), V(p[2])};
+}
+template <class V>
+MANIPLE_FUNCTION Mat3<V> uniform9(const ScalarOf<V>* p) {
+  return {V(p[0]), V(p[1]), V(p[2]), V(p[3]), V(p[4]), V(p[5]), V(p[6]), V(p[7]), V(p[8])};
+}
+
+}  // namespace maniple

@@ -1,0 +1,165 @@
+#include "kernels/model/derive.hpp"
+
+#include <cmath>
+
+namespace maniple {
+namespace {
+
+constexpr double kMinimum = 1e-15;  // mjMINVAL
+
+void matrix_of_quaternion(const double* q, double* mat) {
+  const double w = q[0], x = q[1], y = q[2], z = q[3];
+  mat[0] = w * w + x * x - y * y - z * z;
+  mat[1] = 2 * (x * y - w * z);
+  mat[2] = 2 * (x * z + w * y);
+  mat[3] = 2 * (x * y + w * z);
+  mat[4] = w * w - x * x + y * y - z * z;
+  mat[5] = 2 * (y * z - w * x);
+  mat[6] = 2 * (x * z - w * y);
+  mat[7] = 2 * (y * z + w * x);
+  mat[8] = w * w - x * x - y * y + z * z;
+}
+
+bool zero3(const double* v) {
+  return v[0] == 0 && v[1] == 0 && v[2] == 0;
+}
+bool identity4(const double* q) {
+  return q[0] == 1 && q[1] == 0 && q[2] == 0 && q[3] == 0;
+}
+
+void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
+  for (int i = 0; i < m.nbody; ++i) {
+    matrix_of_quaternion(m.body_iquat + 4 * i, derived.body_imat + 9 * i);
+    derived.body_inversesubtreemass[i] = m.body_subtreemass[i] < kMinimum ? 0 : 1 / m.body_subtreemass[i];
+    const int parent = m.body_parentid[i];
+    derived.body_lastdof[i] = m.body_dofnum[i] > 0 ? m.body_dofadr[i] + m.body_dofnum[i] - 1
+                              : i == 0             ? -1
+                                                   : derived.body_lastdof[parent];
+    int flags = 0;
+    if (zero3(m.body_pos + 3 * i)) flags |= body_pos_zero;
+    if (identity4(m.body_quat + 4 * i)) flags |= body_quat_identity;
+    if (zero3(m.body_ipos + 3 * i)) flags |= body_ipos_zero;
+    if (identity4(m.body_iquat + 4 * i)) flags |= body_iquat_identity;
+    if (m.body_mass[i] == 0 && zero3(m.body_inertia + 3 * i)) flags |= body_massless;
+    if (i == 0 || derived.body_lastdof[parent] < 0) flags |= body_parent_static;
+    if (zero3(m.body_inertia + 3 * i)) flags |= body_point_mass;
+    derived.body_flags[i] = flags;
+  }
+  // MuJoCo's mj_isFreeBody: alone in its tree with six dofs, and all the mass below is its own
+  for (int i = 0; i < m.nbody; ++i) {
+    bool alone = m.body_jntnum[i] == 1 && m.jnt_type[m.body_jntadr[i]] == joint_free &&
+                 m.body_subtreemass[i] == m.body_mass[i];
+    for (int j = 0; alone && j < m.nbody; ++j)
+      if (j != i && m.body_dofnum[j] > 0 && m.body_rootid[j] == m.body_rootid[i]) alone = false;
+    derived.body_freealone[i] = alone;
+  }
+}
+
+void derive_joints(const Model<double>& m, const DerivedFields& derived) {
+  for (int j = 0; j < m.njnt; ++j) {
+    const double* axis = m.jnt_axis + 3 * j;
+    int flags = 0;
+    if (zero3(m.jnt_pos + 3 * j)) flags |= joint_pos_zero;
+    const bool poly = m.jnt_stiffnesspoly[2 * j] != 0 || m.jnt_stiffnesspoly[2 * j + 1] != 0;
+    if (m.jnt_stiffness[j] != 0 || poly) flags |= joint_sprung;
+    if (poly) flags |= joint_spring_poly;
+    if (axis[0] == 1 && axis[1] == 0 && axis[2] == 0) flags |= joint_axis_x;
+    if (axis[0] == 0 && axis[1] == 1 && axis[2] == 0) flags |= joint_axis_y;
+    if (axis[0] == 0 && axis[1] == 0 && axis[2] == 1) flags |= joint_axis_z;
+    derived.jnt_flags[j] = flags;
+  }
+}
+
+void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
+  for (int i = 0; i < m.nv; ++i) {
+    const int joint = m.dof_jntid[i], type = m.jnt_type[joint];
+    derived.dof_ancestors[i] = m.dof_parentid[i] < 0 ? 0 : derived.dof_ancestors[m.dof_parentid[i]] + 1;
+    derived.dof_simple[i] = m.dof_simplenum[i] > 0;
+    derived.dof_translation[i] = type == joint_slide || (type == joint_free && i < m.jnt_dofadr[joint] + 3);
+    double armature = m.dof_armature[i], damping = m.dof_damping[i];
+    double poly[2] = {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]};
+    for (int k = 0; k < m.nu; ++k) {
+      if (m.actuator_trnid[2 * k] != joint) continue;
+      const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
+      armature += m.actuator_armature[k] * gear2;
+      damping += m.actuator_damping[k] * gear2;
+      poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
+      poly[1] += m.actuator_dampingpoly[2 * k + 1] * gear2;
+    }
+    derived.dof_totalarmature[i] = armature;
+    derived.dof_totaldamping[i] = damping;
+    derived.dof_totaldampingpoly[2 * i] = poly[0];
+    derived.dof_totaldampingpoly[2 * i + 1] = poly[1];
+  }
+}
+
+void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
+  for (int i = 0; i < m.nu; ++i) {
+    const int group = m.actuator_group[i];
+    derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
+    const double tau = std::fmax(kMinimum, m.actuator_dynprm[10 * i]);
+    derived.actuator_inversetau[i] = 1 / tau;
+    // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
+    derived.actuator_step[i] =
+        m.actuator_dyntype[i] == dynamics_filterexact ? tau * (1 - std::exp(-m.timestep / tau)) : m.timestep;
+    // position servos on ball joints track the setpoint nearest to the current length (wrapPeriod)
+    const int joint = m.actuator_trnid[2 * i];
+    const bool servo =
+        m.actuator_gaintype[i] == gain_fixed && m.actuator_biastype[i] == bias_affine &&
+        m.actuator_gainprm[10 * i] == -m.actuator_biasprm[10 * i + 1] &&
+        (m.actuator_dyntype[i] == dynamics_none || m.actuator_dyntype[i] == dynamics_integrator);
+    const double* gear = m.actuator_gear + 6 * i;
+    derived.actuator_period[i] =
+        servo && joint >= 0 && m.jnt_type[joint] == joint_ball
+            ? 2 * M_PI * std::sqrt(gear[0] * gear[0] + gear[1] * gear[1] + gear[2] * gear[2])
+            : 0;
+  }
+}
+
+int model_flags(const Model<double>& m, const DerivedFields& derived) {
+  int flags = 0;
+  const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
+  for (int j = 0; j < m.njnt; ++j) {
+    if ((derived.jnt_flags[j] & joint_sprung) && !no_spring) flags |= model_springs;
+    if (m.jnt_actfrclimited[j]) flags |= model_actfrclimited;
+  }
+  for (int i = 0; i < m.nv && !no_damper; ++i) {
+    const double* poly = derived.dof_totaldampingpoly + 2 * i;
+    const bool has_poly = poly[0] != 0 || poly[1] != 0;
+    if (derived.dof_totaldamping[i] != 0 || has_poly) flags |= model_dampers;
+    if (has_poly) flags |= model_damping_poly;
+    // mj_Euler: joint damping of the right sign, or any that is nonlinear or comes from an actuator
+    const bool from_actuator = derived.dof_totaldamping[i] != m.dof_damping[i];
+    if (!(m.disableflags & disable_eulerdamp) && (m.dof_damping[i] > 0 || has_poly || from_actuator))
+      flags |= model_implicit_damping;
+  }
+  // mj_passive does nothing at all when springs and dampers are both off
+  const bool gravity = !(m.disableflags & disable_gravity) && !zero3(m.gravity) && !(no_spring && no_damper);
+  for (int i = 0; i < m.nbody; ++i) {
+    if (m.body_gravcomp[i] != 0 && gravity) flags |= model_gravcomp;
+    if (derived.body_freealone[i]) flags |= model_free_alone;
+  }
+  for (int j = 0; j < m.njnt; ++j)
+    if (m.jnt_actgravcomp[j] && (flags & model_gravcomp)) flags |= model_actgravcomp;
+  if (m.nu > 0 && !(m.disableflags & disable_actuation)) flags |= model_actuation;
+  if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= model_sensors;
+  for (int i = 0; i < m.nu; ++i) {
+    const bool bias = m.actuator_biastype[i] == bias_affine && m.actuator_biasprm[10 * i + 2] != 0;
+    const bool gain = m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0;
+    if ((bias || gain) && (flags & model_actuation)) flags |= model_actuator_velocity;
+  }
+  return flags;
+}
+
+}  // namespace
+
+void derive_model(Model<double>& m, const DerivedFields& derived) {
+  derive_bodies(m, derived);
+  derive_joints(m, derived);
+  derive_dofs(m, derived);
+  derive_actuators(m, derived);
+  for (int i = 0; i < m.nsite; ++i) matrix_of_quaternion(m.site_quat + 4 * i, derived.site_mat + 9 * i);
+  m.flags = model_flags(m, derived);
+}
+
+}  // namespace maniple
