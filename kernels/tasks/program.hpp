@@ -1,0 +1,114 @@
+// The device form of a task: bytecode compiled by src/simulation from the deck's terms and expressions.
+// Every instruction is one lane operation whose operands may lie in any bank (registers, constants,
+// State, Data, the task's own state, random numbers, outputs), so that no separate loads or stores are
+// needed. Programs have no branches; the only control flow is the loop of the interpreter.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/varying.hpp"
+#include "kernels/tasks/task_fields.hpp"
+
+namespace maniple {
+
+// What an instruction does. Truth values are the numbers 1 and 0; anything but 0 is true.
+//          name             operands  meaning
+#define MANIPLE_OPERATIONS(OPERATION)                           \
+  OPERATION(copy, 1, "a")                                       \
+  OPERATION(negate, 1, "-a")                                    \
+  OPERATION(add, 2, "a + b")                                    \
+  OPERATION(subtract, 2, "a - b")                               \
+  OPERATION(multiply, 2, "a * b")                               \
+  OPERATION(divide, 2, "a / b")                                 \
+  OPERATION(multiply_add, 3, "a * b + c")                       \
+  OPERATION(less, 2, "a < b")                                   \
+  OPERATION(less_equal, 2, "a <= b")                            \
+  OPERATION(equal, 2, "a == b")                                 \
+  OPERATION(not_equal, 2, "a != b")                             \
+  OPERATION(logical_and, 2, "a and b")                          \
+  OPERATION(logical_or, 2, "a or b")                            \
+  OPERATION(logical_not, 1, "not a")                            \
+  OPERATION(select, 3, "b where a is true, c elsewhere")        \
+  OPERATION(minimum, 2, "the smaller of a and b")               \
+  OPERATION(maximum, 2, "the larger of a and b")                \
+  OPERATION(absolute, 1, "|a|")                                 \
+  OPERATION(sign, 1, "-1, 0 or 1")                              \
+  OPERATION(floor, 1, "largest integer not above a")            \
+  OPERATION(square_root, 1, "square root")                      \
+  OPERATION(exponential, 1, "e to the a")                       \
+  OPERATION(logarithm, 1, "natural logarithm")                  \
+  OPERATION(sine, 1, "sine of a [rad]")                         \
+  OPERATION(cosine, 1, "cosine of a [rad]")                     \
+  OPERATION(tangent, 1, "tangent of a [rad]")                   \
+  OPERATION(hyperbolic_tangent, 1, "hyperbolic tangent")        \
+  OPERATION(arc_sine, 1, "arc sine [rad]")                      \
+  OPERATION(arc_cosine, 1, "arc cosine [rad]")                  \
+  OPERATION(arc_tangent2, 2, "angle of the point (b, a) [rad]") \
+  OPERATION(power, 2, "a to the b")
+
+enum class Operation : std::uint8_t {
+#define MANIPLE_OPERATION(name, operands, meaning) name,
+  MANIPLE_OPERATIONS(MANIPLE_OPERATION)
+#undef MANIPLE_OPERATION
+};
+
+// Where an operand lies.
+enum class Bank : std::uint8_t {
+  registers,  // intermediate results; the first kReservedRegisters are set before a program runs
+  constants,  // numbers of the deck, the same for all environments
+  state,      // MANIPLE_STATE_FIELDS
+  data,       // MANIPLE_DATA_FIELDS
+  task,       // MANIPLE_TASK_FIELDS
+  random,     // draws of a reset, uniform in [0, 1)
+  output,     // what the program computes
+};
+inline constexpr int kBanks = 7;
+
+// Registers that hold inputs of a program.
+enum ReservedRegister : int {
+  register_episode_step = 0,  // control steps since the reset
+  register_flag = 1,          // evaluate: bad state; reset and observe: being reset
+  kReservedRegisters = 2,
+};
+
+// Operand indices are elements of their bank.
+struct Instruction {
+  std::uint16_t target = 0, a = 0, b = 0, c = 0;
+  Operation operation = Operation::copy;
+  Bank bank_target = Bank::registers, bank_a = Bank::registers, bank_b = Bank::registers,
+       bank_c = Bank::registers;
+};
+
+// Instructions in device memory.
+struct ProgramView {
+  const Instruction* instructions = nullptr;
+  int count = 0;
+};
+
+// One component of the action: control[actuator] = clip(action * scale + offset).
+template <class T>
+struct ActionTarget {
+  int actuator = 0;
+  bool clipped = false;
+  T scale = 1, offset = 0;
+  T low = 0, high = 0;
+};
+
+// A compiled task in device memory, the same for all environments. T is the precision.
+template <class T>
+struct Task {
+  ProgramView evaluate;          // outputs: terminated, truncated, then one weighted reward per term
+  ProgramView reset;             // assigns fields of State where the environment is being reset
+  ProgramView observe;           // outputs: the observation; assigns the memory of prev()
+  const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
+  const ActionTarget<T>* actions = nullptr;
+  int num_actions = 0;
+  int num_observations = 0;
+  int num_reward_terms = 0;
+  int num_memory = 0;     // values that prev() keeps
+  int num_registers = 0;  // including the reserved ones
+  int num_random = 0;     // draws of one reset
+  std::uint32_t seed = 0;
+};
+
+}  // namespace maniple

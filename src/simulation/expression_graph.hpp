@@ -1,0 +1,83 @@
+// Scalar operations of one program as a directed acyclic graph, and its translation to bytecode. Equal
+// operations are one node (common subexpressions are computed once), operations on numbers are carried
+// out here, and registers are handed out by lifetime.
+#pragma once
+
+#include <array>
+#include <map>
+#include <vector>
+
+#include "kernels/tasks/program.hpp"
+
+namespace maniple {
+
+// A program and the numbers of its registers; constants are shared by all programs of a task.
+struct Program {
+  std::vector<Instruction> instructions;
+  int num_registers = kReservedRegisters;
+};
+
+// Numbers that instructions refer to, each bit pattern once.
+class ConstantPool {
+ public:
+  int index(double value);
+  const std::vector<double>& values() const { return values_; }
+
+ private:
+  std::vector<double> values_;
+};
+
+class ExpressionGraph {
+ public:
+  using Node = int;
+
+  Node constant(double value);
+  // An element of a bank, read when an instruction needs it.
+  Node operand(Bank bank, int index);
+  // One operation; operands that it does not take are ignored.
+  Node apply(Operation operation, Node a, Node b = -1, Node c = -1);
+  // a to the b, by multiplication or square root where b is a suitable number.
+  Node power(Node a, Node b);
+
+  bool is_constant(Node node) const;
+  // True for an element of this bank, whose index is then set.
+  bool is_operand(Node node, Bank bank, int& index) const;
+  double constant_value(Node node) const;
+
+  // The node is stored to an element of a bank after everything has been computed; stores happen in the
+  // order given. With a mask, only where the mask is true.
+  void store(Node node, Bank bank, int index);
+  void store_where(Node mask, Node node, Bank bank, int index);
+
+  // Bytecode of everything that the stores need. Throws Error when a program outgrows its encoding.
+  Program compile(ConstantPool& constants) const;
+
+ private:
+  enum class Kind { constant, operand, operation };
+  struct Entry {
+    Kind kind;
+    double value;         // constant
+    Bank bank;            // operand
+    int index;            // operand
+    Operation operation;  // operation
+    std::array<Node, 3> operands;
+  };
+  struct Store {
+    Node mask;  // -1: everywhere
+    Node node;
+    Bank bank;
+    int index;
+  };
+
+  Node add(const Entry& entry, const std::array<std::int64_t, 5>& key);
+
+  std::vector<Entry> entries_;
+  std::map<std::array<std::int64_t, 5>, Node> known_;
+  std::vector<Store> stores_;
+};
+
+// Number of operands of an operation, and what it computes from numbers (in double precision).
+int operand_count(Operation operation);
+double evaluate_operation(Operation operation, double a, double b, double c);
+
+}  // namespace maniple

@@ -1,0 +1,370 @@
+#include "src/simulation/task.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "kernels/tasks/task_fields.hpp"
+#include "src/simulation/task_model.hpp"
+#include "src/simulation/terms.hpp"
+
+namespace maniple {
+namespace {
+
+std::string key_of(TermKind kind, const TermConfig& term, std::size_t place) {
+  const bool named = kind == TermKind::reward || kind == TermKind::termination;
+  return "task." + section_of(kind) + (named ? "." + term.name : "[" + std::to_string(place) + "]");
+}
+
+// Settings that this kind of term does not have must not be set.
+void check_settings(const TermConfig& term, TermKind kind, const std::string& key) {
+  const auto refuse = [&](const char* setting, const char* allowed) {
+    throw InputError(term.where, key + "." + setting, "not a setting of " + section_of(kind), allowed);
+  };
+  if (term.weight != 1 && kind != TermKind::reward) refuse("weight", "rewards have weights");
+  if (term.scale != 1 && kind != TermKind::action && kind != TermKind::observation)
+    refuse("scale", "actions and observations have scales");
+  if (term.offset != 0 && kind != TermKind::action) refuse("offset", "actions have offsets");
+  if (term.clip && kind != TermKind::action && kind != TermKind::observation)
+    refuse("clip", "actions and observations can be clipped");
+  if (term.time_out && kind != TermKind::termination) refuse("time_out", "terminations can be time-outs");
+  if (!term.target.empty() && kind != TermKind::reset) refuse("set", "resets by expression set something");
+  if (!std::isfinite(term.weight) || !std::isfinite(term.scale) || !std::isfinite(term.offset))
+    throw InputError(term.where, key, "weight, scale or offset is not finite", "finite numbers");
+  if (term.clip && (term.clip->size() != 2 || !((*term.clip)[0] <= (*term.clip)[1])))
+    throw InputError(term.where, key + ".clip", "not a range", "[low, high] with low <= high");
+}
+
+ExpressionSource source_of(const TermConfig& term, const std::string& text, const std::string& key) {
+  return {text, term.expression.empty() ? term.where : term.where_expression, key};
+}
+
+// The expressions of a term: its own, or those of the library's recipe.
+std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind, const TaskModel& model,
+                                           const std::string& key) {
+  check_settings(term, kind, key);
+  if (term.term.empty()) {
+    if (!term.names.empty())
+      throw InputError(term.where_names, key + "." + term.names_kind,
+                       "an expression takes no " + term.names_kind,
+                       "write the names in the expression: joint_pos[name]");
+    if (!term.parameters.empty()) {
+      const std::string& name = term.parameters.begin()->first;
+      const auto where = term.where_parameters.find(name);
+      throw InputError(where == term.where_parameters.end() ? term.where : where->second, key + "." + name,
+                       "an expression takes no parameters",
+                       "write numbers in the expression, or use definitions");
+    }
+    return {{term.target, term.expression}};
+  }
+  const LibraryTerm& library = find_term(term, kind, key);
+  return library.expand(resolve_term(library, term, model, key));
+}
+
+// ---- actions ----
+
+// The actuator that drives a joint. Each kind of action needs its kind of actuator.
+const TaskActuator& driver_of(const TaskModel& model, int joint, const TermConfig& term,
+                              const std::string& key, int& index) {
+  const TaskJoint& driven = model.joints[static_cast<std::size_t>(joint)];
+  if (driven.actuators.size() != 1) {
+    std::string names;
+    for (const int i : driven.actuators)
+      names += (names.empty() ? " (" : ", ") + model.actuators[static_cast<std::size_t>(i)].name;
+    std::string actuated;
+    for (const TaskJoint& other : model.joints)
+      if (other.actuators.size() == 1) actuated += (actuated.empty() ? "" : ", ") + other.name;
+    throw InputError(term.where_names, key + ".joints",
+                     fmt::format("joint '{}' has {} actuators{}", driven.name, driven.actuators.size(),
+                                 names.empty() ? "" : names + ")"),
+                     driven.actuators.empty()
+                         ? "joints with an actuator: " + (actuated.empty() ? "none in this model" : actuated)
+                         : "use the term actuator_control with actuators: [names]");
+  }
+  index = driven.actuators[0];
+  return model.actuators[static_cast<std::size_t>(index)];
+}
+
+std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskModel& model,
+                                           const std::string& key) {
+  check_settings(term, TermKind::action, key);
+  if (term.term.empty())
+    throw InputError(term.where_expression, key, "an action by expression",
+                     "actions are terms: joint_effort, joint_position, joint_velocity or actuator_control");
+  const LibraryTerm& library = find_term(term, TermKind::action, key);
+  const TermRequest request = resolve_term(library, term, model, key);
+  std::vector<CompiledAction> actions;
+  for (std::size_t i = 0; i < request.elements.size(); ++i) {
+    CompiledAction action;
+    action.name = library.name + "/" + request.names[i];
+    action.scale = term.scale;
+    action.offset = term.offset;
+    if (term.clip) {
+      action.clipped = true;
+      action.low = (*term.clip)[0];
+      action.high = (*term.clip)[1];
+    }
+    if (library.name == "actuator_control") {
+      action.actuator = request.elements[i];
+      actions.push_back(action);
+      continue;
+    }
+    const TaskActuator& driver = driver_of(model, request.elements[i], term, key, action.actuator);
+    const TaskJoint& joint = model.joints[static_cast<std::size_t>(request.elements[i])];
+    const auto refuse = [&](const std::string& needed) {
+      throw InputError(term.where_names, key + ".joints",
+                       fmt::format("actuator '{}' of joint '{}' is not {}", driver.name, joint.name, needed),
+                       "an actuator of that kind, or the term actuator_control with actuators: [names]");
+    };
+    // How a force, position or velocity of the joint becomes the control that asks for it.
+    double per_unit = 1;
+    if (library.name == "joint_effort") {
+      if (!driver.stateless || !driver.fixed_gain || driver.gain == 0 || driver.gear == 0 ||
+          driver.bias[0] != 0 || driver.bias[1] != 0 || driver.bias[2] != 0)
+        refuse("a motor (fixed gain, no bias, no dynamics)");
+      per_unit = 1 / (driver.gain * driver.gear);
+    } else if (library.name == "joint_position") {
+      if (!driver.fixed_gain || driver.gain == 0 || driver.bias[1] != -driver.gain || driver.bias[0] != 0)
+        refuse("a position servo (bias -kp * length)");
+      per_unit = driver.gear;
+      if (request.number("use_default_offset") != 0)
+        action.offset += model.qpos0[static_cast<std::size_t>(joint.qposadr)];
+    } else {
+      if (!driver.fixed_gain || driver.gain == 0 || driver.bias[2] != -driver.gain || driver.bias[0] != 0 ||
+          driver.bias[1] != 0)
+        refuse("a velocity servo (bias -kv * velocity)");
+      per_unit = driver.gear;
+    }
+    // The range of `clip` is one of forces, positions or velocities; controls may be counted the other way.
+    action.scale *= per_unit;
+    action.offset *= per_unit;
+    if (action.clipped) {
+      action.low *= per_unit;
+      action.high *= per_unit;
+      if (per_unit < 0) std::swap(action.low, action.high);
+    }
+    actions.push_back(action);
+  }
+  return actions;
+}
+
+// ---- digest ----
+
+class Checksum {
+ public:
+  void add(const void* data, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {  // FNV-1a, 64 bits
+      hash_ ^= static_cast<const unsigned char*>(data)[i];
+      hash_ *= 1099511628211ull;
+    }
+  }
+  void add(const std::string& text) {
+    add(text.data(), text.size());
+    add(std::uint64_t{text.size()});
+  }
+  void add(std::uint64_t value) { add(&value, sizeof(value)); }
+  void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
+  void add(const Program& program) {
+    add(std::uint64_t{program.instructions.size()});
+    for (const Instruction& i : program.instructions)
+      for (const unsigned part : {unsigned{i.target}, unsigned{i.a}, unsigned{i.b}, unsigned{i.c},
+                                  static_cast<unsigned>(i.operation), static_cast<unsigned>(i.bank_target),
+                                  static_cast<unsigned>(i.bank_a), static_cast<unsigned>(i.bank_b),
+                                  static_cast<unsigned>(i.bank_c)})
+        add(std::uint64_t{part});
+  }
+  std::string text() const { return fmt::format("{:016x}", hash_); }
+
+ private:
+  std::uint64_t hash_ = 14695981039346656037ull;
+};
+
+}  // namespace
+
+CompiledTask compile_task(const TaskConfig& config, const ImportedModel& imported, double step_dt) {
+  const TaskModel model = task_model(imported);
+  CompiledTask task;
+  task.name = config.name;
+  task.step_dt = step_dt;
+  // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
+  task.max_episode_steps = static_cast<std::int64_t>(std::ceil(config.episode_length / step_dt * (1 - 1e-6)));
+  if (!(config.episode_length >= 0) || task.max_episode_steps > (1 << 24))
+    throw InputError(config.where, "task.episode_length",
+                     fmt::format("{} s of {} s steps", config.episode_length, step_dt),
+                     "0 (endless) to 16777216 control steps");
+
+  for (std::size_t i = 0; i < config.actions.size(); ++i)
+    for (const CompiledAction& action :
+         compile_action(config.actions[i], model, key_of(TermKind::action, config.actions[i], i))) {
+      const auto same = [&](const CompiledAction& other) { return other.actuator == action.actuator; };
+      if (std::any_of(task.actions.begin(), task.actions.end(), same))
+        throw InputError(config.actions[i].where, key_of(TermKind::action, config.actions[i], i),
+                         fmt::format("actuator '{}' gets a second action",
+                                     model.actuators[static_cast<std::size_t>(action.actuator)].name),
+                         "one action per actuator");
+      task.actions.push_back(action);
+    }
+  task.num_actions = static_cast<int>(task.actions.size());
+  if (task.num_actions == 0)
+    throw InputError(config.where, "task.actions", "no actions", "at least one action term");
+  if (config.observations.empty())
+    throw InputError(config.where, "task.observations", "no observations", "at least one observation term");
+
+  std::map<std::string, ExpressionSource> definitions;
+  for (const auto& [name, text] : config.definitions) {
+    const auto where = config.where_definitions.find(name);
+    definitions[name] = {text, where == config.where_definitions.end() ? config.where : where->second,
+                         "task.definitions." + name};
+  }
+  ExpressionContext context(model, task.num_actions, step_dt, config.episode_length, task.max_episode_steps,
+                            definitions);
+
+  // ---- terminations, then rewards, which may read them ----
+  ExpressionCompiler evaluate(context, Phase::evaluate);
+  ExpressionGraph& graph = evaluate.graph();
+  ExpressionGraph::Node terminated = graph.operand(Bank::registers, register_flag);  // bad states fail
+  ExpressionGraph::Node time_out = graph.constant(0);
+  for (std::size_t i = 0; i < config.terminations.size(); ++i) {
+    const TermConfig& term = config.terminations[i];
+    const std::string key = key_of(TermKind::termination, term, i);
+    const bool is_time_out = term.time_out || term.term == "time_out";
+    if (term.term == "time_out" && task.max_episode_steps == 0)
+      throw InputError(term.where, key, "a time-out without an episode length",
+                       "task.episode_length: seconds");
+    for (const TermExpression& expression : expressions_of(term, TermKind::termination, model, key)) {
+      const ExpressionGraph::Node done =
+          evaluate.compile_number(source_of(term, expression.text, key), "a termination");
+      ExpressionGraph::Node& all = is_time_out ? time_out : terminated;
+      all = graph.apply(Operation::logical_or, all, done);
+    }
+    task.termination_names.push_back(term.name);
+    task.termination_is_time_out.push_back(is_time_out);
+  }
+  task.num_terminations = static_cast<int>(task.termination_names.size());
+  // What is both a failure and a time-out is a failure, and no time-out.
+  time_out = graph.apply(Operation::logical_and, time_out, graph.apply(Operation::logical_not, terminated));
+  evaluate.set_name("terminated", terminated);
+  evaluate.set_name("time_out", time_out);
+  graph.store(terminated, Bank::output, 0);
+  graph.store(time_out, Bank::output, 1);
+  for (std::size_t i = 0; i < config.rewards.size(); ++i) {
+    const TermConfig& term = config.rewards[i];
+    const std::string key = key_of(TermKind::reward, term, i);
+    const double factor = term.weight * (config.reward_times_dt ? step_dt : 1.0);
+    for (const TermExpression& expression : expressions_of(term, TermKind::reward, model, key)) {
+      const ExpressionGraph::Node reward =
+          evaluate.compile_number(source_of(term, expression.text, key), "a reward");
+      graph.store(
+          factor == 0 ? graph.constant(0) : graph.apply(Operation::multiply, reward, graph.constant(factor)),
+          Bank::output, 2 + static_cast<int>(i));
+    }
+    task.reward_names.push_back(term.name);
+    task.reward_weights.push_back(term.weight);
+  }
+
+  // ---- resets ----
+  ExpressionCompiler reset(context, Phase::reset);
+  for (std::size_t i = 0; i < config.resets.size(); ++i) {
+    const TermConfig& term = config.resets[i];
+    const std::string key = key_of(TermKind::reset, term, i);
+    if (term.term.empty() && term.target.empty())
+      throw InputError(term.where, key, "an expression that sets nothing",
+                       "set: qpos[joint], qvel[joint] or act[actuator]");
+    for (const TermExpression& expression : expressions_of(term, TermKind::reset, model, key))
+      reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
+  }
+  reset.finish();
+
+  // ---- observations ----
+  ExpressionCompiler observe(context, Phase::observe);
+  for (std::size_t i = 0; i < config.observations.size(); ++i) {
+    const TermConfig& term = config.observations[i];
+    const std::string key = key_of(TermKind::observation, term, i);
+    for (const TermExpression& expression : expressions_of(term, TermKind::observation, model, key)) {
+      const ExpressionCompiler::Value observation = observe.compile(source_of(term, expression.text, key));
+      const std::string name = term.name.empty() ? term.term : term.name;
+      for (std::size_t k = 0; k < observation.size(); ++k) {
+        // Isaac Lab's order: clip, then scale.
+        ExpressionGraph& nodes = observe.graph();
+        ExpressionGraph::Node value = observation[k];
+        if (term.clip)
+          value = nodes.apply(Operation::minimum,
+                              nodes.apply(Operation::maximum, value, nodes.constant((*term.clip)[0])),
+                              nodes.constant((*term.clip)[1]));
+        value = nodes.apply(Operation::multiply, value, nodes.constant(term.scale));
+        nodes.store(value, Bank::output, task.num_observations++);
+        task.observation_names.push_back(observation.size() == 1 ? name : fmt::format("{}[{}]", name, k));
+      }
+    }
+  }
+  observe.finish();
+
+  // Definitions that nothing uses must be right, too.
+  for (const auto& [name, source] : definitions) {
+    const bool random =
+        source.text.find("uniform") != std::string::npos || source.text.find("normal") != std::string::npos;
+    const bool flags = source.text.find("terminated") != std::string::npos ||
+                       source.text.find("time_out") != std::string::npos;
+    if (random || flags) continue;
+    ExpressionContext unused(model, task.num_actions, step_dt, config.episode_length, task.max_episode_steps,
+                             definitions);
+    ExpressionCompiler(unused, Phase::observe).compile({name, source.where, source.key});
+  }
+
+  ConstantPool constants;
+  task.evaluate = evaluate.graph().compile(constants);
+  task.reset = reset.graph().compile(constants);
+  task.observe = observe.graph().compile(constants);
+  task.constants = constants.values();
+  task.num_memory = observe.memory_size();
+  task.num_random = reset.num_random();
+  task.evaluate_needs = evaluate.derived();
+  task.observe_needs = observe.derived();
+  return task;
+}
+
+std::string task_digest(const CompiledTask& task) {
+  Checksum sum;
+  sum.add(task.step_dt);
+  sum.add(static_cast<std::uint64_t>(task.max_episode_steps));
+  for (const CompiledAction& action : task.actions) {
+    sum.add(static_cast<std::uint64_t>(action.actuator));
+    for (const double value : {action.scale, action.offset, action.low, action.high}) sum.add(value);
+    sum.add(std::uint64_t{action.clipped});
+  }
+  for (const std::vector<std::string>* names :
+       {&task.observation_names, &task.reward_names, &task.termination_names}) {
+    sum.add(std::uint64_t{names->size()});
+    for (const std::string& name : *names) sum.add(name);
+  }
+  for (const Program* program : {&task.evaluate, &task.reset, &task.observe}) sum.add(*program);
+  for (const double value : task.constants) sum.add(value);
+  sum.add(static_cast<std::uint64_t>(task.num_memory));
+  sum.add(static_cast<std::uint64_t>(task.num_random));
+  return sum.text();
+}
+
+std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {
+  [[maybe_unused]] const auto [num_actions, num_memory, num_reward_terms] = sizes;
+  std::vector<FieldInfo> fields;
+  int first = 0;
+#define MANIPLE_FIELD(name, size, unit, description)         \
+  fields.push_back({#name, unit, description, first, size}); \
+  first += size;
+  MANIPLE_TASK_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return fields;
+}
+
+std::vector<FieldInfo> task_counters() {
+  std::vector<FieldInfo> fields;
+#define MANIPLE_FIELD(name, unit, description) \
+  fields.push_back({#name, unit, description, counter_##name, 1});
+  MANIPLE_TASK_COUNTERS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return fields;
+}
+
+}  // namespace maniple

@@ -1,0 +1,59 @@
+// A task compiled against a model: the deck's terms and expressions as programs for the device, and what
+// host code must know about them (names, counts, weights). Nothing here depends on precision or ranks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/model_import/import.hpp"
+#include "src/simulation/expression_compiler.hpp"
+#include "src/simulation/expression_graph.hpp"
+
+namespace maniple {
+
+struct CompiledAction {
+  std::string name;  // "<term>/<joint or actuator>"
+  int actuator = 0;
+  double scale = 1, offset = 0;  // control = action * scale + offset, then clip
+  bool clipped = false;
+  double low = 0, high = 0;
+};
+
+struct CompiledTask {
+  std::string name;
+  double step_dt = 0;                  // s per control step
+  std::int64_t max_episode_steps = 0;  // 0: endless
+
+  int num_actions = 0, num_observations = 0, num_terminations = 0;
+  std::vector<CompiledAction> actions;
+  std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
+  std::vector<std::string> reward_names, termination_names;
+  std::vector<double> reward_weights;  // as in the deck, without dt
+  std::vector<bool> termination_is_time_out;
+
+  Program evaluate, reset, observe;
+  std::vector<double> constants;
+  int num_memory = 0;  // numbers that prev() keeps
+  int num_random = 0;  // draws of one reset
+
+  // Which fields of Data the programs read, of the state after the step: `evaluate` for terminations and
+  // rewards, `observe` (after resets) for observations and prev().
+  Derived evaluate_needs = Derived::none, observe_needs = Derived::none;
+  bool needs_derived() const { return evaluate_needs != Derived::none || observe_needs != Derived::none; }
+
+  TaskSizes sizes() const { return {num_actions, num_memory, static_cast<int>(reward_names.size())}; }
+};
+
+// Throws InputError with file:line, and a caret for expressions.
+CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, double step_dt);
+
+// Checksum (16 hex digits) of everything that decides what the task computes.
+std::string task_digest(const CompiledTask& task);
+
+// The fields of the task's state in the order of its tiles, and its counters.
+std::vector<FieldInfo> task_fields(const TaskSizes& sizes);
+std::vector<FieldInfo> task_counters();
+
+}  // namespace maniple

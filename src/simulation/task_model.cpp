@@ -1,0 +1,68 @@
+#include "src/simulation/task_model.hpp"
+
+#include <algorithm>
+
+namespace maniple {
+namespace {
+
+// Elements without a name of their own are called by kind and number: joint3.
+std::vector<std::string> complete_names(const std::vector<std::string>& given, const std::string& kind) {
+  std::vector<std::string> names = given;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i].empty()) names[i] = kind + std::to_string(i);
+  return names;
+}
+
+}  // namespace
+
+TaskModel task_model(const ImportedModel& model) {
+  TaskModel result;
+  result.sizes = model.sizes;
+  result.qpos0 = model.qpos0;
+  std::copy(model.gravity.begin(), model.gravity.end(), result.gravity);
+  result.bodies = complete_names(model.body_names, "body");
+  result.sites = complete_names(model.site_names, "site");
+  result.body_root = model.body_rootid;
+
+  const std::vector<std::string> joint_names = complete_names(model.joint_names, "joint");
+  for (std::size_t j = 0; j < joint_names.size(); ++j) {
+    TaskJoint joint;
+    joint.name = joint_names[j];
+    joint.type = model.jnt_type[j];
+    joint.qposadr = model.jnt_qposadr[j];
+    joint.dofadr = model.jnt_dofadr[j];
+    joint.qpos_size = joint.type == joint_free ? 7 : joint.type == joint_ball ? 4 : 1;
+    joint.dof_size = joint.type == joint_free ? 6 : joint.type == joint_ball ? 3 : 1;
+    joint.limited = model.jnt_limited[j] != 0;
+    joint.low = model.jnt_range[2 * j];
+    joint.high = model.jnt_range[2 * j + 1];
+    result.joints.push_back(joint);
+  }
+
+  const std::vector<std::string> actuator_names = complete_names(model.actuator_names, "actuator");
+  for (std::size_t i = 0; i < actuator_names.size(); ++i) {
+    TaskActuator actuator;
+    actuator.name = actuator_names[i];
+    const int transmission = model.actuator_trntype[i];
+    if (transmission == transmission_joint || transmission == transmission_jointinparent)
+      actuator.joint = model.actuator_trnid[2 * i];
+    actuator.gear = model.actuator_gear[6 * i];
+    actuator.stateless = model.actuator_dyntype[i] == dynamics_none;
+    actuator.fixed_gain = model.actuator_gaintype[i] == gain_fixed;
+    actuator.gain = model.actuator_gainprm[10 * i];
+    if (model.actuator_biastype[i] == bias_affine)
+      for (std::size_t k = 0; k < 3; ++k) actuator.bias[k] = model.actuator_biasprm[10 * i + k];
+    actuator.actadr = model.actuator_actadr[i];
+    actuator.actnum = actuator.actadr >= 0 ? 1 : 0;
+    if (actuator.joint >= 0)
+      result.joints[static_cast<std::size_t>(actuator.joint)].actuators.push_back(static_cast<int>(i));
+    result.actuators.push_back(actuator);
+  }
+
+  const std::vector<std::string> sensor_names = complete_names(model.sensor_names, "sensor");
+  for (std::size_t i = 0; i < sensor_names.size(); ++i)
+    result.sensors.push_back({sensor_names[i], model.sensor_adr[i], model.sensor_dim[i]});
+  return result;
+}
+
+}  // namespace maniple

@@ -1,0 +1,62 @@
+// What a task needs to know about the model: names, addresses, defaults. Everything is in double
+// precision and in MuJoCo's order.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/model/field_info.hpp"
+#include "src/model_import/import.hpp"
+
+namespace maniple {
+
+struct TaskJoint {
+  std::string name;
+  int type = joint_hinge;
+  int qposadr = 0, dofadr = 0;
+  int qpos_size = 1, dof_size = 1;
+  bool limited = false;
+  double low = 0, high = 0;    // m or rad
+  std::vector<int> actuators;  // those with joint transmission
+
+  bool is_scalar() const { return type == joint_hinge || type == joint_slide; }
+};
+
+struct TaskActuator {
+  std::string name;
+  int joint = -1;  // -1: does not act on a joint
+  double gear = 1;
+  bool stateless = true;  // no activation dynamics
+  bool fixed_gain = true;
+  double gain = 1;             // gainprm[0]
+  double bias[3] = {0, 0, 0};  // force = gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity
+  int actadr = -1, actnum = 0;
+};
+
+struct TaskSensor {
+  std::string name;
+  int adr = 0, dim = 1;
+};
+
+struct TaskModel {
+  ModelSizes sizes;
+  std::vector<TaskJoint> joints;
+  std::vector<TaskActuator> actuators;
+  std::vector<TaskSensor> sensors;
+  std::vector<std::string> bodies, sites;
+  std::vector<int> body_root;  // root of each body's tree
+  std::vector<double> qpos0;
+  double gravity[3] = {0, 0, -9.81};  // m/s^2
+};
+
+TaskModel task_model(const ImportedModel& model);
+
+// Names of a list of model elements, in order.
+template <class Element>
+std::vector<std::string> names_of(const std::vector<Element>& elements) {
+  std::vector<std::string> names;
+  for (const Element& element : elements) names.push_back(element.name);
+  return names;
+}
+
+}  // namespace maniple

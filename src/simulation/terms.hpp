@@ -1,0 +1,65 @@
+// The library of named terms. A term is a recipe that writes an expression (src/simulation/expression.hpp)
+// for the joints or bodies it is given, so that the kernels know nothing but bytecode. Names, parameters
+// and meanings are those of Isaac Lab's manager-based tasks (isaaclab.envs.mdp, release 2), as far as
+// articulated robots without contacts need them.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/simulation/task_model.hpp"
+
+namespace maniple {
+
+enum class TermKind { action, observation, reward, termination, reset };
+
+struct TermParameter {
+  std::string name;
+  int size = 1;  // 1: a number, 2: a range [low, high]
+  bool required = true;
+  std::vector<double> otherwise;  // the value when it is not given
+  std::string unit, meaning;
+};
+
+// What a term writes: an expression, and in resets the quantity that it is assigned to.
+struct TermExpression {
+  std::string target;
+  std::string text;
+};
+
+// A term of a deck against a model: names resolved, parameters complete.
+struct TermRequest {
+  const TaskModel& model;
+  std::vector<int> elements;  // joints, bodies, actuators or sensors
+  std::vector<std::string> names;
+  std::map<std::string, std::vector<double>> parameters;
+
+  double number(const std::string& parameter) const { return parameters.at(parameter)[0]; }
+};
+
+struct LibraryTerm {
+  std::string name;
+  TermKind kind = TermKind::reward;
+  std::string names_kind;     // "joints", "bodies", "actuators", "sensors" or "" (takes none)
+  std::string names_default;  // "all" (scalar joints), "root" (first body), "" (must be given)
+  std::vector<TermParameter> parameters;
+  std::string meaning;
+  // Not for actions, which are tables instead of expressions.
+  std::function<std::vector<TermExpression>(const TermRequest&)> expand;
+};
+
+const std::vector<LibraryTerm>& term_library();
+
+// "observations", ... : the section of the deck.
+std::string section_of(TermKind kind);
+
+// Finds the term, checks its names and parameters against the model. Throws InputError that names the
+// deck's line: unknown term, element or parameter (with the nearest known one), missing parameter.
+// Names may be regular expressions that match whole names; elements keep the order of the model then.
+const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std::string& key);
+TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
+                         const std::string& key);
+
+}  // namespace maniple
