@@ -1,0 +1,314 @@
+// What the import makes of good models and says about bad ones: the messages name every element with its
+// file and line, also in included files, and switched-off features need no support.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "src/base/error.hpp"
+#include "src/model_import/import.hpp"
+
+namespace maniple {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A folder for the files of one test.
+class ModelImport : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    folder_ = fs::temp_directory_path() /
+              ("maniple_import_" + std::string(test->name()) + "_" + std::to_string(::getpid()));
+    fs::create_directories(folder_);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    const fs::path path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path.string();
+  }
+  static ModelConfig config(const std::string& path) {
+    ModelConfig model;
+    model.file = fs::path(path).filename().string();
+    model.path = path;
+    model.where = {"deck.yaml", 2, 0};
+    return model;
+  }
+  static std::string refusal(const ModelConfig& model) {
+    try {
+      import_model(model, {});
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "accepted";
+  }
+  std::string refusal_of(const std::string& text) const { return refusal(config(write("robot.xml", text))); }
+
+  fs::path folder_;
+};
+
+#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+constexpr const char* kCartpole = R"(<mujoco model="cp">
+  <option timestep="0.01" integrator="RK4" gravity="0 0 -9.5"/>
+  <worldbody>
+    <body name="cart">
+      <joint name="slider" type="slide" axis="1 0 0" range="-2 2" limited="false"/>
+      <geom type="box" size="0.2 0.1 0.1" mass="1"/>
+      <site name="mark" pos="0 0 1"/>
+      <body name="pole">
+        <joint name="hinge" axis="0 1 0" ref="90"/>
+        <geom type="capsule" fromto="0 0 0 0 0 1" size="0.05" mass="0.1"/>
+      </body>
+    </body>
+  </worldbody>
+  <actuator><motor name="force" joint="slider" gear="10" ctrlrange="-1 1" ctrllimited="true"/></actuator>
+  <sensor><jointpos name="angle" joint="hinge"/></sensor>
+  <keyframe><key name="up" time="1" qpos="0.1 0.2" qvel="0.3 0.4" ctrl="0.5"/></keyframe>
+</mujoco>)";
+
+TEST_F(ModelImport, CopiesNumbersAndNames) {
+  const ImportedModel m = import_model(config(write("robot.xml", kCartpole)), {});
+  EXPECT_EQ(m.sizes.nq, 2);
+  EXPECT_EQ(m.sizes.nbody, 3);
+  EXPECT_EQ(m.sizes.nsensordata, 1);
+  EXPECT_EQ(m.timestep, 0.01);
+  EXPECT_EQ(m.integrator, RK4);
+  EXPECT_EQ(m.gravity[2], -9.5);
+  EXPECT_EQ(m.name, "cp");
+  EXPECT_EQ(m.body_names, (std::vector<std::string>{"world", "cart", "pole"}));
+  EXPECT_EQ(m.joint_names, (std::vector<std::string>{"slider", "hinge"}));
+  EXPECT_EQ(m.actuator_names[0], "force");
+  EXPECT_EQ(m.sensor_names[0], "angle");
+  EXPECT_EQ(m.site_names[0], "mark");
+  EXPECT_EQ(m.jnt_type, (std::vector<int>{joint_slide, joint_hinge}));
+  EXPECT_EQ(m.jnt_limited, (std::vector<int>{0, 0}));
+  EXPECT_EQ(m.jnt_range[1], 2);
+  EXPECT_NEAR(m.qpos0[1], std::acos(-1.0) / 2, 1e-15);
+  EXPECT_EQ(m.actuator_gear[0], 10);
+  EXPECT_EQ(m.actuator_ctrlrange, (std::vector<double>{-1, 1}));
+  EXPECT_EQ(m.nkey, 1);
+  EXPECT_EQ(m.key_names[0], "up");
+  EXPECT_EQ(m.key_time[0], 1);
+  EXPECT_EQ(m.key_qpos, (std::vector<double>{0.1, 0.2}));
+  EXPECT_EQ(m.key_qvel, (std::vector<double>{0.3, 0.4}));
+  EXPECT_EQ(m.key_ctrl, (std::vector<double>{0.5}));
+  EXPECT_EQ(m.xml, kCartpole);
+}
+
+TEST_F(ModelImport, AppliesTimestepAndIntegrator) {
+  SimulationConfig simulation;
+  simulation.timestep = 0.003;
+  simulation.integrator = "implicitfast";
+  const ModelConfig model = config(write("robot.xml", kCartpole));
+  const ImportedModel m = import_model(model, simulation);
+  EXPECT_EQ(m.timestep, 0.003);
+  EXPECT_EQ(m.integrator, implicitfast);
+  EXPECT_EQ(integrator_name(m.integrator), "implicitfast");
+  // The digest tells models apart, and is the same for the same numbers.
+  EXPECT_NE(m.digest, import_model(model, {}).digest);
+  EXPECT_EQ(m.digest, import_model(model, simulation).digest);
+  EXPECT_EQ(m.digest.size(), 16u);
+}
+
+TEST_F(ModelImport, DeviceModelHoldsTheSameNumbers) {
+  const ImportedModel imported = import_model(config(write("robot.xml", kCartpole)), {});
+  const DeviceModel<float> device(imported);
+  const Model<float>& m = device.model();
+  EXPECT_EQ(m.nv, 2);
+  EXPECT_EQ(m.timestep, 0.01f);
+  Kokkos::View<const float*, MemorySpace, Kokkos::MemoryUnmanaged> qpos0(m.qpos0, 2);
+  const auto copy = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), qpos0);
+  EXPECT_EQ(copy(1), static_cast<float>(imported.qpos0[1]));
+  Kokkos::View<const int*, MemorySpace, Kokkos::MemoryUnmanaged> type(m.jnt_type, 2);
+  const auto types = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), type);
+  EXPECT_EQ(types(0), joint_slide);
+}
+
+TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
+  const std::string text = refusal_of(R"(<mujoco>
+  <option density="1.2"
+          integrator="implicit"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <body name="a" pos="0 0 1">
+      <joint name="knee" range="-10 20" limited="true"/>
+      <geom name="shin" size="0.1"/>
+      <site name="s"/>
+      <body name="b" pos="0 0 1">
+        <joint frictionloss="0.5"/>
+        <geom size="0.1"/>
+      </body>
+    </body>
+    <body name="hand" mocap="true"/>
+  </worldbody>
+  <tendon><fixed name="cable" stiffness="3"><joint joint="knee" coef="1"/></fixed>
+    <fixed name="gauge"><joint joint="knee" coef="1"/></fixed></tendon>
+  <equality><joint name="couple" joint1="knee"/></equality>
+  <actuator>
+    <muscle name="m" joint="knee" lengthrange="0 1"/>
+    <motor name="pull" tendon="cable"/>
+    <motor joint="knee"/>
+    <general site="s"/>
+  </actuator>
+  <sensor>
+    <gyro site="s"/>
+  </sensor>
+</mujoco>)");
+  const std::string file = (folder_ / "robot.xml").string();
+  EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
+  EXPECT_CONTAINS(text, file + ":2: option integrator=\"implicit\"");
+  EXPECT_CONTAINS(text, file + ":2: option density");
+  EXPECT_CONTAINS(text,
+                  file + ":5: geom \"floor\" may touch geom \"shin\" and 1 more (model.contacts: false");
+  EXPECT_CONTAINS(text, file + ":7: joint \"knee\" has a limit (model.limits: false");
+  EXPECT_CONTAINS(text, file + ":11: joint number 1 (no name) has friction loss (model.frictionloss: false");
+  EXPECT_CONTAINS(text, file + ":15: body \"hand\" is a mocap body");
+  EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has stiffness (model.tendons: false");
+  EXPECT_CONTAINS(text, file + ":19: equality \"couple\" is a constraint (model.equality: false");
+  EXPECT_CONTAINS(text, file + ":21: actuator \"m\" has muscle dynamics");
+  EXPECT_CONTAINS(text, file + ":22: actuator \"pull\" acts on a tendon");
+  EXPECT_CONTAINS(text, file + ":24: actuator number 3 (no name) acts on a site");
+  EXPECT_CONTAINS(text, file + ":27: sensor number 0 (no name) is of type gyro");
+  EXPECT_EQ(text.find("gauge"), std::string::npos) << text;         // measures only
+  EXPECT_EQ(text.find("\"shin\" may"), std::string::npos) << text;  // its body is the other one's parent
+}
+
+TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
+  ModelConfig model = config(write("robot.xml", R"(<mujoco>
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body name="a" pos="0 0 1">
+      <joint name="knee" range="-10 20" limited="true" frictionloss="0.5"/>
+      <geom size="0.1"/>
+    </body>
+  </worldbody>
+  <tendon><fixed name="cable" stiffness="3" damping="1"><joint joint="knee" coef="1"/></fixed></tendon>
+  <equality><joint joint1="knee"/></equality>
+  <actuator><motor tendon="cable"/><motor joint="knee"/></actuator>
+</mujoco>)"));
+  for (bool ModelConfig::*flag : {&ModelConfig::contacts, &ModelConfig::limits, &ModelConfig::equality,
+                                  &ModelConfig::frictionloss, &ModelConfig::tendons}) {
+    EXPECT_NE(refusal(model), "accepted");
+    model.*flag = false;
+  }
+  EXPECT_EQ(refusal(model), "accepted");
+  const ImportedModel m = import_model(model, {});
+  EXPECT_EQ(m.sizes.nu, 2);
+  EXPECT_EQ(m.actuator_gear[0], 0);  // of the tendon's actuator
+  EXPECT_EQ(m.actuator_gear[6], 1);
+}
+
+TEST_F(ModelImport, FlagsOfTheModelCount) {
+  const std::string body = R"(
+  <worldbody>
+    <geom type="plane" size="1 1 1"/>
+    <body pos="0 0 1"><joint range="-1 1" limited="true"/><geom size="0.1"/></body>
+  </worldbody></mujoco>)";
+  EXPECT_NE(refusal_of("<mujoco>" + body), "accepted");
+  EXPECT_EQ(refusal_of("<mujoco><option><flag contact=\"disable\" limit=\"disable\"/></option>" + body),
+            "accepted");
+  EXPECT_EQ(refusal_of("<mujoco><option><flag constraint=\"disable\"/></option>" + body), "accepted");
+}
+
+// Each filter of contact pairs, switched one at a time.
+TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
+  auto model = [&](const std::string& attributes, const std::string& extra, const std::string& option = "") {
+    return refusal_of("<mujoco>" + option + R"(<worldbody>
+      <body name="a"><freejoint/><geom name="ga" size="0.1" )" +
+                      attributes + R"(/>
+        <body name="b"><joint/><geom name="gb" size="0.1"/></body></body>
+      <body name="c"><freejoint/><geom name="gc" size="0.1" contype="2" conaffinity="4"/></body>
+      </worldbody>)" + extra +
+                      "</mujoco>");
+  };
+  EXPECT_EQ(model("", ""), "accepted");  // parent and child; other bits
+  EXPECT_CONTAINS(model("", "", "<option><flag filterparent=\"disable\"/></option>"),
+                  "\"ga\" may touch geom \"gb\"");
+  EXPECT_CONTAINS(model("conaffinity=\"3\"", ""), "\"ga\" may touch geom \"gc\"");
+  EXPECT_CONTAINS(model("contype=\"4\"", ""), "\"ga\" may touch geom \"gc\"");
+  EXPECT_EQ(model("contype=\"4\"", "<contact><exclude body1=\"c\" body2=\"a\"/></contact>"), "accepted");
+  EXPECT_CONTAINS(model("", "<contact><pair name=\"p\" geom1=\"ga\" geom2=\"gb\"/></contact>"),
+                  "pair \"p\" makes geom \"ga\" and geom \"gb\" touch");
+}
+
+TEST_F(ModelImport, FollowsIncludes) {
+  write("parts/joints.xml", R"(<mujocoinclude>
+  <!-- a comment with <include file="nothing.xml"/> -->
+  <joint name="knee" range="0 1" limited="true"/>
+
+  <joint type="slide"
+         frictionloss="2"/>
+</mujocoinclude>)");
+  const std::string main = write("robot.xml", R"(<mujoco>
+  <worldbody>
+    <body name="a">
+      <include
+          file="parts/joints.xml"/>
+      <geom size="1"/>
+      <joint name="last" axis="1 0 0" range="0 1" limited="true"/>
+    </body>
+  </worldbody>
+</mujoco>)");
+  const std::string text = refusal(config(main));
+  const std::string part = (folder_ / "parts/joints.xml").string();
+  EXPECT_CONTAINS(text, part + ":3: joint \"knee\"");
+  EXPECT_CONTAINS(text, part + ":5: joint number 1 (no name) has friction loss");
+  EXPECT_CONTAINS(text, main + ":7: joint \"last\"");
+  ModelConfig accepted = config(main);
+  accepted.limits = accepted.frictionloss = false;
+  const std::string xml = import_model(accepted, {}).xml;
+  EXPECT_CONTAINS(xml, "name=\"knee\"");  // the stored text stands alone
+  write("alone.xml", xml);
+  accepted.path = (folder_ / "alone.xml").string();
+  EXPECT_EQ(import_model(accepted, {}).sizes.njnt, 3);
+}
+
+TEST_F(ModelImport, BrokenModelsAreLocated) {
+  const std::string file = (folder_ / "robot.xml").string();
+  EXPECT_EQ(
+      refusal_of("<mujoco>\n<worldbody>\n<geom size=\"1 x\"/></worldbody></mujoco>").find(file + ":3: "), 0u);
+  EXPECT_EQ(refusal_of("<mujoco>\n<worldbody>\n\n<gem size=\"1\"/></worldbody></mujoco>").find(file + ":4: "),
+            0u);
+  EXPECT_EQ(refusal_of("<mujoco>\n<worldbody>\n</mujoco>").find(file + ":2: "), 0u);
+  // Found only when compiling: a name that is not there.
+  EXPECT_EQ(refusal_of("<mujoco>\n<sensor>\n<jointpos joint=\"no\"/></sensor></mujoco>").find(file + ":3: "),
+            0u);
+  EXPECT_CONTAINS(refusal_of(""), "robot.xml");
+  EXPECT_CONTAINS(refusal_of("not XML"), "robot.xml");
+  EXPECT_CONTAINS(refusal(config((folder_ / "missing.xml").string())),
+                  "deck.yaml:2: model.file: cannot read");
+  EXPECT_CONTAINS(refusal(config(folder_.string())), "cannot read");
+  EXPECT_CONTAINS(refusal(config(write("robot.mjb", "garbage"))), "robot.mjb: model.file: libmujoco");
+  // Inside an included file libmujoco knows no line.
+  write("part.xml", "<mujoco>\n<worldbody>\n<geom size=\"1\" colour=\"red\"/></worldbody></mujoco>");
+  EXPECT_EQ(refusal_of("<mujoco><include file=\"part.xml\"/></mujoco>")
+                .find((folder_ / "part.xml").string() + ":3: "),
+            0u);
+}
+
+TEST_F(ModelImport, ReadsUrdf) {
+  const std::string urdf = R"(<?xml version="1.0"?>
+<robot name="r">
+  <link name="base"/>
+  <link name="arm"><inertial><mass value="1"/><origin xyz="0 0 0.5"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="shoulder" type="revolute">
+    <parent link="base"/><child link="arm"/><axis xyz="0 1 0"/>
+    <limit lower="-1" upper="1" effort="5" velocity="1"/>
+  </joint>
+</robot>)";
+  ModelConfig model = config(write("robot.urdf", urdf));
+  EXPECT_CONTAINS(refusal(model), "robot.urdf:6: joint \"shoulder\" has a limit");
+  model.limits = false;
+  EXPECT_EQ(import_model(model, {}).joint_names, (std::vector<std::string>{"shoulder"}));
+}
+
+}  // namespace
+}  // namespace maniple
