@@ -1,0 +1,88 @@
+"""Every command, deck and Python snippet that README.md shows is run here, in the order in which it is shown.
+
+They run in a folder that looks like the repository (links to its folders) but keeps its own runs/. Left out is only
+what would run this test again. SLURM's sbatch is played by a shell that starts the script right away.
+"""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
+# commands that are not run as they stand, and what runs instead
+REPLACED = {
+    "bash tools/test.sh": "true",
+    # the speed comparisons take minutes; here only that they work
+    "tests/perf/physics_vs_mujoco_batch.py cartpole": "tests/perf/physics_vs_mujoco_batch.py cartpole"
+    " --envs 256 --steps 20 --alternations 1",
+    "tests/perf/training_rate.py": "tests/perf/training_rate.py --iterations 8 --alternations 1 batch.num_envs=512",
+}
+
+
+def blocks():
+    text = (ROOT / "README.md").read_text()
+    return [(m["language"], m["file"], m["text"]) for m in BLOCK.finditer(text)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("readme")
+    for name in ("build", "inputs", "jobs", "tests", "tools", ".venv", "CMakeLists.txt", "src", "kernels"):
+        (folder / name).symlink_to(ROOT / name)
+    tools = folder / "bin"
+    tools.mkdir()
+    fakes = {
+        "sbatch": 'while [[ $1 == --* ]]; do shift; done; exec bash "$@"\n',
+        "srun": 'while [[ $1 == -* ]]; do shift; done; exec mpirun --oversubscribe --bind-to none -n 3 "$@"\n',
+    }
+    for name, text in fakes.items():
+        (tools / name).write_text("#!/usr/bin/env bash\n" + text)
+        (tools / name).chmod(0o755)
+    return folder
+
+
+def environment(folder):
+    return {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "1",
+            "SLURM_JOB_NODELIST": "localhost", "VIRTUAL_ENV": str(ROOT / ".venv"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+
+
+def test_there_are_blocks():
+    languages = [language for language, _, _ in blocks()]
+    assert {"bash", "yaml", "python"} <= set(languages)
+    assert set(languages) <= {"bash", "yaml", "python"}, "a block that no test runs"
+
+
+def test_everything_shown_works(folder):
+    for language, file, text in blocks():
+        if language == "yaml":
+            assert file, "a deck that is shown has a name to be run by"
+            (folder / file).write_text(text)
+            continue
+        if language == "python":
+            command = [str(ROOT / ".venv/bin/python"), "-c", text]
+        else:
+            for shown, run in REPLACED.items():
+                text = text.replace(shown, run)
+            command = ["bash", "-euo", "pipefail", "-c", text]
+        result = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
+        assert result.returncode == 0, f"{text}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+
+
+def test_the_first_command_leaves_what_it_says(folder):
+    runs = sorted((folder / "runs").glob("isaac_cartpole-*"))
+    assert runs, "test_everything_shown_works ran tools/run.sh before"
+    for name in ("results.h5", "learning_curve.png", "checkpoints"):
+        assert (runs[0] / name).exists(), name
+
+
+def test_links_and_pictures_exist():
+    text = (ROOT / "README.md").read_text()
+    for path in re.findall(r'\]\(([^)#:]+)\)|src="([^"]+)"', text):
+        assert (ROOT / (path[0] or path[1])).exists(), path
+    for path in set(re.findall(r"`((?:tools|jobs|inputs|tests)/[\w./-]+)`", text)):
+        assert (ROOT / path).exists(), path
