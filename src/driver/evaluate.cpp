@@ -14,7 +14,7 @@ namespace maniple {
 
 ExitCode evaluate_policy(const Config& config, Session& session) {
   if (!config.task.present)
-    throw InputError(SourceLocation{}, "task", "no task in the deck",
+    throw InputError(config.where_deck, "task", "no task in the deck",
                      "evaluate needs a deck with a task (inputs/tasks)");
   if (config.control.checkpoint.empty())
     throw InputError(config.control.where, "control.checkpoint", "no checkpoint given",

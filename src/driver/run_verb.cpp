@@ -18,7 +18,8 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
       {"validate", validate},
       {"doctor", [](const Config& config, Session& s) { return static_cast<ExitCode>(doctor(s, config)); }},
   };
-  const Config config = load_config(command.decks, command.overrides);
+  // doctor looks at the machine and needs no robot
+  const Config config = load_config(command.decks, command.overrides, command.verb != "doctor");
   const bool writes = command.verb != "validate" && command.verb != "doctor";
   open_log(session.rank(), writes ? config.output.directory : "");
   const ExitCode code = verbs.at(command.verb)(config, session);

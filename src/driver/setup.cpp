@@ -25,7 +25,7 @@ void check_memory(const MemoryEstimate& memory, Session& session, const Config& 
   std::int64_t fits = kScalarLanes || memory.rank_bytes < free_memory();
   session.collectives().min(&fits, 1);
   if (fits == 0)
-    throw InputError(SourceLocation{}, "batch.num_envs",
+    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments need {} on this rank", config.batch.num_envs,
                                  megabytes(memory.rank_bytes)),
                      fmt::format("{} are free", megabytes(free_memory())));
@@ -41,7 +41,7 @@ std::string build_description() {
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session,
                                               const std::string& verb) {
   if (session.size() > config.batch.num_envs)
-    throw InputError(SourceLocation{}, "batch.num_envs",
+    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
   ImportedModel model = import_model(config.model, config.simulation);

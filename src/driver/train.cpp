@@ -65,11 +65,11 @@ std::string stage_shares(const Simulation& simulation, const Ppo& ppo, double ou
 
 ExitCode train(const Config& config, Session& session) {
   if (!config.task.present)
-    throw InputError(SourceLocation{}, "task", "no task in the deck",
+    throw InputError(config.where_deck, "task", "no task in the deck",
                      "train needs a deck with a task (inputs/tasks)");
   if (config.output.trajectory_every > 0)
     throw InputError(
-        config.output.where_fields, "output.trajectory.every", "trajectories asked of train",
+        config.where_of("output.trajectory.every"), "output.trajectory.every", "trajectories asked of train",
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
   const auto started = Clock::now();
   const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "train");

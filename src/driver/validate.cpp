@@ -11,7 +11,7 @@ namespace maniple {
 
 ExitCode validate(const Config& config, Session& session) {
   if (session.size() > config.batch.num_envs)
-    throw InputError(SourceLocation{}, "batch.num_envs",
+    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
   const ImportedModel model = import_model(config.model, config.simulation);
