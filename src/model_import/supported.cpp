@@ -162,6 +162,15 @@ class Inspection {
     actuators();
     sensors();
     bodies();
+    if (!keys_.empty()) {
+      std::string keys;
+      for (const std::string& key : keys_) keys += (keys.empty() ? "" : ", ") + key + ": false";
+      reasons_.push_back("the deck can switch these off: " + keys);
+    }
+    if (sensors_listed_)
+      reasons_.push_back(
+          "supported sensors: jointpos, jointvel, ballquat, ballangvel, actuatorpos, "
+          "actuatorvel, actuatorfrc, jointactuatorfrc, clock");
     return std::move(reasons_);
   }
 
@@ -181,7 +190,9 @@ class Inspection {
   void add(const SourceLocation& where, const std::string& what) {
     reasons_.push_back(where.text() + ": " + what);
   }
-  void element(mjtObj type, int id, const std::string& what) {
+  // `key`: the deck key that switches such elements off, if there is one.
+  void element(mjtObj type, int id, const std::string& what, const char* key = nullptr) {
+    if (key != nullptr) keys_.insert(key);
     add(loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)), label(type, id) + " " + what);
   }
   void option(const char* tag, const char* attribute, const std::string& what) {
@@ -234,8 +245,8 @@ class Inspection {
         continue;
       listed.insert(std::minmax(geom1, geom2));
       element(mjOBJ_PAIR, i,
-              "makes " + label(mjOBJ_GEOM, geom1) + " and " + label(mjOBJ_GEOM, geom2) + " touch" +
-                  hint("model.contacts"));
+              "makes " + label(mjOBJ_GEOM, geom1) + " and " + label(mjOBJ_GEOM, geom2) + " touch",
+              "model.contacts");
     }
     for (int geom1 = 0; geom1 < m_.ngeom; ++geom1) {
       std::vector<int> others;
@@ -244,27 +255,24 @@ class Inspection {
       if (others.empty()) continue;
       std::string text = "may touch " + label(mjOBJ_GEOM, others[0]);
       if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
-      element(mjOBJ_GEOM, geom1, text + hint("model.contacts"));
+      element(mjOBJ_GEOM, geom1, text, "model.contacts");
     }
   }
 
-  static std::string hint(const std::string& key) { return " (" + key + ": false switches these off)"; }
-
   void joints() {
     for (int i = 0; i < m_.njnt; ++i) {
-      if (m_.jnt_limited[i] && !off(mjDSBL_LIMIT))
-        element(mjOBJ_JOINT, i, "has a limit" + hint("model.limits"));
+      if (m_.jnt_limited[i] && !off(mjDSBL_LIMIT)) element(mjOBJ_JOINT, i, "has a limit", "model.limits");
       const int dofs[] = {6, 3, 1, 1};
       if (!off(mjDSBL_FRICTIONLOSS) &&
           any_nonzero(m_.dof_frictionloss + m_.jnt_dofadr[i], dofs[m_.jnt_type[i]]))
-        element(mjOBJ_JOINT, i, "has friction loss" + hint("model.frictionloss"));
+        element(mjOBJ_JOINT, i, "has friction loss", "model.frictionloss");
     }
   }
 
   void equality() {
     if (off(mjDSBL_EQUALITY)) return;
     for (int i = 0; i < m_.neq; ++i)
-      if (m_.eq_active0[i]) element(mjOBJ_EQUALITY, i, "is a constraint" + hint("model.equality"));
+      if (m_.eq_active0[i]) element(mjOBJ_EQUALITY, i, "is a constraint", "model.equality");
   }
 
   // A tendon without any of these is a measurement only and does no harm.
@@ -280,19 +288,21 @@ class Inspection {
            "stiffness");
       need(m_.tendon_damping[i] != 0 || any_nonzero(m_.tendon_dampingpoly + i * mjNPOLY, mjNPOLY), "damping");
       need(m_.tendon_armature[i] != 0, "armature");
-      if (!needs.empty()) element(mjOBJ_TENDON, i, needs + hint("model.tendons"));
+      if (!needs.empty()) element(mjOBJ_TENDON, i, needs, "model.tendons");
     }
   }
 
   void actuators() {
     for (int i = 0; i < m_.nactuator; ++i) {
-      auto bad = [&](const std::string& what) { element(mjOBJ_ACTUATOR, i, what); };
+      auto bad = [&](const std::string& what, const char* key = nullptr) {
+        element(mjOBJ_ACTUATOR, i, what, key);
+      };
       switch (m_.actuator_trntype[i]) {
         case mjTRN_JOINT:
         case mjTRN_JOINTINPARENT:
           break;
         case mjTRN_TENDON:
-          bad("acts on a tendon" + hint("model.tendons"));
+          bad("acts on a tendon", "model.tendons");
           break;
         case mjTRN_SITE:
           bad("acts on a site; only joints are supported");
@@ -330,11 +340,10 @@ class Inspection {
   void sensors() {
     if (m_.opt.disableflags & mjDSBL_SENSOR) return;
     for (int i = 0; i < m_.nsensor; ++i) {
-      if (!sensor_supported(m_.sensor_type[i]))
-        element(mjOBJ_SENSOR, i,
-                std::string("is of type ") + sensor_name(m_.sensor_type[i]) +
-                    "; supported: jointpos, jointvel, ballquat, ballangvel, actuatorpos, "
-                    "actuatorvel, actuatorfrc, jointactuatorfrc, clock");
+      if (!sensor_supported(m_.sensor_type[i])) {
+        sensors_listed_ = true;
+        element(mjOBJ_SENSOR, i, std::string("is of type ") + sensor_name(m_.sensor_type[i]));
+      }
       if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
         element(mjOBJ_SENSOR, i, "has a delay, an interval or a history");
     }
@@ -351,6 +360,8 @@ class Inspection {
   MujocoModel& loaded_;
   const mjModel& m_;
   std::vector<std::string> reasons_;
+  std::set<std::string> keys_;
+  bool sensors_listed_ = false;
 };
 
 }  // namespace
