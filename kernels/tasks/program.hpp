@@ -85,19 +85,22 @@ struct ProgramView {
   int count = 0;
 };
 
-// One component of the action: control[actuator] = clip(action * scale + offset).
+// One component of the action: state[element] = clip(action * scale + offset).
 template <class T>
 struct ActionTarget {
-  int actuator = 0;
+  int element = 0;  // of State: a control
   bool clipped = false;
   T scale = 1, offset = 0;
   T low = 0, high = 0;
 };
 
+// Outputs of the evaluation: terminated, truncated, then one weighted reward per term.
+inline constexpr int kFirstRewardOutput = 2;
+
 // A compiled task in device memory, the same for all environments. T is the precision.
 template <class T>
 struct Task {
-  ProgramView evaluate;          // outputs: terminated, truncated, then one weighted reward per term
+  ProgramView evaluate;          // outputs as above
   ProgramView reset;             // assigns fields of State where the environment is being reset
   ProgramView observe;           // outputs: the observation; assigns the memory of prev()
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
@@ -108,7 +111,14 @@ struct Task {
   int num_memory = 0;     // values that prev() keeps
   int num_registers = 0;  // including the reserved ones
   int num_random = 0;     // draws of one reset
-  std::uint32_t seed = 0;
+
+  MANIPLE_FUNCTION TaskSizes sizes() const { return {num_actions, num_memory, num_reward_terms}; }
+  // Lane values that one pack needs: registers, outputs, random numbers.
+  MANIPLE_FUNCTION int scratch_elements() const { return num_registers + num_outputs() + num_random; }
+  MANIPLE_FUNCTION int num_outputs() const {
+    const int evaluated = kFirstRewardOutput + num_reward_terms;
+    return evaluated > num_observations ? evaluated : num_observations;
+  }
 };
 
 }  // namespace maniple

@@ -256,8 +256,11 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
   }
 
   // Positions and velocities of the joints that have one, in the order of the model.
-  const int qpos_first = 0;
-  const int qvel_first = model.sizes.nq;
+  int qpos_first = 0, qvel_first = 0;
+  for (const FieldInfo& field : state_fields(model.sizes)) {
+    if (std::string(field.name) == "qpos") qpos_first = field.first;
+    if (std::string(field.name) == "qvel") qvel_first = field.first;
+  }
   std::vector<int> positions, velocities;
   std::vector<double> default_positions;
   std::vector<std::string> scalar_joints;

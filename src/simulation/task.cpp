@@ -205,6 +205,8 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
                                      model.actuators[static_cast<std::size_t>(action.actuator)].name),
                          "one action per actuator");
       task.actions.push_back(action);
+      for (const FieldInfo& field : state_fields(model.sizes))
+        if (std::string(field.name) == "ctrl") task.actions.back().element = field.first + action.actuator;
     }
   task.num_actions = static_cast<int>(task.actions.size());
   if (task.num_actions == 0)

@@ -16,6 +16,7 @@ namespace maniple {
 struct CompiledAction {
   std::string name;  // "<term>/<joint or actuator>"
   int actuator = 0;
+  int element = 0;               // of State: the actuator's control
   double scale = 1, offset = 0;  // control = action * scale + offset, then clip
   bool clipped = false;
   double low = 0, high = 0;

@@ -1,0 +1,205 @@
+// What a control step adds to the physics, for the environments of one pack, in the order of a step:
+//   apply_actions -> decimation x physics -> evaluate -> reset (of finished environments) -> observe.
+// The functions read and write the lanes that they are given and nothing else; what the terms compute is
+// in the programs of the task (kernels/tasks/program.hpp).
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/base/philox.hpp"
+#include "kernels/base/varying.hpp"
+#include "kernels/tasks/interpreter.hpp"
+#include "kernels/tasks/program.hpp"
+#include "kernels/tasks/task_fields.hpp"
+
+namespace maniple {
+
+// Everything that belongs to the environments of one pack. Pointers into tiles stand at the pack's first
+// lane: element e of lane i is pointer[e * kTileWidth + i].
+template <class V>
+struct TaskLanes {
+  Varying<V> state;                  // MANIPLE_STATE_FIELDS
+  Varying<V> data;                   // MANIPLE_DATA_FIELDS
+  Varying<V> fields;                 // MANIPLE_TASK_FIELDS
+  Varying<V> scratch;                // Task::scratch_elements()
+  std::int32_t* counters = nullptr;  // MANIPLE_TASK_COUNTERS
+  std::uint64_t first_env = 0;       // global index of the first lane's environment
+  std::uint32_t seed = 0;
+
+  // What learning exchanges with the task, in single precision.
+  const float* action = nullptr;         // [num_actions]
+  float* observation = nullptr;          // [num_observations]
+  float* reward = nullptr;               // [1]
+  float* reward_term = nullptr;          // [num_reward_terms]
+  float* terminated = nullptr;           // [1] 0 or 1
+  float* truncated = nullptr;            // [1] 0 or 1
+  float* episode_return = nullptr;       // [1] of the episode that this step belongs to
+  float* episode_length = nullptr;       // [1] control steps
+  float* episode_reward_term = nullptr;  // [num_reward_terms]
+};
+
+// Numbers of one pack in a tile of another type than the lanes'.
+template <class V, class Number>
+MANIPLE_FUNCTION V load_lanes(const Number* first) {
+  V value;
+  ScalarOf<V> lanes[lane_width<V>];
+  for (int i = 0; i < lane_width<V>; ++i) lanes[i] = static_cast<ScalarOf<V>>(first[i]);
+  memcpy(&value, lanes, sizeof(V));
+  return value;
+}
+template <class V, class Number>
+MANIPLE_FUNCTION void store_lanes(Number* first, V value) {
+  ScalarOf<V> lanes[lane_width<V>];
+  memcpy(lanes, &value, sizeof(V));
+  for (int i = 0; i < lane_width<V>; ++i) first[i] = static_cast<Number>(lanes[i]);
+}
+
+// Adds one to a counter where the mask is true.
+template <class V>
+MANIPLE_FUNCTION void count_lanes(std::int32_t* counters, TaskCounter counter, MaskOf<V> where) {
+  for (int i = 0; i < lane_width<V>; ++i) counters[counter * kTileWidth + i] += get_lane(where, i) ? 1 : 0;
+}
+
+// x where it is finite; 0, and counted, elsewhere: one bad expression must not spoil a whole policy.
+template <class V>
+MANIPLE_FUNCTION V finite_or_zero(const TaskLanes<V>& lanes, V x) {
+  const MaskOf<V> finite = x - x == V(0);
+  if (all_lanes(finite)) return x;
+  count_lanes<V>(lanes.counters, counter_bad_values, !finite);
+  return select(finite, x, V(0));
+}
+
+// The memory that a program of the task works on.
+template <class V>
+MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+  constexpr int constant_stride = lane_width<Lanes<ScalarOf<V>>> / lane_width<V>;
+  Banks<V> banks;
+  banks[Bank::registers] = lanes.scratch;
+  // Programs read constants and never write them.
+  banks[Bank::constants] = {reinterpret_cast<V*>(const_cast<ScalarOf<V>*>(task.constants)), constant_stride};
+  banks[Bank::state] = lanes.state;
+  banks[Bank::data] = lanes.data;
+  banks[Bank::task] = lanes.fields;
+  banks[Bank::output] = lanes.scratch.from(task.num_registers);
+  banks[Bank::random] = lanes.scratch.from(task.num_registers + task.num_outputs());
+  return banks;
+}
+
+// Sets the controls from the actions and remembers the actions.
+template <class V>
+MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+  const TaskLayout layout = task_layout(task.sizes());
+  for (int k = 0; k < task.num_actions; ++k) {
+    const ActionTarget<ScalarOf<V>> target = task.actions[k];
+    const V action = load_lanes<V>(lanes.action + k * kTileWidth);
+    lanes.fields[layout.last_action + k] = lanes.fields[layout.action + k];
+    lanes.fields[layout.action + k] = action;
+    V control = action * V(target.scale) + V(target.offset);
+    if (target.clipped) {
+      const V inside = clamp(control, V(target.low), V(target.high));
+      const MaskOf<V> changed = inside != control;
+      if (any_lane(changed)) count_lanes<V>(lanes.counters, counter_clipped_actions, changed);
+      control = inside;
+    }
+    lanes.state[target.element] = control;
+  }
+}
+
+// Ends the control step: counts it, then terminations, rewards and the sums of the episode, of the state
+// that the physics left. `bad`: environments whose state had to be reset by the physics; they fail.
+// Returns the environments whose episode is over.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> bad) {
+  std::int32_t* const episode_step = lanes.counters + counter_episode_step * kTileWidth;
+  for (int i = 0; i < lane_width<V>; ++i) ++episode_step[i];
+  const V steps = load_lanes<V>(episode_step);
+  lanes.scratch[register_episode_step] = steps;
+  lanes.scratch[register_flag] = truth<V>(bad);
+  const Banks<V> banks = banks_of(task, lanes);
+  run_program(task.evaluate, banks);
+
+  const V terminated = banks.at(Bank::output, 0), truncated = banks.at(Bank::output, 1);
+  store_lanes(lanes.terminated, terminated);
+  store_lanes(lanes.truncated, truncated);
+  const TaskLayout layout = task_layout(task.sizes());
+  V reward(0);
+  for (int k = 0; k < task.num_reward_terms; ++k) {
+    const V term = finite_or_zero(lanes, banks.at(Bank::output, kFirstRewardOutput + k));
+    V& sum = lanes.fields[layout.episode_reward_term + k];
+    sum += term;
+    reward += term;
+    store_lanes(lanes.reward_term + k * kTileWidth, term);
+    store_lanes(lanes.episode_reward_term + k * kTileWidth, sum);
+  }
+  V& episode_return = lanes.fields[layout.episode_return];
+  episode_return += reward;
+  store_lanes(lanes.reward, reward);
+  store_lanes(lanes.episode_return, episode_return);
+  store_lanes(lanes.episode_length, steps);
+  return terminated != V(0) || truncated != V(0);
+}
+
+// Starts new episodes where the mask is true: the task's reset terms on top of the model's default state,
+// which the caller has set (reset_to_default), and fresh counters. Other environments keep their bits.
+// Draw k of a reset is word k % 4 of Philox(seed, reset; environment, number of the reset, k / 4).
+template <class V>
+MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> which) {
+  using T = ScalarOf<V>;
+  const Banks<V> banks = banks_of(task, lanes);
+  std::int32_t* const reset_count = lanes.counters + counter_reset_count * kTileWidth;
+  const Varying<V> random = banks.bank[static_cast<int>(Bank::random)];
+  for (int draw = 0; draw < task.num_random; ++draw) random[draw] = V(0);
+  for (int i = 0; i < lane_width<V>; ++i) {
+    if (!get_lane(which, i)) continue;
+    for (int block = 0; 4 * block < task.num_random; ++block) {
+      const PhiloxBlock words =
+          random_block(lanes.seed, RandomPurpose::reset, lanes.first_env + static_cast<std::uint64_t>(i),
+                       static_cast<std::uint32_t>(reset_count[i]), static_cast<std::uint32_t>(block));
+      for (int k = 0; k < 4 && 4 * block + k < task.num_random; ++k)
+        set_lane(random[4 * block + k], i, uniform01<T>(words.word[k]));
+    }
+  }
+  lanes.scratch[register_episode_step] = V(0);
+  lanes.scratch[register_flag] = truth<V>(which);
+  run_program(task.reset, banks);
+
+  const TaskSizes sizes = task.sizes();
+  const TaskLayout layout = task_layout(sizes);
+  const auto clear = [&](int first, int size) {
+    for (int k = first; k < first + size; ++k) lanes.fields[k] = select(which, V(0), lanes.fields[k]);
+  };
+  clear(layout.action, sizes.num_actions);
+  clear(layout.last_action, sizes.num_actions);
+  clear(layout.episode_return, 1);
+  clear(layout.episode_reward_term, sizes.num_reward_terms);
+  for (int i = 0; i < lane_width<V>; ++i)
+    if (get_lane(which, i)) lanes.counters[counter_episode_step * kTileWidth + i] = 0;
+  count_lanes<V>(lanes.counters, counter_reset_count, which);
+}
+
+// Writes the observations of the current state and what prev() will read in the next control step.
+// `fresh`: environments that were just reset, whose previous control step is the reset itself.
+template <class V>
+MANIPLE_FUNCTION void observe(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> fresh) {
+  lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
+  lanes.scratch[register_flag] = truth<V>(fresh);
+  const Banks<V> banks = banks_of(task, lanes);
+  run_program(task.observe, banks);
+  for (int k = 0; k < task.num_observations; ++k)
+    store_lanes(lanes.observation + k * kTileWidth, finite_or_zero(lanes, banks.at(Bank::output, k)));
+}
+
+// Episode steps uniformly in [0, max_steps), as if the episodes had started at different times.
+template <class V>
+MANIPLE_FUNCTION void randomize_episode_steps(const TaskLanes<V>& lanes, std::int64_t max_steps) {
+  for (int i = 0; i < lane_width<V>; ++i) {
+    const std::uint32_t word = random_block(lanes.seed, RandomPurpose::episode_offset,
+                                            lanes.first_env + static_cast<std::uint64_t>(i), 0, 0)
+                                   .word[0];
+    lanes.counters[counter_episode_step * kTileWidth + i] = static_cast<std::int32_t>(
+        (static_cast<std::uint64_t>(word) * static_cast<std::uint64_t>(max_steps)) >> 32);
+  }
+}
+
+}  // namespace maniple

@@ -1,0 +1,63 @@
+#include "src/simulation/device_task.hpp"
+
+#include <algorithm>
+
+namespace maniple {
+namespace {
+
+template <class Element>
+Kokkos::View<Element*, MemorySpace> to_device(const std::string& label,
+                                              const std::vector<Element>& elements) {
+  Kokkos::View<Element*, MemorySpace> device(label, elements.size());
+  const auto host = Kokkos::create_mirror_view(device);
+  std::copy(elements.begin(), elements.end(), host.data());
+  Kokkos::deep_copy(device, host);
+  return device;
+}
+
+}  // namespace
+
+template <class T>
+DeviceTask<T>::DeviceTask(const CompiledTask& task) {
+  std::vector<Instruction> instructions;
+  for (const Program* program : {&task.evaluate, &task.reset, &task.observe})
+    instructions.insert(instructions.end(), program->instructions.begin(), program->instructions.end());
+  instructions_ = to_device("maniple::simulation::instructions", instructions);
+
+  // Interpreters read a constant like any other lane value.
+  constexpr int width = lane_width<Lanes<T>>;
+  std::vector<T> constants;
+  for (const double value : task.constants) constants.insert(constants.end(), width, static_cast<T>(value));
+  constants_ = to_device("maniple::simulation::constants", constants);
+
+  std::vector<ActionTarget<T>> actions;
+  for (const CompiledAction& action : task.actions)
+    actions.push_back({action.element, action.clipped, static_cast<T>(action.scale),
+                       static_cast<T>(action.offset), static_cast<T>(action.low),
+                       static_cast<T>(action.high)});
+  actions_ = to_device("maniple::simulation::actions", actions);
+
+  const Instruction* next = instructions_.data();
+  const auto view = [&](const Program& program) {
+    const ProgramView result{next, static_cast<int>(program.instructions.size())};
+    next += program.instructions.size();
+    return result;
+  };
+  task_.evaluate = view(task.evaluate);
+  task_.reset = view(task.reset);
+  task_.observe = view(task.observe);
+  task_.constants = constants_.data();
+  task_.actions = actions_.data();
+  task_.num_actions = task.num_actions;
+  task_.num_observations = task.num_observations;
+  task_.num_reward_terms = static_cast<int>(task.reward_names.size());
+  task_.num_memory = task.num_memory;
+  task_.num_random = task.num_random;
+  task_.num_registers =
+      std::max({task.evaluate.num_registers, task.reset.num_registers, task.observe.num_registers});
+}
+
+template class DeviceTask<float>;
+template class DeviceTask<double>;
+
+}  // namespace maniple

@@ -1,0 +1,27 @@
+// The compiled task in device memory and in one precision, as src/model_import's DeviceModel is the model.
+#pragma once
+
+#include "kernels/tasks/program.hpp"
+#include "src/simulation/task.hpp"
+
+namespace maniple {
+
+template <class T>
+class DeviceTask {
+ public:
+  DeviceTask() = default;
+  explicit DeviceTask(const CompiledTask& task);
+  // Points into memory that this object owns.
+  const Task<T>& task() const { return task_; }
+
+ private:
+  Kokkos::View<Instruction*, MemorySpace> instructions_;  // the three programs, one after the other
+  Kokkos::View<T*, MemorySpace> constants_;               // [constant][lane_width<Lanes<T>>]
+  Kokkos::View<ActionTarget<T>*, MemorySpace> actions_;
+  Task<T> task_;
+};
+
+extern template class DeviceTask<float>;
+extern template class DeviceTask<double>;
+
+}  // namespace maniple
