@@ -160,6 +160,23 @@ MANIPLE_FUNCTION V cos(V x) {
   return c;
 }
 
+// (e^r - 1 - r) / r^2 for |r| <= ln(2)/2.
+template <class V>
+MANIPLE_FUNCTION V exp_tail(V r) {
+  using T = ScalarOf<V>;
+  if constexpr (sizeof(T) == 4) {
+    const T c[] = {0.5f, 0.16666576989698775f, 0.041666554617204574f, 0.008363179052722578f,
+                   0.0013926183587713494f};
+    return polynomial(r, c);
+  } else {
+    const T c[] = {0.5000000000000001,     0.16666666666666669,    0.04166666666662413,
+                   0.008333333333330062,   0.0013888888917213717,  0.00019841269863053618,
+                   2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07,
+                   2.510038549551032e-08};
+    return polynomial(r, c);
+  }
+}
+
 // e^(x + correction) for a correction far smaller than x; overflows to infinity, underflows through
 // the subnormal numbers to 0, keeps NaN.
 template <class V>
@@ -172,19 +189,7 @@ MANIPLE_FUNCTION V exp_corrected(V x, V correction) {
   // ln(2) in two parts, the first so short that n times it is exact
   V r = multiply_add(n, V(single ? T(-0.693359375) : T(-6.93145751953125e-1)), x);
   r = multiply_add(n, V(single ? T(2.12194440054690583e-4) : T(-1.42860682030941723212e-6)), r) + correction;
-  V p;
-  if constexpr (single) {
-    const T c[] = {0.5f, 0.16666576989698775f, 0.041666554617204574f, 0.008363179052722578f,
-                   0.0013926183587713494f};
-    p = polynomial(r, c);
-  } else {
-    const T c[] = {0.5000000000000001,     0.16666666666666669,    0.04166666666662413,
-                   0.008333333333330062,   0.0013888888917213717,  0.00019841269863053618,
-                   2.4801521295954376e-05, 2.7557268459997064e-06, 2.7620088445409746e-07,
-                   2.510038549551032e-08};
-    p = polynomial(r, c);
-  }
-  const V y = multiply_add(r * r, p, r) + V(T(1));
+  const V y = multiply_add(r * r, exp_tail(r), r) + V(T(1));
   // 2^n in two factors, so that neither leaves the normal numbers
   const auto whole = bits::low_integer(shifted);
   const auto half = whole >> 1;

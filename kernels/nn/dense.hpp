@@ -1,0 +1,248 @@
+// Dense layers over tiles of 32 samples, [unit][32]: samples lie over the lanes and weights are
+// broadcast, so that small networks run near the machine's peak without packing anything. A tile is the
+// unit of work: its sums have a fixed order, whatever the number of tiles, threads or ranks.
+#pragma once
+
+#include "kernels/nn/activations.hpp"
+
+#if defined(__GNUC__) && !defined(__CUDACC__)
+#define MANIPLE_UNROLL _Pragma("GCC unroll 32")
+#else
+#define MANIPLE_UNROLL _Pragma("unroll")
+#endif
+
+namespace maniple {
+
+// Rows of a weight matrix that one block of registers holds.
+inline constexpr int kDenseRows = kRegisterBytes >= 64 ? 8 : 4;
+
+// target = activation(weight source + bias) for Rows outputs of Packs packs of samples.
+template <class V, int Packs, int Rows>
+MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const ScalarOf<V>* bias, int inputs,
+                                          int stride, const V* source, V* target, Activation activation) {
+  constexpr int unit = kTileWidth / lane_width<V>;
+  V sum[Rows][Packs];
+  MANIPLE_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) sum[row][pack] = V(bias[row]);
+  }
+  for (int i = 0; i < inputs; ++i) {
+    V x[Packs];
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) x[pack] = source[i * unit + pack];
+    MANIPLE_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      const V w(weight[row * stride + i]);
+      MANIPLE_UNROLL
+      for (int pack = 0; pack < Packs; ++pack) sum[row][pack] = multiply_add(w, x[pack], sum[row][pack]);
+    }
+  }
+  MANIPLE_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack)
+      target[row * unit + pack] = activate(activation, sum[row][pack]);
+  }
+}
+
+// A layer for Packs packs of samples from `lane` on; source and target are tiles [unit][32].
+template <class V, int Packs>
+MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* parameters,
+                                    const ScalarOf<V>* source, ScalarOf<V>* target, int lane) {
+  constexpr int unit = kTileWidth / lane_width<V>;
+  const V* in = reinterpret_cast<const V*>(source + lane);
+  V* out = reinterpret_cast<V*>(target + lane);
+  const ScalarOf<V>* weight = parameters + layer.weight;
+  const ScalarOf<V>* bias = parameters + layer.bias;
+  const int stride = layer.stride();
+  int row = 0;
+  for (; row + kDenseRows <= layer.outputs; row += kDenseRows)
+    dense_forward_block<V, Packs, kDenseRows>(weight + row * stride, bias + row, layer.inputs, stride, in,
+                                              out + row * unit, layer.activation);
+  for (; row + 2 <= layer.outputs; row += 2)
+    dense_forward_block<V, Packs, 2>(weight + row * stride, bias + row, layer.inputs, stride, in,
+                                     out + row * unit, layer.activation);
+  for (; row < layer.outputs; ++row)
+    dense_forward_block<V, Packs, 1>(weight + row * stride, bias + row, layer.inputs, stride, in,
+                                     out + row * unit, layer.activation);
+}
+
+// source_delta = (transposed weight target_delta) * derivative of the source, for Columns inputs.
+template <class V, int Packs, int Columns>
+MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int outputs, int stride, const V* delta,
+                                           const V* source, V* source_delta, Activation activation) {
+  constexpr int unit = kTileWidth / lane_width<V>;
+  V sum[Columns][Packs];
+  MANIPLE_UNROLL
+  for (int column = 0; column < Columns; ++column) {
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) sum[column][pack] = V(ScalarOf<V>(0));
+  }
+  for (int o = 0; o < outputs; ++o) {
+    V d[Packs];
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) d[pack] = delta[o * unit + pack];
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column) {
+      const V w(weight[o * stride + column]);
+      MANIPLE_UNROLL
+      for (int pack = 0; pack < Packs; ++pack)
+        sum[column][pack] = multiply_add(w, d[pack], sum[column][pack]);
+    }
+  }
+  MANIPLE_UNROLL
+  for (int column = 0; column < Columns; ++column) {
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack)
+      source_delta[column * unit + pack] =
+          sum[column][pack] * activation_derivative(activation, source[column * unit + pack]);
+  }
+}
+
+// Carries the derivatives of a loss from a layer's outputs (before their activation) to those of the
+// layer below, for Packs packs of samples from `lane` on. `source` holds that layer's outputs.
+template <class V, int Packs>
+MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>* parameters,
+                                     const ScalarOf<V>* delta, const ScalarOf<V>* source,
+                                     ScalarOf<V>* source_delta, int lane) {
+  constexpr int unit = kTileWidth / lane_width<V>;
+  const V* d = reinterpret_cast<const V*>(delta + lane);
+  const V* y = reinterpret_cast<const V*>(source + lane);
+  V* out = reinterpret_cast<V*>(source_delta + lane);
+  const ScalarOf<V>* weight = parameters + layer.weight;
+  const int stride = layer.stride();
+  int i = 0;
+  for (; i + kDenseRows <= layer.inputs; i += kDenseRows)
+    dense_backward_block<V, Packs, kDenseRows>(weight + i, layer.outputs, stride, d, y + i * unit,
+                                               out + i * unit, layer.source_activation);
+  for (; i < layer.inputs; ++i)
+    dense_backward_block<V, Packs, 1>(weight + i, layer.outputs, stride, d, y + i * unit, out + i * unit,
+                                      layer.source_activation);
+}
+
+// One parameter's share of the gradient over a tile: its samples in order. `index` counts the padded
+// weights of the layer row by row, then the biases. The form that a GPU thread computes.
+template <class T>
+MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, int index, const T* source, const T* delta) {
+  const int stride = layer.stride();
+  T sum(0);
+  if (index < layer.outputs * stride) {
+    const int o = index / stride, i = index % stride;
+    if (i < layer.inputs)
+      for (int lane = 0; lane < kTileWidth; ++lane)
+        sum = multiply_add(delta[o * kTileWidth + lane], source[i * kTileWidth + lane], sum);
+  } else {
+    const int o = index - layer.outputs * stride;
+    for (int lane = 0; lane < kTileWidth; ++lane) sum += delta[o * kTileWidth + lane];
+  }
+  return sum;
+}
+
+// [unit][32] -> [32][stride], units beyond `units` filled with zeros.
+template <class T>
+MANIPLE_FUNCTION void transpose_tile(const T* source, int units, int stride, T* transposed) {
+  int unit = 0;
+#if defined(MANIPLE_X86_INTRINSICS)
+  if constexpr (std::is_same_v<T, float>) {
+    for (; unit + 8 <= units; unit += 8) {
+      for (int lane = 0; lane < kTileWidth; lane += 8) {
+        const float* in = source + unit * kTileWidth + lane;
+        float* out = transposed + lane * stride + unit;
+        // halves of rows k and k + 4 side by side, then 4 x 4 transposes in each half
+        __m256 row[8];
+        for (int k = 0; k < 4; ++k) {
+          row[k] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(in + k * kTileWidth)),
+                                        _mm_loadu_ps(in + (k + 4) * kTileWidth), 1);
+          row[k + 4] = _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(in + k * kTileWidth + 4)),
+                                            _mm_loadu_ps(in + (k + 4) * kTileWidth + 4), 1);
+        }
+        for (int half = 0; half < 8; half += 4) {
+          const __m256 low01 = _mm256_unpacklo_ps(row[half], row[half + 1]);
+          const __m256 high01 = _mm256_unpackhi_ps(row[half], row[half + 1]);
+          const __m256 low23 = _mm256_unpacklo_ps(row[half + 2], row[half + 3]);
+          const __m256 high23 = _mm256_unpackhi_ps(row[half + 2], row[half + 3]);
+          _mm256_storeu_ps(out + half * stride, _mm256_shuffle_ps(low01, low23, 0x44));
+          _mm256_storeu_ps(out + (half + 1) * stride, _mm256_shuffle_ps(low01, low23, 0xee));
+          _mm256_storeu_ps(out + (half + 2) * stride, _mm256_shuffle_ps(high01, high23, 0x44));
+          _mm256_storeu_ps(out + (half + 3) * stride, _mm256_shuffle_ps(high01, high23, 0xee));
+        }
+      }
+    }
+  }
+#endif
+  for (; unit < units; ++unit)
+    for (int lane = 0; lane < kTileWidth; ++lane)
+      transposed[lane * stride + unit] = source[unit * kTileWidth + lane];
+  for (; unit < stride; ++unit)
+    for (int lane = 0; lane < kTileWidth; ++lane) transposed[lane * stride + unit] = T(0);
+}
+
+// gradient[row][column] += sum over the samples of delta[row][sample] transposed[sample][column].
+template <class V, int Rows, int Columns>
+MANIPLE_FUNCTION void dense_gradient_block(const ScalarOf<V>* delta, const ScalarOf<V>* transposed, int stride,
+                                           ScalarOf<V>* gradient) {
+  V sum[Rows][Columns];
+  MANIPLE_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column)
+      sum[row][column] = reinterpret_cast<const V*>(gradient + row * stride)[column];
+  }
+  for (int sample = 0; sample < kTileWidth; ++sample) {
+    V x[Columns];
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column)
+      x[column] = reinterpret_cast<const V*>(transposed + sample * stride)[column];
+    MANIPLE_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      const V d(delta[row * kTileWidth + sample]);
+      MANIPLE_UNROLL
+      for (int column = 0; column < Columns; ++column)
+        sum[row][column] = multiply_add(d, x[column], sum[row][column]);
+    }
+  }
+  MANIPLE_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column)
+      reinterpret_cast<V*>(gradient + row * stride)[column] = sum[row][column];
+  }
+}
+
+template <class V, int Columns>
+MANIPLE_FUNCTION void dense_gradient_columns(const DenseLayer& layer, const ScalarOf<V>* delta,
+                                             const ScalarOf<V>* transposed, ScalarOf<V>* gradient) {
+  const int stride = layer.stride();
+  int row = 0;
+  for (; row + kDenseRows <= layer.outputs; row += kDenseRows)
+    dense_gradient_block<V, kDenseRows, Columns>(delta + row * kTileWidth, transposed, stride,
+                                                 gradient + row * stride);
+  for (; row < layer.outputs; ++row)
+    dense_gradient_block<V, 1, Columns>(delta + row * kTileWidth, transposed, stride, gradient + row * stride);
+}
+
+// Adds a layer's gradient over a tile: vectors run over the inputs, the samples are summed in order, so
+// no sums across lanes are needed. `transposed` is scratch of 32 * layer.stride(), as aligned as a V.
+template <class V>
+MANIPLE_FUNCTION void dense_gradient(const DenseLayer& layer, const ScalarOf<V>* source,
+                                     const ScalarOf<V>* delta, ScalarOf<V>* transposed,
+                                     ScalarOf<V>* gradient) {
+  constexpr int width = lane_width<V>;
+  const int stride = layer.stride();
+  transpose_tile(source, layer.inputs, stride, transposed);
+  ScalarOf<V>* weight = gradient + layer.weight;
+  int column = 0;
+  for (; column + 2 * width <= layer.inputs + width - 1; column += 2 * width)
+    dense_gradient_columns<V, 2>(layer, delta, transposed + column, weight + column);
+  for (; column < layer.inputs; column += width)
+    dense_gradient_columns<V, 1>(layer, delta, transposed + column, weight + column);
+  for (int o = 0; o < layer.outputs; ++o) {
+    V sum(ScalarOf<V>(0));
+    for (int pack = 0; pack < kTileWidth / width; ++pack)
+      sum += reinterpret_cast<const V*>(delta + o * kTileWidth)[pack];
+    gradient[layer.bias + o] += sum_lanes(sum);
+  }
+}
+
+}  // namespace maniple
