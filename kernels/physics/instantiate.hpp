@@ -1,0 +1,10 @@
+// One line per lane type for which the physics is compiled.
+#pragma once
+
+#include "kernels/physics/step_definitions.hpp"
+
+#define MANIPLE_INSTANTIATE_PHYSICS(V)                                                             \
+  template void forward<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&);            \
+  template void forward_kinematics<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&); \
+  template MaskOf<V> step<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&);          \
+  template void reset_to_default<V>(const Model<ScalarOf<V>>&, const State<V>&, MaskOf<V>);

@@ -1,0 +1,242 @@
+// The integrators: semi-implicit Euler with implicit damping, RK4 and implicitfast (mj_Euler,
+// mj_RungeKutta, mj_implicit). They advance the state in place.
+#pragma once
+
+#include "kernels/physics/actuation.hpp"
+#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/passive.hpp"
+
+namespace maniple {
+
+// qpos advanced by the velocity `qvel` over the time dt [s]: mj_integratePos.
+template <class V, class Field>
+MANIPLE_FUNCTION void integrate_positions(const Model<ScalarOf<V>>& m, const StateField<V>& qpos,
+                                          const Field& qvel, V dt) {
+  for (int j = 0; j < m.njnt; ++j) {
+    const int type = m.jnt_type[j];
+    int q = m.jnt_qposadr[j], dof = m.jnt_dofadr[j];
+    if (type == joint_slide || type == joint_hinge) {
+      qpos[q] += dt * qvel[dof];
+      continue;
+    }
+    if (type == joint_free) {
+      for (int k = 0; k < 3; ++k) qpos[q + k] += dt * qvel[dof + k];
+      q += 3;
+      dof += 3;
+    }
+    store4(qpos, q, integrate(load4<V>(qpos, q), load3<V>(qvel, dof), dt));
+  }
+}
+
+// act, qvel, qpos and time advanced by one time step: mj_advance. `velocity` moves the positions.
+template <class V, class Field>
+MANIPLE_FUNCTION void advance(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                              const DataField<V>& act_dot, const DataField<V>& qacc, const Field& velocity) {
+  const V h(m.timestep);
+  advance_activations(m, s, d, act_dot);
+  for (int i = 0; i < m.nv; ++i) {
+    s.qvel[i] += h * qacc[i];
+    s.qacc_warmstart[i] = d.qacc[i];
+  }
+  integrate_positions(m, s.qpos, velocity, h);
+  s.time[0] += h;
+}
+
+template <class V>
+MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (!(m.flags & model_implicit_damping)) {
+    advance(m, s, d, d.act_dot, d.qacc, s.qvel);
+    return;
+  }
+  // (M + h * d(damping force)/d(qvel)) qacc = forces
+  const V h(m.timestep);
+  for (int i = 0; i < m.nM; ++i) d.qH[i] = d.qM[i];
+  for (int i = 0; i < m.nv; ++i) {
+    d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
+    d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
+  }
+  factor_inertia(m, d.qH, d.qHDiagInv);
+  solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
+  advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
+}
+
+// d(force of actuator i)/d(its velocity): mjd_actuator_vel; zero where the force is clamped.
+template <class V>
+MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                                const Data<V>& d, int i) {
+  V derivative(0);
+  if (m.actuator_biastype[i] == bias_affine) derivative = V(m.actuator_biasprm[10 * i + 2]);
+  if (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0) {
+    // MuJoCo takes the control as it is here: neither clamped nor replaced where invalid
+    const int adr = m.actuator_actadr[i];
+    V input;
+    if (adr < 0) {
+      input = s.ctrl[i];
+    } else {
+      input = s.act[adr];
+      if (m.actuator_actearly[i]) input = next_activation(m, i, input, V(d.act_dot[adr]));
+    }
+    derivative += V(m.actuator_gainprm[10 * i + 2]) * input;
+  }
+  if (m.actuator_forcelimited[i]) {
+    const V force = d.actuator_force[i];
+    derivative =
+        select(force <= V(m.actuator_forcerange[2 * i]) || force >= V(m.actuator_forcerange[2 * i + 1]), V(0),
+               derivative);
+  }
+  return derivative;
+}
+
+template <class V>
+MANIPLE_FUNCTION bool depends_on_velocity(const Model<ScalarOf<V>>& m, int i) {
+  return !m.actuator_disabled[i] &&
+         ((m.actuator_biastype[i] == bias_affine && m.actuator_biasprm[10 * i + 2] != 0) ||
+          (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0));
+}
+
+// Adds h * d(bias force)/d(qvel) of free body `body` to its 6x6 block: linear rows by rotational columns,
+// and rotational rows by rotational columns (mjd_freeMhat).
+template <class V>
+MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int body, int dof, V (&a)[36]) {
+  const V h(m.timestep), mass(m.body_mass[body]);
+  const Mat3<V> rotation = load9<V>(d.xmat, 9 * body), inertial = load9<V>(d.ximat, 9 * body);
+  const Vec3<V> com = load3<V>(d.xipos, 3 * body) - load3<V>(d.xpos, 3 * body);
+  const Vec3<V> w = rotation * load3<V>(s.qvel, dof + 3);
+  const Vec3<V> diagonal = uniform3<V>(m.body_inertia + 3 * body);
+  const Mat3<V> scale{diagonal.x, V(0), V(0), V(0), diagonal.y, V(0), V(0), V(0), diagonal.z};
+  const Mat3<V> inertia = inertial * scale * transpose(inertial);
+  const Vec3<V> momentum = inertia * w, turning = cross(w, com);
+  const V along = dot(w, com);
+  // [w x com] + [w][com], as cross-product matrices
+  const Mat3<V> k{com.x * w.x - along,     com.x * w.y - turning.z, com.x * w.z + turning.y,
+                  com.y * w.x + turning.z, com.y * w.y - along,     com.y * w.z - turning.x,
+                  com.z * w.x - turning.y, com.z * w.y + turning.x, com.z * w.z - along};
+  const Mat3<V> p = cross_matrix(com) * k, q = cross_matrix(w) * inertia, r = cross_matrix(momentum);
+  const Mat3<V> c{q.xx - mass * p.xx - r.xx, q.xy - mass * p.xy - r.xy, q.xz - mass * p.xz - r.xz,
+                  q.yx - mass * p.yx - r.yx, q.yy - mass * p.yy - r.yy, q.yz - mass * p.yz - r.yz,
+                  q.zx - mass * p.zx - r.zx, q.zy - mass * p.zy - r.zy, q.zz - mass * p.zz - r.zz};
+  const Mat3<V> linear = k * rotation, rotational = transpose(rotation) * c * rotation;
+  const V factor = -h * mass;
+  const V linear_rows[9] = {linear.xx, linear.xy, linear.xz, linear.yx, linear.yy,
+                            linear.yz, linear.zx, linear.zy, linear.zz};
+  const V rotational_rows[9] = {rotational.xx, rotational.xy, rotational.xz, rotational.yx, rotational.yy,
+                                rotational.yz, rotational.zx, rotational.zy, rotational.zz};
+  for (int row = 0; row < 3; ++row)
+    for (int column = 0; column < 3; ++column) {
+      a[6 * row + 3 + column] += factor * linear_rows[3 * row + column];
+      a[6 * (3 + row) + 3 + column] += h * rotational_rows[3 * row + column];
+    }
+}
+
+// x = a^-1 x for an unsymmetric 6x6 whose symmetric part is positive definite: elimination without pivots.
+template <class V>
+MANIPLE_FUNCTION void solve6(V (&a)[36], V (&x)[6]) {
+  for (int k = 0; k < 6; ++k) {
+    const V inverse = V(1) / a[7 * k];
+    for (int i = k + 1; i < 6; ++i) {
+      const V factor = a[6 * i + k] * inverse;
+      for (int j = k + 1; j < 6; ++j) a[6 * i + j] -= factor * a[6 * k + j];
+      x[i] -= factor * x[k];
+    }
+  }
+  for (int i = 5; i >= 0; --i) {
+    for (int j = i + 1; j < 6; ++j) x[i] -= a[6 * i + j] * x[j];
+    x[i] = x[i] / a[7 * i];
+  }
+}
+
+// Overwrites qacc_implicit of free bodies that are alone in their tree: their 6x6 blocks are solved with
+// the gyroscopic derivative that implicitfast leaves out elsewhere.
+template <class V>
+MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const V h(m.timestep);
+  for (int body = 1; body < m.nbody; ++body) {
+    if (!m.body_freealone[body]) continue;
+    const int joint = m.body_jntadr[body], dof = m.jnt_dofadr[joint];
+    V a[36], x[6];
+    for (int i = 0; i < 6; ++i) {
+      for (int j = 0; j <= i; ++j) a[6 * i + j] = a[6 * j + i] = d.qM[m.dof_Madr[dof + i] + i - j];
+      if (m.flags & model_dampers) a[7 * i] += h * damping_derivative(m, dof + i, V(s.qvel[dof + i]));
+      x[i] = d.qfrc_smooth[dof + i] + d.qfrc_constraint[dof + i];
+    }
+    for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
+      if (m.actuator_trnid[2 * k] != joint || !depends_on_velocity<V>(m, k)) continue;
+      const V derivative = h * actuator_velocity_derivative(m, s, d, k);
+      const Moment<V> moment = actuator_moment(m, s, k);
+      for (int i = 0; i < 6; ++i)
+        for (int j = 0; j < 6; ++j) a[6 * i + j] -= derivative * moment.value[i] * moment.value[j];
+    }
+    add_free_bias_derivative(m, s, d, body, dof, a);
+    solve6(a, x);
+    for (int i = 0; i < 6; ++i) d.qacc_implicit[dof + i] = x[i];
+  }
+}
+
+template <class V>
+MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                             const Data<V>& d) {
+  // (M - h * d(force)/d(qvel)) qacc = forces, with the derivative of damping and actuators only
+  const V h(m.timestep);
+  for (int i = 0; i < m.nM; ++i) d.qH[i] = d.qM[i];
+  for (int i = 0; i < m.nv; ++i) {
+    if (m.flags & model_dampers) d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
+    d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
+  }
+  for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
+    if (!depends_on_velocity<V>(m, k)) continue;
+    const V derivative = h * actuator_velocity_derivative(m, s, d, k);
+    const Moment<V> moment = actuator_moment(m, s, k);
+    for (int i = 0; i < moment.count; ++i) {
+      const int dof = moment.dof + i;
+      const int first = m.dof_simple[dof] ? i : 0;  // rows of simple dofs stay diagonal
+      for (int j = first; j <= i; ++j)
+        d.qH[m.dof_Madr[dof] + i - j] -= derivative * moment.value[i] * moment.value[j];
+    }
+  }
+  factor_inertia(m, d.qH, d.qHDiagInv);
+  solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
+  if (m.flags & model_free_alone) solve_free_bodies(m, s, d);
+  advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
+}
+
+// Classical fourth-order Runge-Kutta. Quaternions are combined in the tangent space of the first stage,
+// as MuJoCo does, which leaves order two for ball and free joints. `evaluate` fills qacc and act_dot.
+template <class V, class Evaluate>
+MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                    const Evaluate& evaluate) {
+  const int nq = m.nq, nv = m.nv, na = m.na;
+  const ScalarOf<V> h = m.timestep;
+  const ScalarOf<V> sixth = ScalarOf<V>(1) / ScalarOf<V>(6), third = ScalarOf<V>(1) / ScalarOf<V>(3);
+  for (int i = 0; i < nq; ++i) d.qpos_start[i] = s.qpos[i];
+  for (int i = 0; i < nv; ++i) {
+    d.qvel_start[i] = s.qvel[i];
+    d.qvel_sum[i] = V(sixth) * s.qvel[i];
+    d.qacc_sum[i] = V(sixth) * d.qacc[i];
+  }
+  for (int i = 0; i < na; ++i) {
+    d.act_start[i] = s.act[i];
+    d.act_dot_sum[i] = V(sixth) * d.act_dot[i];
+  }
+  for (int stage = 1; stage < 4; ++stage) {
+    const V dt(stage == 3 ? h : h / 2);
+    const V weight(stage == 3 ? sixth : third);
+    // qvel still holds the velocity of the previous stage
+    for (int i = 0; i < nq; ++i) s.qpos[i] = d.qpos_start[i];
+    integrate_positions(m, s.qpos, s.qvel, dt);
+    for (int i = 0; i < nv; ++i) s.qvel[i] = d.qvel_start[i] + dt * d.qacc[i];
+    for (int i = 0; i < na; ++i) s.act[i] = d.act_start[i] + dt * d.act_dot[i];
+    evaluate();
+    for (int i = 0; i < nv; ++i) {
+      d.qvel_sum[i] += weight * s.qvel[i];
+      d.qacc_sum[i] += weight * d.qacc[i];
+    }
+    for (int i = 0; i < na; ++i) d.act_dot_sum[i] += weight * d.act_dot[i];
+  }
+  for (int i = 0; i < nq; ++i) s.qpos[i] = d.qpos_start[i];
+  for (int i = 0; i < nv; ++i) s.qvel[i] = d.qvel_start[i];
+  for (int i = 0; i < na; ++i) s.act[i] = d.act_start[i];
+  advance(m, s, d, d.act_dot_sum, d.qacc_sum, d.qvel_sum);
+}
+
+}  // namespace maniple

@@ -1,0 +1,85 @@
+// Forces that need no control: springs, dampers and gravity compensation (mj_passive).
+#pragma once
+
+#include "kernels/math/quaternion.hpp"
+#include "kernels/model/data.hpp"
+
+namespace maniple {
+
+// Stiffness k + p0 x + p1 x^2 of joint j at the displacement x: mju_polyForce.
+template <class V>
+MANIPLE_FUNCTION V spring_stiffness(const Model<ScalarOf<V>>& m, int j, V x) {
+  if (!(m.jnt_flags[j] & joint_spring_poly)) return V(m.jnt_stiffness[j]);
+  return V(m.jnt_stiffness[j]) + x * (V(m.jnt_stiffnesspoly[2 * j]) + x * V(m.jnt_stiffnesspoly[2 * j + 1]));
+}
+
+// Damping b + p0 |v| + p1 v^2 of dof i at its velocity, and the derivative of v times that.
+template <class V>
+MANIPLE_FUNCTION V damping_coefficient(const Model<ScalarOf<V>>& m, int i, V velocity) {
+  if (!(m.flags & model_damping_poly)) return V(m.dof_totaldamping[i]);
+  const V v = abs(velocity);
+  return V(m.dof_totaldamping[i]) +
+         v * (V(m.dof_totaldampingpoly[2 * i]) + v * V(m.dof_totaldampingpoly[2 * i + 1]));
+}
+template <class V>
+MANIPLE_FUNCTION V damping_derivative(const Model<ScalarOf<V>>& m, int i, V velocity) {
+  if (!(m.flags & model_damping_poly)) return V(m.dof_totaldamping[i]);
+  const V v = abs(velocity);
+  return V(m.dof_totaldamping[i]) +
+         v * (V(2) * V(m.dof_totaldampingpoly[2 * i]) + v * (V(3) * V(m.dof_totaldampingpoly[2 * i + 1])));
+}
+
+template <class V>
+MANIPLE_FUNCTION void spring_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  for (int j = 0; j < m.njnt; ++j) {
+    if (!(m.jnt_flags[j] & joint_sprung)) continue;
+    const int type = m.jnt_type[j];
+    int q = m.jnt_qposadr[j], dof = m.jnt_dofadr[j];
+    if (type == joint_slide || type == joint_hinge) {
+      const V x = s.qpos[q] - V(m.qpos_spring[q]);
+      d.qfrc_spring[dof] = -x * spring_stiffness(m, j, x);
+      continue;
+    }
+    if (type == joint_free) {
+      const Vec3<V> x = load3<V>(s.qpos, q) - uniform3<V>(m.qpos_spring + q);
+      store3(d.qfrc_spring, dof, -spring_stiffness(m, j, V(sqrt(dot(x, x)))) * x);
+      q += 3;
+      dof += 3;
+    }
+    const Vec3<V> x = difference(normalize(load4<V>(s.qpos, q)), uniform4<V>(m.qpos_spring + q));
+    store3(d.qfrc_spring, dof, -spring_stiffness(m, j, V(sqrt(dot(x, x)))) * x);
+  }
+}
+
+// Forces against gravity at the centers of mass: qfrc_gravcomp.
+template <class V>
+MANIPLE_FUNCTION void gravity_compensation(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  const Vec3<V> gravity = uniform3<V>(m.gravity);
+  for (int i = 1; i < m.nbody; ++i) {
+    if (m.body_gravcomp[i] == 0) continue;
+    const Vec3<V> force = V(-m.body_mass[i] * m.body_gravcomp[i]) * gravity;
+    const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
+    const Vec3<V> torque = cross(offset, force);
+    for (int k = m.body_lastdof[i]; k >= 0; k = m.dof_parentid[k])
+      d.qfrc_gravcomp[k] += dot(load3<V>(d.cdof, 6 * k), torque) + dot(load3<V>(d.cdof, 6 * k + 3), force);
+  }
+}
+
+// Writes qfrc_spring, qfrc_damper, qfrc_gravcomp, qfrc_passive.
+template <class V>
+MANIPLE_FUNCTION void passive_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const int nv = m.nv;
+  for (int i = 0; i < nv; ++i) {
+    d.qfrc_spring[i] = V(0);
+    d.qfrc_gravcomp[i] = V(0);
+    d.qfrc_damper[i] = m.flags & model_dampers ? -s.qvel[i] * damping_coefficient(m, i, V(s.qvel[i])) : V(0);
+  }
+  if (m.flags & model_springs) spring_forces(m, s, d);
+  for (int i = 0; i < nv; ++i) d.qfrc_passive[i] = d.qfrc_spring[i] + d.qfrc_damper[i];
+  if (!(m.flags & model_gravcomp)) return;
+  gravity_compensation(m, d);
+  for (int i = 0; i < nv; ++i)
+    if (!m.jnt_actgravcomp[m.dof_jntid[i]]) d.qfrc_passive[i] += d.qfrc_gravcomp[i];
+}
+
+}  // namespace maniple

@@ -1,0 +1,33 @@
+// The physics of one pack of environments: forward dynamics and one time step (mj_forward, mj_step).
+// On a CPU each is compiled once per lane type, in step_*.cpp, with all stages inside; on a GPU the
+// definitions come with the kernel that calls them.
+#pragma once
+
+#include "kernels/model/data.hpp"
+
+namespace maniple {
+
+// All stages up to the accelerations and sensors: mj_forward.
+template <class V>
+MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d);
+
+// Poses, velocities and actuator lengths of the current state, for readers of derived quantities: the
+// position and velocity stages of mj_forward without inertia, forces or sensors of forces.
+template <class V>
+MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d);
+
+// One time step: mj_step. Environments whose position, velocity or acceleration is not finite or exceeds
+// 1e10 are put back to qpos0 as MuJoCo does, before or within this step; the returned mask names them.
+// With the model's autoreset flag off they are named but left as they are.
+template <class V>
+MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d);
+
+// qpos0, and zero for everything else, in the environments of `which`: mj_resetData.
+template <class V>
+MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>& s, MaskOf<V> which);
+
+}  // namespace maniple
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#include "kernels/physics/step_definitions.hpp"
+#endif

@@ -1,0 +1,113 @@
+// Definitions of step.hpp: the stages in MuJoCo's order (engine_forward.c). Include step.hpp instead;
+// this is for the files that instantiate it.
+#pragma once
+
+#include "kernels/physics/bias.hpp"
+#include "kernels/physics/center_of_mass.hpp"
+#include "kernels/physics/integrate.hpp"
+#include "kernels/physics/kinematics.hpp"
+#include "kernels/physics/sensor.hpp"
+#include "kernels/physics/step.hpp"
+
+namespace maniple {
+
+// Everything that an acceleration needs: mj_forwardSkip without sensors.
+template <class V>
+MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  body_kinematics(m, s, d);
+  com_positions(m, d);
+  inertia_matrix(m, d);
+  for (int i = 0; i < m.nM; ++i) d.qLD[i] = d.qM[i];
+  factor_inertia(m, d.qLD, d.qLDiagInv);
+  actuator_lengths(m, s, d);
+
+  actuator_velocities(m, s, d);
+  com_velocities(m, s, d);
+  passive_forces(m, s, d);
+  bias_forces(m, s, d);
+
+  actuation(m, s, d);
+  for (int i = 0; i < m.nv; ++i) {
+    const V force = d.qfrc_passive[i] - d.qfrc_bias[i] + d.qfrc_actuator[i];
+    d.qfrc_smooth[i] = force;
+    d.qacc_smooth[i] = force;
+  }
+  solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc_smooth);
+  for (int i = 0; i < m.nv; ++i) {
+    d.qacc[i] = d.qacc_smooth[i];
+    d.qfrc_constraint[i] = V(0);
+  }
+}
+
+// Sites and sensors, which no other stage reads.
+template <class V>
+MANIPLE_FUNCTION void readings(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (m.nsite > 0) site_kinematics(m, d);
+  if (m.nsensordata > 0) {
+    sensors(m, s, d, SensorStage::position_and_velocity);
+    sensors(m, s, d, SensorStage::acceleration);
+  }
+}
+
+template <class V>
+MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  dynamics(m, s, d);
+  readings(m, s, d);
+}
+
+template <class V>
+MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  body_kinematics(m, s, d);
+  com_positions(m, d);
+  actuator_lengths(m, s, d);
+  actuator_velocities(m, s, d);
+  com_velocities(m, s, d);
+  if (m.nsite > 0) site_kinematics(m, d);
+  if (m.nsensordata > 0) sensors(m, s, d, SensorStage::position_and_velocity);
+}
+
+template <class V>
+MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>& s, MaskOf<V> which) {
+  for (int i = 0; i < m.nq; ++i) s.qpos[i] = select(which, V(m.qpos0[i]), V(s.qpos[i]));
+  for (int i = 0; i < m.nv; ++i) {
+    s.qvel[i] = select(which, V(0), V(s.qvel[i]));
+    s.qacc_warmstart[i] = select(which, V(0), V(s.qacc_warmstart[i]));
+  }
+  for (int i = 0; i < m.na; ++i) s.act[i] = select(which, V(0), V(s.act[i]));
+  for (int i = 0; i < m.nu; ++i) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
+  s.time[0] = select(which, V(0), V(s.time[0]));
+}
+
+template <class V>
+MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const bool resets = !(m.disableflags & disable_autoreset);
+  MaskOf<V> bad(false);
+  for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
+  for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));
+  if (resets && any_lane(bad)) reset_to_default(m, s, bad);
+
+  // a bad acceleration restarts its environment; the others repeat the stage and get the same bits
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    dynamics(m, s, d);
+    MaskOf<V> bad_acceleration(false);
+    for (int i = 0; i < m.nv; ++i) bad_acceleration = bad_acceleration || is_bad(V(d.qacc[i]));
+    bad = bad || bad_acceleration;
+    if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
+    reset_to_default(m, s, bad_acceleration);
+  }
+  readings(m, s, d);
+
+  switch (m.integrator) {
+    case RK4:
+      integrate_rk4(m, s, d, [&] { dynamics(m, s, d); });
+      break;
+    case implicitfast:
+      integrate_implicitfast(m, s, d);
+      break;
+    default:
+      integrate_euler(m, s, d);
+  }
+  return bad;
+}
+
+}  // namespace maniple

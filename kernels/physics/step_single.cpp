@@ -1,0 +1,11 @@
+// The physics in single precision: one register of environments, and one environment for tests.
+#include "kernels/base/macros.hpp"
+
+#if !(defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL))
+#include "kernels/physics/instantiate.hpp"
+
+namespace maniple {
+MANIPLE_INSTANTIATE_PHYSICS(Lanes<float>)
+MANIPLE_INSTANTIATE_PHYSICS(float)
+}  // namespace maniple
+#endif
