@@ -115,7 +115,8 @@ struct LearningConfig {
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
   double lr_factor = 1.5;  // adaptive: by this factor
   double lr_min = 1e-6, lr_max = 1e-2;
-  bool lr_per_minibatch = false;  // adaptive after each minibatch (rsl_rl) or each epoch (rl_games)
+  bool lr_per_minibatch =
+      false;  // adaptive after each minibatch (rsl_rl, and rl_games by default) or each epoch
   double clip_ratio = 0.2;
   double value_coef = 4;  // multiplies the value loss
   bool clip_value = true;

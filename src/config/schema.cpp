@@ -107,7 +107,7 @@ const std::vector<Key>& schema() {
       KEY(learning.lr_factor, at_least(1), "1", "adaptive: by this factor"),
       KEY(learning.lr_min, above(0), "1", "adaptive: smallest learning rate"),
       KEY(learning.lr_max, above(0), "1", "adaptive: largest learning rate"),
-      KEY(learning.lr_per_minibatch, anything(), "", "adaptive: after each minibatch (rsl_rl), else after each epoch (rl_games)"),
+      KEY(learning.lr_per_minibatch, anything(), "", "adaptive: after each minibatch (rsl_rl, rl_games), else after each epoch"),
       KEY(learning.clip_ratio, above(0), "1", "of the probability ratio, 1 +- this"),
       KEY(learning.value_coef, at_least(0), "1", "multiplies the value loss"),
       KEY(learning.clip_value, anything(), "", "clip the value's change by clip_ratio"),
