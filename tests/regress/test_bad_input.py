@@ -1,0 +1,333 @@
+"""Promises 6 and 7: bad input ends with exit code 2 on every rank and one message that says where (file, line, key),
+what was found and what is allowed; a NaN in one environment touches no other, is counted and named."""
+
+import os
+import re
+import shutil
+import subprocess
+
+import h5py
+import numpy as np
+import pytest
+
+CARTPOLE = "inputs/train/isaac_cartpole.yaml"
+GUARD = 20  # s; only against hanging ranks, refusals take a fraction of a second
+# each rank leaves its own exit code in a file; the launcher must not end the others when the first one leaves
+EACH_RANK = 'program=$1; shift; "$program" "$@"; code=$?; echo $code > "$EXIT_CODES/$OMPI_COMM_WORLD_RANK"; exit $code'
+
+
+@pytest.fixture
+def refused(maniple, tmp_path):
+    """Runs the program on bad input; returns its one message."""
+
+    def run(*arguments, ranks=2):
+        codes = tmp_path / "exit_codes"
+        shutil.rmtree(codes, ignore_errors=True)
+        codes.mkdir()
+        command = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca",
+                   "orte_abort_on_non_zero_exit", "0", "-n", str(ranks), "sh", "-c", EACH_RANK, "sh",
+                   str(maniple.program), *map(str, arguments)]
+        environment = {**os.environ, "EXIT_CODES": str(codes), "VIRTUAL_ENV": str(maniple.root / ".venv"),
+                       "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
+        result = subprocess.run(command, cwd=maniple.root, env=environment, capture_output=True, text=True,
+                                timeout=GUARD)
+        output = result.stdout + result.stderr
+        assert sorted(path.name for path in codes.iterdir()) == [str(rank) for rank in range(ranks)], output
+        assert {path.read_text().strip() for path in codes.iterdir()} == {"2"}, output
+        assert output.count("maniple: error: ") == 1, output
+        # the launcher's own remarks come after a line of dashes
+        return re.split(r"^-{20,}$", output.split("maniple: error: ")[1], flags=re.MULTILINE)[0].rstrip()
+
+    return run
+
+
+@pytest.fixture
+def deck(maniple, tmp_path):
+    """Writes a deck that changes the cartpole's; line 1 is the include."""
+
+    def write(text, name="bad.yaml"):
+        path = tmp_path / name
+        path.write_text(f"include: {maniple.root / CARTPOLE}\n{text}")
+        return path
+
+    return write
+
+
+def short(directory):
+    """Keys that keep a run short, should the program fail to refuse it."""
+    return ["learning.iterations=1", "run.progress=none", f"output.directory={directory / 'run'}"]
+
+
+# ---- decks ----
+@pytest.mark.parametrize("text, message", [
+    ("batch:\n  num_env: 64\n",
+     r"bad\.yaml:3: batch\.num_env: found an unknown key; nearest known key: batch\.num_envs; .*schema"),
+    ("simulaton:\n  steps: 64\n", r"bad\.yaml:2: simulaton: found an unknown key; nearest known key: simulation;"),
+    ("batch:\n  num_envs: many\n", r"bad\.yaml:3: batch\.num_envs: found 'many'; allowed: integer, 1 to \d+"),
+    ("policy: {shared: 1}\n", r"bad\.yaml:2: policy\.shared: found '1'; allowed: true or false"),
+    ("learning:\n  gamma: 1.5\n", r"bad\.yaml:3: learning\.gamma: found '1\.5'; allowed: number, 0 to 1"),
+    ("batch:\n\n  num_envs: 0\n", r"bad\.yaml:4: batch\.num_envs: found '0'; allowed: integer, 1 to \d+"),
+    ("simulation: {precision: half}\n",
+     r"bad\.yaml:2: simulation\.precision: found 'half'; allowed: single \| double"),
+    ("learning:\n  minibatches: 32\n",
+     r"bad\.yaml:3: learning\.minibatches: found 32 with learning\.horizon 16; allowed: integer, 1 to learning\.horizon"),
+    ("batch:\n  seed: 1\n  seed: 2\n", r"bad\.yaml:4: batch\.seed: found the key a second time \(first on line 3\); "),
+    ("batch: [1\n", r"bad\.yaml:\d+: found text that is not YAML"),
+    ("task: {rewards: {extra: {term: is_aliv}}}\n", r"bad\.yaml:2: task\.rewards\.extra.*is_aliv.*is_alive"),
+    ("task: {rewards: {alive: {wieght: 2}}}\n", r"bad\.yaml:2: task\.rewards\.alive\.wieght: "),
+], ids=["unknown-key", "unknown-section", "wrong-type", "wrong-type-bool", "out-of-range", "zero", "choice", "two-keys",
+        "duplicate", "not-yaml", "unknown-term", "unknown-parameter"])
+def test_deck(refused, deck, tmp_path, text, message):
+    assert re.search(message, refused("train", deck(text), *short(tmp_path)))
+
+
+def test_override(refused, tmp_path):
+    assert re.match(r"command line: batch\.num_env: found an unknown key; nearest known key: batch\.num_envs; ",
+                    refused("train", CARTPOLE, "batch.num_env=3", *short(tmp_path)))
+    assert re.match(r"command line: batch\.seed: found '-1'; allowed: integer, 0 to 4294967295",
+                    refused("validate", CARTPOLE, "batch.seed=-1"))
+
+
+def test_missing_deck(refused, tmp_path):
+    assert re.match(r"command line: found no file '.*none\.yaml'; allowed: an existing deck",
+                    refused("train", tmp_path / "none.yaml"))
+
+
+# ---- models ----
+def test_missing_model(refused, deck, tmp_path):
+    message = refused("train", deck("model:\n  file: none.xml\n"), *short(tmp_path))
+    assert re.search(r"bad\.yaml:3: model\.file: found 'none\.xml', that is .*/none\.xml, which does not exist; allowed: ",
+                     message)
+    assert re.search(r"bad\.yaml:2: model\.file: found no Python package 'no_such_package'; allowed: ",
+                     refused("train", deck("model: {file: package:no_such_package/robot.xml}\n"), *short(tmp_path)))
+
+
+def test_broken_model(refused, deck, tmp_path):
+    model = tmp_path / "broken.xml"
+    model.write_text("<mujoco>\n  <worldbody>\n    <body>\n      <joint type='hinge' axs='0 0 1'/>\n    </body>\n"
+                     "  </worldbody>\n</mujoco>\n")
+    message = refused("train", deck("model:\n  file: broken.xml\n"), *short(tmp_path))
+    assert "broken.xml" in message and "axs" in message and "4" in message
+    model.write_text("<mujoco>\n  <worldbody>\n")
+    assert "broken.xml" in refused("rollout", f"model.file={model}", *short(tmp_path))
+
+
+def test_unsupported_model(refused, tmp_path):
+    (tmp_path / "ball.xml").write_text("""<mujoco>
+  <worldbody>
+    <geom name="floor" type="plane" size="1 1 1"/>
+    <body name="ball" pos="0 0 1">
+      <freejoint/>
+      <geom name="ball" size="0.1"/>
+    </body>
+  </worldbody>
+</mujoco>
+""")
+    message = refused("rollout", f"model.file={tmp_path / 'ball.xml'}", *short(tmp_path))
+    assert "ball.xml:" in message and "contacts" in message
+
+
+# ---- tasks ----
+def caret_column(message, expression):
+    """Where the caret stands below the expression, counted from its first character."""
+    lines = message.splitlines()
+    at = next(i for i, line in enumerate(lines) if expression in line and i > 0)
+    return lines[at + 1].index("^") - lines[at].index(expression)
+
+
+@pytest.mark.parametrize("expression, wrong, found", [
+    ("joint_pos[cart_to_pole]^2 + * 3", "* 3", r""),
+    ("2 * (joint_pos[cart_to_pole] + 1", "", r""),
+    ("1 - 0.5 * qpso[cart_to_pole]", "qpso", r"qpso.*qpos"),
+    ("cos(joint_pos[cart_to_pol])", "cart_to_pol", r"cart_to_pol.*cart_to_pole"),
+], ids=["syntax", "unclosed", "unknown-name", "unknown-joint"])
+def test_expression(refused, deck, tmp_path, expression, wrong, found):
+    path = deck(f'task:\n  rewards:\n    extra:\n      expression: "{expression}"\n      weight: 2\n')
+    message = refused("train", path, *short(tmp_path))
+    assert re.match(r".*bad\.yaml:5: task\.rewards\.extra", message)
+    assert re.search(found, message, re.DOTALL)
+    column = caret_column(message, expression)
+    assert column == expression.index(wrong) if wrong else 0 <= column <= len(expression)
+
+
+def test_action_on_a_missing_joint(refused, deck, tmp_path):
+    path = deck("task:\n  actions:\n    - term: joint_effort\n      joints: [slider]\n")
+    message = refused("train", path, *short(tmp_path))
+    assert re.search(r"bad\.yaml:5: task\.actions\[0\]\.joints: .*slider", message)
+    assert "slider_to_cart" in message and "cart_to_pole" in message
+
+
+# ---- launch ----
+def test_more_ranks_than_environments(refused, deck, tmp_path):
+    path = deck("batch:\n  num_envs: 2\n")
+    for verb in ("train", "validate"):
+        message = refused(verb, path, *short(tmp_path), ranks=3)
+        assert re.search(r"bad\.yaml:3: batch\.num_envs: .*2.*3 ranks", message)
+
+
+# ---- datasets ----
+def write(path, **datasets):
+    with h5py.File(path, "w") as file:
+        for name, shape in datasets.items():
+            file[name] = np.zeros(shape)
+    return path
+
+
+ARM = ["rollout", "model.file=inputs/models/arm6.xml", "batch.num_envs=40", "simulation.steps=10"]
+
+
+@pytest.mark.parametrize("datasets, found", [
+    ({"ctrl": (1, 10, 5)}, r"/?ctrl.*\[?1.*10.*5\]?.*6"),        # five controls for six actuators
+    ({"ctrl": (3, 10, 6)}, r"3.*40"),                            # neither one environment nor all
+    ({"ctrl": (1, 9, 6)}, r"9.*10"),                             # too few steps
+    ({"ctrl": (10, 6)}, r"10.*6"),                               # an axis is missing
+    ({"control": (1, 10, 6)}, r"ctrl"),                          # another name
+], ids=["nu", "env", "step", "rank", "name"])
+def test_control_of_the_wrong_shape(refused, tmp_path, datasets, found):
+    write(tmp_path / "data.h5", **datasets)
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("control:\n  source: file\n  file: data.h5\n")
+    message = refused(*ARM, bad, *short(tmp_path))
+    assert re.search(r"bad\.yaml:3: ", message) and "data.h5" in message and "ctrl" in message
+    assert re.search(found, message, re.DOTALL)
+
+
+@pytest.mark.parametrize("datasets", [
+    {"qpos": (1, 5), "qvel": (1, 6)}, {"qpos": (7, 6), "qvel": (1, 6)}, {"qpos": (1, 6), "qvel": (40, 7)},
+    {"qpos": (6,), "qvel": (1, 6)}, {"qpos": (1, 6)},
+], ids=["nq", "env", "nv", "rank", "no-qvel"])
+def test_initial_state_of_the_wrong_shape(refused, tmp_path, datasets):
+    write(tmp_path / "data.h5", **datasets)
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("initial_state:\n  file: data.h5\n  source: file\n")
+    message = refused(*ARM, bad, *short(tmp_path))
+    assert re.search(r"bad\.yaml:2: ", message) and "data.h5" in message and re.search("qpos|qvel", message)
+
+
+def test_data_that_are_no_hdf5(refused, tmp_path):
+    (tmp_path / "data.h5").write_text("no HDF5")
+    message = refused(*ARM, "control.source=file", f"control.file={tmp_path / 'data.h5'}", *short(tmp_path))
+    assert message.startswith("command line: control.file: ") and "data.h5" in message
+
+
+# ---- checkpoints ----
+SMALL = [CARTPOLE, "batch.num_envs=70", "learning.checkpoint_every=1", "run.progress=none"]
+
+
+@pytest.fixture(scope="module")
+def trained(maniple, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("trained")
+    maniple("train", *SMALL, "learning.iterations=3", f"output.directory={directory}", ranks=2)
+    assert len(maniple.checkpoints(directory)) == 3
+    return directory
+
+
+@pytest.fixture
+def run_directory(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "resumed")
+
+
+def resume(directory):
+    return ["train", *SMALL, "learning.iterations=4", "learning.resume=auto", f"output.directory={directory}"]
+
+
+def truncate(path):
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def cut_last_byte(path):
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def flip_bit_of_number(path):
+    """One bit in the middle of the largest array of numbers."""
+    places = []
+
+    def visit(_, item):
+        if isinstance(item, h5py.Dataset) and item.id.get_offset() is not None:
+            places.append((item.id.get_storage_size(), item.id.get_offset()))
+
+    with h5py.File(path) as file:
+        file.visititems(visit)
+    size, offset = max(places)
+    with open(path, "r+b") as file:
+        file.seek(offset + size // 2)
+        byte = file.read(1)[0]
+        file.seek(offset + size // 2)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def empty(path):
+    os.truncate(path, 0)
+
+
+DAMAGES = [truncate, cut_last_byte, flip_bit_of_number, empty]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_bad_checkpoint_falls_back_and_says_so(maniple, run_directory, damage):
+    older, bad = maniple.checkpoints(run_directory)[-2:]
+    damage(bad)
+    result = maniple(*resume(run_directory), ranks=2, timeout=60)
+    output = result.stdout + result.stderr
+    assert re.search(rf"warning: .*bad checkpoint.*{re.escape(bad.name)}", output)
+    assert re.search(r"resumed .* at iteration 2\b", output), f"{older} is good"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_no_good_checkpoint_is_refused(maniple, refused, run_directory, damage):
+    for file in maniple.checkpoints(run_directory):
+        damage(file)
+    message = refused(*resume(run_directory))
+    assert "learning.resume" in message and "no good checkpoint" in message
+    assert all(file.name in message for file in maniple.checkpoints(run_directory))
+
+
+def test_checkpoint_of_another_model(maniple, refused, deck, run_directory, tmp_path):
+    text = (maniple.root / "inputs/models/cartpole.xml").read_text()
+    (tmp_path / "other.xml").write_text(text.replace('mass="1"', 'mass="1.01"', 1))
+    path = deck("model: {file: other.xml}\n")
+    message = refused(*resume(run_directory), path)
+    assert "model.file" in message and ".h5" in message
+    # evaluation needs the same model too
+    assert "model.file" in refused("evaluate", path, "batch.num_envs=64", f"control.checkpoint={run_directory}",
+                                   *short(tmp_path))
+
+
+def test_checkpoint_of_another_task(refused, run_directory, tmp_path):
+    change = "task.rewards.pole_pos.weight=-2"
+    message = refused(*resume(run_directory), change)
+    assert "task" in message and ".h5" in message
+    for key in ("batch.num_envs=71", "batch.seed=43", "simulation.precision=double"):
+        assert key.split("=")[0] in refused(*resume(run_directory), key)
+
+
+def test_policy_from_nowhere(refused, run_directory, tmp_path):
+    assert "control.checkpoint" in refused("evaluate", CARTPOLE, *short(tmp_path))
+    (tmp_path / "nothing").mkdir()
+    message = refused("evaluate", CARTPOLE, f"control.checkpoint={tmp_path / 'nothing'}", *short(tmp_path))
+    assert "nothing" in message and "checkpoint" in message
+
+
+# ---- a NaN in one environment ----
+@pytest.mark.parametrize("precision, environment", [("single", 37), ("double", 0)])
+def test_nan_touches_no_other_environment(maniple, tmp_path, precision, environment):
+    arguments = ["rollout", "model.file=inputs/models/arm6.xml", "batch.num_envs=70", "simulation.steps=12",
+                 "control.source=random", f"simulation.precision={precision}", "run.progress=none",
+                 "output.trajectory.every=1", "output.trajectory.fields=[qpos,qvel,qacc]"]
+    maniple(*arguments, f"output.directory={tmp_path / 'clean'}", ranks=2, timeout=60)
+    result = maniple(*arguments, f"simulation.inject_nan_env={environment}", "simulation.inject_nan_step=5",
+                     f"output.directory={tmp_path / 'nan'}", ranks=2, timeout=60)
+    output = result.stdout + result.stderr
+    assert re.search(rf"warning: 1 bad state.*environment {environment} at control step 5\b", output)
+
+    with h5py.File(tmp_path / "clean/results.h5") as clean, h5py.File(tmp_path / "nan/results.h5") as nan:
+        others = np.arange(70) != environment
+        for field in ("qpos", "qvel", "qacc"):
+            a, b = clean[f"trajectory/{field}"][()], nan[f"trajectory/{field}"][()]
+            assert a.shape[:2] == (70, 13)
+            assert a[others].tobytes() == b[others].tobytes(), field
+            assert np.isfinite(b).all(), f"{field}: the bad state is reset before anybody sees it"
+            # samples 0 to 5 come before the NaN
+            assert a[environment, :6].tobytes() == b[environment, :6].tobytes()
+        assert not np.array_equal(clean["trajectory/qpos"][environment, 6], nan["trajectory/qpos"][environment, 6])
