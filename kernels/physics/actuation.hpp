@@ -101,6 +101,22 @@ MANIPLE_FUNCTION V nearest_setpoint(V u, V length, ScalarOf<V> period) {
   return u - V(period) * turns;
 }
 
+// Control of actuator i within its range.
+template <class V>
+MANIPLE_FUNCTION V clamped_control(const Model<ScalarOf<V>>& m, const State<V>& s, int i) {
+  const V control = s.ctrl[i];
+  if (!m.actuator_ctrllimited[i] || (m.disableflags & disable_clampctrl)) return control;
+  return clamp(control, V(m.actuator_ctrlrange[2 * i]), V(m.actuator_ctrlrange[2 * i + 1]));
+}
+
+// Environments in which some control is invalid: MuJoCo takes all of their controls as zero.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> invalid_controls(const Model<ScalarOf<V>>& m, const State<V>& s) {
+  MaskOf<V> invalid(false);
+  for (int i = 0; i < m.nu; ++i) invalid = invalid || is_bad(clamped_control(m, s, i));
+  return invalid;
+}
+
 // What multiplies the gain of actuator i: control or activation, `zeroed` where controls are invalid.
 template <class V>
 MANIPLE_FUNCTION V actuator_input(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
@@ -108,10 +124,7 @@ MANIPLE_FUNCTION V actuator_input(const Model<ScalarOf<V>>& m, const State<V>& s
   const int adr = m.actuator_actadr[i];
   V input;
   if (adr < 0) {
-    input = s.ctrl[i];
-    if (m.actuator_ctrllimited[i] && !(m.disableflags & disable_clampctrl))
-      input = clamp(input, V(m.actuator_ctrlrange[2 * i]), V(m.actuator_ctrlrange[2 * i + 1]));
-    input = select(zeroed, V(0), input);
+    input = select(zeroed, V(0), clamped_control(m, s, i));
   } else {
     input = s.act[adr];
     if (m.actuator_actearly[i]) input = next_activation(m, i, input, V(d.act_dot[adr]));
@@ -131,24 +144,11 @@ MANIPLE_FUNCTION void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
     for (int i = 0; i < m.na; ++i) d.act_dot[i] = V(0);
     return;
   }
-  const bool clamps = !(m.disableflags & disable_clampctrl);
-
-  // one invalid control turns all controls of its environment off
-  MaskOf<V> zeroed(false);
-  for (int i = 0; i < nu; ++i) {
-    V control = s.ctrl[i];
-    if (clamps && m.actuator_ctrllimited[i])
-      control = clamp(control, V(m.actuator_ctrlrange[2 * i]), V(m.actuator_ctrlrange[2 * i + 1]));
-    zeroed = zeroed || is_bad(control);
-  }
-
+  const MaskOf<V> zeroed = invalid_controls(m, s);
   for (int i = 0; i < nu; ++i) {
     const int adr = m.actuator_actadr[i];
     if (adr >= 0) {
-      V control = s.ctrl[i];
-      if (clamps && m.actuator_ctrllimited[i])
-        control = clamp(control, V(m.actuator_ctrlrange[2 * i]), V(m.actuator_ctrlrange[2 * i + 1]));
-      control = select(zeroed, V(0), control);
+      const V control = select(zeroed, V(0), clamped_control(m, s, i));
       d.act_dot[adr] = m.actuator_dyntype[i] == dynamics_integrator
                            ? control
                            : (control - s.act[adr]) * V(m.actuator_inversetau[i]);

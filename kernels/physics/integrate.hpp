@@ -67,15 +67,7 @@ MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, con
   V derivative(0);
   if (m.actuator_biastype[i] == bias_affine) derivative = V(m.actuator_biasprm[10 * i + 2]);
   if (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0) {
-    // MuJoCo takes the control as it is here: neither clamped nor replaced where invalid
-    const int adr = m.actuator_actadr[i];
-    V input;
-    if (adr < 0) {
-      input = s.ctrl[i];
-    } else {
-      input = s.act[adr];
-      if (m.actuator_actearly[i]) input = next_activation(m, i, input, V(d.act_dot[adr]));
-    }
+    const V input = actuator_input(m, s, d, i, invalid_controls(m, s));
     derivative += V(m.actuator_gainprm[10 * i + 2]) * input;
   }
   if (m.actuator_forcelimited[i]) {
