@@ -100,7 +100,9 @@ task:
   EXPECT_THAT(names(config.task.rewards), ElementsAre("alive", "speed", "extra"));
   EXPECT_EQ(config.task.rewards[0].weight, 3);
   EXPECT_EQ(config.task.rewards[0].term, "alive");
-  // null takes a term away
+  // null takes a setting or a term away
+  EXPECT_EQ(files.load("include: base.yaml\ntask: {rewards: {alive: {weight: ~}}}").task.rewards[0].weight,
+            1);
   EXPECT_THAT(names(files.load("include: base.yaml\ntask: {rewards: {alive: ~}}").task.rewards),
               ElementsAre("speed"));
 }
@@ -235,6 +237,7 @@ TEST(Package, IsFoundInTheActiveEnvironment) {
   EXPECT_EQ(python_package_directory("robots_of_tests"), "");
   EXPECT_EQ(python_package_directory(""), "");
   EXPECT_EQ(python_package_directory("../robots_of_test"), "");
+  EXPECT_EQ(python_package_directory("robots_of_test/arm"), "") << "a name, not a path";
   EXPECT_EQ(files.load("model: {file: package:robots_of_test/arm/arm.xml}").model.path, model);
   EXPECT_THAT(files.refusal("model: {file: package:robots_of_test/leg.xml}"),
               HasSubstr("which does not exist"));
