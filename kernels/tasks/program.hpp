@@ -79,6 +79,9 @@ struct Instruction {
        bank_c = Bank::registers;
 };
 
+// How much of Data must belong to the current state before a program runs.
+enum class Derived : int { none, kinematics, forward };
+
 // Instructions in device memory.
 struct ProgramView {
   const Instruction* instructions = nullptr;

@@ -40,9 +40,37 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   physics_.state = TiledView<T>("maniple::simulation::state", partition_.tiles, state_elements(sizes));
   physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes));
   physics_.bad_states = TiledView<std::int32_t>("maniple::simulation::bad_states", partition_.tiles, 2);
-  if (has_task()) task_batch_ = make_task_batch<T>(device_task_.task(), task_.sizes(), partition_);
+  if (has_task()) allocate_task();
   place_fields(config.output);
   set_state_rows("qpos", model_.qpos0);
+}
+
+template <class T>
+void BatchSimulation<T>::allocate_task() {
+  task_batch_.task = device_task_.task();
+  task_batch_.seed = config_.batch.seed;
+  task_batch_.first_env = partition_.first_env();
+  task_batch_.evaluate_needs = task_.evaluate_needs;
+  task_batch_.observe_needs = task_.observe_needs;
+  task_batch_.fields =
+      TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_.sizes()));
+  task_batch_.counters =
+      TiledView<std::int32_t>("maniple::simulation::task_counters", partition_.tiles, kTaskCounters);
+  task_batch_.scratch =
+      Scratch<Lanes<T>>("maniple::simulation::task_scratch", task_batch_.task.scratch_elements());
+  const auto tiles = [&](const std::string& name, int elements) {
+    return TiledView<float>("maniple::simulation::" + name, partition_.tiles, elements);
+  };
+  const int terms = static_cast<int>(task_.reward_names.size());
+  task_batch_.action = tiles("action", task_.num_actions);
+  task_batch_.observation = tiles("observation", task_.num_observations);
+  task_batch_.reward = tiles("reward", 1);
+  task_batch_.reward_term = tiles("reward_term", terms);
+  task_batch_.terminated = tiles("terminated", 1);
+  task_batch_.truncated = tiles("truncated", 1);
+  task_batch_.episode_return = tiles("episode_return", 1);
+  task_batch_.episode_length = tiles("episode_length", 1);
+  task_batch_.episode_reward_term = tiles("episode_reward_term", terms);
 }
 
 template <class T>
@@ -197,7 +225,7 @@ void BatchSimulation<T>::reset() {
 
 template <class T>
 void BatchSimulation<T>::randomize_episode_steps() {
-  randomize_episode_steps_batch(task_batch_, config_.batch.seed, partition_.first_env(), max_episode_steps());
+  randomize_episode_steps_batch(task_batch_, physics_, max_episode_steps());
 }
 
 template <class T>

@@ -78,6 +78,7 @@ class BatchSimulation final : public Simulation {
     U* add(const TiledView<U>& tiles);
   };
 
+  void allocate_task();
   void place_fields(const OutputConfig& output);
   bool place_task_field(const std::string& name);
   std::size_t find_keyframe(const InitialStateConfig& initial) const;

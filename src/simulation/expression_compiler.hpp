@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/tasks/program.hpp"
 #include "src/simulation/expression.hpp"
 #include "src/simulation/expression_graph.hpp"
 #include "src/simulation/task_model.hpp"
@@ -18,9 +19,6 @@ namespace maniple {
 
 // The three programs of a task; decides which quantities exist and what prev() reads.
 enum class Phase { evaluate, reset, observe };
-
-// How much of Data must belong to the current state before a program runs.
-enum class Derived { none, kinematics, forward };
 
 class ExpressionCompiler;
 

@@ -1,0 +1,46 @@
+// Launches of a task over all environments of a rank: what a control step does before and after the
+// physics. The order of a step is apply_actions_batch, step_batch (kernels/physics), finish_step_batch.
+#pragma once
+
+#include "kernels/physics/batch.hpp"
+#include "kernels/tasks/program.hpp"
+
+namespace maniple {
+
+// What the launches work on; T is the precision of the physics.
+template <class T>
+struct TaskBatch {
+  Task<T> task;
+  std::uint32_t seed = 0;
+  std::int64_t first_env = 0;              // global index of this rank's first environment
+  Derived evaluate_needs = Derived::none;  // of terminations and rewards
+  Derived observe_needs = Derived::none;   // of observations and prev()
+
+  TiledView<T> fields;               // MANIPLE_TASK_FIELDS
+  TiledView<std::int32_t> counters;  // MANIPLE_TASK_COUNTERS
+  Scratch<Lanes<T>> scratch;         // Task::scratch_elements()
+
+  // What learning sees, see src/simulation/environment.hpp.
+  TiledView<float> action, observation, reward, reward_term, terminated, truncated;
+  TiledView<float> episode_return, episode_length, episode_reward_term;
+};
+
+// Actions into the controls of the state.
+template <class T>
+void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics);
+// Terminations, rewards, resets of finished environments, observations. Environments whose state the
+// physics had to reset in `control_step` have failed.
+template <class T>
+void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step);
+// Every environment into a fresh episode, with its observation.
+template <class T>
+void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics);
+// Observations of the current state, as after a reset: for states that were set from outside.
+template <class T>
+void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics);
+// Episode steps uniformly in [0, max_steps).
+template <class T>
+void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                   std::int64_t max_steps);
+
+}  // namespace maniple

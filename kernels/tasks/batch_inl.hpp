@@ -1,0 +1,121 @@
+// Definitions of kernels/tasks/batch.hpp, included by the two files that instantiate them.
+#pragma once
+
+#include "kernels/physics/step.hpp"
+#include "kernels/tasks/batch.hpp"
+#include "kernels/tasks/environment_step.hpp"
+
+namespace maniple {
+
+// The lanes of one pack, with the physics' scratch as the fields of Data.
+template <class T>
+struct TaskPack {
+  using V = Lanes<T>;
+  State<V> state;
+  Data<V> data;
+  TaskLanes<V> lanes;
+
+  MANIPLE_FUNCTION TaskPack(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int64_t tile,
+                            int lane, int worker)
+      : state(state_of_tile<V>(physics.model, physics.state.tile(tile), lane)),
+        data(data_of_scratch<V>(physics.model, physics.scratch.base(worker), physics.scratch.stride())) {
+    lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
+    lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
+    lanes.fields = tile_field<V>(batch.fields.tile(tile), 0, lane);
+    lanes.scratch = {batch.scratch.base(worker), batch.scratch.stride()};
+    lanes.counters = batch.counters.tile(tile) + lane;
+    lanes.first_env = static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane);
+    lanes.seed = batch.seed;
+    lanes.action = batch.action.tile(tile) + lane;
+    lanes.observation = batch.observation.tile(tile) + lane;
+    lanes.reward = batch.reward.tile(tile) + lane;
+    lanes.reward_term = batch.reward_term.tile(tile) + lane;
+    lanes.terminated = batch.terminated.tile(tile) + lane;
+    lanes.truncated = batch.truncated.tile(tile) + lane;
+    lanes.episode_return = batch.episode_return.tile(tile) + lane;
+    lanes.episode_length = batch.episode_length.tile(tile) + lane;
+    lanes.episode_reward_term = batch.episode_reward_term.tile(tile) + lane;
+  }
+
+  // Brings Data up to the current state, as far as a program reads it.
+  MANIPLE_FUNCTION void refresh(const PhysicsBatch<T>& physics, Derived needs) const {
+    if (needs == Derived::kinematics) forward_kinematics(physics.model, state, data);
+    if (needs == Derived::forward) forward(physics.model, state, data);
+  }
+
+  // Resets the lanes of `which` to the model's default and the task's reset terms, then observes.
+  MANIPLE_FUNCTION void reset_and_observe(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                          MaskOf<V> which) {
+    if (any_lane(which)) {
+      reset_to_default(physics.model, state, which);
+      reset(batch.task, lanes, which);
+    }
+    refresh(physics, batch.observe_needs);
+    observe(batch.task, lanes, which);
+  }
+};
+
+template <class T>
+void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
+  for_each_pack<Lanes<T>>(
+      "maniple::tasks::apply_actions", physics.state.tiles,
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+        apply_actions(batch.task, TaskPack<T>(batch, physics, tile, lane, worker).lanes);
+      });
+}
+
+template <class T>
+void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step) {
+  using V = Lanes<T>;
+  for_each_pack<V>(
+      "maniple::tasks::finish_step", physics.state.tiles,
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+        TaskPack<T> pack(batch, physics, tile, lane, worker);
+        const std::int32_t* const record = physics.bad_states.tile(tile) + lane;
+        V bad(0);
+        for (int i = 0; i < lane_width<V>; ++i)
+          if (record[i] > 0 && record[kTileWidth + i] == control_step) set_lane(bad, i, T(1));
+        pack.refresh(physics, batch.evaluate_needs);
+        const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad != V(0));
+        pack.reset_and_observe(batch, physics, done);
+      });
+}
+
+template <class T>
+void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
+  using V = Lanes<T>;
+  for_each_pack<V>(
+      "maniple::tasks::reset", physics.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+        TaskPack<T>(batch, physics, tile, lane, worker).reset_and_observe(batch, physics, V(0) == V(0));
+      });
+}
+
+template <class T>
+void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
+  using V = Lanes<T>;
+  for_each_pack<V>(
+      "maniple::tasks::observe", physics.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+        TaskPack<T> pack(batch, physics, tile, lane, worker);
+        pack.refresh(physics, batch.observe_needs);
+        observe(batch.task, pack.lanes, V(0) == V(0));
+      });
+}
+
+template <class T>
+void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                   std::int64_t max_steps) {
+  for_each_pack<Lanes<T>>(
+      "maniple::tasks::randomize_episode_steps", physics.state.tiles,
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+        randomize_episode_steps(TaskPack<T>(batch, physics, tile, lane, worker).lanes, max_steps);
+      });
+}
+
+#define MANIPLE_INSTANTIATE_TASK_BATCH(T)                                                        \
+  template void apply_actions_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);             \
+  template void finish_step_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&, std::int32_t); \
+  template void reset_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);                     \
+  template void observe_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);                   \
+  template void randomize_episode_steps_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&, std::int64_t);
+
+}  // namespace maniple
