@@ -183,13 +183,13 @@ void create(const std::string& path, const Contents& contents, const Archive& ar
   {
     const hdf5::File file = hdf5::create_file(path);
     const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
-    hdf5::write_attribute(root, "file", std::string("maniple checkpoint"));
+    hdf5::write_fixed_attribute(root, "file", "maniple checkpoint");
     hdf5::write_attribute(root, "format", contents.format);
     hdf5::write_attribute(root, "step", contents.step);
-    hdf5::write_attribute(root, "kind", contents.identity.kind);
-    hdf5::write_attribute(root, "model_digest", contents.identity.model_digest);
-    hdf5::write_attribute(root, "task_digest", contents.identity.task_digest);
-    hdf5::write_attribute(root, "precision", contents.identity.precision);
+    hdf5::write_fixed_attribute(root, "kind", contents.identity.kind);
+    hdf5::write_fixed_attribute(root, "model_digest", contents.identity.model_digest);
+    hdf5::write_fixed_attribute(root, "task_digest", contents.identity.task_digest);
+    hdf5::write_fixed_attribute(root, "precision", contents.identity.precision);
     hdf5::write_attribute(root, "num_envs", contents.identity.num_envs);
     hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(contents.identity.seed));
     hdf5::write_attribute(root, "checksum", contents.checksum());
@@ -400,8 +400,7 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
     } catch (const Error& error) {
       // the same on every rank: all of load()'s errors are agreed
       reasons += std::string("\n  ") + error.what();
-      if (collectives.rank() == 0)
-        warn(std::string("bad checkpoint, trying the one before: ") + error.what());
+      if (collectives.rank() == 0) warn(std::string("bad checkpoint: ") + error.what());
     }
   }
   throw InputError(SourceLocation{directory}, "learning.resume",

@@ -1,15 +1,13 @@
 // Numbers are read in pieces of bounded size and hashed in row-major order as little-endian values.
 #include "src/io/digest.hpp"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <bit>
-#include <memory>
 #include <vector>
 
 #include "src/base/error.hpp"
 #include "src/io/hdf5.hpp"
+#include "src/io/sha256.hpp"
 
 namespace maniple {
 
@@ -18,31 +16,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "digests are defined over little-endian numbers");
 
 constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
-
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
-    if (!context_ || EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) != 1)
-      throw Error("SHA-256 failed");
-  }
-  void add(const void* data, std::size_t bytes) {
-    if (EVP_DigestUpdate(context_.get(), data, bytes) != 1) throw Error("SHA-256 failed");
-  }
-  std::string finish() {
-    unsigned char bytes[EVP_MAX_MD_SIZE];
-    unsigned int size = 0;
-    if (EVP_DigestFinal_ex(context_.get(), bytes, &size) != 1) throw Error("SHA-256 failed");
-    std::string text;
-    for (unsigned int i = 0; i < size; ++i) {
-      text += "0123456789abcdef"[bytes[i] >> 4];
-      text += "0123456789abcdef"[bytes[i] & 15];
-    }
-    return text;
-  }
-
- private:
-  std::unique_ptr<EVP_MD_CTX, decltype(&EVP_MD_CTX_free)> context_;
-};
 
 // All numbers of a dataset, by ranges of the first dimension (and, where one row is too long, by
 // ranges of the second).

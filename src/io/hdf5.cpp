@@ -174,6 +174,10 @@ void write_attribute(hid_t object, const std::string& name, const std::string& t
   const char* characters = text.c_str();
   write_scalar_attribute(object, name, type, &characters);
 }
+void write_fixed_attribute(hid_t object, const std::string& name, const std::string& text) {
+  const Type type = text_type(std::max<std::size_t>(1, text.size()));
+  write_scalar_attribute(object, name, type, text.c_str());
+}
 void write_attribute(hid_t object, const std::string& name, std::int64_t value) {
   write_scalar_attribute(object, name, H5T_NATIVE_INT64, &value);
 }
@@ -201,7 +205,7 @@ std::string read_text_attribute(hid_t object, const std::string& name) {
   }
   std::string text(H5Tget_size(stored), '\0');
   check(H5Aread(attribute, stored, text.data()), "attribute " + name);
-  text.resize(std::strlen(text.c_str()));
+  text.resize(std::strlen(text.c_str()));  // c_str() ends behind the last byte at the latest
   return text;
 }
 std::int64_t read_integer_attribute(hid_t object, const std::string& name) {

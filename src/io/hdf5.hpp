@@ -69,6 +69,9 @@ std::string type_name(hid_t type);
 
 // ---- attributes (variable-length UTF-8 text, which h5py reads as str; and integers) ----
 void write_attribute(hid_t object, const std::string& name, const std::string& text);
+// The same with fixed length: lies in the object's checksummed header, where a flipped bit is an error
+// (in the heap of variable-length text it can crash the library). h5py reads bytes.
+void write_fixed_attribute(hid_t object, const std::string& name, const std::string& text);
 void write_attribute(hid_t object, const std::string& name, std::int64_t value);
 void write_attribute(hid_t object, const std::string& name, std::uint64_t value);
 bool has_attribute(hid_t object, const std::string& name);

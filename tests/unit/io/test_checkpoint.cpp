@@ -1,0 +1,329 @@
+// Checkpoints on one rank: round trip, identity, every kind of damage, full disks and kills.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "src/base/error.hpp"
+#include "src/io/commit.hpp"
+#include "src/io/digest.hpp"
+#include "src/io/hdf5.hpp"
+#include "src/parallel/mpi_access.hpp"
+#include "tests/unit/io/batch_fixture.hpp"
+#include "tests/unit/io/temporary_directory.hpp"
+
+namespace maniple {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Checkpoint : public testing::Test {
+ protected:
+  std::unique_ptr<Collectives> collectives = make_mpi_collectives(MPI_COMM_SELF);
+  TemporaryDirectory directory{*collectives};
+
+  std::string write(std::int64_t step, std::int64_t envs = 75, std::int64_t keep = 3) {
+    TestBatch batch(envs, 0, 1);
+    batch.fill();
+    return write_checkpoint(directory, step, batch.identity(), batch.archive(), batch.partition, *collectives,
+                            keep);
+  }
+  std::optional<std::int64_t> read(TestBatch& batch) {
+    return read_newest_checkpoint(directory, batch.identity(), batch.archive(), batch.partition,
+                                  *collectives);
+  }
+  std::vector<std::string> names() const {
+    std::vector<std::string> all;
+    for (const auto& entry : fs::directory_iterator(directory.path() + "/checkpoints"))
+      all.push_back(entry.path().filename());
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+};
+
+void flip_bit(const std::string& path, std::uint64_t position, int bit) {
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(position));
+  char byte = 0;
+  file.get(byte);
+  file.seekp(static_cast<std::streamoff>(position));
+  file.put(static_cast<char>(byte ^ (1 << bit)));
+}
+
+std::string message_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const InputError& error) {
+    return std::string("input: ") + error.what();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_F(Checkpoint, RoundTripGivesEveryNumberBack) {
+  const std::string path = write(50);
+  EXPECT_EQ(path, directory.path() + "/checkpoints/50.h5");
+  TestBatch batch(75, 0, 1);
+  EXPECT_FALSE(batch.is_filled());
+  EXPECT_EQ(read(batch), 50);
+  EXPECT_TRUE(batch.is_filled());
+  EXPECT_EQ(batch.state.back(), -1) << "padding lanes and unsaved elements stay as they are";
+}
+
+TEST_F(Checkpoint, FileIsDescribedForOtherReaders) {
+  const hdf5::File file = hdf5::open_file(write(3), false);
+  const hdf5::Dataset qpos = hdf5::open_dataset(file, "state/qpos");
+  EXPECT_EQ(hdf5::shape_of(qpos), (hdf5::Shape{75, 3}));
+  EXPECT_EQ(hdf5::type_of(qpos), "float32");
+  EXPECT_EQ(hdf5::read_text_attribute(qpos, "unit"), "m");
+  EXPECT_EQ(hdf5::read_text_attribute(qpos, "description"), "position");
+  std::vector<float> rows(75 * 3);
+  hdf5::read_box(qpos, H5T_NATIVE_FLOAT, {0, 0}, {75, 3}, rows.data(), "qpos");
+  EXPECT_EQ(rows[70 * 3 + 2], static_cast<float>(TestBatch::value(70, 2)));
+}
+
+TEST_F(Checkpoint, NoDirectoryMeansNoCheckpoint) {
+  TestBatch batch(75, 0, 1);
+  EXPECT_EQ(read(batch), std::nullopt);
+}
+
+TEST_F(Checkpoint, KeepsTheLastAndNamesThemInTheManifest) {
+  for (std::int64_t step : {10, 20, 30, 40}) write(step, 75, 2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"30.h5", "40.h5", "manifest.json"}));
+  std::ifstream manifest(directory.path() + "/checkpoints/manifest.json");
+  const std::string text{std::istreambuf_iterator<char>(manifest), {}};
+  EXPECT_NE(text.find("\"newest\": 40"), std::string::npos) << text;
+  EXPECT_NE(text.find("\"30.h5\""), std::string::npos) << text;
+  EXPECT_EQ(text.find("\"20.h5\""), std::string::npos) << text;
+}
+
+TEST_F(Checkpoint, StepsOfAnAbandonedFutureStepAside) {
+  write(100);
+  write(50);
+  EXPECT_EQ(names(), (std::vector<std::string>{"100.h5.superseded", "50.h5", "manifest.json"}));
+  TestBatch batch(75, 0, 1);
+  EXPECT_EQ(read(batch), 50);
+}
+
+TEST_F(Checkpoint, AnotherRunIsRefusedByKey) {
+  write(50);
+  TestBatch batch(75, 0, 1);
+  const auto refusal = [&](const std::function<void(CheckpointIdentity&)>& change) {
+    CheckpointIdentity identity = batch.identity();
+    change(identity);
+    return message_of(
+        [&] { read_newest_checkpoint(directory, identity, batch.archive(), batch.partition, *collectives); });
+  };
+  const auto expect = [](const std::string& message, const std::string& key) {
+    EXPECT_EQ(message.rfind("input: ", 0), 0u) << message;
+    EXPECT_NE(message.find("50.h5: " + key), std::string::npos) << message;
+  };
+  expect(refusal([](auto& i) { i.seed = 43; }), "batch.seed: the checkpoint has 42; this run has 43");
+  expect(refusal([](auto& i) { i.num_envs = 76; }), "batch.num_envs");
+  expect(refusal([](auto& i) { i.precision = "double"; }), "simulation.precision");
+  expect(refusal([](auto& i) { i.model_digest = "model 2"; }), "model.file");
+  expect(refusal([](auto& i) { i.task_digest = "task 2"; }), "task");
+  expect(refusal([](auto& i) { i.kind = "imitate"; }), "kind");
+}
+
+TEST_F(Checkpoint, OtherArraysAreRefusedByName) {
+  write(50);
+  TestBatch batch(75, 0, 1);
+  Archive larger = batch.archive();
+  std::vector<float> more(2000);
+  Archive other;
+  other.replicated("learning/parameters", more.data(), more.size(), "1", "of a wider policy");
+  EXPECT_NE(message_of([&] {
+              read_newest_checkpoint(directory, batch.identity(), other, batch.partition, *collectives);
+            }).find("learning/parameters: the checkpoint has float32 [1000]; this run has float32 [2000]"),
+            std::string::npos);
+  Archive missing;
+  missing.replicated("learning/moments", more.data(), more.size(), "1", "of Adam");
+  EXPECT_NE(message_of([&] {
+              read_newest_checkpoint(directory, batch.identity(), missing, batch.partition, *collectives);
+            }).find("learning/moments: not in the checkpoint"),
+            std::string::npos);
+}
+
+// Whatever bit flips, a load gives the right numbers or falls back: never wrong numbers.
+TEST_F(Checkpoint, AnyFlippedBitIsHarmlessOrNoticed) {
+  const std::string path = write(50);
+  const auto size = fs::file_size(path);
+  const std::string good = directory.path() + "/good.h5";
+  fs::copy_file(path, good);
+  int noticed = 0, harmless = 0;
+  const int kTrials =
+      std::getenv("MANIPLE_FLIP_TRIALS") ? std::atoi(std::getenv("MANIPLE_FLIP_TRIALS")) : 400;
+  std::uint64_t position = 12345;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    fs::copy_file(good, path, fs::copy_options::overwrite_existing);
+    position = position * 6364136223846793005u + 1442695040888963407u;
+    flip_bit(path, (position >> 20) % size, static_cast<int>(position >> 60) & 7);
+    TestBatch batch(75, 0, 1);
+    std::string message;
+    std::optional<std::int64_t> step;
+    message = message_of([&] { step = read(batch); });
+    if (message.empty()) {
+      EXPECT_EQ(step, 50);
+      EXPECT_TRUE(batch.is_filled()) << "byte " << (position >> 20) % size;
+      ++harmless;
+    } else {
+      EXPECT_NE(message.find("no good checkpoint"), std::string::npos) << message;
+      ++noticed;
+    }
+  }
+  EXPECT_GT(noticed, kTrials / 4);
+  std::printf("flipped bits: %d noticed, %d in bytes that mean nothing\n", noticed, harmless);
+}
+
+TEST_F(Checkpoint, EveryFlippedBitOfTheNumbersIsNoticed) {
+  const std::string path = write(50);
+  haddr_t offset = 0;
+  {
+    const hdf5::File file = hdf5::open_file(path, false);
+    offset = H5Dget_offset(hdf5::open_dataset(file, "state/qpos"));
+  }
+  for (std::uint64_t byte = 0; byte < 75 * 3 * 4; byte += 11) {
+    flip_bit(path, offset + byte, static_cast<int>(byte % 8));
+    TestBatch batch(75, 0, 1);
+    EXPECT_NE(message_of([&] { read(batch); }).find("state/qpos: the checksum does not match"),
+              std::string::npos);
+    flip_bit(path, offset + byte, static_cast<int>(byte % 8));
+  }
+  TestBatch batch(75, 0, 1);
+  EXPECT_EQ(read(batch), 50);
+}
+
+TEST_F(Checkpoint, DamageFallsBackToTheNewestGoodOne) {
+  const std::string flipped = write(20), truncated = write(30), empty = write(40);
+  haddr_t offset = 0;
+  {
+    const hdf5::File file = hdf5::open_file(flipped, false);
+    offset = H5Dget_offset(hdf5::open_dataset(file, "learning/parameters"));
+  }
+  flip_bit(flipped, offset + 1234, 3);
+  fs::resize_file(truncated, fs::file_size(truncated) / 2);
+  fs::resize_file(empty, 0);
+  TestBatch batch(75, 0, 1);
+  const std::string message = message_of([&] { read(batch); });
+  for (const char* name : {"20.h5", "30.h5", "40.h5"})
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  EXPECT_EQ(message.rfind("input: ", 0), 0u);
+  flip_bit(flipped, offset + 1234, 3);
+  EXPECT_EQ(read(batch), 20);
+  EXPECT_TRUE(batch.is_filled());
+}
+
+TEST_F(Checkpoint, PolicyAloneIsReadFromFileOrDirectoryForAnyBatch) {
+  const std::string path = write(50);
+  TestBatch batch(75, 0, 1);
+  CheckpointIdentity identity = batch.identity();
+  identity.num_envs = 4;
+  identity.seed = 1;
+  identity.precision = "double";
+  for (const std::string& place : {path, directory.path()}) {
+    std::vector<float> parameters(1000);
+    Archive archive;
+    archive.replicated("learning/parameters", parameters.data(), parameters.size(), "1", "");
+    EXPECT_EQ(read_replicated(place, identity, archive, *collectives), 50);
+    EXPECT_EQ(parameters[7], 1.0f);
+  }
+  Archive nothing;
+  EXPECT_NE(message_of([&] {
+              read_replicated(directory.path() + "/none", identity, nothing, *collectives);
+            }).find("none found"),
+            std::string::npos);
+  identity.task_digest = "other";
+  EXPECT_NE(message_of([&] { read_replicated(path, identity, nothing, *collectives); }).find("task"),
+            std::string::npos);
+  fs::resize_file(path, 1000);
+  identity.task_digest = "task 1";
+  EXPECT_EQ(message_of([&] { read_replicated(path, identity, nothing, *collectives); }).rfind("input: ", 0),
+            0u);
+}
+
+// In a child, because limits and signals belong to the process. MPI_COMM_SELF's files need no peer, so
+// the child may use them after fork.
+int in_child(const std::function<int()>& work) {
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child == 0) _exit(work());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+TEST_F(Checkpoint, FileSizeLimitIsAnErrorThatKeepsTheOlderOnes) {
+  write(50);
+  const int status = in_child([&] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{256 * 1024, 256 * 1024};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const std::string message = message_of([&] { write(60, 20000); });
+    if (message.find("60.h5") == std::string::npos || message.rfind("input", 0) == 0) {
+      std::printf("unexpected: %s\n", message.c_str());
+      return 1;
+    }
+    return 0;
+  });
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_EQ(names(), (std::vector<std::string>{"50.h5", "manifest.json"}));
+  TestBatch batch(75, 0, 1);
+  EXPECT_EQ(read(batch), 50);
+}
+
+// Killed at a random moment, again and again: what is there loads, and the newest is never older than
+// the last that was reported written.
+TEST_F(Checkpoint, KillAtAnyMomentLosesOnlyTheOneBeingWritten) {
+  std::int64_t reported = 0;
+  std::uint64_t random = 42;
+  for (int trial = 0; trial < 25; ++trial) {
+    int pipe_ends[2];
+    ASSERT_EQ(pipe(pipe_ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      for (std::int64_t step = reported + 1;; ++step) {
+        write(step, 5000, 2);
+        if (::write(pipe_ends[1], &step, sizeof step) != sizeof step) _exit(1);
+      }
+    }
+    close(pipe_ends[1]);
+    random = random * 6364136223846793005u + 1442695040888963407u;
+    usleep(static_cast<useconds_t>(5000 + (random >> 40) % 60000));
+    kill(child, SIGKILL);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status)) << "the child ended by itself";
+    for (std::int64_t step; ::read(pipe_ends[0], &step, sizeof step) == sizeof step;) reported = step;
+    close(pipe_ends[0]);
+    TestBatch batch(5000, 0, 1);
+    const auto step = read(batch);
+    if (reported > 0) {
+      ASSERT_TRUE(step.has_value());
+      EXPECT_GE(*step, reported);
+      EXPECT_LE(*step, reported + 1);
+    }
+    if (step) {
+      EXPECT_TRUE(batch.is_filled());
+      reported = *step;
+    }
+  }
+  EXPECT_GT(reported, 0) << "no child lived long enough to write one";
+  write(reported + 1, 5000);
+  for (const std::string& name : names())
+    EXPECT_EQ(name.find(".tmp."), std::string::npos) << name << " was left";
+}
+
+TEST_F(Checkpoint, UnwritableDirectoryIsAnErrorWithItsPath) {
+  std::ofstream(directory.path() + "/checkpoints") << "a file where the directory should be";
+  const std::string message = message_of([&] { write(1); });
+  EXPECT_NE(message.find(directory.path() + "/checkpoints"), std::string::npos) << message;
+}
+
+}  // namespace
+}  // namespace maniple

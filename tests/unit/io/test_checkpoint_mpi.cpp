@@ -1,0 +1,161 @@
+// Checkpoints written by one number of ranks and read by another. Groups of ranks are cut out of the
+// world, so that one start covers every pair of sizes up to it.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+
+#include "src/base/error.hpp"
+#include "src/io/digest.hpp"
+#include "src/io/hdf5.hpp"
+#include "src/parallel/failure.hpp"
+#include "src/parallel/mpi_access.hpp"
+#include "tests/unit/io/batch_fixture.hpp"
+#include "tests/unit/io/temporary_directory.hpp"
+
+namespace maniple {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointMpi : public testing::Test {
+ protected:
+  std::unique_ptr<Collectives> world = make_mpi_collectives(MPI_COMM_WORLD);
+  TemporaryDirectory directory{*world};
+
+  // Runs `work` on the first `ranks` ranks of the world; all wait for its end.
+  void on_ranks(int ranks, const std::function<void(Collectives&)>& work) {
+    MPI_Comm group = MPI_COMM_NULL;
+    const bool takes_part = world->rank() < ranks;
+    MPI_Comm_split(MPI_COMM_WORLD, takes_part ? 0 : MPI_UNDEFINED, world->rank(), &group);
+    if (takes_part) {
+      const std::unique_ptr<Collectives> collectives = make_mpi_collectives(group);
+      work(*collectives);
+      MPI_Comm_free(&group);
+    }
+    world->barrier();
+  }
+  std::string write(Collectives& collectives, const std::string& name, std::int64_t envs,
+                    std::int64_t step = 8) {
+    TestBatch batch(envs, collectives.rank(), collectives.size());
+    batch.fill();
+    return write_checkpoint(directory.path() + "/" + name, step, batch.identity(), batch.archive(),
+                            batch.partition, collectives, 3);
+  }
+};
+
+TEST_F(CheckpointMpi, AnyNumberOfRanksReadsWhatAnyOtherWrote) {
+  for (const std::int64_t envs : {3, 33, 203, 5000})  // fewer tiles than ranks, too
+    for (int writers = 1; writers <= world->size(); ++writers) {
+      const std::string name = std::to_string(envs) + "_" + std::to_string(writers);
+      on_ranks(writers, [&](Collectives& collectives) { write(collectives, name, envs); });
+      for (int readers = 1; readers <= world->size(); ++readers)
+        on_ranks(readers, [&](Collectives& collectives) {
+          TestBatch batch(envs, collectives.rank(), collectives.size());
+          EXPECT_EQ(read_newest_checkpoint(directory.path() + "/" + name, batch.identity(), batch.archive(),
+                                           batch.partition, collectives),
+                    8);
+          EXPECT_TRUE(batch.is_filled()) << envs << " environments, " << writers << " -> " << readers;
+        });
+    }
+}
+
+TEST_F(CheckpointMpi, FilesOfAnyNumberOfRanksAreEqual) {
+  std::string first;
+  for (int writers = 1; writers <= world->size(); ++writers) {
+    on_ranks(writers, [&](Collectives& collectives) { write(collectives, std::to_string(writers), 203); });
+    const std::string digest =
+        file_digest(directory.path() + "/" + std::to_string(writers) + "/checkpoints/8.h5");
+    if (first.empty()) first = digest;
+    EXPECT_EQ(digest, first) << writers << " ranks";
+  }
+  world->barrier();
+}
+
+// HDF5 silently falls back to independent writes for many reasons; ours must not.
+TEST_F(CheckpointMpi, WritesAreCollective) {
+  const std::string path = directory.path() + "/x.h5";
+  const auto rank = static_cast<hsize_t>(world->rank()), ranks = static_cast<hsize_t>(world->size());
+  run_on_root(*world, [&] {
+    const hdf5::File file = hdf5::create_file(path);
+    hdf5::create_dataset(file, "flat", ElementType::float64, {ranks * 100, 3}, "1", "contiguous");
+    hdf5::create_dataset(file, "chunked", ElementType::float32, {ranks * 100, 8, 3}, "1", "chunked",
+                         {64, 4, 3});
+  });
+  hdf5::File file = hdf5::open_parallel(path, true, *world);
+  std::vector<double> flat(300, static_cast<double>(rank));
+  std::vector<float> chunked(100 * 5 * 3, static_cast<float>(rank));
+  {
+    const hdf5::Dataset dataset = hdf5::open_dataset(file, "flat");
+    EXPECT_TRUE(hdf5::write_box(dataset, ElementType::float64, {rank * 100, 0}, {100, 3}, {100, 3},
+                                flat.data(), *world, path));
+    // a rank without rows takes part
+    const hsize_t rows = rank == 0 ? 0 : 100;
+    EXPECT_TRUE(hdf5::write_box(dataset, ElementType::float64, {rank * 100, 0}, {rows, 3}, {rows, 3},
+                                flat.data(), *world, path));
+    EXPECT_FALSE(hdf5::write_box(dataset, ElementType::float64, {rank * 100, 0}, {100, 3}, {100, 3},
+                                 flat.data(), *world, path, true))
+        << "the test of the test: an independent write is told apart";
+  }
+  {
+    const hdf5::Dataset dataset = hdf5::open_dataset(file, "chunked");
+    EXPECT_TRUE(hdf5::write_box(dataset, ElementType::float32, {rank * 100, 1, 0}, {100, 4, 3}, {100, 5, 3},
+                                chunked.data(), *world, path));
+  }
+  file.reset();
+  world->barrier();
+}
+
+TEST_F(CheckpointMpi, DamageSeenByOneRankMakesAllFallBack) {
+  write(*world, "run", 5000, 1);
+  const std::string newest = write(*world, "run", 5000, 2);
+  if (world->rank() == 0) {
+    haddr_t offset = 0;
+    {
+      const hdf5::File file = hdf5::open_file(newest, false);
+      offset = H5Dget_offset(hdf5::open_dataset(file, "state/qpos"));
+    }
+    std::FILE* file = std::fopen(newest.c_str(), "r+b");  // a row of the last rank
+    std::fseek(file, static_cast<long>(offset + 4999 * 12), SEEK_SET);
+    std::fputc(0x5a, file);
+    std::fclose(file);
+  }
+  world->barrier();
+  TestBatch batch(5000, world->rank(), world->size());
+  EXPECT_EQ(read_newest_checkpoint(directory.path() + "/run", batch.identity(), batch.archive(),
+                                   batch.partition, *world),
+            1);
+  EXPECT_TRUE(batch.is_filled());
+}
+
+TEST_F(CheckpointMpi, RanksThatDisagreeAboutSharedNumbersAreAnError) {
+  if (world->size() == 1) GTEST_SKIP() << "needs two ranks";
+  TestBatch batch(100, world->rank(), world->size());
+  batch.fill();
+  if (world->rank() == world->size() - 1) batch.parameters[17] += 1;
+  try {
+    write_checkpoint(directory, 1, batch.identity(), batch.archive(), batch.partition, *world, 3);
+    ADD_FAILURE();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("learning/parameters should be equal on all ranks"),
+              std::string::npos);
+  }
+  world->barrier();
+  EXPECT_FALSE(fs::exists(directory.path() + "/checkpoints/1.h5"));
+  world->barrier();
+}
+
+TEST_F(CheckpointMpi, FailureToCreateIsTheSameErrorOnEveryRank) {
+  TestBatch batch(100, world->rank(), world->size());
+  batch.fill();
+  EXPECT_THROW(
+      write_checkpoint("/proc/nowhere", 1, batch.identity(), batch.archive(), batch.partition, *world, 3),
+      Error);
+  std::int64_t one = 1;
+  world->sum(&one, 1);
+  EXPECT_EQ(one, world->size());
+}
+
+}  // namespace
+}  // namespace maniple
