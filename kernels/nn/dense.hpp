@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/nn/activations.hpp"
+#include "kernels/nn/tile_team.hpp"
 
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define MANIPLE_UNROLL _Pragma("GCC unroll 32")
@@ -41,8 +42,7 @@ MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const Scala
   MANIPLE_UNROLL
   for (int row = 0; row < Rows; ++row) {
     MANIPLE_UNROLL
-    for (int pack = 0; pack < Packs; ++pack)
-      target[row * unit + pack] = activate(activation, sum[row][pack]);
+    for (int pack = 0; pack < Packs; ++pack) target[row * unit + pack] = activate(activation, sum[row][pack]);
   }
 }
 
@@ -180,8 +180,8 @@ MANIPLE_FUNCTION void transpose_tile(const T* source, int units, int stride, T* 
 
 // gradient[row][column] += sum over the samples of delta[row][sample] transposed[sample][column].
 template <class V, int Rows, int Columns>
-MANIPLE_FUNCTION void dense_gradient_block(const ScalarOf<V>* delta, const ScalarOf<V>* transposed, int stride,
-                                           ScalarOf<V>* gradient) {
+MANIPLE_FUNCTION void dense_gradient_block(const ScalarOf<V>* delta, const ScalarOf<V>* transposed,
+                                           int stride, ScalarOf<V>* gradient) {
   V sum[Rows][Columns];
   MANIPLE_UNROLL
   for (int row = 0; row < Rows; ++row) {
@@ -219,7 +219,8 @@ MANIPLE_FUNCTION void dense_gradient_columns(const DenseLayer& layer, const Scal
     dense_gradient_block<V, kDenseRows, Columns>(delta + row * kTileWidth, transposed, stride,
                                                  gradient + row * stride);
   for (; row < layer.outputs; ++row)
-    dense_gradient_block<V, 1, Columns>(delta + row * kTileWidth, transposed, stride, gradient + row * stride);
+    dense_gradient_block<V, 1, Columns>(delta + row * kTileWidth, transposed, stride,
+                                        gradient + row * stride);
 }
 
 // Adds a layer's gradient over a tile: vectors run over the inputs, the samples are summed in order, so
@@ -244,5 +245,38 @@ MANIPLE_FUNCTION void dense_gradient(const DenseLayer& layer, const ScalarOf<V>*
     gradient[layer.bias + o] += sum_lanes(sum);
   }
 }
+
+// The three operations on whole tiles by a team, in lane kernels. src/learning/dense_blas.hpp offers the
+// same through a vendor's library.
+struct LaneDense {
+  template <class T>
+  static MANIPLE_FUNCTION void forward(const TileTeam& team, const DenseLayer& layer, const T* parameters,
+                                       const T* source, T* target) {
+    using V = Lanes<T>;
+    team.lanes<V, kTilePacks>(
+        [&](int lane) { dense_forward<V, kTilePacks>(layer, parameters, source, target, lane); });
+  }
+  template <class T>
+  static MANIPLE_FUNCTION void backward(const TileTeam& team, const DenseLayer& layer, const T* parameters,
+                                        const T* delta, const T* source, T* source_delta) {
+    using V = Lanes<T>;
+    team.lanes<V, kTilePacks>([&](int lane) {
+      dense_backward<V, kTilePacks>(layer, parameters, delta, source, source_delta, lane);
+    });
+  }
+  template <class T>
+  static MANIPLE_FUNCTION void gradient(const TileTeam& team, const DenseLayer& layer, const T* source,
+                                        const T* delta, T* transposed, T* gradient) {
+    if constexpr (kScalarLanes) {
+      const int weights = layer.outputs * layer.stride();
+      team.items(weights + layer.outputs, [&](int i) {
+        const int parameter = i < weights ? layer.weight + i : layer.bias + i - weights;
+        gradient[parameter] += dense_gradient_of(layer, i, source, delta);
+      });
+    } else {
+      dense_gradient<Lanes<T>>(layer, source, delta, transposed, gradient);
+    }
+  }
+};
 
 }  // namespace maniple

@@ -25,6 +25,7 @@ struct DenseLayer {
   int target = 0;   // first unit among the activations
   Activation activation = Activation::identity;
   Activation source_activation = Activation::identity;  // of the layer that made the source
+  bool library = false;                                 // wide: computed by a vendor's BLAS on a CPU
 
   MANIPLE_FUNCTION int stride() const { return padded_parameters(inputs); }
 };

@@ -1,0 +1,54 @@
+// Adam (Kingma and Ba 2015, algorithm 1) and clipping by the norm of the whole gradient. Every rank
+// applies the same step to the same numbers, so parameters never need to be exchanged.
+#pragma once
+
+#include "kernels/base/macros.hpp"
+
+namespace maniple {
+
+struct AdamSettings {
+  double learning_rate = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
+  double correction1 = 1, correction2 = 1;  // 1 - beta^step
+  double gradient_scale = 1;                // from norm clipping
+};
+
+// One parameter's step; the moments are updated in place.
+template <class T>
+MANIPLE_FUNCTION void adam_step(const AdamSettings& s, double gradient, T& parameter, T& moment1,
+                                T& moment2) {
+  const T g = static_cast<T>(gradient * s.gradient_scale);
+  moment1 = static_cast<T>(s.beta1) * moment1 + static_cast<T>(1 - s.beta1) * g;
+  moment2 = static_cast<T>(s.beta2) * moment2 + static_cast<T>(1 - s.beta2) * (g * g);
+  const T size = sqrt(moment2) / static_cast<T>(::sqrt(s.correction2)) + static_cast<T>(s.epsilon);
+  parameter -= static_cast<T>(s.learning_rate / s.correction1) * moment1 / size;
+}
+
+// Sum of squares in a fixed order: blocks of this size, then the blocks.
+inline constexpr int kNormBlock = 256;
+
+template <class GradientView, class BlockView>
+double gradient_norm(const GradientView& gradient, int count, const BlockView& blocks) {
+  const int num_blocks = (count + kNormBlock - 1) / kNormBlock;
+  Kokkos::parallel_for(
+      "maniple::gradient_norm", Kokkos::RangePolicy<ExecutionSpace>(0, num_blocks), KOKKOS_LAMBDA(int block) {
+        double sum = 0;
+        for (int i = block * kNormBlock; i < (block + 1) * kNormBlock && i < count; ++i)
+          sum += gradient(i) * gradient(i);
+        blocks(block) = sum;
+      });
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), blocks);
+  double sum = 0;
+  for (int block = 0; block < num_blocks; ++block) sum += host(block);
+  return ::sqrt(sum);
+}
+
+template <class T, class GradientView, class ParameterView>
+void apply_adam(const AdamSettings& settings, const GradientView& gradient, int count,
+                const ParameterView& parameters, const ParameterView& moment1, const ParameterView& moment2) {
+  Kokkos::parallel_for(
+      "maniple::apply_adam", Kokkos::RangePolicy<ExecutionSpace>(0, count),
+      KOKKOS_LAMBDA(int i) { adam_step<T>(settings, gradient(i), parameters(i), moment1(i), moment2(i)); });
+}
+
+}  // namespace maniple

@@ -1,0 +1,29 @@
+// Totals over tiles. Each tile's partial sums are rounded to the quantum of kernels/base/exact_sum.hpp
+// before they are added, so that the total has the same bits for any assignment of tiles to workers and
+// ranks. The fast form adds single precision numbers as they come.
+#pragma once
+
+#include "kernels/base/exact_sum.hpp"
+#include "kernels/base/pack.hpp"
+
+namespace maniple {
+
+// total[i] += rounded partial[i]. Returns how many partial sums were too large (or not finite) to be
+// added exactly: the caller must report them.
+template <class T>
+MANIPLE_FUNCTION double add_exactly(const T* __restrict__ partial, int count, double* __restrict__ total) {
+  double inexact = 0;
+  for (int i = 0; i < count; ++i) {
+    const double x = static_cast<double>(partial[i]);
+    inexact += ::fabs(x) <= kExactLimit / 2 ? 0.0 : 1.0;
+    total[i] += exact_round(x);
+  }
+  return inexact;
+}
+template <class T>
+MANIPLE_FUNCTION double add_fast(const T* __restrict__ partial, int count, double* __restrict__ total) {
+  for (int i = 0; i < count; ++i) total[i] += static_cast<double>(partial[i]);
+  return 0;
+}
+
+}  // namespace maniple

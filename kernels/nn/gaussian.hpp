@@ -1,0 +1,36 @@
+// The Gaussian policy head: independent actions with a state-independent log standard deviation.
+#pragma once
+
+#include "kernels/base/philox.hpp"
+#include "kernels/math/functions.hpp"
+
+namespace maniple {
+
+// Standard normal numbers of one environment's action `index` at a control step, one per lane; lane l
+// belongs to global environment first_env + l. Box and Muller's transform of the counter-based stream:
+// four actions share one block of random words, each pair of words gives a pair of normals.
+template <class V>
+MANIPLE_FUNCTION V action_noise(std::uint32_t seed, RandomPurpose purpose, std::int64_t first_env,
+                                std::uint32_t control_step, int index) {
+  using T = ScalarOf<V>;
+  V radius, angle;
+  const int first_word = index / 2 % 2 * 2;
+  for (int lane = 0; lane < lane_width<V>; ++lane) {
+    const PhiloxBlock block = random_block(seed, purpose, static_cast<std::uint64_t>(first_env + lane),
+                                           control_step, static_cast<std::uint32_t>(index / 4));
+    set_lane(radius, lane, uniform01_open_zero<T>(block.word[first_word]));
+    set_lane(angle, lane, uniform01<T>(block.word[first_word + 1]));
+  }
+  V s, c;
+  sincos(angle * V(T(6.28318530717958647693)), s, c);
+  return sqrt(V(T(-2)) * log(radius)) * (index % 2 == 0 ? c : s);
+}
+
+// log of the density at z standard deviations from the mean, of one action.
+template <class V>
+MANIPLE_FUNCTION V gaussian_log_density(V z, ScalarOf<V> log_std) {
+  using T = ScalarOf<V>;
+  return V(T(-0.5)) * z * z - V(log_std + T(0.91893853320467274178));
+}
+
+}  // namespace maniple

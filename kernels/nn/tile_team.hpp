@@ -1,0 +1,99 @@
+// Launches over tiles of 32 samples. On a CPU one worker (a thread of the execution space) walks whole
+// tiles, so that a tile's activations stay in its first-level cache; on a GPU a team of 32 threads
+// shares a tile, one sample each. Code written against TileTeam serves both.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "kernels/base/varying.hpp"
+
+namespace maniple {
+
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+class TileTeam {
+ public:
+  using Member = Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+  MANIPLE_FUNCTION explicit TileTeam(const Member& member) : member_(member) {}
+
+  // body(lane) for each group of `Packs` packs of V in the tile.
+  template <class V, int Packs, class Body>
+  MANIPLE_FUNCTION void lanes(const Body& body) const {
+    for (int lane = member_.team_rank(); lane < kTileWidth; lane += member_.team_size()) body(lane);
+  }
+  // body(i) for 0 <= i < count, in any order.
+  template <class Body>
+  MANIPLE_FUNCTION void items(int count, const Body& body) const {
+    for (int i = member_.team_rank(); i < count; i += member_.team_size()) body(i);
+  }
+  MANIPLE_FUNCTION bool leads() const { return member_.team_rank() == 0; }
+  MANIPLE_FUNCTION void barrier() const { member_.team_barrier(); }
+
+ private:
+  const Member& member_;
+};
+#else
+class TileTeam {
+ public:
+  // body(lane) for each group of `Packs` packs of V in the tile.
+  template <class V, int Packs, class Body>
+  MANIPLE_FUNCTION void lanes(const Body& body) const {
+    for (int lane = 0; lane < kTileWidth; lane += Packs * lane_width<V>) body(lane);
+  }
+  // body(i) for 0 <= i < count, in any order.
+  template <class Body>
+  MANIPLE_FUNCTION void items(int count, const Body& body) const {
+    for (int i = 0; i < count; ++i) body(i);
+  }
+  MANIPLE_FUNCTION bool leads() const { return true; }
+  MANIPLE_FUNCTION void barrier() const {}
+};
+#endif
+
+// Packs of a tile that a register block holds at once.
+inline constexpr int kTilePacks = kScalarLanes ? 1 : 2;
+
+// How many workers share `tiles` tiles; each needs scratch and totals of its own.
+inline int tile_workers(std::int64_t tiles) {
+  const int most = kScalarLanes ? 1024 : std::max(1, static_cast<int>(ExecutionSpace().concurrency()));
+  return static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(tiles, 1), most));
+}
+
+// Calls body(team, tile, worker) for every tile; a worker's tiles are contiguous and in order.
+template <class Body>
+void for_tiles(const std::string& name, std::int64_t tiles, int workers, const Body& body) {
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+  Kokkos::parallel_for(
+      name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kTileWidth),
+      KOKKOS_LAMBDA(const TileTeam::Member& member) {
+        const int worker = member.league_rank();
+        for (std::int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile) {
+          body(TileTeam(member), tile, worker);
+          member.team_barrier();
+        }
+      });
+#else
+  Kokkos::parallel_for(
+      name, Kokkos::RangePolicy<ExecutionSpace>(0, workers), KOKKOS_LAMBDA(int worker) {
+        for (std::int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile)
+          body(TileTeam(), tile, worker);
+      });
+#endif
+}
+
+// Which lanes of the pack that starts at environment `first` of this rank are among its `count` real
+// ones: the last tile of the global batch is padded.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> real_lanes(std::int64_t first, std::int64_t count) {
+  if (first + lane_width<V> <= count) return MaskOf<V>(true);
+  MaskOf<V> mask(false);
+  if constexpr (lane_width<V> == 1) {
+    mask = first < count;
+  } else {
+    for (int lane = 0; lane < lane_width<V>; ++lane) mask.set(lane, first + lane < count);
+  }
+  return mask;
+}
+
+}  // namespace maniple

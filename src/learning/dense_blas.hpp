@@ -1,0 +1,36 @@
+// Dense layers through CBLAS, for layers so wide that a vendor's blocking and packing pay
+// (learning.blas_width). A tile is still the unit, so its numbers do not depend on the others.
+#pragma once
+
+#include "kernels/nn/dense.hpp"
+
+namespace maniple {
+
+// Row-major C[m][n] = alpha A B + beta C on the host, as CBLAS defines it; leading dimensions are rows'.
+void host_gemm(bool transpose_a, bool transpose_b, int m, int n, int k, const float* a, int lda,
+               const float* b, int ldb, float beta, float* c, int ldc);
+
+// The operations of LaneDense; narrow layers stay lane kernels.
+struct BlasDense {
+  static void forward(const TileTeam& team, const DenseLayer& layer, const float* parameters,
+                      const float* source, float* target);
+  static void backward(const TileTeam& team, const DenseLayer& layer, const float* parameters,
+                       const float* delta, const float* source, float* source_delta);
+  static void gradient(const TileTeam& team, const DenseLayer& layer, const float* source, const float* delta,
+                       float* transposed, float* gradient);
+};
+
+// Calls body with LaneDense or BlasDense. On a GPU wide layers stay lane kernels.
+template <class Body>
+void with_dense(bool library, const Body& body) {
+#if !defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ENABLE_HIP) && !defined(KOKKOS_ENABLE_SYCL)
+  if (library) {
+    body(BlasDense());
+    return;
+  }
+#endif
+  (void)library;
+  body(LaneDense());
+}
+
+}  // namespace maniple

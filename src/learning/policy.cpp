@@ -1,0 +1,203 @@
+// Building, initialising and saving of policies.
+#include "src/learning/policy.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/philox.hpp"
+#include "src/base/error.hpp"
+
+namespace maniple {
+namespace {
+
+// Added to the variance before the root, as in rl_games' RunningMeanStd.
+constexpr double kVarianceFloor = 1e-5;
+
+Activation activation_of(const std::string& name) {
+  if (name == "elu") return Activation::elu;
+  if (name == "relu") return Activation::relu;
+  if (name == "tanh") return Activation::tanh;
+  throw InputError(SourceLocation{}, "policy.activation", name, "elu, relu or tanh");
+}
+
+}  // namespace
+
+Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width) {
+  const Activation activation = activation_of(config.activation);
+  const int chains = config.shared ? 1 : 2;
+  const int layers = chains * (static_cast<int>(config.hidden.size()) + 1);
+  if (layers > Network::max_layers)
+    throw InputError(SourceLocation{}, "policy.hidden", std::to_string(config.hidden.size()) + " layers",
+                     "at most " + std::to_string(Network::max_layers / chains - 1));
+  Network network;
+  network.num_observations = observations;
+  network.num_actions = actions;
+  network.widest = observations;
+  const auto add = [&](int source, int inputs, int outputs, Activation own, Activation below) {
+    DenseLayer& layer = network.layers[network.num_layers++];
+    layer.inputs = inputs;
+    layer.outputs = outputs;
+    layer.source = source;
+    layer.target = network.units;
+    layer.activation = own;
+    layer.source_activation = below;
+    layer.weight = network.parameters;
+    network.parameters += outputs * layer.stride();
+    layer.bias = network.parameters;
+    network.parameters += padded_parameters(outputs);
+    network.units += outputs;
+    network.widest = std::max({network.widest, inputs, outputs});
+    layer.library = std::max(inputs, outputs) >= blas_width && std::min(inputs, outputs) >= 16;
+    return layer.target;
+  };
+  const auto chain = [&](int outputs) {
+    int source = -1, inputs = observations;
+    for (const int width : config.hidden) {
+      source = add(source, inputs, width, activation, source < 0 ? Activation::identity : activation);
+      inputs = width;
+    }
+    return add(source, inputs, outputs, Activation::identity, source < 0 ? Activation::identity : activation);
+  };
+  network.mean = chain(config.shared ? actions + 1 : actions);
+  network.value = config.shared ? network.mean + actions : chain(1);
+  network.log_std = network.parameters;
+  network.parameters += padded_parameters(actions);
+  return network;
+}
+
+std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config,
+                                      std::uint32_t seed) {
+  std::vector<float> parameters(static_cast<std::size_t>(network.parameters), 0.0f);
+  for (int l = 0; l < network.num_layers; ++l) {
+    const DenseLayer& layer = network.layers[l];
+    const float bound = 1.0f / std::sqrt(static_cast<float>(layer.inputs));
+    for (int o = 0; o < layer.outputs; ++o)
+      for (int i = 0; i < layer.inputs; ++i) {
+        const PhiloxBlock random =
+            random_block(seed, RandomPurpose::parameters, static_cast<std::uint64_t>(i),
+                         static_cast<std::uint32_t>(o), static_cast<std::uint32_t>(l));
+        parameters[static_cast<std::size_t>(layer.weight + o * layer.stride() + i)] =
+            (2.0f * uniform01<float>(random.word[0]) - 1.0f) * bound;
+      }
+  }
+  for (int k = 0; k < network.num_actions; ++k)
+    parameters[static_cast<std::size_t>(network.log_std + k)] = static_cast<float>(std::log(config.init_std));
+  return parameters;
+}
+
+void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
+                                  double samples, const std::vector<float>& used_mean,
+                                  const std::vector<float>& used_scale) {
+  const double total = count + samples;
+  for (std::size_t i = 0; i < mean.size(); ++i) {
+    const double deviation = 1.0 / static_cast<double>(used_scale[i]);
+    const double batch_mean = static_cast<double>(used_mean[i]) + deviation * z_mean[i];
+    const double batch_variance =
+        deviation * deviation * std::max(0.0, z_square_mean[i] - z_mean[i] * z_mean[i]);
+    const double difference = batch_mean - mean[i];
+    variance[i] =
+        (variance[i] * count + batch_variance * samples + difference * difference * count * samples / total) /
+        total;
+    mean[i] += difference * samples / total;
+  }
+  count = total;
+}
+
+Policy::Policy(const Config& config, int observations, int actions)
+    : config_(config.policy),
+      network_(make_network(config.policy, observations, actions, config.learning.blas_width)),
+      layout_(observations, actions),
+      parameters_("maniple::policy_parameters", static_cast<std::size_t>(network_.parameters)),
+      normalizer_(observations),
+      normal_mean_("maniple::normal_mean", static_cast<std::size_t>(observations)),
+      normal_scale_("maniple::normal_scale", static_cast<std::size_t>(observations)),
+      used_mean_(static_cast<std::size_t>(observations)),
+      used_scale_(static_cast<std::size_t>(observations)) {
+  constexpr int metrics_and_count = 16;
+  scratch_ = TileScratch(network_, layout_, std::max({actions + metrics_and_count, observations, 2}),
+                         network_.parameters + metrics_and_count);
+  for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
+  parameters_host_ = Kokkos::create_mirror_view(parameters_);
+  const std::vector<float> initial = initial_parameters(network_, config_, config.batch.seed);
+  std::copy(initial.begin(), initial.end(), parameters_host_.data());
+  Kokkos::deep_copy(parameters_, parameters_host_);
+  upload_normalizer();
+}
+
+float* Policy::memory(int workers) {
+  const std::size_t needed = static_cast<std::size_t>(workers) * static_cast<std::size_t>(scratch_.elements);
+  if (memory_.extent(0) < needed)
+    memory_ = Kokkos::View<float*, MemorySpace>("maniple::network_scratch", needed);
+  return memory_.data();
+}
+
+void Policy::act(const TiledView<float>& observation, const TiledView<float>& action, bool deterministic,
+                 std::uint32_t seed, std::int64_t first_env, std::int64_t control_step) {
+  const int workers = tile_workers(observation.tiles);
+  with_dense(library_, [&](auto dense) {
+    auto act = actor<decltype(dense)>(workers);
+    act.observation = observation;
+    act.action = action;
+    act.deterministic = deterministic;
+    act.seed = seed;
+    act.purpose = RandomPurpose::evaluation;
+    act.control_step = static_cast<std::uint32_t>(control_step);
+    act.first_env = first_env;
+    act.envs = observation.tiles * kTileWidth;
+    for_tiles("maniple::act", observation.tiles, workers, act);
+  });
+}
+
+void Policy::describe(Archive& archive) {
+  Kokkos::deep_copy(parameters_host_, parameters_);
+  for (int l = 0; l < network_.num_layers; ++l) {
+    const DenseLayer& layer = network_.layers[l];
+    const std::string name = "policy/layer" + std::to_string(l);
+    const std::string shape = std::to_string(layer.outputs) + " rows of " + std::to_string(layer.stride()) +
+                              " weights, the first " + std::to_string(layer.inputs) + " of each used";
+    archive.replicated(name + "/weight", parameters_host_.data() + layer.weight,
+                       static_cast<std::size_t>(layer.outputs * layer.stride()), "1", shape);
+    archive.replicated(name + "/bias", parameters_host_.data() + layer.bias,
+                       static_cast<std::size_t>(layer.outputs), "1", "bias of each output");
+  }
+  archive.replicated("policy/log_std", parameters_host_.data() + network_.log_std,
+                     static_cast<std::size_t>(network_.num_actions), "1",
+                     "log of the standard deviation of each action");
+  if (normalizes()) {
+    archive.replicated("policy/observation_mean", normalizer_.mean.data(), normalizer_.mean.size(),
+                       "observation", "running mean");
+    archive.replicated("policy/observation_variance", normalizer_.variance.data(),
+                       normalizer_.variance.size(), "observation^2", "running variance");
+    archive.replicated("policy/observation_count", &normalizer_.count, 1, "1", "observations taken in");
+  }
+}
+
+void Policy::restored() {
+  Kokkos::deep_copy(parameters_, parameters_host_);
+  upload_normalizer();
+}
+
+std::vector<float> Policy::log_std() const {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
+  return std::vector<float>(host.data() + network_.log_std,
+                            host.data() + network_.log_std + network_.num_actions);
+}
+
+void Policy::merge_observations(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
+                                double samples) {
+  normalizer_.merge(z_mean, z_square_mean, samples, used_mean_, used_scale_);
+  upload_normalizer();
+}
+
+void Policy::upload_normalizer() {
+  const auto mean = Kokkos::create_mirror_view(normal_mean_);
+  const auto scale = Kokkos::create_mirror_view(normal_scale_);
+  for (std::size_t i = 0; i < used_mean_.size(); ++i) {
+    used_mean_[i] = mean(i) = static_cast<float>(normalizer_.mean[i]);
+    used_scale_[i] = scale(i) = static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kVarianceFloor));
+  }
+  Kokkos::deep_copy(normal_mean_, mean);
+  Kokkos::deep_copy(normal_scale_, scale);
+}
+
+}  // namespace maniple

@@ -1,0 +1,99 @@
+// The policy: an actor-critic network with a Gaussian head, its parameters on the device and, on
+// request, a running normalisation of observations. Parameters are equal on all ranks.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/nn/acting.hpp"
+#include "src/config/config.hpp"
+#include "src/io/archive.hpp"
+#include "src/learning/dense_blas.hpp"
+
+namespace maniple {
+
+// Layers, units and parameters of the network that a configuration asks for. Layers with a side of at
+// least `blas_width` units are marked for the library.
+Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width);
+
+// Initial parameters: weights uniform in +-1/sqrt(inputs) (the default of the published settings), zero
+// biases, the configured log standard deviation; drawn per weight from (seed, layer, output, input).
+std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config, std::uint32_t seed);
+
+// Mean and variance of every observation since the start of training, merged batch by batch (Chan, Golub,
+// LeVeque 1979). The batch's moments are exact sums, so all ranks hold the same numbers.
+struct ObservationNormalizer {
+  std::vector<double> mean, variance;
+  double count = 1;  // starts as one observation at 0 with variance 1, as in rl_games
+
+  explicit ObservationNormalizer(int observations) : mean(observations, 0.0), variance(observations, 1.0) {}
+  // Takes in `samples` observations given the means of z and z^2, where z = (x - mean) * scale with the
+  // numbers that the kernels used.
+  void merge(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean, double samples,
+             const std::vector<float>& used_mean, const std::vector<float>& used_scale);
+};
+
+class Policy {
+ public:
+  Policy(const Config& config, int observations, int actions);
+
+  // Actions for the batch: the mean, or drawn with the evaluation stream.
+  void act(const TiledView<float>& observation, const TiledView<float>& action, bool deterministic,
+           std::uint32_t seed, std::int64_t first_env, std::int64_t control_step);
+
+  // Everything a restart or an evaluation needs.
+  void describe(Archive& archive);
+  // After the entries of describe() were loaded.
+  void restored();
+
+  const Network& network() const { return network_; }
+  const SampleLayout& layout() const { return layout_; }
+  const TileScratch& scratch() const { return scratch_; }
+  const Kokkos::View<float*, MemorySpace>& parameters() const { return parameters_; }
+  bool uses_library() const { return library_; }
+  bool normalizes() const { return config_.normalize_observations; }
+  // Current log standard deviations.
+  std::vector<float> log_std() const;
+
+  // Scratch for this many workers, enough for acting and training.
+  float* memory(int workers);
+  // What acting needs beside the batch itself.
+  template <class Dense>
+  Act<float, Dense> actor(int workers);
+  // Merges the moments of an iteration's observations and moves the kernels' copies.
+  void merge_observations(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
+                          double samples);
+
+ private:
+  void upload_normalizer();
+
+  PolicyConfig config_;
+  Network network_;
+  SampleLayout layout_;
+  TileScratch scratch_;
+  bool library_ = false;
+  Kokkos::View<float*, MemorySpace> parameters_, memory_;
+  Kokkos::View<float*, MemorySpace>::HostMirror parameters_host_;
+  ObservationNormalizer normalizer_;
+  Kokkos::View<float*, MemorySpace> normal_mean_, normal_scale_;
+  std::vector<float> used_mean_, used_scale_;
+};
+
+template <class Dense>
+Act<float, Dense> Policy::actor(int workers) {
+  Act<float, Dense> act;
+  act.network = network_;
+  act.layout = layout_;
+  act.scratch = scratch_;
+  act.parameters = parameters_.data();
+  act.memory = memory(workers);
+  act.clip_observations = static_cast<float>(config_.clip_observations);
+  act.clip_actions = static_cast<float>(config_.clip_actions);
+  if (normalizes()) {
+    act.normal_mean = normal_mean_.data();
+    act.normal_scale = normal_scale_.data();
+  }
+  return act;
+}
+
+}  // namespace maniple
