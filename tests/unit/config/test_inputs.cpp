@@ -33,7 +33,8 @@ TEST(Inputs, EveryDeckLoads) {
 
 TEST(Inputs, EverySettingIsExplained) {
   for (const fs::path& deck : decks()) {
-    if (deck.parent_path().filename() == "tasks") continue;  // there, expressions explain themselves
+    const std::string folder = deck.parent_path().filename();
+    if (folder != "train" && folder != "rollout" && folder != "bench") continue;
     std::ifstream file(deck);
     int number = 0;
     for (std::string line; std::getline(file, line);) {
