@@ -1,0 +1,108 @@
+// The field tables: pointers, sizes and the lists by name agree, and derived numbers are what they say.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "tests/unit/physics/simulated_model.hpp"
+
+namespace maniple {
+namespace {
+
+ModelSizes sizes() {
+  ModelSizes s;
+  s.nq = 9;
+  s.nv = 8;
+  s.nu = 3;
+  s.na = 2;
+  s.nbody = 4;
+  s.njnt = 3;
+  s.nsite = 1;
+  s.nsensordata = 5;
+  s.nM = 20;
+  return s;
+}
+
+TEST(Fields, StateLiesInTilesInTableOrder) {
+  using V = Lanes<float>;
+  alignas(64) static float tile[32 * 64];
+  const int lane = lane_width<V>;
+  const State<V> state = state_of_tile<V>(sizes(), tile, lane);
+  const auto fields = state_fields(sizes());
+  ASSERT_EQ(fields.size(), 6u);
+  EXPECT_STREQ(fields[0].name, "qpos");
+  EXPECT_EQ(fields[1].first, 9);
+  EXPECT_EQ(fields.back().first + fields.back().size, state_elements(sizes()));
+  state.qvel[3] = V(2.5f);
+  EXPECT_EQ(tile[(9 + 3) * kTileWidth + lane], 2.5f);
+  EXPECT_EQ(tile[(9 + 3) * kTileWidth + lane - 1], 0.f);
+  const Varying<V> time = state.time;
+  time[0] = V(7.f);
+  EXPECT_EQ(tile[(state_elements(sizes()) - 1) * kTileWidth + lane], 7.f);
+}
+
+TEST(Fields, DataByNameIsDataByPointer) {
+  using V = Lanes<double>;
+  std::vector<V> scratch(data_elements(sizes()), V(0));
+  const Data<V> data = data_of_scratch<V>(sizes(), scratch.data(), 1);
+  int next = 0;
+  for (const FieldInfo& field : data_fields(sizes())) {
+    EXPECT_EQ(field.first, next) << field.name;
+    next += field.size;
+    if (!std::strcmp(field.name, "qacc")) {
+      EXPECT_EQ(&data.qacc[0], &scratch[field.first]);
+    }
+    if (!std::strcmp(field.name, "xpos")) {
+      EXPECT_EQ(field.size, 12);
+    }
+    if (!std::strcmp(field.name, "sensordata")) {
+      EXPECT_EQ(&data.sensordata[4], &scratch[field.first + 4]);
+    }
+  }
+  EXPECT_LE(next, data_elements(sizes()));
+  EXPECT_EQ(&data.qacc_implicit[7] + 1, scratch.data() + scratch.size());
+}
+
+TEST(Derived, SumsDampingAndArmatureOfJointAndActuators) {
+  const ImportedModel m = model_of_text(R"(<mujoco><worldbody><body>
+    <joint name="j" damping="0.5" armature="0.1"/><inertial pos="0 0 1" mass="1" diaginertia="1 1 1"/></body>
+    </worldbody><actuator><motor joint="j" gear="2" damping="0.25" armature="0.01"/>
+    <position joint="j" kp="1" damping="1 2 3"/></actuator></mujoco>)");
+  EXPECT_DOUBLE_EQ(m.dof_totaldamping[0], 0.5 + 4 * 0.25 + 1);
+  EXPECT_DOUBLE_EQ(m.dof_totalarmature[0], 0.1 + 4 * 0.01);
+  EXPECT_DOUBLE_EQ(m.dof_totaldampingpoly[1], 3);
+  EXPECT_TRUE(m.flags & model_damping_poly);
+  EXPECT_TRUE(m.flags & model_implicit_damping);
+}
+
+TEST(Derived, FlagsNameWhatCanBeSkipped) {
+  const ImportedModel m = model_of_text(R"(<mujoco><option timestep="0.01"/><worldbody>
+    <body pos="0 0 1"><joint name="x" type="slide" axis="1 0 0"/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+      <body><joint name="y" axis="0 1 0" pos="0.1 0 0" stiffness="1"/>
+        <inertial pos="0 0 1" quat="0.6 0.8 0 0" mass="1" diaginertia="1 1 1.5"/></body></body>
+    <body><freejoint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body>
+    </worldbody><actuator><general joint="x" dyntype="filterexact" dynprm="0.02"/></actuator></mujoco>)");
+  EXPECT_FALSE(m.body_flags[1] & body_pos_zero);
+  EXPECT_TRUE(m.body_flags[1] & body_iquat_identity);
+  EXPECT_TRUE(m.body_flags[1] & body_parent_static);
+  EXPECT_TRUE(m.body_flags[2] & body_pos_zero);
+  EXPECT_FALSE(m.body_flags[2] & body_parent_static);
+  EXPECT_FALSE(m.body_flags[2] & body_ipos_zero);
+  EXPECT_TRUE(m.jnt_flags[0] & joint_axis_x);
+  EXPECT_TRUE(m.jnt_flags[1] & joint_axis_y);
+  EXPECT_TRUE(m.jnt_flags[1] & joint_sprung);
+  EXPECT_FALSE(m.jnt_flags[1] & joint_pos_zero);
+  EXPECT_EQ(m.dof_translation[0], 1);
+  EXPECT_EQ(m.dof_translation[1], 0);
+  EXPECT_EQ(m.dof_ancestors[1], 1);
+  EXPECT_EQ(m.body_lastdof[2], 1);
+  EXPECT_EQ(m.body_lastdof[0], -1);
+  EXPECT_EQ(m.body_freealone[3], 1);
+  EXPECT_EQ(m.body_freealone[1], 0);
+  EXPECT_DOUBLE_EQ(m.actuator_step[0], 0.02 * (1 - std::exp(-0.5)));
+  EXPECT_TRUE(m.flags & model_springs);
+  EXPECT_FALSE(m.flags & (model_dampers | model_gravcomp | model_sensors));
+}
+
+}  // namespace
+}  // namespace maniple
