@@ -1,0 +1,402 @@
+// Every smooth stage against libmujoco: forward() field by field and step() state by state, from random
+// states that differ between the lanes, with every result poisoned with NaN beforehand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernels/model/field_info.hpp"
+#include "kernels/physics/step.hpp"
+#include "src/model_import/import.hpp"
+#include "tests/reference/mujoco_oracle.hpp"
+
+namespace maniple {
+namespace {
+
+using oracle::ModelCase;
+using oracle::Numbers;
+using oracle::RandomState;
+
+constexpr int kEnvs = kTileWidth;  // one tile: several packs of each lane width
+
+// One tile of environments of one model in lanes V, in device memory.
+template <class V>
+class Batch {
+ public:
+  using S = ScalarOf<V>;
+  static constexpr int kPacks = kEnvs / lane_width<V>;
+
+  explicit Batch(const ImportedModel& imported)
+      : device_(imported),
+        model_(device_.model()),
+        elements_(data_elements(model_)),
+        state_("state", static_cast<std::size_t>(state_elements(model_)) * kEnvs),
+        scratch_("scratch", static_cast<std::size_t>(elements_) * kEnvs) {}
+
+  // Inputs of all environments; whatever else the state holds becomes NaN, as does the scratch.
+  void set(const std::vector<RandomState>& states) {
+    poison();
+    auto host = Kokkos::create_mirror_view(state_);
+    Kokkos::deep_copy(host, std::numeric_limits<S>::quiet_NaN());
+    for (const FieldInfo& field : state_fields(model_))
+      for (int env = 0; env < kEnvs; ++env) {
+        const RandomState& state = states[static_cast<std::size_t>(env)];
+        const std::map<std::string, Numbers> inputs = {{"qpos", state.qpos},
+                                                       {"qvel", state.qvel},
+                                                       {"act", state.act},
+                                                       {"ctrl", state.ctrl},
+                                                       {"time", {state.time}}};
+        const auto input = inputs.find(field.name);
+        if (input == inputs.end()) continue;
+        for (int i = 0; i < field.size; ++i)
+          host(static_cast<std::size_t>((field.first + i) * kEnvs + env)) =
+              static_cast<S>(input->second[static_cast<std::size_t>(i)]);
+      }
+    Kokkos::deep_copy(state_, host);
+  }
+  void poison() { Kokkos::deep_copy(scratch_, std::numeric_limits<S>::quiet_NaN()); }
+
+  void run_forward();
+  // Environments whose state was bad.
+  std::vector<bool> run_step();
+
+  Numbers state(const std::string& name, int env) const {
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
+    for (const FieldInfo& field : state_fields(model_))
+      if (field.name == name) {
+        Numbers values;
+        for (int i = 0; i < field.size; ++i)
+          values.push_back(
+              static_cast<double>(host(static_cast<std::size_t>((field.first + i) * kEnvs + env))));
+        return values;
+      }
+    ADD_FAILURE() << "no state field " << name;
+    return {};
+  }
+  void set_state_value(const std::string& name, int index, int env, double value) {
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
+    for (const FieldInfo& field : state_fields(model_))
+      if (field.name == name)
+        host(static_cast<std::size_t>((field.first + index) * kEnvs + env)) = static_cast<S>(value);
+    Kokkos::deep_copy(state_, host);
+  }
+  // All data fields of one environment.
+  std::map<std::string, Numbers> data(int env) const {
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), scratch_);
+    const int pack = env / lane_width<V>, lane = env % lane_width<V>;
+    std::map<std::string, Numbers> fields;
+    for (const FieldInfo& field : data_fields(model_)) {
+      Numbers& values = fields[field.name];
+      for (int i = 0; i < field.size; ++i)
+        values.push_back(static_cast<double>(
+            host(static_cast<std::size_t>((pack * elements_ + field.first + i) * lane_width<V> + lane))));
+    }
+    return fields;
+  }
+  // The bytes of all states, to compare runs bit by bit.
+  std::vector<S> state_bits() const {
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
+    return {host.data(), host.data() + host.extent(0)};
+  }
+
+ private:
+  DeviceModel<S> device_;
+  const Model<S>& model_;
+  int elements_;
+  Kokkos::View<S*, MemorySpace> state_, scratch_;
+};
+
+template <class V>
+void Batch<V>::run_forward() {
+  const Model<S> model = model_;
+  const int elements = elements_;
+  S* const tile = state_.data();
+  S* const scratch = scratch_.data();
+  Kokkos::parallel_for(
+      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
+        forward(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
+                data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
+      });
+  Kokkos::fence();
+}
+
+template <class V>
+std::vector<bool> Batch<V>::run_step() {
+  const Model<S> model = model_;
+  const int elements = elements_;
+  S* const tile = state_.data();
+  S* const scratch = scratch_.data();
+  Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);
+  Kokkos::parallel_for(
+      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
+        const MaskOf<V> reset =
+            step(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
+                 data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
+        for (int lane = 0; lane < lane_width<V>; ++lane)
+          bad(pack * lane_width<V> + lane) = get_lane(reset, lane);
+      });
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bad);
+  return std::vector<bool>(host.data(), host.data() + kEnvs);
+}
+
+// The largest difference in units of `scale`; NaN counts as infinite.
+double difference(const Numbers& ours, const Numbers& theirs, double scale) {
+  if (ours.size() != theirs.size()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    const double error = std::abs(ours[i] - theirs[i]);
+    worst = std::max(worst, error == error ? error : std::numeric_limits<double>::infinity());
+  }
+  return worst == 0 ? 0 : worst / scale;
+}
+
+double largest(const Numbers& values) {
+  double result = 0;
+  for (const double value : values) result = std::max(result, std::abs(value));
+  return result;
+}
+
+std::string numbers_text(const Numbers& ours, const Numbers& theirs) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()) && i < 40; ++i)
+    text += "\n  [" + std::to_string(i) + "] " + std::to_string(ours[i]) + " | " + std::to_string(theirs[i]);
+  return text;
+}
+
+// Relative to the field's scale (its largest number over all environments, at least `kSmallest`).
+template <class S>
+constexpr double kTolerance = sizeof(S) == 8 ? 1e-12 : 1e-5;
+constexpr double kSmallest = 1e-3;
+
+const std::vector<ModelCase>& model_cases() {
+  static const std::vector<ModelCase> cases = {
+      {"pendulum", "", "pendulum.xml"},
+      {"cartpole", "", "cartpole.xml"},
+      {"double_pendulum", "", "double_pendulum.xml"},
+      {"arm6", "", "arm6.xml"},
+      {"tree", "", "tree.xml"},
+      {"free_bodies", "", "free_bodies.xml"},
+      {"actuators", "", "actuators.xml"},
+      {"flags", "", "flags.xml"},
+      {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", true},
+      {"ant", "gymnasium", "envs/mujoco/assets/ant.xml", true},
+      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", true},
+      {"g1", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", true, true},
+  };
+  return cases;
+}
+
+class Parity : public ::testing::TestWithParam<ModelCase> {
+ protected:
+  void SetUp() override {
+    mju_user_warning = [](const char*) {};  // bad states are part of the tests
+    config_ = oracle::config_of(GetParam());
+    if (config_.path.empty()) GTEST_SKIP() << "package " << GetParam().package << " is not installed";
+  }
+  void TearDown() override {
+    mju_user_warning = nullptr;
+    if (GetParam().without_sensors && !config_.path.empty()) std::filesystem::remove(config_.path);
+  }
+
+  void load(const std::string& integrator) {
+    SimulationConfig simulation;
+    simulation.integrator = integrator;
+    mujoco_ = load_mujoco_model(config_, simulation);
+    imported_ = import_model(config_, simulation);
+    states_.clear();
+    for (unsigned env = 0; env < kEnvs; ++env)
+      states_.push_back(oracle::random_state(*mujoco_.model, 1000 + env));
+  }
+
+  template <class V>
+  void check_forward();
+  template <class V>
+  void check_step(const std::string& integrator);
+
+  ModelConfig config_;
+  MujocoModel mujoco_;
+  ImportedModel imported_;
+  std::vector<RandomState> states_;
+};
+
+template <class V>
+void Parity::check_forward() {
+  using S = ScalarOf<V>;
+  SCOPED_TRACE(std::string(sizeof(S) == 8 ? "double" : "single") + ", " + std::to_string(lane_width<V>) +
+               " lanes");
+  const mjModel& m = *mujoco_.model;
+  Batch<V> batch(imported_);
+  batch.set(states_);
+  batch.run_forward();
+
+  std::vector<std::map<std::string, Numbers>> theirs;
+  std::map<std::string, double> scale;
+  const oracle::DataPointer d = oracle::make_data(m);
+  for (int env = 0; env < kEnvs; ++env) {
+    oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
+    mj_forward(&m, d.get());
+    theirs.push_back(oracle::fields_of(m, *d));
+    const oracle::Conditioning condition = oracle::conditioning(m, d.get());
+    scale["qacc"] = std::max(scale["qacc"], condition.acceleration);
+    scale["qLDiagInv"] = std::max(scale["qLDiagInv"], condition.pivot);
+    scale["qLD"] = std::max(scale["qLD"], condition.factor);
+  }
+  for (const auto& fields : theirs)
+    for (const auto& [name, values] : fields)
+      scale[name] = std::max({scale[name], largest(values), kSmallest});
+  scale["qacc_smooth"] = scale["qacc"];
+
+  for (int env = 0; env < kEnvs; ++env) {
+    const std::map<std::string, Numbers> ours = batch.data(env);
+    const auto& expected = theirs[static_cast<std::size_t>(env)];
+    ASSERT_EQ(ours.size(), expected.size());
+    for (const auto& [name, values] : ours) {
+      const double error = difference(values, expected.at(name), scale[name]);
+      EXPECT_LE(error, kTolerance<S>)
+          << name << " of environment " << env << numbers_text(values, expected.at(name));
+      if (error > kTolerance<S>) return;
+    }
+  }
+}
+
+template <class V>
+void Parity::check_step(const std::string& integrator) {
+  using S = ScalarOf<V>;
+  SCOPED_TRACE(integrator + ", " + (sizeof(S) == 8 ? "double" : "single") + ", " +
+               std::to_string(lane_width<V>) + " lanes");
+  const mjModel& m = *mujoco_.model;
+  Batch<V> batch(imported_);
+  batch.set(states_);
+  for (const bool bad : batch.run_step()) EXPECT_FALSE(bad);
+
+  const oracle::DataPointer d = oracle::make_data(m);
+  for (int env = 0; env < kEnvs; ++env) {
+    oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
+    mj_forward(&m, d.get());
+    // RK4 evaluates accelerations four times, each from the rounded results of the one before.
+    const double evaluations = m.opt.integrator == mjINT_RK4 ? 4 : 1;
+    const double acceleration = std::max(evaluations * oracle::conditioning(m, d.get()).acceleration, 1.0);
+    const Numbers sensors(d->sensordata, d->sensordata + m.nsensordata);
+    mj_step(&m, d.get());
+    auto check = [&](const char* name, const mjtNum* values, std::int64_t count, double scale) {
+      const Numbers expected(values, values + count), ours = batch.state(name, env);
+      const double error = difference(ours, expected, scale);
+      EXPECT_LE(error, kTolerance<S>) << name << " of environment " << env << numbers_text(ours, expected);
+      return error <= kTolerance<S>;
+    };
+    const double h = m.opt.timestep;
+    const double velocity = largest({d->qvel, d->qvel + m.nv}) + h * acceleration;
+    bool good = check("qpos", d->qpos, m.nq, 1 + h * velocity);
+    good &= check("qvel", d->qvel, m.nv, velocity);
+    good &= check("act", d->act, m.na, 1 + largest({d->act, d->act + m.na}));
+    good &= check("time", &d->time, 1, 1);
+    good &= check("ctrl", d->ctrl, m.nu, 1);
+    good &= check("qacc_warmstart", d->qacc_warmstart, m.nv, acceleration);
+    const double error =
+        difference(batch.data(env).at("sensordata"), Numbers(d->sensordata, d->sensordata + m.nsensordata),
+                   std::max(1.0, largest(sensors)));
+    EXPECT_LE(error, kTolerance<S>) << "sensordata of environment " << env;
+    if (!good) return;
+  }
+}
+
+TEST_P(Parity, Forward) {
+  load("");
+  check_forward<double>();
+  check_forward<Lanes<double>>();
+  check_forward<Lanes<float>>();
+}
+
+TEST_P(Parity, Step) {
+  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+    load(integrator);
+    check_step<double>(integrator);
+    check_step<Lanes<double>>(integrator);
+    check_step<Lanes<float>>(integrator);
+  }
+}
+
+// 100 steps with controls that change each step: errors of the order of rounding grow, but stay small.
+TEST_P(Parity, Trajectory) {
+  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+    SCOPED_TRACE(integrator);
+    load(integrator);
+    const mjModel& m = *mujoco_.model;
+    using V = Lanes<double>;
+    Batch<V> batch(imported_);
+    batch.set(states_);
+    std::vector<oracle::DataPointer> data;
+    for (const RandomState& state : states_) {
+      data.push_back(oracle::make_data(m));
+      oracle::set_state(m, data.back().get(), state);
+    }
+    std::mt19937_64 generator(5);
+    std::uniform_real_distribution<double> uniform(-0.3, 0.3);
+    for (int step = 0; step < 100; ++step) {
+      if (step % 10 == 0)
+        for (int env = 0; env < kEnvs; ++env)
+          for (int i = 0; i < m.nu; ++i) {
+            const double control = uniform(generator);
+            data[static_cast<std::size_t>(env)]->ctrl[i] = control;
+            batch.set_state_value("ctrl", i, env, control);
+          }
+      batch.poison();
+      batch.run_step();
+      for (const oracle::DataPointer& d : data) mj_step(&m, d.get());
+    }
+    for (int env = 0; env < kEnvs; ++env) {
+      const mjData& d = *data[static_cast<std::size_t>(env)];
+      EXPECT_EQ(d.warning[mjWARN_BADQACC].number + d.warning[mjWARN_BADQVEL].number, 0);
+      const Numbers qpos(d.qpos, d.qpos + m.nq), qvel(d.qvel, d.qvel + m.nv), act(d.act, d.act + m.na);
+      EXPECT_LE(difference(batch.state("qpos", env), qpos, 1 + largest(qpos)), 1e-9) << "environment " << env;
+      EXPECT_LE(difference(batch.state("qvel", env), qvel, 1 + largest(qvel)), 1e-8) << "environment " << env;
+      EXPECT_LE(difference(batch.state("act", env), act, 1), 1e-9) << "environment " << env;
+    }
+  }
+}
+
+// MuJoCo's rule for a state that is not a number or too large: reset, then go on with the step. The
+// other lanes keep their bits.
+TEST_P(Parity, BadState) {
+  load("");
+  const mjModel& m = *mujoco_.model;
+  using V = Lanes<double>;
+  Batch<V> good(imported_), bad(imported_);
+  good.set(states_);
+  bad.set(states_);
+  const int position = 5, velocity = 14, huge = 21;
+  bad.set_state_value("qpos", 0, position, std::nan(""));
+  bad.set_state_value("qvel", static_cast<int>(m.nv) - 1, velocity, std::nan(""));
+  bad.set_state_value("qpos", static_cast<int>(m.nq) - 1, huge, -2e10);
+  good.run_step();
+  const std::vector<bool> reported = bad.run_step();
+  const oracle::DataPointer d = oracle::make_data(m);
+  for (int env = 0; env < kEnvs; ++env) {
+    const bool is_bad = env == position || env == velocity || env == huge;
+    EXPECT_EQ(reported[static_cast<std::size_t>(env)], is_bad) << env;
+    if (is_bad) {
+      oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
+      if (env == position) d->qpos[0] = std::nan("");
+      if (env == velocity) d->qvel[m.nv - 1] = std::nan("");
+      if (env == huge) d->qpos[m.nq - 1] = -2e10;
+      mj_step(&m, d.get());
+      const double acceleration = std::max(oracle::conditioning(m, d.get()).acceleration, 1.0);
+      EXPECT_LE(difference(bad.state("qpos", env), {d->qpos, d->qpos + m.nq}, 1), 1e-12) << env;
+      EXPECT_LE(difference(bad.state("qvel", env), {d->qvel, d->qvel + m.nv}, acceleration), 1e-12) << env;
+      EXPECT_LE(difference(bad.state("act", env), {d->act, d->act + m.na}, 1), 1e-12) << env;
+      EXPECT_LE(difference(bad.state("time", env), {d->time}, 1), 1e-12) << env;
+    } else {
+      for (const char* name : {"qpos", "qvel", "act", "time", "qacc_warmstart"})
+        EXPECT_EQ(difference(bad.state(name, env), good.state(name, env), 1), 0) << name << " " << env;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Parity, ::testing::ValuesIn(model_cases()),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace maniple
