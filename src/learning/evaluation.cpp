@@ -1,0 +1,65 @@
+// Runs episodes to their end and collects what they returned.
+#include "src/learning/evaluation.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "src/base/error.hpp"
+
+namespace maniple {
+
+EvaluationResult evaluate(Environment& environment, Policy& policy, const Config& config,
+                          Collectives& collectives) {
+  const Partition& partition = environment.partition();
+  const std::int64_t wanted =
+      config.evaluation.episodes > 0 ? config.evaluation.episodes : partition.num_envs;
+  const std::int64_t rounds = (wanted + partition.num_envs - 1) / partition.num_envs;
+  // Two sums over ranks gather everything: each episode is nonzero on one rank only.
+  std::vector<double> returns(static_cast<std::size_t>(rounds * partition.num_envs), 0.0);
+  std::vector<double> lengths(returns.size(), 0.0);
+  std::vector<std::int64_t> finished(static_cast<std::size_t>(partition.envs()), 0);
+  std::int64_t missing = rounds * partition.envs();
+
+  environment.reset();
+  // an episode can last at most max_episode_steps; an endless task ends by its terminations alone
+  const std::int64_t longest = environment.max_episode_steps();
+  const std::int64_t limit = longest > 0 ? rounds * longest + 1 : std::int64_t{100000} * rounds;
+  for (std::int64_t step = 0;; ++step) {
+    std::int64_t left = missing;
+    // asking all ranks costs a collective call
+    if (step % 16 == 0) {
+      collectives.max(&left, 1);
+      if (left == 0) break;
+    }
+    if (step > limit + 16)
+      throw Error("evaluation: episodes do not end within " + std::to_string(limit) +
+                  " control steps; the task has neither a time limit nor a termination that happens");
+    policy.act(environment.observation(), environment.action(), config.evaluation.deterministic,
+               config.batch.seed, partition.first_env(), step);
+    environment.step();
+    Kokkos::fence();
+    const auto host = [](const TiledView<float>& view) {
+      return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view.data);
+    };
+    const auto terminated = host(environment.terminated()), truncated = host(environment.truncated());
+    const auto episode_return = host(environment.episode_return());
+    const auto episode_length = host(environment.episode_length());
+    for (std::int64_t env = 0; env < partition.envs(); ++env) {
+      const std::size_t e = static_cast<std::size_t>(env);  // one element: tiles lie one after the other
+      if ((terminated(e) == 0.0f && truncated(e) == 0.0f) || finished[e] == rounds) continue;
+      const std::size_t slot =
+          static_cast<std::size_t>(finished[e] * partition.num_envs + partition.first_env() + env);
+      returns[slot] = static_cast<double>(episode_return(e));
+      lengths[slot] = static_cast<double>(episode_length(e));
+      ++finished[e];
+      --missing;
+    }
+  }
+  collectives.sum(returns.data(), returns.size());
+  collectives.sum(lengths.data(), lengths.size());
+  returns.resize(static_cast<std::size_t>(wanted));
+  lengths.resize(static_cast<std::size_t>(wanted));
+  return {returns, lengths};
+}
+
+}  // namespace maniple

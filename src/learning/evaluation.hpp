@@ -1,0 +1,25 @@
+// Complete episodes with a given policy, counted and ordered independently of the number of ranks.
+#pragma once
+
+#include <vector>
+
+#include "src/learning/policy.hpp"
+#include "src/parallel/collectives.hpp"
+#include "src/simulation/environment.hpp"
+
+namespace maniple {
+
+// One entry per episode: all first episodes in order of environment, then all second ones, and so on.
+struct EvaluationResult {
+  std::vector<double> episode_return;
+  std::vector<double> episode_length;  // control steps
+};
+
+// Runs every environment from a fresh episode until each has finished the same number of episodes
+// (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps the first
+// evaluation.episodes of them in that order. Equal counts per environment keep
+// short episodes from being favoured. Collective; the same result on every rank.
+EvaluationResult evaluate(Environment& environment, Policy& policy, const Config& config,
+                          Collectives& collectives);
+
+}  // namespace maniple
