@@ -74,7 +74,7 @@ inline ModelConfig config_of(const ModelCase& model) {
   return config;
 }
 
-// One environment's inputs: unit quaternions, controls well beyond their ranges.
+// One environment's inputs: controls well beyond their ranges, quaternions not always of unit length.
 struct RandomState {
   Numbers qpos, qvel, act, ctrl;
   double time = 0;
@@ -100,7 +100,9 @@ inline RandomState random_state(const mjModel& m, unsigned seed) {
         q[k] = number(1);
         norm += q[k] * q[k];
       }
-      for (int k = 0; k < 4; ++k) q[k] /= std::sqrt(norm);
+      // MuJoCo normalizes where it reads, so states need not be normalized; most of these are.
+      const double length = std::sqrt(norm) / (seed % 3 == 0 ? 1 + 0.2 * number(1) : 1);
+      for (int k = 0; k < 4; ++k) q[k] /= length;
     } else {
       q[0] += number(m.jnt_type[j] == mjJNT_SLIDE ? 0.3 : 1.5);
     }

@@ -60,6 +60,7 @@ class Batch {
   void poison() { Kokkos::deep_copy(scratch_, std::numeric_limits<S>::quiet_NaN()); }
 
   void run_forward();
+  void run_kinematics();
   // Environments whose state was bad.
   std::vector<bool> run_step();
 
@@ -124,6 +125,20 @@ void Batch<V>::run_forward() {
 }
 
 template <class V>
+void Batch<V>::run_kinematics() {
+  const Model<S> model = model_;
+  const int elements = elements_;
+  S* const tile = state_.data();
+  S* const scratch = scratch_.data();
+  Kokkos::parallel_for(
+      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
+        forward_kinematics(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
+                           data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
+      });
+  Kokkos::fence();
+}
+
+template <class V>
 std::vector<bool> Batch<V>::run_step() {
   const Model<S> model = model_;
   const int elements = elements_;
@@ -181,6 +196,7 @@ const std::vector<ModelCase>& model_cases() {
       {"free_bodies", "", "free_bodies.xml"},
       {"actuators", "", "actuators.xml"},
       {"flags", "", "flags.xml"},
+      {"more_flags", "", "more_flags.xml"},
       {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", true},
       {"ant", "gymnasium", "envs/mujoco/assets/ant.xml", true},
       {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", true},
@@ -310,6 +326,28 @@ TEST_P(Parity, Forward) {
   check_forward<Lanes<float>>();
 }
 
+// The part of forward() that tasks ask for gives the same bits, and leaves no part of a field unwritten.
+TEST_P(Parity, ForwardKinematics) {
+  load("");
+  using V = Lanes<double>;
+  Batch<V> whole(imported_), part(imported_);
+  whole.set(states_);
+  whole.run_forward();
+  part.set(states_);
+  part.run_kinematics();
+  for (int env = 0; env < kEnvs; ++env) {
+    const auto expected = whole.data(env), ours = part.data(env);
+    for (const char* name :
+         {"xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "site_xpos", "site_xmat",
+          "subtree_com", "cvel", "cdof", "actuator_length", "actuator_velocity"})
+      EXPECT_EQ(difference(ours.at(name), expected.at(name), 1), 0) << name << " " << env;
+    for (const auto& [name, values] : ours) {
+      if (values.empty() || std::isnan(values.back()) || name == "sensordata") continue;  // of forces
+      EXPECT_EQ(difference(values, expected.at(name), 1), 0) << name << " " << env;
+    }
+  }
+}
+
 TEST_P(Parity, Step) {
   for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
     load(integrator);
@@ -358,8 +396,8 @@ TEST_P(Parity, Trajectory) {
   }
 }
 
-// MuJoCo's rule for a state that is not a number or too large: reset, then go on with the step. The
-// other lanes keep their bits.
+// MuJoCo's rule for a state that is not a number or too large: reset, then go on with the step; where a
+// control is not a number, all controls are zero. The other lanes keep their bits.
 TEST_P(Parity, BadState) {
   load("");
   const mjModel& m = *mujoco_.model;
@@ -367,21 +405,23 @@ TEST_P(Parity, BadState) {
   Batch<V> good(imported_), bad(imported_);
   good.set(states_);
   bad.set(states_);
-  const int position = 5, velocity = 14, huge = 21;
+  const int position = 5, velocity = 14, huge = 21, control = 26;
   bad.set_state_value("qpos", 0, position, std::nan(""));
   bad.set_state_value("qvel", static_cast<int>(m.nv) - 1, velocity, std::nan(""));
   bad.set_state_value("qpos", static_cast<int>(m.nq) - 1, huge, -2e10);
+  if (m.nu > 0) bad.set_state_value("ctrl", 0, control, std::nan(""));
   good.run_step();
   const std::vector<bool> reported = bad.run_step();
   const oracle::DataPointer d = oracle::make_data(m);
   for (int env = 0; env < kEnvs; ++env) {
     const bool is_bad = env == position || env == velocity || env == huge;
     EXPECT_EQ(reported[static_cast<std::size_t>(env)], is_bad) << env;
-    if (is_bad) {
+    if (is_bad || env == control) {
       oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
       if (env == position) d->qpos[0] = std::nan("");
       if (env == velocity) d->qvel[m.nv - 1] = std::nan("");
       if (env == huge) d->qpos[m.nq - 1] = -2e10;
+      if (env == control && m.nu > 0) d->ctrl[0] = std::nan("");
       mj_step(&m, d.get());
       const double acceleration = std::max(oracle::conditioning(m, d.get()).acceleration, 1.0);
       EXPECT_LE(difference(bad.state("qpos", env), {d->qpos, d->qpos + m.nq}, 1), 1e-12) << env;
