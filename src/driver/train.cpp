@@ -127,13 +127,16 @@ ExitCode train(const Config& config, Session& session) {
   while (iteration < config.learning.iterations) {
     const IterationReport report = ppo.iterate();
     ++iteration;
-    rows.append(report, earlier_seconds + seconds_since(loop_started));
+    double seconds = earlier_seconds + seconds_since(loop_started);
+    collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
+    rows.append(report, seconds);
     const double rate =
         steps_per_iteration * static_cast<double>(iteration - first_iteration) / seconds_since(loop_started);
     progress.update(iteration, fmt::format("{}steps/s  return {:.3f}  length {:.0f}  {}", human_rate(rate),
                                            report.episode_return, report.episode_length, resident_memory()));
     const StopRequest::Decision decision = stop.agree(collectives);
     stopped = decision.stop && iteration < config.learning.iterations;
+    if (!decision.reason.empty()) info(decision.reason);
     const bool due =
         config.learning.checkpoint_every > 0 && iteration % config.learning.checkpoint_every == 0;
     if (stopped || decision.checkpoint || (due && iteration < config.learning.iterations)) save();
