@@ -15,10 +15,7 @@ for argument in "$@"; do
 done
 
 bash tools/setup.sh --tests
-if [ -n "${MANIPLE_WERROR:-}" ]; then
-  configure_build build "-DMANIPLE_WERROR=$MANIPLE_WERROR"
-else
-  configure_build build
-fi
+# a build folder that tools/run.sh configured may know nothing of tests
+configure_build build -DMANIPLE_TESTS=ON ${MANIPLE_WERROR:+"-DMANIPLE_WERROR=$MANIPLE_WERROR"}
 build_targets build
 ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)" "${arguments[@]}"
