@@ -42,13 +42,14 @@ bool fits(const hdf5::Shape& shape, const std::vector<AllowedExtent>& allowed) {
   return true;
 }
 
-hdf5::File open_input(const std::string& file, const SourceLocation& where) {
+hdf5::File open_input(const std::string& file, const SourceLocation& where, const std::string& key) {
+  const std::string place = (key.empty() ? "" : key + ": ") + file;
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) throw InputError(where, file, "no such file", "an HDF5 file");
+  if (!std::filesystem::exists(file, ignored)) throw InputError(where, place, "no such file", "an HDF5 file");
   try {
     return hdf5::open_file(file, false);
   } catch (const Error& error) {
-    throw InputError(where, file, "cannot be read as HDF5", error.what());
+    throw InputError(where, place, "cannot be read as HDF5", error.what());
   }
 }
 
@@ -59,7 +60,7 @@ bool has_dataset(hid_t file, const std::string& name) {
 }  // namespace
 
 struct InputDataset::Impl {
-  std::string file, name;
+  std::string place;  // for messages: deck key, file and dataset
   SourceLocation where;
   hdf5::File handle;
   hdf5::Dataset dataset;
@@ -67,26 +68,26 @@ struct InputDataset::Impl {
 };
 
 InputDataset::InputDataset(const std::string& file, const SourceLocation& where, const std::string& dataset,
-                           const std::vector<AllowedExtent>& allowed)
+                           const std::vector<AllowedExtent>& allowed, const std::string& key)
     : impl_(std::make_unique<Impl>()) {
-  impl_->file = file;
-  impl_->name = dataset;
+  const std::string place = (key.empty() ? "" : key + ": ") + file + ": /" + dataset;
+  impl_->place = place;
   impl_->where = where;
-  impl_->handle = open_input(file, where);
-  const std::string key = file + ": /" + dataset;
+  impl_->handle = open_input(file, where, key);
   if (!has_dataset(impl_->handle, dataset))
-    throw InputError(where, key, "no such dataset", "a dataset of numbers " + allowed_text(allowed));
+    throw InputError(where, place, "no such dataset", "a dataset of numbers " + allowed_text(allowed));
   try {
     impl_->dataset = hdf5::open_dataset(impl_->handle, dataset);
   } catch (const Error&) {
-    throw InputError(where, key, "not a dataset", "a dataset of numbers " + allowed_text(allowed));
+    throw InputError(where, place, "not a dataset", "a dataset of numbers " + allowed_text(allowed));
   }
   const std::string type = hdf5::type_of(impl_->dataset);
   if (type == "string" || type == "other")
-    throw InputError(where, key, "elements of type " + type, "floating-point or integer numbers");
+    throw InputError(where, place, "elements of type " + type, "floating-point or integer numbers");
   impl_->shape = hdf5::shape_of(impl_->dataset);
   if (!fits(impl_->shape, allowed))
-    throw InputError(where, key, "shape " + shape_text(impl_->shape), "allowed is " + allowed_text(allowed));
+    throw InputError(where, place, "shape " + shape_text(impl_->shape),
+                     "allowed is " + allowed_text(allowed));
 }
 
 InputDataset::~InputDataset() = default;
@@ -102,12 +103,12 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
   std::size_t total = 1;
   for (const std::int64_t c : count) total *= static_cast<std::size_t>(c);
   std::vector<double> values(total);
-  const std::string key = impl_->file + ": /" + impl_->name;
+  const std::string& place = impl_->place;
   try {
     hdf5::read_box(impl_->dataset, H5T_NATIVE_DOUBLE, hdf5::Shape(first.begin(), first.end()),
-                   hdf5::Shape(count.begin(), count.end()), values.data(), key);
+                   hdf5::Shape(count.begin(), count.end()), values.data(), place);
   } catch (const Error& error) {
-    throw InputError(impl_->where, key, "cannot be read", error.what());
+    throw InputError(impl_->where, place, "cannot be read", error.what());
   }
   for (std::size_t i = 0; i < total; ++i) {
     if (std::isfinite(values[i])) continue;
@@ -119,27 +120,29 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
                  (position.empty() ? "" : ", ") + position;
       rest /= c;
     }
-    throw InputError(impl_->where, key,
+    throw InputError(impl_->where, place,
                      std::isnan(values[i]) ? "NaN at [" + position + "]" : "infinity at [" + position + "]",
                      "finite numbers");
   }
   return values;
 }
 
-bool InputDataset::exists(const std::string& file, const SourceLocation& where, const std::string& dataset) {
-  return has_dataset(open_input(file, where), dataset);
+bool InputDataset::exists(const std::string& file, const SourceLocation& where, const std::string& dataset,
+                          const std::string& key) {
+  return has_dataset(open_input(file, where, key), dataset);
 }
 
 std::vector<double> read_state_rows(const std::string& file, const SourceLocation& where,
                                     const std::string& dataset, const std::string& size_name, int size,
                                     const Partition& partition) {
-  const InputDataset input(file, where, dataset, {{"env", {partition.num_envs, 1}}, {size_name, {size}}});
+  const InputDataset input(file, where, dataset, {{"env", {partition.num_envs, 1}}, {size_name, {size}}},
+                           "initial_state.file");
   if (input.extent(0) == 1 && partition.num_envs != 1) return input.read({0, 0}, {1, size});
   return input.read({partition.first_env(), 0}, {partition.envs(), size});
 }
 
 bool has_state_rows(const std::string& file, const SourceLocation& where, const std::string& dataset) {
-  return InputDataset::exists(file, where, dataset);
+  return InputDataset::exists(file, where, dataset, "initial_state.file");
 }
 
 ControlRows::ControlRows(InputDataset dataset, int nu, std::int64_t steps, const Partition& partition)
@@ -168,7 +171,7 @@ const std::vector<double>& ControlRows::rows(std::int64_t step) {
 ControlRows read_control_rows(const std::string& file, const SourceLocation& where, int nu,
                               std::int64_t steps, const Partition& partition) {
   InputDataset dataset(file, where, "ctrl",
-                       {{"env", {partition.num_envs, 1}}, {"step", {}, steps}, {"nu", {nu}}});
+                       {{"env", {partition.num_envs, 1}}, {"step", {}, steps}, {"nu", {nu}}}, "control.file");
   return ControlRows(std::move(dataset), nu, steps, partition);
 }
 

@@ -19,12 +19,12 @@ struct AllowedExtent {
   std::int64_t at_least = -1;        // ... or at least this many, when not negative
 };
 
-// One dataset of a user's file. Every failure is an InputError that names the place in the deck, the
-// file, the dataset, the shape found and the shapes allowed.
+// One dataset of a user's file. Every failure is an InputError that names the place in the deck, the key
+// (when given), the file, the dataset, the shape found and the shapes allowed.
 class InputDataset {
  public:
   InputDataset(const std::string& file, const SourceLocation& where, const std::string& dataset,
-               const std::vector<AllowedExtent>& allowed);
+               const std::vector<AllowedExtent>& allowed, const std::string& key = "");
   ~InputDataset();
   InputDataset(InputDataset&&) noexcept;
   InputDataset& operator=(InputDataset&&) noexcept;
@@ -35,7 +35,8 @@ class InputDataset {
                            const std::vector<std::int64_t>& count) const;
 
   // Whether the file has such a dataset.
-  static bool exists(const std::string& file, const SourceLocation& where, const std::string& dataset);
+  static bool exists(const std::string& file, const SourceLocation& where, const std::string& dataset,
+                     const std::string& key = "");
 
  private:
   struct Impl;
