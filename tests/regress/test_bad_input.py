@@ -12,8 +12,15 @@ import pytest
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 GUARD = 20  # s; only against hanging ranks, refusals take a fraction of a second
-# each rank leaves its own exit code in a file; the launcher must not end the others when the first one leaves
-EACH_RANK = 'program=$1; shift; "$program" "$@"; code=$?; echo $code > "$EXIT_CODES/$OMPI_COMM_WORLD_RANK"; exit $code'
+# Each rank leaves its own exit code in a file, and waits for the others: the launcher ends the rest of a job as soon
+# as the first process leaves with an error.
+EACH_RANK = """
+program=$1; shift
+"$program" "$@"; code=$?
+echo $code > "$EXIT_CODES/$OMPI_COMM_WORLD_RANK"
+while [ "$(ls "$EXIT_CODES" | wc -l)" -lt "$OMPI_COMM_WORLD_SIZE" ]; do sleep 0.02; done
+exit $code
+"""
 
 
 @pytest.fixture
@@ -24,14 +31,14 @@ def refused(maniple, tmp_path):
         codes = tmp_path / "exit_codes"
         shutil.rmtree(codes, ignore_errors=True)
         codes.mkdir()
-        command = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "--mca",
-                   "orte_abort_on_non_zero_exit", "0", "-n", str(ranks), "sh", "-c", EACH_RANK, "sh",
-                   str(maniple.program), *map(str, arguments)]
+        command = ["mpirun", "--oversubscribe", "--allow-run-as-root", "--bind-to", "none", "-n",
+                   str(ranks), "sh", "-c", EACH_RANK, "sh", str(maniple.program), *map(str, arguments)]
         environment = {**os.environ, "EXIT_CODES": str(codes), "VIRTUAL_ENV": str(maniple.root / ".venv"),
                        "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "OMPI_MCA_mpi_yield_when_idle": "1"}
         result = subprocess.run(command, cwd=maniple.root, env=environment, capture_output=True, text=True,
                                 timeout=GUARD)
         output = result.stdout + result.stderr
+        assert result.returncode == 2, output
         assert sorted(path.name for path in codes.iterdir()) == [str(rank) for rank in range(ranks)], output
         assert {path.read_text().strip() for path in codes.iterdir()} == {"2"}, output
         assert output.count("maniple: error: ") == 1, output
@@ -109,7 +116,7 @@ def test_broken_model(refused, deck, tmp_path):
     message = refused("train", deck("model:\n  file: broken.xml\n"), *short(tmp_path))
     assert "broken.xml" in message and "axs" in message and "4" in message
     model.write_text("<mujoco>\n  <worldbody>\n")
-    assert "broken.xml" in refused("rollout", f"model.file={model}", *short(tmp_path))
+    assert "broken.xml" in refused("rollout", f"model.file={model}", "batch.num_envs=64", *short(tmp_path))
 
 
 def test_unsupported_model(refused, tmp_path):
@@ -123,7 +130,7 @@ def test_unsupported_model(refused, tmp_path):
   </worldbody>
 </mujoco>
 """)
-    message = refused("rollout", f"model.file={tmp_path / 'ball.xml'}", *short(tmp_path))
+    message = refused("rollout", f"model.file={tmp_path / 'ball.xml'}", "batch.num_envs=64", *short(tmp_path))
     assert "ball.xml:" in message and "contacts" in message
 
 
@@ -188,7 +195,7 @@ def test_control_of_the_wrong_shape(refused, tmp_path, datasets, found):
     bad = tmp_path / "bad.yaml"
     bad.write_text("control:\n  source: file\n  file: data.h5\n")
     message = refused(*ARM, bad, *short(tmp_path))
-    assert re.search(r"bad\.yaml:3: ", message) and "data.h5" in message and "ctrl" in message
+    assert re.search(r"bad\.yaml:3: control\.file: ", message) and "data.h5" in message and "ctrl" in message
     assert re.search(found, message, re.DOTALL)
 
 
@@ -201,7 +208,7 @@ def test_initial_state_of_the_wrong_shape(refused, tmp_path, datasets):
     bad = tmp_path / "bad.yaml"
     bad.write_text("initial_state:\n  file: data.h5\n  source: file\n")
     message = refused(*ARM, bad, *short(tmp_path))
-    assert re.search(r"bad\.yaml:2: ", message) and "data.h5" in message and re.search("qpos|qvel", message)
+    assert re.search(r"bad\.yaml:2: initial_state\.file: ", message) and "data.h5" in message and re.search("qpos|qvel", message)
 
 
 def test_data_that_are_no_hdf5(refused, tmp_path):
