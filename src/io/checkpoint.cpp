@@ -180,8 +180,11 @@ Contents describe(std::int64_t step, const CheckpointIdentity& identity, const A
 
 // Rank 0: the file with everything but the rows of the environments.
 void create(const std::string& path, const Contents& contents, const Archive& archive) {
+  std::int64_t numbers = 0;
+  for (const ArchiveEntry& entry : archive.entries())
+    numbers += static_cast<std::int64_t>(row_bytes(entry)) * (entry.per_env ? contents.identity.num_envs : 1);
   {
-    const hdf5::File file = hdf5::create_file(path);
+    const hdf5::File file = hdf5::create_file(path, file_bytes(numbers, contents.datasets.size()));
     const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
     hdf5::write_fixed_attribute(root, "file", "maniple checkpoint");
     hdf5::write_attribute(root, "format", contents.format);
@@ -206,7 +209,6 @@ void create(const std::string& path, const Contents& contents, const Archive& ar
     }
     hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), path);
   }
-  reserve_blocks(path);
 }
 
 // One rank: what the file says about itself; Error when it cannot be read or contradicts itself.

@@ -62,14 +62,17 @@ std::string temporary_name(const std::string& path) {
   return path + kMark + job_id() + "." + std::to_string(getpid()) + "." + host_name();
 }
 
-void reserve_blocks(const std::string& path) {
-  const Descriptor file{open(path.c_str(), O_RDWR)};
+void reserve_bytes(const std::string& path, std::int64_t bytes) {
+  const Descriptor file{open(path.c_str(), O_RDWR | O_CREAT, 0666)};
   if (file.fd < 0) fail(path, "open");
-  struct stat status {};
-  if (fstat(file.fd, &status) != 0) fail(path, "stat");
-  if (status.st_size == 0 || fallocate(file.fd, 0, 0, status.st_size) == 0) return;
+  if (bytes <= 0 || fallocate(file.fd, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
   if (errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO)
-    fail(path, "reserving " + std::to_string(status.st_size) + " bytes");
+    fail(path, "reserving " + std::to_string(bytes) + " bytes");
+}
+
+std::int64_t file_bytes(std::int64_t numbers, std::size_t datasets) {
+  // headers, attributes and their heap, alignment to pages
+  return numbers + 64 * 1024 + 8 * 1024 * static_cast<std::int64_t>(datasets);
 }
 
 void commit_file(const std::string& temporary, const std::string& path) {

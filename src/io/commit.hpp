@@ -2,6 +2,8 @@
 // host, made durable, then renamed. What a killed job left behind is recognised by that name.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 
 namespace maniple {
@@ -9,9 +11,13 @@ namespace maniple {
 // "<path>.tmp.<job>.<pid>.<host>", unique to this process.
 std::string temporary_name(const std::string& path);
 
-// Reserves the file's blocks, so that a full disk is an error now and not in the middle of a parallel
-// write. File systems that cannot reserve are left alone. Throws Error with path and bytes.
-void reserve_blocks(const std::string& path);
+// Reserves blocks for the first `bytes` bytes of a file, which is made when missing and keeps its size:
+// a full disk is an error now and not in the middle of a parallel write. File systems that cannot
+// reserve are left alone. Throws Error with path and bytes.
+void reserve_bytes(const std::string& path, std::int64_t bytes);
+
+// What a file of `datasets` datasets with `numbers` bytes of numbers takes at most, headers included.
+std::int64_t file_bytes(std::int64_t numbers, std::size_t datasets);
 
 // fsync(temporary), rename, fsync of the directory. Throws Error.
 void commit_file(const std::string& temporary, const std::string& path);

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "src/base/error.hpp"
+#include "src/io/commit.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
 
@@ -103,10 +104,18 @@ void check(herr_t status, const std::string& what) {
   if (status < 0) throw Error(what + ": " + last_error());
 }
 
-File create_file(const std::string& path) {
+herr_t close_file(hid_t file) {
+  const herr_t status = H5Fclose(file);
+  if (status < 0) leave_without_finalize();
+  return status;
+}
+
+File create_file(const std::string& path, std::int64_t bytes) {
+  reserve_bytes(path, bytes);
   const Properties access = serial_access();
-  Properties creation(check_id(H5Pcreate(H5P_FILE_CREATE), "HDF5 file creation properties"));
-  return File(check_id(H5Fcreate(path.c_str(), H5F_ACC_EXCL, creation, access), path));
+  File file(check_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), path));
+  reserve_bytes(path, bytes);  // truncating gave the blocks back
+  return file;
 }
 
 File open_file(const std::string& path, bool writable) {

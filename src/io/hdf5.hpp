@@ -34,13 +34,17 @@ class Handle {
   }
   operator hid_t() const { return id_; }
   bool valid() const { return id_ >= 0; }
+  // Gives up ownership without closing.
+  hid_t release() { return std::exchange(id_, -1); }
   // Closes now; negative when the library reports an error.
   herr_t reset() { return id_ >= 0 ? close(std::exchange(id_, -1)) : 0; }
 
  private:
   hid_t id_ = -1;
 };
-using File = Handle<H5Fclose>;
+// H5Fclose; remembers a failure, after which the library does not survive its own end.
+herr_t close_file(hid_t file);
+using File = Handle<close_file>;
 using Group = Handle<H5Gclose>;
 using Object = Handle<H5Oclose>;
 using Dataset = Handle<H5Dclose>;
@@ -57,7 +61,9 @@ hid_t check_id(hid_t id, const std::string& what);
 void check(herr_t status, const std::string& what);
 
 // ---- files ----
-File create_file(const std::string& path);               // serial; refuses to replace a file
+// Serial; replaces a file. Blocks for `bytes` are reserved first, so that a full disk is an Error before
+// the library has anything to lose.
+File create_file(const std::string& path, std::int64_t bytes);
 File open_file(const std::string& path, bool writable);  // serial, no file locks
 File open_parallel(const std::string& path, bool writable, Collectives& collectives);  // collective
 

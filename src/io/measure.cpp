@@ -78,12 +78,10 @@ FileSystemReport measure_file_system(const std::string& directory, std::int64_t 
     });
     const double start = now();
     run_on_root(collectives, [&] {
-      {
-        const hdf5::File file = hdf5::create_file(temporary);
-        hdf5::create_dataset(file, "numbers", ElementType::float64, {ranks * count}, "1",
-                             "test of the file system");
-      }
-      reserve_blocks(temporary);
+      const hdf5::File file =
+          hdf5::create_file(temporary, file_bytes(bytes_per_rank * static_cast<std::int64_t>(ranks), 1));
+      hdf5::create_dataset(file, "numbers", ElementType::float64, {ranks * count}, "1",
+                           "test of the file system");
     });
     {
       hdf5::File file = hdf5::open_parallel(temporary, true, collectives);

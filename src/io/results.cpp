@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
+#include <exception>
 #include <filesystem>
 #include <optional>
 
@@ -71,6 +72,11 @@ struct ResultsWriter::Impl {
   bool committed = false;
 
   explicit Impl(Collectives& c) : collectives(c) {}
+
+  // Rank 0: room for so many bytes behind what the file has.
+  void reserve(std::int64_t bytes) {
+    reserve_bytes(temporary, static_cast<std::int64_t>(std::filesystem::file_size(temporary)) + bytes);
+  }
 
   void flush(Recorder& recorder) {
     if (recorder.count == 0) return;
@@ -140,7 +146,10 @@ ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& reco
       make_directory(directory);
       remove_abandoned(directory);
       unlink(impl_->temporary.c_str());
-      const hdf5::File file = hdf5::create_file(impl_->temporary);
+      const std::size_t text =
+          record.deck_text.size() + record.resolved_text.size() + record.model_xml.size();
+      const hdf5::File file =
+          hdf5::create_file(impl_->temporary, file_bytes(static_cast<std::int64_t>(text), 3));
       const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), impl_->temporary));
       hdf5::write_attribute(root, "file", std::string("maniple results"));
       hdf5::write_attribute(root, "format", std::int64_t{1});
@@ -164,7 +173,13 @@ ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& reco
 }
 
 ResultsWriter::~ResultsWriter() {
-  // Without commit there is no file. Destructors run on every rank alike or the job is being aborted.
+  // Closing is collective, and an exception may be this rank's alone: then the process is about to end,
+  // and the file is left to it.
+  if (std::uncaught_exceptions() > 0) {
+    for (Recorder& recorder : impl_->recorders) recorder.dataset.release();
+    impl_->file.release();
+  }
+  // without commit there is no file
   if (!impl_->committed && impl_->collectives.rank() == 0) unlink(impl_->temporary.c_str());
   delete impl_;
 }
@@ -210,22 +225,27 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
       std::max<std::int64_t>(1, samples));
 
   run_on_root(impl.collectives, [&] {
-    {
-      const hdf5::File file = hdf5::open_file(impl.temporary, true);
-      for (const TrajectoryField& field : fields) {
-        const auto envs = static_cast<hsize_t>(partition.num_envs), size = static_cast<hsize_t>(field.size);
-        // whole tiles of environments per chunk, so that few chunks belong to two ranks
-        const std::size_t tile_bytes = static_cast<std::size_t>(impl.block) * size * bytes * kTileWidth;
-        const hsize_t tiles = std::max<hsize_t>(1, kChunkBytes / std::max<std::size_t>(1, tile_bytes));
-        hdf5::Shape chunk;
-        if (envs > 0 && samples > 0 && size > 0)
-          chunk = {std::min<hsize_t>(envs, tiles * kTileWidth), static_cast<hsize_t>(impl.block), size};
-        hdf5::create_dataset(file, "trajectory/" + field.name, impl.type,
-                             {envs, static_cast<hsize_t>(samples), size}, field.unit, field.description,
-                             chunk);
-      }
+    const auto up = [](hsize_t x, hsize_t multiple) { return (x + multiple - 1) / multiple * multiple; };
+    std::vector<hdf5::Shape> shapes, chunks;
+    std::int64_t numbers = 0;
+    for (const TrajectoryField& field : fields) {
+      const auto envs = static_cast<hsize_t>(partition.num_envs), size = static_cast<hsize_t>(field.size);
+      shapes.push_back({envs, static_cast<hsize_t>(samples), size});
+      chunks.emplace_back();
+      if (envs == 0 || samples == 0 || size == 0) continue;
+      // whole tiles of environments per chunk, so that few chunks belong to two ranks
+      const std::size_t tile_bytes = static_cast<std::size_t>(impl.block) * size * bytes * kTileWidth;
+      const hsize_t tiles = std::max<hsize_t>(1, kChunkBytes / tile_bytes);
+      hdf5::Shape& chunk = chunks.back();
+      chunk = {std::min<hsize_t>(envs, tiles * kTileWidth), static_cast<hsize_t>(impl.block), size};
+      numbers +=
+          static_cast<std::int64_t>(up(envs, chunk[0]) * up(shapes.back()[1], chunk[1]) * size * bytes);
     }
-    reserve_blocks(impl.temporary);
+    impl.reserve(file_bytes(numbers, fields.size()));
+    const hdf5::File file = hdf5::open_file(impl.temporary, true);
+    for (std::size_t f = 0; f < fields.size(); ++f)
+      hdf5::create_dataset(file, "trajectory/" + fields[f].name, impl.type, shapes[f], fields[f].unit,
+                           fields[f].description, chunks[f]);
   });
   impl.file = hdf5::open_parallel(impl.temporary, true, impl.collectives);
   run_together(impl.collectives, [&] {
@@ -264,6 +284,9 @@ std::string ResultsWriter::commit() {
   for (Recorder& recorder : impl.recorders) impl.flush(recorder);
   impl.close_parallel();
   run_on_root(impl.collectives, [&] {
+    std::size_t values = 0;
+    for (const Deferred& d : impl.deferred) values += d.values.size() + d.integers.size();
+    impl.reserve(file_bytes(static_cast<std::int64_t>(8 * values), impl.deferred.size()));
     {
       const hdf5::File file = hdf5::open_file(impl.temporary, true);
       // a run that stopped early recorded fewer samples than were planned

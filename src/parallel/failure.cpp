@@ -16,6 +16,7 @@ namespace maniple {
 namespace {
 
 MPI_Comm failure_channel = MPI_COMM_NULL;
+bool finalize_is_safe = true;
 
 constexpr std::chrono::milliseconds kGrace{500};
 
@@ -90,6 +91,10 @@ int run_guarded(const std::function<int()>& body) {
   }
 }
 
+void leave_without_finalize() {
+  finalize_is_safe = false;
+}
+
 void open_failure_channel() {
   if (failure_channel != MPI_COMM_NULL) return;
   check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &failure_channel), "MPI_Comm_dup");
@@ -145,7 +150,7 @@ void fail_all_ranks(const std::string& message, ExitCode code) {
     if (rank == 0) print(message);
     MPI_Barrier(failure_channel);  // nobody leaves before the message is out: leaving ends the job
     std::fflush(nullptr);
-    MPI_Finalize();
+    if (finalize_is_safe) MPI_Finalize();
     std::_Exit(static_cast<int>(lowest % 256));
   }
   if (!lower_failed) print("rank " + std::to_string(rank) + ": " + message);

@@ -32,6 +32,10 @@ int run_guarded(const std::function<int()>& body);
 // prints; when every rank failed they leave in order, otherwise MPI_Abort ends the others.
 [[noreturn]] void fail_all_ranks(const std::string& message, ExitCode code);
 
+// From here on fail_all_ranks() leaves without MPI_Finalize: a library that ends itself in there is in a
+// state that it would not survive (HDF5 after a close that failed on a full disk).
+void leave_without_finalize();
+
 // Called by Session: opens and closes the communicator over which failing ranks find each other.
 void open_failure_channel();
 void close_failure_channel();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <cstring>
+#include <exception>
 #include <numeric>
 
 #include "kernels/base/macros.hpp"
@@ -41,9 +42,10 @@ class MpiCollectives final : public Collectives, public CommunicatorOwner {
     check_mpi(MPI_Comm_size(communicator_, &size_), "MPI_Comm_size");
   }
   ~MpiCollectives() override {
+    // freeing is collective, and an exception may be this rank's alone
     int finalized = 0;
     MPI_Finalized(&finalized);
-    if (!finalized) MPI_Comm_free(&communicator_);
+    if (!finalized && std::uncaught_exceptions() == 0) MPI_Comm_free(&communicator_);
   }
   MpiCollectives(const MpiCollectives&) = delete;
   MpiCollectives& operator=(const MpiCollectives&) = delete;

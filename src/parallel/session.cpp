@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <map>
 #include <sstream>
 
@@ -147,7 +148,10 @@ struct Session::Runtime {
     check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     open_failure_channel();
   }
+  // An exception on its way to fail_all_ranks() may be this rank's alone: finalizing would wait for
+  // ranks that do not come. The process ends there, so nothing needs to be given back.
   ~Runtime() {
+    if (std::uncaught_exceptions() > 0) return;
     if (owns_kokkos) Kokkos::finalize();
     close_failure_channel();
     if (owns_mpi) MPI_Finalize();

@@ -11,6 +11,7 @@
 
 #include <chrono>
 #include <cstdio>
+#include <exception>
 #include <map>
 #include <string>
 #include <thread>
@@ -64,7 +65,7 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
       throw;
     }
   }
-  ~NcclCollectives() override { release(false); }
+  ~NcclCollectives() override { release(std::uncaught_exceptions() > 0); }
   NcclCollectives(const NcclCollectives&) = delete;
   NcclCollectives& operator=(const NcclCollectives&) = delete;
 

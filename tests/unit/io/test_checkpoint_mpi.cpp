@@ -78,7 +78,7 @@ TEST_F(CheckpointMpi, WritesAreCollective) {
   const std::string path = directory.path() + "/x.h5";
   const auto rank = static_cast<hsize_t>(world->rank()), ranks = static_cast<hsize_t>(world->size());
   run_on_root(*world, [&] {
-    const hdf5::File file = hdf5::create_file(path);
+    const hdf5::File file = hdf5::create_file(path, 0);
     hdf5::create_dataset(file, "flat", ElementType::float64, {ranks * 100, 3}, "1", "contiguous");
     hdf5::create_dataset(file, "chunked", ElementType::float32, {ranks * 100, 8, 3}, "1", "chunked",
                          {64, 4, 3});

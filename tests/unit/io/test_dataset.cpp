@@ -27,7 +27,7 @@ class Dataset : public testing::Test {
     if (values.empty())
       for (std::size_t i = 0; i < count; ++i) values.push_back(static_cast<double>(i));
     unlink(path.c_str());
-    const hdf5::File file = hdf5::create_file(path);
+    const hdf5::File file = hdf5::create_file(path, 0);
     hdf5::create_and_write(file, name, ElementType::float64, shape, values.data(), "m", "input");
     return path;
   }

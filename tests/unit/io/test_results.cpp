@@ -184,7 +184,7 @@ TEST(Digest, IsSha256OverNameTypeShapeAndNumbers) {
   const TemporaryDirectory directory(*self);
   const std::string path = directory.path() + "/x.h5";
   {
-    const hdf5::File file = hdf5::create_file(path);
+    const hdf5::File file = hdf5::create_file(path, 0);
     const float a[6] = {0, 1, 2, 3, 4, 5};
     const std::int64_t b[2] = {7, -8};
     hdf5::create_and_write(file, "trajectory/a", ElementType::float32, {2, 3}, a, "m", "a");
