@@ -8,8 +8,9 @@
 
 namespace maniple {
 
-// Quantum 2^-kExactBits = 9e-13; sums are exact while their size stays below 2^(53-kExactBits) = 8192.
-inline constexpr int kExactBits = 40;
+// Quantum 2^-kExactBits = 1.8e-12; sums are exact while their size stays below 2^(53-kExactBits) = 16384,
+// which leaves a factor of two to the limit that callers check.
+inline constexpr int kExactBits = 39;
 inline constexpr double kExactLimit = 8192.0;
 
 // x rounded to a multiple of the quantum, for |x| < kExactLimit / 2. NaN and infinity pass through.

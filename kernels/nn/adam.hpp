@@ -2,7 +2,7 @@
 // applies the same step to the same numbers, so parameters never need to be exchanged.
 #pragma once
 
-#include "kernels/base/macros.hpp"
+#include "kernels/base/pack.hpp"
 
 namespace maniple {
 

@@ -8,6 +8,7 @@
 // as in rl_games, whose critic_coef is value_coef; rsl_rl's value_loss_coef is half of it.
 #pragma once
 
+#include "kernels/base/varying.hpp"
 #include "kernels/nn/gaussian.hpp"
 
 namespace maniple {
