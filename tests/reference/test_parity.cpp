@@ -278,6 +278,20 @@ void Parity::check_forward() {
   }
 }
 
+// What step() promises to leave in Data: forces, accelerations and actuators as after mj_step.
+void check_left_by_step(const std::map<std::string, Numbers>& ours,
+                        const std::map<std::string, Numbers>& theirs, double acceleration) {
+  for (const char* name : {"qfrc_spring", "qfrc_damper", "qfrc_gravcomp", "qfrc_passive", "qfrc_bias",
+                           "qfrc_actuator", "qfrc_smooth", "qfrc_constraint", "actuator_length",
+                           "actuator_velocity", "actuator_force", "act_dot"}) {
+    const Numbers& expected = theirs.at(name);
+    EXPECT_LE(difference(ours.at(name), expected, 1 + 10 * largest(expected)), 1e-12)
+        << name << numbers_text(ours.at(name), expected);
+  }
+  for (const char* name : {"qacc", "qacc_smooth"})
+    EXPECT_LE(difference(ours.at(name), theirs.at(name), acceleration), 1e-12) << name;
+}
+
 template <class V>
 void Parity::check_step(const std::string& integrator) {
   using S = ScalarOf<V>;
@@ -315,6 +329,7 @@ void Parity::check_step(const std::string& integrator) {
         difference(batch.data(env).at("sensordata"), Numbers(d->sensordata, d->sensordata + m.nsensordata),
                    std::max(1.0, largest(sensors)));
     EXPECT_LE(error, kTolerance<S>) << "sensordata of environment " << env;
+    if (sizeof(S) == 8) check_left_by_step(batch.data(env), oracle::fields_of(m, *d), acceleration);
     if (!good) return;
   }
 }
