@@ -12,8 +12,8 @@ namespace maniple {
 std::string temporary_name(const std::string& path);
 
 // Reserves blocks for the first `bytes` bytes of a file, which is made when missing and keeps its size:
-// a full disk is an error now and not in the middle of a parallel write. File systems that cannot
-// reserve are left alone. Throws Error with path and bytes.
+// a full disk is an error now and not in the middle of a parallel write. Where the file
+// system cannot reserve, its free space is asked (quotas are not seen). Throws Error with path and bytes.
 void reserve_bytes(const std::string& path, std::int64_t bytes);
 
 // What a file of `datasets` datasets with `numbers` bytes of numbers takes at most, headers included.
