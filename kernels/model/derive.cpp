@@ -42,8 +42,19 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
     if (identity4(m.body_iquat + 4 * i)) flags |= body_iquat_identity;
     if (m.body_mass[i] == 0 && zero3(m.body_inertia + 3 * i)) flags |= body_massless;
     if (i == 0 || derived.body_lastdof[parent] < 0) flags |= body_parent_static;
-    if (zero3(m.body_inertia + 3 * i)) flags |= body_point_mass;
+    bool leaf = true;
+    for (int j = i + 1; j < m.nbody; ++j) leaf = leaf && m.body_parentid[j] != i;
+    if (leaf) flags |= body_leaf;
     derived.body_flags[i] = flags;
+
+    const double* mat = derived.body_imat + 9 * i;
+    const int rows[6][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}};
+    for (int k = 0; k < 6; ++k) {
+      double sum = 0;
+      for (int c = 0; c < 3; ++c)
+        sum += mat[3 * rows[k][0] + c] * m.body_inertia[3 * i + c] * mat[3 * rows[k][1] + c];
+      derived.body_inertialocal[6 * i + k] = sum;
+    }
   }
   // MuJoCo's mj_isFreeBody: alone in its tree with six dofs, and all the mass below is its own
   for (int i = 0; i < m.nbody; ++i) {

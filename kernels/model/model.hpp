@@ -54,7 +54,7 @@ enum BodyFlag : int {
   body_iquat_identity = 8,  // inertial frame parallel to the body frame
   body_massless = 16,       // neither mass nor inertia
   body_parent_static = 32,  // no dofs between the world and this body's own
-  body_point_mass = 64,     // mass without inertia
+  body_leaf = 64,           // has no children
 };
 
 // What of a joint may be skipped.

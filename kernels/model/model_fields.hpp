@@ -98,23 +98,24 @@
 
 // Arrays computed once from the ones above (derive.hpp), so that the lanes compute nothing that is the
 // same for all environments.
-#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                      \
-  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")          \
-  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                \
-  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint") \
-  INTEGER(jnt_flags, njnt, "JointFlag bits")                                             \
-  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                  \
-  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")    \
-  INTEGER(dof_translation, nv, "cdof has no rotational part")                            \
-  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                          \
-  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")            \
-  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                         \
-  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                   \
-  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")        \
-  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")          \
-  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                  \
-  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")           \
-  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")       \
+#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                \
+  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                    \
+  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                          \
+  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")           \
+  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                       \
+  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                            \
+  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")              \
+  INTEGER(dof_translation, nv, "cdof has no rotational part")                                      \
+  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                    \
+  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                      \
+  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame") \
+  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                   \
+  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                             \
+  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                  \
+  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                    \
+  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                            \
+  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                     \
+  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                 \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
 // Numbers that hold for the whole model (derive.hpp).

@@ -8,6 +8,26 @@
 
 namespace maniple {
 
+// Row i of qM from crb * cdof_i of its body: the momentum of the subtree that moves with this dof alone.
+template <class V>
+MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                        const Spatial<V>& momentum) {
+  int address = m.dof_Madr[i];
+  if (m.dof_simple[i]) {
+    // MuJoCo keeps the inertia at qpos0; the rest of the row is zero in every pose
+    d.qM[address] = V(m.dof_M0[i]);
+    for (int k = 1; k <= m.dof_ancestors[i]; ++k) d.qM[address + k] = V(0);
+    return;
+  }
+  V sum = V(m.dof_totalarmature[i]);
+  for (int j = i; j >= 0; j = m.dof_parentid[j]) {
+    V element = dot(load3<V>(d.cdof, 6 * j + 3), momentum.lin);
+    if (!m.dof_translation[j]) element += dot(load3<V>(d.cdof, 6 * j), momentum.rot);
+    d.qM[address++] = sum + element;
+    sum = V(0);
+  }
+}
+
 // Writes crb and qM.
 template <class V>
 MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const Data<V>& d) {
@@ -18,30 +38,8 @@ MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const Data<V>&
     if (parent == 0) continue;
     for (int k = 0; k < 10; ++k) d.crb[10 * parent + k] += d.crb[10 * i + k];
   }
-  for (int i = 0; i < nv; ++i) {
-    int address = m.dof_Madr[i];
-    if (m.dof_simple[i]) {
-      // MuJoCo keeps the inertia at qpos0; the rest of the row is zero in every pose
-      d.qM[address] = V(m.dof_M0[i]);
-      for (int k = 1; k <= m.dof_ancestors[i]; ++k) d.qM[address + k] = V(0);
-      continue;
-    }
-    const int body = m.dof_bodyid[i];
-    Spatial<V> momentum;
-    if (m.dof_translation[i]) {
-      const Vec3<V> axis = load3<V>(d.cdof, 6 * i + 3);
-      momentum = {cross(load3<V>(d.crb, 10 * body + 6), axis), d.crb[10 * body + 9] * axis};
-    } else {
-      momentum = load10<V>(d.crb, 10 * body) * load6<V>(d.cdof, 6 * i);
-    }
-    V sum = V(m.dof_totalarmature[i]);
-    for (int j = i; j >= 0; j = m.dof_parentid[j]) {
-      V element = dot(load3<V>(d.cdof, 6 * j + 3), momentum.lin);
-      if (!m.dof_translation[j]) element += dot(load3<V>(d.cdof, 6 * j), momentum.rot);
-      d.qM[address++] = sum + element;
-      sum = V(0);
-    }
-  }
+  for (int i = 0; i < nv; ++i)
+    store_inertia_row(m, d, i, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * load6<V>(d.cdof, 6 * i));
 }
 
 // In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`.

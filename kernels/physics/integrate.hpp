@@ -92,7 +92,8 @@ template <class V>
 MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, int body, int dof, V (&a)[36]) {
   const V h(m.timestep), mass(m.body_mass[body]);
-  const Mat3<V> rotation = load9<V>(d.xmat, 9 * body), inertial = load9<V>(d.ximat, 9 * body);
+  const Mat3<V> rotation = matrix(load4<V>(d.xquat, 4 * body));
+  const Mat3<V> inertial = rotation * uniform9<V>(m.body_imat + 9 * body);
   const Vec3<V> com = load3<V>(d.xipos, 3 * body) - load3<V>(d.xpos, 3 * body);
   const Vec3<V> w = rotation * load3<V>(s.qvel, dof + 3);
   const Vec3<V> diagonal = uniform3<V>(m.body_inertia + 3 * body);

@@ -34,6 +34,51 @@ MANIPLE_FUNCTION Quat<V> turned(const Model<ScalarOf<V>>& m, int j, const Quat<V
   return q * Quat<V>{c, u.x, u.y, u.z};
 }
 
+// Position and orientation of body i from its parent and its joints; writes xanchor and xaxis.
+// `rotate_by(parent, v)` turns v by the orientation of a body that has been placed.
+template <class V, class RotateBy>
+MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                                 const RotateBy& rotate_by, Vec3<V>& xpos, Quat<V>& xquat) {
+  const int flags = m.body_flags[i], parent = m.body_parentid[i];
+  const int first = m.body_jntadr[i], count = m.body_jntnum[i];
+  if (count == 1 && m.jnt_type[first] == joint_free) {
+    const int q = m.jnt_qposadr[first];
+    xpos = load3<V>(s.qpos, q);
+    xquat = normalize(load4<V>(s.qpos, q + 3));
+    store3(d.xanchor, 3 * first, xpos);
+    store3(d.xaxis, 3 * first, uniform3<V>(m.jnt_axis + 3 * first));
+    return;
+  }
+  if (parent > 0) {
+    xpos = load3<V>(d.xpos, 3 * parent);
+    if (!(flags & body_pos_zero)) xpos = xpos + rotate_by(parent, uniform3<V>(m.body_pos + 3 * i));
+    xquat = load4<V>(d.xquat, 4 * parent);
+    if (!(flags & body_quat_identity)) xquat = xquat * uniform4<V>(m.body_quat + 4 * i);
+  } else {
+    xpos = uniform3<V>(m.body_pos + 3 * i);
+    xquat = uniform4<V>(m.body_quat + 4 * i);
+  }
+  for (int j = first; j < first + count; ++j) {
+    const int type = m.jnt_type[j], q = m.jnt_qposadr[j];
+    const bool centered = m.jnt_flags[j] & joint_pos_zero;
+    const Vec3<V> axis = rotated_axis(m, j, xquat);
+    Vec3<V> anchor = xpos;
+    if (!centered) anchor = anchor + rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
+    if (type == joint_slide) {
+      xpos = xpos + (s.qpos[q] - V(m.qpos0[q])) * axis;
+    } else {
+      if (type == joint_ball)
+        xquat = xquat * normalize(load4<V>(s.qpos, q));
+      else
+        xquat = turned(m, j, xquat, s.qpos[q] - V(m.qpos0[q]));
+      if (!centered) xpos = anchor - rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
+    }
+    store3(d.xanchor, 3 * j, anchor);
+    store3(d.xaxis, 3 * j, axis);
+  }
+  xquat = renormalize(xquat);
+}
+
 // Writes xpos, xquat, xmat, xanchor, xaxis, xipos, ximat.
 template <class V>
 MANIPLE_FUNCTION void body_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
@@ -42,50 +87,13 @@ MANIPLE_FUNCTION void body_kinematics(const Model<ScalarOf<V>>& m, const State<V
   store9(d.xmat, 0, Mat3<V>{V(1), V(0), V(0), V(0), V(1), V(0), V(0), V(0), V(1)});
   store3(d.xipos, 0, zero3<V>());
   store9(d.ximat, 0, Mat3<V>{V(1), V(0), V(0), V(0), V(1), V(0), V(0), V(0), V(1)});
-
-  const int nbody = m.nbody;
-  for (int i = 1; i < nbody; ++i) {
-    const int flags = m.body_flags[i], parent = m.body_parentid[i];
-    const int first = m.body_jntadr[i], count = m.body_jntnum[i];
+  for (int i = 1; i < m.nbody; ++i) {
+    const int flags = m.body_flags[i];
     Vec3<V> xpos;
     Quat<V> xquat;
-    if (count == 1 && m.jnt_type[first] == joint_free) {
-      const int q = m.jnt_qposadr[first];
-      xpos = load3<V>(s.qpos, q);
-      xquat = normalize(load4<V>(s.qpos, q + 3));
-      store3(d.xanchor, 3 * first, xpos);
-      store3(d.xaxis, 3 * first, uniform3<V>(m.jnt_axis + 3 * first));
-    } else {
-      if (parent > 0) {
-        xpos = load3<V>(d.xpos, 3 * parent);
-        if (!(flags & body_pos_zero))
-          xpos = xpos + load9<V>(d.xmat, 9 * parent) * uniform3<V>(m.body_pos + 3 * i);
-        xquat = load4<V>(d.xquat, 4 * parent);
-        if (!(flags & body_quat_identity)) xquat = xquat * uniform4<V>(m.body_quat + 4 * i);
-      } else {
-        xpos = uniform3<V>(m.body_pos + 3 * i);
-        xquat = uniform4<V>(m.body_quat + 4 * i);
-      }
-      for (int j = first; j < first + count; ++j) {
-        const int type = m.jnt_type[j], q = m.jnt_qposadr[j];
-        const bool centered = m.jnt_flags[j] & joint_pos_zero;
-        const Vec3<V> axis = rotated_axis(m, j, xquat);
-        Vec3<V> anchor = xpos;
-        if (!centered) anchor = anchor + rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
-        if (type == joint_slide) {
-          xpos = xpos + (s.qpos[q] - V(m.qpos0[q])) * axis;
-        } else {
-          if (type == joint_ball)
-            xquat = xquat * normalize(load4<V>(s.qpos, q));
-          else
-            xquat = turned(m, j, xquat, s.qpos[q] - V(m.qpos0[q]));
-          if (!centered) xpos = anchor - rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
-        }
-        store3(d.xanchor, 3 * j, anchor);
-        store3(d.xaxis, 3 * j, axis);
-      }
-      xquat = renormalize(xquat);
-    }
+    place_body(
+        m, s, d, i, [&](int parent, const Vec3<V>& offset) { return load9<V>(d.xmat, 9 * parent) * offset; },
+        xpos, xquat);
     store3(d.xpos, 3 * i, xpos);
     store4(d.xquat, 4 * i, xquat);
     const Mat3<V> xmat = matrix(xquat);

@@ -4,6 +4,7 @@
 
 #include "kernels/physics/bias.hpp"
 #include "kernels/physics/center_of_mass.hpp"
+#include "kernels/physics/fused.hpp"
 #include "kernels/physics/integrate.hpp"
 #include "kernels/physics/kinematics.hpp"
 #include "kernels/physics/sensor.hpp"
@@ -11,21 +12,14 @@
 
 namespace maniple {
 
-// Everything that an acceleration needs: mj_forwardSkip without sensors.
+// Actuators, passive forces and accelerations, after kinematics, inertia and bias.
 template <class V>
-MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  body_kinematics(m, s, d);
-  com_positions(m, d);
-  inertia_matrix(m, d);
+MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < m.nM; ++i) d.qLD[i] = d.qM[i];
   factor_inertia(m, d.qLD, d.qLDiagInv);
   actuator_lengths(m, s, d);
-
   actuator_velocities(m, s, d);
-  com_velocities(m, s, d);
   passive_forces(m, s, d);
-  bias_forces(m, s, d);
-
   actuation(m, s, d);
   for (int i = 0; i < m.nv; ++i) {
     const V force = d.qfrc_passive[i] - d.qfrc_bias[i] + d.qfrc_actuator[i];
@@ -39,20 +33,33 @@ MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
   }
 }
 
-// Sites and sensors, which no other stage reads.
+// What a time step needs of mj_forward, without sensors.
 template <class V>
-MANIPLE_FUNCTION void readings(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  if (m.nsite > 0) site_kinematics(m, d);
-  if (m.nsensordata > 0) {
-    sensors(m, s, d, SensorStage::position_and_velocity);
-    sensors(m, s, d, SensorStage::acceleration);
-  }
+MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  fused_kinematics(m, s, d);
+  fused_velocities(m, s, d);
+  fused_inertia_and_bias(m, d);
+  accelerations(m, s, d);
+}
+
+// Sensors, of the stages that compute what they read.
+template <class V>
+MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (m.nsensordata == 0) return;
+  sensors(m, s, d, SensorStage::position_and_velocity);
+  sensors(m, s, d, SensorStage::acceleration);
 }
 
 template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  dynamics(m, s, d);
-  readings(m, s, d);
+  body_kinematics(m, s, d);
+  if (m.nsite > 0) site_kinematics(m, d);
+  com_positions(m, d);
+  inertia_matrix(m, d);
+  com_velocities(m, s, d);
+  bias_forces(m, s, d);
+  accelerations(m, s, d);
+  all_sensors(m, s, d);
 }
 
 template <class V>
@@ -95,7 +102,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
     if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
     reset_to_default(m, s, bad_acceleration);
   }
-  readings(m, s, d);
+  all_sensors(m, s, d);
 
   switch (m.integrator) {
     case RK4:
