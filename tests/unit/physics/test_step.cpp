@@ -161,6 +161,67 @@ TEST(Physics, KinematicsAloneAgreesWithTheFullForwardPass) {
   for (int i = 0; i < m.nu; ++i) EXPECT_EQ(full.data.actuator_velocity[i], part.data.actuator_velocity[i]);
 }
 
+// step() and forward() come to the same accelerations along different paths.
+TEST(Physics, StepAndForwardAgree) {
+  const ImportedModel imported = model_of_text(kZoo);
+  SimulatedModel<double> full(imported), part(imported);
+  const std::vector<double> state = random_state<double>(imported.sizes, 13);
+  full.set_lane_state(0, state);
+  part.set_lane_state(0, state);
+  full.forward();
+  part.step();
+  const Model<double>& m = full.model();
+  for (int i = 0; i < m.nM; ++i) EXPECT_NEAR(part.data.qM[i], full.data.qM[i], 1e-13) << i;
+  for (int i = 0; i < m.nv; ++i) {
+    EXPECT_NEAR(part.data.qfrc_bias[i], full.data.qfrc_bias[i], 1e-12) << i;
+    EXPECT_NEAR(part.data.qacc[i], full.data.qacc[i], 1e-10 * std::max(1.0, std::abs(full.data.qacc[i])))
+        << i;
+  }
+  for (int i = 0; i < m.nsensordata; ++i) EXPECT_EQ(part.data.sensordata[i], full.data.sensordata[i]) << i;
+}
+
+// A quarter turn about an anchor away from the body frame, and a slide along a turned axis.
+TEST(Physics, JointsMoveBodiesWhereTheyShould) {
+  SimulatedModel<double> s(model_of_text(R"(<mujoco><worldbody><body pos="1 2 3">
+    <joint type="hinge" axis="0 0 1" pos="0.5 0 0"/><joint type="slide" axis="1 0 0"/>
+    <inertial pos="0 0 0.25" mass="1" diaginertia="1 1 1"/>
+    <site pos="0 1 0"/></body></worldbody></mujoco>)"));
+  s.forward();
+  const double at_rest[3] = {1, 2, 3};
+  for (int k = 0; k < 3; ++k) EXPECT_DOUBLE_EQ(s.data.xpos[3 + k], at_rest[k]);
+  s.set(s.state.qpos, {M_PI / 2, 0.25});
+  s.forward();
+  // anchor (1.5, 2, 3); the body lies at -0.5 x' = (0, -0.5, 0) from it, and 0.25 y further by the slide
+  const double moved[3] = {1.5, 1.75, 3}, site[3] = {0.5, 1.75, 3}, center[3] = {1.5, 1.75, 3.25};
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_NEAR(s.data.xpos[3 + k], moved[k], 1e-15);
+    EXPECT_NEAR(s.data.site_xpos[k], site[k], 1e-15);
+    EXPECT_NEAR(s.data.xipos[3 + k], center[k], 1e-15);
+  }
+}
+
+// Hooke's law on each joint type, and what a gear makes of velocities and forces of a ball joint.
+TEST(Physics, SpringsPullBackAndGearsProject) {
+  SimulatedModel<double> s(model_of_text(R"(<mujoco><option gravity="0 0 0"/><worldbody>
+    <body><joint type="slide" stiffness="3 2 1" springref="0.1"/>
+      <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>
+      <body><joint name="ball" type="ball" stiffness="5"/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body>
+    </body></worldbody>
+    <actuator><motor joint="ball" gear="1 2 3"/></actuator></mujoco>)"));
+  s.set(s.state.qpos, {0.6, std::cos(0.2), 0, std::sin(0.2), 0});  // turned by 0.4 rad about y
+  s.set(s.state.qvel, {0, 0.5, -0.25, 0.125});
+  s.set(s.state.ctrl, {2});
+  s.forward();
+  EXPECT_NEAR(s.data.qfrc_spring[0], -0.5 * (3 + 2 * 0.5 + 1 * 0.25), 1e-15);
+  const double torque[3] = {0, -5 * 0.4, 0};
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_NEAR(s.data.qfrc_spring[1 + k], torque[k], 1e-15);
+    EXPECT_NEAR(s.data.qfrc_actuator[1 + k], 2 * (k + 1), 1e-15);
+  }
+  EXPECT_NEAR(s.data.actuator_length[0], 2 * 0.4, 1e-15);
+  EXPECT_NEAR(s.data.actuator_velocity[0], 0.5 - 0.5 + 0.375, 1e-15);
+}
+
 // The inertia matrix times the acceleration gives the force back, and M is what the bodies' energies say.
 TEST(Physics, FactorSolvesWithTheInertiaMatrix) {
   const ImportedModel imported = model_of_text(kZoo);
