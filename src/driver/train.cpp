@@ -48,6 +48,14 @@ class MetricRows {
   Metrics metrics_;
 };
 
+// One line of log.jsonl, for whoever watches a run from outside.
+void record_iteration(const IterationReport& report, std::int64_t iteration, double wall_seconds) {
+  std::vector<LogField> fields{{"iteration", iteration}, {"wall_seconds", wall_seconds}};
+  for (const auto& value : report.values)
+    if (value.name != "iteration") fields.push_back({value.name, value.value});
+  record("iteration", fields);
+}
+
 std::string stage_shares(const Simulation& simulation, const Ppo& ppo, double output_seconds, double total) {
   std::vector<std::pair<std::string, double>> stages = simulation.stage_seconds();
   for (const auto& stage : ppo.stage_seconds()) stages.push_back(stage);
@@ -130,6 +138,7 @@ ExitCode train(const Config& config, Session& session) {
     double seconds = earlier_seconds + seconds_since(loop_started);
     collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
     rows.append(report, seconds);
+    record_iteration(report, iteration, seconds);
     const double rate =
         steps_per_iteration * static_cast<double>(iteration - first_iteration) / seconds_since(loop_started);
     progress.update(iteration, fmt::format("{}steps/s  return {:.3f}  length {:.0f}  {}", human_rate(rate),
@@ -148,7 +157,7 @@ ExitCode train(const Config& config, Session& session) {
 
   report_bad_states(*simulation, session);
   if (iteration > first_iteration) {
-    info(stage_shares(*simulation, ppo, output_seconds, loop_seconds + 1e-9));
+    info(stage_shares(*simulation, ppo, output_seconds, seconds_since(loop_started)));
     info(fmt::format(
         "{}env-steps/s over {:.1f} s",
         human_rate(steps_per_iteration * static_cast<double>(iteration - first_iteration) / loop_seconds),
