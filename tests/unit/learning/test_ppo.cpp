@@ -1,0 +1,304 @@
+// PPO as a whole on a toy environment: it learns, its bits do not depend on the number of ranks, a
+// restart continues with the same bits, and its parts (schedule, normaliser, evaluation) do as told.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "src/learning/evaluation.hpp"
+#include "src/learning/ppo.hpp"
+#include "src/learning/schedule.hpp"
+#include "tests/unit/learning/toy_environment.hpp"
+
+namespace maniple {
+namespace {
+
+using testing_learning::on_ranks;
+using testing_learning::ToyEnvironment;
+
+// Ranks are threads, which needs an execution space that allows launches from several.
+bool threads_can_launch() {
+  return std::string(ExecutionSpace::name()) == "Serial";
+}
+
+Config toy_config(std::int64_t envs) {
+  Config config;
+  config.batch.num_envs = envs;
+  config.batch.seed = 5;
+  config.policy.hidden = {16, 8};
+  config.policy.fixed_std = false;
+  config.learning.horizon = 10;
+  config.learning.minibatches = 4;
+  config.learning.epochs = 3;
+  config.learning.learning_rate = 1e-3;
+  return config;
+}
+
+void append(std::vector<double>& values, const IterationReport& report) {
+  for (const auto& value : report.values) values.push_back(value.value);
+}
+
+// Everything replicated that a checkpoint would hold, as bytes, and the reported numbers.
+struct Outcome {
+  std::vector<std::vector<char>> entries;
+  std::vector<double> reported;
+};
+
+Outcome train(const Config& config, int ranks, int iterations) {
+  Outcome outcome;
+  on_ranks(ranks, [&](int rank, Collectives& collectives) {
+    ToyEnvironment environment(config.batch.num_envs, rank, ranks);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    std::vector<double> reported;
+    for (int i = 0; i < iterations; ++i) append(reported, ppo.iterate());
+    if (rank != ranks - 1) return;  // the last rank holds the padding
+    Archive archive;
+    ppo.describe(archive);
+    for (const ArchiveEntry& entry : archive.entries()) {
+      const std::size_t bytes =
+          entry.elements * (entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4);
+      const char* data = static_cast<const char*>(entry.data);
+      outcome.entries.emplace_back(data, data + bytes);
+    }
+    outcome.reported = reported;
+  });
+  return outcome;
+}
+
+void expect_equal_bits(const Outcome& a, const Outcome& b) {
+  ASSERT_EQ(a.entries.size(), b.entries.size());
+  for (std::size_t i = 0; i < a.entries.size(); ++i) EXPECT_EQ(a.entries[i], b.entries[i]) << "entry " << i;
+  ASSERT_EQ(a.reported.size(), b.reported.size());
+  for (std::size_t i = 0; i < a.reported.size(); ++i)
+    EXPECT_EQ(a.reported[i], b.reported[i]) << "value " << i;
+}
+
+TEST(Ppo, BitsDoNotDependOnTheNumberOfRanks) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  for (const bool rsl_rl : {false, true}) {
+    Config config = toy_config(203);  // seven tiles, the last one padded
+    config.learning.lr_per_minibatch = rsl_rl;
+    config.learning.normalize_advantage = rsl_rl;
+    config.policy.normalize_observations = rsl_rl;
+    config.policy.shared = !rsl_rl;
+    config.learning.entropy_coef = rsl_rl ? 0.005 : 0;
+    const Outcome one = train(config, 1, 4);
+    for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 4));
+  }
+}
+
+TEST(Ppo, FastReductionIsCloseToTheExactOne) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  Config config = toy_config(160);
+  const Outcome exact = train(config, 2, 1);
+  config.learning.reduction = "fast";
+  const Outcome fast = train(config, 2, 1);
+  ASSERT_EQ(exact.reported.size(), fast.reported.size());
+  for (std::size_t i = 0; i < exact.reported.size(); ++i)
+    EXPECT_NEAR(exact.reported[i], fast.reported[i], 1e-3 * (1 + std::abs(exact.reported[i])));
+}
+
+TEST(Ppo, LearnsToStayAtTheOrigin) {
+  Config config = toy_config(256);
+  config.learning.epochs = 5;
+  double first = 0, last = 0, learned_std = 1;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(256, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    for (int i = 0; i < 60; ++i) {
+      const IterationReport report = ppo.iterate();
+      if (i == 2) first = report.episode_return;
+      last = report.episode_return;
+      double terms = 0;
+      for (const auto& value : report.values) {
+        if (value.name == "action_std") learned_std = value.value;
+        if (value.name.rfind("reward_", 0) == 0) terms += value.value;
+        if (value.name == "skipped_minibatches") {
+          EXPECT_EQ(value.value, 0.0);
+        }
+      }
+      EXPECT_NEAR(terms, report.episode_return, 1e-4 * (1 + std::abs(terms)));
+    }
+  });
+  EXPECT_LT(first, 14);
+  EXPECT_GT(last, 17.5);  // a policy that goes straight to the origin gets 18.8
+  EXPECT_LT(learned_std, 0.6);
+}
+
+TEST(Ppo, FixedStandardDeviationStays) {
+  Config config = toy_config(64);
+  config.policy.fixed_std = true;
+  config.policy.init_std = 0.5;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(64, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    for (int i = 0; i < 3; ++i) ppo.iterate();
+    EXPECT_EQ(ppo.policy().log_std()[0], std::log(0.5f));
+  });
+}
+
+TEST(Ppo, RestartContinuesWithTheSameBits) {
+  Config config = toy_config(70);
+  config.policy.normalize_observations = true;
+  std::vector<double> straight, restarted;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(70, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    for (int i = 0; i < 3; ++i) ppo.iterate();
+    std::vector<std::vector<char>> saved;
+    const auto describe = [](ToyEnvironment& e, Ppo& p) {
+      Archive archive;
+      e.describe(archive);
+      p.describe(archive);
+      return archive;
+    };
+    const auto bytes = [](const ArchiveEntry& entry) {
+      const std::size_t size = entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4;
+      return entry.per_env ? 3 * 32 * entry.tile_elements * size : entry.elements * size;
+    };
+    const Archive first = describe(environment, ppo);
+    for (const ArchiveEntry& entry : first.entries()) {
+      const char* data = static_cast<const char*>(entry.data);
+      saved.emplace_back(data, data + bytes(entry));
+    }
+    for (int i = 0; i < 2; ++i) append(straight, ppo.iterate());
+
+    ToyEnvironment other_environment(70, 0, 1);
+    Ppo other(other_environment, config, collectives);
+    const Archive archive = describe(other_environment, other);
+    for (std::size_t i = 0; i < saved.size(); ++i)
+      std::memcpy(archive.entries()[i].data, saved[i].data(), bytes(archive.entries()[i]));
+    other.restored();
+    for (int i = 0; i < 2; ++i) append(restarted, other.iterate());
+  });
+  EXPECT_EQ(straight, restarted);
+}
+
+TEST(Ppo, ReportsKeepTheirNames) {
+  const Config config = toy_config(32);
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(32, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    const IterationReport names = ppo.report_names();
+    ppo.start();
+    const IterationReport report = ppo.iterate();
+    ASSERT_EQ(names.values.size(), report.values.size());
+    for (std::size_t i = 0; i < names.values.size(); ++i)
+      EXPECT_EQ(names.values[i].name, report.values[i].name);
+  });
+}
+
+TEST(Ppo, ADivergedRewardMakesNoStepAndIsCounted) {
+  Config config = toy_config(32);
+  config.learning.reward_scale = 1e12;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(32, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    const std::vector<float> before = initial_parameters(ppo.policy().network(), config.policy, 5);
+    ppo.start();
+    double skipped = 0;
+    const IterationReport report = ppo.iterate();
+    for (const auto& value : report.values)
+      if (value.name == "skipped_minibatches") skipped = value.value;
+    EXPECT_EQ(skipped, 12.0);
+    const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
+    EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
+  });
+}
+
+TEST(Schedule, FollowsTheDivergence) {
+  LearningConfig config;
+  config.desired_kl = 0.01;
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 3e-4, 0.021), 2e-4);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 3e-4, 0.004), 4.5e-4);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 3e-4, 0.01), 3e-4);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 1e-6, 1.0), 1e-6);
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 9e-3, 0.0), 1e-2);
+  config.schedule = "fixed";
+  EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 3e-4, 1.0), 3e-4);
+}
+
+TEST(ObservationNormalizer, MergesBatchesLikeOneBatch) {
+  ObservationNormalizer normalizer(1);
+  std::vector<double> all{0};
+  double start_square = 1;  // it starts as one observation at 0 with variance 1
+  std::vector<float> mean{0}, scale{1};
+  int seed = 1;
+  for (const int count : {5, 40, 3}) {
+    double z = 0, z2 = 0;
+    for (int i = 0; i < count; ++i) {
+      const double x = 3 + std::sin(1.7 * seed++);
+      all.push_back(x);
+      const double n = (x - static_cast<double>(mean[0])) * static_cast<double>(scale[0]);
+      z += n / count;
+      z2 += n * n / count;
+    }
+    normalizer.merge({z}, {z2}, count, mean, scale);
+    mean[0] = static_cast<float>(normalizer.mean[0]);
+    scale[0] = static_cast<float>(1 / std::sqrt(normalizer.variance[0]));
+  }
+  double expected = 0, variance = start_square / 49;
+  for (const double x : all) expected += x / 49;
+  for (const double x : all) variance += (x - expected) * (x - expected) / 49;
+  EXPECT_NEAR(normalizer.mean[0], expected, 1e-12);
+  EXPECT_NEAR(normalizer.variance[0], variance, 1e-12);
+  EXPECT_EQ(normalizer.count, 49);
+}
+
+TEST(Policy, InitialParametersAreSpreadAsPublished) {
+  PolicyConfig config;
+  const Network network = make_network(config, 4, 1, 256);
+  const std::vector<float> parameters = initial_parameters(network, config, 1);
+  for (int l = 0; l < network.num_layers; ++l) {
+    const DenseLayer& layer = network.layers[l];
+    const float bound = 1 / std::sqrt(static_cast<float>(layer.inputs));
+    float largest = 0;
+    for (int o = 0; o < layer.outputs; ++o) {
+      EXPECT_EQ(parameters[static_cast<std::size_t>(layer.bias + o)], 0.0f);
+      for (int i = 0; i < layer.stride(); ++i) {
+        const float w = parameters[static_cast<std::size_t>(layer.weight + o * layer.stride() + i)];
+        if (i >= layer.inputs) {
+          EXPECT_EQ(w, 0.0f);
+        }
+        EXPECT_LE(std::abs(w), bound);
+        largest = std::max(largest, std::abs(w));
+      }
+    }
+    EXPECT_GT(largest, 0.9f * bound);
+  }
+  EXPECT_NE(parameters, initial_parameters(network, config, 2));
+}
+
+TEST(Evaluation, IsTheSameForAnyNumberOfRanks) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  Config config = toy_config(75);
+  config.evaluation.episodes = 100;
+  config.evaluation.deterministic = false;
+  std::vector<EvaluationResult> results;
+  for (const int ranks : {1, 2, 3}) {
+    EvaluationResult result;
+    on_ranks(ranks, [&](int rank, Collectives& collectives) {
+      ToyEnvironment environment(75, rank, ranks);
+      Policy policy(config, 2, 1);
+      const EvaluationResult own = evaluate(environment, policy, config, collectives);
+      if (rank == 0) result = own;
+    });
+    results.push_back(result);
+  }
+  EXPECT_EQ(results[0].episode_return.size(), 100u);
+  for (const double length : results[0].episode_length) {
+    EXPECT_GE(length, 1);
+    EXPECT_LE(length, 20);
+  }
+  for (std::size_t i = 1; i < results.size(); ++i) {
+    EXPECT_EQ(results[0].episode_return, results[i].episode_return);
+    EXPECT_EQ(results[0].episode_length, results[i].episode_length);
+  }
+}
+
+}  // namespace
+}  // namespace maniple

@@ -1,0 +1,200 @@
+// A small environment and in-process ranks for tests of learning: no physics, no MPI. Each rank is a
+// thread with a part of the global batch; collectives meet at a barrier and add in rank order.
+#pragma once
+
+#include <algorithm>
+#include <barrier>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "kernels/base/philox.hpp"
+#include "src/parallel/collectives.hpp"
+#include "src/simulation/environment.hpp"
+
+namespace maniple::testing_learning {
+
+// A point on a line, x' = x + 0.2 a. Observed: x and a constant. Reward: 1 - x^2, in two terms. An
+// episode fails beyond |x| = 3 and times out after 20 steps.
+class ToyEnvironment : public Environment {
+ public:
+  ToyEnvironment(std::int64_t envs, int rank, int ranks, std::uint32_t seed = 1)
+      : partition_(envs, rank, ranks), seed_(seed), tiles_(partition_.tiles) {
+    const auto make = [this](int elements) { return TiledView<float>("toy", tiles_, elements); };
+    x_ = make(1);
+    steps_ = make(1);
+    action_ = make(1);
+    observation_ = make(2);
+    reward_ = make(1);
+    reward_term_ = make(2);
+    terminated_ = make(1);
+    truncated_ = make(1);
+    return_ = make(1);
+    length_ = make(1);
+    episode_term_ = make(2);
+    running_ = make(2);
+  }
+
+  const Partition& partition() const override { return partition_; }
+  int num_observations() const override { return 2; }
+  int num_actions() const override { return 1; }
+  double step_dt() const override { return 0.02; }
+  std::int64_t max_episode_steps() const override { return 20; }
+  const std::vector<std::string>& reward_terms() const override { return terms_; }
+
+  void reset() override {
+    for_all([&](std::int64_t env) { begin(env); });
+  }
+  void randomize_episode_steps() override {
+    for_all([&](std::int64_t env) {
+      steps_.at(env, 0) = static_cast<float>(
+          random_block(seed_, RandomPurpose::episode_offset, global(env), 0, 0).word[0] % 20);
+    });
+  }
+  void step() override {
+    ++control_step_;
+    for_all([&](std::int64_t env) {
+      float& x = x_.at(env, 0);
+      x += 0.2f * action_.at(env, 0);
+      steps_.at(env, 0) += 1.0f;
+      terminated_.at(env, 0) = std::abs(x) > 3.0f ? 1.0f : 0.0f;
+      truncated_.at(env, 0) = steps_.at(env, 0) >= 20.0f ? 1.0f : 0.0f;
+      reward_term_.at(env, 0) = 1.0f;
+      reward_term_.at(env, 1) = -x * x;
+      reward_.at(env, 0) = 1.0f - x * x;
+      for (int k = 0; k < 2; ++k) {
+        running_.at(env, k) += reward_term_.at(env, k);
+        episode_term_.at(env, k) = running_.at(env, k);
+      }
+      return_.at(env, 0) = running_.at(env, 0) + running_.at(env, 1);
+      length_.at(env, 0) = steps_.at(env, 0);
+      if (terminated_.at(env, 0) + truncated_.at(env, 0) > 0)
+        begin(env);
+      else
+        observe(env);
+    });
+  }
+
+  TiledView<float> action() override { return action_; }
+  TiledView<float> observation() const override { return observation_; }
+  TiledView<float> reward() const override { return reward_; }
+  TiledView<float> reward_term() const override { return reward_term_; }
+  TiledView<float> terminated() const override { return terminated_; }
+  TiledView<float> truncated() const override { return truncated_; }
+  TiledView<float> episode_return() const override { return return_; }
+  TiledView<float> episode_length() const override { return length_; }
+  TiledView<float> episode_reward_term() const override { return episode_term_; }
+  std::int64_t bad_states() const override { return 0; }
+  void describe(Archive& archive) override {
+    archive.per_env("toy/x", x_.data.data(), 1, 0, 1, "m", "position");
+    archive.per_env("toy/steps", steps_.data.data(), 1, 0, 1, "1", "steps");
+    archive.per_env("toy/running", running_.data.data(), 2, 0, 2, "1", "rewards so far");
+    archive.per_env("toy/observation", observation_.data.data(), 2, 0, 2, "1", "observation");
+    archive.replicated("toy/control_step", &control_step_, 1, "1", "control steps");
+  }
+  std::vector<std::pair<std::string, double>> stage_seconds() const override { return {}; }
+
+  TiledView<float>& position() { return x_; }
+
+ private:
+  std::uint64_t global(std::int64_t env) const {
+    return static_cast<std::uint64_t>(partition_.first_env() + env);
+  }
+  void for_all(const std::function<void(std::int64_t)>& body) {
+    for (std::int64_t env = 0; env < tiles_ * kTileWidth; ++env) body(env);
+  }
+  void begin(std::int64_t env) {
+    const PhiloxBlock random =
+        random_block(seed_, RandomPurpose::reset, global(env), static_cast<std::uint32_t>(control_step_), 0);
+    x_.at(env, 0) = 4.0f * uniform01<float>(random.word[0]) - 2.0f;
+    steps_.at(env, 0) = 0.0f;
+    running_.at(env, 0) = running_.at(env, 1) = 0.0f;
+    observe(env);
+  }
+  void observe(std::int64_t env) {
+    observation_.at(env, 0) = x_.at(env, 0);
+    observation_.at(env, 1) = 0.5f;
+  }
+
+  Partition partition_;
+  std::uint32_t seed_;
+  std::int64_t tiles_;
+  std::int64_t control_step_ = 0;
+  std::vector<std::string> terms_{"alive", "position"};
+  TiledView<float> x_, steps_, action_, observation_, reward_, reward_term_, terminated_, truncated_, return_,
+      length_, episode_term_, running_;
+};
+
+// What the threads of one run share.
+struct Meeting {
+  explicit Meeting(int count) : ranks(count), barrier(count), pointers(static_cast<std::size_t>(count)) {}
+  int ranks;
+  std::barrier<> barrier;
+  std::vector<const void*> pointers;
+};
+
+class ThreadCollectives : public Collectives {
+ public:
+  ThreadCollectives(Meeting& meeting, int rank) : meeting_(meeting), rank_(rank) {}
+  int rank() const override { return rank_; }
+  int size() const override { return meeting_.ranks; }
+  std::string backend() const override { return "threads"; }
+  void device_sum(double* data, std::size_t count) override { combine(data, count, std::plus<double>()); }
+  void device_sum(float* data, std::size_t count) override { combine(data, count, std::plus<float>()); }
+  void sum(double* data, std::size_t count) override { combine(data, count, std::plus<double>()); }
+  void sum(std::int64_t* data, std::size_t count) override {
+    combine(data, count, std::plus<std::int64_t>());
+  }
+  void max(std::int64_t* data, std::size_t count) override {
+    combine(data, count, [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+  }
+  void min(std::int64_t* data, std::size_t count) override {
+    combine(data, count, [](std::int64_t a, std::int64_t b) { return std::min(a, b); });
+  }
+  void broadcast(void* data, std::size_t bytes, int root) override {
+    meeting_.pointers[static_cast<std::size_t>(rank_)] = data;
+    meeting_.barrier.arrive_and_wait();
+    if (rank_ != root) std::memcpy(data, meeting_.pointers[static_cast<std::size_t>(root)], bytes);
+    meeting_.barrier.arrive_and_wait();
+  }
+  void barrier() override { meeting_.barrier.arrive_and_wait(); }
+  std::vector<std::string> gather_text(const std::string& text) override { return {text}; }
+
+ private:
+  template <class T, class Operation>
+  void combine(T* data, std::size_t count, Operation operation) {
+    meeting_.pointers[static_cast<std::size_t>(rank_)] = data;
+    meeting_.barrier.arrive_and_wait();
+    std::vector<T> result(data, data + count);
+    for (int rank = 0; rank < meeting_.ranks; ++rank) {
+      const T* other = static_cast<const T*>(meeting_.pointers[static_cast<std::size_t>(rank)]);
+      for (std::size_t i = 0; i < count; ++i)
+        result[i] = rank == 0 ? other[i] : static_cast<T>(operation(result[i], other[i]));
+    }
+    meeting_.barrier.arrive_and_wait();
+    std::copy(result.begin(), result.end(), data);
+    meeting_.barrier.arrive_and_wait();
+  }
+
+  Meeting& meeting_;
+  int rank_;
+};
+
+// Runs body(rank, collectives) on so many ranks.
+inline void on_ranks(int ranks, const std::function<void(int, Collectives&)>& body) {
+  Meeting meeting(ranks);
+  std::vector<std::thread> threads;
+  for (int rank = 1; rank < ranks; ++rank)
+    threads.emplace_back([&, rank] {
+      ThreadCollectives collectives(meeting, rank);
+      body(rank, collectives);
+    });
+  ThreadCollectives collectives(meeting, 0);
+  body(0, collectives);
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace maniple::testing_learning

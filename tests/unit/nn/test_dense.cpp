@@ -1,0 +1,323 @@
+// Dense layers against plain loops in long double, for shapes that are not multiples of any block, and
+// the whole backward pass of a training kernel against finite differences of its own loss.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <vector>
+
+#include "kernels/nn/training.hpp"
+#include "src/learning/dense_blas.hpp"
+#include "src/learning/policy.hpp"
+
+namespace maniple {
+namespace {
+
+// Memory as aligned as kernels need it.
+template <class T>
+struct Buffer {
+  Kokkos::View<T*, Kokkos::HostSpace> view;
+  explicit Buffer(int count) : view("test", static_cast<std::size_t>(count)) {}
+  T* data() const { return view.data(); }
+  T& operator[](int i) const { return view.data()[i]; }
+};
+
+template <class T>
+void fill(const Buffer<T>& buffer, int count, std::mt19937_64& generator) {
+  std::uniform_real_distribution<double> draw(-1, 1);
+  for (int i = 0; i < count; ++i) buffer[i] = static_cast<T>(draw(generator));
+}
+
+DenseLayer make_layer(int inputs, int outputs, Activation activation) {
+  DenseLayer layer;
+  layer.inputs = inputs;
+  layer.outputs = outputs;
+  layer.bias = outputs * layer.stride();
+  layer.activation = activation;
+  layer.source_activation = activation;
+  return layer;
+}
+
+template <class T>
+class Dense : public testing::Test {};
+using Scalars = testing::Types<float, double>;
+TYPED_TEST_SUITE(Dense, Scalars);
+
+// Forward, backward and gradient of LaneDense or BlasDense against the definitions.
+template <class T, class Kind>
+void compare_with_definitions(DenseLayer layer) {
+  std::mt19937_64 generator(static_cast<std::uint64_t>(layer.inputs * 1000 + layer.outputs));
+  const int stride = layer.stride(), parameters = layer.bias + padded_parameters(layer.outputs);
+  Buffer<T> weight(parameters), source(layer.inputs * 32), target(layer.outputs * 32),
+      delta(layer.outputs * 32), source_delta(layer.inputs * 32), transposed(stride * 32),
+      gradient(parameters);
+  fill(weight, parameters, generator);
+  fill(source, layer.inputs * 32, generator);
+  fill(delta, layer.outputs * 32, generator);
+  fill(gradient, parameters, generator);
+  Buffer<T> before(parameters);
+  for (int i = 0; i < parameters; ++i) before[i] = gradient[i];
+  const TileTeam team;
+  Kind::forward(team, layer, weight.data(), source.data(), target.data());
+  Kind::backward(team, layer, weight.data(), delta.data(), source.data(), source_delta.data());
+  Kind::gradient(team, layer, source.data(), delta.data(), transposed.data(), gradient.data());
+  const double tolerance = sizeof(T) == 4 ? 2e-5 : 1e-13;
+  const auto activated = [&](long double x) {
+    if (layer.activation == Activation::elu) return x > 0 ? x : expm1l(x);
+    if (layer.activation == Activation::relu) return x > 0 ? x : 0.0L;
+    if (layer.activation == Activation::tanh) return tanhl(x);
+    return x;
+  };
+  const auto derivative = [&](long double y) {
+    if (layer.activation == Activation::elu) return y > 0 ? 1.0L : y + 1;
+    if (layer.activation == Activation::relu) return y > 0 ? 1.0L : 0.0L;
+    if (layer.activation == Activation::tanh) return 1 - y * y;
+    return 1.0L;
+  };
+  for (int lane = 0; lane < 32; ++lane) {
+    for (int o = 0; o < layer.outputs; ++o) {
+      long double sum = weight[layer.bias + o];
+      for (int i = 0; i < layer.inputs; ++i)
+        sum += static_cast<long double>(weight[o * stride + i]) * source[i * 32 + lane];
+      ASSERT_NEAR(static_cast<double>(target[o * 32 + lane]), static_cast<double>(activated(sum)), tolerance);
+    }
+    for (int i = 0; i < layer.inputs; ++i) {
+      long double sum = 0;
+      for (int o = 0; o < layer.outputs; ++o)
+        sum += static_cast<long double>(weight[o * stride + i]) * delta[o * 32 + lane];
+      ASSERT_NEAR(static_cast<double>(source_delta[i * 32 + lane]),
+                  static_cast<double>(sum * derivative(source[i * 32 + lane])), tolerance);
+    }
+  }
+  for (int o = 0; o < layer.outputs; ++o) {
+    long double bias = before[layer.bias + o];
+    for (int lane = 0; lane < 32; ++lane) bias += delta[o * 32 + lane];
+    ASSERT_NEAR(static_cast<double>(gradient[layer.bias + o]), static_cast<double>(bias), tolerance);
+    for (int i = 0; i < stride; ++i) {
+      long double sum = before[o * stride + i];
+      for (int lane = 0; i < layer.inputs && lane < 32; ++lane)
+        sum += static_cast<long double>(delta[o * 32 + lane]) * source[i * 32 + lane];
+      ASSERT_NEAR(static_cast<double>(gradient[o * stride + i]), static_cast<double>(sum), tolerance)
+          << "padding must stay as it was";
+      // the form that a GPU thread computes
+      ASSERT_NEAR(static_cast<double>(before[o * stride + i] +
+                                      dense_gradient_of(layer, o * stride + i, source.data(), delta.data())),
+                  static_cast<double>(sum), tolerance);
+    }
+    ASSERT_NEAR(
+        static_cast<double>(before[layer.bias + o] + dense_gradient_of(layer, layer.outputs * stride + o,
+                                                                       source.data(), delta.data())),
+        static_cast<double>(bias), tolerance);
+  }
+}
+
+TYPED_TEST(Dense, LaneKernelsFollowTheDefinitions) {
+  for (const Activation activation :
+       {Activation::identity, Activation::elu, Activation::relu, Activation::tanh})
+    for (const int inputs : {1, 4, 9, 16, 33, 60})
+      for (const int outputs : {1, 2, 7, 16, 35})
+        compare_with_definitions<TypeParam, LaneDense>(make_layer(inputs, outputs, activation));
+}
+
+TEST(DenseBlas, WideLayersFollowTheDefinitions) {
+  for (const Activation activation : {Activation::elu, Activation::identity}) {
+    DenseLayer layer = make_layer(45, 67, activation);
+    layer.library = true;
+    compare_with_definitions<float, BlasDense>(layer);
+  }
+}
+
+TEST(DenseLanes, SamplesDoNotSeeEachOther) {
+  const DenseLayer layer = make_layer(13, 11, Activation::elu);
+  std::mt19937_64 generator(5);
+  Buffer<float> weight(layer.bias + 16), source(13 * 32), target(11 * 32), alone(11 * 32);
+  fill(weight, layer.bias + 16, generator);
+  fill(source, 13 * 32, generator);
+  LaneDense::forward(TileTeam(), layer, weight.data(), source.data(), target.data());
+  Buffer<float> other(13 * 32);
+  for (int i = 0; i < 13; ++i)
+    for (int lane = 0; lane < 32; ++lane) other[i * 32 + lane] = source[i * 32 + 17];
+  LaneDense::forward(TileTeam(), layer, weight.data(), other.data(), alone.data());
+  for (int o = 0; o < 11; ++o)
+    for (int lane = 0; lane < 32; ++lane) EXPECT_EQ(alone[o * 32 + lane], target[o * 32 + 17]);
+}
+
+// A rollout of random numbers and everything that the training kernel needs, in double precision.
+struct Training {
+  Network network;
+  SampleLayout layout;
+  TileScratch scratch;
+  TrainMinibatch<double, LaneDense> train;
+  static constexpr int tiles = 2, horizon = 3, envs = 45;
+  Buffer<double> parameters, memory, blocks, reference, totals;
+  std::vector<std::int32_t> order;
+
+  explicit Training(bool shared)
+      : network(make_network(policy(shared), 3, 2, 1 << 20)),
+        layout(3, 2),
+        scratch(network, layout, 2 + kNumLossMetrics, minibatch_totals(network)),
+        parameters(network.parameters),
+        memory(scratch.elements),
+        blocks(tiles * horizon * layout.elements * 32),
+        reference(tiles * horizon * 2),
+        totals(minibatch_totals(network)) {
+    std::mt19937_64 generator(17);
+    const std::vector<float> initial = initial_parameters(network, policy(shared), 3);
+    for (int i = 0; i < network.parameters; ++i) parameters[i] = static_cast<double>(initial[i]);
+    parameters[network.log_std] = -0.3;
+    fill(blocks, tiles * horizon * layout.elements * 32, generator);
+    for (int i = 0; i < tiles * horizon * layout.elements * 32; ++i)
+      if (i / 32 % layout.elements == layout.log_prob) blocks[i] = -2.5 + 0.5 * blocks[i];
+    for (int tile = 0; tile < tiles; ++tile)
+      for (int step = 0; step < horizon; ++step) order.push_back((step + tile) % horizon);
+    train.network = network;
+    train.layout = layout;
+    train.scratch = scratch;
+    train.settings.value_coef = 2;
+    train.settings.entropy_coef = 0.02;
+    train.settings.bounds_coef = 0.1;
+    train.settings.learned_std = true;
+    train.parameters = parameters.data();
+    train.memory = memory.data();
+    train.blocks = blocks.data();
+    train.reference_log_std = reference.data();
+    train.order = order.data();
+    train.tiles = tiles;
+    train.envs = envs;
+    train.horizon = horizon;
+    train.minibatches = 2;
+    train.minibatch = 0;  // takes two of the three steps
+    train.scale = 1.0 / (envs * 2);
+    train.totals = totals.data();
+  }
+  static PolicyConfig policy(bool shared) {
+    PolicyConfig config;
+    config.hidden = {6, 5};
+    config.shared = shared;
+    return config;
+  }
+  double loss() {
+    const int count = minibatch_totals(network);
+    for (int i = 0; i < count; ++i) totals[i] = 0;
+    train.exact = false;
+    for (int tile = 0; tile < tiles; ++tile) train(TileTeam(), tile, 0);
+    const double* metrics = totals.data() + network.parameters;
+    return metrics[kPolicyLoss] + train.settings.value_coef * metrics[kValueLoss] +
+           train.settings.bounds_coef * metrics[kBoundsLoss] -
+           train.settings.entropy_coef * (parameters[network.log_std] + parameters[network.log_std + 1]);
+  }
+};
+
+TEST(TrainMinibatch, GradientIsThatOfTheLoss) {
+  for (const bool shared : {true, false}) {
+    Training t(shared);
+    t.loss();
+    std::vector<double> gradient(t.totals.data(), t.totals.data() + t.network.parameters);
+    double size = 0;
+    int used = 0;
+    for (int i = 0; i < t.network.parameters; ++i) {
+      constexpr double h = 1e-6;
+      const double kept = t.parameters[i];
+      t.parameters[i] = kept + h;
+      const double up = t.loss();
+      t.parameters[i] = kept - h;
+      const double down = t.loss();
+      t.parameters[i] = kept;
+      EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], (up - down) / (2 * h), 2e-7) << i;
+      size += std::abs(gradient[static_cast<std::size_t>(i)]);
+      used += gradient[static_cast<std::size_t>(i)] != 0.0;
+    }
+    EXPECT_GT(size, 0.5);
+    EXPECT_GT(used, shared ? 70 : 120);
+  }
+}
+
+TEST(TrainMinibatch, PaddedEnvironmentsCountNothing) {
+  Training t(true);
+  const double loss = t.loss();
+  const std::vector<double> before(t.totals.data(), t.totals.data() + minibatch_totals(t.network));
+  // environment 45 is lane 13 of the second tile
+  for (int step = 0; step < t.horizon; ++step)
+    for (int element = 3; element < t.layout.elements; ++element)
+      for (int lane = 13; lane < 32; ++lane)
+        t.blocks[((step * t.tiles + 1) * t.layout.elements + element) * 32 + lane] = 1e30;
+  EXPECT_EQ(t.loss(), loss);
+  for (int i = 0; i < minibatch_totals(t.network); ++i) EXPECT_EQ(t.totals[i], before[i]);
+}
+
+TEST(TrainMinibatch, ReferenceMovesOnRequest) {
+  Training t(true);
+  t.train.move_reference = true;
+  t.loss();
+  const double kl_from_rollout = t.totals[t.network.parameters + kKl];
+  EXPECT_GT(kl_from_rollout, 0.01);
+  t.loss();
+  EXPECT_NEAR(t.totals[t.network.parameters + kKl], 0.0, 1e-12) << "the same policy twice";
+}
+
+TEST(TrainMinibatch, TotalsAreWholeQuanta) {
+  Training t(true);
+  const int count = minibatch_totals(t.network);
+  t.loss();
+  const auto fractions = [&] {
+    int found = 0;
+    for (int i = 0; i < count; ++i) {
+      const double quanta = std::ldexp(t.totals[i], kExactBits);
+      found += quanta != std::nearbyint(quanta);
+    }
+    return found;
+  };
+  EXPECT_GT(fractions(), 50) << "the fast form does not round";
+  for (int i = 0; i < count; ++i) t.totals[i] = 0;
+  t.train.exact = true;
+  for (int tile = 0; tile < t.tiles; ++tile) t.train(TileTeam(), tile, 0);
+  EXPECT_EQ(fractions(), 0);
+}
+
+TEST(TrainMinibatch, TooLargeSumsAreCounted) {
+  Training t(true);
+  for (int i = 0; i < t.tiles * t.horizon * t.layout.elements * 32; ++i)
+    if (i / 32 % t.layout.elements == t.layout.target) t.blocks[i] = 1e6;
+  const int count = minibatch_totals(t.network);
+  for (int i = 0; i < count; ++i) t.totals[i] = 0;
+  t.train.exact = true;
+  for (int tile = 0; tile < t.tiles; ++tile) t.train(TileTeam(), tile, 0);
+  EXPECT_GT(t.totals[count - 1], 0.0);
+}
+
+TEST(MinibatchOrder, IsAPermutationDealtEvenly) {
+  constexpr int horizon = 10, minibatches = 4;
+  std::int32_t order[horizon], other[horizon];
+  std::vector<int> first(horizon, 0);
+  for (int tile = 0; tile < 2000; ++tile) {
+    minibatch_order(3, tile, 7, 2, horizon, order);
+    std::vector<int> seen(horizon, 0);
+    for (const int step : order) ++seen[static_cast<std::size_t>(step)];
+    for (const int count : seen) EXPECT_EQ(count, 1);
+    ++first[static_cast<std::size_t>(order[0])];
+  }
+  // every step comes first about equally often: 200 expected, six standard deviations allowed
+  for (const int count : first) EXPECT_NEAR(count, 200, 6 * 13.4);
+  int total = 0;
+  for (int m = 0; m < minibatches; ++m) {
+    int steps = 0;
+    for (int position = m; position < horizon; position += minibatches) ++steps;
+    EXPECT_EQ(minibatch_steps(horizon, minibatches, m), steps);
+    total += steps;
+  }
+  EXPECT_EQ(total, horizon);
+  // tiles, epochs, iterations and seeds differ
+  const auto differs = [&](std::uint32_t seed, std::int64_t tile, std::uint32_t iteration, int epoch) {
+    minibatch_order(3, 5, 7, 2, horizon, order);
+    minibatch_order(seed, tile, iteration, epoch, horizon, other);
+    return !std::equal(order, order + horizon, other);
+  };
+  EXPECT_FALSE(differs(3, 5, 7, 2));
+  EXPECT_TRUE(differs(4, 5, 7, 2));
+  EXPECT_TRUE(differs(3, 6, 7, 2));
+  EXPECT_TRUE(differs(3, 5, 8, 2));
+  EXPECT_TRUE(differs(3, 5, 7, 3));
+}
+
+}  // namespace
+}  // namespace maniple
