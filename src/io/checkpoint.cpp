@@ -10,6 +10,7 @@
 #include <cctype>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <sstream>
 
 #include "src/base/error.hpp"
@@ -102,24 +103,28 @@ std::string stored_type(ElementType type) {
   return hdf5::type_name(hdf5::native_type(type));
 }
 
-// Rows [env][elements] out of tiles [tile][tile_elements][32], or back into them.
+std::size_t row_bytes(const ArchiveEntry& entry) {
+  return entry.elements * hdf5::bytes_of(entry.type);
+}
+
+// Rows [env][elements] of the environments [first, first + count) of this rank out of tiles
+// [tile][tile_elements][32], or back into them.
 template <bool to_rows>
-void convert(const ArchiveEntry& entry, const Partition& partition, unsigned char* rows) {
+void convert(const ArchiveEntry& entry, std::int64_t first, std::int64_t count, unsigned char* rows) {
   const std::size_t bytes = hdf5::bytes_of(entry.type);
-  auto* tiles = static_cast<unsigned char*>(entry.data);
-  const std::int64_t envs = partition.envs();
   auto move = [&]<class T>(T*) {
-    for (std::int64_t env = 0; env < envs; ++env) {
-      T* row = reinterpret_cast<T*>(rows) + static_cast<std::size_t>(env) * entry.elements;
-      T* tile =
-          reinterpret_cast<T*>(tiles) +
+    T* tiles = static_cast<T*>(entry.data);
+    T* row = reinterpret_cast<T*>(rows);
+    for (std::int64_t env = first; env < first + count; ++env, row += entry.elements) {
+      T* lane =
+          tiles +
           (static_cast<std::size_t>(env / kTileWidth) * entry.tile_elements + entry.first) * kTileWidth +
           static_cast<std::size_t>(env % kTileWidth);
       for (std::size_t e = 0; e < entry.elements; ++e)
         if constexpr (to_rows) {
-          row[e] = tile[e * kTileWidth];
+          row[e] = lane[e * kTileWidth];
         } else {
-          tile[e * kTileWidth] = row[e];
+          lane[e * kTileWidth] = row[e];
         }
     }
   };
@@ -128,14 +133,27 @@ void convert(const ArchiveEntry& entry, const Partition& partition, unsigned cha
   if (bytes == 1) move(static_cast<std::uint8_t*>(nullptr));
 }
 
-std::size_t row_bytes(const ArchiveEntry& entry) {
-  return entry.elements * hdf5::bytes_of(entry.type);
-}
+// Memory for rows, kept from entry to entry: fresh pages cost as much as writing them.
+class RowBuffer {
+ public:
+  unsigned char* of(std::size_t bytes) {
+    if (bytes > size_) {
+      memory_.reset();
+      memory_ = std::make_unique_for_overwrite<unsigned char[]>(bytes);
+      size_ = bytes;
+    }
+    return memory_.get();
+  }
 
-std::vector<unsigned char> rows_of(const ArchiveEntry& entry, const Partition& partition) {
-  std::vector<unsigned char> rows(static_cast<std::size_t>(partition.envs()) * row_bytes(entry));
-  convert<true>(entry, partition, rows.data());
-  return rows;
+ private:
+  std::unique_ptr<unsigned char[]> memory_;
+  std::size_t size_ = 0;
+};
+
+// Environments whose rows are handled at a time where the whole need not be in memory: about 1 MiB.
+std::int64_t block_of(const ArchiveEntry& entry) {
+  return kTileWidth *
+         std::max<std::int64_t>(1, (1 << 20) / static_cast<std::int64_t>(row_bytes(entry) * kTileWidth));
 }
 
 std::uint64_t sum_over_ranks(std::uint64_t local, Collectives& collectives) {
@@ -152,13 +170,20 @@ Contents describe(std::int64_t step, const CheckpointIdentity& identity, const A
   Contents contents;
   contents.step = step;
   contents.identity = identity;
+  RowBuffer buffer;
   for (const ArchiveEntry& entry : archive.entries()) {
     StoredDataset stored{entry.name, stored_type(entry.type), {}, 0};
     if (entry.per_env) {
       stored.shape = {static_cast<hsize_t>(partition.num_envs), entry.elements};
-      const std::vector<unsigned char> rows = rows_of(entry, partition);
-      stored.checksum = sum_over_ranks(
-          rows_checksum(rows.data(), partition.envs(), row_bytes(entry), partition.first_env()), collectives);
+      std::uint64_t sum = 0;
+      const std::int64_t block = block_of(entry);
+      for (std::int64_t first = 0; first < partition.envs(); first += block) {
+        const std::int64_t count = std::min(block, partition.envs() - first);
+        unsigned char* rows = buffer.of(static_cast<std::size_t>(count) * row_bytes(entry));
+        convert<true>(entry, first, count, rows);
+        sum += rows_checksum(rows, count, row_bytes(entry), partition.first_env() + first);
+      }
+      stored.checksum = sum_over_ranks(sum, collectives);
     } else {
       stored.shape = {entry.elements};
       stored.checksum = row_checksum(entry.data, row_bytes(entry), 0);
@@ -235,7 +260,8 @@ Contents read_contents(const std::string& path) {
   return contents;
 }
 
-// Collective. Fills the rows and arrays of `entries` from the file, and compares every checksum.
+// Collective. Compares every checksum with the numbers of the file, which go `into_archive` on the way:
+// after an Error the archive's arrays hold anything.
 void read_numbers(const std::string& path, const Contents& contents, const Archive& archive,
                   const Partition& partition, Collectives& collectives, bool into_archive) {
   // what is equal on all ranks: rank 0 reads, the others receive
@@ -257,21 +283,28 @@ void read_numbers(const std::string& path, const Contents& contents, const Archi
     if (!numbers.empty()) std::memcpy(target, numbers.data(), numbers.size());
   }
   // the environments of this rank
+  RowBuffer buffer;
   for (const ArchiveEntry& entry : archive.entries()) {
     if (!entry.per_env) continue;
     const StoredDataset& stored = *contents.find(entry.name);
-    std::vector<unsigned char> rows(static_cast<std::size_t>(partition.envs()) * row_bytes(entry));
+    std::uint64_t sum = 0;
     run_together(collectives, [&] {
-      if (rows.empty()) return;
+      if (partition.envs() == 0) return;
       const hdf5::File file = hdf5::open_file(path, false);
       const hdf5::Dataset dataset = hdf5::open_dataset(file, entry.name);
-      hdf5::read_box(dataset, hdf5::native_type(entry.type), {static_cast<hsize_t>(partition.first_env()), 0},
-                     {static_cast<hsize_t>(partition.envs()), entry.elements}, rows.data(), path);
+      const std::int64_t block = block_of(entry);
+      for (std::int64_t first = 0; first < partition.envs(); first += block) {
+        const std::int64_t count = std::min(block, partition.envs() - first);
+        unsigned char* rows = buffer.of(static_cast<std::size_t>(count) * row_bytes(entry));
+        hdf5::read_box(dataset, hdf5::native_type(entry.type),
+                       {static_cast<hsize_t>(partition.first_env() + first), 0},
+                       {static_cast<hsize_t>(count), entry.elements}, rows, path);
+        sum += rows_checksum(rows, count, row_bytes(entry), partition.first_env() + first);
+        if (into_archive) convert<false>(entry, first, count, rows);
+      }
     });
-    const std::uint64_t checksum = sum_over_ranks(
-        rows_checksum(rows.data(), partition.envs(), row_bytes(entry), partition.first_env()), collectives);
-    if (checksum != stored.checksum) throw Error(path + ": " + entry.name + ": the checksum does not match");
-    if (into_archive) convert<false>(entry, partition, rows.data());
+    if (sum_over_ranks(sum, collectives) != stored.checksum)
+      throw Error(path + ": " + entry.name + ": the checksum does not match");
   }
 }
 
@@ -428,14 +461,16 @@ std::string write_checkpoint(const std::string& directory, std::int64_t step,
     });
     {
       hdf5::File file = hdf5::open_parallel(temporary, true, collectives);
+      RowBuffer buffer;
       for (const ArchiveEntry& entry : archive.entries()) {
         if (!entry.per_env) continue;
         hdf5::Dataset dataset;
         run_together(collectives, [&] { dataset = hdf5::open_dataset(file, entry.name); });
-        const std::vector<unsigned char> rows = rows_of(entry, partition);
+        unsigned char* rows = buffer.of(static_cast<std::size_t>(partition.envs()) * row_bytes(entry));
+        convert<true>(entry, 0, partition.envs(), rows);
         const hdf5::Shape count{static_cast<hsize_t>(partition.envs()), entry.elements};
         hdf5::write_box(dataset, entry.type, {static_cast<hsize_t>(partition.first_env()), 0}, count, count,
-                        rows.data(), collectives, temporary + ": " + entry.name);
+                        rows, collectives, temporary + ": " + entry.name);
       }
       // on every rank: each makes its own writes durable, closing alone does not
       run_together(collectives, [&] { hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), temporary); });
