@@ -26,74 +26,71 @@
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
 //        name                   extent          meaning
-#define MANIPLE_MODEL_FIELDS(INTEGER, REAL)                                        \
-  INTEGER(body_parentid, nbody, "parent body")                                     \
-  INTEGER(body_rootid, nbody, "root of the tree below the world")                  \
-  INTEGER(body_jntnum, nbody, "joints of this body")                               \
-  INTEGER(body_jntadr, nbody, "first joint; -1: none")                             \
-  INTEGER(body_dofnum, nbody, "dofs of this body")                                 \
-  INTEGER(body_dofadr, nbody, "first dof; -1: none")                               \
-  INTEGER(body_simple, nbody, "1: diagonal M; 2: diagonal M, slide joints only")   \
-  INTEGER(body_sameframe, nbody, "mjtSameFrame: inertial frame equals body frame") \
-  INTEGER(jnt_type, njnt, "mjtJoint")                                              \
-  INTEGER(jnt_qposadr, njnt, "first generalized position")                         \
-  INTEGER(jnt_dofadr, njnt, "first dof")                                           \
-  INTEGER(jnt_bodyid, njnt, "body of the joint")                                   \
-  INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                        \
-  INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators")   \
-  INTEGER(dof_bodyid, nv, "body of the dof")                                       \
-  INTEGER(dof_jntid, nv, "joint of the dof")                                       \
-  INTEGER(dof_parentid, nv, "parent dof; -1: none")                                \
-  INTEGER(dof_Madr, nv, "address of the diagonal in qM")                           \
-  INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")               \
-  INTEGER(site_bodyid, nsite, "body of the site")                                  \
-  INTEGER(actuator_trntype, nu, "mjtTrn")                                          \
-  INTEGER(actuator_dyntype, nu, "mjtDyn")                                          \
-  INTEGER(actuator_gaintype, nu, "mjtGain")                                        \
-  INTEGER(actuator_biastype, nu, "mjtBias")                                        \
-  INTEGER(actuator_trnid, 2 * nu, "joint that the actuator acts on")               \
-  INTEGER(actuator_actadr, nu, "activation; -1: none")                             \
-  INTEGER(actuator_group, nu, "group, for disableactuator")                        \
-  INTEGER(actuator_actlimited, nu, "does actrange hold")                           \
-  INTEGER(actuator_actearly, nu, "force from the next activation")                 \
-  INTEGER(actuator_forcelimited, nu, "does forcerange hold")                       \
-  INTEGER(actuator_ctrllimited, nu, "does ctrlrange hold")                         \
-  INTEGER(sensor_type, nsensor, "mjtSensor")                                       \
-  INTEGER(sensor_datatype, nsensor, "mjtDataType")                                 \
-  INTEGER(sensor_objid, nsensor, "joint or actuator that is read")                 \
-  INTEGER(sensor_adr, nsensor, "first reading")                                    \
-  INTEGER(sensor_dim, nsensor, "number of readings")                               \
-  REAL(qpos0, nq, "generalized positions at reset")                                \
-  REAL(qpos_spring, nq, "positions without spring force")                          \
-  REAL(body_pos, 3 * nbody, "offset from the parent body")                         \
-  REAL(body_quat, 4 * nbody, "rotation from the parent body")                      \
-  REAL(body_ipos, 3 * nbody, "center of mass in the body frame")                   \
-  REAL(body_iquat, 4 * nbody, "inertial frame in the body frame")                  \
-  REAL(body_mass, nbody, "kg")                                                     \
-  REAL(body_subtreemass, nbody, "kg")                                              \
-  REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                   \
-  REAL(body_gravcomp, nbody, "share of the weight that is compensated")            \
-  REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                              \
-  REAL(jnt_axis, 3 * njnt, "axis in the body frame")                               \
-  REAL(jnt_stiffness, njnt, "linear spring coefficient")                           \
-  REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                  \
-  REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")             \
-  REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")               \
-  REAL(dof_armature, nv, "rotor inertia or mass")                                  \
-  REAL(dof_damping, nv, "linear damping coefficient")                              \
-  REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                     \
-  REAL(site_pos, 3 * nsite, "position in the body frame")                          \
-  REAL(site_quat, 4 * nsite, "rotation in the body frame")                         \
-  REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                            \
-  REAL(actuator_gainprm, 10 * nu, "gain parameters")                               \
-  REAL(actuator_biasprm, 10 * nu, "bias parameters")                               \
-  REAL(actuator_actrange, 2 * nu, "range of the activation")                       \
-  REAL(actuator_damping, nu, "damping that the actuator adds to its joint")        \
-  REAL(actuator_dampingpoly, 2 * nu, "higher coefficients of the same")            \
-  REAL(actuator_armature, nu, "armature that the actuator adds to its joint")      \
-  REAL(actuator_forcerange, 2 * nu, "range of the force")                          \
-  REAL(actuator_ctrlrange, 2 * nu, "range of the control")                         \
-  REAL(actuator_gear, 6 * nu, "scale of length and force")                         \
+#define MANIPLE_MODEL_FIELDS(INTEGER, REAL)                                      \
+  INTEGER(body_parentid, nbody, "parent body")                                   \
+  INTEGER(body_rootid, nbody, "root of the tree below the world")                \
+  INTEGER(body_jntnum, nbody, "joints of this body")                             \
+  INTEGER(body_jntadr, nbody, "first joint; -1: none")                           \
+  INTEGER(body_dofnum, nbody, "dofs of this body")                               \
+  INTEGER(body_dofadr, nbody, "first dof; -1: none")                             \
+  INTEGER(jnt_type, njnt, "mjtJoint")                                            \
+  INTEGER(jnt_qposadr, njnt, "first generalized position")                       \
+  INTEGER(jnt_dofadr, njnt, "first dof")                                         \
+  INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                      \
+  INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators") \
+  INTEGER(dof_bodyid, nv, "body of the dof")                                     \
+  INTEGER(dof_jntid, nv, "joint of the dof")                                     \
+  INTEGER(dof_parentid, nv, "parent dof; -1: none")                              \
+  INTEGER(dof_Madr, nv, "address of the diagonal in qM")                         \
+  INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")             \
+  INTEGER(site_bodyid, nsite, "body of the site")                                \
+  INTEGER(actuator_trntype, nu, "mjtTrn")                                        \
+  INTEGER(actuator_dyntype, nu, "mjtDyn")                                        \
+  INTEGER(actuator_gaintype, nu, "mjtGain")                                      \
+  INTEGER(actuator_biastype, nu, "mjtBias")                                      \
+  INTEGER(actuator_trnid, 2 * nu, "joint that the actuator acts on")             \
+  INTEGER(actuator_actadr, nu, "activation; -1: none")                           \
+  INTEGER(actuator_group, nu, "group, for disableactuator")                      \
+  INTEGER(actuator_actlimited, nu, "does actrange hold")                         \
+  INTEGER(actuator_actearly, nu, "force from the next activation")               \
+  INTEGER(actuator_forcelimited, nu, "does forcerange hold")                     \
+  INTEGER(actuator_ctrllimited, nu, "does ctrlrange hold")                       \
+  INTEGER(sensor_type, nsensor, "mjtSensor")                                     \
+  INTEGER(sensor_datatype, nsensor, "mjtDataType")                               \
+  INTEGER(sensor_objid, nsensor, "joint or actuator that is read")               \
+  INTEGER(sensor_adr, nsensor, "first reading")                                  \
+  INTEGER(sensor_dim, nsensor, "number of readings")                             \
+  REAL(qpos0, nq, "generalized positions at reset")                              \
+  REAL(qpos_spring, nq, "positions without spring force")                        \
+  REAL(body_pos, 3 * nbody, "offset from the parent body")                       \
+  REAL(body_quat, 4 * nbody, "rotation from the parent body")                    \
+  REAL(body_ipos, 3 * nbody, "center of mass in the body frame")                 \
+  REAL(body_iquat, 4 * nbody, "inertial frame in the body frame")                \
+  REAL(body_mass, nbody, "kg")                                                   \
+  REAL(body_subtreemass, nbody, "kg")                                            \
+  REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                 \
+  REAL(body_gravcomp, nbody, "share of the weight that is compensated")          \
+  REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                            \
+  REAL(jnt_axis, 3 * njnt, "axis in the body frame")                             \
+  REAL(jnt_stiffness, njnt, "linear spring coefficient")                         \
+  REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                \
+  REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")           \
+  REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")             \
+  REAL(dof_armature, nv, "rotor inertia or mass")                                \
+  REAL(dof_damping, nv, "linear damping coefficient")                            \
+  REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                   \
+  REAL(site_pos, 3 * nsite, "position in the body frame")                        \
+  REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
+  REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                          \
+  REAL(actuator_gainprm, 10 * nu, "gain parameters")                             \
+  REAL(actuator_biasprm, 10 * nu, "bias parameters")                             \
+  REAL(actuator_actrange, 2 * nu, "range of the activation")                     \
+  REAL(actuator_damping, nu, "damping that the actuator adds to its joint")      \
+  REAL(actuator_dampingpoly, 2 * nu, "higher coefficients of the same")          \
+  REAL(actuator_armature, nu, "armature that the actuator adds to its joint")    \
+  REAL(actuator_forcerange, 2 * nu, "range of the force")                        \
+  REAL(actuator_ctrlrange, 2 * nu, "range of the control")                       \
+  REAL(actuator_gear, 6 * nu, "scale of length and force")                       \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
 
 // Arrays computed once from the ones above (derive.hpp), so that the lanes compute nothing that is the
