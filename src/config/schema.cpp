@@ -82,7 +82,7 @@ const std::vector<Key>& schema() {
       KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data, and observation action reward terminated truncated"),
 
       KEY(task.name, anything(), "", "for people and reports"),
-      KEY(task.episode_length, at_least(0), "s", "a longer episode is truncated; 0: endless"),
+      KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
 
       KEY(policy.hidden, between(1, 65536), "units", "width of each hidden layer"),

@@ -49,6 +49,8 @@ task:
       expression: "sum(action^2)"
       weight: -0.01
   terminations:
+    time_out:
+      term: time_out
     too_fast:
       expression: "abs(qvel[hinge]) > 40"
   resets:
