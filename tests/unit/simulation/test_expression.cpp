@@ -229,6 +229,10 @@ const std::vector<Case>& cases() {
        [](const Reader& r) {
          return std::vector{r("qpos", kHip) > 0.5 ? r("qpos", kKnee) : -r("qvel", kHipDof)};
        }},
+      {"[qpos[hip] > 0 ? 1 : 2, qpos[hip] > 0 ? 1 : 3]",
+       [](const Reader& r) {
+         return r("qpos", kHip) > 0 ? std::vector{1.0, 1.0} : std::vector{2.0, 3.0};
+       }},
       {"select(qpos[hip] >= 0, ctrl, 2)",
        [](const Reader& r) {
          return r("qpos", kHip) >= 0 ? std::vector{r("ctrl", 0), r("ctrl", 1), r("ctrl", 2)}

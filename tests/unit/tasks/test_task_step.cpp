@@ -207,6 +207,20 @@ TYPED_TEST(TaskStep, ResetsLeaveOtherEnvironmentsAlone) {
   }
 }
 
+// All elements of one assignment are read before any of them is written.
+TYPED_TEST(TaskStep, AssignmentsMaySwap) {
+  TaskConfig config = empty_task(zoo());
+  config.resets = {reset_term("qpos[hip, knee]", "qpos[knee, hip]")};
+  TaskRig<TypeParam> rig(config, zoo());
+  for (int env = 0; env < kTileWidth; ++env) {
+    rig.set("qpos", kHip, env, 1);
+    rig.set("qpos", kKnee, env, 2);
+  }
+  rig.reset(kAll);
+  EXPECT_EQ(rig.get("qpos", kHip, 3), 2);
+  EXPECT_EQ(rig.get("qpos", kKnee, 3), 1);
+}
+
 // Bounds, moments, and independence of the draws over many resets.
 TYPED_TEST(TaskStep, ResetsDrawFromTheirDistributions) {
   TaskConfig config = empty_task(zoo());
