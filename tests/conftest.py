@@ -56,9 +56,12 @@ class Maniple:
 
     def ranks_of(self, process):
         """Process ids of the ranks that an mpirun started."""
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        try:
+            children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        except FileNotFoundError:
+            return []  # it has ended
         found = []
-        for child in children.read_text().split():
+        for child in children:
             try:
                 if Path(f"/proc/{child}/exe").resolve() == PROGRAM.resolve():
                     found.append(int(child))
@@ -86,7 +89,7 @@ class Maniple:
     def digest(self, file):
         """The checksum of the numbers in a file, as `maniple inspect` prints it."""
         text = self.inspect(file)
-        match = re.search(r"digest\W+([0-9a-f]{8,})", text)
+        match = re.search(r"^digest\s+([0-9a-f]{8,})$", text, re.M)
         assert match, text
         return match.group(1)
 

@@ -54,7 +54,7 @@ def test_slurm_requeues_and_continues(maniple, cluster):
     second = subprocess.run([*command, f"learning.iterations={reached + 2}"], cwd=ROOT, env=environment,
                             capture_output=True, text=True, timeout=120)
     assert second.returncode == 0, second.stdout + second.stderr
-    assert "requeue" not in log(folder)
+    assert "scontrol" not in log(folder)
     assert int(maniple.checkpoints(folder / "run")[-1].stem.lstrip("0")) == reached + 2
 
 
@@ -64,7 +64,7 @@ def test_pbs_submits_itself_again(cluster):
     deck.write_text(f"include: {ROOT}/inputs/train/isaac_cartpole.yaml\nbatch: {{num_envs: 256}}\n"
                     "learning: {iterations: 100000, horizon: 8}\n")
     environment |= {"DECK": str(deck), "DIRECTORY": str(folder / "run"), "WALL_TIME": "3"}
-    result = subprocess.run(["bash", "jobs/pbs/train.pbs"], cwd=folder, env=environment, capture_output=True, text=True,
+    result = subprocess.run(["bash", "jobs/pbs/train.pbs"], cwd=ROOT, env=environment, capture_output=True, text=True,
                             timeout=120)
     assert result.returncode == 75, result.stdout + result.stderr
     assert f"qsub -v DECK={deck}" in log(folder)
@@ -76,4 +76,4 @@ def test_bad_input_is_not_requeued(cluster):
                              "learning.iteratons=3"], cwd=ROOT, env=environment, capture_output=True, text=True,
                             timeout=60)
     assert result.returncode == 2
-    assert "requeue" not in log(folder)
+    assert "scontrol" not in log(folder)

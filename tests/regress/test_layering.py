@@ -129,8 +129,9 @@ def test_every_layer_folder_is_known():
 
 
 def test_kernels_own_no_strings_files_or_exceptions():
-    # labels of Views and host-only tables of names are the exceptions
-    allowed = {"kernels/base/tiles.hpp", "kernels/base/scratch.hpp", "kernels/model/field_info.hpp"}
+    # labels of Views and launches, and host-only tables of names are the exceptions
+    allowed = {"kernels/base/tiles.hpp", "kernels/base/scratch.hpp", "kernels/model/field_info.hpp",
+               "kernels/nn/tile_team.hpp"}
     pattern = re.compile(r"#\s*include\s*<(string|fstream|iostream|sstream|stdexcept|filesystem|thread)>|\bthrow\b")
     violations = []
     for name in tracked(".cpp", ".hpp"):
