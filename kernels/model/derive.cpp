@@ -27,6 +27,22 @@ bool identity4(const double* q) {
   return q[0] == 1 && q[1] == 0 && q[2] == 0 && q[3] == 0;
 }
 
+// Bodies that are symmetric about a principal axis (capsules, cylinders, spheres, cubes) need far fewer
+// operations to turn. Returns the flags.
+int derive_symmetry(const double* inertia, const double* mat, double* symmetry) {
+  for (int axis = 0; axis < 3; ++axis) {
+    const double a = inertia[(axis + 1) % 3], b = inertia[(axis + 2) % 3], along = inertia[axis];
+    if (std::abs(a - b) > 1e-13 * (a + b)) continue;
+    const double across = 0.5 * (a + b);
+    symmetry[0] = across;
+    symmetry[1] = along - across;
+    for (int k = 0; k < 3; ++k) symmetry[2 + k] = mat[3 * k + axis];
+    return body_symmetric | (std::abs(along - across) <= 1e-13 * (a + b) ? body_isotropic : 0);
+  }
+  for (int k = 0; k < 5; ++k) symmetry[k] = 0;
+  return 0;
+}
+
 void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nbody; ++i) {
     matrix_of_quaternion(m.body_iquat + 4 * i, derived.body_imat + 9 * i);
@@ -45,9 +61,9 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
     bool leaf = true;
     for (int j = i + 1; j < m.nbody; ++j) leaf = leaf && m.body_parentid[j] != i;
     if (leaf) flags |= body_leaf;
-    derived.body_flags[i] = flags;
-
     const double* mat = derived.body_imat + 9 * i;
+    flags |= derive_symmetry(m.body_inertia + 3 * i, mat, derived.body_symmetry + 5 * i);
+    derived.body_flags[i] = flags;
     const int rows[6][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}};
     for (int k = 0; k < 6; ++k) {
       double sum = 0;

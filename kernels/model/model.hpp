@@ -55,6 +55,8 @@ enum BodyFlag : int {
   body_massless = 16,       // neither mass nor inertia
   body_parent_static = 32,  // no dofs between the world and this body's own
   body_leaf = 64,           // has no children
+  body_symmetric = 128,     // two principal inertias are equal
+  body_isotropic = 256,     // all three are
 };
 
 // What of a joint may be skipped.

@@ -106,6 +106,8 @@
   INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                    \
   REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                      \
   REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame") \
+  REAL(body_symmetry, 5 * nbody,                                                                   \
+       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")    \
   REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                   \
   REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                             \
   REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                  \

@@ -13,9 +13,27 @@ namespace maniple {
 template <class V>
 MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
                                             const Mat3<V>& mat) {
+  const int flags = m.body_flags[i];
+  if (flags & body_symmetric) {
+    // I = across + (along - across) axis axis'
+    const ScalarOf<V>* symmetry = m.body_symmetry + 5 * i;
+    const V across(symmetry[0]);
+    Vec3<V> n = zero3<V>(), kn = zero3<V>();
+    if (!(flags & body_isotropic)) {
+      n = mat * uniform3<V>(symmetry + 2);
+      kn = V(symmetry[1]) * n;
+    }
+    d.crb[10 * i] = across + kn.x * n.x;
+    d.crb[10 * i + 1] = across + kn.y * n.y;
+    d.crb[10 * i + 2] = across + kn.z * n.z;
+    d.crb[10 * i + 3] = kn.x * n.y;
+    d.crb[10 * i + 4] = kn.x * n.z;
+    d.crb[10 * i + 5] = kn.y * n.z;
+    return;
+  }
   const ScalarOf<V>* local = m.body_inertialocal + 6 * i;
   Vec3<V> x, y, z;  // columns of mat * I
-  if (m.body_flags[i] & body_iquat_identity) {
+  if (flags & body_iquat_identity) {
     x = V(local[0]) * mat.column_x();
     y = V(local[1]) * mat.column_y();
     z = V(local[2]) * mat.column_z();

@@ -33,12 +33,29 @@ MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   }
 }
 
-// What a time step needs of mj_forward, without sensors.
+// Kinematics, inertia and bias with every field written.
 template <class V>
-MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  fused_kinematics(m, s, d);
-  fused_velocities(m, s, d);
-  fused_inertia_and_bias(m, d);
+MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                            const Data<V>& d) {
+  body_kinematics(m, s, d);
+  if (m.nsite > 0) site_kinematics(m, d);
+  com_positions(m, d);
+  inertia_matrix(m, d);
+  com_velocities(m, s, d);
+  bias_forces(m, s, d);
+}
+
+// mj_forward without sensors: with every field, or with what a time step needs.
+template <class V>
+MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                               bool all_fields) {
+  if (all_fields) {
+    positions_and_velocities(m, s, d);
+  } else {
+    fused_kinematics(m, s, d);
+    fused_velocities(m, s, d);
+    fused_inertia_and_bias(m, d);
+  }
   accelerations(m, s, d);
 }
 
@@ -52,12 +69,7 @@ MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s
 
 template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  body_kinematics(m, s, d);
-  if (m.nsite > 0) site_kinematics(m, d);
-  com_positions(m, d);
-  inertia_matrix(m, d);
-  com_velocities(m, s, d);
-  bias_forces(m, s, d);
+  positions_and_velocities(m, s, d);
   accelerations(m, s, d);
   all_sensors(m, s, d);
 }
@@ -86,7 +98,8 @@ MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>&
 }
 
 template <class V>
-MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                             bool all_fields) {
   const bool resets = !(m.disableflags & disable_autoreset);
   MaskOf<V> bad(false);
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
@@ -95,7 +108,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
 
   // a bad acceleration restarts its environment; the others repeat the stage and get the same bits
   for (int attempt = 0; attempt < 2; ++attempt) {
-    dynamics(m, s, d);
+    dynamics(m, s, d, all_fields);
     MaskOf<V> bad_acceleration(false);
     for (int i = 0; i < m.nv; ++i) bad_acceleration = bad_acceleration || is_bad(V(d.qacc[i]));
     bad = bad || bad_acceleration;
@@ -106,7 +119,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
 
   switch (m.integrator) {
     case RK4:
-      integrate_rk4(m, s, d, [&] { dynamics(m, s, d); });
+      integrate_rk4(m, s, d, [&] { dynamics(m, s, d, all_fields); });
       break;
     case implicitfast:
       integrate_implicitfast(m, s, d);

@@ -104,5 +104,20 @@ TEST(Derived, FlagsNameWhatCanBeSkipped) {
   EXPECT_FALSE(m.flags & (model_dampers | model_gravcomp | model_sensors));
 }
 
+TEST(Derived, FindsTheAxesOfSymmetricBodies) {
+  const ImportedModel m = model_of_text(R"(<mujoco><worldbody>
+    <body><joint/><inertial pos="0 0 0" mass="1" diaginertia="1 1 0.25"/></body>
+    <body><joint/><inertial pos="0 0 0" mass="1" diaginertia="2 2 2"/></body>
+    <body><joint/><inertial pos="0 0 0" mass="1" diaginertia="3 2 1.5"/></body>
+    </worldbody></mujoco>)");
+  EXPECT_TRUE(m.body_flags[1] & body_symmetric);
+  EXPECT_FALSE(m.body_flags[1] & body_isotropic);
+  EXPECT_DOUBLE_EQ(m.body_symmetry[5], 1);
+  EXPECT_DOUBLE_EQ(m.body_symmetry[6], -0.75);
+  EXPECT_DOUBLE_EQ(std::abs(m.body_symmetry[9]), 1);
+  EXPECT_TRUE(m.body_flags[2] & body_isotropic);
+  EXPECT_FALSE(m.body_flags[3] & (body_symmetric | body_isotropic));
+}
+
 }  // namespace
 }  // namespace maniple
