@@ -224,7 +224,7 @@ MANIPLE_FUNCTION V log(V x) {
   using T = ScalarOf<V>;
   constexpr bool single = sizeof(T) == 4;
   V k, f;
-  split_exponent(x, k, f);
+  split_exponent(select(x > V(0), x, V(T(1))), k, f);
   const V s = f / (V(T(2)) + f);
   const V z = s * s;
   V p;

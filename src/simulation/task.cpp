@@ -245,6 +245,12 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
     task.termination_is_time_out.push_back(is_time_out);
   }
   task.num_terminations = static_cast<int>(task.termination_names.size());
+  if (task.max_episode_steps > 0 &&
+      std::find(task.termination_is_time_out.begin(), task.termination_is_time_out.end(), true) ==
+          task.termination_is_time_out.end())
+    throw InputError(config.where, "task.episode_length",
+                     fmt::format("{} s, but nothing ends an episode in time", config.episode_length),
+                     "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
   // What is both a failure and a time-out is a failure, and no time-out.
   time_out = graph.apply(Operation::logical_and, time_out, graph.apply(Operation::logical_not, terminated));
   evaluate.set_name("terminated", terminated);

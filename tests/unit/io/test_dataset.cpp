@@ -61,8 +61,8 @@ TEST_F(Dataset, RefusalsNamePlaceFileDatasetFoundAndAllowed) {
     return refusal([&] { read_state_rows(path, where, "qpos", "nq", 5, partition); });
   };
   const std::string path = write("qpos", {99, 5});
-  EXPECT_EQ(read(path),
-            "deck.yaml:7: " + path + ": /qpos: shape [99, 5]; allowed is [env = 100 or 1, nq = 5]");
+  EXPECT_EQ(read(path), "deck.yaml:7: initial_state.file: " + path +
+                            ": /qpos: shape [99, 5]; allowed is [env = 100 or 1, nq = 5]");
   EXPECT_NE(read(write("qpos", {100, 6})).find("shape [100, 6]"), std::string::npos);
   EXPECT_NE(read(write("qpos", {500})).find("shape [500]"), std::string::npos);
   EXPECT_NE(read(write("position", {100, 5})).find("/qpos: no such dataset"), std::string::npos);

@@ -343,6 +343,29 @@ TEST(TaskResets, RefuseWhatIsNotKnownThen) {
   EXPECT_THAT(refusal(reset_term("qvel", "uniform(0, 1, 3.5)")), HasSubstr("not a number of random numbers"));
 }
 
+// A length that nothing reads would let episodes run forever, silently; a time-out without a length, too.
+TEST(TaskEnds, LengthAndTimeOutBelongTogether) {
+  TaskConfig config = empty_task(zoo());
+  config.episode_length = 5;
+  const auto refusal = [&]() -> std::string {
+    try {
+      compile_task(config, zoo(), 0.02);
+    } catch (const InputError& error) {
+      return error.what();
+    }
+    return "no error";
+  };
+  EXPECT_THAT(refusal(),
+              HasSubstr("task.yaml:1: task.episode_length: 5 s, but nothing ends an episode in time"));
+  config.terminations = {expression_term("time > 4", "late")};
+  config.terminations[0].time_out = true;
+  EXPECT_EQ(refusal(), "no error");
+  config.terminations = {library_term("time_out")};
+  EXPECT_EQ(refusal(), "no error");
+  config.episode_length = 0;
+  EXPECT_THAT(refusal(), HasSubstr("a time-out without an episode length"));
+}
+
 TEST(TaskNeeds, FieldsOfDataThatMustBeFresh) {
   const auto needs = [](const std::string& reward, const std::string& observation) {
     TaskConfig config = empty_task(zoo());
