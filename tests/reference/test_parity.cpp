@@ -488,7 +488,7 @@ TEST_P(Parity, BadState) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Parity, ::testing::ValuesIn(model_cases()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& model) { return model.param.name; });
 
 }  // namespace
 }  // namespace maniple
