@@ -29,7 +29,7 @@ mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$
 
 ceiling=()
 case "$(basename "$deck" .yaml)" in
-  isaac_cartpole | isaac_cartpole_rsl_rl) ceiling=(--ceiling 5) ;;
+  isaac_cartpole | isaac_cartpole_rl_games) ceiling=(--ceiling 5) ;;
   isaac_cartpole_direct) ceiling=(--ceiling 300) ;;
 esac
 .venv/bin/python tools/plot_learning_curve.py "$directory/results.h5" --output "$directory/learning_curve.png" "${ceiling[@]}"

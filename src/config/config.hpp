@@ -117,6 +117,7 @@ struct LearningConfig {
   double lr_min = 1e-6, lr_max = 1e-2;
   bool lr_per_minibatch =
       false;  // adaptive after each minibatch (rsl_rl, and rl_games by default) or each epoch
+  std::string kl_reference = "rollout";  // rollout (rsl_rl) | previous_epoch (rl_games)
   double clip_ratio = 0.2;
   double value_coef = 4;  // multiplies the value loss
   bool clip_value = true;

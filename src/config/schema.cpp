@@ -108,6 +108,7 @@ const std::vector<Key>& schema() {
       KEY(learning.lr_min, above(0), "1", "adaptive: smallest learning rate"),
       KEY(learning.lr_max, above(0), "1", "adaptive: largest learning rate"),
       KEY(learning.lr_per_minibatch, anything(), "", "adaptive: after each minibatch (rsl_rl, rl_games), else after each epoch"),
+      KEY(learning.kl_reference, one_of({"rollout", "previous_epoch"}), "", "adaptive: KL from the policy that acted (rsl_rl), or from the one that last learned from a sample (rl_games)"),
       KEY(learning.clip_ratio, above(0), "1", "of the probability ratio, 1 +- this"),
       KEY(learning.value_coef, at_least(0), "1", "multiplies the value loss"),
       KEY(learning.clip_value, anything(), "", "clip the value's change by clip_ratio"),

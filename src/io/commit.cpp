@@ -126,7 +126,9 @@ void remove_abandoned(const std::string& directory) {
     const long pid = std::strtol(name.c_str() + pid_at + 1, nullptr, 10);
     if (pid <= 0) continue;
     bool abandoned = false;
-    if (name.substr(host_at + 1) == host) {
+    // MPI-IO puts files of its own beside the one that it opens: "<name>.locktest.<rank>"
+    const std::string written_by = name.substr(host_at + 1, name.rfind(".locktest.") - host_at - 1);
+    if (written_by == host) {
       abandoned = kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
     } else {
       std::error_code unknown;

@@ -1,13 +1,15 @@
 // Numbers are read in pieces of bounded size and hashed in row-major order as little-endian values.
 #include "src/io/digest.hpp"
 
+#include <openssl/evp.h>
+
 #include <algorithm>
 #include <bit>
+#include <memory>
 #include <vector>
 
 #include "src/base/error.hpp"
 #include "src/io/hdf5.hpp"
-#include "src/io/sha256.hpp"
 
 namespace maniple {
 
@@ -16,6 +18,31 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "digests are defined over little-endian numbers");
 
 constexpr std::size_t kPieceBytes = std::size_t{16} << 20;
+
+// SHA-256 in pieces.
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {
+    check(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1);
+  }
+  void add(const void* data, std::size_t bytes) { check(EVP_DigestUpdate(context_.get(), data, bytes) == 1); }
+  // 64 hexadecimal digits; the object is used up.
+  std::string finish() {
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned int bytes = 0;
+    check(EVP_DigestFinal_ex(context_.get(), digest, &bytes) == 1);
+    std::string text;
+    for (unsigned int i = 0; i < bytes; ++i)
+      for (const int shift : {4, 0}) text += "0123456789abcdef"[(digest[i] >> shift) & 15];
+    return text;
+  }
+
+ private:
+  static void check(bool success) {
+    if (!success) throw Error("libcrypto: SHA-256 is not available");
+  }
+  std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context_;
+};
 
 // All numbers of a dataset, by ranges of the first dimension (and, where one row is too long, by
 // ranges of the second).

@@ -184,7 +184,7 @@ Ppo::UpdateSums Ppo::update() {
   train.envs = partition_.envs();
   train.horizon = learning.horizon;
   train.minibatches = learning.minibatches;
-  train.move_reference = !learning.lr_per_minibatch;
+  train.move_reference = learning.kl_reference == "previous_epoch";
   train.exact = learning.reduction == "exact";
   train.totals = totals_.data();
   {

@@ -6,9 +6,9 @@
 // Where this departs from those programs:
 // - Minibatches take whole steps of every tile of 32 environments, dealt anew in each epoch; rl_games
 //   keeps contiguous slices of environments for all epochs, rsl_rl shuffles single samples.
-// - learning.lr_per_minibatch = false is rl_games' schedule_type "standard": KL from the policy of the
-//   epoch before, averaged over an epoch; its "legacy" type adapts after each minibatch. true is
-//   rsl_rl's: KL from the policy of the rollout, before each step of the optimizer.
+// - Both adapt the learning rate after each minibatch (rl_games' schedule_type "legacy"; its "standard" is
+//   lr_per_minibatch = false). The adapted rate serves this minibatch's own step, as in rsl_rl; in rl_games
+//   it serves the next one.
 // - KL is the exact KL(old || new) of the Gaussians, without the 1e-5 that both add inside.
 // - The value loss is half the squared error: value_coef is rl_games' critic_coef and twice rsl_rl's
 //   value_loss_coef. The standard deviation is learned as its logarithm; rsl_rl learns it directly.

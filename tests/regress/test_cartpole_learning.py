@@ -9,33 +9,34 @@ import numpy as np
 import pytest
 
 
-def final_return(directory):
+def curves(directory):
     with h5py.File(directory / "results.h5") as file:
         returns, lengths = file["metrics/episode_return"][()], file["metrics/episode_length"][()]
-    assert np.isfinite(returns[-1])
-    return returns[-1], lengths[-1]
+    assert np.isfinite(returns).all()
+    return returns, lengths
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_isaac_cartpole_with_the_settings_of_rl_games(maniple, tmp_path, seed):
+def test_isaac_cartpole_with_the_settings_of_rsl_rl(maniple, tmp_path, seed):
     maniple("train", "inputs/train/isaac_cartpole.yaml", f"batch.seed={seed}", f"output.directory={tmp_path}", ranks=2)
-    episode_return, length = final_return(tmp_path)
-    assert 4.5 <= episode_return <= 5.0
-    assert length > 290
+    returns, lengths = curves(tmp_path)
+    assert 4.5 <= returns[-1] <= 5.0
+    assert lengths[-1] > 290
 
 
-def test_isaac_cartpole_with_the_settings_of_rsl_rl(maniple, tmp_path):
-    maniple("train", "inputs/train/isaac_cartpole_rsl_rl.yaml", "batch.seed=1", f"output.directory={tmp_path}", ranks=2)
-    episode_return, length = final_return(tmp_path)
-    assert 4.5 <= episode_return <= 5.0
-    assert length > 290
+def test_isaac_cartpole_with_the_settings_of_rl_games(maniple, tmp_path):
+    maniple("train", "inputs/train/isaac_cartpole_rl_games.yaml", "batch.seed=1", f"output.directory={tmp_path}",
+            ranks=2)
+    # these settings find good policies, but do not keep them (see the deck)
+    returns, _ = curves(tmp_path)
+    assert 4.5 <= np.convolve(returns, np.ones(10) / 10, mode="valid").max() <= 5.0
 
 
 def test_isaac_cartpole_direct(maniple, tmp_path):
     maniple("train", "inputs/train/isaac_cartpole_direct.yaml", "batch.seed=1", f"output.directory={tmp_path}", ranks=2)
-    episode_return, length = final_return(tmp_path)
-    assert 280 <= episode_return <= 300
-    assert length > 280
+    returns, lengths = curves(tmp_path)
+    assert 280 <= returns[-1] <= 300
+    assert lengths[-1] > 280
 
 
 def test_a_trained_policy_is_evaluated(maniple, tmp_path):

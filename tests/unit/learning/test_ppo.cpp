@@ -79,6 +79,7 @@ TEST(Ppo, BitsDoNotDependOnTheNumberOfRanks) {
   for (const bool rsl_rl : {false, true}) {
     Config config = toy_config(203);  // seven tiles, the last one padded
     config.learning.lr_per_minibatch = rsl_rl;
+    config.learning.kl_reference = rsl_rl ? "rollout" : "previous_epoch";
     config.learning.normalize_advantage = rsl_rl;
     config.policy.normalize_observations = rsl_rl;
     config.policy.shared = !rsl_rl;
