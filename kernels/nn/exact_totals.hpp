@@ -3,6 +3,8 @@
 // ranks. The fast form adds single precision numbers as they come.
 #pragma once
 
+#include <cstdint>
+
 #include "kernels/base/exact_sum.hpp"
 #include "kernels/base/pack.hpp"
 
@@ -12,13 +14,14 @@ namespace maniple {
 // added exactly: the caller must report them.
 template <class T>
 MANIPLE_FUNCTION double add_exactly(const T* __restrict__ partial, int count, double* __restrict__ total) {
-  double inexact = 0;
+  // a count as wide as the numbers: compilers may not reorder a sum of doubles into SIMD lanes
+  std::int64_t inexact = 0;
   for (int i = 0; i < count; ++i) {
     const double x = static_cast<double>(partial[i]);
-    inexact += ::fabs(x) <= kExactLimit / 2 ? 0.0 : 1.0;
+    inexact += ::fabs(x) <= kExactLimit / 2 ? 0 : 1;
     total[i] += exact_round(x);
   }
-  return inexact;
+  return static_cast<double>(inexact);
 }
 template <class T>
 MANIPLE_FUNCTION double add_fast(const T* __restrict__ partial, int count, double* __restrict__ total) {
