@@ -4,6 +4,10 @@
 
 #include <Kokkos_Core.hpp>
 
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#define MANIPLE_SCALAR_LANES
+#endif
+
 // Callable from host and device; forced inline, because stages pass lane values in registers.
 #define MANIPLE_FUNCTION KOKKOS_FORCEINLINE_FUNCTION
 // Callable from host and device; the compiler decides about inlining (whole stages).
@@ -15,7 +19,7 @@ using ExecutionSpace = Kokkos::DefaultExecutionSpace;
 using MemorySpace = ExecutionSpace::memory_space;
 
 // True where one lane value is one scalar owned by one thread (GPU), false where it is a SIMD pack.
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#ifdef MANIPLE_SCALAR_LANES
 inline constexpr bool kScalarLanes = true;
 #else
 inline constexpr bool kScalarLanes = false;

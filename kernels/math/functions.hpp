@@ -23,10 +23,12 @@ template <class V>
 struct IntegerLanes {
   using Type = MaskInteger<V>;
 };
+#ifndef MANIPLE_SCALAR_LANES
 template <class T, int W>
 struct IntegerLanes<Pack<T, W>> {
   using Type = typename Mask<T, W>::Register;
 };
+#endif
 // One signed integer per lane, as wide as the lane's scalar.
 template <class V>
 using Integer = typename IntegerLanes<V>::Type;

@@ -39,7 +39,7 @@ struct StateField {
 template <class V>
 struct DataField {
   V* base = nullptr;
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#ifdef MANIPLE_SCALAR_LANES
   int stride = 1;
 #else
   static constexpr int stride = 1;
@@ -47,7 +47,7 @@ struct DataField {
 
   DataField() = default;
   MANIPLE_FUNCTION DataField(V* first, [[maybe_unused]] int field_stride) : base(first) {
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#ifdef MANIPLE_SCALAR_LANES
     stride = field_stride;
 #endif
   }

@@ -11,7 +11,7 @@
 
 namespace maniple {
 
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#ifdef MANIPLE_SCALAR_LANES
 class TileTeam {
  public:
   using Member = Kokkos::TeamPolicy<ExecutionSpace>::member_type;
@@ -63,7 +63,7 @@ inline int tile_workers(std::int64_t tiles) {
 // Calls body(team, tile, worker) for every tile; a worker's tiles are contiguous and in order.
 template <class Body>
 void for_tiles(const std::string& name, std::int64_t tiles, int workers, const Body& body) {
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#ifdef MANIPLE_SCALAR_LANES
   Kokkos::parallel_for(
       name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kTileWidth),
       KOKKOS_LAMBDA(const TileTeam::Member& member) {

@@ -31,6 +31,6 @@ MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>&
 
 }  // namespace maniple
 
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#ifdef MANIPLE_SCALAR_LANES
 #include "kernels/physics/step_definitions.hpp"
 #endif

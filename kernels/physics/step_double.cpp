@@ -1,7 +1,7 @@
 // The physics in double precision: one register of environments, and one environment for tests.
 #include "kernels/base/macros.hpp"
 
-#if !(defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL))
+#ifndef MANIPLE_SCALAR_LANES
 #include "kernels/physics/instantiate.hpp"
 
 namespace maniple {

@@ -1,6 +1,7 @@
 // The one place that calls CBLAS.
 #include "src/learning/dense_blas.hpp"
 
+#ifndef MANIPLE_SCALAR_LANES
 #include <cblas.h>
 
 // OpenBLAS would start threads of its own beside the ranks; other libraries lack this symbol.
@@ -22,7 +23,7 @@ void host_gemm(bool transpose_a, bool transpose_b, int m, int n, int k, const fl
 void BlasDense::forward(const TileTeam& team, const DenseLayer& layer, const float* parameters,
                         const float* source, float* target) {
   if (!layer.library) return LaneDense::forward(team, layer, parameters, source, target);
-  using V = Pack<float, kRegisterBytes / 4>;
+  using V = Lanes<float>;
   constexpr int packs = kTileWidth / lane_width<V>;
   V* out = reinterpret_cast<V*>(target);
   for (int o = 0; o < layer.outputs; ++o)
@@ -35,7 +36,7 @@ void BlasDense::forward(const TileTeam& team, const DenseLayer& layer, const flo
 void BlasDense::backward(const TileTeam& team, const DenseLayer& layer, const float* parameters,
                          const float* delta, const float* source, float* source_delta) {
   if (!layer.library) return LaneDense::backward(team, layer, parameters, delta, source, source_delta);
-  using V = Pack<float, kRegisterBytes / 4>;
+  using V = Lanes<float>;
   host_gemm(true, false, layer.inputs, kTileWidth, layer.outputs, parameters + layer.weight, layer.stride(),
             delta, kTileWidth, 0.0f, source_delta, kTileWidth);
   V* out = reinterpret_cast<V*>(source_delta);
@@ -57,3 +58,4 @@ void BlasDense::gradient(const TileTeam& team, const DenseLayer& layer, const fl
 }
 
 }  // namespace maniple
+#endif

@@ -6,6 +6,7 @@
 
 namespace maniple {
 
+#ifndef MANIPLE_SCALAR_LANES
 // Row-major C[m][n] = alpha A B + beta C on the host, as CBLAS defines it; leading dimensions are rows'.
 void host_gemm(bool transpose_a, bool transpose_b, int m, int n, int k, const float* a, int lda,
                const float* b, int ldb, float beta, float* c, int ldc);
@@ -19,11 +20,12 @@ struct BlasDense {
   static void gradient(const TileTeam& team, const DenseLayer& layer, const float* source, const float* delta,
                        float* transposed, float* gradient);
 };
+#endif
 
 // Calls body with LaneDense or BlasDense. On a GPU wide layers stay lane kernels.
 template <class Body>
 void with_dense(bool library, const Body& body) {
-#if !defined(KOKKOS_ENABLE_CUDA) && !defined(KOKKOS_ENABLE_HIP) && !defined(KOKKOS_ENABLE_SYCL)
+#ifndef MANIPLE_SCALAR_LANES
   if (library) {
     body(BlasDense());
     return;

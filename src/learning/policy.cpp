@@ -17,17 +17,18 @@ Activation activation_of(const std::string& name) {
   if (name == "elu") return Activation::elu;
   if (name == "relu") return Activation::relu;
   if (name == "tanh") return Activation::tanh;
-  throw InputError(SourceLocation{}, "policy.activation", name, "elu, relu or tanh");
+  throw Error("policy.activation: no such function: " + name);
 }
 
 }  // namespace
 
-Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width) {
+Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width,
+                     const SourceLocation& where_hidden) {
   const Activation activation = activation_of(config.activation);
   const int chains = config.shared ? 1 : 2;
   const int layers = chains * (static_cast<int>(config.hidden.size()) + 1);
   if (layers > Network::max_layers)
-    throw InputError(SourceLocation{}, "policy.hidden", std::to_string(config.hidden.size()) + " layers",
+    throw InputError(where_hidden, "policy.hidden", std::to_string(config.hidden.size()) + " layers",
                      "at most " + std::to_string(Network::max_layers / chains - 1));
   Network network;
   network.num_observations = observations;
@@ -105,7 +106,8 @@ void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::
 
 Policy::Policy(const Config& config, int observations, int actions)
     : config_(config.policy),
-      network_(make_network(config.policy, observations, actions, config.learning.blas_width)),
+      network_(make_network(config.policy, observations, actions, config.learning.blas_width,
+                            config.where_of("policy.hidden"))),
       layout_(observations, actions),
       parameters_("maniple::policy_parameters", static_cast<std::size_t>(network_.parameters)),
       normalizer_(observations),

@@ -13,8 +13,10 @@
 namespace maniple {
 
 // Layers, units and parameters of the network that a configuration asks for. Layers with a side of at
-// least `blas_width` units are marked for the library.
-Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width);
+// least `blas_width` units are marked for the library. Too many layers are an InputError that names
+// `where_hidden`.
+Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width,
+                     const SourceLocation& where_hidden = {});
 
 // Initial parameters: weights uniform in +-1/sqrt(inputs) (the default of the published settings), zero
 // biases, the configured log standard deviation; drawn per weight from (seed, layer, output, input).

@@ -33,9 +33,6 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
       workers_(tile_workers(partition_.tiles)),
       learning_rate_(config.learning.learning_rate) {
   const LearningConfig& learning = config_.learning;
-  if (learning.minibatches > learning.horizon)
-    throw InputError(SourceLocation{}, "learning.minibatches", std::to_string(learning.minibatches),
-                     "at most learning.horizon (" + std::to_string(learning.horizon) + ")");
   const auto size = [](auto count) { return static_cast<std::size_t>(count); };
   const Network& network = policy_.network();
   const std::int64_t tile_steps = partition_.tiles * learning.horizon;

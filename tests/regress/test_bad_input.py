@@ -80,11 +80,13 @@ def short(directory):
      r"bad\.yaml:2: simulation\.precision: found 'half'; allowed: single \| double"),
     ("learning:\n  minibatches: 32\n",
      r"bad\.yaml:3: learning\.minibatches: found 32 with learning\.horizon 16; allowed: integer, 1 to learning\.horizon"),
+    ("policy:\n  hidden: [4, 4, 4, 4, 4, 4, 4, 4, 4]\n",
+     r"bad\.yaml:3: policy\.hidden: found 9 layers; allowed: at most \d+"),
     ("batch:\n  seed: 1\n  seed: 2\n", r"bad\.yaml:4: batch\.seed: found the key a second time \(first on line 3\); "),
     ("batch: [1\n", r"bad\.yaml:\d+: found text that is not YAML"),
     ("task: {rewards: {extra: {term: is_aliv}}}\n", r"bad\.yaml:2: task\.rewards\.extra.*is_aliv.*is_alive"),
     ("task: {rewards: {alive: {wieght: 2}}}\n", r"bad\.yaml:2: task\.rewards\.alive\.wieght: "),
-], ids=["unknown-key", "unknown-section", "wrong-type", "wrong-type-bool", "out-of-range", "zero", "choice", "two-keys",
+], ids=["unknown-key", "unknown-section", "wrong-type", "wrong-type-bool", "out-of-range", "zero", "choice", "two-keys", "too-deep",
         "duplicate", "not-yaml", "unknown-term", "unknown-parameter"])
 def test_deck(refused, deck, tmp_path, text, message):
     assert re.search(message, refused("train", deck(text), *short(tmp_path), ranks=1))
