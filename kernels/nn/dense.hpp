@@ -15,7 +15,7 @@
 namespace maniple {
 
 // Rows of a weight matrix that one block of registers holds.
-inline constexpr int kDenseRows = kRegisterBytes >= 64 ? 8 : 4;
+inline constexpr int kDenseRows = lane_width<Lanes<float>> >= 16 ? 8 : 4;
 
 // target = activation(weight source + bias) for Rows outputs of Packs packs of samples.
 template <class V, int Packs, int Rows>

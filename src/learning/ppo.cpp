@@ -14,6 +14,44 @@ namespace {
 constexpr double kAdamBeta1 = 0.9, kAdamBeta2 = 0.999;
 constexpr double kEntropyOfUnitGaussian = 1.41893853320467274178;  // 1/2 ln(2 pi e)
 
+// Small loops on the device; nvcc wants them outside of classes.
+template <class T>
+using Numbers = Kokkos::View<T*, MemorySpace>;
+using Range = Kokkos::RangePolicy<ExecutionSpace>;
+
+// to = values values values ...
+void repeat(const float* values, int count, const Numbers<float>& to) {
+  Kokkos::parallel_for(
+      "maniple::repeat", Range(0, static_cast<std::int64_t>(to.extent(0))),
+      KOKKOS_LAMBDA(std::int64_t i) { to(i) = values[i % count]; });
+}
+
+// The order in which each tile's steps go into the minibatches of an epoch; order: [tile][horizon].
+void deal_minibatches(std::uint32_t seed, const Partition& partition, std::uint32_t iteration, int epoch,
+                      int horizon, const Numbers<std::int32_t>& order) {
+  const std::int64_t first_tile = partition.first_tile;
+  Kokkos::parallel_for(
+      "maniple::deal_minibatches", Range(0, partition.tiles), KOKKOS_LAMBDA(std::int64_t tile) {
+        minibatch_order(seed, first_tile + tile, iteration, epoch, horizon, order.data() + tile * horizon);
+      });
+}
+
+// totals[0] += totals[1] + ... where each worker has `count` of them.
+void sum_workers(const Numbers<double>& totals, int count, int workers) {
+  if (workers == 1) return;
+  Kokkos::parallel_for(
+      "maniple::sum_workers", Range(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+        for (int worker = 1; worker < workers; ++worker) totals(i) += totals(worker * count + i);
+      });
+}
+
+template <class From, class To>
+void convert(const Numbers<From>& from, int count, const Numbers<To>& to) {
+  Kokkos::parallel_for(
+      "maniple::convert", Range(0, count),
+      KOKKOS_LAMBDA(std::int64_t i) { to(i) = static_cast<To>(from(i)); });
+}
+
 }  // namespace
 
 // Sums over the minibatches of an iteration, for its report.
@@ -184,32 +222,14 @@ Ppo::UpdateSums Ppo::update() {
   train.move_reference = learning.kl_reference == "previous_epoch";
   train.exact = learning.reduction == "exact";
   train.totals = totals_.data();
-  {
-    // the policy of the rollout is the first reference of the KL divergence
-    const auto reference = reference_log_std_;
-    const auto parameters = policy_.parameters();
-    const int actions = network.num_actions, log_std = network.log_std;
-    Kokkos::parallel_for(
-        "maniple::set_reference",
-        Kokkos::RangePolicy<ExecutionSpace>(0, static_cast<std::int64_t>(reference.extent(0))),
-        KOKKOS_LAMBDA(std::int64_t i) {
-          reference(i) = parameters(log_std + static_cast<int>(i % actions));
-        });
-  }
+  // the policy of the rollout is the first reference of the KL divergence
+  repeat(policy_.parameters().data() + network.log_std, network.num_actions, reference_log_std_);
   const int num_totals = minibatch_totals(network);
   for (int epoch = 0; epoch < learning.epochs; ++epoch) {
     {
       const StageClock::Region region(clock_, "update");
-      const auto order = order_;
-      const std::uint32_t seed = config_.batch.seed, iteration = static_cast<std::uint32_t>(iteration_);
-      const std::int64_t first_tile = partition_.first_tile;
-      const int horizon = learning.horizon;
-      Kokkos::parallel_for(
-          "maniple::minibatch_order", Kokkos::RangePolicy<ExecutionSpace>(0, partition_.tiles),
-          KOKKOS_LAMBDA(std::int64_t tile) {
-            minibatch_order(seed, first_tile + tile, iteration, epoch, horizon,
-                            order.data() + tile * horizon);
-          });
+      deal_minibatches(config_.batch.seed, partition_, static_cast<std::uint32_t>(iteration_), epoch,
+                       learning.horizon, order_);
     }
     double epoch_kl = 0;
     for (int minibatch = 0; minibatch < learning.minibatches; ++minibatch) {
@@ -258,22 +278,13 @@ void Ppo::step_optimizer(UpdateSums& sums, double inexact) {
 
 std::vector<double> Ppo::reduce(const Kokkos::View<double*, MemorySpace>& totals, int count, int first) {
   const StageClock::Region region(clock_, "communication");
-  const int workers = workers_;
-  if (workers > 1)
-    Kokkos::parallel_for(
-        "maniple::sum_workers", Kokkos::RangePolicy<ExecutionSpace>(0, count), KOKKOS_LAMBDA(int i) {
-          for (int worker = 1; worker < workers; ++worker) totals(i) += totals(worker * count + i);
-        });
+  sum_workers(totals, count, workers_);
   const bool fast = config_.learning.reduction != "exact" && totals.data() == totals_.data();
   if (fast) {
-    const auto single = fast_sums_;
-    const Kokkos::RangePolicy<ExecutionSpace> all(0, count);
-    Kokkos::parallel_for(
-        "maniple::to_single", all, KOKKOS_LAMBDA(int i) { single(i) = static_cast<float>(totals(i)); });
+    convert(totals, count, fast_sums_);
     Kokkos::fence();
-    collectives_.device_sum(single.data(), static_cast<std::size_t>(count));
-    Kokkos::parallel_for(
-        "maniple::to_double", all, KOKKOS_LAMBDA(int i) { totals(i) = static_cast<double>(single(i)); });
+    collectives_.device_sum(fast_sums_.data(), static_cast<std::size_t>(count));
+    convert(fast_sums_, count, totals);
   } else {
     Kokkos::fence();
     collectives_.device_sum(totals.data(), static_cast<std::size_t>(count));
