@@ -1,81 +1,22 @@
-// What the names of expressions mean: from syntax trees to scalar operations. Every value has a static
-// shape, a number or a vector, and is unrolled here, so that the device only sees scalar operations.
+// From syntax trees (src/simulation/expression.hpp) to scalar operations
+// (src/simulation/expression_graph.hpp). Every value has a static shape, a number or a vector, and is
+// unrolled here, so that the device only sees scalar operations. What names mean is in
+// expression_context.cpp, what functions mean in expression_functions.cpp.
 #pragma once
 
-#include <deque>
-#include <functional>
 #include <map>
-#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
 #include "src/simulation/expression.hpp"
+#include "src/simulation/expression_context.hpp"
 #include "src/simulation/expression_graph.hpp"
-#include "src/simulation/task_model.hpp"
 
 namespace maniple {
 
 // The three programs of a task; decides which quantities exist and what prev() reads.
 enum class Phase { evaluate, reset, observe };
-
-class ExpressionCompiler;
-
-// A named quantity: `size` numbers, some of which are grouped under the names of model elements.
-struct Quantity {
-  struct Element {
-    std::string name;
-    int first = 0, size = 1;
-  };
-  std::string name, unit, description;
-  int size = 1;
-  int row = 1;               // numbers selected by one index: 3 for xpos
-  std::string element_kind;  // "joint", "body", ...: what the names are; "": none
-  std::vector<Element> elements;
-  bool in_reset = false;  // known while resetting, too
-  Derived derived = Derived::none;
-  std::function<ExpressionGraph::Node(ExpressionCompiler&, int)> node;  // of one of the numbers
-};
-
-// Names and numbers that the compilers of the three phases share.
-class ExpressionContext {
- public:
-  // `definitions` maps the deck's own names to their expressions. Throws InputError where one of them
-  // is not an expression, has the name of a quantity or function, or uses itself.
-  ExpressionContext(const TaskModel& model, int num_actions, double step_dt, double episode_length,
-                    std::int64_t max_episode_steps,
-                    const std::map<std::string, ExpressionSource>& definitions);
-
-  const Quantity* find(const std::string& name) const;
-  const std::map<std::string, Quantity>& quantities() const { return quantities_; }
-
-  // Values that prev() keeps, in the order in which they were first used.
-  struct Memory {
-    std::string canonical;
-    const Syntax* tree = nullptr;
-    const ExpressionSource* source = nullptr;
-    int first = 0, size = 0;  // elements of the task's memory
-  };
-  struct Definition {
-    ExpressionSource source;
-    std::unique_ptr<Syntax> tree;
-  };
-
- private:
-  friend class ExpressionCompiler;
-
-  void add(Quantity quantity);
-
-  std::map<std::string, Quantity> quantities_;
-  std::map<std::string, Definition> definitions_;
-  std::deque<ExpressionSource> sources_;
-  std::vector<std::unique_ptr<Syntax>> trees_;
-  std::deque<Memory> memory_;
-  int memory_size_ = 0;
-  int memory_first_ = 0;  // first element of the memory in the task's fields
-  int num_random_ = 0;
-};
 
 // Compiles the expressions of one phase into one graph.
 class ExpressionCompiler {
@@ -102,10 +43,10 @@ class ExpressionCompiler {
 
   ExpressionGraph& graph() { return graph_; }
   Derived derived() const { return derived_; }
-  int memory_size() const { return context_.memory_size_; }
-  int num_random() const { return context_.num_random_; }
 
  private:
+  // "a number" or "a vector of 3", for messages.
+  static std::string shape(const Value& value);
   Value value(const Syntax& tree, const ExpressionSource& source);
   Value name_value(const Syntax& tree, const ExpressionSource& source);
   Value element_value(const Syntax& tree, const ExpressionSource& source);
@@ -126,17 +67,9 @@ class ExpressionCompiler {
   Derived derived_ = Derived::none;
   std::map<std::string, Value> names_;
   std::vector<std::string> open_definitions_;
-  std::map<std::pair<int, int>, Node> assigned_;
-  std::vector<std::pair<int, int>> assignment_order_;
+  std::map<int, Node> assigned_;  // by element of the state
+  std::vector<int> assignment_order_;
   bool reading_target_ = false;
 };
-
-// Functions of the language with their arguments and meaning, for documentation and messages.
-struct ExpressionFunction {
-  const char* name;
-  const char* arguments;
-  const char* meaning;
-};
-const std::vector<ExpressionFunction>& expression_functions();
 
 }  // namespace maniple

@@ -326,8 +326,8 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
   task.reset = reset.graph().compile(constants);
   task.observe = observe.graph().compile(constants);
   task.constants = constants.values();
-  task.num_memory = observe.memory_size();
-  task.num_random = reset.num_random();
+  task.num_memory = context.memory_size();
+  task.num_random = context.num_random();
   task.evaluate_needs = evaluate.derived();
   task.observe_needs = observe.derived();
   return task;

@@ -45,7 +45,8 @@ TaskModel task_model(const ImportedModel& model) {
     actuator.name = actuator_names[i];
     const int transmission = model.actuator_trntype[i];
     if (transmission == transmission_joint || transmission == transmission_jointinparent)
-      actuator.joint = model.actuator_trnid[2 * i];
+      result.joints[static_cast<std::size_t>(model.actuator_trnid[2 * i])].actuators.push_back(
+          static_cast<int>(i));
     actuator.gear = model.actuator_gear[6 * i];
     actuator.stateless = model.actuator_dyntype[i] == dynamics_none;
     actuator.fixed_gain = model.actuator_gaintype[i] == gain_fixed;
@@ -53,9 +54,6 @@ TaskModel task_model(const ImportedModel& model) {
     if (model.actuator_biastype[i] == bias_affine)
       for (std::size_t k = 0; k < 3; ++k) actuator.bias[k] = model.actuator_biasprm[10 * i + k];
     actuator.actadr = model.actuator_actadr[i];
-    actuator.actnum = actuator.actadr >= 0 ? 1 : 0;
-    if (actuator.joint >= 0)
-      result.joints[static_cast<std::size_t>(actuator.joint)].actuators.push_back(static_cast<int>(i));
     result.actuators.push_back(actuator);
   }
 

@@ -2,6 +2,7 @@
 // precision and in MuJoCo's order.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -24,13 +25,12 @@ struct TaskJoint {
 
 struct TaskActuator {
   std::string name;
-  int joint = -1;  // -1: does not act on a joint
   double gear = 1;
   bool stateless = true;  // no activation dynamics
   bool fixed_gain = true;
   double gain = 1;             // gainprm[0]
   double bias[3] = {0, 0, 0};  // force = gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity
-  int actadr = -1, actnum = 0;
+  int actadr = -1;             // of its activation; -1: none
 };
 
 struct TaskSensor {
@@ -50,6 +50,12 @@ struct TaskModel {
 };
 
 TaskModel task_model(const ImportedModel& model);
+
+// The field of this name, which must be there.
+inline const FieldInfo& field_named(const std::vector<FieldInfo>& fields, const std::string& name) {
+  return *std::find_if(fields.begin(), fields.end(),
+                       [&](const FieldInfo& field) { return field.name == name; });
+}
 
 // Names of a list of model elements, in order.
 template <class Element>

@@ -1,0 +1,367 @@
+// The table of quantities: every field of State and Data by its own name, then what is computed from them
+// (joint and body quantities), then the numbers of the task itself. A new quantity for expressions is one
+// more entry here; the compiler and the kernels know none of them.
+#include "src/simulation/expression_context.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <string_view>
+#include <utility>
+
+#include "kernels/tasks/task_fields.hpp"
+#include "src/simulation/expression_compiler.hpp"
+#include "src/simulation/expression_functions.hpp"
+
+namespace maniple {
+namespace {
+
+using Node = ExpressionGraph::Node;
+using Component = Quantity::Component;
+
+// ---- the numbers of a quantity ----
+
+// Neighbouring elements of a bank.
+Component in_bank(Bank bank, int first) {
+  return [bank, first](ExpressionCompiler& compiler, int i) { return compiler.read(bank, first + i); };
+}
+
+// These elements of the state.
+Component in_state(std::vector<int> elements) {
+  return [elements = std::move(elements)](ExpressionCompiler& compiler, int i) {
+    return compiler.read(Bank::state, elements[static_cast<std::size_t>(i)]);
+  };
+}
+
+Component constants(std::vector<double> values) {
+  return [values = std::move(values)](ExpressionCompiler& compiler, int i) {
+    return compiler.graph().constant(values[static_cast<std::size_t>(i)]);
+  };
+}
+
+// Sum of products a[i] * b[i], without the terms whose factor is the number 0.
+Node dot_product(ExpressionGraph& graph, const std::vector<std::pair<Node, Node>>& factors) {
+  const auto is_zero = [&](Node node) { return graph.is_constant(node) && graph.constant_value(node) == 0; };
+  Node sum = graph.constant(0);
+  for (const auto& [a, b] : factors)
+    if (!is_zero(a) && !is_zero(b))
+      sum = graph.apply(Operation::add, sum, graph.apply(Operation::multiply, a, b));
+  return sum;
+}
+
+// ---- the names of its elements ----
+
+// `width` numbers per model element.
+std::vector<Quantity::Element> rows(const std::vector<std::string>& names, int width) {
+  std::vector<Quantity::Element> elements;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    elements.push_back({names[i], static_cast<int>(i) * width, width});
+  return elements;
+}
+
+std::vector<Quantity::Element> by_qpos(const TaskModel& model) {
+  std::vector<Quantity::Element> elements;
+  for (const TaskJoint& joint : model.joints)
+    elements.push_back({joint.name, joint.qposadr, joint.qpos_size});
+  return elements;
+}
+
+// `width` numbers per degree of freedom.
+std::vector<Quantity::Element> by_dof(const TaskModel& model, int width) {
+  std::vector<Quantity::Element> elements;
+  for (const TaskJoint& joint : model.joints)
+    elements.push_back({joint.name, width * joint.dofadr, width * joint.dof_size});
+  return elements;
+}
+
+std::vector<Quantity::Element> by_activation(const TaskModel& model) {
+  std::vector<Quantity::Element> elements;
+  for (const TaskActuator& actuator : model.actuators)
+    if (actuator.actadr >= 0) elements.push_back({actuator.name, actuator.actadr, 1});
+  return elements;
+}
+
+std::vector<Quantity::Element> by_sensor(const TaskModel& model) {
+  std::vector<Quantity::Element> elements;
+  for (const TaskSensor& sensor : model.sensors) elements.push_back({sensor.name, sensor.adr, sensor.dim});
+  return elements;
+}
+
+// What the elements of a field of State or Data are called.
+void name_elements(Quantity& field, const TaskModel& model) {
+  const std::string& name = field.name;
+  const auto named = [&](const char* kind, std::vector<Quantity::Element> elements, int row = 1) {
+    field.element_kind = kind;
+    field.elements = std::move(elements);
+    field.row = row;
+  };
+  const auto named_rows = [&](const char* kind, const std::vector<std::string>& names) {
+    const int row = names.empty() ? 0 : field.size / static_cast<int>(names.size());
+    named(kind, rows(names, row), row);
+  };
+  if (name == "qpos")
+    named("joint", by_qpos(model));
+  else if (name == "act" || name == "act_dot")
+    named("actuator", by_activation(model));
+  else if (name == "ctrl" || name.starts_with("actuator_"))
+    named("actuator", rows(names_of(model.actuators), 1));
+  else if (name == "sensordata")
+    named("sensor", by_sensor(model));
+  else if (name == "xanchor" || name == "xaxis")
+    named("joint", rows(names_of(model.joints), 3), 3);
+  else if (name.starts_with("site_"))
+    named_rows("site", model.sites);
+  else if (name == "cdof" || name == "cdof_dot")
+    named("joint", by_dof(model, 6), 6);
+  else if (name.starts_with("x") || name == "subtree_com" || name == "cinert" || name == "crb" ||
+           name == "cvel" || name == "cacc" || name == "cfrc_body")
+    named_rows("body", model.bodies);
+  else if (name.starts_with("q") && field.size == model.sizes.nv && name != "qM" && name != "qLD")
+    named("joint", by_dof(model, 1));
+}
+
+// Fields of Data that position and velocity stages fill; the others need mj_forward.
+constexpr std::string_view kKinematicFields[] = {"xpos",
+                                                 "xquat",
+                                                 "xmat",
+                                                 "xipos",
+                                                 "ximat",
+                                                 "xanchor",
+                                                 "xaxis",
+                                                 "site_xpos",
+                                                 "site_xmat",
+                                                 "subtree_com",
+                                                 "cinert",
+                                                 "cdof",
+                                                 "cvel",
+                                                 "cdof_dot",
+                                                 "actuator_length",
+                                                 "actuator_velocity"};
+
+Derived stage_of(std::string_view field) {
+  const bool kinematic = std::find(std::begin(kKinematicFields), std::end(kKinematicFields), field) !=
+                         std::end(kKinematicFields);
+  return kinematic ? Derived::kinematics : Derived::forward;
+}
+
+}  // namespace
+
+void ExpressionContext::add_fields(const TaskModel& model) {
+  const auto add_field = [&](const FieldInfo& field, Bank bank, bool in_reset, Derived derived) {
+    Quantity quantity{.name = field.name,
+                      .unit = field.unit,
+                      .description = field.description,
+                      .size = field.size,
+                      .in_reset = in_reset,
+                      .derived = derived,
+                      .component = in_bank(bank, field.first)};
+    name_elements(quantity, model);
+    add(std::move(quantity));
+  };
+  for (const FieldInfo& field : state_fields(model.sizes)) add_field(field, Bank::state, true, Derived::none);
+  for (const FieldInfo& field : data_fields(model.sizes))
+    add_field(field, Bank::data, false, stage_of(field.name));
+}
+
+// Positions and velocities of the joints that have one, in the order of the model.
+void ExpressionContext::add_joint_quantities(const TaskModel& model) {
+  const std::vector<FieldInfo> state = state_fields(model.sizes);
+  const int qpos = field_named(state, "qpos").first, qvel = field_named(state, "qvel").first;
+  std::vector<int> positions, velocities;
+  std::vector<double> default_positions;
+  std::vector<std::string> names;
+  for (const TaskJoint& joint : model.joints) {
+    if (!joint.is_scalar()) continue;
+    names.push_back(joint.name);
+    positions.push_back(qpos + joint.qposadr);
+    velocities.push_back(qvel + joint.dofadr);
+    default_positions.push_back(model.qpos0[static_cast<std::size_t>(joint.qposadr)]);
+  }
+  const auto joints = [&](const char* name, const char* unit, const char* description, Component component) {
+    add({.name = name,
+         .unit = unit,
+         .description = description,
+         .size = static_cast<int>(names.size()),
+         .element_kind = "joint",
+         .elements = rows(names, 1),
+         .in_reset = true,
+         .component = std::move(component)});
+  };
+  joints("joint_pos", "m or rad", "position of each hinge and slide joint", in_state(positions));
+  joints("joint_vel", "m/s or rad/s", "velocity of each hinge and slide joint", in_state(velocities));
+  joints("default_joint_pos", "m or rad", "position of each hinge and slide joint in the model",
+         constants(default_positions));
+  add({.name = "default_qpos",
+       .unit = "m or rad",
+       .description = "generalized position in the model",
+       .size = model.sizes.nq,
+       .element_kind = "joint",
+       .elements = by_qpos(model),
+       .in_reset = true,
+       .component = constants(model.qpos0)});
+}
+
+// Velocities of the body frame's origin and gravity, in the world's axes and in the body's own.
+void ExpressionContext::add_body_quantities(const TaskModel& model) {
+  const std::vector<FieldInfo> fields = data_fields(model.sizes);
+  const int xpos = field_named(fields, "xpos").first, xmat = field_named(fields, "xmat").first,
+            cvel = field_named(fields, "cvel").first, subtree_com = field_named(fields, "subtree_com").first;
+
+  // World vectors by body and axis.
+  // cvel is the velocity at the center of mass of the body's tree: v(x) = v(com) + w cross (x - com).
+  const auto linear_velocity = [=, root = model.body_root](ExpressionCompiler& compiler, int body, int axis) {
+    ExpressionGraph& graph = compiler.graph();
+    const auto data = [&](int element) { return compiler.read(Bank::data, element); };
+    const int com = subtree_com + 3 * root[static_cast<std::size_t>(body)];
+    const auto arm = [&](int k) {
+      return graph.apply(Operation::subtract, data(xpos + 3 * body + k), data(com + k));
+    };
+    const int j = (axis + 1) % 3, k = (axis + 2) % 3;
+    const Node turned =
+        graph.apply(Operation::subtract, graph.apply(Operation::multiply, data(cvel + 6 * body + j), arm(k)),
+                    graph.apply(Operation::multiply, data(cvel + 6 * body + k), arm(j)));
+    return graph.apply(Operation::add, data(cvel + 6 * body + 3 + axis), turned);
+  };
+  const auto angular_velocity = [=](ExpressionCompiler& compiler, int body, int axis) {
+    return compiler.read(Bank::data, cvel + 6 * body + axis);
+  };
+  const double strength =
+      std::sqrt(model.gravity[0] * model.gravity[0] + model.gravity[1] * model.gravity[1] +
+                model.gravity[2] * model.gravity[2]);
+  std::vector<double> down{0, 0, -1};
+  if (strength > 0)
+    for (std::size_t k = 0; k < 3; ++k) down[k] = model.gravity[k] / strength;
+  const auto gravity = [down](ExpressionCompiler& compiler, int, int axis) {
+    return compiler.graph().constant(down[static_cast<std::size_t>(axis)]);
+  };
+
+  const auto in_world = [](auto world) -> Component {
+    return [=](ExpressionCompiler& compiler, int i) { return world(compiler, i / 3, i % 3); };
+  };
+  // Component of a world vector along an axis of the body: a column of its rotation matrix.
+  const auto in_body = [xmat](auto world) -> Component {
+    return [=](ExpressionCompiler& compiler, int i) {
+      std::vector<std::pair<Node, Node>> factors;
+      for (int k = 0; k < 3; ++k)
+        factors.emplace_back(compiler.read(Bank::data, xmat + 9 * (i / 3) + 3 * k + i % 3),
+                             world(compiler, i / 3, k));
+      return dot_product(compiler.graph(), factors);
+    };
+  };
+  const auto bodies = [&](const char* name, const char* unit, const char* description, Component component) {
+    add({.name = name,
+         .unit = unit,
+         .description = description,
+         .size = 3 * model.sizes.nbody,
+         .row = 3,
+         .element_kind = "body",
+         .elements = rows(model.bodies, 3),
+         .derived = Derived::kinematics,
+         .component = std::move(component)});
+  };
+  bodies("body_lin_vel", "m/s", "velocity of the body frame's origin, world axes", in_world(linear_velocity));
+  bodies("body_ang_vel", "rad/s", "angular velocity of the body, world axes", in_world(angular_velocity));
+  bodies("body_lin_vel_b", "m/s", "velocity of the body frame's origin, body axes", in_body(linear_velocity));
+  bodies("body_ang_vel_b", "rad/s", "angular velocity of the body, body axes", in_body(angular_velocity));
+  bodies("projected_gravity", "1", "direction of gravity in the body's axes", in_body(gravity));
+
+  const auto center_of_mass = [&](const char* name, const char* description, int axis) {
+    add({.name = name,
+         .unit = "m",
+         .description = description,
+         .derived = Derived::kinematics,
+         .component = in_bank(Bank::data, subtree_com + axis)});
+  };
+  center_of_mass("com_x", "center of mass of the whole model, x", 0);
+  center_of_mass("com_y", "center of mass of the whole model, y", 1);
+  center_of_mass("com_z", "center of mass of the whole model, z", 2);
+}
+
+ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, double step_dt,
+                                     double episode_length, std::int64_t max_episode_steps,
+                                     const std::map<std::string, ExpressionSource>& definitions) {
+  add_fields(model);
+  add_joint_quantities(model);
+  add_body_quantities(model);
+
+  const auto number = [&](const char* name, const char* unit, const char* description, double value) {
+    add({.name = name,
+         .unit = unit,
+         .description = description,
+         .in_reset = true,
+         .component = constants({value})});
+  };
+  number("pi", "1", "3.14159...", std::numbers::pi);
+  number("dt", "s", "duration of a control step", step_dt);
+  number("episode_length", "s", "longest episode of the task; 0: endless", episode_length);
+  number("max_episode_steps", "1", "control steps of the longest episode; 0: endless",
+         static_cast<double>(max_episode_steps));
+
+  // The size of prev()'s memory is not known yet; only fields behind the memory would need it.
+  const TaskLayout layout = task_layout({.num_actions = num_actions});
+  memory_first_ = layout.memory;
+  add({.name = "episode_step",
+       .unit = "1",
+       .description = "control steps since the reset",
+       .component = in_bank(Bank::registers, register_episode_step)});
+  add({.name = "action",
+       .unit = "1",
+       .description = "action of this control step, as the policy gave it",
+       .size = num_actions,
+       .component = in_bank(Bank::task, layout.action)});
+  add({.name = "last_action",
+       .unit = "1",
+       .description = "action of the control step before",
+       .size = num_actions,
+       .component = in_bank(Bank::task, layout.last_action)});
+
+  for (const auto& [name, source] : definitions) add_definition(name, source);
+}
+
+void ExpressionContext::add(Quantity quantity) {
+  const std::string name = quantity.name;
+  quantities_.insert_or_assign(name, std::move(quantity));
+}
+
+void ExpressionContext::add_definition(const std::string& name, const ExpressionSource& source) {
+  if (quantity(name) || find_function(name) || name == "terminated" || name == "time_out")
+    throw InputError(source.where, source.key, "'" + name + "' is already the name of a quantity or function",
+                     "choose another name for the definition");
+  if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
+          std::string::npos ||
+      name.empty() || (name[0] >= '0' && name[0] <= '9'))
+    throw InputError(source.where, source.key, "'" + name + "' is not a name",
+                     "names have letters, digits and _, and do not start with a digit");
+  ParsedExpression& definition = definitions_[name];
+  definition.source = source;
+  definition.tree = parse_expression(definition.source);
+}
+
+const Quantity* ExpressionContext::quantity(const std::string& name) const {
+  const auto found = quantities_.find(name);
+  return found == quantities_.end() ? nullptr : &found->second;
+}
+
+const ParsedExpression* ExpressionContext::definition(const std::string& name) const {
+  const auto found = definitions_.find(name);
+  return found == definitions_.end() ? nullptr : &found->second;
+}
+
+const ParsedExpression& ExpressionContext::parse(const ExpressionSource& source) {
+  expressions_.push_back({source, parse_expression(source)});
+  return expressions_.back();
+}
+
+const ExpressionContext::Memory& ExpressionContext::remember(const Syntax& tree,
+                                                             const ExpressionSource& source,
+                                                             std::size_t size) {
+  const std::string canonical = tree.canonical();
+  const auto known = std::find_if(memory_.begin(), memory_.end(),
+                                  [&](const Memory& memory) { return memory.canonical == canonical; });
+  if (known != memory_.end()) return *known;
+  memory_.push_back({canonical, &tree, &source, memory_first_ + memory_size_, static_cast<int>(size)});
+  memory_size_ += static_cast<int>(size);
+  return memory_.back();
+}
+
+}  // namespace maniple

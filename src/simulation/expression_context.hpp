@@ -1,0 +1,97 @@
+// The names of a task's expressions: quantities of the model and of the episode, and the deck's own
+// definitions; and what the compilers of the three phases (src/simulation/expression_compiler.hpp) share
+// besides. A quantity knows how to write each of its numbers as operations of a graph.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/tasks/program.hpp"
+#include "src/simulation/expression.hpp"
+#include "src/simulation/expression_graph.hpp"
+#include "src/simulation/task_model.hpp"
+
+namespace maniple {
+
+class ExpressionCompiler;
+
+// A named quantity: `size` numbers, some of which are grouped under the names of model elements.
+struct Quantity {
+  struct Element {
+    std::string name;
+    int first = 0, size = 1;
+  };
+  using Component = std::function<ExpressionGraph::Node(ExpressionCompiler&, int)>;
+
+  std::string name, unit, description;
+  int size = 1;
+  int row = 1;                    // numbers selected by one index: 3 for xpos
+  std::string element_kind = "";  // "joint", "body", ...: what the names are; "": none
+  std::vector<Element> elements = {};
+  bool in_reset = false;  // known while resetting, too
+  Derived derived = Derived::none;
+  Component component;  // the node of one of the numbers
+};
+
+// An expression and its syntax tree.
+struct ParsedExpression {
+  ExpressionSource source;
+  std::unique_ptr<Syntax> tree;
+};
+
+class ExpressionContext {
+ public:
+  // `definitions` maps the deck's own names to their expressions. Throws InputError where one of them
+  // is not an expression, or has the name of a quantity or function.
+  ExpressionContext(const TaskModel& model, int num_actions, double step_dt, double episode_length,
+                    std::int64_t max_episode_steps,
+                    const std::map<std::string, ExpressionSource>& definitions);
+
+  // nullptr: no such name.
+  const Quantity* quantity(const std::string& name) const;
+  const ParsedExpression* definition(const std::string& name) const;
+  const std::map<std::string, Quantity>& quantities() const { return quantities_; }
+  const std::map<std::string, ParsedExpression>& definitions() const { return definitions_; }
+
+  // Keeps the parsed expression as long as the context lives, as Memory below needs it.
+  const ParsedExpression& parse(const ExpressionSource& source);
+
+  // A value that prev() keeps.
+  struct Memory {
+    std::string canonical;  // the expression; equal ones share their memory
+    const Syntax* tree;
+    const ExpressionSource* source;
+    int first, size;  // elements of Bank::task
+  };
+  // The memory of an expression with `size` numbers, which is made at the first call.
+  const Memory& remember(const Syntax& tree, const ExpressionSource& source, std::size_t size);
+  // In the order in which they were first used; references stay valid while it grows.
+  const std::deque<Memory>& memory() const { return memory_; }
+  int memory_size() const { return memory_size_; }
+
+  // The index of the next random number of a reset.
+  int draw() { return num_random_++; }
+  int num_random() const { return num_random_; }
+
+ private:
+  void add(Quantity quantity);
+  void add_fields(const TaskModel& model);
+  void add_joint_quantities(const TaskModel& model);
+  void add_body_quantities(const TaskModel& model);
+  void add_definition(const std::string& name, const ExpressionSource& source);
+
+  std::map<std::string, Quantity> quantities_;
+  std::map<std::string, ParsedExpression> definitions_;
+  std::deque<ParsedExpression> expressions_;
+  std::deque<Memory> memory_;
+  int memory_first_ = 0;  // element of Bank::task
+  int memory_size_ = 0;
+  int num_random_ = 0;
+};
+
+}  // namespace maniple
