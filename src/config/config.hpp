@@ -34,7 +34,6 @@ struct SimulationConfig {
   std::string integrator;            // "" (the model's) | Euler | RK4 | implicitfast
   int decimation = 1;                // physics steps per control step
   std::int64_t steps = 1000;         // control steps of a rollout
-  std::int64_t chunk_envs = 0;       // environments in flight per rank; 0: chosen
   std::int64_t inject_nan_env = -1;  // test hook: this environment's qpos becomes NaN ...
   std::int64_t inject_nan_step = 0;  // ... before this control step
 };

@@ -65,7 +65,6 @@ const std::vector<Key>& schema() {
       KEY(simulation.integrator, one_of({"", "Euler", "RK4", "implicitfast"}), "", "\"\": the model's"),
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
       KEY(simulation.steps, at_least(0), "control steps", "length of a rollout"),
-      KEY(simulation.chunk_envs, between(0, 1e12), "environments", "environments in flight per rank; 0: chosen"),
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),
 
