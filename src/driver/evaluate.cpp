@@ -29,7 +29,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   info(fmt::format("policy of iteration {} from {}", step, config.control.checkpoint));
 
   const EvaluationResult result = evaluate(*simulation, policy, config, session.collectives());
-  report_bad_states(*simulation, session);
+  report_incidents(*simulation, session);
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
                         session.collectives());

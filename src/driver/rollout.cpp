@@ -114,7 +114,7 @@ ExitCode rollout(const Config& config, Session& session) {
       break;
   }
   progress.finish();
-  report_bad_states(*simulation, session);
+  report_incidents(*simulation, session);
   if (every > 0) results.write_steps(sampled);
   info("results: " + results.commit());
   if (step < config.simulation.steps) {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <fstream>
+#include <sstream>
+
 #include "kernels/base/pack.hpp"
 #include "src/base/log.hpp"
 #include "src/base/version.hpp"
@@ -15,27 +18,65 @@ std::string megabytes(std::size_t bytes) {
   return fmt::format("{:.1f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-std::size_t free_memory() {
+constexpr std::size_t kNamedPlaces = 8;
+
+// How often something happened, and where it did, in words.
+struct Incidents {
+  std::int64_t count = 0;
+  std::vector<std::string> places;
+};
+
+// Over all ranks; of the places the first ones.
+Incidents add_ranks(Incidents mine, Session& session) {
+  session.collectives().sum(&mine.count, 1);
+  Incidents all{mine.count, {}};
+  if (all.count == 0) return all;
+  for (const std::string& text :
+       session.collectives().gather_text(fmt::format("{}", fmt::join(mine.places, "\n")))) {
+    std::istringstream lines(text);
+    for (std::string place; std::getline(lines, place);) all.places.push_back(place);
+  }
+  if (all.places.size() > kNamedPlaces) {
+    all.places.resize(kNamedPlaces);
+    all.places.push_back("and others");
+  }
+  return all;
+}
+
+// Of this host: what programs can have, which is more than what lies idle (the page cache gives way).
+std::size_t available_memory() {
+  std::ifstream meminfo("/proc/meminfo");
+  std::string name, unit;
+  for (std::size_t kilobytes = 0; meminfo >> name >> kilobytes; std::getline(meminfo, unit))
+    if (name == "MemAvailable:") return kilobytes * 1024;
   return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
          static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
 // Host memory only; a device back end reports its own failure at allocation.
 void check_memory(const MemoryEstimate& memory, Session& session, const Config& config) {
-  std::int64_t fits = kScalarLanes || memory.rank_bytes < free_memory();
+  // the ranks of a host share its memory, and their shares differ by a tile at most
+  const int sharing = session.place().local_ranks;
+  const std::size_t needed = memory.rank_bytes * static_cast<std::size_t>(sharing);
+  std::int64_t fits = kScalarLanes || needed < available_memory();
   session.collectives().min(&fits, 1);
   if (fits == 0)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     fmt::format("{} environments need {} on this rank", config.batch.num_envs,
-                                 megabytes(memory.rank_bytes)),
-                     fmt::format("{} are free", megabytes(free_memory())));
+                     fmt::format("{} environments need {} for the {} rank{} of this host",
+                                 config.batch.num_envs, megabytes(needed), sharing, sharing == 1 ? "" : "s"),
+                     fmt::format("{} are available", megabytes(available_memory())));
 }
 
 }  // namespace
 
 std::string build_description() {
-  return fmt::format("{}, {} lanes single, {} lanes double", __VERSION__, lane_width<Lanes<float>>,
-                     lane_width<Lanes<double>>);
+#ifdef __clang__
+  constexpr const char* compiler = "";  // __VERSION__ says it
+#else
+  constexpr const char* compiler = "g++ ";
+#endif
+  return fmt::format("{}{}, {} lanes single, {} lanes double", compiler, __VERSION__,
+                     lane_width<Lanes<float>>, lane_width<Lanes<double>>);
 }
 
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session,
@@ -46,7 +87,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                      "at least one environment per rank");
   ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth);
+  const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth, verb == "train");
   info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
                    config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
                    config.simulation.precision));
@@ -84,17 +125,32 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   return record;
 }
 
-void report_bad_states(const Simulation& simulation, Session& session) {
-  std::int64_t count = simulation.bad_states();
-  session.collectives().sum(&count, 1);
-  if (count == 0) return;
-  std::string names;
-  for (const auto& [env, step] : simulation.bad_environments(8))
-    names += fmt::format("{}environment {} at control step {}", names.empty() ? "" : ", ", env, step);
-  std::string all;
-  for (const std::string& text : session.collectives().gather_text(names))
-    if (!text.empty()) all += (all.empty() ? "" : ", ") + text;
-  warn(fmt::format("{} bad state{} (NaN or too large) reset: {}", count, count == 1 ? "" : "s", all));
+void report_incidents(const Simulation& simulation, Session& session) {
+  std::vector<std::string> places;
+  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1))
+    places.push_back(fmt::format("environment {} at control step {}", env, step));
+  const Incidents bad = add_ranks({simulation.bad_states(), places}, session);
+  if (bad.count > 0)
+    warn(fmt::format("{} bad state{} (NaN or too large) reset: {}", bad.count, bad.count == 1 ? "" : "s",
+                     fmt::join(bad.places, ", ")));
+  if (!simulation.has_task()) return;
+  const auto counted = [&](const std::string& counter) {
+    Incidents mine;
+    const std::vector<std::int64_t> counts = simulation.task_counts(counter);
+    for (std::size_t i = 0; i < counts.size(); ++i) {
+      mine.count += counts[i];
+      if (counts[i] > 0 && mine.places.size() <= kNamedPlaces)
+        mine.places.push_back(fmt::format("{} in environment {}", counts[i],
+                                          simulation.partition().first_env() + static_cast<std::int64_t>(i)));
+    }
+    return add_ranks(mine, session);
+  };
+  if (const Incidents values = counted("bad_values"); values.count > 0)
+    warn(fmt::format("{} rewards or observations were not finite and became 0: {}", values.count,
+                     fmt::join(values.places, ", ")));
+  if (const Incidents clipped = counted("clipped_actions"); clipped.count > 0)
+    info(fmt::format("{} components of actions clipped (task.actions[].clip): {}", clipped.count,
+                     fmt::join(clipped.places, ", ")));
 }
 
 }  // namespace maniple

@@ -20,8 +20,9 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
 // The /run group of results.h5.
 RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
                      const std::string& verb);
-// Names the environments whose bad state was reset, once per run, on rank 0.
-void report_bad_states(const Simulation& simulation, Session& session);
+// What a run did not pass on as it came: bad states that were reset, rewards and observations that were not
+// finite, clipped actions. Counted over all ranks, with the first environments named, once per run.
+void report_incidents(const Simulation& simulation, Session& session);
 // Compiler, lane width and options of this build.
 std::string build_description();
 

@@ -155,7 +155,7 @@ ExitCode train(const Config& config, Session& session) {
   const double loop_seconds = seconds_since(loop_started);
   if (saved != iteration) save();
 
-  report_bad_states(*simulation, session);
+  report_incidents(*simulation, session);
   if (iteration > first_iteration) {
     info(stage_shares(*simulation, ppo, output_seconds, seconds_since(loop_started)));
     info(fmt::format(

@@ -5,6 +5,7 @@
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
 #include "src/model_import/import.hpp"
+#include "src/simulation/simulation.hpp"
 #include "src/simulation/task.hpp"
 
 namespace maniple {
@@ -16,18 +17,22 @@ ExitCode validate(const Config& config, Session& session) {
                      "at least one environment per rank");
   const ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth);
+  check_trajectory_fields(config.output, model.sizes, config.task.present);
+  if (config.initial_state.source == "keyframe") find_keyframe(config.initial_state, model);
+  if (config.initial_state.source == "file") read_initial_state(config.initial_state, model.sizes, partition);
+  const MemoryEstimate memory =
+      estimate_memory(config, model, partition.tiles * kTileWidth, config.task.present);
   if (config.control.source == "file")
     read_control_rows(config.control.file, config.control.where, model.sizes.nu, config.simulation.steps,
                       partition);
   std::string text = fmt::format(
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
-      "  time step {} s, integrator {}\nbatch\n  environments {} on {} ranks, {} B each, {:.1f} MB on this "
+      "  time step {} s, integrator {}\nbatch\n  environments {} on {} rank{}, {} B each, {:.1f} MB on this "
       "rank\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.timestep,
-      integrator_name(model.integrator), config.batch.num_envs, session.size(), memory.bytes_per_env,
-      static_cast<double>(memory.rank_bytes) / 1e6);
+      integrator_name(model.integrator), config.batch.num_envs, session.size(),
+      session.size() == 1 ? "" : "s", memory.bytes_per_env, static_cast<double>(memory.rank_bytes) / 1e6);
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
     text += fmt::format(

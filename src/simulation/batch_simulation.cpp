@@ -11,6 +11,9 @@
 namespace maniple {
 namespace {
 
+constexpr const char* kTaskTrajectoryFields[] = {"observation", "action", "reward", "terminated",
+                                                 "truncated"};
+
 // Elements of Data that the asked-for trajectory fields take.
 int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
   if (output.trajectory_every == 0) return 0;
@@ -75,6 +78,7 @@ void BatchSimulation<T>::allocate_task() {
 
 template <class T>
 void BatchSimulation<T>::place_fields(const OutputConfig& output) {
+  check_trajectory_fields(output, model_.sizes, has_task());
   if (output.trajectory_every == 0) return;
   std::vector<ExportRange> ranges;
   int exported = 0;
@@ -92,18 +96,9 @@ void BatchSimulation<T>::place_fields(const OutputConfig& output) {
       add(*derived, FieldPlace::Source::exported, exported);
       ranges.push_back({derived->first, derived->size, exported});
       exported += derived->size;
-    } else if (has_task() && place_task_field(name)) {
-      continue;
     } else {
-      std::string allowed = "one of";
-      for (const FieldInfo& info : state_fields_) allowed += std::string(" ") + info.name;
-      for (const FieldInfo& info : data) allowed += std::string(" ") + info.name;
-      if (has_task()) allowed += " observation action reward terminated truncated";
-      throw InputError(output.where_fields, "output.trajectory.fields", "no field \"" + name + "\"", allowed);
+      place_task_field(name);
     }
-    if (fields_.back().field.size == 0)
-      throw InputError(output.where_fields, "output.trajectory.fields",
-                       "\"" + name + "\" is empty for this model", "");
   }
   physics_.exported = TiledView<T>("maniple::simulation::exported", partition_.tiles, exported);
   physics_.exports = Kokkos::View<ExportRange*, MemorySpace>("maniple::simulation::exports", ranges.size());
@@ -113,7 +108,7 @@ void BatchSimulation<T>::place_fields(const OutputConfig& output) {
 }
 
 template <class T>
-bool BatchSimulation<T>::place_task_field(const std::string& name) {
+void BatchSimulation<T>::place_task_field(const std::string& name) {
   const std::pair<TrajectoryField, TiledView<float>> views[] = {
       {{"observation", "task", "observation after the control step", num_observations()},
        task_batch_.observation},
@@ -122,12 +117,8 @@ bool BatchSimulation<T>::place_task_field(const std::string& name) {
       {{"terminated", "1", "1: the episode ended by failure or success", 1}, task_batch_.terminated},
       {{"truncated", "1", "1: the episode ran out of time", 1}, task_batch_.truncated},
   };
-  for (const auto& [field, view] : views) {
-    if (field.name != name) continue;
-    fields_.push_back({field, FieldPlace::Source::task, 0, view});
-    return true;
-  }
-  return false;
+  for (const auto& [field, view] : views)
+    if (field.name == name) fields_.push_back({field, FieldPlace::Source::task, 0, view});
 }
 
 template <class T>
@@ -155,7 +146,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
   Kokkos::deep_copy(physics_.state.data, T(0));
   set_state_rows("qpos", model_.qpos0);
   if (initial.source == "keyframe") {
-    const std::size_t key = find_keyframe(initial);
+    const std::size_t key = find_keyframe(initial, model_);
     const auto row = [key](const std::vector<double>& values, int size) {
       return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(key) * size,
                                  values.begin() + static_cast<std::ptrdiff_t>(key + 1) * size);
@@ -166,29 +157,10 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     set_state_rows("act", row(model_.key_act, model_.sizes.na));
     set_state_rows("ctrl", row(model_.key_ctrl, model_.sizes.nu));
   } else if (initial.source == "file") {
-    const ModelSizes& sizes = model_.sizes;
-    set_state_rows("qpos", read_state_rows(initial.file, initial.where, "qpos", "nq", sizes.nq, partition_));
-    set_state_rows("qvel", read_state_rows(initial.file, initial.where, "qvel", "nv", sizes.nv, partition_));
-    if (sizes.na > 0 && has_state_rows(initial.file, initial.where, "act"))
-      set_state_rows("act", read_state_rows(initial.file, initial.where, "act", "na", sizes.na, partition_));
+    for (const auto& [field, rows] : read_initial_state(initial, model_.sizes, partition_))
+      set_state_rows(field, rows);
   }
   if (has_task()) observe_batch(task_batch_, physics_);
-}
-
-template <class T>
-std::size_t BatchSimulation<T>::find_keyframe(const InitialStateConfig& initial) const {
-  const auto named = std::find(model_.key_names.begin(), model_.key_names.end(), initial.keyframe);
-  if (named != model_.key_names.end()) return static_cast<std::size_t>(named - model_.key_names.begin());
-  const bool number = !initial.keyframe.empty() &&
-                      initial.keyframe.find_first_not_of("0123456789") == std::string::npos &&
-                      initial.keyframe.size() < 6;
-  if (number && std::stoi(initial.keyframe) < model_.nkey)
-    return static_cast<std::size_t>(std::stoi(initial.keyframe));
-  std::string allowed = model_.nkey == 0 ? "the model has no keyframes"
-                                         : fmt::format("an index below {} or one of", model_.nkey);
-  for (const std::string& name : model_.key_names) allowed += " " + name;
-  throw InputError(initial.where, "initial_state.keyframe", "no keyframe \"" + initial.keyframe + "\"",
-                   allowed);
 }
 
 template <class T>
@@ -258,6 +230,19 @@ std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::bad_envir
     if (record[0] > 0) found.emplace_back(partition_.first_env() + env, record[kTileWidth]);
   }
   return found;
+}
+
+template <class T>
+std::vector<std::int64_t> BatchSimulation<T>::task_counts(const std::string& counter) const {
+  const std::vector<FieldInfo> counters = task_counters();
+  const auto info = std::find_if(counters.begin(), counters.end(),
+                                 [&](const FieldInfo& field) { return field.name == counter; });
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), task_batch_.counters.data);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t env = 0; has_task() && env < partition_.envs(); ++env)
+    counts.push_back(host(static_cast<std::size_t>(
+        (env / kTileWidth * kTaskCounters + info->first) * kTileWidth + env % kTileWidth)));
+  return counts;
 }
 
 template <class T>
@@ -339,10 +324,58 @@ void BatchSimulation<T>::restored() {
 template class BatchSimulation<float>;
 template class BatchSimulation<double>;
 
-MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs) {
+void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes, bool has_task) {
+  if (output.trajectory_every == 0) return;
+  std::vector<FieldInfo> fields = state_fields(sizes);
+  for (const FieldInfo& field : data_fields(sizes)) fields.push_back(field);
+  std::vector<std::string> allowed;
+  for (const FieldInfo& field : fields)
+    if (field.size > 0) allowed.emplace_back(field.name);
+  if (has_task)
+    for (const char* field : kTaskTrajectoryFields) allowed.emplace_back(field);
+  for (const std::string& name : output.trajectory_fields) {
+    if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
+    const bool empty =
+        std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });
+    throw InputError(output.where_fields, "output.trajectory.fields",
+                     empty ? "\"" + name + "\" is empty for this model" : "no field \"" + name + "\"",
+                     fmt::format("one of {}", fmt::join(allowed, " ")));
+  }
+}
+
+std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
+                                                                            const ModelSizes& sizes,
+                                                                            const Partition& partition) {
+  std::vector<std::pair<std::string, std::vector<double>>> fields;
+  const auto read = [&](const std::string& field, const std::string& size_name, int size) {
+    fields.emplace_back(field,
+                        read_state_rows(initial.file, initial.where, field, size_name, size, partition));
+  };
+  read("qpos", "nq", sizes.nq);
+  read("qvel", "nv", sizes.nv);
+  if (sizes.na > 0 && has_state_rows(initial.file, initial.where, "act")) read("act", "na", sizes.na);
+  return fields;
+}
+
+std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel& model) {
+  const auto named = std::find(model.key_names.begin(), model.key_names.end(), initial.keyframe);
+  if (named != model.key_names.end()) return static_cast<std::size_t>(named - model.key_names.begin());
+  const bool number = !initial.keyframe.empty() &&
+                      initial.keyframe.find_first_not_of("0123456789") == std::string::npos &&
+                      initial.keyframe.size() < 6;
+  if (number && std::stoi(initial.keyframe) < model.nkey)
+    return static_cast<std::size_t>(std::stoi(initial.keyframe));
+  std::string allowed =
+      model.nkey == 0 ? "the model has no keyframes" : fmt::format("an index below {} or one of", model.nkey);
+  for (const std::string& name : model.key_names) allowed += " " + name;
+  throw InputError(initial.where, "initial_state.keyframe", "no keyframe \"" + initial.keyframe + "\"",
+                   allowed);
+}
+
+MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs,
+                               bool trains) {
   const bool single = config.simulation.precision == "single";
   const std::size_t real = single ? sizeof(float) : sizeof(double);
-  int observations = 0, actions = 0;
   std::size_t reals =
       static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
   std::size_t bytes = 2 * sizeof(std::int32_t);
@@ -350,16 +383,16 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
                                : Scratch<Lanes<double>>::bytes(data_elements(model.sizes));
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
-    observations = task.num_observations;
-    actions = task.num_actions;
+    const int observations = task.num_observations, actions = task.num_actions;
     const auto terms = static_cast<int>(task.reward_names.size());
     reals += static_cast<std::size_t>(task_elements(task.sizes()));
     bytes += sizeof(std::int32_t) * kTaskCounters +
              sizeof(float) * static_cast<std::size_t>(observations + actions + 2 * terms + 5);
-    // the horizon of a training run: observations, actions, log probability, value, reward, flags, advantage,
-    // return
-    bytes +=
-        sizeof(float) * static_cast<std::size_t>(config.learning.horizon * (observations + 2 * actions + 8));
+    // of each step of an iteration: observations, actions and their means, log probability, value, reward,
+    // flags, advantage, return
+    if (trains)
+      bytes += sizeof(float) *
+               static_cast<std::size_t>(config.learning.horizon * (observations + 2 * actions + 6));
   }
   MemoryEstimate memory;
   memory.bytes_per_env = reals * real + bytes;

@@ -61,6 +61,7 @@ class BatchSimulation final : public Simulation {
   void read_field(const std::string& name, std::vector<std::byte>& rows) const override;
   void inject_nan(std::int64_t global_env) override;
   std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const override;
+  std::vector<std::int64_t> task_counts(const std::string& counter) const override;
 
  private:
   // Where a named field lies: in the state tiles, the exported tiles, or one of the task's.
@@ -80,8 +81,7 @@ class BatchSimulation final : public Simulation {
 
   void allocate_task();
   void place_fields(const OutputConfig& output);
-  bool place_task_field(const std::string& name);
-  std::size_t find_keyframe(const InitialStateConfig& initial) const;
+  void place_task_field(const std::string& name);
   const FieldInfo& state_field(const std::string& name) const;
   // One field of every environment from rows of doubles: one row for all, or one per environment.
   void set_state_rows(const std::string& field, const std::vector<double>& rows);

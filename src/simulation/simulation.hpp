@@ -53,10 +53,23 @@ class Simulation : public Environment {
   // Global indices of up to `limit` environments of this rank whose bad state was reset, with the
   // control step at which it happened last.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const = 0;
+  // One of the task's counters (kernels/tasks/task_fields.hpp) for each environment of this rank.
+  virtual std::vector<std::int64_t> task_counts(const std::string& counter) const = 0;
 };
 
-// What the configured batch needs on a rank with `envs` environments.
-MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs);
+// What the configured batch needs on a rank with `envs` environments; `trains`: with the steps of a training
+// iteration, which take most of it.
+MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs,
+                               bool trains);
+
+// Refuses fields that neither the model nor a task has (when the run samples trajectories at all).
+void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes, bool has_task);
+// The rows of initial_state.file by field: one for all environments, or one for each of this rank.
+std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
+                                                                            const ModelSizes& sizes,
+                                                                            const Partition& partition);
+// The keyframe that initial_state.keyframe names or counts.
+std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel& model);
 
 // Builds the simulation of this rank's share. Fields of output.trajectory.fields are recorded only when
 // the run samples trajectories. Throws InputError for unknown fields, tasks that do not fit the model,
