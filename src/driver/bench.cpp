@@ -1,5 +1,5 @@
-// maniple bench: physics steps per second with random controls, and, with a task, environment steps
-// per second with random actions; repeats, so that a reader sees the spread. Writes bench.json.
+// maniple bench: physics steps per second with random controls, and environment steps per second, with a
+// task at actions of zero; repeats, so that a reader sees the spread. Writes bench.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,15 +62,19 @@ ExitCode bench(const Config& config, Session& session) {
     physics_rates.push_back(env_steps * config.simulation.decimation /
                             time_on_all_ranks(session, physics_repeat));
 
-  // whole environment steps: actions held at zero, the task's terms and resets included
+  // environment steps: control steps, with a task whole ones: actions held at zero, terms and resets included
   std::vector<double> env_rates;
-  if (simulation->has_task()) {
+  if (!simulation->has_task()) {
+    for (const double rate : physics_rates) env_rates.push_back(rate / config.simulation.decimation);
+  } else {
     simulation->reset();
     Kokkos::deep_copy(simulation->action().data, 0.0f);
+    const auto env_repeat = [&] {
+      for (std::int64_t i = 0; i < steps; ++i) simulation->step();
+    };
+    env_repeat();
     for (int repeat = 0; repeat < config.bench.repeats; ++repeat)
-      env_rates.push_back(env_steps / time_on_all_ranks(session, [&] {
-                            for (std::int64_t i = 0; i < steps; ++i) simulation->step();
-                          }));
+      env_rates.push_back(env_steps / time_on_all_ranks(session, env_repeat));
   }
 
   std::string stages;
@@ -78,13 +82,13 @@ ExitCode bench(const Config& config, Session& session) {
   for (std::size_t i = 0; i < after.size(); ++i)
     stages += fmt::format("{}\"{}\": {:.6g}", i == 0 ? "" : ", ", after[i].first, after[i].second);
   const Spread physics = spread(physics_rates);
-  const Spread environment = env_rates.empty() ? Spread{} : spread(env_rates);
+  const Spread environment = spread(env_rates);
   if (session.rank() == 0) {
     std::filesystem::create_directories(config.output.directory);
     const std::string path = config.output.directory + "/bench.json";
     std::ofstream file(path);
     file << "{\n  \"physics_steps_per_second\": " << json(physics)
-         << ",\n  \"env_steps_per_second\": " << (env_rates.empty() ? "null" : json(environment))
+         << ",\n  \"env_steps_per_second\": " << json(environment)
          << ",\n  \"num_envs\": " << config.batch.num_envs << ",\n  \"ranks\": " << session.size()
          << ",\n  \"backend\": \"" << ExecutionSpace::name() << "\",\n  \"lane_width\": "
          << (config.simulation.precision == "double" ? lane_width<Lanes<double>> : lane_width<Lanes<float>>)
@@ -96,12 +100,11 @@ ExitCode bench(const Config& config, Session& session) {
     if (!file) throw Error("cannot write " + path);
     info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median, physics.min,
                      physics.max));
-    if (!env_rates.empty())
-      info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
-                       environment.min, environment.max));
+    info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
+                     environment.min, environment.max));
     info("written: " + path);
   }
-  report_bad_states(*simulation, session);
+  report_incidents(*simulation, session);
   return ExitCode::done;
 }
 
