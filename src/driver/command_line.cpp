@@ -1,12 +1,15 @@
 #include "src/driver/command_line.hpp"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <chrono>
+#include <cstdlib>
 #include <iostream>
+#include <thread>
 
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
 #include "src/config/deck.hpp"
+#include "src/config/schema.hpp"
 #include "src/driver/inspect.hpp"
 
 namespace maniple {
@@ -34,6 +37,28 @@ void sort_arguments(const std::vector<std::string>& arguments, CommandLine& comm
   }
 }
 
+// Verbs that are answered without MPI would be answered by every rank: only rank 0 of a launch speaks.
+bool speaks() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"})
+    if (const char* rank = std::getenv(variable)) return std::string(rank) == "0";
+  return true;
+}
+
+// The first argument is to be a verb.
+std::string verb_error(int argc, char** argv, const CLI::App& app) {
+  std::vector<std::string> verbs;
+  std::string allowed;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
+    verbs.push_back(sub->get_name());
+    allowed += " " + sub->get_name();
+  }
+  const std::string given = argc > 1 ? argv[1] : "";
+  const std::string near = given.empty() ? "" : nearest(given, verbs);
+  return InputError(SourceLocation{}, "", given.empty() ? "found no verb" : "found no verb '" + given + "'",
+                    (near.empty() ? "" : "nearest verb: " + near + "; ") + "allowed:" + allowed)
+      .what();
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char** argv) {
@@ -53,28 +78,39 @@ CommandLine parse_command_line(int argc, char** argv) {
   inspect->add_option("FILE", command.file, "an HDF5 file")->required();
   CLI::App* schema = app.add_subcommand("schema", "print every deck key: type, default, unit, meaning");
 
+  std::ostream silent(nullptr);
+  std::ostream& out = speaks() ? std::cout : silent;
+  std::ostream& err = speaks() ? std::cerr : silent;
+  const auto refuse = [&](const std::string& message, ExitCode code) {
+    err << "maniple: error: " << message << std::endl;
+    command.finished = true;
+    command.exit_code = static_cast<int>(code);
+  };
   try {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
     if (schema->parsed()) {
-      std::cout << schema_text();
+      out << schema_text() << std::flush;
       command.finished = true;
     } else if (inspect->parsed()) {
       command.finished = true;
-      command.exit_code = inspect_file(command.file, std::cout);
+      command.exit_code = inspect_file(command.file, out);
+      out << std::flush;
     }
   } catch (const CLI::ParseError& error) {
-    command.finished = true;
-    command.exit_code = app.exit(error) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+    if (error.get_exit_code() != 0 && app.get_subcommands().empty()) {
+      refuse(verb_error(argc, argv, app), ExitCode::bad_input);
+    } else {
+      command.finished = true;
+      command.exit_code = app.exit(error, out, err) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+    }
   } catch (const InputError& error) {
-    std::fprintf(stderr, "maniple: %s\n", error.what());
-    command.finished = true;
-    command.exit_code = static_cast<int>(ExitCode::bad_input);
+    refuse(error.what(), ExitCode::bad_input);
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "maniple: %s\n", error.what());
-    command.finished = true;
-    command.exit_code = static_cast<int>(ExitCode::error);
+    refuse(error.what(), ExitCode::error);
   }
+  // a launcher ends the job as soon as one rank leaves with an error: not before the message is out
+  if (command.exit_code != 0 && !speaks()) std::this_thread::sleep_for(std::chrono::seconds(1));
   return command;
 }
 
