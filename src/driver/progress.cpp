@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "src/base/log.hpp"
@@ -17,12 +18,23 @@ std::string clock_text(double seconds) {
                    : fmt::format("{}:{:02}", s / 60, s % 60);
 }
 
+// Whether somebody looks at stdout. mpirun gives its ranks a terminal of its own, wherever its output goes;
+// what counts then is where the parent writes.
+bool on_terminal() {
+  if (isatty(STDOUT_FILENO) == 0) return false;
+  std::error_code unknown;
+  const std::string parents =
+      std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", getppid()), unknown).string();
+  return unknown || parents.rfind("/dev/pts/", 0) == 0 || parents.rfind("/dev/tty", 0) == 0 ||
+         parents == "/dev/console";
+}
+
 }  // namespace
 
 Progress::Progress(std::int64_t total, const std::string& mode, bool active)
     : total_(std::max<std::int64_t>(1, total)),
       active_(active && mode != "none"),
-      bar_(mode == "bar" || (mode == "auto" && isatty(STDOUT_FILENO) != 0)),
+      bar_(mode == "bar" || (mode == "auto" && on_terminal())),
       start_(Clock::now()) {}
 
 void Progress::update(std::int64_t done, const std::string& text) {
