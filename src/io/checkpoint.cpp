@@ -385,9 +385,12 @@ void check_entries(const std::string& path, const Contents& contents, const Arch
     if (entry.resize && stored->shape.size() == 1) wanted = stored->shape;
     const std::string type = stored_type(entry.type);
     if (stored->shape != wanted || stored->type != type)
-      throw InputError(SourceLocation{path}, entry.name,
-                       "the checkpoint has " + stored->type + " " + shape_text(stored->shape),
-                       "this run has " + type + " " + shape_text(wanted));
+      throw InputError(
+          SourceLocation{path}, entry.name,
+          "the checkpoint has " + stored->type + " " + shape_text(stored->shape),
+          "this run has " + type + " " + shape_text(wanted) +
+              (entry.name.rfind("policy/", 0) == 0 ? "; the keys policy.* are to be those of the training run"
+                                                   : ""));
   }
 }
 
