@@ -343,10 +343,10 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
       sums.metrics[kValueLoss] / batches);
   add("bounds_loss", "1", "squared excess of the mean action beyond 1.1",
       sums.metrics[kBoundsLoss] / batches);
-  add("kl", "1", "KL divergence that the schedule saw, mean over the minibatches",
+  add("kl", "nat", "KL divergence that the schedule saw, mean over the minibatches",
       sums.metrics[kKl] / batches);
   add("clip_fraction", "1", "share of samples whose ratio was clipped", sums.metrics[kClipped] / batches);
-  add("entropy", "1", "entropy of the policy at the end", entropy);
+  add("entropy", "nat", "entropy of the policy at the end", entropy);
   add("action_std", "action", "mean standard deviation of the actions at the end", deviation);
   add("gradient_norm", "1", "before clipping, mean over the steps made",
       sums.gradient_norm / std::max(1.0, static_cast<double>(sums.minibatches - sums.skipped)));
