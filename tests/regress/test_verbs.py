@@ -1,0 +1,112 @@
+"""What scripts rely on: what the verbs print, what they write besides numbers, and how they refuse."""
+
+import json
+import os
+import re
+import subprocess
+
+import h5py
+import pytest
+
+CARTPOLE = "inputs/train/isaac_cartpole.yaml"
+ARM = ["model.file=inputs/models/arm6.xml", "batch.num_envs=40"]
+# a clip that random policies reach, and an observation that is not finite for positions below 0
+LOSSES = ["task.actions=[{term: joint_effort, joints: [slider_to_cart], scale: 100, clip: [-10, 10]}]",
+          'task.observations=[{expression: "1 / max(0, joint_pos[slider_to_cart])"}]']
+
+
+@pytest.mark.parametrize("deck", ["inputs/bench/cartpole.yaml", "inputs/bench/arm6.yaml"])
+def test_bench(maniple, tmp_path, deck):
+    maniple("bench", deck, "batch.num_envs=64", "bench.steps=3", "bench.repeats=3", f"output.directory={tmp_path}",
+            ranks=2)
+    result = json.loads((tmp_path / "bench.json").read_text())
+    for rate in ("physics_steps_per_second", "env_steps_per_second"):
+        assert 0 < result[rate]["min"] <= result[rate]["median"] <= result[rate]["max"]
+    assert result["num_envs"] == 64 and result["ranks"] == 2 and result["precision"] == "single"
+    assert result["lane_width"] >= 1 and result["backend"]
+    assert result["seconds_per_stage"]["physics"] > 0
+
+
+def test_facts_of_a_run(maniple, tmp_path):
+    result = maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=2", f"output.directory={tmp_path}", ranks=2)
+    assert re.search(r"^memory: \d+ B per environment, \S+ MB per rank$", result.stdout, re.M)
+    shares = re.search(r"^share of the time: (.*)$", result.stdout, re.M).group(1)
+    assert [share.split()[0] for share in shares.split(",")] == [
+        "task", "physics", "policy", "update", "communication", "output", "rest"]
+    assert sum(float(share) for share in re.findall(r"([\d.]+)%", shares)) == pytest.approx(100, abs=0.5)
+    # nobody looks: mpirun's own terminal gets no bar
+    assert "\033" not in result.stdout and "\r" not in result.stdout
+    with h5py.File(tmp_path / "results.h5") as file:
+        file.visititems(lambda name, item: {"unit", "description"} <= set(item.attrs) or pytest.fail(name)
+                        if isinstance(item, h5py.Dataset) else None)
+        assert {"verb", "version", "build", "host", "ranks", "date"} <= set(file["run"].attrs)
+        assert {"deck", "resolved", "model_xml"} == set(file["run"])
+        assert {"iteration", "env_steps", "wall_seconds", "episode_return", "episode_length",
+                "reward_alive"} <= set(file["metrics"])
+
+
+def test_losses_are_told(maniple, tmp_path):
+    result = maniple("train", CARTPOLE, *LOSSES, "batch.num_envs=70", "learning.iterations=2", f"output.directory={tmp_path}",
+                     ranks=2)
+    assert re.search(r"^warning: \d+ rewards or observations were not finite and became 0: \d+ in environment \d+, ",
+                     result.stdout + result.stderr, re.M)
+    assert re.search(r"^\d+ components of actions clipped \(task\.actions\[\]\.clip\): \d+ in environment 0, .*, and others$",
+                     result.stdout, re.M)
+    with h5py.File(maniple.checkpoints(tmp_path)[-1]) as file:
+        counted = file["task/clipped_actions"][()].sum()
+    assert f"{counted} components of actions" in result.stdout
+
+
+@pytest.mark.parametrize("arguments", [
+    ["output.trajectory.every=1", "output.trajectory.fields=[qpos,qposs]"],
+    ["output.trajectory.every=1", "output.trajectory.fields=[act]"],
+    ["initial_state.source=keyframe", "initial_state.keyframe=nowhere"],
+    ["initial_state.source=file", "initial_state.file={states}"],
+    ["control.source=file", "control.file={states}"],
+], ids=["field", "empty-field", "keyframe", "states", "controls"])
+def test_validate_refuses_what_rollout_refuses(maniple, tmp_path, arguments):
+    with h5py.File(tmp_path / "states.h5", "w") as file:
+        file["qpos"] = [[0.0] * 5]
+    arguments = [argument.format(states=tmp_path / "states.h5") for argument in arguments]
+    messages = []
+    for verb in ("validate", "rollout"):
+        result = maniple(verb, *ARM, *arguments, f"output.directory={tmp_path}", exit_code=2)
+        messages.append(re.search(r"maniple: error: (.*)", result.stderr).group(1))
+    assert messages[0] == messages[1]
+    assert arguments[-1].split("=")[0] in messages[0] and "; " in messages[0]
+
+
+def test_a_batch_that_cannot_fit(maniple, tmp_path):
+    result = maniple("rollout", *ARM, "batch.num_envs=1000000000000", f"output.directory={tmp_path}", ranks=2, exit_code=2)
+    assert re.search(r"batch\.num_envs: 1000000000000 environments need \S+ MB for the 2 ranks of this host; \S+ MB are available",
+                     result.stderr)
+
+
+def test_policy_of_another_size(maniple, tmp_path):
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=1", f"output.directory={tmp_path}")
+    result = maniple("evaluate", CARTPOLE, "batch.num_envs=64", "policy.hidden=[16]", f"control.checkpoint={tmp_path}",
+                     f"output.directory={tmp_path}", exit_code=2)
+    assert re.search(r"1\.h5: policy/.* the keys policy\.\* are to be those of the training run", result.stderr)
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ([], r"command line: found no verb; allowed: train rollout "),
+    (["tran", CARTPOLE], r"command line: found no verb 'tran'; nearest verb: train; allowed: train rollout "),
+    (["inspect", "none.h5"], r"none\.h5: no such file"),
+], ids=["none", "unknown", "file"])
+def test_usage_is_refused_once(maniple, arguments, message):
+    result = maniple(*arguments, ranks=2, exit_code=2)
+    assert len(re.findall("maniple: error: " + message, result.stderr)) == 1, result.stderr
+
+
+def test_answers_come_once(maniple):
+    once, twice = (maniple("schema", ranks=ranks).stdout for ranks in (1, 2))
+    assert once == twice and once.count("batch.num_envs ") == 1
+
+
+def test_a_terminal_gets_a_bar(maniple, tmp_path):
+    """`script` plays the terminal; the program sees one, and so does its parent."""
+    command = f"{maniple.program} rollout {' '.join(ARM)} simulation.steps=5 output.directory={tmp_path / 'run'}; true"
+    result = subprocess.run(["script", "-qec", command, "/dev/null"], cwd=maniple.root, capture_output=True, text=True,
+                            env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=60, stdin=subprocess.DEVNULL)
+    assert "█" in result.stdout and "\033[K" in result.stdout, result.stdout
