@@ -1,4 +1,5 @@
-"""Every command, deck and Python snippet that README.md shows is run here, in the order in which it is shown.
+"""Every command, deck and Python snippet that README.md shows is run here, in the order in which it is shown; then the
+commands that the decks of inputs/ show in their comments.
 
 They run in a folder that looks like the repository (links to its folders) but keeps its own runs/. Left out is only
 what would run this test again. SLURM's sbatch is played by a shell that starts the script right away.
@@ -21,6 +22,15 @@ REPLACED = {
     " --envs 256 --steps 20 --alternations 1",
     "tests/perf/training_rate.py": "tests/perf/training_rate.py --iterations 8 --alternations 1 batch.num_envs=512",
 }
+
+# decks ask for runs of minutes; here only that their commands work
+SMALLER = {
+    "train": "learning.iterations=2 batch.num_envs=64",
+    "rollout": "simulation.steps=100",
+    "bench": "batch.num_envs=64 bench.steps=2 bench.repeats=1",
+    "validate": "",
+}
+SHOWN = re.compile(r"^# +((?:mpirun -n \d+ )?build/maniple (\w+) .*)$", re.M)
 
 
 def blocks():
@@ -78,6 +88,23 @@ def test_the_first_command_leaves_what_it_says(folder):
     assert runs, "test_everything_shown_works ran tools/run.sh before"
     for name in ("results.h5", "learning_curve.png", "checkpoints"):
         assert (runs[0] / name).exists(), name
+
+
+@pytest.mark.parametrize("deck", sorted(str(path.relative_to(ROOT)) for path in (ROOT / "inputs").rglob("*.yaml")))
+def test_commands_in_decks(folder, deck):
+    text = (ROOT / deck).read_text()
+    run = {"cwd": folder, "env": environment(folder), "capture_output": True, "text": True, "timeout": 120}
+    shown = SHOWN.findall(text)
+    assert len(shown) == text.count("build/maniple"), "a command that no test runs"
+    assert shown or "/tasks/" in deck
+    # a deck without a file of its own says how to make one, in indented Python
+    snippet = "\n".join(line[4:] for line in re.findall(r"^(?:#   .*|#)$", text, re.M) if "build/maniple" not in line)
+    if "import" in snippet:
+        result = subprocess.run([str(ROOT / ".venv/bin/python"), "-c", snippet], **run)
+        assert result.returncode == 0, f"{snippet}\n{result.stderr}"
+    for command, verb in shown:
+        result = subprocess.run(["bash", "-c", f"{command} {SMALLER[verb]}"], **run)
+        assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
 
 
 def test_links_and_pictures_exist():
