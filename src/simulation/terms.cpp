@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <regex>
 
-#include "src/config/schema.hpp"
+#include "src/simulation/message_text.hpp"
 
 namespace maniple {
 namespace {
@@ -16,26 +15,19 @@ std::string text(double value) {
   return value < 0 ? "(" + std::string(buffer, end) + ")" : std::string(buffer, end);
 }
 
-std::string list(const std::vector<std::string>& names) {
-  std::string result;
-  for (const std::string& name : names) result += (result.empty() ? "" : ", ") + name;
-  return result;
-}
-
-// The elements of a quantity that belong to the term: quantity['a', 'b'].
-std::string of(const std::string& quantity, const TermRequest& term) {
-  std::string result = quantity + "[";
-  for (std::size_t i = 0; i < term.names.size(); ++i) result += (i > 0 ? ", '" : "'") + term.names[i] + "'";
-  return result + "]";
+std::string uniform(const std::vector<double>& range) {
+  return "uniform(" + text(range[0]) + ", " + text(range[1]) + ")";
 }
 
 using Expressions = std::vector<TermExpression>;
 using Recipe = std::function<Expressions(const TermRequest&)>;
 
-// A recipe that is one expression with % in place of the element list: "sum(joint_vel%^2)".
+// A recipe that is one expression. "sum(joint_vel%^2)": % stands for the elements of the term, ['a', 'b'].
 Recipe formula(const std::string& pattern) {
   return [pattern](const TermRequest& term) {
-    const std::string elements = of("", term);
+    std::vector<std::string> quoted;
+    for (const std::string& name : term.names) quoted.push_back("'" + name + "'");
+    const std::string elements = "[" + list(quoted) + "]";
     std::string result;
     for (std::size_t i = 0; i < pattern.size(); ++i) {
       if (pattern[i] == '%') {
@@ -78,22 +70,19 @@ Expressions out_of_limits(const TermRequest& term) {
 // Isaac Lab: position = clamp(base + draws, joint range), velocity = draws; `scale`: base * draws.
 Recipe reset_joints(bool scale) {
   return [scale](const TermRequest& term) {
-    const auto draws = [&](const std::string& parameter) {
-      const std::vector<double>& range = term.parameters.at(parameter);
-      return "uniform(" + text(range[0]) + ", " + text(range[1]) + ")";
-    };
     Expressions result;
     for (const int element : term.elements) {
       const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
       const std::string base = "default_joint_pos['" + joint.name + "']";
-      std::string position = base + (scale ? " * " : " + ") + draws("position_range");
+      std::string position = base + (scale ? " * " : " + ") + uniform(term.parameters.at("position_range"));
       if (joint.limited)
         position = "clamp(" + position + ", " + text(joint.low) + ", " + text(joint.high) + ")";
       result.push_back({"joint_pos['" + joint.name + "']", position});
     }
     // Default velocities are zero, hence stay zero when scaled.
     for (const std::string& name : term.names)
-      result.push_back({"joint_vel['" + name + "']", (scale ? "0 * " : "") + draws("velocity_range")});
+      result.push_back({"joint_vel['" + name + "']",
+                        (scale ? "0 * " : "") + uniform(term.parameters.at("velocity_range"))});
     return result;
   };
 }
@@ -105,7 +94,7 @@ Expressions reset_root(const TermRequest& term) {
   const std::string q = "qpos['" + free->name + "']", base = "default_qpos['" + free->name + "']";
   const auto draw = [&](const char* parameter) {
     const std::vector<double>& range = term.parameters.at(parameter);
-    return range[0] == range[1] ? text(range[0]) : "uniform(" + text(range[0]) + ", " + text(range[1]) + ")";
+    return range[0] == range[1] ? text(range[0]) : uniform(range);
   };
   Expressions result;
   const char* axes[3] = {"x", "y", "z"};
@@ -121,315 +110,140 @@ Expressions reset_root(const TermRequest& term) {
   return result;
 }
 
+// The elements of the model that terms take: joints and so on, and which ones when the deck names none.
+struct TermNames {
+  const char* kind;
+  const char* otherwise;
+};
+constexpr TermNames kNoNames{"", ""}, kJoints{"joints", ""}, kAllJoints{"joints", "all"},
+    kBodies{"bodies", ""}, kRootBody{"bodies", "root"}, kActuators{"actuators", ""}, kSensors{"sensors", ""};
+
+LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* meaning, Recipe recipe = {},
+                 std::vector<TermParameter> parameters = {}) {
+  return {name, kind, names.kind, names.otherwise, std::move(parameters), meaning, std::move(recipe)};
+}
+
+std::vector<TermParameter> root_parameters() {
+  std::vector<TermParameter> parameters;
+  const auto ranges = [&](std::initializer_list<const char*> names, const char* unit, const char* meaning) {
+    for (const char* name : names) parameters.push_back({name, 2, unit, meaning, {0, 0}});
+  };
+  ranges({"x", "y", "z"}, "m", "offset of the position, world axes");
+  ranges({"roll", "pitch", "yaw"}, "rad", "turn of the orientation");
+  ranges({"vx", "vy", "vz"}, "m/s", "linear velocity, world axes");
+  ranges({"wx", "wy", "wz"}, "rad/s", "angular velocity, body axes");
+  return parameters;
+}
+
 std::vector<LibraryTerm> make_library() {
   using Kind = TermKind;
   const std::vector<TermParameter> ranges{
-      {"position_range", 2, true, {}, "m or rad", "range of the draw for positions"},
-      {"velocity_range", 2, true, {}, "m/s or rad/s", "range of the draw for velocities"}};
-  const auto offset_parameter = [](const char* meaning) {
-    return std::vector<TermParameter>{{"use_default_offset", 1, false, {1}, "1", meaning}};
-  };
-  std::vector<LibraryTerm> library{
+      {"position_range", 2, "m or rad", "range of the draw for positions"},
+      {"velocity_range", 2, "m/s or rad/s", "range of the draw for velocities"}};
+  return {
       // ---- actions ----
-      {"joint_effort",
-       Kind::action,
-       "joints",
-       "",
-       {},
-       "force or torque of motors: action * scale + offset [N or Nm]",
-       {}},
-      {"joint_position",
-       Kind::action,
-       "joints",
-       "",
-       offset_parameter("1: add the default positions to offset"),
-       "target of position servos: action * scale + offset [m or rad]",
-       {}},
-      {"joint_velocity",
-       Kind::action,
-       "joints",
-       "",
-       {},
-       "target of velocity servos: action * scale + offset [m/s or rad/s]",
-       {}},
-      {"actuator_control",
-       Kind::action,
-       "actuators",
-       "",
-       {},
-       "control of any actuator: action * scale + offset",
-       {}},
+      term(Kind::action, "joint_effort", kJoints,
+           "force or torque of motors: action * scale + offset [N or Nm]"),
+      term(Kind::action, "joint_position", kJoints,
+           "target of position servos: action * scale + offset [m or rad]", {},
+           {{"use_default_offset", 1, "1", "1: add the default positions to offset", {1}}}),
+      term(Kind::action, "joint_velocity", kJoints,
+           "target of velocity servos: action * scale + offset [m/s or rad/s]"),
+      term(Kind::action, "actuator_control", kActuators, "control of any actuator: action * scale + offset"),
       // ---- observations ----
-      {"joint_pos",
-       Kind::observation,
-       "joints",
-       "all",
-       {},
-       "joint positions [m or rad]",
-       formula("joint_pos%")},
-      {"joint_pos_rel",
-       Kind::observation,
-       "joints",
-       "all",
-       {},
-       "joint positions minus the default ones [m or rad]",
-       formula("joint_pos% - default_joint_pos%")},
-      {"joint_vel",
-       Kind::observation,
-       "joints",
-       "all",
-       {},
-       "joint velocities [m/s or rad/s]",
-       formula("joint_vel%")},
-      {"joint_vel_rel",
-       Kind::observation,
-       "joints",
-       "all",
-       {},
-       "joint velocities; default ones are 0 [m/s or rad/s]",
-       formula("joint_vel%")},
-      {"joint_effort",
-       Kind::observation,
-       "joints",
-       "all",
-       {},
-       "actuator forces on the joints [N or Nm]",
-       formula("qfrc_actuator%")},
-      {"last_action",
-       Kind::observation,
-       "",
-       "",
-       {},
-       "action of the control step that just ended; 0 after a reset",
-       formula("action")},
-      {"sensor", Kind::observation, "sensors", "", {}, "sensor readings", formula("sensordata%")},
-      {"base_pos_z", Kind::observation, "bodies", "root", {}, "height of the body [m]", formula("xpos%.z")},
-      {"base_lin_vel",
-       Kind::observation,
-       "bodies",
-       "root",
-       {},
-       "linear velocity in the body's axes [m/s]",
-       formula("body_lin_vel_b%")},
-      {"base_ang_vel",
-       Kind::observation,
-       "bodies",
-       "root",
-       {},
-       "angular velocity in the body's axes [rad/s]",
-       formula("body_ang_vel_b%")},
-      {"projected_gravity",
-       Kind::observation,
-       "bodies",
-       "root",
-       {},
-       "direction of gravity in the body's axes [1]",
-       formula("projected_gravity%")},
-      {"root_pos_w", Kind::observation, "bodies", "root", {}, "position in the world [m]", formula("xpos%")},
-      {"root_quat_w",
-       Kind::observation,
-       "bodies",
-       "root",
-       {},
-       "orientation (w, x, y, z) in the world [1]",
-       formula("xquat%")},
-      {"root_lin_vel_w",
-       Kind::observation,
-       "bodies",
-       "root",
-       {},
-       "linear velocity in the world's axes [m/s]",
-       formula("body_lin_vel%")},
-      {"root_ang_vel_w",
-       Kind::observation,
-       "bodies",
-       "root",
-       {},
-       "angular velocity in the world's axes [rad/s]",
-       formula("body_ang_vel%")},
-      {"body_pos_w",
-       Kind::observation,
-       "bodies",
-       "",
-       {},
-       "positions of bodies in the world [m]",
-       formula("xpos%")},
+      term(Kind::observation, "joint_pos", kAllJoints, "joint positions [m or rad]", formula("joint_pos%")),
+      term(Kind::observation, "joint_pos_rel", kAllJoints,
+           "joint positions minus the default ones [m or rad]", formula("joint_pos% - default_joint_pos%")),
+      term(Kind::observation, "joint_vel", kAllJoints, "joint velocities [m/s or rad/s]",
+           formula("joint_vel%")),
+      term(Kind::observation, "joint_vel_rel", kAllJoints,
+           "joint velocities; default ones are 0 [m/s or rad/s]", formula("joint_vel%")),
+      term(Kind::observation, "joint_effort", kAllJoints, "actuator forces on the joints [N or Nm]",
+           formula("qfrc_actuator%")),
+      term(Kind::observation, "last_action", kNoNames,
+           "action of the control step that just ended; 0 after a reset", formula("action")),
+      term(Kind::observation, "sensor", kSensors, "sensor readings", formula("sensordata%")),
+      term(Kind::observation, "base_pos_z", kRootBody, "height of the body [m]", formula("xpos%.z")),
+      term(Kind::observation, "base_lin_vel", kRootBody, "linear velocity in the body's axes [m/s]",
+           formula("body_lin_vel_b%")),
+      term(Kind::observation, "base_ang_vel", kRootBody, "angular velocity in the body's axes [rad/s]",
+           formula("body_ang_vel_b%")),
+      term(Kind::observation, "projected_gravity", kRootBody, "direction of gravity in the body's axes [1]",
+           formula("projected_gravity%")),
+      term(Kind::observation, "root_pos_w", kRootBody, "position in the world [m]", formula("xpos%")),
+      term(Kind::observation, "root_quat_w", kRootBody, "orientation (w, x, y, z) in the world [1]",
+           formula("xquat%")),
+      term(Kind::observation, "root_lin_vel_w", kRootBody, "linear velocity in the world's axes [m/s]",
+           formula("body_lin_vel%")),
+      term(Kind::observation, "root_ang_vel_w", kRootBody, "angular velocity in the world's axes [rad/s]",
+           formula("body_ang_vel%")),
+      term(Kind::observation, "body_pos_w", kBodies, "positions of bodies in the world [m]",
+           formula("xpos%")),
       // ---- rewards ----
-      {"is_alive",
-       Kind::reward,
-       "",
-       "",
-       {},
-       "1 unless the episode failed in this step",
-       formula("!terminated")},
-      {"is_terminated",
-       Kind::reward,
-       "",
-       "",
-       {},
-       "1 if the episode failed in this step",
-       formula("terminated")},
-      {"lin_vel_z_l2",
-       Kind::reward,
-       "bodies",
-       "root",
-       {},
-       "square of the vertical velocity in the body's axes",
-       formula("body_lin_vel_b%.z^2")},
-      {"ang_vel_xy_l2",
-       Kind::reward,
-       "bodies",
-       "root",
-       {},
-       "squares of roll and pitch rates",
-       formula("sum(body_ang_vel_b%[0:2]^2)")},
-      {"flat_orientation_l2",
-       Kind::reward,
-       "bodies",
-       "root",
-       {},
-       "squares of gravity's horizontal components in the body",
-       formula("sum(projected_gravity%[0:2]^2)")},
-      {"base_height_l2",
-       Kind::reward,
-       "bodies",
-       "root",
-       {{"target_height", 1, true, {}, "m", "height to keep"}},
-       "square of the height's error",
-       formula("(xpos%.z - {target_height})^2")},
-      {"joint_torques_l2",
-       Kind::reward,
-       "joints",
-       "all",
-       {},
-       "squares of the actuator forces on the joints",
-       formula("sum(qfrc_actuator%^2)")},
-      {"joint_vel_l1",
-       Kind::reward,
-       "joints",
-       "all",
-       {},
-       "absolute joint velocities",
-       formula("sum(abs(joint_vel%))")},
-      {"joint_vel_l2",
-       Kind::reward,
-       "joints",
-       "all",
-       {},
-       "squares of joint velocities",
-       formula("sum(joint_vel%^2)")},
-      {"joint_acc_l2",
-       Kind::reward,
-       "joints",
-       "all",
-       {},
-       "squares of joint accelerations",
-       formula("sum(qacc%^2)")},
-      {"joint_deviation_l1",
-       Kind::reward,
-       "joints",
-       "all",
-       {},
-       "absolute deviations from the default positions",
-       formula("sum(abs(joint_pos% - default_joint_pos%))")},
-      {"joint_pos_target_l2",
-       Kind::reward,
-       "joints",
-       "",
-       {{"target", 1, true, {}, "m or rad", "position to keep"}},
-       "squares of the deviations of joint angles, brought to [-pi, pi), from a target",
-       formula("sum((wrap_to_pi(joint_pos%) - {target})^2)")},
-      {"joint_pos_limits",
-       Kind::reward,
-       "joints",
-       "all",
-       {},
-       "distance of joint positions beyond the model's ranges",
-       beyond_limits},
-      {"action_rate_l2",
-       Kind::reward,
-       "",
-       "",
-       {},
-       "squares of the action's change since the control step before",
-       formula("sum((action - last_action)^2)")},
-      {"action_l2", Kind::reward, "", "", {}, "squares of the action", formula("sum(action^2)")},
+      term(Kind::reward, "is_alive", kNoNames, "1 unless the episode failed in this step",
+           formula("!terminated")),
+      term(Kind::reward, "is_terminated", kNoNames, "1 if the episode failed in this step",
+           formula("terminated")),
+      term(Kind::reward, "lin_vel_z_l2", kRootBody, "square of the vertical velocity in the body's axes",
+           formula("body_lin_vel_b%.z^2")),
+      term(Kind::reward, "ang_vel_xy_l2", kRootBody, "squares of roll and pitch rates",
+           formula("sum(body_ang_vel_b%[0:2]^2)")),
+      term(Kind::reward, "flat_orientation_l2", kRootBody,
+           "squares of gravity's horizontal components in the body",
+           formula("sum(projected_gravity%[0:2]^2)")),
+      term(Kind::reward, "base_height_l2", kRootBody, "square of the height's error",
+           formula("(xpos%.z - {target_height})^2"), {{"target_height", 1, "m", "height to keep"}}),
+      term(Kind::reward, "joint_torques_l2", kAllJoints, "squares of the actuator forces on the joints",
+           formula("sum(qfrc_actuator%^2)")),
+      term(Kind::reward, "joint_vel_l1", kAllJoints, "absolute joint velocities",
+           formula("sum(abs(joint_vel%))")),
+      term(Kind::reward, "joint_vel_l2", kAllJoints, "squares of joint velocities",
+           formula("sum(joint_vel%^2)")),
+      term(Kind::reward, "joint_acc_l2", kAllJoints, "squares of joint accelerations",
+           formula("sum(qacc%^2)")),
+      term(Kind::reward, "joint_deviation_l1", kAllJoints, "absolute deviations from the default positions",
+           formula("sum(abs(joint_pos% - default_joint_pos%))")),
+      term(Kind::reward, "joint_pos_target_l2", kJoints,
+           "squares of the deviations of joint angles, brought to [-pi, pi), from a target",
+           formula("sum((wrap_to_pi(joint_pos%) - {target})^2)"),
+           {{"target", 1, "m or rad", "position to keep"}}),
+      term(Kind::reward, "joint_pos_limits", kAllJoints,
+           "distance of joint positions beyond the model's ranges", beyond_limits),
+      term(Kind::reward, "action_rate_l2", kNoNames,
+           "squares of the action's change since the control step before",
+           formula("sum((action - last_action)^2)")),
+      term(Kind::reward, "action_l2", kNoNames, "squares of the action", formula("sum(action^2)")),
       // ---- terminations ----
-      {"time_out",
-       Kind::termination,
-       "",
-       "",
-       {},
-       "the episode is as long as episode_length (a truncation, no failure)",
-       formula("episode_step >= max_episode_steps")},
-      {"joint_pos_out_of_limit",
-       Kind::termination,
-       "joints",
-       "all",
-       {},
-       "a joint is beyond its range in the model",
-       out_of_limits},
-      {"joint_pos_out_of_manual_limit",
-       Kind::termination,
-       "joints",
-       "all",
-       {{"bounds", 2, true, {}, "m or rad", "range of the positions"}},
-       "a joint position is out of bounds",
-       formula("any(joint_pos% > {bounds.1} || joint_pos% < {bounds.0})")},
-      {"joint_vel_out_of_manual_limit",
-       Kind::termination,
-       "joints",
-       "all",
-       {{"max_velocity", 1, true, {}, "m/s or rad/s", "largest allowed velocity"}},
-       "a joint is too fast",
-       formula("any(abs(joint_vel%) > {max_velocity})")},
-      {"bad_orientation",
-       Kind::termination,
-       "bodies",
-       "root",
-       {{"limit_angle", 1, true, {}, "rad", "largest tilt of the body's z axis against gravity"}},
-       "the body is tilted",
-       formula("-projected_gravity%.z < cos({limit_angle})")},
-      {"root_height_below_minimum",
-       Kind::termination,
-       "bodies",
-       "root",
-       {{"minimum_height", 1, true, {}, "m", "lowest allowed height"}},
-       "the body is too low",
-       formula("xpos%.z < {minimum_height}")},
+      term(Kind::termination, "time_out", kNoNames,
+           "the episode is as long as episode_length (a truncation, no failure)",
+           formula("episode_step >= max_episode_steps")),
+      term(Kind::termination, "joint_pos_out_of_limit", kAllJoints,
+           "a joint is beyond its range in the model", out_of_limits),
+      term(Kind::termination, "joint_pos_out_of_manual_limit", kAllJoints,
+           "a joint position is out of bounds",
+           formula("any(joint_pos% > {bounds.1} || joint_pos% < {bounds.0})"),
+           {{"bounds", 2, "m or rad", "range of the positions"}}),
+      term(Kind::termination, "joint_vel_out_of_manual_limit", kAllJoints, "a joint is too fast",
+           formula("any(abs(joint_vel%) > {max_velocity})"),
+           {{"max_velocity", 1, "m/s or rad/s", "largest allowed velocity"}}),
+      term(Kind::termination, "bad_orientation", kRootBody, "the body is tilted",
+           formula("-projected_gravity%.z < cos({limit_angle})"),
+           {{"limit_angle", 1, "rad", "largest tilt of the body's z axis against gravity"}}),
+      term(Kind::termination, "root_height_below_minimum", kRootBody, "the body is too low",
+           formula("xpos%.z < {minimum_height}"), {{"minimum_height", 1, "m", "lowest allowed height"}}),
       // ---- resets ----
-      {"reset_scene_to_default",
-       Kind::reset,
-       "",
-       "",
-       {},
-       "the model's default state, which every reset starts from",
-       [](const TermRequest&) { return Expressions{}; }},
-      {"reset_joints_by_offset", Kind::reset, "joints", "all", ranges,
-       "default position + draw, within the joint's range; velocity = draw", reset_joints(false)},
-      {"reset_joints_by_scale", Kind::reset, "joints", "all", ranges,
-       "default position * draw, within the joint's range; velocity = default velocity (0) * draw",
-       reset_joints(true)},
-      {"reset_root_state_uniform",
-       Kind::reset,
-       "",
-       "",
-       {},
-       "free joint: default position + draws, default orientation turned by draws, velocities = draws",
-       reset_root},
+      term(Kind::reset, "reset_scene_to_default", kNoNames,
+           "the model's default state, which every reset starts from",
+           [](const TermRequest&) { return Expressions{}; }),
+      term(Kind::reset, "reset_joints_by_offset", kAllJoints,
+           "default position + draw, within the joint's range; velocity = draw", reset_joints(false), ranges),
+      term(Kind::reset, "reset_joints_by_scale", kAllJoints,
+           "default position * draw, within the joint's range; velocity = default velocity (0) * draw",
+           reset_joints(true), ranges),
+      term(Kind::reset, "reset_root_state_uniform", kNoNames,
+           "free joint: default position + draws, default orientation turned by draws, velocities = draws",
+           reset_root, root_parameters()),
   };
-  for (LibraryTerm& term : library) {
-    if (term.name != "reset_root_state_uniform") continue;
-    for (const char* name : {"x", "y", "z"})
-      term.parameters.push_back({name, 2, false, {0, 0}, "m", "offset of the position, world axes"});
-    for (const char* name : {"roll", "pitch", "yaw"})
-      term.parameters.push_back({name, 2, false, {0, 0}, "rad", "turn of the orientation"});
-    for (const char* name : {"vx", "vy", "vz"})
-      term.parameters.push_back({name, 2, false, {0, 0}, "m/s", "linear velocity, world axes"});
-    for (const char* name : {"wx", "wy", "wz"})
-      term.parameters.push_back({name, 2, false, {0, 0}, "rad/s", "angular velocity, body axes"});
-  }
-  return library;
 }
 
 std::vector<std::string> element_names(const TaskModel& model, const std::string& kind) {
@@ -447,11 +261,6 @@ std::string singular(const std::string& kind) {
 
 bool is_pattern(const std::string& name) {
   return name.find_first_of("*+?|()[]\\^$.") != std::string::npos;
-}
-
-std::string did_you_mean(const std::string& unknown, const std::vector<std::string>& known) {
-  const std::string near = nearest(unknown, known);
-  return near.empty() ? "" : ", did you mean '" + near + "'?";
 }
 
 // The elements of the model that one entry of a deck's list names.
@@ -569,7 +378,7 @@ TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, cons
   }
   for (const TermParameter& parameter : term.parameters) {
     const auto given = config.parameters.find(parameter.name);
-    if (given == config.parameters.end() && parameter.required)
+    if (given == config.parameters.end() && parameter.otherwise.empty())
       throw InputError(config.where, key, "'" + term.name + "' without '" + parameter.name + "'",
                        parameter.name + (parameter.size == 1 ? ": number, " : ": [low, high], ") +
                            parameter.meaning + " [" + parameter.unit + "]");

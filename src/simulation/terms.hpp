@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,9 +19,8 @@ enum class TermKind { action, observation, reward, termination, reset };
 struct TermParameter {
   std::string name;
   int size = 1;  // 1: a number, 2: a range [low, high]
-  bool required = true;
-  std::vector<double> otherwise;  // the value when it is not given
   std::string unit, meaning;
+  std::vector<double> otherwise = {};  // the value when it is not given; empty: must be given
 };
 
 // What a term writes: an expression, and in resets the quantity that it is assigned to.
