@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kernels/tasks/task_fields.hpp"
+#include "src/simulation/message_text.hpp"
 #include "src/simulation/task_model.hpp"
 #include "src/simulation/terms.hpp"
 
@@ -63,28 +64,25 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
   return library.expand(resolve_term(library, term, model, key));
 }
 
-// ---- actions ----
+// ---- actions: each kind needs its kind of actuator ----
 
-// The actuator that drives a joint. Each kind of action needs its kind of actuator.
-const TaskActuator& driver_of(const TaskModel& model, int joint, const TermConfig& term,
-                              const std::string& key, int& index) {
-  const TaskJoint& driven = model.joints[static_cast<std::size_t>(joint)];
-  if (driven.actuators.size() != 1) {
-    std::string names;
-    for (const int i : driven.actuators)
-      names += (names.empty() ? " (" : ", ") + model.actuators[static_cast<std::size_t>(i)].name;
-    std::string actuated;
+// The number of the only actuator that drives a joint.
+int driver_of(const TaskModel& model, const TaskJoint& joint, const TermConfig& term,
+              const std::string& key) {
+  if (joint.actuators.size() == 1) return joint.actuators[0];
+  if (joint.actuators.empty()) {
+    std::vector<std::string> actuated;
     for (const TaskJoint& other : model.joints)
-      if (other.actuators.size() == 1) actuated += (actuated.empty() ? "" : ", ") + other.name;
-    throw InputError(term.where_names, key + ".joints",
-                     fmt::format("joint '{}' has {} actuators{}", driven.name, driven.actuators.size(),
-                                 names.empty() ? "" : names + ")"),
-                     driven.actuators.empty()
-                         ? "joints with an actuator: " + (actuated.empty() ? "none in this model" : actuated)
-                         : "use the term actuator_control with actuators: [names]");
+      if (other.actuators.size() == 1) actuated.push_back(other.name);
+    throw InputError(
+        term.where_names, key + ".joints", "joint '" + joint.name + "' has 0 actuators",
+        "joints with an actuator: " + (actuated.empty() ? "none in this model" : list(actuated)));
   }
-  index = driven.actuators[0];
-  return model.actuators[static_cast<std::size_t>(index)];
+  std::vector<std::string> drivers;
+  for (const int i : joint.actuators) drivers.push_back(model.actuators[static_cast<std::size_t>(i)].name);
+  throw InputError(term.where_names, key + ".joints",
+                   fmt::format("joint '{}' has {} actuators ({})", joint.name, drivers.size(), list(drivers)),
+                   "use the term actuator_control with actuators: [names]");
 }
 
 std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskModel& model,
@@ -111,8 +109,9 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
       actions.push_back(action);
       continue;
     }
-    const TaskActuator& driver = driver_of(model, request.elements[i], term, key, action.actuator);
     const TaskJoint& joint = model.joints[static_cast<std::size_t>(request.elements[i])];
+    action.actuator = driver_of(model, joint, term, key);
+    const TaskActuator& driver = model.actuators[static_cast<std::size_t>(action.actuator)];
     const auto refuse = [&](const std::string& needed) {
       throw InputError(term.where_names, key + ".joints",
                        fmt::format("actuator '{}' of joint '{}' is not {}", driver.name, joint.name, needed),
@@ -148,6 +147,126 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
     actions.push_back(action);
   }
   return actions;
+}
+
+std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model) {
+  const int first_control = field_named(state_fields(model.sizes), "ctrl").first;
+  std::vector<CompiledAction> actions;
+  for (std::size_t i = 0; i < config.actions.size(); ++i) {
+    const TermConfig& term = config.actions[i];
+    const std::string key = key_of(TermKind::action, term, i);
+    for (CompiledAction& action : compile_action(term, model, key)) {
+      const auto same = [&](const CompiledAction& other) { return other.actuator == action.actuator; };
+      if (std::any_of(actions.begin(), actions.end(), same))
+        throw InputError(term.where, key,
+                         fmt::format("actuator '{}' gets a second action",
+                                     model.actuators[static_cast<std::size_t>(action.actuator)].name),
+                         "one action per actuator");
+      action.element = first_control + action.actuator;
+      actions.push_back(std::move(action));
+    }
+  }
+  return actions;
+}
+
+// ---- the three programs ----
+
+// Terminations, then rewards, which may read them.
+void compile_evaluation(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                        ConstantPool& constants, CompiledTask& task) {
+  ExpressionCompiler evaluate(context, Phase::evaluate);
+  ExpressionGraph& graph = evaluate.graph();
+  ExpressionGraph::Node terminated = graph.operand(Bank::registers, register_flag);  // bad states fail
+  ExpressionGraph::Node time_out = graph.constant(0);
+  for (std::size_t i = 0; i < config.terminations.size(); ++i) {
+    const TermConfig& term = config.terminations[i];
+    const std::string key = key_of(TermKind::termination, term, i);
+    const bool is_time_out = term.time_out || term.term == "time_out";
+    if (term.term == "time_out" && task.max_episode_steps == 0)
+      throw InputError(term.where, key, "a time-out without an episode length",
+                       "task.episode_length: seconds");
+    for (const TermExpression& expression : expressions_of(term, TermKind::termination, model, key)) {
+      const ExpressionGraph::Node done =
+          evaluate.compile_number(source_of(term, expression.text, key), "a termination");
+      ExpressionGraph::Node& all = is_time_out ? time_out : terminated;
+      all = graph.apply(Operation::logical_or, all, done);
+    }
+    task.termination_names.push_back(term.name);
+    task.termination_is_time_out.push_back(is_time_out);
+  }
+  task.num_terminations = static_cast<int>(task.termination_names.size());
+  if (task.max_episode_steps > 0 &&
+      std::find(task.termination_is_time_out.begin(), task.termination_is_time_out.end(), true) ==
+          task.termination_is_time_out.end())
+    throw InputError(config.where, "task.episode_length",
+                     fmt::format("{} s, but nothing ends an episode in time", config.episode_length),
+                     "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
+  // What is both a failure and a time-out is a failure, and no time-out.
+  time_out = graph.apply(Operation::logical_and, time_out, graph.apply(Operation::logical_not, terminated));
+  evaluate.set_name("terminated", terminated);
+  evaluate.set_name("time_out", time_out);
+  graph.store(terminated, Bank::output, 0);
+  graph.store(time_out, Bank::output, 1);
+  for (std::size_t i = 0; i < config.rewards.size(); ++i) {
+    const TermConfig& term = config.rewards[i];
+    const std::string key = key_of(TermKind::reward, term, i);
+    const double factor = term.weight * (config.reward_times_dt ? task.step_dt : 1.0);
+    for (const TermExpression& expression : expressions_of(term, TermKind::reward, model, key)) {
+      const ExpressionGraph::Node reward =
+          evaluate.compile_number(source_of(term, expression.text, key), "a reward");
+      graph.store(
+          factor == 0 ? graph.constant(0) : graph.apply(Operation::multiply, reward, graph.constant(factor)),
+          Bank::output, kFirstRewardOutput + static_cast<int>(i));
+    }
+    task.reward_names.push_back(term.name);
+    task.reward_weights.push_back(term.weight);
+  }
+  task.evaluate = graph.compile(constants);
+  task.evaluate_needs = evaluate.derived();
+}
+
+void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                    ConstantPool& constants, CompiledTask& task) {
+  ExpressionCompiler reset(context, Phase::reset);
+  for (std::size_t i = 0; i < config.resets.size(); ++i) {
+    const TermConfig& term = config.resets[i];
+    const std::string key = key_of(TermKind::reset, term, i);
+    if (term.term.empty() && term.target.empty())
+      throw InputError(term.where, key, "an expression that sets nothing",
+                       "set: qpos[joint], qvel[joint] or act[actuator]");
+    for (const TermExpression& expression : expressions_of(term, TermKind::reset, model, key))
+      reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
+  }
+  reset.finish();
+  task.reset = reset.graph().compile(constants);
+}
+
+void compile_observations(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                          ConstantPool& constants, CompiledTask& task) {
+  ExpressionCompiler observe(context, Phase::observe);
+  ExpressionGraph& graph = observe.graph();
+  for (std::size_t i = 0; i < config.observations.size(); ++i) {
+    const TermConfig& term = config.observations[i];
+    const std::string key = key_of(TermKind::observation, term, i);
+    for (const TermExpression& expression : expressions_of(term, TermKind::observation, model, key)) {
+      const ExpressionCompiler::Value observation = observe.compile(source_of(term, expression.text, key));
+      const std::string name = term.name.empty() ? term.term : term.name;
+      for (std::size_t k = 0; k < observation.size(); ++k) {
+        // Isaac Lab's order: clip, then scale.
+        ExpressionGraph::Node value = observation[k];
+        if (term.clip)
+          value = graph.apply(Operation::minimum,
+                              graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0])),
+                              graph.constant((*term.clip)[1]));
+        value = graph.apply(Operation::multiply, value, graph.constant(term.scale));
+        graph.store(value, Bank::output, task.num_observations++);
+        task.observation_names.push_back(observation.size() == 1 ? name : fmt::format("{}[{}]", name, k));
+      }
+    }
+  }
+  observe.finish();
+  task.observe = graph.compile(constants);
+  task.observe_needs = observe.derived();
 }
 
 // ---- digest ----
@@ -195,19 +314,7 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
                      fmt::format("{} s of {} s steps", config.episode_length, step_dt),
                      "0 (endless) to 16777216 control steps");
 
-  for (std::size_t i = 0; i < config.actions.size(); ++i)
-    for (const CompiledAction& action :
-         compile_action(config.actions[i], model, key_of(TermKind::action, config.actions[i], i))) {
-      const auto same = [&](const CompiledAction& other) { return other.actuator == action.actuator; };
-      if (std::any_of(task.actions.begin(), task.actions.end(), same))
-        throw InputError(config.actions[i].where, key_of(TermKind::action, config.actions[i], i),
-                         fmt::format("actuator '{}' gets a second action",
-                                     model.actuators[static_cast<std::size_t>(action.actuator)].name),
-                         "one action per actuator");
-      task.actions.push_back(action);
-      for (const FieldInfo& field : state_fields(model.sizes))
-        if (std::string(field.name) == "ctrl") task.actions.back().element = field.first + action.actuator;
-    }
+  task.actions = compile_actions(config, model);
   task.num_actions = static_cast<int>(task.actions.size());
   if (task.num_actions == 0)
     throw InputError(config.where, "task.actions", "no actions", "at least one action term");
@@ -222,114 +329,23 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
   }
   ExpressionContext context(model, task.num_actions, step_dt, config.episode_length, task.max_episode_steps,
                             definitions);
+  ConstantPool constants;
+  compile_evaluation(config, model, context, constants, task);
+  compile_resets(config, model, context, constants, task);
+  compile_observations(config, model, context, constants, task);
+  task.constants = constants.values();
+  task.num_memory = context.memory_size();
+  task.num_random = context.num_random();
 
-  // ---- terminations, then rewards, which may read them ----
-  ExpressionCompiler evaluate(context, Phase::evaluate);
-  ExpressionGraph& graph = evaluate.graph();
-  ExpressionGraph::Node terminated = graph.operand(Bank::registers, register_flag);  // bad states fail
-  ExpressionGraph::Node time_out = graph.constant(0);
-  for (std::size_t i = 0; i < config.terminations.size(); ++i) {
-    const TermConfig& term = config.terminations[i];
-    const std::string key = key_of(TermKind::termination, term, i);
-    const bool is_time_out = term.time_out || term.term == "time_out";
-    if (term.term == "time_out" && task.max_episode_steps == 0)
-      throw InputError(term.where, key, "a time-out without an episode length",
-                       "task.episode_length: seconds");
-    for (const TermExpression& expression : expressions_of(term, TermKind::termination, model, key)) {
-      const ExpressionGraph::Node done =
-          evaluate.compile_number(source_of(term, expression.text, key), "a termination");
-      ExpressionGraph::Node& all = is_time_out ? time_out : terminated;
-      all = graph.apply(Operation::logical_or, all, done);
-    }
-    task.termination_names.push_back(term.name);
-    task.termination_is_time_out.push_back(is_time_out);
-  }
-  task.num_terminations = static_cast<int>(task.termination_names.size());
-  if (task.max_episode_steps > 0 &&
-      std::find(task.termination_is_time_out.begin(), task.termination_is_time_out.end(), true) ==
-          task.termination_is_time_out.end())
-    throw InputError(config.where, "task.episode_length",
-                     fmt::format("{} s, but nothing ends an episode in time", config.episode_length),
-                     "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
-  // What is both a failure and a time-out is a failure, and no time-out.
-  time_out = graph.apply(Operation::logical_and, time_out, graph.apply(Operation::logical_not, terminated));
-  evaluate.set_name("terminated", terminated);
-  evaluate.set_name("time_out", time_out);
-  graph.store(terminated, Bank::output, 0);
-  graph.store(time_out, Bank::output, 1);
-  for (std::size_t i = 0; i < config.rewards.size(); ++i) {
-    const TermConfig& term = config.rewards[i];
-    const std::string key = key_of(TermKind::reward, term, i);
-    const double factor = term.weight * (config.reward_times_dt ? step_dt : 1.0);
-    for (const TermExpression& expression : expressions_of(term, TermKind::reward, model, key)) {
-      const ExpressionGraph::Node reward =
-          evaluate.compile_number(source_of(term, expression.text, key), "a reward");
-      graph.store(
-          factor == 0 ? graph.constant(0) : graph.apply(Operation::multiply, reward, graph.constant(factor)),
-          Bank::output, 2 + static_cast<int>(i));
-    }
-    task.reward_names.push_back(term.name);
-    task.reward_weights.push_back(term.weight);
-  }
-
-  // ---- resets ----
-  ExpressionCompiler reset(context, Phase::reset);
-  for (std::size_t i = 0; i < config.resets.size(); ++i) {
-    const TermConfig& term = config.resets[i];
-    const std::string key = key_of(TermKind::reset, term, i);
-    if (term.term.empty() && term.target.empty())
-      throw InputError(term.where, key, "an expression that sets nothing",
-                       "set: qpos[joint], qvel[joint] or act[actuator]");
-    for (const TermExpression& expression : expressions_of(term, TermKind::reset, model, key))
-      reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
-  }
-  reset.finish();
-
-  // ---- observations ----
-  ExpressionCompiler observe(context, Phase::observe);
-  for (std::size_t i = 0; i < config.observations.size(); ++i) {
-    const TermConfig& term = config.observations[i];
-    const std::string key = key_of(TermKind::observation, term, i);
-    for (const TermExpression& expression : expressions_of(term, TermKind::observation, model, key)) {
-      const ExpressionCompiler::Value observation = observe.compile(source_of(term, expression.text, key));
-      const std::string name = term.name.empty() ? term.term : term.name;
-      for (std::size_t k = 0; k < observation.size(); ++k) {
-        // Isaac Lab's order: clip, then scale.
-        ExpressionGraph& nodes = observe.graph();
-        ExpressionGraph::Node value = observation[k];
-        if (term.clip)
-          value = nodes.apply(Operation::minimum,
-                              nodes.apply(Operation::maximum, value, nodes.constant((*term.clip)[0])),
-                              nodes.constant((*term.clip)[1]));
-        value = nodes.apply(Operation::multiply, value, nodes.constant(term.scale));
-        nodes.store(value, Bank::output, task.num_observations++);
-        task.observation_names.push_back(observation.size() == 1 ? name : fmt::format("{}[{}]", name, k));
-      }
-    }
-  }
-  observe.finish();
-
-  // Definitions that nothing uses must be right, too.
+  // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.
   for (const auto& [name, source] : definitions) {
     const bool random =
         source.text.find("uniform") != std::string::npos || source.text.find("normal") != std::string::npos;
     const bool flags = source.text.find("terminated") != std::string::npos ||
                        source.text.find("time_out") != std::string::npos;
-    if (random || flags) continue;
-    ExpressionContext unused(model, task.num_actions, step_dt, config.episode_length, task.max_episode_steps,
-                             definitions);
-    ExpressionCompiler(unused, Phase::observe).compile({name, source.where, source.key});
+    if (!random && !flags)
+      ExpressionCompiler(context, Phase::observe).compile({name, source.where, source.key});
   }
-
-  ConstantPool constants;
-  task.evaluate = evaluate.graph().compile(constants);
-  task.reset = reset.graph().compile(constants);
-  task.observe = observe.graph().compile(constants);
-  task.constants = constants.values();
-  task.num_memory = context.memory_size();
-  task.num_random = context.num_random();
-  task.evaluate_needs = evaluate.derived();
-  task.observe_needs = observe.derived();
   return task;
 }
 
