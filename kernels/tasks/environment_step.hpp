@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 
 #include "kernels/base/philox.hpp"
 #include "kernels/base/varying.hpp"
@@ -148,7 +147,7 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
   using T = ScalarOf<V>;
   const Banks<V> banks = banks_of(task, lanes);
   std::int32_t* const reset_count = lanes.counters + counter_reset_count * kTileWidth;
-  const Varying<V> random = banks.bank[static_cast<int>(Bank::random)];
+  const Varying<V> random = banks[Bank::random];
   for (int draw = 0; draw < task.num_random; ++draw) random[draw] = V(0);
   for (int i = 0; i < lane_width<V>; ++i) {
     if (!get_lane(which, i)) continue;

@@ -14,7 +14,8 @@ struct Banks {
   Varying<V> bank[kBanks];
 
   MANIPLE_FUNCTION Varying<V>& operator[](Bank which) { return bank[static_cast<int>(which)]; }
-  MANIPLE_FUNCTION V& at(Bank which, int index) const { return bank[static_cast<int>(which)][index]; }
+  MANIPLE_FUNCTION const Varying<V>& operator[](Bank which) const { return bank[static_cast<int>(which)]; }
+  MANIPLE_FUNCTION V& at(Bank which, int index) const { return (*this)[which][index]; }
 };
 
 // Largest integer not above x: the shift rounds to the nearest integer while |x| < 2^23 (2^52).

@@ -178,10 +178,12 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   ExpressionGraph& graph = evaluate.graph();
   ExpressionGraph::Node terminated = graph.operand(Bank::registers, register_flag);  // bad states fail
   ExpressionGraph::Node time_out = graph.constant(0);
+  bool ends_in_time = false;
   for (std::size_t i = 0; i < config.terminations.size(); ++i) {
     const TermConfig& term = config.terminations[i];
     const std::string key = key_of(TermKind::termination, term, i);
     const bool is_time_out = term.time_out || term.term == "time_out";
+    ends_in_time = ends_in_time || is_time_out;
     if (term.term == "time_out" && task.max_episode_steps == 0)
       throw InputError(term.where, key, "a time-out without an episode length",
                        "task.episode_length: seconds");
@@ -192,12 +194,8 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
       all = graph.apply(Operation::logical_or, all, done);
     }
     task.termination_names.push_back(term.name);
-    task.termination_is_time_out.push_back(is_time_out);
   }
-  task.num_terminations = static_cast<int>(task.termination_names.size());
-  if (task.max_episode_steps > 0 &&
-      std::find(task.termination_is_time_out.begin(), task.termination_is_time_out.end(), true) ==
-          task.termination_is_time_out.end())
+  if (task.max_episode_steps > 0 && !ends_in_time)
     throw InputError(config.where, "task.episode_length",
                      fmt::format("{} s, but nothing ends an episode in time", config.episode_length),
                      "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
@@ -219,7 +217,6 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
           Bank::output, kFirstRewardOutput + static_cast<int>(i));
     }
     task.reward_names.push_back(term.name);
-    task.reward_weights.push_back(term.weight);
   }
   task.evaluate = graph.compile(constants);
   task.evaluate_needs = evaluate.derived();
@@ -305,7 +302,6 @@ class Checksum {
 CompiledTask compile_task(const TaskConfig& config, const ImportedModel& imported, double step_dt) {
   const TaskModel model = task_model(imported);
   CompiledTask task;
-  task.name = config.name;
   task.step_dt = step_dt;
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
   task.max_episode_steps = static_cast<std::int64_t>(std::ceil(config.episode_length / step_dt * (1 - 1e-6)));

@@ -23,16 +23,13 @@ struct CompiledAction {
 };
 
 struct CompiledTask {
-  std::string name;
   double step_dt = 0;                  // s per control step
   std::int64_t max_episode_steps = 0;  // 0: endless
 
-  int num_actions = 0, num_observations = 0, num_terminations = 0;
+  int num_actions = 0, num_observations = 0;
   std::vector<CompiledAction> actions;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
   std::vector<std::string> reward_names, termination_names;
-  std::vector<double> reward_weights;  // as in the deck, without dt
-  std::vector<bool> termination_is_time_out;
 
   Program evaluate, reset, observe;
   std::vector<double> constants;
