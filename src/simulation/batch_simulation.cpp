@@ -122,14 +122,8 @@ void BatchSimulation<T>::place_task_field(const std::string& name) {
 }
 
 template <class T>
-const FieldInfo& BatchSimulation<T>::state_field(const std::string& name) const {
-  return *std::find_if(state_fields_.begin(), state_fields_.end(),
-                       [&](const FieldInfo& f) { return f.name == name; });
-}
-
-template <class T>
 void BatchSimulation<T>::set_state_rows(const std::string& field, const std::vector<double>& rows) {
-  const FieldInfo& info = state_field(field);
+  const FieldInfo& info = field_named(state_fields_, field);
   if (!rows.empty()) rows_to_tiles(physics_.state, info.first, info.size, rows);
 }
 
@@ -213,20 +207,19 @@ void BatchSimulation<T>::step() {
 
 template <class T>
 std::int64_t BatchSimulation<T>::bad_states() const {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.bad_states.data);
+  const HostTiles<std::int32_t> records(physics_.bad_states);
   std::int64_t count = 0;
-  for (std::int64_t env = 0; env < partition_.envs(); ++env)
-    count += host(static_cast<std::size_t>(env / kTileWidth * 2 * kTileWidth + env % kTileWidth));
+  for (std::int64_t env = 0; env < partition_.envs(); ++env) count += records.env(env)[0];
   return count;
 }
 
 template <class T>
 std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::bad_environments(
     std::size_t limit) const {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.bad_states.data);
+  const HostTiles<std::int32_t> records(physics_.bad_states);
   std::vector<std::pair<std::int64_t, std::int64_t>> found;
   for (std::int64_t env = 0; env < partition_.envs() && found.size() < limit; ++env) {
-    const std::int32_t* const record = host.data() + env / kTileWidth * 2 * kTileWidth + env % kTileWidth;
+    const std::int32_t* const record = records.env(env);
     if (record[0] > 0) found.emplace_back(partition_.first_env() + env, record[kTileWidth]);
   }
   return found;
@@ -234,36 +227,37 @@ std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::bad_envir
 
 template <class T>
 std::vector<std::int64_t> BatchSimulation<T>::task_counts(const std::string& counter) const {
-  const std::vector<FieldInfo> counters = task_counters();
-  const auto info = std::find_if(counters.begin(), counters.end(),
-                                 [&](const FieldInfo& field) { return field.name == counter; });
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), task_batch_.counters.data);
   std::vector<std::int64_t> counts;
-  for (std::int64_t env = 0; has_task() && env < partition_.envs(); ++env)
-    counts.push_back(host(static_cast<std::size_t>(
-        (env / kTileWidth * kTaskCounters + info->first) * kTileWidth + env % kTileWidth)));
+  if (!has_task()) return counts;
+  const int element = field_named(task_counters(), counter).first;
+  const HostTiles<std::int32_t> counters(task_batch_.counters);
+  for (std::int64_t env = 0; env < partition_.envs(); ++env)
+    counts.push_back(counters.env(env)[element * kTileWidth]);
   return counts;
 }
 
 template <class T>
+const typename BatchSimulation<T>::FieldPlace& BatchSimulation<T>::place_of(const std::string& name) const {
+  return *std::find_if(fields_.begin(), fields_.end(),
+                       [&](const FieldPlace& place) { return place.field.name == name; });
+}
+
+template <class T>
 TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) const {
-  return std::find_if(fields_.begin(), fields_.end(),
-                      [&](const FieldPlace& place) { return place.field.name == name; })
-      ->field;
+  return place_of(name).field;
 }
 
 template <class T>
 void BatchSimulation<T>::read_field(const std::string& name, std::vector<std::byte>& rows) const {
-  const auto place = std::find_if(fields_.begin(), fields_.end(),
-                                  [&](const FieldPlace& candidate) { return candidate.field.name == name; });
-  const int size = place->field.size;
-  switch (place->source) {
+  const FieldPlace& place = place_of(name);
+  const int size = place.field.size;
+  switch (place.source) {
     case FieldPlace::Source::state:
-      return tiles_to_rows<T>(physics_.state, place->first, size, partition_.envs(), rows);
+      return tiles_to_rows<T>(physics_.state, place.first, size, partition_.envs(), rows);
     case FieldPlace::Source::exported:
-      return tiles_to_rows<T>(physics_.exported, place->first, size, partition_.envs(), rows);
+      return tiles_to_rows<T>(physics_.exported, place.first, size, partition_.envs(), rows);
     case FieldPlace::Source::task:
-      return tiles_to_rows<T>(place->task_view, 0, size, partition_.envs(), rows);
+      return tiles_to_rows<T>(place.task_view, 0, size, partition_.envs(), rows);
   }
 }
 
@@ -271,18 +265,16 @@ template <class T>
 void BatchSimulation<T>::inject_nan(std::int64_t global_env) {
   const std::int64_t env = global_env - partition_.first_env();
   if (env < 0 || env >= partition_.envs()) return;
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.state.data);
-  host(static_cast<std::size_t>((env / kTileWidth * physics_.state.elements + state_field("qpos").first) *
-                                    kTileWidth +
-                                env % kTileWidth)) = std::numeric_limits<T>::quiet_NaN();
-  Kokkos::deep_copy(physics_.state.data, host);
+  const HostTiles<T> state(physics_.state);
+  state.env(env)[field_named(state_fields_, "qpos").first * kTileWidth] = std::numeric_limits<T>::quiet_NaN();
+  state.to_device();
 }
 
 template <class T>
 template <class U>
 U* BatchSimulation<T>::HostCopies::add(const TiledView<U>& tiles) {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tiles.data);
-  to_device.push_back([host, device = tiles.data] { Kokkos::deep_copy(device, host); });
+  const HostTiles<U> host(tiles);
+  to_device.push_back([host] { host.to_device(); });
   return host.data();
 }
 

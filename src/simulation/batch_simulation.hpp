@@ -82,7 +82,7 @@ class BatchSimulation final : public Simulation {
   void allocate_task();
   void place_fields(const OutputConfig& output);
   void place_task_field(const std::string& name);
-  const FieldInfo& state_field(const std::string& name) const;
+  const FieldPlace& place_of(const std::string& name) const;
   // One field of every environment from rows of doubles: one row for all, or one per environment.
   void set_state_rows(const std::string& field, const std::vector<double>& rows);
 
