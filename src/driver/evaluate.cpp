@@ -19,6 +19,10 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   if (config.control.checkpoint.empty())
     throw InputError(config.control.where, "control.checkpoint", "no checkpoint given",
                      "a checkpoint file or the directory of a training run");
+  if (config.output.trajectory_every > 0)
+    throw InputError(config.where_of("output.trajectory.every"), "output.trajectory.every",
+                     "trajectories asked of evaluate",
+                     "rollout records trajectories (control.source=policy)");
   const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "evaluate");
   Policy policy(config, simulation->num_observations(), simulation->num_actions());
   Archive archive;

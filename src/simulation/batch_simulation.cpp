@@ -325,7 +325,11 @@ void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes
     if (field.size > 0) allowed.emplace_back(field.name);
   if (has_task)
     for (const char* field : kTaskTrajectoryFields) allowed.emplace_back(field);
-  for (const std::string& name : output.trajectory_fields) {
+  for (auto asked = output.trajectory_fields.begin(); asked != output.trajectory_fields.end(); ++asked) {
+    const std::string& name = *asked;
+    if (std::find(output.trajectory_fields.begin(), asked, name) != asked)
+      throw InputError(output.where_fields, "output.trajectory.fields",
+                       "the field \"" + name + "\" a second time", "each field once");
     if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
     const bool empty =
         std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });

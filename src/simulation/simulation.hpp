@@ -62,7 +62,8 @@ class Simulation : public Environment {
 MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs,
                                bool trains);
 
-// Refuses fields that neither the model nor a task has (when the run samples trajectories at all).
+// Refuses fields that neither the model nor a task has, and fields named twice (when the run samples
+// trajectories at all).
 void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes, bool has_task);
 // The rows of initial_state.file by field: one for all environments, or one for each of this rank.
 std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,

@@ -60,10 +60,11 @@ def test_losses_are_told(maniple, tmp_path):
 @pytest.mark.parametrize("arguments", [
     ["output.trajectory.every=1", "output.trajectory.fields=[qpos,qposs]"],
     ["output.trajectory.every=1", "output.trajectory.fields=[act]"],
+    ["output.trajectory.every=1", "output.trajectory.fields=[qpos,qvel,qpos]"],
     ["initial_state.source=keyframe", "initial_state.keyframe=nowhere"],
     ["initial_state.source=file", "initial_state.file={states}"],
     ["control.source=file", "control.file={states}"],
-], ids=["field", "empty-field", "keyframe", "states", "controls"])
+], ids=["field", "empty-field", "twice", "keyframe", "states", "controls"])
 def test_validate_refuses_what_rollout_refuses(maniple, tmp_path, arguments):
     with h5py.File(tmp_path / "states.h5", "w") as file:
         file["qpos"] = [[0.0] * 5]
@@ -74,6 +75,13 @@ def test_validate_refuses_what_rollout_refuses(maniple, tmp_path, arguments):
         messages.append(re.search(r"maniple: error: (.*)", result.stderr).group(1))
     assert messages[0] == messages[1]
     assert arguments[-1].split("=")[0] in messages[0] and "; " in messages[0]
+
+
+@pytest.mark.parametrize("verb", ["train", "evaluate"])
+def test_trajectories_belong_to_rollout(maniple, tmp_path, verb):
+    result = maniple(verb, CARTPOLE, "output.trajectory.every=1", "batch.num_envs=64", f"control.checkpoint={tmp_path}",
+                     f"output.directory={tmp_path}", exit_code=2)
+    assert f"output.trajectory.every: trajectories asked of {verb}; rollout records trajectories" in result.stderr
 
 
 def test_a_batch_that_cannot_fit(maniple, tmp_path):
