@@ -213,13 +213,15 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
     ExpressionGraph& graph = compiler.graph();
     const auto data = [&](int element) { return compiler.read(Bank::data, element); };
     const int com = subtree_com + 3 * root[static_cast<std::size_t>(body)];
-    const auto arm = [&](int k) {
-      return graph.apply(Operation::subtract, data(xpos + 3 * body + k), data(com + k));
+    // w[rate] * (x - com)[k]; one node after the other, so that every compiler numbers them alike.
+    const auto product = [&](int rate, int k) {
+      const Node center = data(com + k);
+      const Node arm = graph.apply(Operation::subtract, data(xpos + 3 * body + k), center);
+      return graph.apply(Operation::multiply, data(cvel + 6 * body + rate), arm);
     };
     const int j = (axis + 1) % 3, k = (axis + 2) % 3;
-    const Node turned =
-        graph.apply(Operation::subtract, graph.apply(Operation::multiply, data(cvel + 6 * body + j), arm(k)),
-                    graph.apply(Operation::multiply, data(cvel + 6 * body + k), arm(j)));
+    const Node second = product(k, j);
+    const Node turned = graph.apply(Operation::subtract, product(j, k), second);
     return graph.apply(Operation::add, data(cvel + 6 * body + 3 + axis), turned);
   };
   const auto angular_velocity = [=](ExpressionCompiler& compiler, int body, int axis) {
@@ -242,9 +244,10 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
   const auto in_body = [xmat](auto world) -> Component {
     return [=](ExpressionCompiler& compiler, int i) {
       std::vector<std::pair<Node, Node>> factors;
-      for (int k = 0; k < 3; ++k)
-        factors.emplace_back(compiler.read(Bank::data, xmat + 9 * (i / 3) + 3 * k + i % 3),
-                             world(compiler, i / 3, k));
+      for (int k = 0; k < 3; ++k) {
+        const Node component = world(compiler, i / 3, k);
+        factors.emplace_back(compiler.read(Bank::data, xmat + 9 * (i / 3) + 3 * k + i % 3), component);
+      }
       return dot_product(compiler.graph(), factors);
     };
   };

@@ -19,13 +19,14 @@ using Value = ExpressionCompiler::Value;
 
 constexpr int kAnyNumber = -1;
 
-// Arithmetic on single nodes, for the formulas below.
+// Arithmetic on single nodes, for the formulas below. A graph numbers nodes in the order in which they are
+// made, and C++ leaves the order of a call's arguments open: at most one argument of a call makes a node,
+// so that every compiler writes the same programs.
 struct Arithmetic {
   ExpressionGraph& graph;
   Node add(Node a, Node b) const { return graph.apply(Operation::add, a, b); }
   Node subtract(Node a, Node b) const { return graph.apply(Operation::subtract, a, b); }
   Node product(Node a, Node b) const { return graph.apply(Operation::multiply, a, b); }
-  Node product(Node a, Node b, Node c) const { return product(product(a, b), c); }
 };
 
 // The quaternion of turns about x, then y, then z.
@@ -37,23 +38,32 @@ Value quaternion_of_turns(ExpressionGraph& graph, const std::array<Node, 3>& ang
     c[i] = graph.apply(Operation::cosine, half);
     s[i] = graph.apply(Operation::sine, half);
   }
-  return {to.add(to.product(c[0], c[1], c[2]), to.product(s[0], s[1], s[2])),
-          to.subtract(to.product(s[0], c[1], c[2]), to.product(c[0], s[1], s[2])),
-          to.add(to.product(c[0], s[1], c[2]), to.product(s[0], c[1], s[2])),
-          to.subtract(to.product(c[0], c[1], s[2]), to.product(s[0], s[1], c[2]))};
+  using Factors = std::array<Node, 3>;
+  const auto combined = [&](Operation operation, const Factors& a, const Factors& b) {
+    const Node second = to.product(to.product(b[0], b[1]), b[2]);
+    const Node first = to.product(to.product(a[0], a[1]), a[2]);
+    return graph.apply(operation, first, second);
+  };
+  return {combined(Operation::add, {c[0], c[1], c[2]}, {s[0], s[1], s[2]}),
+          combined(Operation::subtract, {s[0], c[1], c[2]}, {c[0], s[1], s[2]}),
+          combined(Operation::add, {c[0], s[1], c[2]}, {s[0], c[1], s[2]}),
+          combined(Operation::subtract, {c[0], c[1], s[2]}, {s[0], s[1], c[2]})};
 }
 
 Value quaternion_product(ExpressionGraph& graph, const Value& x, const Value& y) {
   const Arithmetic to{graph};
-  const auto real = [&](Node first, Node second, Node third, Node fourth) {
-    return to.subtract(to.subtract(to.subtract(first, second), third), fourth);
+  // Four products x[i] * y[j]. Real: first - second - third - fourth; else first + second + third - fourth.
+  using Places = std::array<std::array<std::size_t, 2>, 4>;
+  const auto component = [&](bool real, const Places& places) {
+    std::array<Node, 4> terms;
+    for (std::size_t i = 4; i-- > 0;) terms[i] = to.product(x[places[i][0]], y[places[i][1]]);
+    const Operation join = real ? Operation::subtract : Operation::add;
+    return to.subtract(graph.apply(join, graph.apply(join, terms[0], terms[1]), terms[2]), terms[3]);
   };
-  const auto imaginary = [&](Node first, Node second, Node third, Node fourth) {
-    return to.subtract(to.add(to.add(first, second), third), fourth);
-  };
-  const auto p = [&](std::size_t i, std::size_t j) { return to.product(x[i], y[j]); };
-  return {real(p(0, 0), p(1, 1), p(2, 2), p(3, 3)), imaginary(p(0, 1), p(1, 0), p(2, 3), p(3, 2)),
-          imaginary(p(0, 2), p(2, 0), p(3, 1), p(1, 3)), imaginary(p(0, 3), p(3, 0), p(1, 2), p(2, 1))};
+  return {component(true, {{{0, 0}, {1, 1}, {2, 2}, {3, 3}}}),
+          component(false, {{{0, 1}, {1, 0}, {2, 3}, {3, 2}}}),
+          component(false, {{{0, 2}, {2, 0}, {3, 1}, {1, 3}}}),
+          component(false, {{{0, 3}, {3, 0}, {1, 2}, {2, 1}}})};
 }
 
 Value cross_product(ExpressionGraph& graph, const Value& x, const Value& y) {
@@ -61,7 +71,8 @@ Value cross_product(ExpressionGraph& graph, const Value& x, const Value& y) {
   Value result;
   for (std::size_t i = 0; i < 3; ++i) {
     const std::size_t j = (i + 1) % 3, k = (i + 2) % 3;
-    result.push_back(to.subtract(to.product(x[j], y[k]), to.product(x[k], y[j])));
+    const Node second = to.product(x[k], y[j]);
+    result.push_back(to.subtract(to.product(x[j], y[k]), second));
   }
   return result;
 }
@@ -71,10 +82,11 @@ template <class Draw>
 Node standard_normal(ExpressionGraph& graph, const Draw& draw) {
   const Arithmetic to{graph};
   // The first draw moved from [0, 1) to (0, 1], exactly, for the logarithm.
-  const Node open = to.add(draw(), graph.constant(1.0 / 16777216.0));
-  const Node radius = graph.apply(Operation::square_root,
-                                  to.product(graph.constant(-2), graph.apply(Operation::logarithm, open)));
-  const Node angle = to.product(graph.constant(2 * std::numbers::pi), draw());
+  const Node step = graph.constant(1.0 / 16777216.0);
+  const Node logarithm = graph.apply(Operation::logarithm, to.add(draw(), step));
+  const Node radius = graph.apply(Operation::square_root, to.product(graph.constant(-2), logarithm));
+  const Node turn = draw();
+  const Node angle = to.product(graph.constant(2 * std::numbers::pi), turn);
   return to.product(radius, graph.apply(Operation::cosine, angle));
 }
 
@@ -162,10 +174,10 @@ Value ExpressionCompiler::call_value(const Syntax& tree, const ExpressionSource&
   if (name == "pow") return map(Operation::power, x, arguments[1]);
   if (name == "clamp") return map(Operation::minimum, map(Operation::maximum, x, arguments[1]), arguments[2]);
   if (name == "wrap_to_pi") {
-    const Value turns = apply(Operation::floor, tree, source,
-                              {map(Operation::divide, map(Operation::add, x, number(std::numbers::pi)),
-                                   number(2 * std::numbers::pi))});
-    return map(Operation::subtract, x, map(Operation::multiply, turns, number(2 * std::numbers::pi)));
+    const Value turn = number(2 * std::numbers::pi);
+    const Value shifted = map(Operation::add, x, number(std::numbers::pi));
+    const Value turns = apply(Operation::floor, tree, source, {map(Operation::divide, shifted, turn)});
+    return map(Operation::subtract, x, map(Operation::multiply, turns, turn));
   }
   if (name == "min" || name == "max") {
     const Operation operation = name == "min" ? Operation::minimum : Operation::maximum;
@@ -175,13 +187,18 @@ Value ExpressionCompiler::call_value(const Syntax& tree, const ExpressionSource&
     return result;
   }
   if (name == "sum") return reduce(Operation::add, x);
-  if (name == "mean")
-    return map(Operation::divide, reduce(Operation::add, x), number(static_cast<double>(x.size())));
+  if (name == "mean") {
+    const Value size = number(static_cast<double>(x.size()));
+    return map(Operation::divide, reduce(Operation::add, x), size);
+  }
   if (name == "norm")
     return apply(Operation::square_root, tree, source,
                  {reduce(Operation::add, map(Operation::multiply, x, x))});
-  if (name == "any") return map(Operation::not_equal, reduce(Operation::logical_or, x), number(0));
-  if (name == "all") return map(Operation::not_equal, reduce(Operation::logical_and, x), number(0));
+  if (name == "any" || name == "all") {
+    const Value zero = number(0);
+    return map(Operation::not_equal,
+               reduce(name == "any" ? Operation::logical_or : Operation::logical_and, x), zero);
+  }
   if (name == "dot") return reduce(Operation::add, map(Operation::multiply, x, arguments[1]));
   if (name == "quat_from_euler") {
     for (const Value& angle : arguments)

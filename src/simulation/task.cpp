@@ -251,10 +251,10 @@ void compile_observations(const TaskConfig& config, const TaskModel& model, Expr
       for (std::size_t k = 0; k < observation.size(); ++k) {
         // Isaac Lab's order: clip, then scale.
         ExpressionGraph::Node value = observation[k];
-        if (term.clip)
-          value = graph.apply(Operation::minimum,
-                              graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0])),
-                              graph.constant((*term.clip)[1]));
+        if (term.clip) {
+          value = graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0]));
+          value = graph.apply(Operation::minimum, value, graph.constant((*term.clip)[1]));
+        }
         value = graph.apply(Operation::multiply, value, graph.constant(term.scale));
         graph.store(value, Bank::output, task.num_observations++);
         task.observation_names.push_back(observation.size() == 1 ? name : fmt::format("{}[{}]", name, k));
