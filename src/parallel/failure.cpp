@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <thread>
 
+#include "src/base/log.hpp"
 #include "src/parallel/mpi_access.hpp"
 
 namespace maniple {
@@ -41,6 +42,8 @@ void agree(Collectives& collectives, const std::string* error, bool is_input_err
 }
 
 void print(const std::string& message) {
+  live_line("");
+  record("error", {{"text", message}});
   std::fflush(stdout);
   // one write, so that messages of several ranks cannot mix
   const std::string line = "maniple: error: " + message + "\n";
