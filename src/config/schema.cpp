@@ -130,7 +130,7 @@ const std::vector<Key>& schema() {
       KEY(bench.steps, at_least(1), "control steps", "per repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
 
-      KEY(run.wall_time, at_least(0), "s", "until a clean stop with exit 75; 0: none"),
+      KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),
       KEY(run.progress, one_of({"auto", "bar", "plain", "none"}), "", "auto: a bar on a terminal, else plain lines"),
   };
   return keys;
