@@ -6,7 +6,19 @@
 #include "kernels/model/field_tables.hpp"
 #include "kernels/model/model.hpp"
 
-// Intermediate results that only the integrators need; they follow the public fields in scratch.
+// Constraint rows and the solver's vectors; they follow the public fields in scratch.
+//      name            size            meaning
+#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                  \
+  FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")           \
+  FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")      \
+  FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited") \
+  FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")       \
+  FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")          \
+  FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                            \
+  FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                          \
+  FIELD(Msearch, nrowdof, "N", "M times the search direction")
+
+// Intermediate results that only the integrators need.
 //      name            size            meaning
 #define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                        \
   FIELD(qpos_start, nq, "m or rad", "position at the start of an RK4 step")     \
@@ -72,18 +84,19 @@ struct State {
 #undef MANIPLE_FIELD
 };
 
-// Results of one step of one pack (MANIPLE_DATA_FIELDS) and integrator scratch.
+// Results of one step of one pack (MANIPLE_DATA_FIELDS) and scratch of solver and integrator.
 template <class V>
 struct Data {
 #define MANIPLE_FIELD(name, size, unit, description) DataField<V> name;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 };
 
 // Elements of one environment's state.
 MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   int count = 0;
 #define MANIPLE_FIELD(name, size, unit, description) count += size;
   MANIPLE_STATE_FIELDS(MANIPLE_FIELD)
@@ -93,10 +106,11 @@ MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
 
 // Lane values of one pack's scratch.
 MANIPLE_FUNCTION int data_elements(const ModelSizes& sizes) {
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   int count = 0;
 #define MANIPLE_FIELD(name, size, unit, description) count += size;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return count;
@@ -105,7 +119,7 @@ MANIPLE_FUNCTION int data_elements(const ModelSizes& sizes) {
 // The pack whose first environment is `lane` of a tile; fields lie in table order.
 template <class V>
 MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* tile, int lane) {
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   State<V> state;
   ScalarOf<V>* next = tile + lane;
 #define MANIPLE_FIELD(name, size, unit, description)      \
@@ -119,13 +133,14 @@ MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* ti
 // The fields over data_elements(sizes) lane values, `stride` apart (1 on a CPU).
 template <class V>
 MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, int stride) {
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   Data<V> data;
   V* next = scratch;
 #define MANIPLE_FIELD(name, size, unit, description) \
   data.name = DataField<V>(next, stride);            \
   next += (size)*stride;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return data;

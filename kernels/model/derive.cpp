@@ -143,6 +143,76 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
+bool has_friction(const Model<double>& m, int dof) {
+  return m.dof_frictionloss[dof] != 0 && !(m.disableflags & (disable_constraint | disable_frictionloss));
+}
+bool has_limit(const Model<double>& m, int joint) {
+  return m.jnt_limited[joint] && !(m.disableflags & (disable_constraint | disable_limit));
+}
+
+// The parameters of a row's impedance within their bounds, and its reference acceleration (getsolparam,
+// mj_makeImpedance).
+struct RowParameters {
+  double solimp[5], K, B;
+};
+
+RowParameters row_parameters(const Model<double>& m, const double* solref, const double* solimp) {
+  constexpr double smallest = 0.0001, largest = 0.9999;
+  RowParameters row;
+  const auto share = [](double x) { return std::fmin(largest, std::fmax(smallest, x)); };
+  for (const int k : {0, 1, 3}) row.solimp[k] = share(solimp[k]);
+  row.solimp[2] = std::fmax(0.0, solimp[2]);
+  row.solimp[4] = std::fmax(1.0, solimp[4]);
+  double ref[2] = {solref[0], solref[1]};
+  if ((ref[0] > 0) != (ref[1] > 0)) {  // neither format: MuJoCo takes the default
+    ref[0] = 0.02;
+    ref[1] = 1;
+  }
+  if (!(m.disableflags & disable_refsafe) && ref[0] > 0) ref[0] = std::fmax(ref[0], 2 * m.timestep);
+  const double width = row.solimp[1];
+  row.K = ref[0] > 0 ? 1 / std::fmax(kMinimum, width * width * ref[0] * ref[0] * ref[1] * ref[1])
+                     : -ref[0] / std::fmax(kMinimum, width * width);
+  row.B = ref[1] > 0 ? 2 / std::fmax(kMinimum, width * ref[0]) : -ref[1] / std::fmax(kMinimum, width);
+  return row;
+}
+
+void derive_friction(const Model<double>& m, const DerivedFields& derived) {
+  int r = 0;
+  for (int i = 0; i < m.nv; ++i) {
+    if (!has_friction(m, i)) continue;
+    const RowParameters row = row_parameters(m, m.dof_solref + 2 * i, m.dof_solimp + 5 * i);
+    // the position of such a row is always zero, and so its impedance constant
+    const bool flat = row.solimp[0] == row.solimp[1] || row.solimp[2] <= kMinimum;
+    const double impedance = flat ? 0.5 * (row.solimp[0] + row.solimp[1]) : row.solimp[0];
+    derived.friction_dofid[r] = i;
+    derived.friction_D[r] = 1 / std::fmax(kMinimum, (1 - impedance) * m.dof_invweight0[i] / impedance);
+    derived.friction_B[r] = row.B;
+    derived.friction_loss[r] = m.dof_frictionloss[i];
+    ++r;
+  }
+}
+
+void derive_limits(const Model<double>& m, const DerivedFields& derived) {
+  int r = 0, ball = 0;
+  for (int j = 0; j < m.njnt; ++j) {
+    if (!has_limit(m, j)) continue;
+    const RowParameters row = row_parameters(m, m.jnt_solref + 2 * j, m.jnt_solimp + 5 * j);
+    const double low = m.jnt_range[2 * j], high = m.jnt_range[2 * j + 1];
+    const bool is_ball = m.jnt_type[j] == joint_ball;
+    for (int upper = 0; upper < (is_ball ? 1 : 2); ++upper, ++r) {
+      derived.limit_jntid[r] = j;
+      derived.limit_side[r] = is_ball ? 0 : (upper ? -1 : 1);
+      derived.limit_ballid[r] = is_ball ? ball++ : -1;
+      derived.limit_bound[r] = is_ball ? std::fmax(low, high) : (upper ? high : low);
+      derived.limit_K[r] = row.K;
+      derived.limit_B[r] = row.B;
+      for (int k = 0; k < 5; ++k) derived.limit_solimp[5 * r + k] = row.solimp[k];
+    }
+    // a row couples the dofs of a ball, which then need their whole block of the inertia matrix
+    for (int k = 0; k < 3 && is_ball; ++k) derived.dof_simple[m.jnt_dofadr[j] + k] = 0;
+  }
+}
+
 int model_flags(const Model<double>& m, const DerivedFields& derived) {
   int flags = 0;
   const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
@@ -180,13 +250,29 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
 
 }  // namespace
 
+void count_rows(const Model<double>& m, ModelSizes& sizes) {
+  sizes.nfriction = sizes.nlimit = sizes.nlimitball = 0;
+  for (int i = 0; i < m.nv; ++i) sizes.nfriction += has_friction(m, i);
+  for (int j = 0; j < m.njnt; ++j) {
+    if (!has_limit(m, j)) continue;
+    const bool ball = m.jnt_type[j] == joint_ball;
+    sizes.nlimit += ball ? 1 : 2;
+    sizes.nlimitball += ball;
+  }
+  sizes.nrowdof = sizes.nfriction + sizes.nlimit > 0 ? m.nv : 0;
+}
+
 void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_bodies(m, derived);
   derive_joints(m, derived);
   derive_dofs(m, derived);
+  derive_friction(m, derived);
+  derive_limits(m, derived);
   derive_actuators(m, derived);
   for (int i = 0; i < m.nsite; ++i) matrix_of_quaternion(m.site_quat + 4 * i, derived.site_mat + 9 * i);
   m.flags = model_flags(m, derived);
+  m.meaninertia = 0;
+  for (int i = 0; i < m.nv; ++i) m.meaninertia += m.dof_M0[i] / m.nv;
 }
 
 }  // namespace maniple

@@ -16,6 +16,9 @@ struct DerivedFields {
 #undef MANIPLE_REAL
 };
 
+// Sets the sizes of MANIPLE_ROW_SIZES.
+void count_rows(const Model<double>& m, ModelSizes& sizes);
+
 // Fills the derived fields and options of a model whose other fields are set. `m` keeps its own pointers.
 void derive_model(Model<double>& m, const DerivedFields& derived);
 

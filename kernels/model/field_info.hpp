@@ -21,7 +21,7 @@ struct FieldInfo {
 
 // The state's fields in the order of the tiles.
 inline std::vector<FieldInfo> state_fields(const ModelSizes& sizes) {
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   std::vector<FieldInfo> fields;
   int first = 0;
 #define MANIPLE_FIELD(name, size, unit, description)         \
@@ -34,7 +34,7 @@ inline std::vector<FieldInfo> state_fields(const ModelSizes& sizes) {
 
 // The public fields of the scratch, in order; integrator scratch is not listed.
 inline std::vector<FieldInfo> data_fields(const ModelSizes& sizes) {
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   std::vector<FieldInfo> fields;
   int first = 0;
 #define MANIPLE_FIELD(name, size, unit, description)         \

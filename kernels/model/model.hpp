@@ -34,13 +34,20 @@ enum SensorType : int {
 };
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
 
-// mjtDisableBit, the bits that matter without constraints.
+enum SolverType : int { solver_CG = 1, solver_Newton = 2 };
+
+// mjtDisableBit.
 enum DisableBit : int {
+  disable_constraint = 1 << 0,
+  disable_frictionloss = 1 << 2,
+  disable_limit = 1 << 3,
   disable_spring = 1 << 5,
   disable_damper = 1 << 6,
   disable_gravity = 1 << 7,
   disable_clampctrl = 1 << 8,
+  disable_warmstart = 1 << 9,
   disable_actuation = 1 << 11,
+  disable_refsafe = 1 << 12,
   disable_sensor = 1 << 13,
   disable_eulerdamp = 1 << 15,
   disable_autoreset = 1 << 16,
@@ -86,7 +93,7 @@ enum ModelFlag : int {
 
 struct ModelSizes {
 #define MANIPLE_SIZE(name, meaning) int name = 0;
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
 };
 
@@ -97,7 +104,7 @@ struct Model : ModelSizes {
 #define MANIPLE_REAL(name, meaning) T name = 0;
 #define MANIPLE_VECTOR(name, length, meaning) T name[length] = {};
   MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
 #undef MANIPLE_REAL
 #undef MANIPLE_VECTOR

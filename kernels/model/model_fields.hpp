@@ -16,12 +16,29 @@
   SIZE(nsensordata, "sensor readings")      \
   SIZE(nM, "elements of the inertia matrix")
 
+// Sizes that the import computes: the rows that a joint or dof can have, whatever the state. A hinge or
+// slide with a range has two limit rows, lower and upper; a ball has one.
+#define MANIPLE_ROW_SIZES(SIZE)                           \
+  SIZE(nfriction, "dofs with friction loss")              \
+  SIZE(nlimit, "limit rows of joints, active or not")     \
+  SIZE(nlimitball, "those of them that are ball joints'") \
+  SIZE(nrowdof, "nv if there are any rows, else 0")
+
+#define MANIPLE_ALL_SIZES(SIZE) \
+  MANIPLE_MODEL_SIZES(SIZE)     \
+  MANIPLE_ROW_SIZES(SIZE)
+
 // Options, as in mjOption: integers, real numbers and real vectors with their lengths.
-#define MANIPLE_MODEL_OPTIONS(INTEGER, REAL, VECTOR)           \
-  INTEGER(integrator, "mjtIntegrator")                         \
-  INTEGER(disableflags, "mjtDisableBit")                       \
-  INTEGER(disableactuator, "bits of disabled actuator groups") \
-  REAL(timestep, "s")                                          \
+#define MANIPLE_MODEL_OPTIONS(INTEGER, REAL, VECTOR)             \
+  INTEGER(integrator, "mjtIntegrator")                           \
+  INTEGER(disableflags, "mjtDisableBit")                         \
+  INTEGER(disableactuator, "bits of disabled actuator groups")   \
+  INTEGER(solver, "mjtSolver")                                   \
+  INTEGER(iterations, "of the solver, at most")                  \
+  INTEGER(ls_iterations, "of its line search, at most")          \
+  REAL(timestep, "s")                                            \
+  REAL(tolerance, "of the solver, for scaled cost and gradient") \
+  REAL(ls_tolerance, "of its line search")                       \
   VECTOR(gravity, 3, "m/s^2")
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
@@ -36,6 +53,7 @@
   INTEGER(jnt_type, njnt, "mjtJoint")                                            \
   INTEGER(jnt_qposadr, njnt, "first generalized position")                       \
   INTEGER(jnt_dofadr, njnt, "first dof")                                         \
+  INTEGER(jnt_limited, njnt, "does range hold")                                  \
   INTEGER(jnt_actfrclimited, njnt, "does actfrcrange hold")                      \
   INTEGER(jnt_actgravcomp, njnt, "is gravity compensation applied by actuators") \
   INTEGER(dof_bodyid, nv, "body of the dof")                                     \
@@ -74,9 +92,17 @@
   REAL(jnt_axis, 3 * njnt, "axis in the body frame")                             \
   REAL(jnt_stiffness, njnt, "linear spring coefficient")                         \
   REAL(jnt_stiffnesspoly, 2 * njnt, "higher spring coefficients")                \
+  REAL(jnt_range, 2 * njnt, "m or rad")                                          \
+  REAL(jnt_margin, njnt, "distance at which a limit begins to act")              \
+  REAL(jnt_solref, 2 * njnt, "reference acceleration of the limit")              \
+  REAL(jnt_solimp, 5 * njnt, "impedance of the limit")                           \
   REAL(jnt_actfrcrange, 2 * njnt, "range of the total actuator force")           \
   REAL(dof_M0, nv, "diagonal of M at qpos0, which simple dofs keep")             \
   REAL(dof_armature, nv, "rotor inertia or mass")                                \
+  REAL(dof_frictionloss, nv, "dry friction: largest force")                      \
+  REAL(dof_solref, 2 * nv, "reference acceleration of dry friction")             \
+  REAL(dof_solimp, 5 * nv, "impedance of dry friction")                          \
+  REAL(dof_invweight0, nv, "1/kg or 1/(kg m^2): mean inverse inertia at qpos0")  \
   REAL(dof_damping, nv, "linear damping coefficient")                            \
   REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                   \
   REAL(site_pos, 3 * nsite, "position in the body frame")                        \
@@ -104,6 +130,10 @@
   INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")              \
   INTEGER(dof_translation, nv, "cdof has no rotational part")                                      \
   INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                    \
+  INTEGER(friction_dofid, nfriction, "dof of the row")                                             \
+  INTEGER(limit_jntid, nlimit, "joint of the row")                                                 \
+  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                   \
+  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")          \
   REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                      \
   REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame") \
   REAL(body_symmetry, 5 * nbody,                                                                   \
@@ -113,10 +143,18 @@
   REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                  \
   REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                    \
   REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                            \
+  REAL(friction_D, nfriction, "inverse of the row's regularization")                               \
+  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                        \
+  REAL(friction_loss, nfriction, "largest force of the row")                                       \
+  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                   \
+  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                          \
+  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                              \
+  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                   \
   REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                     \
   REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                 \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
 // Numbers that hold for the whole model (derive.hpp).
-#define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER) \
-  INTEGER(flags, "ModelFlag bits: which stages have anything to do")
+#define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \
+  INTEGER(flags, "ModelFlag bits: which stages have anything to do") \
+  REAL(meaninertia, "mean diagonal of M at qpos0")

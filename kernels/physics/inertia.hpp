@@ -85,4 +85,22 @@ MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField
   }
 }
 
+// result = M x, with M packed as qM (mj_mulM).
+template <class V>
+MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const DataField<V>& qM,
+                                       const DataField<V>& x, const DataField<V>& result) {
+  for (int i = 0; i < m.nv; ++i) {
+    int address = m.dof_Madr[i];
+    const V value = x[i];
+    V sum = qM[address] * value;
+    if (!m.dof_simple[i])
+      for (int j = m.dof_parentid[i]; j >= 0; j = m.dof_parentid[j]) {
+        const V element = qM[++address];
+        sum += element * x[j];
+        result[j] += element * value;
+      }
+    result[i] = sum;
+  }
+}
+
 }  // namespace maniple

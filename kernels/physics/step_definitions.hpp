@@ -8,11 +8,12 @@
 #include "kernels/physics/integrate.hpp"
 #include "kernels/physics/kinematics.hpp"
 #include "kernels/physics/sensor.hpp"
+#include "kernels/physics/solver.hpp"
 #include "kernels/physics/step.hpp"
 
 namespace maniple {
 
-// Actuators, passive forces and accelerations, after kinematics, inertia and bias.
+// Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias.
 template <class V>
 MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < m.nM; ++i) d.qLD[i] = d.qM[i];
@@ -27,10 +28,7 @@ MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
     d.qacc_smooth[i] = force;
   }
   solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc_smooth);
-  for (int i = 0; i < m.nv; ++i) {
-    d.qacc[i] = d.qacc_smooth[i];
-    d.qfrc_constraint[i] = V(0);
-  }
+  solve_constraints(m, s, d);
 }
 
 // Kinematics, inertia and bias with every field written.

@@ -66,8 +66,6 @@ std::string digest_of(const ImportedModel& imported) {
 #define MANIPLE_ARRAY(name, extent, meaning) hash.add(imported.name);
   MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
-  hash.add(imported.jnt_limited);
-  hash.add(imported.jnt_range);
   return hash.text();
 }
 
@@ -103,7 +101,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 #undef MANIPLE_SCALAR
 #undef MANIPLE_VECTOR
   {
-    MANIPLE_MODEL_SIZES(MANIPLE_LOCAL_SIZE)
+    MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
 #define MANIPLE_ARRAY(name, extent, meaning) imported.name.assign(m.name, m.name + (extent));
     MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
@@ -115,8 +113,6 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.sensor_names = names_of(m, mjOBJ_SENSOR, m.nsensor);
   imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);
   imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
-  imported.jnt_limited.assign(m.jnt_limited, m.jnt_limited + m.njnt);
-  imported.jnt_range = numbers(m.jnt_range, 2 * m.njnt);
   imported.nkey = static_cast<int>(m.nkey);
   imported.key_time = numbers(m.key_time, m.nkey);
   imported.key_qpos = numbers(m.key_qpos, m.nkey * m.nq);
@@ -128,19 +124,21 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.warnings = loaded.warnings;
   imported.digest = digest_of(imported);
 
+  Model<double> view = host_model(imported);
+  count_rows(view, sizes);
   DerivedFields derived;
   {
-    MANIPLE_MODEL_SIZES(MANIPLE_LOCAL_SIZE)
+    MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
 #define MANIPLE_ARRAY(name, extent, meaning)              \
   imported.name.resize(static_cast<std::size_t>(extent)); \
   derived.name = imported.name.data();
     MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
   }
-  Model<double> view = host_model(imported);
+  static_cast<ModelSizes&>(view) = sizes;
   derive_model(view, derived);
 #define MANIPLE_SCALAR(name, meaning) imported.name = view.name;
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR)
 #undef MANIPLE_SCALAR
   return imported;
 }
@@ -152,7 +150,7 @@ Model<double> host_model(const ImportedModel& imported) {
 #define MANIPLE_VECTOR(name, length, meaning) \
   for (int i = 0; i < (length); ++i) model.name[i] = imported.name[static_cast<std::size_t>(i)];
   MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR)
 #undef MANIPLE_SCALAR
 #undef MANIPLE_VECTOR
 #define MANIPLE_ARRAY(name, extent, meaning) model.name = imported.name.data();
@@ -171,7 +169,7 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
   for (int i = 0; i < (length); ++i)          \
     model_.name[i] = static_cast<T>(imported.name[static_cast<std::size_t>(i)]);
   MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
 #undef MANIPLE_REAL
 #undef MANIPLE_VECTOR

@@ -17,7 +17,7 @@ struct ModelNumbers {
 #define MANIPLE_REAL(name, meaning) double name = 0;
 #define MANIPLE_VECTOR(name, length, meaning) std::array<double, length> name{};
   MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER)
+  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
 #undef MANIPLE_REAL
 #undef MANIPLE_VECTOR
@@ -35,9 +35,6 @@ struct ImportedModel : ModelNumbers {
 
   // One name per element, "" for those without.
   std::vector<std::string> body_names, joint_names, actuator_names, sensor_names, site_names, key_names;
-
-  std::vector<int> jnt_limited;   // [njnt]
-  std::vector<double> jnt_range;  // [njnt][2], rad or m
 
   int nkey = 0;
   std::vector<double> key_time;  // [nkey], s

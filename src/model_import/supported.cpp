@@ -37,7 +37,11 @@ static_assert(same(data_real, mjDATATYPE_REAL) && same(data_positive, mjDATATYPE
 static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL_DAMPER) &&
               same(disable_gravity, mjDSBL_GRAVITY) && same(disable_clampctrl, mjDSBL_CLAMPCTRL) &&
               same(disable_actuation, mjDSBL_ACTUATION) && same(disable_sensor, mjDSBL_SENSOR) &&
-              same(disable_eulerdamp, mjDSBL_EULERDAMP) && same(disable_autoreset, mjDSBL_AUTORESET));
+              same(disable_eulerdamp, mjDSBL_EULERDAMP) && same(disable_autoreset, mjDSBL_AUTORESET) &&
+              same(disable_constraint, mjDSBL_CONSTRAINT) && same(disable_limit, mjDSBL_LIMIT) &&
+              same(disable_frictionloss, mjDSBL_FRICTIONLOSS) && same(disable_refsafe, mjDSBL_REFSAFE) &&
+              same(disable_warmstart, mjDSBL_WARMSTART));
+static_assert(same(solver_CG, mjSOL_CG) && same(solver_Newton, mjSOL_NEWTON));
 
 // Sensor types by number: name in MJCF.
 const char* sensor_name(int type) {
@@ -156,7 +160,7 @@ class Inspection {
   std::vector<std::string> run() {
     options();
     if (!off(mjDSBL_CONTACT)) contacts();
-    joints();
+    solver();
     equality();
     tendons();
     actuators();
@@ -259,14 +263,17 @@ class Inspection {
     }
   }
 
-  void joints() {
-    for (int i = 0; i < m_.njnt; ++i) {
-      if (m_.jnt_limited[i] && !off(mjDSBL_LIMIT)) element(mjOBJ_JOINT, i, "has a limit", "model.limits");
-      const int dofs[] = {6, 3, 1, 1};
-      if (!off(mjDSBL_FRICTIONLOSS) &&
-          any_nonzero(m_.dof_frictionloss + m_.jnt_dofadr[i], dofs[m_.jnt_type[i]]))
-        element(mjOBJ_JOINT, i, "has friction loss", "model.frictionloss");
-    }
+  // Rows of joint limits and dry friction are solved by Newton's method; CG has the same solution.
+  void solver() {
+    const bool limits = !off(mjDSBL_LIMIT) && std::any_of(m_.jnt_limited, m_.jnt_limited + m_.njnt,
+                                                          [](mjtByte limited) { return limited != 0; });
+    const bool friction = !off(mjDSBL_FRICTIONLOSS) && any_nonzero(m_.dof_frictionloss, m_.nv);
+    if (!limits && !friction) return;
+    if (m_.opt.solver == mjSOL_PGS)
+      option("option", "solver",
+             "option solver=\"PGS\" for joint limits or friction loss; supported: Newton, CG");
+    if (m_.opt.noslip_iterations > 0 && friction)
+      option("option", "noslip_iterations", "option noslip_iterations for friction loss");
   }
 
   void equality() {

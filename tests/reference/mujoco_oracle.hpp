@@ -31,9 +31,10 @@ inline DataPointer make_data(const mjModel& m) {
 // A model under test and what of it is switched off.
 struct ModelCase {
   std::string name;
-  std::string package;           // "": the file is in tests/reference/models
-  std::string file;              // inside the folder or the package
-  bool switch_off = false;       // contacts, limits, equality, friction loss, tendons
+  std::string package;  // "": the file is in tests/reference/models
+  std::string file;     // inside the folder or the package
+  enum Off { nothing, contacts, constraints };
+  Off off = nothing;             // constraints: contacts, limits, equality, friction loss, tendons
   bool without_sensors = false;  // removes the <sensor> section before loading
 };
 
@@ -48,8 +49,9 @@ inline ModelConfig config_of(const ModelCase& model) {
   ModelConfig config;
   config.file = model.file;
   config.where = {"test", 0, 0};
-  config.contacts = config.limits = config.equality = config.frictionloss = config.tendons =
-      !model.switch_off;
+  config.contacts = model.off == ModelCase::nothing;
+  config.limits = config.equality = config.frictionloss = config.tendons =
+      model.off != ModelCase::constraints;
   fs::path folder = fs::path(MANIPLE_SOURCE_DIR) / "tests/reference/models";
   if (!model.package.empty()) {
     const std::string package = python_package_directory(model.package);

@@ -184,6 +184,12 @@ std::string numbers_text(const Numbers& ours, const Numbers& theirs) {
 // Relative to the field's scale (its largest number over all environments, at least `kSmallest`).
 template <class S>
 constexpr double kTolerance = sizeof(S) == 8 ? 1e-12 : 1e-5;
+// Rounding of positions enters constrained accelerations through stiff rows.
+template <class S>
+double constrained_tolerance(const ImportedModel& model) {
+  if (model.sizes.nlimit + model.sizes.nfriction == 0) return kTolerance<S>;
+  return sizeof(S) == 8 ? 1e-11 : 2e-4;
+}
 constexpr double kSmallest = 1e-3;
 
 const std::vector<ModelCase>& model_cases() {
@@ -197,10 +203,17 @@ const std::vector<ModelCase>& model_cases() {
       {"actuators", "", "actuators.xml"},
       {"flags", "", "flags.xml"},
       {"more_flags", "", "more_flags.xml"},
-      {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", true},
-      {"ant", "gymnasium", "envs/mujoco/assets/ant.xml", true},
-      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", true},
-      {"g1", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", true, true},
+      {"limits", "", "limits.xml"},
+      {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", ModelCase::constraints},
+      {"ant", "gymnasium", "envs/mujoco/assets/ant.xml", ModelCase::constraints},
+      {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml", ModelCase::contacts},
+      {"walker2d", "gymnasium", "envs/mujoco/assets/walker2d.xml", ModelCase::contacts},
+      {"half_cheetah_limited", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", ModelCase::contacts},
+      {"ant_limited", "gymnasium", "envs/mujoco/assets/ant.xml", ModelCase::contacts},
+      {"inverted_pendulum", "gymnasium", "envs/mujoco/assets/inverted_pendulum.xml", ModelCase::contacts},
+      {"dm_cartpole", "dm_control", "suite/cartpole.xml", ModelCase::contacts},
+      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", ModelCase::constraints},
+      {"g1", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", ModelCase::constraints, true},
   };
   return cases;
 }
@@ -271,9 +284,11 @@ void Parity::check_forward() {
     ASSERT_EQ(ours.size(), expected.size());
     for (const auto& [name, values] : ours) {
       const double error = difference(values, expected.at(name), scale[name]);
-      EXPECT_LE(error, kTolerance<S>)
-          << name << " of environment " << env << numbers_text(values, expected.at(name));
-      if (error > kTolerance<S>) return;
+      const bool constrained = name == "qacc" || name == "qfrc_constraint";
+      const double tolerance = constrained ? constrained_tolerance<S>(imported_) : kTolerance<S>;
+      EXPECT_LE(error, tolerance) << name << " of environment " << env
+                                  << numbers_text(values, expected.at(name));
+      if (error > tolerance) return;
     }
   }
 }
@@ -298,6 +313,7 @@ void Parity::check_step(const std::string& integrator) {
   SCOPED_TRACE(integrator + ", " + (sizeof(S) == 8 ? "double" : "single") + ", " +
                std::to_string(lane_width<V>) + " lanes");
   const mjModel& m = *mujoco_.model;
+  const double tolerance = constrained_tolerance<S>(imported_);
   Batch<V> batch(imported_);
   batch.set(states_);
   for (const bool bad : batch.run_step()) EXPECT_FALSE(bad);
@@ -314,8 +330,8 @@ void Parity::check_step(const std::string& integrator) {
     auto check = [&](const char* name, const mjtNum* values, std::int64_t count, double scale) {
       const Numbers expected(values, values + count), ours = batch.state(name, env);
       const double error = difference(ours, expected, scale);
-      EXPECT_LE(error, kTolerance<S>) << name << " of environment " << env << numbers_text(ours, expected);
-      return error <= kTolerance<S>;
+      EXPECT_LE(error, tolerance) << name << " of environment " << env << numbers_text(ours, expected);
+      return error <= tolerance;
     };
     const double h = m.opt.timestep;
     const double velocity = largest({d->qvel, d->qvel + m.nv}) + h * acceleration;
@@ -423,6 +439,8 @@ TEST_P(Parity, Trajectory) {
       data.push_back(oracle::make_data(m));
       oracle::set_state(m, data.back().get(), state);
     }
+    // both solvers stop at the model's own tolerance, in different places
+    const double tolerance = imported_.sizes.nlimit + imported_.sizes.nfriction > 0 ? 1e-6 : 1e-9;
     std::mt19937_64 generator(5);
     std::uniform_real_distribution<double> uniform(-0.3, 0.3);
     for (int step = 0; step < 100; ++step) {
@@ -441,8 +459,10 @@ TEST_P(Parity, Trajectory) {
       const mjData& d = *data[static_cast<std::size_t>(env)];
       EXPECT_EQ(d.warning[mjWARN_BADQACC].number + d.warning[mjWARN_BADQVEL].number, 0);
       const Numbers qpos(d.qpos, d.qpos + m.nq), qvel(d.qvel, d.qvel + m.nv), act(d.act, d.act + m.na);
-      EXPECT_LE(difference(batch.state("qpos", env), qpos, 1 + largest(qpos)), 1e-9) << "environment " << env;
-      EXPECT_LE(difference(batch.state("qvel", env), qvel, 1 + largest(qvel)), 1e-8) << "environment " << env;
+      EXPECT_LE(difference(batch.state("qpos", env), qpos, 1 + largest(qpos)), tolerance)
+          << "environment " << env;
+      EXPECT_LE(difference(batch.state("qvel", env), qvel, 1 + largest(qvel)), 10 * tolerance)
+          << "environment " << env;
       EXPECT_LE(difference(batch.state("act", env), act, 1), 1e-9) << "environment " << env;
     }
   }

@@ -134,7 +134,7 @@ TEST_F(ModelImport, DeviceModelHoldsTheSameNumbers) {
 TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   const std::string text = refusal_of(R"(<mujoco>
   <option density="1.2"
-          integrator="implicit"/>
+          integrator="implicit" solver="PGS" noslip_iterations="3"/>
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1"/>
     <body name="a" pos="0 0 1">
@@ -166,8 +166,8 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":2: option integrator=\"implicit\"");
   EXPECT_CONTAINS(text, file + ":2: option density");
   EXPECT_CONTAINS(text, file + ":5: geom \"floor\" may touch geom \"shin\" and 1 more");
-  EXPECT_CONTAINS(text, file + ":7: joint \"knee\" has a limit");
-  EXPECT_CONTAINS(text, file + ":11: joint number 1 (no name) has friction loss");
+  EXPECT_CONTAINS(text, file + ":2: option solver=\"PGS\" for joint limits or friction loss");
+  EXPECT_CONTAINS(text, file + ":2: option noslip_iterations for friction loss");
   EXPECT_CONTAINS(text, file + ":15: body \"hand\" is a mocap body");
   EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has stiffness");
   EXPECT_CONTAINS(text, file + ":19: equality \"couple\" is a constraint");
@@ -177,7 +177,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":27: sensor number 0 (no name) is of type gyro");
   EXPECT_CONTAINS(text,
                   "\n  the deck can switch these off: model.contacts: false, model.equality: false, "
-                  "model.frictionloss: false, model.limits: false, model.tendons: false\n");
+                  "model.tendons: false\n");
   EXPECT_CONTAINS(text, "\n  supported sensors: jointpos, ");
   EXPECT_EQ(text.find("gauge"), std::string::npos) << text;         // measures only
   EXPECT_EQ(text.find("\"shin\" may"), std::string::npos) << text;  // its body is the other one's parent
@@ -185,6 +185,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
 
 TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
   ModelConfig model = config(write("robot.xml", R"(<mujoco>
+  <option solver="PGS"/>
   <worldbody>
     <geom type="plane" size="1 1 1"/>
     <body name="a" pos="0 0 1">
@@ -215,8 +216,10 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
     <body pos="0 0 1"><joint range="-1 1" limited="true"/><geom size="0.1"/></body>
   </worldbody></mujoco>)";
   EXPECT_NE(refusal_of("<mujoco>" + body), "accepted");
-  EXPECT_EQ(refusal_of("<mujoco><option><flag contact=\"disable\" limit=\"disable\"/></option>" + body),
-            "accepted");
+  EXPECT_EQ(refusal_of("<mujoco><option><flag contact=\"disable\"/></option>" + body), "accepted");
+  const std::string pgs = "<mujoco><option solver=\"PGS\"><flag contact=\"disable\"";
+  EXPECT_NE(refusal_of(pgs + "/></option>" + body), "accepted");
+  EXPECT_EQ(refusal_of(pgs + " limit=\"disable\"/></option>" + body), "accepted");
   EXPECT_EQ(refusal_of("<mujoco><option><flag constraint=\"disable\"/></option>" + body), "accepted");
 }
 
@@ -242,35 +245,36 @@ TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
 }
 
 TEST_F(ModelImport, FollowsIncludes) {
-  write("parts/joints.xml", R"(<mujocoinclude>
+  write("parts/geoms.xml", R"(<mujocoinclude>
   <!-- a comment with <include file="nothing.xml"/> -->
-  <joint name="knee" range="0 1" limited="true"/>
+  <geom name="shin" size="1"/>
 
-  <joint type="slide"
-         frictionloss="2"/>
+  <geom type="capsule"
+        size="1 1"/>
 </mujocoinclude>)");
   const std::string main = write("robot.xml", R"(<mujoco>
   <worldbody>
     <body name="a">
       <include
-          file="parts/joints.xml"/>
-      <geom size="1"/>
-      <joint name="last" axis="1 0 0" range="0 1" limited="true"/>
+          file="parts/geoms.xml"/>
+      <joint name="knee"/>
+      <geom name="last" size="1"/>
     </body>
+    <body><freejoint/><geom size="1"/></body>
   </worldbody>
 </mujoco>)");
   const std::string text = refusal(config(main));
-  const std::string part = (folder_ / "parts/joints.xml").string();
-  EXPECT_CONTAINS(text, part + ":3: joint \"knee\"");
-  EXPECT_CONTAINS(text, part + ":5: joint number 1 (no name) has friction loss");
-  EXPECT_CONTAINS(text, main + ":7: joint \"last\"");
+  const std::string part = (folder_ / "parts/geoms.xml").string();
+  EXPECT_CONTAINS(text, part + ":3: geom \"shin\"");
+  EXPECT_CONTAINS(text, part + ":5: geom number 1 (no name) may touch");
+  EXPECT_CONTAINS(text, main + ":7: geom \"last\"");
   ModelConfig accepted = config(main);
-  accepted.limits = accepted.frictionloss = false;
+  accepted.contacts = false;
   const std::string xml = import_model(accepted, {}).xml;
-  EXPECT_CONTAINS(xml, "name=\"knee\"");  // the stored text stands alone
+  EXPECT_CONTAINS(xml, "name=\"shin\"");  // the stored text stands alone
   write("alone.xml", xml);
   accepted.path = (folder_ / "alone.xml").string();
-  EXPECT_EQ(import_model(accepted, {}).sizes.njnt, 3);
+  EXPECT_EQ(import_model(accepted, {}).sizes.njnt, 2);
 }
 
 TEST_F(ModelImport, BrokenModelsAreLocated) {
@@ -307,10 +311,9 @@ TEST_F(ModelImport, ReadsUrdf) {
     <limit lower="-1" upper="1" effort="5" velocity="1"/>
   </joint>
 </robot>)";
-  ModelConfig model = config(write("robot.urdf", urdf));
-  EXPECT_CONTAINS(refusal(model), "robot.urdf:6: joint \"shoulder\" has a limit");
-  model.limits = false;
-  EXPECT_EQ(import_model(model, {}).joint_names, (std::vector<std::string>{"shoulder"}));
+  const ImportedModel m = import_model(config(write("robot.urdf", urdf)), {});
+  EXPECT_EQ(m.joint_names, (std::vector<std::string>{"shoulder"}));
+  EXPECT_EQ(m.jnt_range, (std::vector<double>{-1, 1}));
 }
 
 }  // namespace
