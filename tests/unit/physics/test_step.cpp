@@ -49,11 +49,15 @@ class PhysicsStep : public ::testing::Test {};
 using Precisions = ::testing::Types<float, double>;
 TYPED_TEST_SUITE(PhysicsStep, Precisions);
 
+// Lanes with other active limits, and other iterations of the solver, are neighbours too.
+const std::string kLimits = std::string(MANIPLE_SOURCE_DIR) + "/tests/reference/models/limits.xml";
+
 TYPED_TEST(PhysicsStep, BitsDependNeitherOnLaneNorOnNeighbours) {
   using T = TypeParam;
   constexpr int width = lane_width<Lanes<T>>;
-  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
-    const ImportedModel imported = model_of_text(kZoo, integrator);
+  for (const char* integrator : {"Euler", "RK4", "implicitfast", "limits"}) {
+    const ImportedModel imported =
+        std::string(integrator) == "limits" ? model_of_file(kLimits) : model_of_text(kZoo, integrator);
     const std::vector<T> state = random_state<T>(imported.sizes, 5);
     std::vector<T> first;
     for (int lane = 0; lane < width; ++lane) {
