@@ -28,8 +28,9 @@ Network make_network(const PolicyConfig& config, int observations, int actions, 
   const int chains = config.shared ? 1 : 2;
   const int layers = chains * (static_cast<int>(config.hidden.size()) + 1);
   if (layers > Network::max_layers)
-    throw InputError(where_hidden, "policy.hidden", std::to_string(config.hidden.size()) + " layers",
-                     "at most " + std::to_string(Network::max_layers / chains - 1));
+    throw InputError(where_hidden, "policy.hidden",
+                     "found " + std::to_string(config.hidden.size()) + " layers",
+                     "allowed: at most " + std::to_string(Network::max_layers / chains - 1));
   Network network;
   network.num_observations = observations;
   network.num_actions = actions;
