@@ -27,12 +27,14 @@ ExitCode validate(const Config& config, Session& session) {
                       partition);
   std::string text = fmt::format(
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
+      "  constraint rows: {} of dry friction, at most {} of joint limits\n"
       "  time step {} s, integrator {}\nbatch\n  environments {} on {} rank{}, {} B each, {:.1f} MB on this "
       "rank\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
-      model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.timestep,
-      integrator_name(model.integrator), config.batch.num_envs, session.size(),
-      session.size() == 1 ? "" : "s", memory.bytes_per_env, static_cast<double>(memory.rank_bytes) / 1e6);
+      model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
+      model.sizes.nlimit, model.timestep, integrator_name(model.integrator), config.batch.num_envs,
+      session.size(), session.size() == 1 ? "" : "s", memory.bytes_per_env,
+      static_cast<double>(memory.rank_bytes) / 1e6);
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
     text += fmt::format(

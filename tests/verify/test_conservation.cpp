@@ -10,10 +10,6 @@
 namespace maniple {
 namespace {
 
-std::string verify_model(const std::string& name) {
-  return std::string(MANIPLE_SOURCE_DIR) + "/inputs/verify/" + name + ".xml";
-}
-
 // 2 pi sqrt(I/(m g l)) (1 + a^2/16 + 11 a^4/3072 + 173 a^6/737280 + ...), a the amplitude in rad.
 TEST(Conservation, PendulumSwingsWithTheKnownPeriod) {
   for (const double amplitude : {0.1, 0.5, 0.9}) {

@@ -9,17 +9,10 @@
 namespace maniple {
 namespace {
 
-std::string slider(const std::string& joint, const std::string& gravity = "0 0 -9.81") {
-  return "<mujoco><compiler angle=\"radian\" autolimits=\"true\"/><option timestep=\"0.002\" gravity=\"" +
-         gravity + "\"/><worldbody><body><joint type=\"slide\" axis=\"0 0 1\" " + joint +
-         "/><inertial pos=\"0 0 0\" mass=\"3\" diaginertia=\"1 1 1\"/></body></worldbody></mujoco>";
-}
-
 // At rest the force of the row carries the weight: depth = g (1 - d) / (d^2 K), with a constant impedance d.
 TEST(JointRows, AWeightRestsAtTheKnownDepth) {
   const double d = 0.9, time_constant = 0.03, damping_ratio = 1.2;
-  SimulatedModel<double> s(
-      model_of_text(slider("range=\"0 1\" solreflimit=\"0.03 1.2\" solimplimit=\"0.9 0.9 0.001 0.5 2\"")));
+  SimulatedModel<double> s(model_of_file(verify_model("joint_limit")));
   for (int step = 0; step < 3000; ++step) s.step();
   const double stiffness = 1 / std::pow(d * time_constant * damping_ratio, 2);
   EXPECT_NEAR(s.state.qpos[0], -9.81 * (1 - d) / (d * d * stiffness), 1e-9);
@@ -29,10 +22,15 @@ TEST(JointRows, AWeightRestsAtTheKnownDepth) {
 
 // The direct format gives the spring and damper of the limit: a bounce off it is half a damped oscillation.
 TEST(JointRows, ABounceLosesWhatTheDamperTakes) {
-  const double k = 4000, b = 12, d = 0.95;
-  SimulatedModel<double> s(model_of_text(
-      slider("range=\"0 1\" solreflimit=\"-4000 -12\" solimplimit=\"0.95 0.95 0.001 0.5 2\"", "0 0 0"), "RK4",
-      1e-4));
+  const double k = 4000, b = 12;
+  SimulatedModel<double> s(model_of_text(R"(<mujoco>
+    <compiler autolimits="true"/>
+    <option gravity="0 0 0"/>
+    <worldbody><body>
+      <joint type="slide" range="0 1" solreflimit="-4000 -12" solimplimit="0.95 0.95 0.001 0.5 2"/>
+      <inertial pos="0 0 0" mass="3" diaginertia="1 1 1"/>
+    </body></worldbody></mujoco>)",
+                                         "RK4", 1e-4));
   s.state.qpos[0] = 1e-3;
   s.state.qvel[0] = -2;
   while (s.state.qvel[0] < 0 || s.state.qpos[0] < 0) s.step();
@@ -49,20 +47,17 @@ TEST(JointRows, ABounceLosesWhatTheDamperTakes) {
   }
   EXPECT_NEAR(s.state.qvel[0], v, 2e-3 * v);
   EXPECT_LT(v, 1.9);
-  (void)d;
 }
 
 // Below the largest friction force the joint only creeps, with the speed at which the row's damper holds the
 // rest; above it the rest accelerates.
 TEST(JointRows, DryFrictionHoldsUpToItsForce) {
-  SimulatedModel<double> held(model_of_text(slider("frictionloss=\"30\"")));
-  for (int step = 0; step < 500; ++step) held.step();
-  EXPECT_LT(std::abs(held.state.qvel[0]), 0.02);
-  EXPECT_NEAR(held.data.qfrc_constraint[0], 3 * 9.81, 1e-6);
-  SimulatedModel<double> sliding(model_of_text(slider("frictionloss=\"20\"")));
-  for (int step = 0; step < 500; ++step) sliding.step();
-  EXPECT_NEAR(sliding.data.qfrc_constraint[0], 20, 1e-9);
-  EXPECT_NEAR(sliding.data.qacc[0], -9.81 + 20.0 / 3, 1e-9);
+  SimulatedModel<double> s(model_of_file(verify_model("dry_friction")));
+  for (int step = 0; step < 500; ++step) s.step();
+  EXPECT_LT(std::abs(s.state.qvel[0]), 0.02);
+  EXPECT_NEAR(s.data.qfrc_constraint[0], 3 * 9.81, 1e-6);
+  EXPECT_NEAR(s.data.qfrc_constraint[1], 20, 1e-9);
+  EXPECT_NEAR(s.data.qacc[1], -9.81 + 20.0 / 3, 1e-9);
 }
 
 }  // namespace

@@ -29,6 +29,11 @@ inline ImportedModel model_of_file(const std::string& path, const std::string& i
   return import_model(config, simulation);
 }
 
+// The path of a model of inputs/verify.
+inline std::string verify_model(const std::string& name) {
+  return std::string(MANIPLE_SOURCE_DIR) + "/inputs/verify/" + name + ".xml";
+}
+
 // The same for MJCF text.
 inline ImportedModel model_of_text(const std::string& text, const std::string& integrator = "",
                                    double timestep = 0) {
