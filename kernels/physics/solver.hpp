@@ -9,7 +9,7 @@
 
 namespace maniple {
 
-// Ma, limit_jar and the cost of the acceleration in qacc.
+// The cost of the acceleration in qacc.
 template <class V>
 MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   using T = ScalarOf<V>;
@@ -24,6 +24,7 @@ MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& 
   return cost;
 }
 
+// Ma and limit_jar of the acceleration in qacc.
 template <class V>
 MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   multiply_inertia(m, d.qM, d.qacc, d.Ma);
@@ -93,11 +94,18 @@ MANIPLE_FUNCTION LineDerivatives<V> line_derivatives(const Model<ScalarOf<V>>& m
   return sum;
 }
 
-// The step along `search` that minimizes the cost, for the lanes in `active`. The derivative grows with the
-// step and is piecewise linear, so that Newton's method ends exactly; bisection guards it.
+// The step along `search` that minimizes the cost, and how much the cost falls if it is quadratic all the
+// way. (The difference of two costs would be all rounding in single precision.)
 template <class V>
-MANIPLE_FUNCTION V line_search(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                               MaskOf<V> active, V scale) {
+struct LineMinimum {
+  V alpha, improvement;
+};
+
+// For the lanes in `active`. The derivative grows with the step and is piecewise linear, so that Newton's
+// method ends exactly; bisection guards it.
+template <class V>
+MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                            MaskOf<V> active, V scale) {
   using T = ScalarOf<V>;
   V slope(0), curvature(0), square(0);
   for (int i = 0; i < m.nv; ++i) {
@@ -106,8 +114,10 @@ MANIPLE_FUNCTION V line_search(const Model<ScalarOf<V>>& m, const State<V>& s, c
     square += d.search[i] * d.search[i];
   }
   LineDerivatives<V> at = line_derivatives(m, s, d, slope, curvature, V(0));
-  const T rounding = T(16) * (sizeof(T) == 4 ? T(1.1920929e-7) : T(2.220446049250313e-16));
-  const V enough = max(V(m.tolerance * m.ls_tolerance) * sqrt(square) / scale, abs(at.first) * V(rounding));
+  const V start = at.first;
+  // smaller changes of the step are below what rounding lets the derivative tell
+  const V change(sizeof(T) == 4 ? T(1e-5) : T(1e-13));
+  const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(square) / scale;
   V alpha(0), low(0), high(T(1e30));
   for (int iteration = 0; iteration < m.ls_iterations; ++iteration) {
     const V newton = alpha - at.first / at.second;
@@ -115,12 +125,12 @@ MANIPLE_FUNCTION V line_search(const Model<ScalarOf<V>>& m, const State<V>& s, c
     const V next = select(inside, newton, V(T(0.5)) * (low + min(high, low + low + V(1))));
     alpha = select(active, next, alpha);
     at = line_derivatives(m, s, d, slope, curvature, alpha);
-    active = active && abs(at.first) > enough;
+    active = active && abs(at.first) > max(enough, at.second * alpha * change);
     if (!any_lane(active)) break;
     low = select(active && at.first < V(0), alpha, low);
     high = select(active && at.first > V(0), alpha, high);
   }
-  return alpha;
+  return {alpha, V(T(-0.5)) * start * alpha};
 }
 
 // qacc and qfrc_constraint, from qacc_smooth and the warm start.
@@ -138,13 +148,12 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   if (!any_lane(active)) return;
 
   evaluate_rows(m, d);
-  V cost = constraint_cost(m, s, d);
   if (!(m.disableflags & disable_warmstart)) {
+    const V cost = constraint_cost(m, s, d);
     for (int i = 0; i < nv; ++i) d.qacc[i] = s.qacc_warmstart[i];
     evaluate_rows(m, d);
     const V warm = constraint_cost(m, s, d);
     const MaskOf<V> better = active && warm <= cost;
-    cost = select(better, warm, cost);
     for (int i = 0; i < nv; ++i) d.qacc[i] = select(better, V(d.qacc[i]), V(d.qacc_smooth[i]));
     evaluate_rows(m, d);
   }
@@ -165,16 +174,15 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     solve_inertia(m, d.qH, d.qHDiagInv, d.search);
     multiply_inertia(m, d.qM, d.search, d.Msearch);
     for (int r = 0; r < m.nlimit; ++r) d.limit_search[r] = limit_jacobian_times(m, d, r, d.search);
-    const V alpha = line_search(m, s, d, active, scale);
+    const LineMinimum<V> minimum = line_search(m, s, d, active, scale);
+    const V alpha = minimum.alpha;
     for (int i = 0; i < nv; ++i) {
       d.qacc[i] = select(active, V(d.qacc[i] + alpha * d.search[i]), V(d.qacc[i]));
       d.Ma[i] = select(active, V(d.Ma[i] + alpha * d.Msearch[i]), V(d.Ma[i]));
     }
     for (int r = 0; r < m.nlimit; ++r)
       d.limit_jar[r] = select(active, V(d.limit_jar[r] + alpha * d.limit_search[r]), V(d.limit_jar[r]));
-    const V next = constraint_cost(m, s, d);
-    active = active && (cost - next) * scale >= tolerance;
-    cost = next;
+    active = active && minimum.improvement * scale >= tolerance;
     if (!any_lane(active)) break;
   }
   constraint_forces(m, s, d);
