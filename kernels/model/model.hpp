@@ -34,8 +34,6 @@ enum SensorType : int {
 };
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
 
-enum SolverType : int { solver_CG = 1, solver_Newton = 2 };
-
 // mjtDisableBit.
 enum DisableBit : int {
   disable_constraint = 1 << 0,

@@ -33,7 +33,6 @@
   INTEGER(integrator, "mjtIntegrator")                           \
   INTEGER(disableflags, "mjtDisableBit")                         \
   INTEGER(disableactuator, "bits of disabled actuator groups")   \
-  INTEGER(solver, "mjtSolver")                                   \
   INTEGER(iterations, "of the solver, at most")                  \
   INTEGER(ls_iterations, "of its line search, at most")          \
   REAL(timestep, "s")                                            \

@@ -41,7 +41,6 @@ static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL
               same(disable_constraint, mjDSBL_CONSTRAINT) && same(disable_limit, mjDSBL_LIMIT) &&
               same(disable_frictionloss, mjDSBL_FRICTIONLOSS) && same(disable_refsafe, mjDSBL_REFSAFE) &&
               same(disable_warmstart, mjDSBL_WARMSTART));
-static_assert(same(solver_CG, mjSOL_CG) && same(solver_Newton, mjSOL_NEWTON));
 
 // Sensor types by number: name in MJCF.
 const char* sensor_name(int type) {

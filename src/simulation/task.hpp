@@ -39,7 +39,6 @@ struct CompiledTask {
   // Which fields of Data the programs read, of the state after the step: `evaluate` for terminations and
   // rewards, `observe` (after resets) for observations and prev().
   Derived evaluate_needs = Derived::none, observe_needs = Derived::none;
-  bool needs_derived() const { return evaluate_needs != Derived::none || observe_needs != Derived::none; }
 
   TaskSizes sizes() const { return {num_actions, num_memory, static_cast<int>(reward_names.size())}; }
 };

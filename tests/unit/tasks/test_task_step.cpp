@@ -409,7 +409,8 @@ TEST(TaskDecks, IsaacCartpole) {
   EXPECT_EQ(task.max_episode_steps, 300);
   EXPECT_EQ(task.reward_names,
             (std::vector<std::string>{"alive", "terminating", "pole_pos", "cart_vel", "pole_vel"}));
-  EXPECT_FALSE(task.needs_derived());
+  EXPECT_EQ(task.evaluate_needs, Derived::none);
+  EXPECT_EQ(task.observe_needs, Derived::none);
   TaskRig<Lanes<float>> rig(config.task, model, task.step_dt);
   rig.reset(kAll);
   for (int env = 0; env < kTileWidth; ++env) {
