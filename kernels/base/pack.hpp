@@ -80,6 +80,32 @@ MANIPLE_FUNCTION void set_lane(T& v, int, T value) {
   v = value;
 }
 
+// The lanes in which the mask holds, as bits: for loops over the few lanes that need work of their own.
+MANIPLE_FUNCTION std::uint32_t lane_bits(bool mask) {
+  return mask ? 1 : 0;
+}
+// Position of the lowest bit of a word that has one.
+MANIPLE_FUNCTION int lowest_bit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  return __ffs(static_cast<int>(word)) - 1;
+#else
+  return __builtin_ctz(word);
+#endif
+}
+// Position of the highest bit of a word that has one.
+MANIPLE_FUNCTION int highest_bit(std::uint32_t word) {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  return 31 - __clz(static_cast<int>(word));
+#else
+  return 31 - __builtin_clz(word);
+#endif
+}
+// Largest lane value.
+template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
+MANIPLE_FUNCTION T max_lane(T v) {
+  return v;
+}
+
 // ---- elementary functions that every backend computes with the same rounding ----
 template <class T, class = std::enable_if_t<std::is_floating_point_v<T>>>
 MANIPLE_FUNCTION T min(T a, T b) {

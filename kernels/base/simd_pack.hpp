@@ -114,6 +114,30 @@ MANIPLE_FUNCTION bool all_lanes(Mask<T, W> mask) {
   return !any_lane(!mask);
 }
 template <class T, int W>
+MANIPLE_FUNCTION std::uint32_t lane_bits(Mask<T, W> mask) {
+#ifdef MANIPLE_X86_INTRINSICS
+#ifdef __AVX512F__
+  if constexpr (sizeof(mask.bits) == 64 && sizeof(T) == 4)
+    return _mm512_test_epi32_mask((__m512i)mask.bits, (__m512i)mask.bits);
+  if constexpr (sizeof(mask.bits) == 64 && sizeof(T) == 8)
+    return _mm512_test_epi64_mask((__m512i)mask.bits, (__m512i)mask.bits);
+#endif
+  if constexpr (sizeof(mask.bits) == 32 && sizeof(T) == 4)
+    return static_cast<std::uint32_t>(_mm256_movemask_ps((__m256)mask.bits));
+  if constexpr (sizeof(mask.bits) == 32 && sizeof(T) == 8)
+    return static_cast<std::uint32_t>(_mm256_movemask_pd((__m256d)mask.bits));
+#endif
+  std::uint32_t bits = 0;
+  for (int lane = 0; lane < W; ++lane) bits |= (mask[lane] ? 1u : 0u) << lane;
+  return bits;
+}
+template <class T, int W>
+MANIPLE_FUNCTION T max_lane(Pack<T, W> v) {
+  T largest = v[0];
+  for (int lane = 1; lane < W; ++lane) largest = largest < v[lane] ? v[lane] : largest;
+  return largest;
+}
+template <class T, int W>
 MANIPLE_FUNCTION T get_lane(Pack<T, W> v, int lane) {
   return v[lane];
 }

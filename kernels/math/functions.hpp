@@ -79,6 +79,12 @@ MANIPLE_FUNCTION V xor_sign(V x, V sign) {
   return value<V>(of(x) ^ of(sign));
 }
 
+// Lanes in which the integer is not zero.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> any_bit(Integer<V> x) {
+  return MaskOf<V>(x != Integer<V>{});
+}
+
 }  // namespace bits
 
 // |x| with the sign bit of y, also for zeros and NaN.

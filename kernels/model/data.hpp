@@ -6,17 +6,42 @@
 #include "kernels/model/field_tables.hpp"
 #include "kernels/model/model.hpp"
 
-// Constraint rows and the solver's vectors; they follow the public fields in scratch.
-//      name            size            meaning
+// Contacts, constraint rows and the solver's vectors; they follow the public fields in scratch. Contact k of
+// a lane is in slot k; the Jacobian of a slot holds the dofs of slot_dof alone. The rows of a contact are the
+// edges of its friction pyramid, normal + and - tangent, kept as one normal and two tangent base rows.
+//      name            size            unit            meaning
 #define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                  \
   FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")           \
   FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")      \
   FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited") \
   FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")       \
   FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")          \
+  FIELD(contact_candidate, ncontact, "1", "number of the candidate pair")                 \
+  FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                   \
+  FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                  \
+  FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")    \
+  FIELD(contact_dropped, 1, "1", "contacts beyond the capacity")                          \
+  FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")               \
+  FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")   \
+  FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")        \
+  FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")          \
+  FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")             \
+  FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")       \
+  FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                             \
   FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                            \
   FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                          \
   FIELD(Msearch, nrowdof, "N", "M times the search direction")
+
+// Integers of the solver that all lanes of a pack share.
+//      name            size                            meaning
+#define MANIPLE_INDEX_FIELDS(FIELD)                                                        \
+  FIELD(limit_active, nlimit, "limit rows that act in some lane")                          \
+  FIELD(slot_dofnum, ncontact, "dofs that the contacts of a slot move")                    \
+  FIELD(slot_dof, ncontact* ncontactdof, "these dofs, leaves first")                       \
+  FIELD(slot_rows, ncontact, "base rows of a slot: 1 without friction, else 3")            \
+  FIELD(H_set, nrowdof* ndofword, "columns of each row of H before the diagonal, as bits") \
+  FIELD(H_colnum, nrowdof, "number of these columns")                                      \
+  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")
 
 // Intermediate results that only the integrators need.
 //      name            size            meaning
@@ -74,6 +99,26 @@ struct DataField {
   }
 };
 
+// Integers that all lanes of a pack share, in the place of lane values: contiguous on a CPU, one per lane
+// value on a GPU.
+template <class V>
+struct IndexField {
+  DataField<V> place;
+
+  MANIPLE_FUNCTION int& operator[](int i) const {
+#ifdef MANIPLE_SCALAR_LANES
+    return reinterpret_cast<Integer*>(&place[i])->value;
+#else
+    return reinterpret_cast<Integer*>(place.base)[i].value;
+#endif
+  }
+
+ private:
+  struct __attribute__((may_alias)) Integer {
+    int value;
+  };
+};
+
 #define MANIPLE_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 
 // Persistent fields of one pack (MANIPLE_STATE_FIELDS).
@@ -91,6 +136,9 @@ struct Data {
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+#define MANIPLE_FIELD(name, size, description) IndexField<V> name;
+  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 };
 
@@ -112,6 +160,9 @@ MANIPLE_FUNCTION int data_elements(const ModelSizes& sizes) {
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+#define MANIPLE_FIELD(name, size, description) count += size;
+  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return count;
 }
@@ -142,6 +193,11 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, in
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+#define MANIPLE_FIELD(name, size, description)  \
+  data.name.place = DataField<V>(next, stride); \
+  next += (size)*stride;
+  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return data;
 }

@@ -2,23 +2,11 @@
 
 #include <cmath>
 
+#include "kernels/model/derive_contacts.hpp"
+#include "kernels/model/row_parameters.hpp"
+
 namespace maniple {
 namespace {
-
-constexpr double kMinimum = 1e-15;  // mjMINVAL
-
-void matrix_of_quaternion(const double* q, double* mat) {
-  const double w = q[0], x = q[1], y = q[2], z = q[3];
-  mat[0] = w * w + x * x - y * y - z * z;
-  mat[1] = 2 * (x * y - w * z);
-  mat[2] = 2 * (x * z + w * y);
-  mat[3] = 2 * (x * y + w * z);
-  mat[4] = w * w - x * x + y * y - z * z;
-  mat[5] = 2 * (y * z - w * x);
-  mat[6] = 2 * (x * z - w * y);
-  mat[7] = 2 * (y * z + w * x);
-  mat[8] = w * w - x * x - y * y + z * z;
-}
 
 bool zero3(const double* v) {
   return v[0] == 0 && v[1] == 0 && v[2] == 0;
@@ -46,7 +34,8 @@ int derive_symmetry(const double* inertia, const double* mat, double* symmetry) 
 void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nbody; ++i) {
     matrix_of_quaternion(m.body_iquat + 4 * i, derived.body_imat + 9 * i);
-    derived.body_inversesubtreemass[i] = m.body_subtreemass[i] < kMinimum ? 0 : 1 / m.body_subtreemass[i];
+    derived.body_inversesubtreemass[i] =
+        m.body_subtreemass[i] < kSmallestDivisor ? 0 : 1 / m.body_subtreemass[i];
     const int parent = m.body_parentid[i];
     derived.body_lastdof[i] = m.body_dofnum[i] > 0 ? m.body_dofadr[i] + m.body_dofnum[i] - 1
                               : i == 0             ? -1
@@ -102,6 +91,10 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     const int joint = m.dof_jntid[i], type = m.jnt_type[joint];
     derived.dof_ancestors[i] = m.dof_parentid[i] < 0 ? 0 : derived.dof_ancestors[m.dof_parentid[i]] + 1;
     derived.dof_simple[i] = m.dof_simplenum[i] > 0;
+    derived.dof_rootid[i] = m.body_rootid[m.dof_bodyid[i]];
+    int* const ancestors = derived.dof_ancestorset + i * m.ndofword;
+    for (int k = 0; k < m.ndofword; ++k) ancestors[k] = 0;
+    for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) insert_dof(ancestors, k);
     derived.dof_translation[i] = type == joint_slide || (type == joint_free && i < m.jnt_dofadr[joint] + 3);
     double armature = m.dof_armature[i], damping = m.dof_damping[i];
     double poly[2] = {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]};
@@ -124,7 +117,7 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nu; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
-    const double tau = std::fmax(kMinimum, m.actuator_dynprm[10 * i]);
+    const double tau = std::fmax(kSmallestDivisor, m.actuator_dynprm[10 * i]);
     derived.actuator_inversetau[i] = 1 / tau;
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
     derived.actuator_step[i] =
@@ -150,42 +143,17 @@ bool has_limit(const Model<double>& m, int joint) {
   return m.jnt_limited[joint] && !(m.disableflags & (disable_constraint | disable_limit));
 }
 
-// The parameters of a row's impedance within their bounds, and its reference acceleration (getsolparam,
-// mj_makeImpedance).
-struct RowParameters {
-  double solimp[5], K, B;
-};
-
-RowParameters row_parameters(const Model<double>& m, const double* solref, const double* solimp) {
-  constexpr double smallest = 0.0001, largest = 0.9999;
-  RowParameters row;
-  const auto share = [](double x) { return std::fmin(largest, std::fmax(smallest, x)); };
-  for (const int k : {0, 1, 3}) row.solimp[k] = share(solimp[k]);
-  row.solimp[2] = std::fmax(0.0, solimp[2]);
-  row.solimp[4] = std::fmax(1.0, solimp[4]);
-  double ref[2] = {solref[0], solref[1]};
-  if ((ref[0] > 0) != (ref[1] > 0)) {  // neither format: MuJoCo takes the default
-    ref[0] = 0.02;
-    ref[1] = 1;
-  }
-  if (!(m.disableflags & disable_refsafe) && ref[0] > 0) ref[0] = std::fmax(ref[0], 2 * m.timestep);
-  const double width = row.solimp[1];
-  row.K = ref[0] > 0 ? 1 / std::fmax(kMinimum, width * width * ref[0] * ref[0] * ref[1] * ref[1])
-                     : -ref[0] / std::fmax(kMinimum, width * width);
-  row.B = ref[1] > 0 ? 2 / std::fmax(kMinimum, width * ref[0]) : -ref[1] / std::fmax(kMinimum, width);
-  return row;
-}
-
 void derive_friction(const Model<double>& m, const DerivedFields& derived) {
   int r = 0;
   for (int i = 0; i < m.nv; ++i) {
     if (!has_friction(m, i)) continue;
     const RowParameters row = row_parameters(m, m.dof_solref + 2 * i, m.dof_solimp + 5 * i);
     // the position of such a row is always zero, and so its impedance constant
-    const bool flat = row.solimp[0] == row.solimp[1] || row.solimp[2] <= kMinimum;
+    const bool flat = row.solimp[0] == row.solimp[1] || row.solimp[2] <= kSmallestDivisor;
     const double impedance = flat ? 0.5 * (row.solimp[0] + row.solimp[1]) : row.solimp[0];
     derived.friction_dofid[r] = i;
-    derived.friction_D[r] = 1 / std::fmax(kMinimum, (1 - impedance) * m.dof_invweight0[i] / impedance);
+    derived.friction_D[r] =
+        1 / std::fmax(kSmallestDivisor, (1 - impedance) * m.dof_invweight0[i] / impedance);
     derived.friction_B[r] = row.B;
     derived.friction_loss[r] = m.dof_frictionloss[i];
     ++r;
@@ -259,7 +227,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
     sizes.nlimit += ball ? 1 : 2;
     sizes.nlimitball += ball;
   }
-  sizes.nrowdof = sizes.nfriction + sizes.nlimit > 0 ? m.nv : 0;
+  count_contacts(m, sizes);
+  sizes.nrowdof = sizes.nfriction + sizes.nlimit + sizes.ncontact > 0 ? m.nv : 0;
 }
 
 void derive_model(Model<double>& m, const DerivedFields& derived) {
@@ -268,6 +237,7 @@ void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_dofs(m, derived);
   derive_friction(m, derived);
   derive_limits(m, derived);
+  derive_contacts(m, derived);
   derive_actuators(m, derived);
   for (int i = 0; i < m.nsite; ++i) matrix_of_quaternion(m.site_quat + 4 * i, derived.site_mat + 9 * i);
   m.flags = model_flags(m, derived);

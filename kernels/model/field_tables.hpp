@@ -23,6 +23,8 @@
   FIELD(ximat, 9 * nbody, "1", "body inertial frame orientation")                  \
   FIELD(xanchor, 3 * njnt, "m", "joint anchor, world frame")                       \
   FIELD(xaxis, 3 * njnt, "1", "joint axis, world frame")                           \
+  FIELD(geom_xpos, 3 * ngeom, "m", "geom position, world frame")                   \
+  FIELD(geom_xmat, 9 * ngeom, "1", "geom orientation, world frame")                \
   FIELD(site_xpos, 3 * nsite, "m", "site position, world frame")                   \
   FIELD(site_xmat, 9 * nsite, "1", "site orientation, world frame")                \
   FIELD(subtree_com, 3 * nbody, "m", "center of mass of each subtree")             \
@@ -50,4 +52,6 @@
   FIELD(qacc_smooth, nv, "m/s^2", "unconstrained acceleration")                    \
   FIELD(qfrc_constraint, nv, "N", "constraint force")                              \
   FIELD(qacc, nv, "m/s^2", "acceleration")                                         \
+  FIELD(ncon, 1, "1", "contacts, those in the gap included")                       \
+  FIELD(nefc, 1, "1", "constraint rows that act")                                  \
   FIELD(sensordata, nsensordata, "sensor", "sensor readings")

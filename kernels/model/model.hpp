@@ -8,9 +8,18 @@
 
 namespace maniple {
 
-// Values of mjtIntegrator, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtSensor and mjtDisableBit that
-// the kernels know; src/model_import checks them against mujoco.h.
+// Values of mjtIntegrator, mjtSolver, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtSensor and
+// mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
+enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
+enum GeomType : int {
+  geom_plane = 0,
+  geom_sphere = 2,
+  geom_capsule = 3,
+  geom_ellipsoid = 4,
+  geom_cylinder = 5,
+  geom_box = 6
+};
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
 enum TransmissionType : int { transmission_joint = 0, transmission_jointinparent = 1 };
 enum DynamicsType : int {
@@ -39,11 +48,13 @@ enum DisableBit : int {
   disable_constraint = 1 << 0,
   disable_frictionloss = 1 << 2,
   disable_limit = 1 << 3,
+  disable_contact = 1 << 4,
   disable_spring = 1 << 5,
   disable_damper = 1 << 6,
   disable_gravity = 1 << 7,
   disable_clampctrl = 1 << 8,
   disable_warmstart = 1 << 9,
+  disable_filterparent = 1 << 10,
   disable_actuation = 1 << 11,
   disable_refsafe = 1 << 12,
   disable_sensor = 1 << 13,
@@ -72,6 +83,15 @@ enum JointFlag : int {
   joint_axis_y = 8,
   joint_axis_z = 16,
   joint_spring_poly = 32,  // the spring is not linear
+};
+
+// What of a geom's pose the contacts need, and what of it may be skipped.
+enum GeomFlag : int {
+  geom_touches = 1,        // is in some candidate pair
+  geom_needs_axis = 2,     // its z axis decides where it touches
+  geom_needs_frame = 4,    // all three axes do
+  geom_pos_zero = 8,       // geom_pos is zero
+  geom_quat_identity = 16  // geom_quat is the identity
 };
 
 // Which stages have anything to do for this model.

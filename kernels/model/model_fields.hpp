@@ -11,18 +11,26 @@
   SIZE(na, "activation states")             \
   SIZE(nbody, "bodies, the world included") \
   SIZE(njnt, "joints")                      \
+  SIZE(ngeom, "geoms")                      \
+  SIZE(npair, "explicit contact pairs")     \
+  SIZE(nexclude, "excluded body pairs")     \
   SIZE(nsite, "sites")                      \
   SIZE(nsensor, "sensors")                  \
   SIZE(nsensordata, "sensor readings")      \
   SIZE(nM, "elements of the inertia matrix")
 
-// Sizes that the import computes: the rows that a joint or dof can have, whatever the state. A hinge or
-// slide with a range has two limit rows, lower and upper; a ball has one.
-#define MANIPLE_ROW_SIZES(SIZE)                           \
-  SIZE(nfriction, "dofs with friction loss")              \
-  SIZE(nlimit, "limit rows of joints, active or not")     \
-  SIZE(nlimitball, "those of them that are ball joints'") \
-  SIZE(nrowdof, "nv if there are any rows, else 0")
+// Sizes that the import computes: the rows that a joint or dof can have, whatever the state, and the pairs
+// of geoms that may touch. A hinge or slide with a range has two limit rows, lower and upper; a ball has one.
+#define MANIPLE_ROW_SIZES(SIZE)                                        \
+  SIZE(nfriction, "dofs with friction loss")                           \
+  SIZE(nlimit, "limit rows of joints, active or not")                  \
+  SIZE(nlimitball, "those of them that are ball joints'")              \
+  SIZE(ncandidate, "pairs of geoms that may touch")                    \
+  SIZE(ncontactclass, "different sets of contact parameters of these") \
+  SIZE(ncontact, "contacts of one environment, at most")               \
+  SIZE(ndofword, "words of a set of dofs, 32 bits each")               \
+  SIZE(nrowdof, "nv if there are any rows, else 0")                    \
+  SIZE(ncontactdof, "nv if there are any candidates, else 0")
 
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
@@ -35,9 +43,11 @@
   INTEGER(disableactuator, "bits of disabled actuator groups")   \
   INTEGER(iterations, "of the solver, at most")                  \
   INTEGER(ls_iterations, "of its line search, at most")          \
+  INTEGER(solver, "mjtSolver")                                   \
   REAL(timestep, "s")                                            \
   REAL(tolerance, "of the solver, for scaled cost and gradient") \
   REAL(ls_tolerance, "of its line search")                       \
+  REAL(impratio, "friction to normal impedance of contacts")     \
   VECTOR(gravity, 3, "m/s^2")
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
@@ -49,6 +59,9 @@
   INTEGER(body_jntadr, nbody, "first joint; -1: none")                           \
   INTEGER(body_dofnum, nbody, "dofs of this body")                               \
   INTEGER(body_dofadr, nbody, "first dof; -1: none")                             \
+  INTEGER(body_weldid, nbody, "body that it is welded to, at the top")           \
+  INTEGER(body_geomnum, nbody, "geoms of this body")                             \
+  INTEGER(body_geomadr, nbody, "first geom; -1: none")                           \
   INTEGER(jnt_type, njnt, "mjtJoint")                                            \
   INTEGER(jnt_qposadr, njnt, "first generalized position")                       \
   INTEGER(jnt_dofadr, njnt, "first dof")                                         \
@@ -60,6 +73,17 @@
   INTEGER(dof_parentid, nv, "parent dof; -1: none")                              \
   INTEGER(dof_Madr, nv, "address of the diagonal in qM")                         \
   INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")             \
+  INTEGER(geom_type, ngeom, "mjtGeom")                                           \
+  INTEGER(geom_bodyid, ngeom, "body of the geom")                                \
+  INTEGER(geom_contype, ngeom, "contact types, as bits")                         \
+  INTEGER(geom_conaffinity, ngeom, "types that it may touch, as bits")           \
+  INTEGER(geom_condim, ngeom, "dimensions of its contacts")                      \
+  INTEGER(geom_priority, ngeom, "whose contact parameters hold")                 \
+  INTEGER(pair_geom1, npair, "first geom of an explicit pair")                   \
+  INTEGER(pair_geom2, npair, "second geom")                                      \
+  INTEGER(pair_signature, npair, "body1 << 16 + body2, ascending")               \
+  INTEGER(pair_dim, npair, "dimensions of its contacts")                         \
+  INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
   INTEGER(site_bodyid, nsite, "body of the site")                                \
   INTEGER(actuator_trntype, nu, "mjtTrn")                                        \
   INTEGER(actuator_dyntype, nu, "mjtDyn")                                        \
@@ -87,6 +111,7 @@
   REAL(body_subtreemass, nbody, "kg")                                            \
   REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                 \
   REAL(body_gravcomp, nbody, "share of the weight that is compensated")          \
+  REAL(body_invweight0, 2 * nbody, "1/kg, 1/(kg m^2): mean inverse inertia")     \
   REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                            \
   REAL(jnt_axis, 3 * njnt, "axis in the body frame")                             \
   REAL(jnt_stiffness, njnt, "linear spring coefficient")                         \
@@ -104,6 +129,21 @@
   REAL(dof_invweight0, nv, "1/kg or 1/(kg m^2): mean inverse inertia at qpos0")  \
   REAL(dof_damping, nv, "linear damping coefficient")                            \
   REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                   \
+  REAL(geom_size, 3 * ngeom, "m: half sizes or radii, depends on the type")      \
+  REAL(geom_rbound, ngeom, "m: radius of the bounding sphere; 0: unbounded")     \
+  REAL(geom_pos, 3 * ngeom, "position in the body frame")                        \
+  REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                       \
+  REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                  \
+  REAL(geom_solmix, ngeom, "weight of its contact parameters")                   \
+  REAL(geom_solref, 2 * ngeom, "reference acceleration of its contacts")         \
+  REAL(geom_solimp, 5 * ngeom, "impedance of its contacts")                      \
+  REAL(geom_margin, ngeom, "m: distance below which contacts push")              \
+  REAL(geom_gap, ngeom, "m: contacts are listed this much earlier")              \
+  REAL(pair_solref, 2 * npair, "reference acceleration of the pair's contacts")  \
+  REAL(pair_solimp, 5 * npair, "impedance")                                      \
+  REAL(pair_margin, npair, "m")                                                  \
+  REAL(pair_gap, npair, "m")                                                     \
+  REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")          \
   REAL(site_pos, 3 * nsite, "position in the body frame")                        \
   REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
   REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                          \
@@ -129,6 +169,16 @@
   INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")              \
   INTEGER(dof_translation, nv, "cdof has no rotational part")                                      \
   INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                    \
+  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                  \
+  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                    \
+  INTEGER(dof_ancestorset, nv* ndofword, "set of the ancestor dofs, as bits")                      \
+  INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                   \
+  INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                  \
+  INTEGER(candidate_class, ncandidate, "its contact parameters")                                   \
+  INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")        \
+  INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")          \
+  INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")          \
+  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                        \
   INTEGER(friction_dofid, nfriction, "dof of the row")                                             \
   INTEGER(limit_jntid, nlimit, "joint of the row")                                                 \
   INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                   \
@@ -138,6 +188,15 @@
   REAL(body_symmetry, 5 * nbody,                                                                   \
        "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")    \
   REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                   \
+  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                             \
+  REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                  \
+  REAL(candidate_bound, ncandidate, "m: no contact if the bounding spheres are further apart")     \
+  REAL(candidate_invweight, ncandidate, "1/kg: inverse weight of both bodies")                     \
+  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")            \
+  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")            \
+  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                \
+  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                     \
+  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                 \
   REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                             \
   REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                  \
   REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                    \

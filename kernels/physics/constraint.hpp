@@ -39,10 +39,11 @@ MANIPLE_FUNCTION V impedance(const ScalarOf<V>* solimp, V beyond) {
   return select(x >= V(1), V(end), V(start) + y * V(end - start));
 }
 
-// Writes limit_D, limit_aref and limit_axis. True where any limit acts.
+// Writes limit_D, limit_aref, limit_axis and limit_active. Returns how many rows act in some lane. Adds to
+// nefc.
 template <class V>
-MANIPLE_FUNCTION MaskOf<V> limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  MaskOf<V> any(false);
+MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  int count = 0;
   for (int r = 0; r < m.nlimit; ++r) {
     const int joint = m.limit_jntid[r], q = m.jnt_qposadr[joint], dof = m.jnt_dofadr[joint];
     V distance, velocity;
@@ -63,13 +64,15 @@ MANIPLE_FUNCTION MaskOf<V> limit_rows(const Model<ScalarOf<V>>& m, const State<V
     }
     const V beyond = distance - V(m.jnt_margin[joint]);
     const MaskOf<V> active = beyond < V(0);
+    if (!any_lane(active)) continue;
+    d.limit_active[count++] = r;
+    d.nefc[0] += select(active, V(1), V(0));
     const V d_of_row = impedance(m.limit_solimp + 5 * r, beyond);
     const V R = max((V(1) - d_of_row) * V(m.dof_invweight0[dof]) / d_of_row, V(kMinimumValue));
     d.limit_D[r] = select(active, V(1) / R, V(0));
     d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * d_of_row * beyond;
-    any = any || active;
   }
-  return any;
+  return count;
 }
 
 // J x of limit row r.

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
+#include "kernels/physics/collision.hpp"
 #include "kernels/physics/kinematics.hpp"
 
 namespace maniple {
@@ -55,6 +56,8 @@ MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const D
 template <class V>
 MANIPLE_FUNCTION void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nbody = m.nbody;
+  const V one(1), zero(0);
+  place_touching_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
   for (int i = 1; i < nbody; ++i) {
     const int flags = m.body_flags[i];
     Vec3<V> xpos;
@@ -67,10 +70,14 @@ MANIPLE_FUNCTION void fused_kinematics(const Model<ScalarOf<V>>& m, const State<
     store4(d.xquat, 4 * i, xquat);
     const int root = m.body_rootid[i];
     Vec3<V> xipos = xpos;
-    if (!(flags & body_massless)) {
+    const bool massless = flags & body_massless;
+    if (!massless || m.body_geomnum[i] > 0) {
       const Mat3<V> mat = matrix(xquat);
-      if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
-      store_rotated_inertia(m, d, i, mat);
+      place_touching_geoms(m, d, i, xpos, mat);
+      if (!massless) {
+        if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
+        store_rotated_inertia(m, d, i, mat);
+      }
     }
     store3(d.xipos, 3 * i, xipos);
     const Vec3<V> moment = V(m.body_mass[i] * m.body_inversesubtreemass[root]) * xipos;

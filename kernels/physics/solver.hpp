@@ -1,43 +1,76 @@
 // Newton's method for the constrained acceleration (mj_solNewton): the qacc that minimizes
 //   1/2 (qacc - qacc_smooth)' M (qacc - qacc_smooth) + sum of the rows' costs(J qacc - aref).
-// The rows of joints keep the sparsity of M, so that H = M + J' D J is factored like M. Lanes finish one by
-// one; what a finished lane holds no longer changes, hence its bits do not depend on its neighbours.
+// Lanes finish one by one; what a finished lane holds no longer changes, hence its bits do not depend on its
+// neighbours. The Hessian H = M + J' D J has the sparsity of M, but for contacts between two branches of a
+// tree: the columns of its rows are found anew for every pack of environments.
 #pragma once
 
-#include "kernels/physics/constraint.hpp"
+#include "kernels/physics/contact.hpp"
 #include "kernels/physics/inertia.hpp"
 
 namespace maniple {
 
+// The rows of one pack that act in some lane; friction rows always do.
+struct ActiveRows {
+  int limits;  // limit_active
+  int slots;   // of contacts
+};
+
+// Address of element (i, j) of H, j <= i.
+MANIPLE_FUNCTION int hessian_address(int i, int j) {
+  return i * (i + 1) / 2 + j;
+}
+
+// Ma and the rows' jar of the acceleration in qacc.
+template <class V>
+MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows) {
+  multiply_inertia(m, d.qM, d.qacc, d.Ma);
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
+    d.limit_jar[r] = limit_jacobian_times(m, d, r, d.qacc) - d.limit_aref[r];
+  }
+  for (int slot = 0; slot < rows.slots; ++slot) {
+    const BaseRows<V> x = contact_jacobian_times(m, d, slot, d.qacc);
+    const BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
+    store_base(d.contact_jar, slot, BaseRows<V>{x.n - aref.n, x.t - aref.t, x.u - aref.u});
+  }
+}
+
 // The cost of the acceleration in qacc.
 template <class V>
-MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                   ActiveRows rows) {
   using T = ScalarOf<V>;
   V cost(0);
   for (int i = 0; i < m.nv; ++i) cost += (d.Ma[i] - d.qfrc_smooth[i]) * (d.qacc[i] - d.qacc_smooth[i]);
-  for (int r = 0; r < m.nlimit; ++r) {
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
     const V jar = min(V(d.limit_jar[r]), V(0));
     cost += d.limit_D[r] * jar * jar;
+  }
+  for (int slot = 0; slot < rows.slots; ++slot) {
+    const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
+    V sum(0);
+    for (const V edge : edges.value) {
+      const V jar = min(edge, V(0));
+      sum += jar * jar;
+    }
+    cost += d.contact_D[slot] * sum;
   }
   cost *= V(T(0.5));
   for (int r = 0; r < m.nfriction; ++r) cost += friction_row(m, r, friction_jar(m, s, r, d.qacc)).cost;
   return cost;
 }
 
-// Ma and limit_jar of the acceleration in qacc.
-template <class V>
-MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  multiply_inertia(m, d.qM, d.qacc, d.Ma);
-  for (int r = 0; r < m.nlimit; ++r) d.limit_jar[r] = limit_jacobian_times(m, d, r, d.qacc) - d.limit_aref[r];
-}
-
 // qfrc_constraint = J' force.
 template <class V>
-MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        ActiveRows rows) {
   for (int i = 0; i < m.nv; ++i) d.qfrc_constraint[i] = V(0);
   for (int r = 0; r < m.nfriction; ++r)
     d.qfrc_constraint[m.friction_dofid[r]] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).force;
-  for (int r = 0; r < m.nlimit; ++r) {
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
     const V force = -d.limit_D[r] * min(V(d.limit_jar[r]), V(0));
     const int dof = m.jnt_dofadr[m.limit_jntid[r]];
     if (m.limit_ballid[r] < 0) {
@@ -46,27 +79,142 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State
     }
     for (int k = 0; k < 3; ++k) d.qfrc_constraint[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
   }
+  for (int slot = 0; slot < rows.slots; ++slot) {
+    Edges<V> force = edges_of(load_base<V>(d.contact_jar, slot));
+    const V D = d.contact_D[slot];
+    for (V& edge : force.value) edge = -D * min(edge, V(0));
+    add_contact_force(m, d, slot, base_of(force), d.qfrc_constraint);
+  }
 }
 
-// qH = the factor of M + J' D J over the rows that are in their quadratic zone.
+// The columns of every row of H: H_set with what elimination fills in, then H_colnum and H_col.
 template <class V>
-MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int i = 0; i < m.nM; ++i) d.qH[i] = d.qM[i];
-  for (int r = 0; r < m.nfriction; ++r)
-    d.qH[m.dof_Madr[m.friction_dofid[r]]] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
-  for (int r = 0; r < m.nlimit; ++r) {
+MANIPLE_FUNCTION void hessian_columns(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
+  const int words = m.ndofword;
+  if (coupled)
+    for (int k = m.nv - 1; k > 0; --k)
+      for (int w = k / 32; w >= 0; --w)
+        for (auto left = static_cast<std::uint32_t>(d.H_set[k * words + w]); left != 0;) {
+          const int bit = highest_bit(left), i = 32 * w + bit;
+          left ^= 1u << bit;
+          for (int v = 0; v < w; ++v) d.H_set[i * words + v] |= d.H_set[k * words + v];
+          d.H_set[i * words + w] |= d.H_set[k * words + w] & static_cast<int>((1u << bit) - 1u);
+        }
+  for (int k = 0; k < m.nv; ++k) {
+    int count = 0;
+    for (int w = k / 32; w >= 0; --w)
+      for (auto left = static_cast<std::uint32_t>(d.H_set[k * words + w]); left != 0;) {
+        const int bit = highest_bit(left);
+        left ^= 1u << bit;
+        d.H_col[k * (k - 1) / 2 + count++] = 32 * w + bit;
+      }
+    d.H_colnum[k] = count;
+  }
+}
+
+// Adds J' D J of the edges of a slot that push: B' W B with the base rows B and a symmetric W.
+template <class V>
+MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
+  const V D = d.contact_D[slot];
+  V push[4];
+  for (int e = 0; e < 4; ++e) push[e] = select(edges.value[e] < V(0), D, V(0));
+  const V tt = push[0] + push[1], uu = push[2] + push[3], nn = tt + uu, nt = push[0] - push[1],
+          nu = push[2] - push[3];
+  if (!any_lane(nn > V(0))) return;
+  const int first = slot * m.nv, last = first + d.slot_dofnum[slot], words = m.ndofword;
+  const bool frictionless = d.slot_rows[slot] == 1;
+  for (int a = first; a < last; ++a) {
+    const int i = d.slot_dof[a];
+    const V n = d.contact_J[3 * a];
+    V wn = nn * n, wt, wu;
+    if (!frictionless) {
+      const V t = d.contact_J[3 * a + 1], u = d.contact_J[3 * a + 2];
+      wn += nt * t + nu * u;
+      wt = nt * n + tt * t;
+      wu = nu * n + uu * u;
+    }
+    for (int b = a; b < last; ++b) {
+      const int j = d.slot_dof[b];
+      // dofs of two lanes' contacts may meet in one slot
+      if (j != i && !(static_cast<std::uint32_t>(d.H_set[i * words + j / 32]) >> j % 32 & 1u)) continue;
+      V sum = wn * d.contact_J[3 * b];
+      if (!frictionless) sum += wt * d.contact_J[3 * b + 1] + wu * d.contact_J[3 * b + 2];
+      d.H[hessian_address(i, j)] += sum;
+    }
+  }
+}
+
+// H = M + J' D J over the rows that are in their quadratic zone.
+template <class V>
+MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                              ActiveRows rows) {
+  for (int i = 0; i < m.nv; ++i) {
+    const int row = hessian_address(i, 0);
+    for (int c = 0; c < d.H_colnum[i]; ++c) d.H[row + d.H_col[i * (i - 1) / 2 + c]] = V(0);
+    int address = m.dof_Madr[i];
+    d.H[row + i] = d.qM[address];
+    for (int j = m.dof_parentid[i]; j >= 0; j = m.dof_parentid[j]) d.H[row + j] = d.qM[++address];
+  }
+  for (int r = 0; r < m.nfriction; ++r) {
+    const int dof = m.friction_dofid[r];
+    d.H[hessian_address(dof, dof)] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
+  }
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
     const V D = select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0));
     const int dof = m.jnt_dofadr[m.limit_jntid[r]];
     if (m.limit_ballid[r] < 0) {
-      d.qH[m.dof_Madr[dof]] += D;
+      d.H[hessian_address(dof, dof)] += D;
       continue;
     }
     const Vec3<V> axis = load3<V>(d.limit_axis, 3 * m.limit_ballid[r]);
     const V component[3] = {axis.x, axis.y, axis.z};
     for (int i = 0; i < 3; ++i)
-      for (int j = 0; j <= i; ++j) d.qH[m.dof_Madr[dof + i] + i - j] += D * component[i] * component[j];
+      for (int j = 0; j <= i; ++j) d.H[hessian_address(dof + i, dof + j)] += D * component[i] * component[j];
   }
-  factor_inertia(m, d.qH, d.qHDiagInv);
+  for (int slot = 0; slot < rows.slots; ++slot) add_contact_hessian(m, d, slot);
+}
+
+// In place: the L' D L factor of H; 1/D goes to HDiagInv.
+template <class V>
+MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int k = m.nv - 1; k >= 0; --k) {
+    const int row = hessian_address(k, 0), list = k * (k - 1) / 2, count = d.H_colnum[k];
+    const V inverse = V(1) / d.H[row + k];
+    d.HDiagInv[k] = inverse;
+    for (int a = 0; a < count; ++a) {
+      const int i = d.H_col[list + a], target = hessian_address(i, 0);
+      const V factor = d.H[row + i] * inverse;
+      for (int b = a; b < count; ++b) {
+        const int j = d.H_col[list + b];
+        d.H[target + j] -= factor * d.H[row + j];
+      }
+      d.H[row + i] = factor;
+    }
+  }
+}
+
+// In place: x = H^-1 x.
+template <class V>
+MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V>& x) {
+  for (int k = m.nv - 1; k >= 0; --k) {
+    const V value = x[k];
+    const int row = hessian_address(k, 0), list = k * (k - 1) / 2;
+    for (int a = 0; a < d.H_colnum[k]; ++a) {
+      const int i = d.H_col[list + a];
+      x[i] -= d.H[row + i] * value;
+    }
+  }
+  for (int k = 0; k < m.nv; ++k) {
+    V value = x[k] * d.HDiagInv[k];
+    const int row = hessian_address(k, 0), list = k * (k - 1) / 2;
+    for (int a = 0; a < d.H_colnum[k]; ++a) {
+      const int i = d.H_col[list + a];
+      value -= d.H[row + i] * x[i];
+    }
+    x[k] = value;
+  }
 }
 
 // First and second derivative of the cost along the search direction, at the step alpha.
@@ -76,14 +224,29 @@ struct LineDerivatives {
 };
 template <class V>
 MANIPLE_FUNCTION LineDerivatives<V> line_derivatives(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                                     const Data<V>& d, V slope, V curvature, V alpha) {
+                                                     const Data<V>& d, ActiveRows rows, V slope, V curvature,
+                                                     V alpha) {
   LineDerivatives<V> sum{multiply_add(alpha, curvature, slope), curvature};
-  for (int r = 0; r < m.nlimit; ++r) {
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
     const V change = d.limit_search[r];
     const V jar = multiply_add(alpha, change, V(d.limit_jar[r]));
     const V D = select(jar < V(0), V(d.limit_D[r]), V(0));
     sum.first += D * jar * change;
     sum.second += D * change * change;
+  }
+  for (int slot = 0; slot < rows.slots; ++slot) {
+    const Edges<V> start = edges_of(load_base<V>(d.contact_jar, slot));
+    const Edges<V> changes = edges_of(load_base<V>(d.contact_search, slot));
+    V first(0), second(0);
+    for (int e = 0; e < 4; ++e) {
+      const V change = changes.value[e], jar = multiply_add(alpha, change, start.value[e]);
+      const V pushed = select(jar < V(0), change, V(0));
+      first += jar * pushed;
+      second += change * pushed;
+    }
+    sum.first += d.contact_D[slot] * first;
+    sum.second += d.contact_D[slot] * second;
   }
   for (int r = 0; r < m.nfriction; ++r) {
     const V change = d.search[m.friction_dofid[r]];
@@ -105,7 +268,7 @@ struct LineMinimum {
 // method ends exactly; bisection guards it.
 template <class V>
 MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                            MaskOf<V> active, V scale) {
+                                            ActiveRows rows, MaskOf<V> active, V scale) {
   using T = ScalarOf<V>;
   V slope(0), curvature(0), square(0);
   for (int i = 0; i < m.nv; ++i) {
@@ -113,7 +276,7 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const S
     curvature += d.search[i] * d.Msearch[i];
     square += d.search[i] * d.search[i];
   }
-  LineDerivatives<V> at = line_derivatives(m, s, d, slope, curvature, V(0));
+  LineDerivatives<V> at = line_derivatives(m, s, d, rows, slope, curvature, V(0));
   const V start = at.first;
   // smaller changes of the step are below what rounding lets the derivative tell
   const V change(sizeof(T) == 4 ? T(1e-5) : T(1e-13));
@@ -124,7 +287,7 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const S
     const MaskOf<V> inside = newton > low && newton < high;
     const V next = select(inside, newton, V(T(0.5)) * (low + min(high, low + low + V(1))));
     alpha = select(active, next, alpha);
-    at = line_derivatives(m, s, d, slope, curvature, alpha);
+    at = line_derivatives(m, s, d, rows, slope, curvature, alpha);
     active = active && abs(at.first) > max(enough, at.second * alpha * change);
     if (!any_lane(active)) break;
     low = select(active && at.first < V(0), alpha, low);
@@ -133,7 +296,50 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const S
   return {alpha, V(T(-0.5)) * start * alpha};
 }
 
-// qacc and qfrc_constraint, from qacc_smooth and the warm start.
+// Msearch and the rows' changes along the search direction.
+template <class V>
+MANIPLE_FUNCTION void evaluate_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows) {
+  multiply_inertia(m, d.qM, d.search, d.Msearch);
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
+    d.limit_search[r] = limit_jacobian_times(m, d, r, d.search);
+  }
+  for (int slot = 0; slot < rows.slots; ++slot)
+    store_base(d.contact_search, slot, contact_jacobian_times(m, d, slot, d.search));
+}
+
+// Moves qacc, Ma and jar of the active lanes by alpha along the search direction.
+template <class V>
+MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+                                        MaskOf<V> active, V alpha) {
+  const auto move = [&](V& value, V change) { value = select(active, value + alpha * change, value); };
+  for (int i = 0; i < m.nv; ++i) {
+    move(d.qacc[i], d.search[i]);
+    move(d.Ma[i], d.Msearch[i]);
+  }
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a];
+    move(d.limit_jar[r], d.limit_search[r]);
+  }
+  for (int k = 0; k < 3 * rows.slots; ++k) move(d.contact_jar[k], d.contact_search[k]);
+}
+
+// Takes qacc_warmstart for the start of the iterations where its cost is lower than that of qacc_smooth.
+template <class V>
+MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                 ActiveRows rows, MaskOf<V> active) {
+  evaluate_rows(m, d, rows);
+  if (m.disableflags & disable_warmstart) return;
+  const V cost = constraint_cost(m, s, d, rows);
+  for (int i = 0; i < m.nv; ++i) d.qacc[i] = s.qacc_warmstart[i];
+  evaluate_rows(m, d, rows);
+  const V warm = constraint_cost(m, s, d, rows);
+  const MaskOf<V> better = active && warm <= cost;
+  for (int i = 0; i < m.nv; ++i) d.qacc[i] = select(better, V(d.qacc[i]), V(d.qacc_smooth[i]));
+  if (!all_lanes(better)) evaluate_rows(m, d, rows);
+}
+
+// qacc, qfrc_constraint and nefc, from the contacts, qacc_smooth and the warm start.
 template <class V>
 MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   using T = ScalarOf<V>;
@@ -142,26 +348,22 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     d.qacc[i] = d.qacc_smooth[i];
     d.qfrc_constraint[i] = V(0);
   }
-  if (m.nlimit + m.nfriction == 0) return;
-  MaskOf<V> active = limit_rows(m, s, d);
-  if (m.nfriction > 0) active = MaskOf<V>(true);
+  d.nefc[0] = V(static_cast<T>(m.nfriction));
+  if (m.nrowdof == 0) return;
+  for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_ancestorset[i];
+  ActiveRows rows;
+  rows.limits = limit_rows(m, s, d);
+  rows.slots = contact_rows(m, s, d);
+  MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;
+  hessian_columns(m, d, true);
 
-  evaluate_rows(m, d);
-  if (!(m.disableflags & disable_warmstart)) {
-    const V cost = constraint_cost(m, s, d);
-    for (int i = 0; i < nv; ++i) d.qacc[i] = s.qacc_warmstart[i];
-    evaluate_rows(m, d);
-    const V warm = constraint_cost(m, s, d);
-    const MaskOf<V> better = active && warm <= cost;
-    for (int i = 0; i < nv; ++i) d.qacc[i] = select(better, V(d.qacc[i]), V(d.qacc_smooth[i]));
-    evaluate_rows(m, d);
-  }
+  warm_start(m, s, d, rows, active);
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
-    constraint_forces(m, s, d);
+    constraint_forces(m, s, d, rows);
     V gradient(0);
     for (int i = 0; i < nv; ++i) {
       const V component = d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i];
@@ -170,22 +372,16 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     }
     active = active && sqrt(gradient) * scale >= tolerance;
     if (!any_lane(active)) break;
-    factor_hessian(m, s, d);
-    solve_inertia(m, d.qH, d.qHDiagInv, d.search);
-    multiply_inertia(m, d.qM, d.search, d.Msearch);
-    for (int r = 0; r < m.nlimit; ++r) d.limit_search[r] = limit_jacobian_times(m, d, r, d.search);
-    const LineMinimum<V> minimum = line_search(m, s, d, active, scale);
-    const V alpha = minimum.alpha;
-    for (int i = 0; i < nv; ++i) {
-      d.qacc[i] = select(active, V(d.qacc[i] + alpha * d.search[i]), V(d.qacc[i]));
-      d.Ma[i] = select(active, V(d.Ma[i] + alpha * d.Msearch[i]), V(d.Ma[i]));
-    }
-    for (int r = 0; r < m.nlimit; ++r)
-      d.limit_jar[r] = select(active, V(d.limit_jar[r] + alpha * d.limit_search[r]), V(d.limit_jar[r]));
+    hessian(m, s, d, rows);
+    factor_hessian(m, d);
+    solve_hessian(m, d, d.search);
+    evaluate_search(m, d, rows);
+    const LineMinimum<V> minimum = line_search(m, s, d, rows, active, scale);
+    move_along_search(m, d, rows, active, minimum.alpha);
     active = active && minimum.improvement * scale >= tolerance;
     if (!any_lane(active)) break;
   }
-  constraint_forces(m, s, d);
+  constraint_forces(m, s, d, rows);
 }
 
 }  // namespace maniple

@@ -4,6 +4,7 @@
 
 #include "kernels/physics/bias.hpp"
 #include "kernels/physics/center_of_mass.hpp"
+#include "kernels/physics/collision.hpp"
 #include "kernels/physics/fused.hpp"
 #include "kernels/physics/integrate.hpp"
 #include "kernels/physics/kinematics.hpp"
@@ -36,6 +37,7 @@ template <class V>
 MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const State<V>& s,
                                             const Data<V>& d) {
   body_kinematics(m, s, d);
+  geom_kinematics(m, d);
   if (m.nsite > 0) site_kinematics(m, d);
   com_positions(m, d);
   inertia_matrix(m, d);
@@ -54,6 +56,7 @@ MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
     fused_velocities(m, s, d);
     fused_inertia_and_bias(m, d);
   }
+  collide(m, d);
   accelerations(m, s, d);
 }
 
@@ -68,6 +71,7 @@ MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s
 template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   positions_and_velocities(m, s, d);
+  collide(m, d);
   accelerations(m, s, d);
   all_sensors(m, s, d);
 }
@@ -79,6 +83,7 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   com_velocities(m, s, d);
+  geom_kinematics(m, d);
   if (m.nsite > 0) site_kinematics(m, d);
   if (m.nsensordata > 0) sensors(m, s, d, SensorStage::position_and_velocity);
 }

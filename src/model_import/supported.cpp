@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernels/model/model.hpp"
+#include "kernels/model/candidates.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple {
@@ -20,6 +21,10 @@ constexpr bool same(int ours, int theirs) {
   return ours == theirs;
 }
 static_assert(same(Euler, mjINT_EULER) && same(RK4, mjINT_RK4) && same(implicitfast, mjINT_IMPLICITFAST));
+static_assert(same(solver_pgs, mjSOL_PGS) && same(solver_cg, mjSOL_CG) && same(solver_newton, mjSOL_NEWTON));
+static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE) &&
+              same(geom_capsule, mjGEOM_CAPSULE) && same(geom_ellipsoid, mjGEOM_ELLIPSOID) &&
+              same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
 static_assert(same(transmission_joint, mjTRN_JOINT) && same(transmission_jointinparent, mjTRN_JOINTINPARENT));
@@ -39,6 +44,7 @@ static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL
               same(disable_actuation, mjDSBL_ACTUATION) && same(disable_sensor, mjDSBL_SENSOR) &&
               same(disable_eulerdamp, mjDSBL_EULERDAMP) && same(disable_autoreset, mjDSBL_AUTORESET) &&
               same(disable_constraint, mjDSBL_CONSTRAINT) && same(disable_limit, mjDSBL_LIMIT) &&
+              same(disable_contact, mjDSBL_CONTACT) && same(disable_filterparent, mjDSBL_FILTERPARENT) &&
               same(disable_frictionloss, mjDSBL_FRICTIONLOSS) && same(disable_refsafe, mjDSBL_REFSAFE) &&
               same(disable_warmstart, mjDSBL_WARMSTART));
 
@@ -215,64 +221,93 @@ class Inspection {
     if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\"");
   }
 
-  // ---- contacts: the pairs that mj_collision would test ----
-  bool geoms_may_touch(int geom1, int geom2) const {
-    const int body1 = m_.geom_bodyid[geom1], body2 = m_.geom_bodyid[geom2];
-    const int weld1 = m_.body_weldid[body1], weld2 = m_.body_weldid[body2];
-    if (weld1 == weld2 || (m_.body_dofnum[weld1] == 0 && m_.body_dofnum[weld2] == 0)) return false;
-    const int parent1 = m_.body_weldid[m_.body_parentid[weld1]];
-    const int parent2 = m_.body_weldid[m_.body_parentid[weld2]];
-    const bool filter_parent = (m_.opt.disableflags & mjDSBL_FILTERPARENT) == 0;
-    if (filter_parent && weld1 != 0 && weld2 != 0 && (weld1 == parent2 || weld2 == parent1)) return false;
-    const int signature = (std::min(body1, body2) << 16) + std::max(body1, body2);
-    if (std::find(m_.exclude_signature, m_.exclude_signature + m_.nexclude, signature) !=
-        m_.exclude_signature + m_.nexclude)
-      return false;
-    if ((m_.geom_contype[geom1] & m_.geom_conaffinity[geom2]) == 0 &&
-        (m_.geom_contype[geom2] & m_.geom_conaffinity[geom1]) == 0)
-      return false;
-    return can_touch(geom1, geom2);
+  // Shapes between which the kernels compute contacts.
+  static bool shapes_supported(int type1, int type2) {
+    switch (type1) {
+      case mjGEOM_PLANE:
+        return type2 == mjGEOM_SPHERE || type2 == mjGEOM_CAPSULE || type2 == mjGEOM_ELLIPSOID ||
+               type2 == mjGEOM_CYLINDER || type2 == mjGEOM_BOX;
+      case mjGEOM_SPHERE:
+        return type2 == mjGEOM_SPHERE || type2 == mjGEOM_CAPSULE;
+      case mjGEOM_CAPSULE:
+        return type2 == mjGEOM_CAPSULE;
+      default:
+        return false;
+    }
   }
-  // Shapes between which libmujoco computes contacts.
-  bool can_touch(int geom1, int geom2) const {
-    const auto [low, high] = std::minmax(m_.geom_type[geom1], m_.geom_type[geom2]);
-    return high < mjNGEOMTYPES && mjCOLLISIONFUNC[low][high] != nullptr;
+  static std::string shape_name(int type) {
+    switch (type) {
+      case mjGEOM_PLANE:
+        return "a plane";
+      case mjGEOM_HFIELD:
+        return "a height field";
+      case mjGEOM_SPHERE:
+        return "a sphere";
+      case mjGEOM_CAPSULE:
+        return "a capsule";
+      case mjGEOM_ELLIPSOID:
+        return "an ellipsoid";
+      case mjGEOM_CYLINDER:
+        return "a cylinder";
+      case mjGEOM_BOX:
+        return "a box";
+      case mjGEOM_MESH:
+        return "a mesh";
+      case mjGEOM_SDF:
+        return "a signed distance field";
+      default:
+        return "of another shape";
+    }
   }
 
   void contacts() {
-    std::set<std::pair<int, int>> listed;
-    for (int i = 0; i < m_.npair; ++i) {
-      const int geom1 = m_.pair_geom1[i], geom2 = m_.pair_geom2[i];
-      if (m_.body_dofnum[m_.body_weldid[m_.geom_bodyid[geom1]]] == 0 &&
-          m_.body_dofnum[m_.body_weldid[m_.geom_bodyid[geom2]]] == 0)
+    const std::vector<CandidatePair> candidates = candidate_pairs(m_, m_.opt.disableflags);
+    if (candidates.empty()) return;
+    // one reason per geom and kind of contact, whatever the number of pairs
+    std::map<std::pair<int, std::string>, std::vector<int>> reasons;
+    for (const CandidatePair& pair : candidates) {
+      const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
+      if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
+      if (!shapes_supported(type1, type2)) {
+        reasons[{g1, "contacts of " + shape_name(type1) + " with " + shape_name(type2)}].push_back(g2);
         continue;
-      listed.insert(std::minmax(geom1, geom2));
-      element(mjOBJ_PAIR, i,
-              "makes " + label(mjOBJ_GEOM, geom1) + " and " + label(mjOBJ_GEOM, geom2) + " touch",
-              "model.contacts");
+      }
+      const int priority = m_.geom_priority[g1] - m_.geom_priority[g2];
+      const int condim = pair.pair >= 0  ? m_.pair_dim[pair.pair]
+                         : priority == 0 ? std::max(m_.geom_condim[g1], m_.geom_condim[g2])
+                                         : m_.geom_condim[priority > 0 ? g1 : g2];
+      if (condim > 3)
+        reasons[{g1, "contacts with condim " + std::to_string(condim) + "; supported: 1 and 3"}].push_back(
+            g2);
     }
-    for (int geom1 = 0; geom1 < m_.ngeom; ++geom1) {
-      std::vector<int> others;
-      for (int geom2 = geom1 + 1; geom2 < m_.ngeom; ++geom2)
-        if (geoms_may_touch(geom1, geom2) && listed.count({geom1, geom2}) == 0) others.push_back(geom2);
-      if (others.empty()) continue;
+    for (const auto& [reason, others] : reasons) {
       std::string text = "may touch " + label(mjOBJ_GEOM, others[0]);
       if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
-      element(mjOBJ_GEOM, geom1, text, "model.contacts");
+      element(mjOBJ_GEOM, reason.first, text + ": " + reason.second, "model.contacts");
     }
+    if (m_.opt.cone != mjCONE_PYRAMIDAL)
+      option("option", "cone", "option cone=\"elliptic\"; supported: pyramidal");
+    if (m_.opt.enableflags & mjENBL_OVERRIDE) option("flag", "override", "flag override=\"enable\"");
+    for (int i = 0; i < m_.ngeom; ++i) {
+      if (m_.geom_adhesion[i] != 0) element(mjOBJ_GEOM, i, "has adhesion");
+      if (any_nonzero(m_.geom_surfacevel + 6 * i, 6)) element(mjOBJ_GEOM, i, "has a surface velocity");
+    }
+    for (int i = 0; i < m_.npair; ++i)
+      if (m_.pair_adhesion[i] != 0) element(mjOBJ_PAIR, i, "has adhesion");
   }
 
-  // Rows of joint limits and dry friction are solved by Newton's method; CG has the same solution.
+  // Rows are solved by Newton's method; CG has the same solution.
   void solver() {
     const bool limits = !off(mjDSBL_LIMIT) && std::any_of(m_.jnt_limited, m_.jnt_limited + m_.njnt,
                                                           [](mjtByte limited) { return limited != 0; });
     const bool friction = !off(mjDSBL_FRICTIONLOSS) && any_nonzero(m_.dof_frictionloss, m_.nv);
-    if (!limits && !friction) return;
+    const bool contacts = !candidate_pairs(m_, m_.opt.disableflags).empty();
+    if (!limits && !friction && !contacts) return;
     if (m_.opt.solver == mjSOL_PGS)
-      option("option", "solver",
-             "option solver=\"PGS\" for joint limits or friction loss; supported: Newton, CG");
-    if (m_.opt.noslip_iterations > 0 && friction)
-      option("option", "noslip_iterations", "option noslip_iterations for friction loss");
+      option("option", "solver", "option solver=\"PGS\"; supported: Newton, CG");
+    if (m_.opt.noslip_iterations > 0 && (friction || contacts))
+      option("option", "noslip_iterations", "option noslip_iterations");
+    if (m_.opt.enableflags & mjENBL_DIAGEXACT) option("flag", "diagexact", "flag diagexact=\"enable\"");
   }
 
   void equality() {

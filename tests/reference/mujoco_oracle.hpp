@@ -65,6 +65,8 @@ inline ModelConfig config_of(const ModelCase& model) {
     std::string text{std::istreambuf_iterator<char>(stream), {}};
     const std::size_t begin = text.find("<sensor>"), end = text.find("</sensor>");
     if (begin != std::string::npos && end != std::string::npos) text.erase(begin, end + 9 - begin);
+    for (std::size_t at = 0; (at = text.find("file=\"./", at)) != std::string::npos; at += 6)
+      text.replace(at + 6, 2, path.parent_path().string() + "/");
     const std::string meshes = "meshdir=\"";
     if (const std::size_t at = text.find(meshes); at != std::string::npos)
       text.insert(at + meshes.size(), path.parent_path().string() + "/");
@@ -79,6 +81,7 @@ inline ModelConfig config_of(const ModelCase& model) {
 // One environment's inputs: controls well beyond their ranges, quaternions not always of unit length.
 struct RandomState {
   Numbers qpos, qvel, act, ctrl;
+  Numbers qacc_warmstart;  // empty: none
   double time = 0;
 };
 
@@ -117,12 +120,52 @@ inline RandomState random_state(const mjModel& m, unsigned seed) {
   return state;
 }
 
+// States that random controls, held for five steps each, lead to: several of each of some rollouts that start
+// near the model's default pose. All numbers fit into a float.
+inline std::vector<RandomState> visited_states(const mjModel& m, int count) {
+  constexpr int kPerRollout = 8;
+  std::vector<RandomState> states;
+  const DataPointer d = make_data(m);
+  std::mt19937_64 generator(7);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  const auto rounded = [](const mjtNum* values, std::int64_t size) {
+    Numbers result;
+    for (std::int64_t i = 0; i < size; ++i)
+      result.push_back(static_cast<double>(static_cast<float>(values[i])));
+    return result;
+  };
+  while (static_cast<int>(states.size()) < count) {
+    mj_resetData(&m, d.get());
+    for (int j = 0; j < m.njnt; ++j)
+      if (m.jnt_type[j] == mjJNT_SLIDE || m.jnt_type[j] == mjJNT_HINGE)
+        d->qpos[m.jnt_qposadr[j]] += 0.05 * uniform(generator);
+    for (int i = 0; i < m.nv; ++i) d->qvel[i] = 0.1 * uniform(generator);
+    for (int sample = 0; sample < kPerRollout; ++sample) {
+      for (int step = 0, steps = static_cast<int>(generator() % 120); step <= steps; ++step) {
+        if (step % 5 == 0)
+          for (int i = 0; i < m.nu; ++i) {
+            const double low = m.actuator_ctrllimited[i] ? m.actuator_ctrlrange[2 * i] : -1;
+            const double high = m.actuator_ctrllimited[i] ? m.actuator_ctrlrange[2 * i + 1] : 1;
+            d->ctrl[i] =
+                static_cast<double>(static_cast<float>(low + 0.5 * (1 + uniform(generator)) * (high - low)));
+          }
+        mj_step(&m, d.get());
+      }
+      states.push_back({rounded(d->qpos, m.nq), rounded(d->qvel, m.nv), rounded(d->act, m.na),
+                        rounded(d->ctrl, m.nu), rounded(d->qacc_warmstart, m.nv), 0});
+    }
+  }
+  states.resize(static_cast<std::size_t>(count));
+  return states;
+}
+
 inline void set_state(const mjModel& m, mjData* d, const RandomState& state) {
   mj_resetData(&m, d);
   std::copy(state.qpos.begin(), state.qpos.end(), d->qpos);
   std::copy(state.qvel.begin(), state.qvel.end(), d->qvel);
   std::copy(state.act.begin(), state.act.end(), d->act);
   std::copy(state.ctrl.begin(), state.ctrl.end(), d->ctrl);
+  std::copy(state.qacc_warmstart.begin(), state.qacc_warmstart.end(), d->qacc_warmstart);
   d->time = state.time;
 }
 
@@ -196,6 +239,8 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, const mjData& 
   MANIPLE_COPY(ximat, 9 * m.nbody);
   MANIPLE_COPY(xanchor, 3 * m.njnt);
   MANIPLE_COPY(xaxis, 3 * m.njnt);
+  MANIPLE_COPY(geom_xpos, 3 * m.ngeom);
+  MANIPLE_COPY(geom_xmat, 9 * m.ngeom);
   MANIPLE_COPY(site_xpos, 3 * m.nsite);
   MANIPLE_COPY(site_xmat, 9 * m.nsite);
   MANIPLE_COPY(subtree_com, 3 * m.nbody);
@@ -221,6 +266,8 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, const mjData& 
   MANIPLE_COPY(qacc, m.nv);
   MANIPLE_COPY(sensordata, m.nsensordata);
 #undef MANIPLE_COPY
+  fields["ncon"] = {static_cast<double>(d.ncon)};
+  fields["nefc"] = {static_cast<double>(d.nefc)};
   fields["qM"] = ancestor_packed(m, d.M);
   fields["qLD"] = ancestor_packed(m, d.qLD);
   newton_euler(m, d, fields["cacc"], fields["cfrc_body"]);

@@ -3,15 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "kernels/model/field_info.hpp"
-#include "kernels/physics/step.hpp"
-#include "src/model_import/import.hpp"
-#include "tests/reference/mujoco_oracle.hpp"
+#include "tests/reference/batch_under_test.hpp"
 
 namespace maniple {
 namespace {
@@ -19,167 +15,6 @@ namespace {
 using oracle::ModelCase;
 using oracle::Numbers;
 using oracle::RandomState;
-
-constexpr int kEnvs = kTileWidth;  // one tile: several packs of each lane width
-
-// One tile of environments of one model in lanes V, in device memory.
-template <class V>
-class Batch {
- public:
-  using S = ScalarOf<V>;
-  static constexpr int kPacks = kEnvs / lane_width<V>;
-
-  explicit Batch(const ImportedModel& imported)
-      : device_(imported),
-        model_(device_.model()),
-        elements_(data_elements(model_)),
-        state_("state", static_cast<std::size_t>(state_elements(model_)) * kEnvs),
-        scratch_("scratch", static_cast<std::size_t>(elements_) * kEnvs) {}
-
-  // Inputs of all environments; whatever else the state holds becomes NaN, as does the scratch.
-  void set(const std::vector<RandomState>& states) {
-    poison();
-    auto host = Kokkos::create_mirror_view(state_);
-    Kokkos::deep_copy(host, std::numeric_limits<S>::quiet_NaN());
-    for (const FieldInfo& field : state_fields(model_))
-      for (int env = 0; env < kEnvs; ++env) {
-        const RandomState& state = states[static_cast<std::size_t>(env)];
-        const std::map<std::string, Numbers> inputs = {{"qpos", state.qpos},
-                                                       {"qvel", state.qvel},
-                                                       {"act", state.act},
-                                                       {"ctrl", state.ctrl},
-                                                       {"time", {state.time}}};
-        const auto input = inputs.find(field.name);
-        if (input == inputs.end()) continue;
-        for (int i = 0; i < field.size; ++i)
-          host(static_cast<std::size_t>((field.first + i) * kEnvs + env)) =
-              static_cast<S>(input->second[static_cast<std::size_t>(i)]);
-      }
-    Kokkos::deep_copy(state_, host);
-  }
-  void poison() { Kokkos::deep_copy(scratch_, std::numeric_limits<S>::quiet_NaN()); }
-
-  void run_forward();
-  void run_kinematics();
-  // Environments whose state was bad.
-  std::vector<bool> run_step(bool all_fields = false);
-
-  Numbers state(const std::string& name, int env) const {
-    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
-    for (const FieldInfo& field : state_fields(model_))
-      if (field.name == name) {
-        Numbers values;
-        for (int i = 0; i < field.size; ++i)
-          values.push_back(
-              static_cast<double>(host(static_cast<std::size_t>((field.first + i) * kEnvs + env))));
-        return values;
-      }
-    ADD_FAILURE() << "no state field " << name;
-    return {};
-  }
-  void set_state_value(const std::string& name, int index, int env, double value) {
-    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
-    for (const FieldInfo& field : state_fields(model_))
-      if (field.name == name)
-        host(static_cast<std::size_t>((field.first + index) * kEnvs + env)) = static_cast<S>(value);
-    Kokkos::deep_copy(state_, host);
-  }
-  // All data fields of one environment.
-  std::map<std::string, Numbers> data(int env) const {
-    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), scratch_);
-    const int pack = env / lane_width<V>, lane = env % lane_width<V>;
-    std::map<std::string, Numbers> fields;
-    for (const FieldInfo& field : data_fields(model_)) {
-      Numbers& values = fields[field.name];
-      for (int i = 0; i < field.size; ++i)
-        values.push_back(static_cast<double>(
-            host(static_cast<std::size_t>((pack * elements_ + field.first + i) * lane_width<V> + lane))));
-    }
-    return fields;
-  }
-  // The bytes of all states, to compare runs bit by bit.
-  std::vector<S> state_bits() const {
-    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
-    return {host.data(), host.data() + host.extent(0)};
-  }
-
- private:
-  DeviceModel<S> device_;
-  const Model<S>& model_;
-  int elements_;
-  Kokkos::View<S*, MemorySpace> state_, scratch_;
-};
-
-template <class V>
-void Batch<V>::run_forward() {
-  const Model<S> model = model_;
-  const int elements = elements_;
-  S* const tile = state_.data();
-  S* const scratch = scratch_.data();
-  Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        forward(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-                data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
-      });
-  Kokkos::fence();
-}
-
-template <class V>
-void Batch<V>::run_kinematics() {
-  const Model<S> model = model_;
-  const int elements = elements_;
-  S* const tile = state_.data();
-  S* const scratch = scratch_.data();
-  Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        forward_kinematics(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-                           data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
-      });
-  Kokkos::fence();
-}
-
-template <class V>
-std::vector<bool> Batch<V>::run_step(bool all_fields) {
-  const Model<S> model = model_;
-  const int elements = elements_;
-  S* const tile = state_.data();
-  S* const scratch = scratch_.data();
-  Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);
-  Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        const MaskOf<V> reset =
-            step(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-                 data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1), all_fields);
-        for (int lane = 0; lane < lane_width<V>; ++lane)
-          bad(pack * lane_width<V> + lane) = get_lane(reset, lane);
-      });
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bad);
-  return std::vector<bool>(host.data(), host.data() + kEnvs);
-}
-
-// The largest difference in units of `scale`; NaN counts as infinite.
-double difference(const Numbers& ours, const Numbers& theirs, double scale) {
-  if (ours.size() != theirs.size()) return std::numeric_limits<double>::infinity();
-  double worst = 0;
-  for (std::size_t i = 0; i < ours.size(); ++i) {
-    const double error = std::abs(ours[i] - theirs[i]);
-    worst = std::max(worst, error == error ? error : std::numeric_limits<double>::infinity());
-  }
-  return worst == 0 ? 0 : worst / scale;
-}
-
-double largest(const Numbers& values) {
-  double result = 0;
-  for (const double value : values) result = std::max(result, std::abs(value));
-  return result;
-}
-
-std::string numbers_text(const Numbers& ours, const Numbers& theirs) {
-  std::string text;
-  for (std::size_t i = 0; i < std::min(ours.size(), theirs.size()) && i < 40; ++i)
-    text += "\n  [" + std::to_string(i) + "] " + std::to_string(ours[i]) + " | " + std::to_string(theirs[i]);
-  return text;
-}
 
 // Relative to the field's scale (its largest number over all environments, at least `kSmallest`).
 template <class S>

@@ -139,14 +139,14 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <geom name="floor" type="plane" size="1 1 1"/>
     <body name="a" pos="0 0 1">
       <joint name="knee" range="-10 20" limited="true"/>
-      <geom name="shin" size="0.1"/>
+      <geom name="shin" size="0.1" condim="4"/>
       <site name="s"/>
       <body name="b" pos="0 0 1">
         <joint frictionloss="0.5"/>
-        <geom size="0.1"/>
+        <geom size="0.1" condim="6"/>
       </body>
     </body>
-    <body name="hand" mocap="true"/>
+    <body name="hand" mocap="true"><geom type="box" size="1 1 1"/></body>
   </worldbody>
   <tendon><fixed name="cable" stiffness="3"><joint joint="knee" coef="1"/></fixed>
     <fixed name="gauge"><joint joint="knee" coef="1"/></fixed></tendon>
@@ -165,9 +165,14 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
   EXPECT_CONTAINS(text, file + ":2: option integrator=\"implicit\"");
   EXPECT_CONTAINS(text, file + ":2: option density");
-  EXPECT_CONTAINS(text, file + ":5: geom \"floor\" may touch geom \"shin\" and 1 more");
-  EXPECT_CONTAINS(text, file + ":2: option solver=\"PGS\" for joint limits or friction loss");
-  EXPECT_CONTAINS(text, file + ":2: option noslip_iterations for friction loss");
+  EXPECT_CONTAINS(text,
+                  file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4; supported");
+  EXPECT_CONTAINS(text,
+                  file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6");
+  EXPECT_CONTAINS(
+      text, file + ":8: geom \"shin\" may touch geom number 3 (no name): contacts of a sphere with a box");
+  EXPECT_CONTAINS(text, file + ":2: option solver=\"PGS\"; supported: Newton, CG");
+  EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":15: body \"hand\" is a mocap body");
   EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has stiffness");
   EXPECT_CONTAINS(text, file + ":19: equality \"couple\" is a constraint");
@@ -179,8 +184,9 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                   "\n  the deck can switch these off: model.contacts: false, model.equality: false, "
                   "model.tendons: false\n");
   EXPECT_CONTAINS(text, "\n  supported sensors: jointpos, ");
-  EXPECT_EQ(text.find("gauge"), std::string::npos) << text;         // measures only
-  EXPECT_EQ(text.find("\"shin\" may"), std::string::npos) << text;  // its body is the other one's parent
+  EXPECT_EQ(text.find("gauge"), std::string::npos) << text;  // measures only
+  // the body of one is the other one's parent
+  EXPECT_EQ(text.find("\"shin\" may touch geom number 2"), std::string::npos) << text;
 }
 
 TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
@@ -215,22 +221,25 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
     <geom type="plane" size="1 1 1"/>
     <body pos="0 0 1"><joint range="-1 1" limited="true"/><geom size="0.1"/></body>
   </worldbody></mujoco>)";
-  EXPECT_NE(refusal_of("<mujoco>" + body), "accepted");
-  EXPECT_EQ(refusal_of("<mujoco><option><flag contact=\"disable\"/></option>" + body), "accepted");
+  EXPECT_EQ(refusal_of("<mujoco>" + body), "accepted");
+  EXPECT_NE(refusal_of("<mujoco><option cone=\"elliptic\"/>" + body), "accepted");
+  EXPECT_EQ(refusal_of("<mujoco><option cone=\"elliptic\"><flag contact=\"disable\"/></option>" + body),
+            "accepted");
   const std::string pgs = "<mujoco><option solver=\"PGS\"><flag contact=\"disable\"";
   EXPECT_NE(refusal_of(pgs + "/></option>" + body), "accepted");
   EXPECT_EQ(refusal_of(pgs + " limit=\"disable\"/></option>" + body), "accepted");
-  EXPECT_EQ(refusal_of("<mujoco><option><flag constraint=\"disable\"/></option>" + body), "accepted");
+  EXPECT_EQ(refusal_of("<mujoco><option cone=\"elliptic\"><flag constraint=\"disable\"/></option>" + body),
+            "accepted");
 }
 
 // Each filter of contact pairs, switched one at a time.
 TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
   auto model = [&](const std::string& attributes, const std::string& extra, const std::string& option = "") {
     return refusal_of("<mujoco>" + option + R"(<worldbody>
-      <body name="a"><freejoint/><geom name="ga" size="0.1" )" +
+      <body name="a"><freejoint/><geom name="ga" type="box" size="0.1 0.1 0.1" )" +
                       attributes + R"(/>
-        <body name="b"><joint/><geom name="gb" size="0.1"/></body></body>
-      <body name="c"><freejoint/><geom name="gc" size="0.1" contype="2" conaffinity="4"/></body>
+        <body name="b"><joint/><geom name="gb" type="box" size="0.1 0.1 0.1"/></body></body>
+      <body name="c"><freejoint/><geom name="gc" type="box" size="0.1 0.1 0.1" contype="2" conaffinity="4"/></body>
       </worldbody>)" + extra +
                       "</mujoco>");
   };
@@ -241,15 +250,15 @@ TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
   EXPECT_CONTAINS(model("contype=\"4\"", ""), "\"ga\" may touch geom \"gc\"");
   EXPECT_EQ(model("contype=\"4\"", "<contact><exclude body1=\"c\" body2=\"a\"/></contact>"), "accepted");
   EXPECT_CONTAINS(model("", "<contact><pair name=\"p\" geom1=\"ga\" geom2=\"gb\"/></contact>"),
-                  "pair \"p\" makes geom \"ga\" and geom \"gb\" touch");
+                  "\"ga\" may touch geom \"gb\"");
 }
 
 TEST_F(ModelImport, FollowsIncludes) {
   write("parts/geoms.xml", R"(<mujocoinclude>
   <!-- a comment with <include file="nothing.xml"/> -->
-  <geom name="shin" size="1"/>
+  <geom name="shin" type="ellipsoid" size="1 1 1"/>
 
-  <geom type="capsule"
+  <geom type="cylinder"
         size="1 1"/>
 </mujocoinclude>)");
   const std::string main = write("robot.xml", R"(<mujoco>
@@ -258,9 +267,9 @@ TEST_F(ModelImport, FollowsIncludes) {
       <include
           file="parts/geoms.xml"/>
       <joint name="knee"/>
-      <geom name="last" size="1"/>
+      <geom name="last" type="cylinder" size="1 1"/>
     </body>
-    <body><freejoint/><geom size="1"/></body>
+    <body><freejoint/><geom type="cylinder" size="1 1"/></body>
   </worldbody>
 </mujoco>)");
   const std::string text = refusal(config(main));

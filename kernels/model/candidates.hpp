@@ -1,0 +1,73 @@
+// The pairs of geoms that may touch, in the order in which MuJoCo lists their contacts (mj_collision). The
+// list depends on the model alone. A template, because libmujoco's mjModel and our Model have the same
+// members, and a model is inspected before it is imported. Host only.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "kernels/model/model.hpp"
+
+namespace maniple {
+
+struct CandidatePair {
+  int geom1, geom2;  // of the lower and the higher type
+  int pair;          // number of the explicit pair; -1: from contype and conaffinity
+};
+
+// Whether the bodies are held together so closely that their geoms are never tested (filterBodyPair).
+template <class AnyModel>
+bool is_body_pair_filtered(const AnyModel& m, int disableflags, int body1, int body2) {
+  const int weld1 = m.body_weldid[body1], weld2 = m.body_weldid[body2];
+  if (weld1 == weld2 || (m.body_dofnum[weld1] == 0 && m.body_dofnum[weld2] == 0)) return true;
+  if ((disableflags & disable_filterparent) || weld1 == 0 || weld2 == 0) return false;
+  return weld1 == m.body_weldid[m.body_parentid[weld2]] || weld2 == m.body_weldid[m.body_parentid[weld1]];
+}
+
+// Explicit pairs and pairs by contype and conaffinity, ascending in body1 << 16 + body2; explicit ones first
+// within the same bodies. `disableflags` is mjOption's.
+template <class AnyModel>
+std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) {
+  std::vector<CandidatePair> candidates;
+  if (disableflags & (disable_constraint | disable_contact)) return candidates;
+  const int nbody = static_cast<int>(m.nbody), npair = static_cast<int>(m.npair);
+  const int nexclude = static_cast<int>(m.nexclude);
+  const auto add = [&](int geom1, int geom2, int pair) {
+    if (m.geom_type[geom1] > m.geom_type[geom2]) std::swap(geom1, geom2);
+    candidates.push_back({geom1, geom2, pair});
+  };
+  const auto moves = [&](int geom) { return m.body_dofnum[m.body_weldid[m.geom_bodyid[geom]]] > 0; };
+  int next_pair = 0;
+  const auto add_pairs_up_to = [&](unsigned signature) {
+    for (; next_pair < npair && static_cast<unsigned>(m.pair_signature[next_pair]) <= signature; ++next_pair)
+      if (moves(m.pair_geom1[next_pair]) || moves(m.pair_geom2[next_pair]))
+        add(m.pair_geom1[next_pair], m.pair_geom2[next_pair], next_pair);
+  };
+  const auto is_explicit = [&](int geom1, int geom2) {
+    for (int i = 0; i < npair; ++i)
+      if ((m.pair_geom1[i] == geom1 && m.pair_geom2[i] == geom2) ||
+          (m.pair_geom1[i] == geom2 && m.pair_geom2[i] == geom1))
+        return true;
+    return false;
+  };
+  for (int body1 = 0; body1 < nbody; ++body1)
+    for (int body2 = body1 + 1; body2 < nbody; ++body2) {
+      const int signature = (body1 << 16) + body2;
+      add_pairs_up_to(static_cast<unsigned>(signature));
+      if (is_body_pair_filtered(m, disableflags, body1, body2)) continue;
+      const int *const exclusions = m.exclude_signature, *const end = exclusions + nexclude;
+      if (std::find(exclusions, end, signature) != end) continue;
+      for (int i = 0; i < m.body_geomnum[body1]; ++i)
+        for (int j = 0; j < m.body_geomnum[body2]; ++j) {
+          const int geom1 = m.body_geomadr[body1] + i, geom2 = m.body_geomadr[body2] + j;
+          if ((m.geom_contype[geom1] & m.geom_conaffinity[geom2]) == 0 &&
+              (m.geom_contype[geom2] & m.geom_conaffinity[geom1]) == 0)
+            continue;
+          if (!is_explicit(geom1, geom2)) add(geom1, geom2, -1);
+        }
+    }
+  add_pairs_up_to(~0u);
+  return candidates;
+}
+
+}  // namespace maniple

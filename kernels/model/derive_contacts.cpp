@@ -1,0 +1,200 @@
+#include "kernels/model/derive_contacts.hpp"
+
+#include <array>
+#include <cmath>
+
+#include "kernels/model/candidates.hpp"
+#include "kernels/model/row_parameters.hpp"
+
+namespace maniple {
+namespace {
+
+constexpr double kSmallestFriction = 1e-5;  // mjMINMU
+
+// What the contacts of a candidate have in common with those of others; equal ones share a class.
+struct ContactClass {
+  int condim;
+  std::array<double, 2> friction;
+  std::array<double, 5> solimp;
+  double K, B, margin;
+
+  friend bool operator==(const ContactClass& a, const ContactClass& b) {
+    return a.condim == b.condim && a.friction == b.friction && a.solimp == b.solimp && a.K == b.K &&
+           a.B == b.B && a.margin == b.margin;
+  }
+};
+
+// Share of geom 1 in solref and solimp: mj_contactParam.
+double mixing_share(double solmix1, double solmix2) {
+  const bool none1 = solmix1 < kSmallestDivisor, none2 = solmix2 < kSmallestDivisor;
+  if (none1 && none2) return 0.5;
+  if (none1 || none2) return none1 ? 0 : 1;
+  return solmix1 / (solmix1 + solmix2);
+}
+
+// Contact parameters of a candidate: those of the explicit pair, of the geom with priority, or of both.
+ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
+  const int g1 = candidate.geom1, g2 = candidate.geom2;
+  int condim;
+  double solref[2], solimp[5], friction[2];
+  const auto copy = [&](const double* ref, const double* imp) {
+    for (int k = 0; k < 2; ++k) solref[k] = ref[k];
+    for (int k = 0; k < 5; ++k) solimp[k] = imp[k];
+  };
+  double margin;
+  if (candidate.pair >= 0) {
+    const int i = candidate.pair;
+    condim = m.pair_dim[i];
+    copy(m.pair_solref + 2 * i, m.pair_solimp + 5 * i);
+    friction[0] = m.pair_friction[5 * i];
+    friction[1] = m.pair_friction[5 * i + 1];
+    margin = m.pair_margin[i];
+  } else {
+    margin = m.geom_margin[g1] + m.geom_margin[g2];
+    const int difference = m.geom_priority[g1] - m.geom_priority[g2];
+    if (difference != 0) {
+      const int g = difference > 0 ? g1 : g2;
+      condim = m.geom_condim[g];
+      copy(m.geom_solref + 2 * g, m.geom_solimp + 5 * g);
+      friction[0] = friction[1] = m.geom_friction[3 * g];
+    } else {
+      condim = std::max(m.geom_condim[g1], m.geom_condim[g2]);
+      const double share = mixing_share(m.geom_solmix[g1], m.geom_solmix[g2]);
+      const double *ref1 = m.geom_solref + 2 * g1, *ref2 = m.geom_solref + 2 * g2;
+      const bool standard = ref1[0] > 0 && ref2[0] > 0;
+      for (int k = 0; k < 2; ++k)
+        solref[k] = standard ? share * ref1[k] + (1 - share) * ref2[k] : std::fmin(ref1[k], ref2[k]);
+      for (int k = 0; k < 5; ++k)
+        solimp[k] = share * m.geom_solimp[5 * g1 + k] + (1 - share) * m.geom_solimp[5 * g2 + k];
+      friction[0] = friction[1] = std::fmax(m.geom_friction[3 * g1], m.geom_friction[3 * g2]);
+    }
+  }
+  const RowParameters row = row_parameters(m, solref, solimp);
+  ContactClass result{condim, {0, 0}, {}, row.K, row.B, margin};
+  for (std::size_t k = 0; k < 2 && condim > 1; ++k)
+    result.friction[k] = std::fmax(kSmallestFriction, friction[k]);
+  for (std::size_t k = 0; k < 5; ++k) result.solimp[k] = row.solimp[k];
+  return result;
+}
+
+// Position of a class in the list, which grows where it is new.
+int place_class(std::vector<ContactClass>& classes, const ContactClass& wanted) {
+  const auto found = std::find(classes.begin(), classes.end(), wanted);
+  const auto place = static_cast<int>(found - classes.begin());
+  if (found == classes.end()) classes.push_back(wanted);
+  return place;
+}
+
+// mj_maxContact.
+int most_contacts(const Model<double>& m, const CandidatePair& candidate) {
+  const int type1 = m.geom_type[candidate.geom1], type2 = m.geom_type[candidate.geom2];
+  if (type1 == geom_plane && (type2 == geom_box || type2 == geom_cylinder)) return 4;
+  if ((type1 == geom_plane || type1 == geom_capsule) && type2 == geom_capsule) return 2;
+  return 1;
+}
+
+// What a robot in a heap has at most: about two contacts per moving geom. More are counted as overflow.
+int default_capacity(const Model<double>& m, const std::vector<CandidatePair>& candidates) {
+  std::vector<bool> counted(static_cast<std::size_t>(m.ngeom));
+  int most = 0, moving = 0;
+  for (const CandidatePair& candidate : candidates) {
+    most += most_contacts(m, candidate);
+    for (const int geom : {candidate.geom1, candidate.geom2}) {
+      const auto g = static_cast<std::size_t>(geom);
+      if (!counted[g] && m.body_dofnum[m.body_weldid[m.geom_bodyid[geom]]] > 0) ++moving;
+      counted[g] = true;
+    }
+  }
+  return std::min(most, std::max(16, 2 * moving + 8));
+}
+
+void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
+  for (int i = 0; i < m.ngeom; ++i) {
+    matrix_of_quaternion(m.geom_quat + 4 * i, derived.geom_mat + 9 * i);
+    const double *pos = m.geom_pos + 3 * i, *quat = m.geom_quat + 4 * i;
+    int flags = 0;
+    if (pos[0] == 0 && pos[1] == 0 && pos[2] == 0) flags |= geom_pos_zero;
+    if (quat[0] == 1 && quat[1] == 0 && quat[2] == 0 && quat[3] == 0) flags |= geom_quat_identity;
+    const int type = m.geom_type[i];
+    if (type == geom_plane || type == geom_capsule || type == geom_sphere) flags |= geom_needs_axis;
+    if (type == geom_box || type == geom_cylinder || type == geom_ellipsoid) flags |= geom_needs_frame;
+    derived.geom_flags[i] = flags;
+  }
+}
+
+}  // namespace
+
+void matrix_of_quaternion(const double* q, double* mat) {
+  const double w = q[0], x = q[1], y = q[2], z = q[3];
+  mat[0] = w * w + x * x - y * y - z * z;
+  mat[1] = 2 * (x * y - w * z);
+  mat[2] = 2 * (x * z + w * y);
+  mat[3] = 2 * (x * y + w * z);
+  mat[4] = w * w - x * x + y * y - z * z;
+  mat[5] = 2 * (y * z - w * x);
+  mat[6] = 2 * (x * z - w * y);
+  mat[7] = 2 * (y * z + w * x);
+  mat[8] = w * w - x * x - y * y + z * z;
+}
+
+void count_contacts(const Model<double>& m, ModelSizes& sizes) {
+  const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
+  std::vector<ContactClass> classes;
+  for (const CandidatePair& candidate : candidates) place_class(classes, class_of(m, candidate));
+  sizes.ncandidate = static_cast<int>(candidates.size());
+  sizes.ncontactclass = static_cast<int>(classes.size());
+  if (sizes.ncontact == 0 || candidates.empty()) sizes.ncontact = default_capacity(m, candidates);
+  sizes.ndofword = (m.nv + 31) / 32;
+  sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
+}
+
+void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
+  derive_geoms(m, derived);
+  const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
+  std::vector<ContactClass> classes;
+  const auto dofs_of = [&](int geom) {
+    std::vector<bool> dofs(static_cast<std::size_t>(m.nv));
+    for (int k = derived.body_lastdof[m.geom_bodyid[geom]]; k >= 0; k = m.dof_parentid[k])
+      dofs[static_cast<std::size_t>(k)] = true;
+    return dofs;
+  };
+  for (std::size_t c = 0; c < candidates.size(); ++c) {
+    const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
+    derived.candidate_geom1[c] = g1;
+    derived.candidate_geom2[c] = g2;
+    derived.geom_flags[g1] |= geom_touches;
+    derived.geom_flags[g2] |= geom_touches;
+    const ContactClass parameters = class_of(m, candidates[c]);
+    derived.candidate_class[c] = place_class(classes, parameters);
+    const double gap = i >= 0 ? m.pair_gap[i] : m.geom_gap[g1] + m.geom_gap[g2];
+    const double reach = parameters.margin + gap;
+    derived.candidate_reach[c] = reach;
+    derived.candidate_bound[c] = m.geom_rbound[g1] + m.geom_rbound[g2] + reach;
+    derived.candidate_invweight[c] =
+        m.body_invweight0[2 * m.geom_bodyid[g1]] + m.body_invweight0[2 * m.geom_bodyid[g2]];
+    const std::vector<bool> dofs1 = dofs_of(g1), dofs2 = dofs_of(g2);
+    const auto words = static_cast<std::size_t>(m.ndofword);
+    int *const set1 = derived.candidate_dofset1 + c * words, *const set2 =
+                                                                 derived.candidate_dofset2 + c * words;
+    std::fill_n(set1, words, 0);
+    std::fill_n(set2, words, 0);
+    bool any1 = false, any2 = false;
+    for (int k = 0; k < m.nv; ++k) {
+      const bool in1 = dofs1[static_cast<std::size_t>(k)], in2 = dofs2[static_cast<std::size_t>(k)];
+      if (in1 == in2) continue;  // neither, or both: it does not move one against the other
+      insert_dof(in1 ? set1 : set2, k);
+      (in1 ? any1 : any2) = true;
+    }
+    derived.candidate_couples[c] = any1 && any2;
+  }
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    derived.contactclass_condim[k] = classes[k].condim;
+    derived.contactclass_K[k] = classes[k].K;
+    derived.contactclass_B[k] = classes[k].B;
+    derived.contactclass_margin[k] = classes[k].margin;
+    std::copy(classes[k].friction.begin(), classes[k].friction.end(), derived.contactclass_friction + 2 * k);
+    std::copy(classes[k].solimp.begin(), classes[k].solimp.end(), derived.contactclass_solimp + 5 * k);
+  }
+}
+
+}  // namespace maniple

@@ -1,0 +1,22 @@
+// The part of derive.hpp that is about contacts: candidate pairs with their parameters, and which dofs each
+// of them moves.
+#pragma once
+
+#include "kernels/model/derive.hpp"
+
+namespace maniple {
+
+// Sets of dofs are bits in words of 32.
+inline void insert_dof(int* set, int dof) {
+  set[dof / 32] = static_cast<int>(static_cast<unsigned>(set[dof / 32]) | 1u << dof % 32);
+}
+
+void matrix_of_quaternion(const double* q, double* mat);
+
+// Sets ncandidate, ncontactclass, ncontact, ndofword and ncontactdof. `sizes.ncontact` may come with a
+// capacity that the user chose; 0 asks for one from the model.
+void count_contacts(const Model<double>& m, ModelSizes& sizes);
+
+void derive_contacts(const Model<double>& m, const DerivedFields& derived);
+
+}  // namespace maniple

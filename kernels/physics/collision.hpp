@@ -1,0 +1,149 @@
+// Contacts of every environment (mj_collision): a walk over the model's candidate pairs in MuJoCo's order,
+// first by bounding spheres, then exactly. Contact k of a lane lands in slot k; contacts beyond the capacity
+// are counted and dropped.
+#pragma once
+
+#include "kernels/model/data.hpp"
+#include "kernels/physics/collision_primitive.hpp"
+
+namespace maniple {
+
+// Pose of geom g, of a body that stands at xpos with the orientation xmat. `whole`: with every column of
+// geom_xmat, not only with what the contacts need.
+template <class V>
+MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, int g, const Vec3<V>& xpos,
+                                 const Mat3<V>& xmat, bool whole) {
+  const int flags = m.geom_flags[g];
+  store3(d.geom_xpos, 3 * g, flags & geom_pos_zero ? xpos : xpos + xmat * uniform3<V>(m.geom_pos + 3 * g));
+  if (whole || (flags & geom_needs_frame)) {
+    store9(d.geom_xmat, 9 * g, flags & geom_quat_identity ? xmat : xmat * uniform9<V>(m.geom_mat + 9 * g));
+  } else if (flags & geom_needs_axis) {
+    const ScalarOf<V>* const local = m.geom_mat + 9 * g;
+    const Vec3<V> axis =
+        flags & geom_quat_identity ? xmat.column_z() : xmat * Vec3<V>{V(local[2]), V(local[5]), V(local[8])};
+    d.geom_xmat[9 * g + 2] = axis.x;
+    d.geom_xmat[9 * g + 5] = axis.y;
+    d.geom_xmat[9 * g + 8] = axis.z;
+  }
+}
+
+// The geoms of body i that may touch.
+template <class V>
+MANIPLE_FUNCTION void place_touching_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                           const Vec3<V>& xpos, const Mat3<V>& xmat) {
+  for (int g = m.body_geomadr[i], end = g + m.body_geomnum[i]; g < end; ++g)
+    if (m.geom_flags[g] & geom_touches) place_geom(m, d, g, xpos, xmat, false);
+}
+
+// Writes geom_xpos, geom_xmat of all geoms.
+template <class V>
+MANIPLE_FUNCTION void geom_kinematics(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int g = 0; g < m.ngeom; ++g) {
+    const int body = m.geom_bodyid[g];
+    place_geom(m, d, g, load3<V>(d.xpos, 3 * body), load9<V>(d.xmat, 9 * body), true);
+  }
+}
+
+template <class V>
+MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V>& d, int g) {
+  const int flags = m.geom_flags[g];
+  GeomPose<V> pose;
+  pose.pos = load3<V>(d.geom_xpos, 3 * g);
+  pose.size = m.geom_size + 3 * g;
+  if (flags & geom_needs_frame) pose.mat = load9<V>(d.geom_xmat, 9 * g);
+  if (flags & geom_needs_axis) {
+    pose.mat.xz = d.geom_xmat[9 * g + 2];
+    pose.mat.yz = d.geom_xmat[9 * g + 5];
+    pose.mat.zz = d.geom_xmat[9 * g + 8];
+  }
+  return pose;
+}
+
+// Adds a contact of candidate c to the lanes in `hit`.
+template <class V>
+MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
+                                     const ContactPoint<V>& point) {
+  using T = ScalarOf<V>;
+  for (std::uint32_t lanes = lane_bits(hit); lanes != 0; lanes &= lanes - 1) {
+    const int lane = lowest_bit(lanes);
+    const int slot = static_cast<int>(get_lane(V(d.ncon[0]), lane));
+    if (slot >= m.ncontact) {
+      set_lane(d.contact_dropped[0], lane, get_lane(V(d.contact_dropped[0]), lane) + T(1));
+      continue;
+    }
+    set_lane(d.ncon[0], lane, static_cast<T>(slot + 1));
+    set_lane(d.contact_candidate[slot], lane, static_cast<T>(c));
+    set_lane(d.contact_dist[slot], lane, get_lane(point.dist, lane));
+    set_lane(d.contact_pos[3 * slot], lane, get_lane(point.pos.x, lane));
+    set_lane(d.contact_pos[3 * slot + 1], lane, get_lane(point.pos.y, lane));
+    set_lane(d.contact_pos[3 * slot + 2], lane, get_lane(point.pos.z, lane));
+    set_lane(d.contact_frame[6 * slot], lane, get_lane(point.normal.x, lane));
+    set_lane(d.contact_frame[6 * slot + 1], lane, get_lane(point.normal.y, lane));
+    set_lane(d.contact_frame[6 * slot + 2], lane, get_lane(point.normal.z, lane));
+    set_lane(d.contact_frame[6 * slot + 3], lane, get_lane(point.tangent.x, lane));
+    set_lane(d.contact_frame[6 * slot + 4], lane, get_lane(point.tangent.y, lane));
+    set_lane(d.contact_frame[6 * slot + 5], lane, get_lane(point.tangent.z, lane));
+  }
+}
+
+// Whether the bounding spheres of a candidate's geoms are near enough, in some environment.
+template <class V>
+MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
+  const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];
+  const Vec3<V> difference = load3<V>(d.geom_xpos, 3 * g2) - load3<V>(d.geom_xpos, 3 * g1);
+  const V bound(m.candidate_bound[c]);
+  if (m.geom_type[g1] == geom_plane) {
+    const Vec3<V> normal{d.geom_xmat[9 * g1 + 2], d.geom_xmat[9 * g1 + 5], d.geom_xmat[9 * g1 + 8]};
+    return any_lane(dot(difference, normal) <= bound);
+  }
+  return any_lane(dot(difference, difference) <= bound * bound);
+}
+
+// Writes ncon, contact_candidate, contact_dist, contact_pos, contact_frame and contact_dropped.
+template <class V>
+MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  d.ncon[0] = V(0);
+  d.contact_dropped[0] = V(0);
+  for (int c = 0; c < m.ncandidate; ++c) {
+    if (!is_near(m, d, c)) continue;
+    const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];
+    const GeomPose<V> pose1 = geom_pose(m, d, g1), pose2 = geom_pose(m, d, g2);
+    const V reach(m.candidate_reach[c]);
+    const auto emit = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+      if (any_lane(hit)) append_contact(m, d, c, hit, point);
+    };
+    switch (m.geom_type[g1]) {
+      case geom_plane:
+        switch (m.geom_type[g2]) {
+          case geom_sphere:
+            plane_sphere(pose1, pose2.pos, pose2.size[0], reach, zero3<V>(), emit);
+            break;
+          case geom_capsule:
+            plane_capsule(pose1, pose2, reach, emit);
+            break;
+          case geom_ellipsoid:
+            plane_ellipsoid(pose1, pose2, reach, emit);
+            break;
+          case geom_cylinder:
+            plane_cylinder(pose1, pose2, reach, emit);
+            break;
+          case geom_box:
+            plane_box(pose1, pose2, reach, emit);
+            break;
+        }
+        break;
+      case geom_sphere:
+        if (m.geom_type[g2] == geom_sphere)
+          sphere_sphere(pose1.pos, pose1.mat.column_z(), pose1.size[0], pose2.pos, pose2.mat.column_z(),
+                        pose2.size[0], reach, MaskOf<V>(true), emit);
+        else
+          sphere_capsule(pose1, pose2, reach, emit);
+        break;
+      case geom_capsule:
+        capsule_capsule(pose1, pose2, reach, emit);
+        break;
+    }
+  }
+}
+
+}  // namespace maniple

@@ -1,0 +1,205 @@
+// Where two geoms touch: closed formulas for planes, spheres, capsules, cylinders, boxes and ellipsoids, with
+// the contact points and the order of MuJoCo's (engine_collision_primitive.c). Every function hands its
+// contacts to `emit(mask, point)`; the mask names the environments that have one.
+#pragma once
+
+#include "kernels/math/vector.hpp"
+
+namespace maniple {
+
+// Shape and pose of one geom. Of `mat` only the columns that the geom's type needs are set (GeomFlag).
+template <class V>
+struct GeomPose {
+  Vec3<V> pos;
+  Mat3<V> mat;
+  const ScalarOf<V>* size;
+};
+
+// One contact: distance (negative: penetration), midpoint, normal from geom 1 to geom 2, and a direction
+// that the first tangent should follow (zero: any).
+template <class V>
+struct ContactPoint {
+  V dist;
+  Vec3<V> pos, normal, tangent;
+};
+
+inline constexpr double kSmallestLength = 1e-15;  // mjMINVAL
+
+// v / |v|; (1, 0, 0) where v is zero: mju_normalize3.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> normalize(const Vec3<V>& v) {
+  const V length = sqrt(dot(v, v));
+  const MaskOf<V> zero = length < V(kSmallestLength);
+  const V inverse = V(1) / select(zero, V(1), length);
+  return {select(zero, V(1), inverse * v.x), select(zero, V(0), inverse * v.y),
+          select(zero, V(0), inverse * v.z)};
+}
+
+template <class V>
+MANIPLE_FUNCTION Vec3<V> select(MaskOf<V> mask, const Vec3<V>& yes, const Vec3<V>& no) {
+  return {select(mask, yes.x, no.x), select(mask, yes.y, no.y), select(mask, yes.z, no.z)};
+}
+
+// A sphere over a plane; `tangent` goes into the contact.
+template <class V, class Emit>
+MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const Vec3<V>& center, ScalarOf<V> radius,
+                                   V reach, const Vec3<V>& tangent, const Emit& emit) {
+  const Vec3<V> normal = plane.mat.column_z();
+  const V height = dot(center - plane.pos, normal);
+  const V dist = height - V(radius);
+  emit(height <= reach + V(radius),
+       ContactPoint<V>{dist, center + (V(-0.5) * dist - V(radius)) * normal, normal, tangent});
+}
+
+template <class V, class Emit>
+MANIPLE_FUNCTION void plane_capsule(const GeomPose<V>& plane, const GeomPose<V>& capsule, V reach,
+                                    const Emit& emit) {
+  const Vec3<V> axis = capsule.mat.column_z(), half = V(capsule.size[1]) * axis;
+  plane_sphere(plane, capsule.pos + half, capsule.size[0], reach, axis, emit);
+  plane_sphere(plane, capsule.pos - half, capsule.size[0], reach, axis, emit);
+}
+
+// The lowest corners, at most four.
+template <class V, class Emit>
+MANIPLE_FUNCTION void plane_box(const GeomPose<V>& plane, const GeomPose<V>& box, V reach, const Emit& emit) {
+  const Vec3<V> normal = plane.mat.column_z();
+  const V height = dot(box.pos - plane.pos, normal);
+  V count(0);
+  for (int corner = 0; corner < 8; ++corner) {
+    const Vec3<V> local{V(corner & 1 ? box.size[0] : -box.size[0]),
+                        V(corner & 2 ? box.size[1] : -box.size[1]),
+                        V(corner & 4 ? box.size[2] : -box.size[2])};
+    const Vec3<V> offset = box.mat * local;
+    const V below = dot(normal, offset);
+    const V dist = height + below;
+    const MaskOf<V> hit = dist <= reach && below <= V(0) && count < V(4);
+    count += select(hit, V(1), V(0));
+    emit(hit, ContactPoint<V>{dist, box.pos + offset + (V(-0.5) * dist) * normal, normal, zero3<V>()});
+  }
+}
+
+// The lowest points of the two rims, and two more on the rim nearer to the plane.
+template <class V, class Emit>
+MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>& cylinder, V reach,
+                                     const Emit& emit) {
+  using T = ScalarOf<V>;
+  const T radius = cylinder.size[0], half = cylinder.size[1];
+  const Vec3<V> normal = plane.mat.column_z();
+  Vec3<V> axis = cylinder.mat.column_z();
+  V along = dot(normal, axis);
+  const V toward = select(along > V(0), V(-1), V(1));  // the axis points to the plane
+  axis = toward * axis;
+  along = toward * along;
+  const V height = dot(cylinder.pos - plane.pos, normal);
+
+  // from the center of the disk to its lowest point; the cylinder's x axis if the disk is level. MuJoCo takes
+  // the normal less its part along the axis, which cancels for a disk that is nearly level.
+  const Vec3<V> x = cylinder.mat.column_x(), y = cylinder.mat.column_y();
+  const V down_x = -dot(normal, x), down_y = -dot(normal, y);
+  const Vec3<V> down = down_x * x + down_y * y;
+  const V square = down_x * down_x + down_y * down_y;
+  const MaskOf<V> level = square < V(kSmallestLength * kSmallestLength);
+  const V scale = V(radius) / sqrt(select(level, V(1), square));
+  const Vec3<V> rim = select<V>(level, V(radius) * x, scale * down);
+  const V drop = dot(rim, normal);
+  const Vec3<V> end = V(half) * axis;
+  const V end_drop = V(half) * along;
+
+  const auto contact = [&](V dist, const Vec3<V>& point) {
+    return ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()};
+  };
+  const V first = height + end_drop + drop;
+  const MaskOf<V> touches = first <= reach;
+  emit(touches, contact(first, cylinder.pos + rim + end));
+  const V second = height - end_drop + drop;
+  emit(touches && second <= reach, contact(second, cylinder.pos + rim - end));
+
+  const V third = height + end_drop - V(T(0.5)) * drop;
+  const Vec3<V> side = V(radius * T(0.86602540378443864676)) * normalize(cross(rim, end));
+  const Vec3<V> middle = cylinder.pos + end - V(T(0.5)) * rim;
+  emit(touches && third <= reach, contact(third, middle + side));
+  emit(touches && third <= reach, contact(third, middle - side));
+}
+
+// The support point of the ellipsoid against the normal.
+template <class V, class Emit>
+MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V>& ellipsoid, V reach,
+                                      const Emit& emit) {
+  const Vec3<V> normal = plane.mat.column_z(), size = uniform3<V>(ellipsoid.size);
+  const Vec3<V> local = transpose(ellipsoid.mat) * normal;
+  const Vec3<V> unit = normalize(Vec3<V>{-size.x * local.x, -size.y * local.y, -size.z * local.z});
+  const Vec3<V> point =
+      ellipsoid.pos + ellipsoid.mat * Vec3<V>{size.x * unit.x, size.y * unit.y, size.z * unit.z};
+  const V dist = dot(normal, point - plane.pos);
+  emit(dist <= reach, ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()});
+}
+
+// Two spheres, where `where` holds. `axis1` and `axis2` give the normal if the centers coincide.
+template <class V, class Emit>
+MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1, ScalarOf<V> radius1,
+                                    const Vec3<V>& center2, const Vec3<V>& axis2, ScalarOf<V> radius2,
+                                    V reach, MaskOf<V> where, const Emit& emit) {
+  const Vec3<V> difference = center2 - center1;
+  const V square = dot(difference, difference), most = reach + V(radius1 + radius2);
+  const MaskOf<V> hit = where && square <= most * most;
+  if (!any_lane(hit)) return;
+  const V distance = sqrt(square);
+  const MaskOf<V> same = distance < V(kSmallestLength);
+  Vec3<V> normal = (V(1) / select(same, V(1), distance)) * difference;
+  if (any_lane(same)) normal = select<V>(same, normalize(cross(axis1, axis2)), normal);
+  const V dist = distance - V(radius1) - V(radius2);
+  emit(hit, ContactPoint<V>{dist, center1 + (V(radius1) + V(0.5) * dist) * normal, normal, zero3<V>()});
+}
+
+template <class V, class Emit>
+MANIPLE_FUNCTION void sphere_capsule(const GeomPose<V>& sphere, const GeomPose<V>& capsule, V reach,
+                                     const Emit& emit) {
+  const Vec3<V> axis = capsule.mat.column_z();
+  const V half(capsule.size[1]);
+  const V along = clamp(dot(axis, sphere.pos - capsule.pos), -half, half);
+  sphere_sphere(sphere.pos, sphere.mat.column_z(), sphere.size[0], capsule.pos + along * axis, axis,
+                capsule.size[0], reach, MaskOf<V>(true), emit);
+}
+
+// The nearest points of both axes; for parallel ones the ends that lie beside the other capsule, at most two.
+template <class V, class Emit>
+MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPose<V>& capsule2, V reach,
+                                      const Emit& emit) {
+  using T = ScalarOf<V>;
+  const V one(1);
+  const Vec3<V> unit1 = capsule1.mat.column_z(), unit2 = capsule2.mat.column_z();
+  const Vec3<V> axis1 = V(capsule1.size[1]) * unit1, axis2 = V(capsule2.size[1]) * unit2;
+  const Vec3<V> difference = capsule1.pos - capsule2.pos;
+  const V ma(capsule1.size[1] * capsule1.size[1]), mc(capsule2.size[1] * capsule2.size[1]);
+  const V mb = -dot(axis1, axis2), u = -dot(axis1, difference), v = dot(axis2, difference);
+  const V det = ma * mc - mb * mb;
+  const MaskOf<V> parallel = abs(det) < V(kSmallestLength);
+  const auto touch = [&](V x1, V x2, MaskOf<V> where, const auto& handle) {
+    sphere_sphere(capsule1.pos + x1 * axis1, unit1, capsule1.size[0], capsule2.pos + x2 * axis2, unit2,
+                  capsule2.size[0], reach, where, handle);
+  };
+  {
+    const V inverse = one / select(parallel, one, det);
+    V x1 = (mc * u - mb * v) * inverse, x2 = (ma * v - mb * u) * inverse;
+    const V inside1 = clamp(x1, -one, one);
+    x2 = select(inside1 != x1, (v - mb * inside1) / mc, x2);
+    x1 = inside1;
+    // nearly parallel axes leave nothing of det in single precision: then project once more
+    if constexpr (sizeof(T) == 4) x2 = (v - mb * x1) / mc;
+    const V inside2 = clamp(x2, -one, one);
+    x1 = select(inside2 != x2, clamp((u - mb * inside2) / ma, -one, one), x1);
+    touch(x1, inside2, !parallel, emit);
+  }
+  if (!any_lane(parallel)) return;
+  V count(0);
+  const auto count_and_emit = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+    count += select(hit, one, V(0));
+    emit(hit, point);
+  };
+  touch(one, clamp((v - mb) / mc, -one, one), parallel, count_and_emit);
+  touch(-one, clamp((v + mb) / mc, -one, one), parallel, count_and_emit);
+  touch(clamp((u - mb) / ma, -one, one), one, parallel && count < V(2), count_and_emit);
+  touch(clamp((u + mb) / ma, -one, one), -one, parallel && count < V(2), count_and_emit);
+}
+
+}  // namespace maniple

@@ -1,0 +1,246 @@
+// Constraint rows of contacts (mj_instantiateContact, mj_diagApprox, mj_makeImpedance). A contact without
+// friction is one row along its normal. One with friction is a pyramid of four rows, normal + and - friction
+// times a tangent; they are kept as three base rows, the normal and both scaled tangents, because every edge
+// is a sum of two of them. Four equal edges with a quarter of the stiffness stand for the frictionless row,
+// so that lanes with either kind share a slot.
+#pragma once
+
+#include "kernels/math/spatial.hpp"
+#include "kernels/physics/collision_primitive.hpp"
+#include "kernels/physics/constraint.hpp"
+
+namespace maniple {
+
+// Values of the base rows of a contact: normal, first and second tangent.
+template <class V>
+struct BaseRows {
+  V n, t, u;
+};
+
+template <class V, class Field>
+MANIPLE_FUNCTION BaseRows<V> load_base(const Field& field, int slot) {
+  return {field[3 * slot], field[3 * slot + 1], field[3 * slot + 2]};
+}
+template <class V, class Field>
+MANIPLE_FUNCTION void store_base(const Field& field, int slot, const BaseRows<V>& rows) {
+  field[3 * slot] = rows.n;
+  field[3 * slot + 1] = rows.t;
+  field[3 * slot + 2] = rows.u;
+}
+
+// J x of the base rows of a slot.
+template <class V, class Field>
+MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                                    const Field& x) {
+  BaseRows<V> sum{V(0), V(0), V(0)};
+  const int first = slot * m.nv, count = d.slot_dofnum[slot];
+  if (d.slot_rows[slot] == 1) {
+    for (int k = first; k < first + count; ++k) sum.n += d.contact_J[3 * k] * x[d.slot_dof[k]];
+    return sum;
+  }
+  for (int k = first; k < first + count; ++k) {
+    const V value = x[d.slot_dof[k]];
+    sum.n += d.contact_J[3 * k] * value;
+    sum.t += d.contact_J[3 * k + 1] * value;
+    sum.u += d.contact_J[3 * k + 2] * value;
+  }
+  return sum;
+}
+
+// result += J' force of the base rows of a slot.
+template <class V>
+MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                        const BaseRows<V>& force, const DataField<V>& result) {
+  const int first = slot * m.nv, count = d.slot_dofnum[slot];
+  const bool frictionless = d.slot_rows[slot] == 1;
+  for (int k = first; k < first + count; ++k) {
+    V sum = d.contact_J[3 * k] * force.n;
+    if (!frictionless) sum += d.contact_J[3 * k + 1] * force.t + d.contact_J[3 * k + 2] * force.u;
+    result[d.slot_dof[k]] += sum;
+  }
+}
+
+// Edges of the pyramid: normal + first tangent, normal - first tangent, the same with the second.
+template <class V>
+struct Edges {
+  V value[4];
+};
+template <class V>
+MANIPLE_FUNCTION Edges<V> edges_of(const BaseRows<V>& rows) {
+  return {{rows.n + rows.t, rows.n - rows.t, rows.n + rows.u, rows.n - rows.u}};
+}
+// The transpose of edges_of.
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> base_of(const Edges<V>& edges) {
+  const V* const e = edges.value;
+  return {(e[0] + e[1]) + (e[2] + e[3]), e[0] - e[1], e[2] - e[3]};
+}
+
+// x, y, z axes of a contact: the given normal and a tangent that is made orthogonal to it (mju_makeFrame).
+template <class V>
+MANIPLE_FUNCTION void contact_tangents(const Vec3<V>& normal, Vec3<V>& tangent, Vec3<V>& other) {
+  const MaskOf<V> given = dot(tangent, tangent) >= V(0.25);
+  const MaskOf<V> use_y = normal.y < V(0.5) && normal.y > V(-0.5);
+  const Vec3<V> any{V(0), select(use_y, V(1), V(0)), select(use_y, V(0), V(1))};
+  tangent = select<V>(given, tangent, any);
+  tangent = normalize(tangent - dot(normal, tangent) * normal);
+  other = cross(normal, tangent);
+}
+
+// table[scale * index + offset] of each lane's own index.
+template <class V, class Number>
+MANIPLE_FUNCTION V gather(const Number* table, V index, int scale, int offset) {
+  ScalarOf<V> values[lane_width<V>];
+  for (int lane = 0; lane < lane_width<V>; ++lane)
+    values[lane] = static_cast<ScalarOf<V>>(table[static_cast<int>(get_lane(index, lane)) * scale + offset]);
+  V result;
+  memcpy(&result, values, sizeof(V));
+  return result;
+}
+// The same for words of sets, which stay bits.
+template <class V>
+MANIPLE_FUNCTION bits::Integer<V> gather_set(const int* table, V index, int scale, int offset,
+                                             MaskOf<V> where) {
+  MaskInteger<ScalarOf<V>> words[lane_width<V>];
+  for (int lane = 0; lane < lane_width<V>; ++lane) {
+    const int word = table[static_cast<int>(get_lane(index, lane)) * scale + offset];
+    words[lane] = get_lane(where, lane) ? static_cast<std::uint32_t>(word) : 0;
+  }
+  bits::Integer<V> result;
+  memcpy(&result, words, sizeof(result));
+  return result;
+}
+// The elements that are in the set of some lane.
+template <class V>
+MANIPLE_FUNCTION std::uint32_t union_of_lanes(bits::Integer<V> set) {
+  MaskInteger<ScalarOf<V>> words[lane_width<V>];
+  memcpy(words, &set, sizeof(set));
+  std::uint32_t all = 0;
+  for (int lane = 0; lane < lane_width<V>; ++lane) all |= static_cast<std::uint32_t>(words[lane]);
+  return all;
+}
+
+// Marks in H_set that the dofs of candidate c are coupled.
+template <class V>
+MANIPLE_FUNCTION void couple_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
+  const int words = m.ndofword;
+  const int *const set1 = m.candidate_dofset1 + c * words, *const set2 = m.candidate_dofset2 + c * words;
+  for (int w = 0; w < words; ++w)
+    for (std::uint32_t left = static_cast<std::uint32_t>(set1[w] | set2[w]); left != 0; left &= left - 1) {
+      const int bit = lowest_bit(left);
+      const int row = (32 * w + bit) * words;
+      for (int k = 0; k <= w; ++k)
+        d.H_set[row + k] |= static_cast<int>(static_cast<std::uint32_t>(set1[k] | set2[k]) &
+                                             (k < w ? ~0u : (1u << bit) - 1u));
+    }
+}
+
+// Stiffness, reference and friction of the contacts of a slot. Writes contact_D, and contact_aref but for its
+// part from the velocity; D = 0 where there is no contact or none that pushes. `index`: candidates.
+template <class V>
+struct SlotParameters {
+  V B, friction1, friction2;
+  MaskOf<V> active, frictional;
+};
+template <class V>
+MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                                   MaskOf<V> valid, V index) {
+  using T = ScalarOf<V>;
+  SlotParameters<V> result{V(0), V(0), V(0), MaskOf<V>(false), MaskOf<V>(false)};
+  const V dist = d.contact_dist[slot], invweight = gather(m.candidate_invweight, index, 1, 0);
+  const V kind = gather(m.candidate_class, index, 1, 0);
+  V stiffness(0), reference(0);
+  for (int c = 0; c < m.ncontactclass; ++c) {
+    const V beyond = dist - V(m.contactclass_margin[c]);
+    const MaskOf<V> here = valid && kind == V(static_cast<T>(c)) && beyond < V(0);
+    if (!any_lane(here)) continue;
+    const bool frictional = m.contactclass_condim[c] > 1;
+    const T friction1 = m.contactclass_friction[2 * c], square = friction1 * friction1;
+    const V share = impedance(m.contactclass_solimp + 5 * c, beyond);
+    const V weight = frictional ? (T(1) + square) * invweight : invweight;
+    V R = max((V(1) - share) * weight / share, V(kMinimumValue));
+    // the edges of a pyramid match the friction impedance of the cone; see the head of this file otherwise
+    R *= V(frictional ? 2 * square / m.impratio : T(4));
+    stiffness = select(here, V(1) / R, stiffness);
+    reference = select(here, V(-m.contactclass_K[c]) * share * beyond, reference);
+    result.B = select(here, V(m.contactclass_B[c]), result.B);
+    result.friction1 = select(here, V(friction1), result.friction1);
+    result.friction2 = select(here, V(m.contactclass_friction[2 * c + 1]), result.friction2);
+    result.active = result.active || here;
+    if (frictional) result.frictional = result.frictional || here;
+  }
+  d.contact_D[slot] = stiffness;
+  store_base(d.contact_aref, slot, BaseRows<V>{reference, V(0), V(0)});
+  return result;
+}
+
+// Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane: slot_dofnum,
+// slot_dof, contact_J. Zero in lanes whose contact the dof does not move.
+template <class V>
+MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                    const SlotParameters<V>& parameters, V index) {
+  using Word = bits::Integer<V>;
+  const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
+  const bool frictionless = d.slot_rows[slot] == 1;
+  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+  if (!frictionless) contact_tangents(normal, tangent, other);
+  const int first = slot * m.nv;
+  int count = 0, root = -1;
+  Vec3<V> arm;  // from the center of mass of the dof's tree
+  for (int w = m.ndofword - 1; w >= 0; --w) {
+    const Word set1 = gather_set(m.candidate_dofset1, index, m.ndofword, w, parameters.active);
+    const Word set2 = gather_set(m.candidate_dofset2, index, m.ndofword, w, parameters.active);
+    std::uint32_t left = union_of_lanes<V>(set1 | set2);
+    while (left != 0) {
+      const int bit = highest_bit(left), dof = 32 * w + bit, at = first + count;
+      left ^= 1u << bit;
+      d.slot_dof[at] = dof;
+      ++count;
+      if (m.dof_rootid[dof] != root) {
+        root = m.dof_rootid[dof];
+        arm = pos - load3<V>(d.subtree_com, 3 * root);
+      }
+      Vec3<V> motion = load3<V>(d.cdof, 6 * dof + 3);
+      if (!m.dof_translation[dof]) motion = motion + cross(load3<V>(d.cdof, 6 * dof), arm);
+      const Word mark = Word{} + static_cast<MaskInteger<ScalarOf<V>>>(1u << bit);
+      const MaskOf<V> moves1 = bits::any_bit<V>(set1 & mark), moves2 = bits::any_bit<V>(set2 & mark);
+      const auto entry = [&](const Vec3<V>& axis) {
+        const V value = dot(axis, motion);
+        return select(moves2, value, select(moves1, -value, V(0)));
+      };
+      d.contact_J[3 * at] = entry(normal);
+      if (frictionless) continue;
+      d.contact_J[3 * at + 1] = parameters.friction1 * entry(tangent);
+      d.contact_J[3 * at + 2] = parameters.friction2 * entry(other);
+    }
+  }
+  d.slot_dofnum[slot] = count;
+}
+
+// All rows of contacts. Returns the number of slots in use: the most contacts of a lane. Adds to nefc.
+template <class V>
+MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (m.ncandidate == 0) return 0;
+  const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+  for (int slot = 0; slot < slots; ++slot) {
+    const MaskOf<V> valid = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot));
+    const V index = select(valid, V(d.contact_candidate[slot]), V(0));
+    const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
+    d.nefc[0] += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
+    d.slot_rows[slot] = any_lane(parameters.frictional) ? 3 : 1;
+    slot_jacobian(m, d, slot, parameters, index);
+    const BaseRows<V> velocity = contact_jacobian_times(m, d, slot, s.qvel);
+    BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
+    aref.n -= parameters.B * velocity.n;
+    aref.t -= parameters.B * velocity.t;
+    aref.u -= parameters.B * velocity.u;
+    store_base(d.contact_aref, slot, aref);
+    for (std::uint32_t lanes = lane_bits(parameters.active); lanes != 0; lanes &= lanes - 1) {
+      const int candidate = static_cast<int>(get_lane(index, lowest_bit(lanes)));
+      if (m.candidate_couples[candidate]) couple_dofs(m, d, candidate);
+    }
+  }
+  return slots;
+}
+
+}  // namespace maniple
