@@ -217,83 +217,95 @@ MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
   }
 }
 
-// First and second derivative of the cost along the search direction, at the step alpha.
+// The derivative of the cost along the search direction at the step alpha, as the line that it follows
+// there: intercept + alpha * slope.
 template <class V>
-struct LineDerivatives {
-  V first, second;
+struct DerivativeLine {
+  V intercept, slope;
+
+  friend MANIPLE_FUNCTION MaskOf<V> operator==(const DerivativeLine& a, const DerivativeLine& b) {
+    return a.intercept == b.intercept && a.slope == b.slope;
+  }
 };
+// `smooth`: the line of the cost without rows.
 template <class V>
-MANIPLE_FUNCTION LineDerivatives<V> line_derivatives(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                                     const Data<V>& d, ActiveRows rows, V slope, V curvature,
-                                                     V alpha) {
-  LineDerivatives<V> sum{multiply_add(alpha, curvature, slope), curvature};
+MANIPLE_FUNCTION DerivativeLine<V> derivative_line(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                                   const Data<V>& d, ActiveRows rows,
+                                                   const DerivativeLine<V>& smooth, V alpha) {
+  DerivativeLine<V> sum = smooth;
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V change = d.limit_search[r];
-    const V jar = multiply_add(alpha, change, V(d.limit_jar[r]));
-    const V D = select(jar < V(0), V(d.limit_D[r]), V(0));
-    sum.first += D * jar * change;
-    sum.second += D * change * change;
+    const V jar = d.limit_jar[r], change = d.limit_search[r];
+    const V pushed = select(multiply_add(alpha, change, jar) < V(0), d.limit_D[r] * change, V(0));
+    sum.intercept += jar * pushed;
+    sum.slope += change * pushed;
   }
   for (int slot = 0; slot < rows.slots; ++slot) {
-    const Edges<V> start = edges_of(load_base<V>(d.contact_jar, slot));
+    const Edges<V> jars = edges_of(load_base<V>(d.contact_jar, slot));
     const Edges<V> changes = edges_of(load_base<V>(d.contact_search, slot));
-    V first(0), second(0);
+    V intercept(0), slope(0);
     for (int e = 0; e < 4; ++e) {
-      const V change = changes.value[e], jar = multiply_add(alpha, change, start.value[e]);
-      const V pushed = select(jar < V(0), change, V(0));
-      first += jar * pushed;
-      second += change * pushed;
+      const V jar = jars.value[e], change = changes.value[e];
+      const V pushed = select(multiply_add(alpha, change, jar) < V(0), change, V(0));
+      intercept += jar * pushed;
+      slope += change * pushed;
     }
-    sum.first += d.contact_D[slot] * first;
-    sum.second += d.contact_D[slot] * second;
+    sum.intercept += d.contact_D[slot] * intercept;
+    sum.slope += d.contact_D[slot] * slope;
   }
   for (int r = 0; r < m.nfriction; ++r) {
-    const V change = d.search[m.friction_dofid[r]];
-    const FrictionRow<V> row = friction_row(m, r, multiply_add(alpha, change, friction_jar(m, s, r, d.qacc)));
-    sum.first -= row.force * change;
-    sum.second += row.curvature * change * change;
+    const V change = d.search[m.friction_dofid[r]], jar = friction_jar(m, s, r, d.qacc);
+    const FrictionRow<V> row = friction_row(m, r, multiply_add(alpha, change, jar));
+    const V steep = row.curvature * change;
+    sum.intercept += select(row.curvature > V(0), jar * steep, -row.force * change);
+    sum.slope += steep * change;
   }
   return sum;
 }
 
 // The step along `search` that minimizes the cost, and how much the cost falls if it is quadratic all the
-// way. (The difference of two costs would be all rounding in single precision.)
+// way. (The difference of two costs would be all rounding in single precision.) `exact`: no row has changed
+// its zone on the way, so that the step has met the minimum of the cost itself.
 template <class V>
 struct LineMinimum {
   V alpha, improvement;
+  MaskOf<V> exact;
 };
 
-// For the lanes in `active`. The derivative grows with the step and is piecewise linear, so that Newton's
-// method ends exactly; bisection guards it.
+// For the lanes in `active`. The derivative is piecewise linear and grows with the step: Newton's method on it
+// ends where the line through one point is still the line at its zero. Bisection guards the steps.
 template <class V>
 MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             ActiveRows rows, MaskOf<V> active, V scale) {
   using T = ScalarOf<V>;
-  V slope(0), curvature(0), square(0);
+  DerivativeLine<V> smooth{V(0), V(0)};
+  V square(0);
   for (int i = 0; i < m.nv; ++i) {
-    slope += d.search[i] * (d.Ma[i] - d.qfrc_smooth[i]);
-    curvature += d.search[i] * d.Msearch[i];
+    smooth.intercept += d.search[i] * (d.Ma[i] - d.qfrc_smooth[i]);
+    smooth.slope += d.search[i] * d.Msearch[i];
     square += d.search[i] * d.search[i];
   }
-  LineDerivatives<V> at = line_derivatives(m, s, d, rows, slope, curvature, V(0));
-  const V start = at.first;
-  // smaller changes of the step are below what rounding lets the derivative tell
-  const V change(sizeof(T) == 4 ? T(1e-5) : T(1e-13));
+  const DerivativeLine<V> start = derivative_line(m, s, d, rows, smooth, V(0));
   const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(square) / scale;
+  DerivativeLine<V> line = start;
   V alpha(0), low(0), high(T(1e30));
+  MaskOf<V> exact(false);
   for (int iteration = 0; iteration < m.ls_iterations; ++iteration) {
-    const V newton = alpha - at.first / at.second;
+    const V newton = -line.intercept / line.slope;
     const MaskOf<V> inside = newton > low && newton < high;
     const V next = select(inside, newton, V(T(0.5)) * (low + min(high, low + low + V(1))));
     alpha = select(active, next, alpha);
-    at = line_derivatives(m, s, d, rows, slope, curvature, alpha);
-    active = active && abs(at.first) > max(enough, at.second * alpha * change);
+    const DerivativeLine<V> found = derivative_line(m, s, d, rows, smooth, alpha);
+    const MaskOf<V> met = active && inside && found == line;
+    exact = exact || (met && found == start);
+    line = found;
+    const V derivative = multiply_add(alpha, line.slope, line.intercept);
+    active = active && !met && abs(derivative) > enough;
     if (!any_lane(active)) break;
-    low = select(active && at.first < V(0), alpha, low);
-    high = select(active && at.first > V(0), alpha, high);
+    low = select(active && derivative < V(0), alpha, low);
+    high = select(active && derivative > V(0), alpha, high);
   }
-  return {alpha, V(T(-0.5)) * start * alpha};
+  return {alpha, V(T(-0.5)) * start.intercept * alpha, exact};
 }
 
 // Msearch and the rows' changes along the search direction.
@@ -378,7 +390,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     evaluate_search(m, d, rows);
     const LineMinimum<V> minimum = line_search(m, s, d, rows, active, scale);
     move_along_search(m, d, rows, active, minimum.alpha);
-    active = active && minimum.improvement * scale >= tolerance;
+    active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
     if (!any_lane(active)) break;
   }
   constraint_forces(m, s, d, rows);
