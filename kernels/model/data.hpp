@@ -41,11 +41,14 @@
   FIELD(slot_rows, ncontact, "base rows of a slot: 1 without friction, else 3")            \
   FIELD(H_set, nrowdof* ndofword, "columns of each row of H before the diagonal, as bits") \
   FIELD(H_colnum, nrowdof, "number of these columns")                                      \
-  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")
+  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                     \
+  FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")       \
+  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")
 
-// Intermediate results that only the integrators need.
+// Intermediate results that only the integrators and factorizations need.
 //      name            size            meaning
 #define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                        \
+  FIELD(factor_column, nv, "1", "column of the factor that is being computed")  \
   FIELD(qpos_start, nq, "m or rad", "position at the start of an RK4 step")     \
   FIELD(qvel_start, nv, "m/s or rad/s", "velocity at the start of an RK4 step") \
   FIELD(act_start, na, "1", "activation at the start of an RK4 step")           \
@@ -117,6 +120,27 @@ struct IndexField {
   struct __attribute__((may_alias)) Integer {
     int value;
   };
+};
+
+// A list of such integers or of the model's.
+struct IndexList {
+  const int* base = nullptr;
+#ifdef MANIPLE_SCALAR_LANES
+  int stride = 1;
+#else
+  static constexpr int stride = 1;
+#endif
+
+  MANIPLE_FUNCTION explicit IndexList(const int* list) : base(list) {}
+  template <class V>
+  MANIPLE_FUNCTION explicit IndexList(const IndexField<V>& field) : base(&field[0]) {
+#ifdef MANIPLE_SCALAR_LANES
+    stride = field.place.stride * static_cast<int>(sizeof(V) / sizeof(int));
+#endif
+  }
+  MANIPLE_FUNCTION int operator[](int i) const {
+    return base[i * stride];
+  }
 };
 
 #define MANIPLE_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;

@@ -94,7 +94,16 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     derived.dof_rootid[i] = m.body_rootid[m.dof_bodyid[i]];
     int* const ancestors = derived.dof_ancestorset + i * m.ndofword;
     for (int k = 0; k < m.ndofword; ++k) ancestors[k] = 0;
-    for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) insert_dof(ancestors, k);
+    int count = 0;
+    for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) {
+      insert_dof(ancestors, k);
+      derived.dof_ancestorlist[i * (i - 1) / 2 + count++] = k;
+      // libmujoco numbers dofs depth first
+      derived.dof_descendantlist[below_address(m.nv, k) + i - k - 1] = i;
+      derived.dof_descendants[k] = i - k;
+    }
+    derived.dof_descendants[i] = 0;
+    derived.dof_Mrootadr[i] = m.dof_Madr[i] + derived.dof_ancestors[i];
     derived.dof_translation[i] = type == joint_slide || (type == joint_free && i < m.jnt_dofadr[joint] + 3);
     double armature = m.dof_armature[i], damping = m.dof_damping[i];
     double poly[2] = {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]};

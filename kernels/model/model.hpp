@@ -109,6 +109,11 @@ enum ModelFlag : int {
   model_free_alone = 1024,        // some free body is alone in its tree
 };
 
+// Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.
+MANIPLE_FUNCTION int below_address(int nv, int i) {
+  return i * (nv - 1) - i * (i - 1) / 2;
+}
+
 struct ModelSizes {
 #define MANIPLE_SIZE(name, meaning) int name = 0;
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)

@@ -160,56 +160,60 @@
 
 // Arrays computed once from the ones above (derive.hpp), so that the lanes compute nothing that is the
 // same for all environments.
-#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                \
-  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                    \
-  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                          \
-  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")           \
-  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                       \
-  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                            \
-  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")              \
-  INTEGER(dof_translation, nv, "cdof has no rotational part")                                      \
-  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                    \
-  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                  \
-  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                    \
-  INTEGER(dof_ancestorset, nv* ndofword, "set of the ancestor dofs, as bits")                      \
-  INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                   \
-  INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                  \
-  INTEGER(candidate_class, ncandidate, "its contact parameters")                                   \
-  INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")        \
-  INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")          \
-  INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")          \
-  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                        \
-  INTEGER(friction_dofid, nfriction, "dof of the row")                                             \
-  INTEGER(limit_jntid, nlimit, "joint of the row")                                                 \
-  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                   \
-  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")          \
-  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                      \
-  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame") \
-  REAL(body_symmetry, 5 * nbody,                                                                   \
-       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")    \
-  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                   \
-  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                             \
-  REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                  \
-  REAL(candidate_bound, ncandidate, "m: no contact if the bounding spheres are further apart")     \
-  REAL(candidate_invweight, ncandidate, "1/kg: inverse weight of both bodies")                     \
-  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")            \
-  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")            \
-  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                \
-  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                     \
-  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                 \
-  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                             \
-  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                  \
-  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                    \
-  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                            \
-  REAL(friction_D, nfriction, "inverse of the row's regularization")                               \
-  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                        \
-  REAL(friction_loss, nfriction, "largest force of the row")                                       \
-  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                   \
-  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                          \
-  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                              \
-  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                   \
-  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                     \
-  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                 \
+#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                  \
+  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                      \
+  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                            \
+  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")             \
+  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                         \
+  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                              \
+  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                \
+  INTEGER(dof_translation, nv, "cdof has no rotational part")                                        \
+  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                      \
+  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                    \
+  INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")           \
+  INTEGER(dof_Mrootadr, nv, "address in qM of its row's last element")                               \
+  INTEGER(dof_ancestorlist, nv*(nv - 1) / 2, "ancestors of dof i from i*(i-1)/2 on, nearest first")  \
+  INTEGER(dof_descendantlist, nv*(nv - 1) / 2, "descendants of dof i, ascending, see below_address") \
+  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                      \
+  INTEGER(dof_ancestorset, nv* ndofword, "set of the ancestor dofs, as bits")                        \
+  INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                     \
+  INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                    \
+  INTEGER(candidate_class, ncandidate, "its contact parameters")                                     \
+  INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")          \
+  INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")            \
+  INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")            \
+  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                          \
+  INTEGER(friction_dofid, nfriction, "dof of the row")                                               \
+  INTEGER(limit_jntid, nlimit, "joint of the row")                                                   \
+  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                     \
+  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")            \
+  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                        \
+  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")   \
+  REAL(body_symmetry, 5 * nbody,                                                                     \
+       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")      \
+  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                     \
+  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                               \
+  REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                    \
+  REAL(candidate_bound, ncandidate, "m: no contact if the bounding spheres are further apart")       \
+  REAL(candidate_invweight, ncandidate, "1/kg: inverse weight of both bodies")                       \
+  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")              \
+  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")              \
+  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                  \
+  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                       \
+  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                   \
+  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                               \
+  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                    \
+  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                      \
+  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                              \
+  REAL(friction_D, nfriction, "inverse of the row's regularization")                                 \
+  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                          \
+  REAL(friction_loss, nfriction, "largest force of the row")                                         \
+  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                     \
+  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                            \
+  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                \
+  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                     \
+  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                       \
+  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                   \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
 // Numbers that hold for the whole model (derive.hpp).

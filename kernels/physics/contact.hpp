@@ -31,18 +31,20 @@ MANIPLE_FUNCTION void store_base(const Field& field, int slot, const BaseRows<V>
 // J x of the base rows of a slot.
 template <class V, class Field>
 MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                                    const Field& x) {
+                                                    const Field x) {
   BaseRows<V> sum{V(0), V(0), V(0)};
-  const int first = slot * m.nv, count = d.slot_dofnum[slot];
+  const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
+  const DataField<V> J = d.contact_J;
+  const IndexField<V> dofs = d.slot_dof;
   if (d.slot_rows[slot] == 1) {
-    for (int k = first; k < first + count; ++k) sum.n += d.contact_J[3 * k] * x[d.slot_dof[k]];
+    for (int k = first; k < last; ++k) sum.n += J[3 * k] * x[dofs[k]];
     return sum;
   }
-  for (int k = first; k < first + count; ++k) {
-    const V value = x[d.slot_dof[k]];
-    sum.n += d.contact_J[3 * k] * value;
-    sum.t += d.contact_J[3 * k + 1] * value;
-    sum.u += d.contact_J[3 * k + 2] * value;
+  for (int k = first; k < last; ++k) {
+    const V value = x[dofs[k]];
+    sum.n += J[3 * k] * value;
+    sum.t += J[3 * k + 1] * value;
+    sum.u += J[3 * k + 2] * value;
   }
   return sum;
 }
@@ -50,13 +52,15 @@ MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m,
 // result += J' force of the base rows of a slot.
 template <class V>
 MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                        const BaseRows<V>& force, const DataField<V>& result) {
-  const int first = slot * m.nv, count = d.slot_dofnum[slot];
+                                        const BaseRows<V>& force, const DataField<V> result) {
+  const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
+  const DataField<V> J = d.contact_J;
+  const IndexField<V> dofs = d.slot_dof;
   const bool frictionless = d.slot_rows[slot] == 1;
-  for (int k = first; k < first + count; ++k) {
-    V sum = d.contact_J[3 * k] * force.n;
-    if (!frictionless) sum += d.contact_J[3 * k + 1] * force.t + d.contact_J[3 * k + 2] * force.u;
-    result[d.slot_dof[k]] += sum;
+  for (int k = first; k < last; ++k) {
+    V sum = J[3 * k] * force.n;
+    if (!frictionless) sum += J[3 * k + 1] * force.t + J[3 * k + 2] * force.u;
+    result[dofs[k]] += sum;
   }
 }
 
@@ -217,9 +221,11 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   d.slot_dofnum[slot] = count;
 }
 
-// All rows of contacts. Returns the number of slots in use: the most contacts of a lane. Adds to nefc.
+// All rows of contacts. Returns the number of slots in use: the most contacts of a lane. Adds to nefc; sets
+// `coupled` and adds to H_set where a contact is between two branches of a tree.
 template <class V>
-MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                  bool& coupled) {
   if (m.ncandidate == 0) return 0;
   const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
   for (int slot = 0; slot < slots; ++slot) {
@@ -237,7 +243,9 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     store_base(d.contact_aref, slot, aref);
     for (std::uint32_t lanes = lane_bits(parameters.active); lanes != 0; lanes &= lanes - 1) {
       const int candidate = static_cast<int>(get_lane(index, lowest_bit(lanes)));
-      if (m.candidate_couples[candidate]) couple_dofs(m, d, candidate);
+      if (!m.candidate_couples[candidate]) continue;
+      couple_dofs(m, d, candidate);
+      coupled = true;
     }
   }
   return slots;

@@ -42,44 +42,66 @@ MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const Data<V>&
     store_inertia_row(m, d, i, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * load6<V>(d.cdof, 6 * i));
 }
 
-// In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`.
+// In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`. Every element is computed at
+// once from the rows of the descendants, which keeps the sum in a register. `column` is scratch. Fields come
+// by value here and below: a store of lanes could change what a reference points to, as far as a compiler
+// knows.
 template <class V>
-MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataField<V>& matrix,
-                                     const DataField<V>& inverse) {
-  for (int k = m.nv - 1; k >= 0; --k) {
-    const int row = m.dof_Madr[k];
-    const V inverse_diagonal = V(1) / matrix[row];
-    inverse[k] = inverse_diagonal;
-    if (m.dof_simple[k]) continue;
-    const int ancestors = m.dof_ancestors[k];
-    int i = m.dof_parentid[k];
-    for (int a = 1; a <= ancestors; ++a) {
-      // row of ancestor i: L(i, 0..i) -= L(k, 0..i) * L(k, i) / D(k)
-      const V factor = matrix[row + a] * inverse_diagonal;
-      const int target = m.dof_Madr[i];
-      for (int b = a; b <= ancestors; ++b) matrix[target + b - a] -= factor * matrix[row + b];
-      matrix[row + a] = factor;
-      i = m.dof_parentid[i];
+MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataField<V> matrix,
+                                     const DataField<V> inverse, const DataField<V> column) {
+  const int nv = m.nv;
+  const int *const Madr = m.dof_Madr, *const rootadr = m.dof_Mrootadr, *const ancestors = m.dof_ancestors;
+  for (int i = nv - 1; i >= 0; --i) {
+    const int row = Madr[i], depth = ancestors[i], end = i + 1 + m.dof_descendants[i];
+    for (int k = i + 1; k < end; ++k) column[k] = matrix[rootadr[k] - depth] * inverse[k];
+    int c = m.dof_simple[i] ? depth + 1 : 0;
+    for (; c + 3 <= depth; c += 4) {
+      V sum0 = matrix[row + c], sum1 = matrix[row + c + 1], sum2 = matrix[row + c + 2],
+        sum3 = matrix[row + c + 3];
+      for (int k = i + 1; k < end; ++k) {
+        const V factor = column[k];
+        const int at = rootadr[k] - depth + c;
+        sum0 -= factor * matrix[at];
+        sum1 -= factor * matrix[at + 1];
+        sum2 -= factor * matrix[at + 2];
+        sum3 -= factor * matrix[at + 3];
+      }
+      matrix[row + c] = sum0;
+      matrix[row + c + 1] = sum1;
+      matrix[row + c + 2] = sum2;
+      matrix[row + c + 3] = sum3;
     }
+    for (; c <= depth; ++c) {
+      V sum = matrix[row + c];
+      for (int k = i + 1; k < end; ++k) sum -= column[k] * matrix[rootadr[k] - depth + c];
+      matrix[row + c] = sum;
+    }
+    inverse[i] = V(1) / matrix[row];
+  }
+  for (int i = 0; i < nv; ++i) {
+    if (m.dof_simple[i]) continue;
+    const V scale = inverse[i];
+    for (int c = Madr[i] + 1; c <= rootadr[i]; ++c) matrix[c] *= scale;
   }
 }
 
 // In place: x = (L'*D*L)^-1 x.
 template <class V>
-MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField<V>& factor,
-                                    const DataField<V>& inverse, const DataField<V>& x) {
+MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+                                    const DataField<V> inverse, const DataField<V> x) {
   const int nv = m.nv;
+  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
   for (int k = nv - 1; k >= 0; --k) {
-    if (m.dof_simple[k]) continue;
+    if (simple[k]) continue;
     const V value = x[k];
-    int address = m.dof_Madr[k] + 1;
-    for (int i = m.dof_parentid[k]; i >= 0; i = m.dof_parentid[i]) x[i] -= factor[address++] * value;
+    int address = Madr[k] + 1;
+    for (int i = parent[k]; i >= 0; i = parent[i]) x[i] -= factor[address++] * value;
   }
   for (int k = 0; k < nv; ++k) {
     V value = x[k] * inverse[k];
-    if (!m.dof_simple[k]) {
-      int address = m.dof_Madr[k] + 1;
-      for (int i = m.dof_parentid[k]; i >= 0; i = m.dof_parentid[i]) value -= factor[address++] * x[i];
+    if (!simple[k]) {
+      int address = Madr[k] + 1;
+      for (int i = parent[k]; i >= 0; i = parent[i]) value -= factor[address++] * x[i];
     }
     x[k] = value;
   }
@@ -87,14 +109,16 @@ MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField
 
 // result = M x, with M packed as qM (mj_mulM).
 template <class V>
-MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const DataField<V>& qM,
-                                       const DataField<V>& x, const DataField<V>& result) {
-  for (int i = 0; i < m.nv; ++i) {
-    int address = m.dof_Madr[i];
+MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const DataField<V> qM,
+                                       const DataField<V> x, const DataField<V> result) {
+  const int nv = m.nv;
+  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
+  for (int i = 0; i < nv; ++i) {
+    int address = Madr[i];
     const V value = x[i];
     V sum = qM[address] * value;
-    if (!m.dof_simple[i])
-      for (int j = m.dof_parentid[i]; j >= 0; j = m.dof_parentid[j]) {
+    if (!simple[i])
+      for (int j = parent[i]; j >= 0; j = parent[j]) {
         const V element = qM[++address];
         sum += element * x[j];
         result[j] += element * value;

@@ -55,7 +55,7 @@ MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V
     d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
     d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
   }
-  factor_inertia(m, d.qH, d.qHDiagInv);
+  factor_inertia(m, d.qH, d.qHDiagInv, d.factor_column);
   solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
   advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
 }
@@ -187,7 +187,7 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
         d.qH[m.dof_Madr[dof] + i - j] -= derivative * moment.value[i] * moment.value[j];
     }
   }
-  factor_inertia(m, d.qH, d.qHDiagInv);
+  factor_inertia(m, d.qH, d.qHDiagInv, d.factor_column);
   solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
   if (m.flags & model_free_alone) solve_free_bodies(m, s, d);
   advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
@@ -212,6 +212,8 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     d.act_dot_sum[i] = V(sixth) * d.act_dot[i];
   }
   for (int stage = 1; stage < 4; ++stage) {
+    // the solver starts where the stage before has ended (MuJoCo's: where the last time step has)
+    for (int i = 0; i < nv; ++i) s.qacc_warmstart[i] = d.qacc[i];
     const V dt(stage == 3 ? h : h / 2);
     const V weight(stage == 3 ? sixth : third);
     // qvel still holds the velocity of the previous stage

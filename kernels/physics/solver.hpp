@@ -12,8 +12,9 @@ namespace maniple {
 
 // The rows of one pack that act in some lane; friction rows always do.
 struct ActiveRows {
-  int limits;  // limit_active
-  int slots;   // of contacts
+  int limits;    // limit_active
+  int slots;     // of contacts
+  bool coupled;  // some contact is between two branches of a tree
 };
 
 // Address of element (i, j) of H, j <= i.
@@ -87,29 +88,39 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State
   }
 }
 
-// The columns of every row of H: H_set with what elimination fills in, then H_colnum and H_col.
+// Which elements of H may differ from zero.
+struct HessianPattern {
+  IndexList colnum, col;      // columns before the diagonal, row by row, descending
+  IndexList belownum, below;  // rows after the diagonal, column by column, ascending
+};
+
+// The pattern of M where no contact couples two branches of a tree; else that of H_set with what elimination
+// fills in, which goes to H_col and H_below.
 template <class V>
-MANIPLE_FUNCTION void hessian_columns(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
-  const int words = m.ndofword;
-  if (coupled)
-    for (int k = m.nv - 1; k > 0; --k)
-      for (int w = k / 32; w >= 0; --w)
-        for (auto left = static_cast<std::uint32_t>(d.H_set[k * words + w]); left != 0;) {
-          const int bit = highest_bit(left), i = 32 * w + bit;
-          left ^= 1u << bit;
-          for (int v = 0; v < w; ++v) d.H_set[i * words + v] |= d.H_set[k * words + v];
-          d.H_set[i * words + w] |= d.H_set[k * words + w] & static_cast<int>((1u << bit) - 1u);
-        }
-  for (int k = 0; k < m.nv; ++k) {
+MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
+  if (!coupled)
+    return {IndexList(m.dof_ancestors), IndexList(m.dof_ancestorlist), IndexList(m.dof_descendants),
+            IndexList(m.dof_descendantlist)};
+  const int words = m.ndofword, nv = m.nv;
+  for (int k = 0; k < nv; ++k) d.H_belownum[k] = 0;
+  for (int k = nv - 1; k >= 0; --k) {
     int count = 0;
     for (int w = k / 32; w >= 0; --w)
       for (auto left = static_cast<std::uint32_t>(d.H_set[k * words + w]); left != 0;) {
-        const int bit = highest_bit(left);
+        const int bit = highest_bit(left), i = 32 * w + bit;
         left ^= 1u << bit;
-        d.H_col[k * (k - 1) / 2 + count++] = 32 * w + bit;
+        d.H_col[k * (k - 1) / 2 + count++] = i;
+        for (int v = 0; v < w; ++v) d.H_set[i * words + v] |= d.H_set[k * words + v];
+        d.H_set[i * words + w] |= d.H_set[k * words + w] & static_cast<int>((1u << bit) - 1u);
       }
     d.H_colnum[k] = count;
   }
+  for (int k = 0; k < nv; ++k)
+    for (int c = 0; c < d.H_colnum[k]; ++c) {
+      const int i = d.H_col[k * (k - 1) / 2 + c];
+      d.H_below[below_address(nv, i) + d.H_belownum[i]++] = k;
+    }
+  return {IndexList(d.H_colnum), IndexList(d.H_col), IndexList(d.H_belownum), IndexList(d.H_below)};
 }
 
 // Adds J' D J of the edges of a slot that push: B' W B with the base rows B and a symmetric W.
@@ -122,26 +133,22 @@ MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Dat
   const V tt = push[0] + push[1], uu = push[2] + push[3], nn = tt + uu, nt = push[0] - push[1],
           nu = push[2] - push[3];
   if (!any_lane(nn > V(0))) return;
-  const int first = slot * m.nv, last = first + d.slot_dofnum[slot], words = m.ndofword;
+  const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
+  const DataField<V> J = d.contact_J, H = d.H;
+  const IndexField<V> dofs = d.slot_dof;
   const bool frictionless = d.slot_rows[slot] == 1;
+  // dofs of two lanes' contacts may meet in one slot: their elements get zeros and are not read
   for (int a = first; a < last; ++a) {
-    const int i = d.slot_dof[a];
-    const V n = d.contact_J[3 * a];
-    V wn = nn * n, wt, wu;
-    if (!frictionless) {
-      const V t = d.contact_J[3 * a + 1], u = d.contact_J[3 * a + 2];
-      wn += nt * t + nu * u;
-      wt = nt * n + tt * t;
-      wu = nu * n + uu * u;
+    const int row = hessian_address(dofs[a], 0);
+    const V n = J[3 * a];
+    if (frictionless) {
+      const V wn = nn * n;
+      for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b];
+      continue;
     }
-    for (int b = a; b < last; ++b) {
-      const int j = d.slot_dof[b];
-      // dofs of two lanes' contacts may meet in one slot
-      if (j != i && !(static_cast<std::uint32_t>(d.H_set[i * words + j / 32]) >> j % 32 & 1u)) continue;
-      V sum = wn * d.contact_J[3 * b];
-      if (!frictionless) sum += wt * d.contact_J[3 * b + 1] + wu * d.contact_J[3 * b + 2];
-      d.H[hessian_address(i, j)] += sum;
-    }
+    const V t = J[3 * a + 1], u = J[3 * a + 2];
+    const V wn = nn * n + nt * t + nu * u, wt = nt * n + tt * t, wu = nu * n + uu * u;
+    for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b] + wt * J[3 * b + 1] + wu * J[3 * b + 2];
   }
 }
 
@@ -149,12 +156,16 @@ MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Dat
 template <class V>
 MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                               ActiveRows rows) {
+  const DataField<V> H = d.H, qM = d.qM;
+  const int* const parent = m.dof_parentid;
   for (int i = 0; i < m.nv; ++i) {
     const int row = hessian_address(i, 0);
-    for (int c = 0; c < d.H_colnum[i]; ++c) d.H[row + d.H_col[i * (i - 1) / 2 + c]] = V(0);
+    // the factorization reads elements outside the pattern of coupled rows, too
+    if (rows.coupled)
+      for (int j = 0; j < i; ++j) H[row + j] = V(0);
     int address = m.dof_Madr[i];
-    d.H[row + i] = d.qM[address];
-    for (int j = m.dof_parentid[i]; j >= 0; j = m.dof_parentid[j]) d.H[row + j] = d.qM[++address];
+    H[row + i] = qM[address];
+    for (int j = parent[i]; j >= 0; j = parent[j]) H[row + j] = qM[++address];
   }
   for (int r = 0; r < m.nfriction; ++r) {
     const int dof = m.friction_dofid[r];
@@ -176,44 +187,74 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, co
   for (int slot = 0; slot < rows.slots; ++slot) add_contact_hessian(m, d, slot);
 }
 
-// In place: the L' D L factor of H; 1/D goes to HDiagInv.
+// In place: the factor of H = L' D L as D L, whose diagonal is D; 1/D goes to HDiagInv.
 template <class V>
-MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  for (int k = m.nv - 1; k >= 0; --k) {
-    const int row = hessian_address(k, 0), list = k * (k - 1) / 2, count = d.H_colnum[k];
-    const V inverse = V(1) / d.H[row + k];
-    d.HDiagInv[k] = inverse;
-    for (int a = 0; a < count; ++a) {
-      const int i = d.H_col[list + a], target = hessian_address(i, 0);
-      const V factor = d.H[row + i] * inverse;
-      for (int b = a; b < count; ++b) {
-        const int j = d.H_col[list + b];
-        d.H[target + j] -= factor * d.H[row + j];
+MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                     const HessianPattern pattern) {
+  const DataField<V> H = d.H, inverse = d.HDiagInv, column = d.factor_column;
+  const int nv = m.nv;
+  for (int i = nv - 1; i >= 0; --i) {
+    const int row = hessian_address(i, 0), list = i * (i - 1) / 2, count = pattern.colnum[i];
+    const int first = below_address(nv, i), last = first + pattern.belownum[i];
+    V diagonal = H[row + i];
+    for (int b = first; b < last; ++b) {
+      const int k = pattern.below[b];
+      const V element = H[hessian_address(k, i)], factor = element * inverse[k];
+      column[b - first] = factor;
+      diagonal -= factor * element;
+    }
+    H[row + i] = diagonal;
+    inverse[i] = V(1) / diagonal;
+    int c = 0;
+    for (; c + 4 <= count; c += 4) {
+      const int j0 = pattern.col[list + c], j1 = pattern.col[list + c + 1], j2 = pattern.col[list + c + 2],
+                j3 = pattern.col[list + c + 3];
+      V sum0 = H[row + j0], sum1 = H[row + j1], sum2 = H[row + j2], sum3 = H[row + j3];
+      for (int b = first; b < last; ++b) {
+        const V factor = column[b - first];
+        const int at = hessian_address(pattern.below[b], 0);
+        sum0 -= factor * H[at + j0];
+        sum1 -= factor * H[at + j1];
+        sum2 -= factor * H[at + j2];
+        sum3 -= factor * H[at + j3];
       }
-      d.H[row + i] = factor;
+      H[row + j0] = sum0;
+      H[row + j1] = sum1;
+      H[row + j2] = sum2;
+      H[row + j3] = sum3;
+    }
+    for (; c < count; ++c) {
+      const int j = pattern.col[list + c];
+      V sum = H[row + j];
+      for (int b = first; b < last; ++b) sum -= column[b - first] * H[hessian_address(pattern.below[b], j)];
+      H[row + j] = sum;
     }
   }
 }
 
 // In place: x = H^-1 x.
 template <class V>
-MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V>& x) {
-  for (int k = m.nv - 1; k >= 0; --k) {
-    const V value = x[k];
-    const int row = hessian_address(k, 0), list = k * (k - 1) / 2;
-    for (int a = 0; a < d.H_colnum[k]; ++a) {
-      const int i = d.H_col[list + a];
-      x[i] -= d.H[row + i] * value;
+MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                    const HessianPattern pattern, const DataField<V> x) {
+  const DataField<V> H = d.H, inverse = d.HDiagInv;
+  const int nv = m.nv;
+  for (int i = nv - 1; i >= 0; --i) {
+    const int first = below_address(nv, i), last = first + pattern.belownum[i];
+    V value = x[i];
+    for (int b = first; b < last; ++b) {
+      const int k = pattern.below[b];
+      value -= H[hessian_address(k, i)] * x[k];
     }
+    x[i] = value * inverse[i];
   }
-  for (int k = 0; k < m.nv; ++k) {
-    V value = x[k] * d.HDiagInv[k];
-    const int row = hessian_address(k, 0), list = k * (k - 1) / 2;
-    for (int a = 0; a < d.H_colnum[k]; ++a) {
-      const int i = d.H_col[list + a];
-      value -= d.H[row + i] * x[i];
+  for (int k = 0; k < nv; ++k) {
+    const int row = hessian_address(k, 0), first = k * (k - 1) / 2, last = first + pattern.colnum[k];
+    V sum(0);
+    for (int c = first; c < last; ++c) {
+      const int i = pattern.col[c];
+      sum += H[row + i] * x[i];
     }
-    x[k] = value;
+    x[k] -= sum * inverse[k];
   }
 }
 
@@ -272,8 +313,8 @@ struct LineMinimum {
   MaskOf<V> exact;
 };
 
-// For the lanes in `active`. The derivative is piecewise linear and grows with the step: Newton's method on it
-// ends where the line through one point is still the line at its zero. Bisection guards the steps.
+// For the lanes in `active`. The derivative is piecewise linear and grows with the step: Newton's method on
+// it ends where the line through one point is still the line at its zero. Bisection guards the steps.
 template <class V>
 MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             ActiveRows rows, MaskOf<V> active, V scale) {
@@ -365,10 +406,11 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_ancestorset[i];
   ActiveRows rows;
   rows.limits = limit_rows(m, s, d);
-  rows.slots = contact_rows(m, s, d);
+  rows.coupled = false;
+  rows.slots = contact_rows(m, s, d, rows.coupled);
   MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;
-  hessian_columns(m, d, true);
+  const HessianPattern pattern = hessian_pattern(m, d, rows.coupled);
 
   warm_start(m, s, d, rows, active);
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
@@ -385,8 +427,8 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     active = active && sqrt(gradient) * scale >= tolerance;
     if (!any_lane(active)) break;
     hessian(m, s, d, rows);
-    factor_hessian(m, d);
-    solve_hessian(m, d, d.search);
+    factor_hessian(m, d, pattern);
+    solve_hessian(m, d, pattern, d.search);
     evaluate_search(m, d, rows);
     const LineMinimum<V> minimum = line_search(m, s, d, rows, active, scale);
     move_along_search(m, d, rows, active, minimum.alpha);

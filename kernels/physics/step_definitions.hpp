@@ -18,7 +18,7 @@ namespace maniple {
 template <class V>
 MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < m.nM; ++i) d.qLD[i] = d.qM[i];
-  factor_inertia(m, d.qLD, d.qLDiagInv);
+  factor_inertia(m, d.qLD, d.qLDiagInv, d.factor_column);
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   passive_forces(m, s, d);
