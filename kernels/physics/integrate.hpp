@@ -191,7 +191,7 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
     const Moment<V> moment = actuator_moment(m, s, k);
     for (int i = 0; i < moment.count; ++i) {
       const int dof = moment.dof + i;
-      const int first = m.dof_simple[dof] ? i : 0;  // rows of simple dofs stay diagonal
+      const int first = m.dof_simplenum[dof] > 0 ? i : 0;  // rows of simple dofs stay diagonal
       for (int j = first; j <= i; ++j)
         d.qH[m.dof_Madr[dof] + i - j] -= derivative * moment.value[i] * moment.value[j];
     }
