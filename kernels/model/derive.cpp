@@ -108,7 +108,7 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     double armature = m.dof_armature[i], damping = m.dof_damping[i];
     double poly[2] = {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]};
     for (int k = 0; k < m.nu; ++k) {
-      if (m.actuator_trnid[2 * k] != joint) continue;
+      if (m.actuator_trntype[k] == transmission_tendon || m.actuator_trnid[2 * k] != joint) continue;
       const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
       armature += m.actuator_armature[k] * gear2;
       damping += m.actuator_damping[k] * gear2;
@@ -132,16 +132,117 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
     derived.actuator_step[i] =
         m.actuator_dyntype[i] == dynamics_filterexact ? tau * (1 - std::exp(-m.timestep / tau)) : m.timestep;
     // position servos on ball joints track the setpoint nearest to the current length (wrapPeriod)
-    const int joint = m.actuator_trnid[2 * i];
+    const bool on_ball =
+        m.actuator_trntype[i] != transmission_tendon && m.jnt_type[m.actuator_trnid[2 * i]] == joint_ball;
     const bool servo =
         m.actuator_gaintype[i] == gain_fixed && m.actuator_biastype[i] == bias_affine &&
         m.actuator_gainprm[10 * i] == -m.actuator_biasprm[10 * i + 1] &&
         (m.actuator_dyntype[i] == dynamics_none || m.actuator_dyntype[i] == dynamics_integrator);
     const double* gear = m.actuator_gear + 6 * i;
     derived.actuator_period[i] =
-        servo && joint >= 0 && m.jnt_type[joint] == joint_ball
-            ? 2 * M_PI * std::sqrt(gear[0] * gear[0] + gear[1] * gear[1] + gear[2] * gear[2])
-            : 0;
+        servo && on_ball ? 2 * M_PI * std::sqrt(gear[0] * gear[0] + gear[1] * gear[1] + gear[2] * gear[2])
+                         : 0;
+  }
+}
+
+// The constant Jacobian of fixed tendons, and the sums of damping over each tendon and its actuators.
+void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
+  for (int t = 0; t < m.ntendon; ++t) {
+    const int first = m.ten_J_rowadr[t], end = first + m.ten_J_rownnz[t];
+    for (int k = first; k < end; ++k) {
+      derived.ten_J[k] = 0;
+      // a joint that is twice on the tendon has two numbers, of which MuJoCo uses the first
+      if (k > first && m.ten_J_colind[k] == m.ten_J_colind[k - 1]) continue;
+      for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
+        if (m.jnt_dofadr[m.wrap_objid[w]] == m.ten_J_colind[k]) derived.ten_J[k] += m.wrap_prm[w];
+    }
+    double damping = m.tendon_damping[t];
+    double poly[2] = {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]};
+    for (int k = 0; k < m.nu; ++k) {
+      if (m.actuator_trntype[k] != transmission_tendon || m.actuator_trnid[2 * k] != t) continue;
+      const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
+      damping += m.actuator_damping[k] * gear2;
+      poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
+      poly[1] += m.actuator_dampingpoly[2 * k + 1] * gear2;
+    }
+    derived.tendon_totaldamping[t] = damping;
+    derived.tendon_totaldampingpoly[2 * t] = poly[0];
+    derived.tendon_totaldampingpoly[2 * t + 1] = poly[1];
+  }
+}
+
+// The box with the inertia of each body, and what a fluid does to it (mj_inertiaBoxFluidModel).
+void derive_fluid(const Model<double>& m, const DerivedFields& derived) {
+  const double density = std::fmax(0.0, m.density), viscosity = std::fmax(0.0, m.viscosity);
+  for (int i = 0; i < m.nbody; ++i) {
+    double* fluid = derived.body_fluid + 8 * i;
+    for (int k = 0; k < 8; ++k) fluid[k] = 0;
+    if (m.body_mass[i] < kSmallestDivisor) continue;
+    const double* inertia = m.body_inertia + 3 * i;
+    double box[3];
+    for (int k = 0; k < 3; ++k) {
+      const double square = inertia[(k + 1) % 3] + inertia[(k + 2) % 3] - inertia[k];
+      box[k] = std::sqrt(std::fmax(kSmallestDivisor, square) / m.body_mass[i] * 6);
+    }
+    const double diameter = (box[0] + box[1] + box[2]) / 3;
+    fluid[0] = M_PI * diameter * diameter * diameter * viscosity;
+    fluid[1] = 3 * M_PI * diameter * viscosity;
+    for (int k = 0; k < 3; ++k) {
+      const double a = box[(k + 1) % 3], b = box[(k + 2) % 3];
+      fluid[2 + k] = density * box[k] * (a * a * a * a + b * b * b * b) / 64;
+      fluid[5 + k] = 0.5 * density * a * b;
+    }
+  }
+}
+
+// Where a frame is: on which body, and its pose there.
+struct FramePlace {
+  int body = -1;
+  double pos[3] = {0, 0, 0};
+  double quat[4] = {1, 0, 0, 0};
+};
+
+FramePlace place_of(const Model<double>& m, int type, int id) {
+  FramePlace place;
+  const auto copy = [&](const double* pos, const double* quat) {
+    for (int k = 0; k < 3; ++k) place.pos[k] = pos[3 * id + k];
+    for (int k = 0; k < 4; ++k) place.quat[k] = quat[4 * id + k];
+  };
+  switch (type) {
+    case object_xbody:
+      place.body = id;
+      break;
+    case object_body:
+      place.body = id;
+      copy(m.body_ipos, m.body_iquat);
+      break;
+    case object_geom:
+      place.body = m.geom_bodyid[id];
+      copy(m.geom_pos, m.geom_quat);
+      break;
+    case object_site:
+      place.body = m.site_bodyid[id];
+      copy(m.site_pos, m.site_quat);
+      break;
+  }
+  return place;
+}
+
+void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
+  for (int i = 0; i < m.nsensor; ++i) {
+    const FramePlace object = place_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
+    const FramePlace reference =
+        m.sensor_refid[i] < 0 ? FramePlace{} : place_of(m, m.sensor_reftype[i], m.sensor_refid[i]);
+    derived.sensor_bodyid[i] = object.body;
+    derived.sensor_refbodyid[i] = reference.body;
+    for (int k = 0; k < 3; ++k) {
+      derived.sensor_pos[3 * i + k] = object.pos[k];
+      derived.sensor_refpos[3 * i + k] = reference.pos[k];
+    }
+    for (int k = 0; k < 4; ++k) {
+      derived.sensor_quat[4 * i + k] = object.quat[k];
+      derived.sensor_refquat[4 * i + k] = reference.quat[k];
+    }
   }
 }
 
@@ -190,8 +291,53 @@ void derive_limits(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-int model_flags(const Model<double>& m, const DerivedFields& derived) {
+int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
+  const auto any = [](double linear, const double* poly) {
+    return linear != 0 || poly[0] != 0 || poly[1] != 0;
+  };
   int flags = 0;
+  for (int t = 0; t < m.ntendon; ++t) {
+    if (any(m.tendon_stiffness[t], m.tendon_stiffnesspoly + 2 * t)) flags |= model_tendon_springs;
+    if (any(derived.tendon_totaldamping[t], derived.tendon_totaldampingpoly + 2 * t))
+      flags |= model_tendon_dampers;
+    if (m.tendon_actfrclimited[t]) flags |= model_tendon_actfrclimited;
+  }
+  if (m.disableflags & disable_spring) flags &= ~model_tendon_springs;
+  if (m.disableflags & disable_damper) flags &= ~model_tendon_dampers;
+  return flags;
+}
+
+// Which results of other stages the sensors read.
+int sensor_flags(const Model<double>& m) {
+  int flags = 0;
+  for (int i = 0; i < m.nsensor; ++i) switch (m.sensor_type[i]) {
+      case sensor_subtreecom:
+      case sensor_subtreelinvel:
+      case sensor_subtreeangmom:
+        flags |= model_subtree_sensors | model_motion_sensors;
+        break;
+      case sensor_force:
+      case sensor_torque:
+        // about the center of mass of the whole world
+        if (m.site_bodyid[m.sensor_objid[i]] == 0) flags |= model_subtree_sensors;
+        [[fallthrough]];
+      case sensor_accelerometer:
+      case sensor_framelinacc:
+      case sensor_frameangacc:
+        flags |= model_force_sensors | model_motion_sensors;
+        break;
+      case sensor_velocimeter:
+      case sensor_gyro:
+      case sensor_framelinvel:
+      case sensor_frameangvel:
+        flags |= model_motion_sensors;
+        break;
+    }
+  return flags;
+}
+
+int model_flags(const Model<double>& m, const DerivedFields& derived) {
+  int flags = tendon_flags(m, derived);
   const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
   for (int j = 0; j < m.njnt; ++j) {
     if ((derived.jnt_flags[j] & joint_sprung) && !no_spring) flags |= model_springs;
@@ -216,7 +362,8 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   for (int j = 0; j < m.njnt; ++j)
     if (m.jnt_actgravcomp[j] && (flags & model_gravcomp)) flags |= model_actgravcomp;
   if (m.nu > 0 && !(m.disableflags & disable_actuation)) flags |= model_actuation;
-  if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= model_sensors;
+  if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= model_sensors | sensor_flags(m);
+  if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) flags |= model_fluid;
   for (int i = 0; i < m.nu; ++i) {
     const bool bias = m.actuator_biastype[i] == bias_affine && m.actuator_biasprm[10 * i + 2] != 0;
     const bool gain = m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0;
@@ -248,8 +395,13 @@ void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_limits(m, derived);
   derive_contacts(m, derived);
   derive_actuators(m, derived);
+  derive_tendons(m, derived);
+  derive_fluid(m, derived);
+  derive_sensors(m, derived);
   for (int i = 0; i < m.nsite; ++i) matrix_of_quaternion(m.site_quat + 4 * i, derived.site_mat + 9 * i);
   m.flags = model_flags(m, derived);
+  if (m.flags & (model_fluid | model_motion_sensors))
+    for (int i = 0; i < m.nbody; ++i) derived.body_flags[i] &= ~body_leaf;
   m.meaninertia = 0;
   for (int i = 0; i < m.nv; ++i) m.meaninertia += m.dof_M0[i] / m.nv;
 }

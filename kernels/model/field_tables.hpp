@@ -33,7 +33,7 @@
   FIELD(cdof, 6 * nv, "1", "motion axis of each dof (rot:lin)")                    \
   FIELD(cvel, 6 * nbody, "1/s", "spatial velocity (rot:lin)")                      \
   FIELD(cdof_dot, 6 * nv, "1/s", "time derivative of cdof")                        \
-  FIELD(cacc, 6 * nbody, "1/s^2", "spatial acceleration (rot:lin)")                \
+  FIELD(cacc_bias, 6 * nbody, "1/s^2", "cacc of the recursion, for qacc = 0")      \
   FIELD(cfrc_body, 6 * nbody, "N", "spatial force (rot:lin) of the recursion")     \
   FIELD(qM, nM, "kg", "inertia matrix, ancestor-packed rows")                      \
   FIELD(qLD, nM, "kg", "L'*D*L factor of qM")                                      \
@@ -41,8 +41,11 @@
   FIELD(qfrc_spring, nv, "N", "passive spring force")                              \
   FIELD(qfrc_damper, nv, "N", "passive damper force")                              \
   FIELD(qfrc_gravcomp, nv, "N", "passive gravity compensation force")              \
+  FIELD(qfrc_fluid, nv, "N", "passive force of the fluid")                         \
   FIELD(qfrc_passive, nv, "N", "total passive force")                              \
   FIELD(qfrc_bias, nv, "N", "C(qpos,qvel)")                                        \
+  FIELD(ten_length, ntendon, "m or rad", "tendon length")                          \
+  FIELD(ten_velocity, ntendon, "m/s or rad/s", "tendon velocity")                  \
   FIELD(actuator_length, nu, "m or rad", "actuator length")                        \
   FIELD(actuator_velocity, nu, "m/s or rad/s", "actuator velocity")                \
   FIELD(actuator_force, nu, "N", "actuator force in actuation space")              \
@@ -54,4 +57,9 @@
   FIELD(qacc, nv, "m/s^2", "acceleration")                                         \
   FIELD(ncon, 1, "1", "contacts, those in the gap included")                       \
   FIELD(nefc, 1, "1", "constraint rows that act")                                  \
+  FIELD(subtree_linvel, 3 * nbody, "m/s", "velocity of each subtree's com")        \
+  FIELD(subtree_angmom, 3 * nbody, "kg m^2/s", "angular momentum about that com")  \
+  FIELD(cacc, 6 * nbody, "1/s^2", "spatial acceleration (rot:lin)")                \
+  FIELD(cfrc_int, 6 * nbody, "N", "spatial force from the parent (rot:lin)")       \
+  FIELD(cfrc_ext, 6 * nbody, "N", "spatial force from outside (rot:lin)")          \
   FIELD(sensordata, nsensordata, "sensor", "sensor readings")

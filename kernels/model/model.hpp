@@ -8,8 +8,8 @@
 
 namespace maniple {
 
-// Values of mjtIntegrator, mjtSolver, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtSensor and
-// mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
+// Values of mjtIntegrator, mjtSolver, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtObj, mjtSensor
+// and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
 enum GeomType : int {
@@ -21,7 +21,11 @@ enum GeomType : int {
   geom_box = 6
 };
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
-enum TransmissionType : int { transmission_joint = 0, transmission_jointinparent = 1 };
+enum TransmissionType : int {
+  transmission_joint = 0,
+  transmission_jointinparent = 1,
+  transmission_tendon = 3
+};
 enum DynamicsType : int {
   dynamics_none = 0,
   dynamics_integrator = 1,
@@ -30,15 +34,36 @@ enum DynamicsType : int {
 };
 enum GainType : int { gain_fixed = 0, gain_affine = 1 };
 enum BiasType : int { bias_none = 0, bias_affine = 1 };
+enum ObjectType : int { object_body = 1, object_xbody = 2, object_geom = 5, object_site = 6 };
 enum SensorType : int {
+  sensor_accelerometer = 1,
+  sensor_velocimeter = 2,
+  sensor_gyro = 3,
+  sensor_force = 4,
+  sensor_torque = 5,
   sensor_jointpos = 9,
   sensor_jointvel = 10,
+  sensor_tendonpos = 11,
+  sensor_tendonvel = 12,
   sensor_actuatorpos = 13,
   sensor_actuatorvel = 14,
   sensor_actuatorfrc = 15,
   sensor_jointactuatorfrc = 16,
+  sensor_tendonactuatorfrc = 17,
   sensor_ballquat = 18,
   sensor_ballangvel = 19,
+  sensor_framepos = 26,
+  sensor_framequat = 27,
+  sensor_framexaxis = 28,
+  sensor_frameyaxis = 29,
+  sensor_framezaxis = 30,
+  sensor_framelinvel = 31,
+  sensor_frameangvel = 32,
+  sensor_framelinacc = 33,
+  sensor_frameangacc = 34,
+  sensor_subtreecom = 35,
+  sensor_subtreelinvel = 36,
+  sensor_subtreeangmom = 37,
   sensor_clock = 45
 };
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
@@ -70,7 +95,7 @@ enum BodyFlag : int {
   body_iquat_identity = 8,  // inertial frame parallel to the body frame
   body_massless = 16,       // neither mass nor inertia
   body_parent_static = 32,  // no dofs between the world and this body's own
-  body_leaf = 64,           // has no children
+  body_leaf = 64,           // has no children, and no fluid or sensor needs its velocity
   body_symmetric = 128,     // two principal inertias are equal
   body_isotropic = 256,     // all three are
 };
@@ -107,6 +132,13 @@ enum ModelFlag : int {
   model_sensors = 256,            // there are sensors and they are not disabled
   model_actuator_velocity = 512,  // some actuator force depends on velocity
   model_free_alone = 1024,        // some free body is alone in its tree
+  model_fluid = 1 << 16,          // a fluid acts on the bodies
+  model_tendon_springs = 1 << 17,
+  model_tendon_dampers = 1 << 18,
+  model_tendon_actfrclimited = 1 << 19,  // some tendon limits the total force of its actuators
+  model_subtree_sensors = 1 << 20,       // some sensor reads the motion of a subtree
+  model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
+  model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

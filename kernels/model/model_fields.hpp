@@ -15,6 +15,9 @@
   SIZE(npair, "explicit contact pairs")     \
   SIZE(nexclude, "excluded body pairs")     \
   SIZE(nsite, "sites")                      \
+  SIZE(ntendon, "tendons")                  \
+  SIZE(nwrap, "joints on tendons")          \
+  SIZE(nJten, "numbers in ten_J")           \
   SIZE(nsensor, "sensors")                  \
   SIZE(nsensordata, "sensor readings")      \
   SIZE(nM, "elements of the inertia matrix")
@@ -48,6 +51,9 @@
   REAL(tolerance, "of the solver, for scaled cost and gradient") \
   REAL(ls_tolerance, "of its line search")                       \
   REAL(impratio, "friction to normal impedance of contacts")     \
+  REAL(density, "kg/m^3, of the fluid")                          \
+  REAL(viscosity, "kg/(m s), of the fluid")                      \
+  VECTOR(wind, 3, "m/s, velocity of the fluid")                  \
   VECTOR(gravity, 3, "m/s^2")
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
@@ -85,11 +91,18 @@
   INTEGER(pair_dim, npair, "dimensions of its contacts")                         \
   INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
   INTEGER(site_bodyid, nsite, "body of the site")                                \
+  INTEGER(tendon_adr, ntendon, "first joint of the tendon in wrap_*")            \
+  INTEGER(tendon_num, ntendon, "number of its joints")                           \
+  INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                \
+  INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                  \
+  INTEGER(ten_J_rowadr, ntendon, "first number of the row")                      \
+  INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")         \
+  INTEGER(wrap_objid, nwrap, "joint on the tendon")                              \
   INTEGER(actuator_trntype, nu, "mjtTrn")                                        \
   INTEGER(actuator_dyntype, nu, "mjtDyn")                                        \
   INTEGER(actuator_gaintype, nu, "mjtGain")                                      \
   INTEGER(actuator_biastype, nu, "mjtBias")                                      \
-  INTEGER(actuator_trnid, 2 * nu, "joint that the actuator acts on")             \
+  INTEGER(actuator_trnid, 2 * nu, "joint or tendon that the actuator acts on")   \
   INTEGER(actuator_actadr, nu, "activation; -1: none")                           \
   INTEGER(actuator_group, nu, "group, for disableactuator")                      \
   INTEGER(actuator_actlimited, nu, "does actrange hold")                         \
@@ -98,7 +111,10 @@
   INTEGER(actuator_ctrllimited, nu, "does ctrlrange hold")                       \
   INTEGER(sensor_type, nsensor, "mjtSensor")                                     \
   INTEGER(sensor_datatype, nsensor, "mjtDataType")                               \
-  INTEGER(sensor_objid, nsensor, "joint or actuator that is read")               \
+  INTEGER(sensor_objtype, nsensor, "mjtObj of what is read")                     \
+  INTEGER(sensor_objid, nsensor, "element that is read")                         \
+  INTEGER(sensor_reftype, nsensor, "mjtObj of the reference frame")              \
+  INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")               \
   INTEGER(sensor_adr, nsensor, "first reading")                                  \
   INTEGER(sensor_dim, nsensor, "number of readings")                             \
   REAL(qpos0, nq, "generalized positions at reset")                              \
@@ -146,6 +162,13 @@
   REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")          \
   REAL(site_pos, 3 * nsite, "position in the body frame")                        \
   REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
+  REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")     \
+  REAL(tendon_stiffness, ntendon, "linear spring coefficient")                   \
+  REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")          \
+  REAL(tendon_damping, ntendon, "linear damping coefficient")                    \
+  REAL(tendon_dampingpoly, 2 * ntendon, "higher damping coefficients")           \
+  REAL(tendon_lengthspring, 2 * ntendon, "lengths between which no spring acts") \
+  REAL(wrap_prm, nwrap, "coefficient of the joint")                              \
   REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                          \
   REAL(actuator_gainprm, 10 * nu, "gain parameters")                             \
   REAL(actuator_biasprm, 10 * nu, "bias parameters")                             \
@@ -187,6 +210,8 @@
   INTEGER(limit_jntid, nlimit, "joint of the row")                                                   \
   INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                     \
   INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")            \
+  INTEGER(sensor_bodyid, nsensor, "body of the frame that is read; -1: no frame")                    \
+  INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")           \
   REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                        \
   REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")   \
   REAL(body_symmetry, 5 * nbody,                                                                     \
@@ -214,6 +239,16 @@
   REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                     \
   REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                       \
   REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                   \
+  REAL(body_fluid, 8 * nbody,                                                                        \
+       "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "    \
+       "over its square, along the three axes of the inertial frame")                                \
+  REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                \
+  REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                   \
+  REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                      \
+  REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                    \
+  REAL(sensor_quat, 4 * nsensor, "its rotation there")                                               \
+  REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                    \
+  REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                            \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
 // Numbers that hold for the whole model (derive.hpp).

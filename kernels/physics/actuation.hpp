@@ -1,9 +1,10 @@
 // Actuators: length and velocity through their transmission, activation dynamics, force, and its way back
-// into the joints (mj_transmission, mj_fwdActuation). Transmissions are joints of any type.
+// into the joints (mj_transmission, mj_fwdActuation). Transmissions are joints of any type and fixed tendons.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/physics/tendon.hpp"
 
 namespace maniple {
 
@@ -16,7 +17,7 @@ MANIPLE_FUNCTION Vec3<V> gear_axis(const Model<ScalarOf<V>>& m, const State<V>& 
   return rotate(conjugate(normalize(load4<V>(s.qpos, q))), gear);
 }
 
-// Row of the moment matrix of actuator i: `count` elements from dof `dof` on.
+// Row of the moment matrix of actuator i on a joint: `count` elements from dof `dof` on.
 template <class V>
 struct Moment {
   int dof, count;
@@ -54,6 +55,10 @@ MANIPLE_FUNCTION Moment<V> actuator_moment(const Model<ScalarOf<V>>& m, const St
 template <class V>
 MANIPLE_FUNCTION void actuator_lengths(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < m.nu; ++i) {
+    if (m.actuator_trntype[i] == transmission_tendon) {
+      d.actuator_length[i] = V(m.actuator_gear[6 * i]) * d.ten_length[m.actuator_trnid[2 * i]];
+      continue;
+    }
     const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint], q = m.jnt_qposadr[joint];
     if (type == joint_free)
       d.actuator_length[i] = V(0);
@@ -70,6 +75,10 @@ MANIPLE_FUNCTION void actuator_velocities(const Model<ScalarOf<V>>& m, const Sta
   for (int i = 0; i < m.nu; ++i) {
     if (m.disableflags & disable_actuation) {
       d.actuator_velocity[i] = V(0);
+      continue;
+    }
+    if (m.actuator_trntype[i] == transmission_tendon) {
+      d.actuator_velocity[i] = V(m.actuator_gear[6 * i]) * d.ten_velocity[m.actuator_trnid[2 * i]];
       continue;
     }
     const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];
@@ -134,6 +143,25 @@ MANIPLE_FUNCTION V actuator_input(const Model<ScalarOf<V>>& m, const State<V>& s
   return input;
 }
 
+// Scales the forces of actuators that share a tendon where their sum leaves the tendon's range.
+template <class V>
+MANIPLE_FUNCTION void limit_tendon_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  const auto acts_on = [&](int i, int t) {
+    return m.actuator_trntype[i] == transmission_tendon && m.actuator_trnid[2 * i] == t;
+  };
+  for (int t = 0; t < m.ntendon; ++t) {
+    if (!m.tendon_actfrclimited[t]) continue;
+    V total(0);
+    for (int i = 0; i < m.nu; ++i)
+      if (acts_on(i, t)) total += d.actuator_force[i];
+    const V limited = clamp(total, V(m.tendon_actfrcrange[2 * t]), V(m.tendon_actfrcrange[2 * t + 1]));
+    const MaskOf<V> inside = limited == total || total == V(0);
+    const V scale = select(inside, V(1), limited / select(inside, V(1), total));
+    for (int i = 0; i < m.nu; ++i)
+      if (acts_on(i, t)) d.actuator_force[i] *= scale;
+  }
+}
+
 // Writes act_dot, actuator_force, qfrc_actuator.
 template <class V>
 MANIPLE_FUNCTION void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
@@ -165,10 +193,20 @@ MANIPLE_FUNCTION void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
     V force = factor * actuator_input(m, s, d, i, zeroed);
     if (m.actuator_biastype[i] == bias_affine)
       force += V(bias[0]) + V(bias[1]) * d.actuator_length[i] + V(bias[2]) * d.actuator_velocity[i];
+    d.actuator_force[i] = force;
+  }
+  if (m.flags & model_tendon_actfrclimited) limit_tendon_forces(m, d);
+  for (int i = 0; i < nu; ++i) {
+    if (m.actuator_disabled[i]) continue;
+    V force = d.actuator_force[i];
     if (m.actuator_forcelimited[i])
       force = clamp(force, V(m.actuator_forcerange[2 * i]), V(m.actuator_forcerange[2 * i + 1]));
     d.actuator_force[i] = force;
 
+    if (m.actuator_trntype[i] == transmission_tendon) {
+      add_tendon_force(m, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force, d.qfrc_actuator);
+      continue;
+    }
     const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];
     if (type == joint_slide || type == joint_hinge) {
       d.qfrc_actuator[m.jnt_dofadr[joint]] += V(m.actuator_gear[6 * i]) * force;

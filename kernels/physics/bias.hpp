@@ -7,22 +7,22 @@
 
 namespace maniple {
 
-// Writes cacc, cfrc_body, qfrc_bias.
+// Writes cacc_bias, cfrc_body, qfrc_bias.
 template <class V>
 MANIPLE_FUNCTION void bias_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nbody = m.nbody, nv = m.nv;
   // gravity enters as an upward acceleration of the world
   const bool gravity = !(m.disableflags & disable_gravity);
-  store6(d.cacc, 0, Spatial<V>{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()});
+  store6(d.cacc_bias, 0, Spatial<V>{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()});
   store6(d.cfrc_body, 0, zero6<V>());
   for (int i = 1; i < nbody; ++i) {
-    Spatial<V> cacc = load6<V>(d.cacc, 6 * m.body_parentid[i]);
+    Spatial<V> cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);
     const int dof = m.body_dofadr[i];
     for (int k = dof; k < dof + m.body_dofnum[i]; ++k) {
       if (!m.dof_translation[k]) cacc.rot = cacc.rot + s.qvel[k] * load3<V>(d.cdof_dot, 6 * k);
       cacc.lin = cacc.lin + s.qvel[k] * load3<V>(d.cdof_dot, 6 * k + 3);
     }
-    store6(d.cacc, 6 * i, cacc);
+    store6(d.cacc_bias, 6 * i, cacc);
     if (m.body_flags[i] & body_massless) {
       store6(d.cfrc_body, 6 * i, zero6<V>());
       continue;

@@ -116,7 +116,7 @@ MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<
     Spatial<V> cvel = zero6<V>(), cacc = world_acceleration;
     if (!at_rest) {
       cvel = load6<V>(d.cvel, 6 * m.body_parentid[i]);
-      cacc = load6<V>(d.cacc, 6 * m.body_parentid[i]);
+      cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);
     }
     for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
       int dof = m.jnt_dofadr[j];
@@ -159,7 +159,7 @@ MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<
     }
     if (!(flags & body_leaf)) {
       store6(d.cvel, 6 * i, cvel);
-      store6(d.cacc, 6 * i, cacc);
+      store6(d.cacc_bias, 6 * i, cacc);
     }
     if (flags & body_massless) {
       store10(d.crb, 10 * i, Inertia<V>{V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)});

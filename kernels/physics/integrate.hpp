@@ -67,7 +67,8 @@ MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, con
   V derivative(0);
   if (m.actuator_biastype[i] == bias_affine) derivative = V(m.actuator_biasprm[10 * i + 2]);
   if (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0) {
-    const V input = actuator_input(m, s, d, i, invalid_controls(m, s));
+    // MuJoCo does not ask here whether some other control is invalid
+    const V input = actuator_input(m, s, d, i, MaskOf<V>(false));
     derivative += V(m.actuator_gainprm[10 * i + 2]) * input;
   }
   if (m.actuator_forcelimited[i]) {
@@ -154,12 +155,15 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
       x[i] = d.qfrc_smooth[dof + i] + d.qfrc_constraint[dof + i];
     }
     for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
-      if (m.actuator_trnid[2 * k] != joint || !depends_on_velocity<V>(m, k)) continue;
+      if (m.actuator_trntype[k] == transmission_tendon || m.actuator_trnid[2 * k] != joint ||
+          !depends_on_velocity<V>(m, k))
+        continue;
       const V derivative = h * actuator_velocity_derivative(m, s, d, k);
       const Moment<V> moment = actuator_moment(m, s, k);
       for (int i = 0; i < 6; ++i)
         for (int j = 0; j < 6; ++j) a[6 * i + j] -= derivative * moment.value[i] * moment.value[j];
     }
+    if (m.flags & model_fluid) add_free_fluid_damping(m, d, body, dof, h, a);
     add_free_bias_derivative(m, s, d, body, dof, a);
     solve6(a, x);
     for (int i = 0; i < 6; ++i) d.qacc_implicit[dof + i] = x[i];
@@ -169,7 +173,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
 template <class V>
 MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const State<V>& s,
                                              const Data<V>& d) {
-  // (M - h * d(force)/d(qvel)) qacc = forces, with the derivative of damping and actuators only
+  // (M - h * d(force)/d(qvel)) qacc = forces, with the derivative of passive forces and actuators only
   const V h(m.timestep);
   for (int i = 0; i < m.nM; ++i) d.qH[i] = d.qM[i];
   for (int i = 0; i < m.nv; ++i) {
@@ -179,14 +183,21 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
   for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
     if (!depends_on_velocity<V>(m, k)) continue;
     const V derivative = h * actuator_velocity_derivative(m, s, d, k);
+    if (m.actuator_trntype[k] == transmission_tendon) {
+      const ScalarOf<V> gear = m.actuator_gear[6 * k];
+      add_tendon_product(m, m.actuator_trnid[2 * k], -V(gear * gear) * derivative, d.qH);
+      continue;
+    }
     const Moment<V> moment = actuator_moment(m, s, k);
     for (int i = 0; i < moment.count; ++i) {
       const int dof = moment.dof + i;
-      const int first = m.dof_simple[dof] ? i : 0;  // rows of simple dofs stay diagonal
+      const int first = m.dof_simplenum[dof] > 0 ? i : 0;  // rows of simple dofs stay diagonal
       for (int j = first; j <= i; ++j)
         d.qH[m.dof_Madr[dof] + i - j] -= derivative * moment.value[i] * moment.value[j];
     }
   }
+  if (m.flags & model_tendon_dampers) add_tendon_damping(m, d, h, d.qH);
+  if (m.flags & model_fluid) add_fluid_damping(m, d, h, d.qH);
   factor_inertia(m, d.qH, d.qHDiagInv, d.factor_column);
   solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
   if (m.flags & model_free_alone) solve_free_bodies(m, s, d);

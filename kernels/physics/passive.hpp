@@ -1,8 +1,10 @@
-// Forces that need no control: springs, dampers and gravity compensation (mj_passive).
+// Forces that need no control: springs, dampers, gravity compensation and fluid (mj_passive).
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/physics/fluid.hpp"
+#include "kernels/physics/tendon.hpp"
 
 namespace maniple {
 
@@ -65,7 +67,7 @@ MANIPLE_FUNCTION void gravity_compensation(const Model<ScalarOf<V>>& m, const Da
   }
 }
 
-// Writes qfrc_spring, qfrc_damper, qfrc_gravcomp, qfrc_passive.
+// Writes qfrc_spring, qfrc_damper, qfrc_gravcomp, qfrc_passive, and qfrc_fluid if there is a fluid.
 template <class V>
 MANIPLE_FUNCTION void passive_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nv = m.nv;
@@ -75,7 +77,13 @@ MANIPLE_FUNCTION void passive_forces(const Model<ScalarOf<V>>& m, const State<V>
     d.qfrc_damper[i] = m.flags & model_dampers ? -s.qvel[i] * damping_coefficient(m, i, V(s.qvel[i])) : V(0);
   }
   if (m.flags & model_springs) spring_forces(m, s, d);
+  if (m.flags & model_tendon_springs) add_tendon_springs(m, d);
+  if (m.flags & model_tendon_dampers) add_tendon_dampers(m, d);
   for (int i = 0; i < nv; ++i) d.qfrc_passive[i] = d.qfrc_spring[i] + d.qfrc_damper[i];
+  if (m.flags & model_fluid) {
+    fluid_forces(m, d);
+    for (int i = 0; i < nv; ++i) d.qfrc_passive[i] += d.qfrc_fluid[i];
+  }
   if (!(m.flags & model_gravcomp)) return;
   gravity_compensation(m, d);
   for (int i = 0; i < nv; ++i)

@@ -19,6 +19,10 @@ template <class V>
 MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < m.nM; ++i) d.qLD[i] = d.qM[i];
   factor_inertia(m, d.qLD, d.qLDiagInv, d.factor_column);
+  if (m.ntendon > 0) {
+    tendon_lengths(m, s, d);
+    tendon_velocities(m, s, d);
+  }
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   passive_forces(m, s, d);
@@ -43,6 +47,9 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
   inertia_matrix(m, d);
   com_velocities(m, s, d);
   bias_forces(m, s, d);
+  // a field of a stage that this model does not have
+  if (!(m.flags & model_fluid))
+    for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
 }
 
 // mj_forward without sensors: with every field, or with what a time step needs.
@@ -68,18 +75,29 @@ MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s
   sensors(m, s, d, SensorStage::acceleration);
 }
 
+// What follows from the accelerations and no stage of a time step needs, unless a sensor reads it.
+template <class V>
+MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  subtree_velocities(m, d);
+  external_forces(m, d);
+  internal_forces(m, d);
+}
+
 template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   positions_and_velocities(m, s, d);
   collide(m, d);
   accelerations(m, s, d);
   all_sensors(m, s, d);
+  derived_fields(m, d);
 }
 
 template <class V>
 MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   body_kinematics(m, s, d);
   com_positions(m, d);
+  tendon_lengths(m, s, d);
+  tendon_velocities(m, s, d);
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   com_velocities(m, s, d);
@@ -130,6 +148,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
     default:
       integrate_euler(m, s, d);
   }
+  if (all_fields) derived_fields(m, d);
   return bad;
 }
 

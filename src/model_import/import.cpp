@@ -112,6 +112,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.actuator_names = names_of(m, mjOBJ_ACTUATOR, m.nactuator);
   imported.sensor_names = names_of(m, mjOBJ_SENSOR, m.nsensor);
   imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);
+  imported.tendon_names = names_of(m, mjOBJ_TENDON, m.ntendon);
   imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
   imported.nkey = static_cast<int>(m.nkey);
   imported.key_time = numbers(m.key_time, m.nkey);

@@ -36,16 +36,10 @@ bool is_binary(const std::string& path) {
   return extension == ".mjb";
 }
 
-// Tendons off by the user's decision: no springs, limits, friction, armature, and actuators on them act
-// on nothing (a joint with a gear of zero), so that the controls keep their places.
+// Tendons off by the user's decision: the model has none, and actuators on them act on nothing (a joint
+// with a gear of zero), so that the controls keep their places.
 void switch_off_tendons(mjModel& m, const ModelConfig& config) {
-  for (int i = 0; i < m.ntendon; ++i) {
-    m.tendon_stiffness[i] = m.tendon_damping[i] = m.tendon_armature[i] = m.tendon_frictionloss[i] = 0;
-    std::fill_n(m.tendon_stiffnesspoly + i * mjNPOLY, mjNPOLY, 0.0);
-    std::fill_n(m.tendon_dampingpoly + i * mjNPOLY, mjNPOLY, 0.0);
-    m.tendon_limited[i] = m.tendon_actfrclimited[i] = false;
-    m.tendon_actuatorid[i] = -1;
-  }
+  m.ntendon = m.nJten = m.nwrap = 0;
   int scalar_joint = -1;
   for (int i = 0; i < m.njnt && scalar_joint < 0; ++i)
     if (m.jnt_type[i] == mjJNT_HINGE || m.jnt_type[i] == mjJNT_SLIDE) scalar_joint = i;

@@ -27,7 +27,11 @@ static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE)
               same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
-static_assert(same(transmission_joint, mjTRN_JOINT) && same(transmission_jointinparent, mjTRN_JOINTINPARENT));
+static_assert(same(transmission_joint, mjTRN_JOINT) &&
+              same(transmission_jointinparent, mjTRN_JOINTINPARENT) &&
+              same(transmission_tendon, mjTRN_TENDON));
+static_assert(same(object_body, mjOBJ_BODY) && same(object_xbody, mjOBJ_XBODY) &&
+              same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE));
 static_assert(same(dynamics_none, mjDYN_NONE) && same(dynamics_integrator, mjDYN_INTEGRATOR) &&
               same(dynamics_filter, mjDYN_FILTER) && same(dynamics_filterexact, mjDYN_FILTEREXACT));
 static_assert(same(gain_fixed, mjGAIN_FIXED) && same(gain_affine, mjGAIN_AFFINE));
@@ -37,6 +41,18 @@ static_assert(same(sensor_jointpos, mjSENS_JOINTPOS) && same(sensor_jointvel, mj
               same(sensor_actuatorfrc, mjSENS_ACTUATORFRC) &&
               same(sensor_jointactuatorfrc, mjSENS_JOINTACTFRC) && same(sensor_ballquat, mjSENS_BALLQUAT) &&
               same(sensor_ballangvel, mjSENS_BALLANGVEL) && same(sensor_clock, mjSENS_CLOCK));
+static_assert(same(sensor_accelerometer, mjSENS_ACCELEROMETER) && same(sensor_gyro, mjSENS_GYRO) &&
+              same(sensor_velocimeter, mjSENS_VELOCIMETER) && same(sensor_force, mjSENS_FORCE) &&
+              same(sensor_torque, mjSENS_TORQUE) && same(sensor_tendonpos, mjSENS_TENDONPOS) &&
+              same(sensor_tendonvel, mjSENS_TENDONVEL) &&
+              same(sensor_tendonactuatorfrc, mjSENS_TENDONACTFRC) && same(sensor_framepos, mjSENS_FRAMEPOS) &&
+              same(sensor_framequat, mjSENS_FRAMEQUAT) && same(sensor_framexaxis, mjSENS_FRAMEXAXIS) &&
+              same(sensor_frameyaxis, mjSENS_FRAMEYAXIS) && same(sensor_framezaxis, mjSENS_FRAMEZAXIS) &&
+              same(sensor_framelinvel, mjSENS_FRAMELINVEL) && same(sensor_frameangvel, mjSENS_FRAMEANGVEL) &&
+              same(sensor_framelinacc, mjSENS_FRAMELINACC) && same(sensor_frameangacc, mjSENS_FRAMEANGACC) &&
+              same(sensor_subtreecom, mjSENS_SUBTREECOM) &&
+              same(sensor_subtreelinvel, mjSENS_SUBTREELINVEL) &&
+              same(sensor_subtreeangmom, mjSENS_SUBTREEANGMOM));
 static_assert(same(data_real, mjDATATYPE_REAL) && same(data_positive, mjDATATYPE_POSITIVE) &&
               same(data_axis, mjDATATYPE_AXIS) && same(data_quaternion, mjDATATYPE_QUATERNION));
 static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL_DAMPER) &&
@@ -138,19 +154,44 @@ const char* sensor_name(int type) {
 
 bool sensor_supported(int type) {
   switch (type) {
+    case sensor_accelerometer:
+    case sensor_velocimeter:
+    case sensor_gyro:
+    case sensor_force:
+    case sensor_torque:
     case sensor_jointpos:
     case sensor_jointvel:
+    case sensor_tendonpos:
+    case sensor_tendonvel:
     case sensor_actuatorpos:
     case sensor_actuatorvel:
     case sensor_actuatorfrc:
     case sensor_jointactuatorfrc:
+    case sensor_tendonactuatorfrc:
     case sensor_ballquat:
     case sensor_ballangvel:
+    case sensor_framepos:
+    case sensor_framequat:
+    case sensor_framexaxis:
+    case sensor_frameyaxis:
+    case sensor_framezaxis:
+    case sensor_framelinvel:
+    case sensor_frameangvel:
+    case sensor_framelinacc:
+    case sensor_frameangacc:
+    case sensor_subtreecom:
+    case sensor_subtreelinvel:
+    case sensor_subtreeangmom:
     case sensor_clock:
       return true;
     default:
       return false;
   }
+}
+
+// Does a sensor of this type read something of a tendon.
+bool sensor_of_tendon(int type) {
+  return type == sensor_tendonpos || type == sensor_tendonvel || type == sensor_tendonactuatorfrc;
 }
 
 bool any_nonzero(const mjtNum* values, int count) {
@@ -165,6 +206,7 @@ class Inspection {
   std::vector<std::string> run() {
     options();
     if (!off(mjDSBL_CONTACT)) contacts();
+    fluid();
     solver();
     equality();
     tendons();
@@ -178,8 +220,11 @@ class Inspection {
     }
     if (sensors_listed_)
       reasons_.push_back(
-          "supported sensors: jointpos, jointvel, ballquat, ballangvel, actuatorpos, "
-          "actuatorvel, actuatorfrc, jointactuatorfrc, clock");
+          "supported sensors: jointpos, jointvel, ballquat, ballangvel, tendonpos, tendonvel, actuatorpos, "
+          "actuatorvel, actuatorfrc, jointactuatorfrc, tendonactuatorfrc, accelerometer, velocimeter, gyro, "
+          "force, torque, framepos, framequat, framexaxis, frameyaxis, framezaxis, framelinvel, frameangvel, "
+          "framelinacc, frameangacc (of bodies, geoms and sites), subtreecom, subtreelinvel, subtreeangmom, "
+          "clock");
     return std::move(reasons_);
   }
 
@@ -215,8 +260,6 @@ class Inspection {
              std::string("option integrator=\"") +
                  (m_.opt.integrator == mjINT_IMPLICIT ? "implicit" : "discrete") +
                  "\" (simulation.integrator: Euler, RK4 or implicitfast chooses another)");
-    if (m_.opt.density != 0) option("option", "density", "option density: fluid forces");
-    if (m_.opt.viscosity != 0) option("option", "viscosity", "option viscosity: fluid forces");
     if (m_.opt.enableflags & mjENBL_SLEEP) option("flag", "sleep", "flag sleep=\"enable\"");
     if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\"");
   }
@@ -316,19 +359,33 @@ class Inspection {
       if (m_.eq_active0[i]) element(mjOBJ_EQUALITY, i, "is a constraint", "model.equality");
   }
 
-  // A tendon without any of these is a measurement only and does no harm.
+  // A fluid acts on the boxes of bodies, not on the ellipsoids of geoms.
+  void fluid() {
+    if (m_.opt.density == 0 && m_.opt.viscosity == 0) return;
+    if ((m_.opt.disableflags & mjDSBL_SPRING) && (m_.opt.disableflags & mjDSBL_DAMPER)) return;
+    for (int i = 0; i < m_.ngeom; ++i)
+      if (m_.geom_fluid[mjNFLUID * i] > 0)
+        element(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia");
+  }
+
+  // Springs, dampers and actuators on fixed tendons are supported, and so are their lengths.
   void tendons() {
     for (int i = 0; i < m_.ntendon; ++i) {
+      if (m_.wrap_type[m_.tendon_adr[i]] != mjWRAP_JOINT) {
+        element(mjOBJ_TENDON, i, "is spatial; only fixed tendons are supported", "model.tendons");
+        continue;
+      }
       std::string needs;
       auto need = [&](bool condition, const char* what) {
         if (condition) needs += (needs.empty() ? "has " : ", ") + std::string(what);
       };
       need(m_.tendon_limited[i] && !off(mjDSBL_LIMIT), "a limit");
       need(m_.tendon_frictionloss[i] != 0 && !off(mjDSBL_FRICTIONLOSS), "friction loss");
-      need(m_.tendon_stiffness[i] != 0 || any_nonzero(m_.tendon_stiffnesspoly + i * mjNPOLY, mjNPOLY),
-           "stiffness");
-      need(m_.tendon_damping[i] != 0 || any_nonzero(m_.tendon_dampingpoly + i * mjNPOLY, mjNPOLY), "damping");
-      need(m_.tendon_armature[i] != 0, "armature");
+      bool armature = m_.tendon_armature[i] != 0;
+      for (int k = 0; k < m_.nactuator; ++k)
+        armature = armature || (m_.actuator_trntype[k] == mjTRN_TENDON && m_.actuator_trnid[2 * k] == i &&
+                                m_.actuator_armature[k] != 0);
+      need(armature, "armature");
       if (!needs.empty()) element(mjOBJ_TENDON, i, needs, "model.tendons");
     }
   }
@@ -341,21 +398,19 @@ class Inspection {
       switch (m_.actuator_trntype[i]) {
         case mjTRN_JOINT:
         case mjTRN_JOINTINPARENT:
-          break;
         case mjTRN_TENDON:
-          bad("acts on a tendon", "model.tendons");
           break;
         case mjTRN_SITE:
-          bad("acts on a site; only joints are supported");
+          bad("acts on a site; only joints and tendons are supported");
           break;
         case mjTRN_SLIDERCRANK:
-          bad("acts through a slider-crank; only joints are supported");
+          bad("acts through a slider-crank; only joints and tendons are supported");
           break;
         case mjTRN_BODY:
-          bad("is an adhesion actuator; only joints are supported");
+          bad("is an adhesion actuator; only joints and tendons are supported");
           break;
         default:
-          bad("has a transmission of another kind; only joints are supported");
+          bad("has a transmission of another kind; only joints and tendons are supported");
       }
       if (m_.actuator_plugin[i] >= 0) {
         bad("is a plugin");
@@ -384,6 +439,10 @@ class Inspection {
       if (!sensor_supported(m_.sensor_type[i])) {
         sensors_listed_ = true;
         element(mjOBJ_SENSOR, i, std::string("is of type ") + sensor_name(m_.sensor_type[i]));
+      } else if (m_.sensor_objtype[i] == mjOBJ_CAMERA || m_.sensor_reftype[i] == mjOBJ_CAMERA) {
+        element(mjOBJ_SENSOR, i, "is of a camera; supported: bodies, geoms and sites");
+      } else if (sensor_of_tendon(m_.sensor_type[i]) && m_.ntendon == 0) {
+        element(mjOBJ_SENSOR, i, "is of a tendon, and the deck says model.tendons: false");
       }
       if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
         element(mjOBJ_SENSOR, i, "has a delay, an interval or a history");

@@ -107,36 +107,26 @@ void name_elements(Quantity& field, const TaskModel& model) {
     named("actuator", rows(names_of(model.actuators), 1));
   else if (name == "sensordata")
     named("sensor", by_sensor(model));
+  else if (name.starts_with("ten_"))
+    named("tendon", rows(model.tendons, 1));
   else if (name == "xanchor" || name == "xaxis")
     named("joint", rows(names_of(model.joints), 3), 3);
   else if (name.starts_with("site_"))
     named_rows("site", model.sites);
   else if (name == "cdof" || name == "cdof_dot")
     named("joint", by_dof(model, 6), 6);
-  else if (name.starts_with("x") || name == "subtree_com" || name == "cinert" || name == "crb" ||
-           name == "cvel" || name == "cacc" || name == "cfrc_body")
+  else if (name.starts_with("x") || name == "cinert" || name == "crb" || name == "cvel" ||
+           name.starts_with("cacc") || name.starts_with("cfrc_") || name.starts_with("subtree_"))
     named_rows("body", model.bodies);
   else if (name.starts_with("q") && field.size == model.sizes.nv && name != "qM" && name != "qLD")
     named("joint", by_dof(model, 1));
 }
 
 // Fields of Data that position and velocity stages fill; the others need mj_forward.
-constexpr std::string_view kKinematicFields[] = {"xpos",
-                                                 "xquat",
-                                                 "xmat",
-                                                 "xipos",
-                                                 "ximat",
-                                                 "xanchor",
-                                                 "xaxis",
-                                                 "site_xpos",
-                                                 "site_xmat",
-                                                 "subtree_com",
-                                                 "cinert",
-                                                 "cdof",
-                                                 "cvel",
-                                                 "cdof_dot",
-                                                 "actuator_length",
-                                                 "actuator_velocity"};
+constexpr std::string_view kKinematicFields[] = {
+    "xpos",  "xquat",     "xmat",       "xipos",        "ximat",           "xanchor",
+    "xaxis", "site_xpos", "site_xmat",  "subtree_com",  "cinert",          "cdof",
+    "cvel",  "cdof_dot",  "ten_length", "ten_velocity", "actuator_length", "actuator_velocity"};
 
 Derived stage_of(std::string_view field) {
   const bool kinematic = std::find(std::begin(kKinematicFields), std::end(kKinematicFields), field) !=

@@ -22,6 +22,7 @@ TaskModel task_model(const ImportedModel& model) {
   std::copy(model.gravity.begin(), model.gravity.end(), result.gravity);
   result.bodies = complete_names(model.body_names, "body");
   result.sites = complete_names(model.site_names, "site");
+  result.tendons = complete_names(model.tendon_names, "tendon");
   result.body_root = model.body_rootid;
 
   const std::vector<std::string> joint_names = complete_names(model.joint_names, "joint");

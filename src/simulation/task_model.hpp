@@ -43,7 +43,7 @@ struct TaskModel {
   std::vector<TaskJoint> joints;
   std::vector<TaskActuator> actuators;
   std::vector<TaskSensor> sensors;
-  std::vector<std::string> bodies, sites;
+  std::vector<std::string> bodies, sites, tendons;
   std::vector<int> body_root;  // root of each body's tree
   std::vector<double> qpos0;
   double gravity[3] = {0, 0, -9.81};  // m/s^2

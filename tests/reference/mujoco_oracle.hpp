@@ -33,9 +33,10 @@ struct ModelCase {
   std::string name;
   std::string package;  // "": the file is in tests/reference/models
   std::string file;     // inside the folder or the package
-  enum Off { nothing, contacts, constraints };
+  enum Off { nothing, contacts, contacts_and_limits, constraints };
   Off off = nothing;             // constraints: contacts, limits, equality, friction loss, tendons
   bool without_sensors = false;  // removes the <sensor> section before loading
+  double speed = 1.5;            // scale of the random velocities
 };
 
 // For GoogleTest's messages.
@@ -50,8 +51,8 @@ inline ModelConfig config_of(const ModelCase& model) {
   config.file = model.file;
   config.where = {"test", 0, 0};
   config.contacts = model.off == ModelCase::nothing;
-  config.limits = config.equality = config.frictionloss = config.tendons =
-      model.off != ModelCase::constraints;
+  config.equality = config.frictionloss = config.tendons = model.off != ModelCase::constraints;
+  config.limits = config.tendons && model.off != ModelCase::contacts_and_limits;
   fs::path folder = fs::path(MANIPLE_SOURCE_DIR) / "tests/reference/models";
   if (!model.package.empty()) {
     const std::string package = python_package_directory(model.package);
@@ -86,7 +87,7 @@ struct RandomState {
 };
 
 // All numbers fit into a float, so that both precisions start from the same state.
-inline RandomState random_state(const mjModel& m, unsigned seed) {
+inline RandomState random_state(const mjModel& m, unsigned seed, double speed) {
   std::mt19937_64 generator(seed);
   std::normal_distribution<double> normal;
   auto number = [&](double scale) {
@@ -113,7 +114,7 @@ inline RandomState random_state(const mjModel& m, unsigned seed) {
     }
   }
   for (double& q : state.qpos) q = static_cast<double>(static_cast<float>(q));
-  for (int i = 0; i < m.nv; ++i) state.qvel.push_back(number(1.5));
+  for (int i = 0; i < m.nv; ++i) state.qvel.push_back(number(speed));
   for (int i = 0; i < m.na; ++i) state.act.push_back(number(0.5));
   for (int i = 0; i < m.nu; ++i) state.ctrl.push_back(number(1));
   state.time = static_cast<double>(static_cast<float>(0.01 * (seed % 100)));
@@ -225,9 +226,12 @@ inline void newton_euler(const mjModel& m, const mjData& d, Numbers& cacc, Numbe
         cfrc_body[static_cast<std::size_t>(6 * parent + k)] += cfrc_body[static_cast<std::size_t>(6 * i + k)];
 }
 
-// Every field of MANIPLE_DATA_FIELDS by name, in Maniple's layout, of data after mj_forward.
-inline std::map<std::string, Numbers> fields_of(const mjModel& m, const mjData& d) {
+// Every field of MANIPLE_DATA_FIELDS by name, in Maniple's layout, of data after mj_forward. Has those
+// computed that MuJoCo computes only when asked.
+inline std::map<std::string, Numbers> fields_of(const mjModel& m, mjData& d) {
   std::map<std::string, Numbers> fields;
+  mj_subtreeVel(&m, &d);
+  mj_rnePostConstraint(&m, &d);
   auto copy = [&](const char* name, const mjtNum* values, std::int64_t count) {
     fields[name].assign(values, values + count);
   };
@@ -253,8 +257,11 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, const mjData& 
   MANIPLE_COPY(qfrc_spring, m.nv);
   MANIPLE_COPY(qfrc_damper, m.nv);
   MANIPLE_COPY(qfrc_gravcomp, m.nv);
+  MANIPLE_COPY(qfrc_fluid, m.nv);
   MANIPLE_COPY(qfrc_passive, m.nv);
   MANIPLE_COPY(qfrc_bias, m.nv);
+  MANIPLE_COPY(ten_length, m.ntendon);
+  MANIPLE_COPY(ten_velocity, m.ntendon);
   MANIPLE_COPY(actuator_length, m.nu);
   MANIPLE_COPY(actuator_velocity, m.nu);
   MANIPLE_COPY(actuator_force, m.nu);
@@ -264,13 +271,18 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, const mjData& 
   MANIPLE_COPY(qacc_smooth, m.nv);
   MANIPLE_COPY(qfrc_constraint, m.nv);
   MANIPLE_COPY(qacc, m.nv);
+  MANIPLE_COPY(subtree_linvel, 3 * m.nbody);
+  MANIPLE_COPY(subtree_angmom, 3 * m.nbody);
+  MANIPLE_COPY(cacc, 6 * m.nbody);
+  MANIPLE_COPY(cfrc_int, 6 * m.nbody);
+  MANIPLE_COPY(cfrc_ext, 6 * m.nbody);
   MANIPLE_COPY(sensordata, m.nsensordata);
 #undef MANIPLE_COPY
   fields["ncon"] = {static_cast<double>(d.ncon)};
   fields["nefc"] = {static_cast<double>(d.nefc)};
   fields["qM"] = ancestor_packed(m, d.M);
   fields["qLD"] = ancestor_packed(m, d.qLD);
-  newton_euler(m, d, fields["cacc"], fields["cfrc_body"]);
+  newton_euler(m, d, fields["cacc_bias"], fields["cfrc_body"]);
   return fields;
 }
 

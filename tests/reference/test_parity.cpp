@@ -39,6 +39,9 @@ const std::vector<ModelCase>& model_cases() {
       {"flags", "", "flags.xml"},
       {"more_flags", "", "more_flags.xml"},
       {"limits", "", "limits.xml"},
+      {"tendons", "", "tendons.xml"},
+      {"fluid", "", "fluid.xml"},
+      {"sensors", "", "sensors.xml"},
       {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml", ModelCase::constraints},
       {"ant", "gymnasium", "envs/mujoco/assets/ant.xml", ModelCase::constraints},
       {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml", ModelCase::contacts},
@@ -47,8 +50,14 @@ const std::vector<ModelCase>& model_cases() {
       {"ant_limited", "gymnasium", "envs/mujoco/assets/ant.xml", ModelCase::contacts},
       {"inverted_pendulum", "gymnasium", "envs/mujoco/assets/inverted_pendulum.xml", ModelCase::contacts},
       {"dm_cartpole", "dm_control", "suite/cartpole.xml", ModelCase::contacts},
-      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", ModelCase::constraints},
-      {"g1", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", ModelCase::constraints, true},
+      {"swimmer", "gymnasium", "envs/mujoco/assets/swimmer.xml", ModelCase::contacts},
+      {"dm_swimmer", "dm_control", "suite/swimmer.xml", ModelCase::nothing, false, 0.3},
+      {"dm_point_mass", "dm_control", "suite/point_mass.xml"},
+      {"dm_walker", "dm_control", "suite/walker.xml", ModelCase::contacts},
+      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", ModelCase::contacts_and_limits},
+      {"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml",
+       ModelCase::contacts_and_limits},
+      {"g1", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", ModelCase::constraints},
   };
   return cases;
 }
@@ -75,7 +84,7 @@ class Parity : public ::testing::TestWithParam<ModelCase> {
     mujoco_.model->opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
     states_.clear();
     for (unsigned env = 0; env < kEnvs; ++env)
-      states_.push_back(oracle::random_state(*mujoco_.model, 1000 + env));
+      states_.push_back(oracle::random_state(*mujoco_.model, 1000 + env, GetParam().speed));
   }
 
   template <class V>
@@ -88,6 +97,22 @@ class Parity : public ::testing::TestWithParam<ModelCase> {
   ImportedModel imported_;
   std::vector<RandomState> states_;
 };
+
+// Sensors differ in their units, and are compared one by one; those of accelerations and forces inherit the
+// conditioning of qacc.
+struct SensorSlice {
+  int adr, dim;
+  bool of_acceleration;
+};
+std::vector<SensorSlice> sensor_slices(const mjModel& m) {
+  std::vector<SensorSlice> slices;
+  for (int i = 0; i < m.nsensor; ++i)
+    slices.push_back({m.sensor_adr[i], m.sensor_dim[i], m.sensor_needstage[i] == mjSTAGE_ACC});
+  return slices;
+}
+Numbers slice_of(const Numbers& values, const SensorSlice& slice) {
+  return {values.begin() + slice.adr, values.begin() + slice.adr + slice.dim};
+}
 
 template <class V>
 void Parity::check_forward() {
@@ -116,11 +141,32 @@ void Parity::check_forward() {
       scale[name] = std::max({scale[name], largest(values), kSmallest});
   scale["qacc_smooth"] = scale["qacc"];
 
+  // accelerations of bodies, and the forces that they need, inherit the conditioning of qacc
+  const double acceleration = std::max(scale["qacc"], kSmallest);
+  scale["cacc"] += acceleration;
+  scale["cfrc_int"] += acceleration * scale["crb"];
+
+  for (const SensorSlice& slice : sensor_slices(m)) {
+    double size = kSmallest;
+    for (const auto& fields : theirs)
+      size = std::max(size, largest(slice_of(fields.at("sensordata"), slice)));
+    if (slice.of_acceleration) size += acceleration * std::max(1.0, scale["crb"]);
+    for (int env = 0; env < kEnvs; ++env) {
+      const Numbers ours = slice_of(batch.data(env).at("sensordata"), slice);
+      const Numbers expected = slice_of(theirs[static_cast<std::size_t>(env)].at("sensordata"), slice);
+      const double error = difference(ours, expected, size);
+      EXPECT_LE(error, kTolerance<S>)
+          << "sensor at " << slice.adr << " of environment " << env << numbers_text(ours, expected);
+      if (error > kTolerance<S>) return;
+    }
+  }
+
   for (int env = 0; env < kEnvs; ++env) {
     const std::map<std::string, Numbers> ours = batch.data(env);
     const auto& expected = theirs[static_cast<std::size_t>(env)];
     ASSERT_EQ(ours.size(), expected.size());
     for (const auto& [name, values] : ours) {
+      if (name == "sensordata") continue;  // above
       const double error = difference(values, expected.at(name), scale[name]);
       const bool constrained = name == "qacc" || name == "qfrc_constraint";
       const double tolerance = constrained ? constrained_tolerance<S>(imported_) : kTolerance<S>;
@@ -134,9 +180,9 @@ void Parity::check_forward() {
 // What step() promises to leave in Data: forces, accelerations and actuators as after mj_step.
 void check_left_by_step(const std::map<std::string, Numbers>& ours,
                         const std::map<std::string, Numbers>& theirs, double acceleration) {
-  for (const char* name : {"qfrc_spring", "qfrc_damper", "qfrc_gravcomp", "qfrc_passive", "qfrc_bias",
-                           "qfrc_actuator", "qfrc_smooth", "qfrc_constraint", "actuator_length",
-                           "actuator_velocity", "actuator_force", "act_dot"}) {
+  for (const char* name : {"ten_length", "ten_velocity", "qfrc_spring", "qfrc_damper", "qfrc_gravcomp",
+                           "qfrc_passive", "qfrc_bias", "qfrc_actuator", "qfrc_smooth", "qfrc_constraint",
+                           "actuator_length", "actuator_velocity", "actuator_force", "act_dot"}) {
     const Numbers& expected = theirs.at(name);
     EXPECT_LE(difference(ours.at(name), expected, 1 + 10 * largest(expected)), 1e-12)
         << name << numbers_text(ours.at(name), expected);
@@ -179,10 +225,16 @@ void Parity::check_step(const std::string& integrator) {
     good &= check("time", &d->time, 1, 1);
     good &= check("ctrl", d->ctrl, m.nu, 1);
     good &= check("qacc_warmstart", d->qacc_warmstart, m.nv, acceleration);
-    const double error =
-        difference(batch.data(env).at("sensordata"), Numbers(d->sensordata, d->sensordata + m.nsensordata),
-                   std::max(1.0, largest(sensors)));
-    EXPECT_LE(error, kTolerance<S>) << "sensordata of environment " << env;
+    const Numbers readings(d->sensordata, d->sensordata + m.nsensordata);
+    const Numbers crb(d->crb, d->crb + 10 * m.nbody);
+    for (const SensorSlice& slice : sensor_slices(m)) {
+      double size = std::max(1.0, largest(slice_of(sensors, slice)));
+      if (slice.of_acceleration) size += acceleration * std::max(1.0, largest(crb));
+      const Numbers expected = slice_of(readings, slice);
+      const Numbers ours = slice_of(batch.data(env).at("sensordata"), slice);
+      EXPECT_LE(difference(ours, expected, size), kTolerance<S>)
+          << "sensor at " << slice.adr << " of environment " << env << numbers_text(ours, expected);
+    }
     if (sizeof(S) == 8) check_left_by_step(batch.data(env), oracle::fields_of(m, *d), acceleration);
     if (!good) return;
   }
@@ -206,9 +258,9 @@ TEST_P(Parity, ForwardKinematics) {
   part.run_kinematics();
   for (int env = 0; env < kEnvs; ++env) {
     const auto expected = whole.data(env), ours = part.data(env);
-    for (const char* name :
-         {"xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "site_xpos", "site_xmat",
-          "subtree_com", "cvel", "cdof", "actuator_length", "actuator_velocity"})
+    for (const char* name : {"xpos", "xquat", "xmat", "xipos", "ximat", "xanchor", "xaxis", "site_xpos",
+                             "site_xmat", "subtree_com", "cvel", "cdof", "ten_length", "ten_velocity",
+                             "actuator_length", "actuator_velocity"})
       EXPECT_EQ(difference(ours.at(name), expected.at(name), 1), 0) << name << " " << env;
     for (const auto& [name, values] : ours) {
       if (values.empty() || std::isnan(values.back()) || name == "sensordata") continue;  // of forces
@@ -241,20 +293,25 @@ TEST_P(Parity, StepWithAllFields) {
       oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
       mj_step(&m, d.get());
       const oracle::Conditioning condition = oracle::conditioning(m, d.get());
-      // the recursion's inner fields use a velocity that mj_step has already replaced
+      const Numbers qpos(d->qpos, d->qpos + m.nq), qvel(d->qvel, d->qvel + m.nv);
+      // the recursions read a velocity that mj_step has already replaced: after Euler it is known
+      const bool euler = m.opt.integrator == mjINT_EULER;
+      const RandomState& state = states_[static_cast<std::size_t>(env)];
+      if (euler) std::copy(state.qvel.begin(), state.qvel.end(), d->qvel);
       std::map<std::string, Numbers> expected = oracle::fields_of(m, *d);
-      expected.erase("cacc");
-      expected.erase("cfrc_body");
+      for (const char* name : {"cacc_bias", "cfrc_body", "cacc", "cfrc_int"})
+        if (!euler) expected.erase(name);
       const std::map<std::string, Numbers> ours = batch.data(env);
       for (const auto& [name, values] : expected) {
         double scale = 1 + 10 * largest(values);
-        if (name == "qacc" || name == "qacc_smooth") scale += 4 * condition.acceleration;
+        if (name == "qacc" || name == "qacc_smooth" || name == "cacc") scale += 4 * condition.acceleration;
+        if (name == "cfrc_int" || name == "sensordata")
+          scale += 4 * condition.acceleration * std::max(1.0, largest(expected.at("crb")));
         if (name == "qLD") scale += condition.factor;
         if (name == "qLDiagInv") scale += condition.pivot;
         EXPECT_LE(difference(ours.at(name), values, scale), 1e-12)
             << name << numbers_text(ours.at(name), values);
       }
-      const Numbers qpos(d->qpos, d->qpos + m.nq), qvel(d->qvel, d->qvel + m.nv);
       EXPECT_LE(difference(batch.state("qpos", env), qpos, 1 + largest(qpos)), 1e-11);
       EXPECT_LE(difference(batch.state("qvel", env), qvel, 1 + largest(qvel) + condition.acceleration),
                 1e-11);

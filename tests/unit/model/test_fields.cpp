@@ -75,6 +75,44 @@ TEST(Derived, SumsDampingAndArmatureOfJointAndActuators) {
   EXPECT_TRUE(m.flags & model_implicit_damping);
 }
 
+// The constant Jacobian of a fixed tendon, with a joint that is on it twice, and its damping.
+TEST(Derived, TendonsHaveTheirJacobianAndTotalDamping) {
+  const ImportedModel m = model_of_text(R"(<mujoco><worldbody><body>
+    <joint name="a"/><inertial pos="0 0 1" mass="1" diaginertia="1 1 1"/>
+    <body><joint name="b"/><joint name="c"/><inertial pos="0 0 1" mass="1" diaginertia="1 1 1"/></body></body>
+    </worldbody><tendon><fixed name="t" damping="0.5 0.1"><joint joint="b" coef="3"/><joint joint="a" coef="-2"/>
+    <joint joint="b" coef="0.5"/></fixed></tendon>
+    <actuator><motor tendon="t" gear="2" damping="0.25"/><motor joint="a" damping="7"/></actuator></mujoco>)");
+  double row[3] = {0, 0, 0};
+  for (int k = 0; k < m.ten_J_rownnz[0]; ++k) {
+    const auto at = static_cast<std::size_t>(m.ten_J_rowadr[0] + k);
+    row[m.ten_J_colind[at]] += m.ten_J[at];
+  }
+  EXPECT_DOUBLE_EQ(row[0], -2);
+  EXPECT_DOUBLE_EQ(row[1], 3.5);
+  EXPECT_DOUBLE_EQ(row[2], 0);
+  EXPECT_DOUBLE_EQ(m.tendon_totaldamping[0], 0.5 + 4 * 0.25);
+  EXPECT_DOUBLE_EQ(m.tendon_totaldampingpoly[0], 0.1);
+  EXPECT_DOUBLE_EQ(m.dof_totaldamping[0], 7);
+  EXPECT_EQ(m.flags & (model_tendon_springs | model_tendon_dampers), model_tendon_dampers);
+}
+
+// Without a fluid or a sensor that reads it, the velocity of a leaf need not be kept.
+TEST(Derived, LeavesKeepTheirVelocityWhereItIsRead) {
+  const auto flags = [](const std::string& option, const std::string& sensor) {
+    return model_of_text("<mujoco>" + option + R"(<worldbody><body><joint name="j"/>
+      <inertial pos="0 0 1" mass="1" diaginertia="1 1 1"/><site name="s"/></body></worldbody>)" +
+                         sensor + "</mujoco>")
+        .body_flags[1];
+  };
+  EXPECT_TRUE(flags("", "") & body_leaf);
+  EXPECT_TRUE(flags("", R"(<sensor><framepos objtype="site" objname="s"/></sensor>)") & body_leaf);
+  EXPECT_FALSE(flags("", R"(<sensor><gyro site="s"/></sensor>)") & body_leaf);
+  EXPECT_FALSE(flags(R"(<option density="1"/>)", "") & body_leaf);
+  EXPECT_TRUE(flags(R"(<option density="1"><flag spring="disable" damper="disable"/></option>)", "") &
+              body_leaf);
+}
+
 TEST(Derived, FlagsNameWhatCanBeSkipped) {
   const ImportedModel m = model_of_text(R"(<mujoco><option timestep="0.01"/><worldbody>
     <body pos="0 0 1"><joint name="x" type="slide" axis="1 0 0"/><inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/>

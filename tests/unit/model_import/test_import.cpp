@@ -133,23 +133,24 @@ TEST_F(ModelImport, DeviceModelHoldsTheSameNumbers) {
 
 TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   const std::string text = refusal_of(R"(<mujoco>
-  <option density="1.2"
+  <option density="1.2" gravity="0 0 -9"
           integrator="implicit" solver="PGS" noslip_iterations="3"/>
   <worldbody>
-    <geom name="floor" type="plane" size="1 1 1"/>
+    <geom name="floor" type="plane" size="1 1 1"/><camera name="eye"/>
     <body name="a" pos="0 0 1">
       <joint name="knee" range="-10 20" limited="true"/>
-      <geom name="shin" size="0.1" condim="4"/>
+      <geom name="shin" size="0.1" condim="4" fluidshape="ellipsoid"/>
       <site name="s"/>
       <body name="b" pos="0 0 1">
         <joint frictionloss="0.5"/>
-        <geom size="0.1" condim="6"/>
+        <geom size="0.1" condim="6"/><site name="t"/>
       </body>
     </body>
     <body name="hand" mocap="true"><geom type="box" size="1 1 1"/></body>
   </worldbody>
-  <tendon><fixed name="cable" stiffness="3"><joint joint="knee" coef="1"/></fixed>
-    <fixed name="gauge"><joint joint="knee" coef="1"/></fixed></tendon>
+  <tendon><fixed name="cable" range="0 1" armature="3"><joint joint="knee" coef="1"/></fixed>
+    <spatial name="rope"><site site="s"/><site site="t"/></spatial>
+    <fixed name="spring" stiffness="3" damping="1"><joint joint="knee" coef="1"/></fixed></tendon>
   <equality><joint name="couple" joint1="knee"/></equality>
   <actuator>
     <muscle name="m" joint="knee" lengthrange="0 1"/>
@@ -158,13 +159,14 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <general site="s"/>
   </actuator>
   <sensor>
+    <touch site="s"/>
+    <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
   </sensor>
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
   EXPECT_CONTAINS(text, file + ":2: option integrator=\"implicit\"");
-  EXPECT_CONTAINS(text, file + ":2: option density");
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4; supported");
   EXPECT_CONTAINS(text,
@@ -173,18 +175,21 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
       text, file + ":8: geom \"shin\" may touch geom number 3 (no name): contacts of a sphere with a box");
   EXPECT_CONTAINS(text, file + ":2: option solver=\"PGS\"; supported: Newton, CG");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
+  EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":15: body \"hand\" is a mocap body");
-  EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has stiffness");
-  EXPECT_CONTAINS(text, file + ":19: equality \"couple\" is a constraint");
-  EXPECT_CONTAINS(text, file + ":21: actuator \"m\" has muscle dynamics");
-  EXPECT_CONTAINS(text, file + ":22: actuator \"pull\" acts on a tendon");
-  EXPECT_CONTAINS(text, file + ":24: actuator number 3 (no name) acts on a site");
-  EXPECT_CONTAINS(text, file + ":27: sensor number 0 (no name) is of type gyro");
+  EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has a limit, armature");
+  EXPECT_CONTAINS(text, file + ":18: tendon \"rope\" is spatial");
+  EXPECT_CONTAINS(text, file + ":20: equality \"couple\" is a constraint");
+  EXPECT_CONTAINS(text, file + ":22: actuator \"m\" has muscle dynamics");
+  EXPECT_CONTAINS(text, file + ":25: actuator number 3 (no name) acts on a site");
+  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type touch");
+  EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
   EXPECT_CONTAINS(text,
                   "\n  the deck can switch these off: model.contacts: false, model.equality: false, "
                   "model.tendons: false\n");
   EXPECT_CONTAINS(text, "\n  supported sensors: jointpos, ");
-  EXPECT_EQ(text.find("gauge"), std::string::npos) << text;  // measures only
+  for (const char* fine : {"\"spring\"", "\"pull\"", "sensor number 2", "option density"})
+    EXPECT_EQ(text.find(fine), std::string::npos) << text;
   // the body of one is the other one's parent
   EXPECT_EQ(text.find("\"shin\" may touch geom number 2"), std::string::npos) << text;
 }
@@ -199,7 +204,7 @@ TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
       <geom size="0.1"/>
     </body>
   </worldbody>
-  <tendon><fixed name="cable" stiffness="3" damping="1"><joint joint="knee" coef="1"/></fixed></tendon>
+  <tendon><fixed name="cable" armature="1"><joint joint="knee" coef="1"/></fixed></tendon>
   <equality><joint joint1="knee"/></equality>
   <actuator><motor tendon="cable"/><motor joint="knee"/></actuator>
 </mujoco>)"));

@@ -1,0 +1,61 @@
+// Frames of bodies and the motion of points that they carry (mj_objectVelocity, mj_objectAcceleration), from
+// what every path through the kinematics leaves: xpos, xquat, xipos, cvel and subtree_com of the roots. The
+// entries of the world and of other bodies that nothing moves are not read, except where they lie.
+#pragma once
+
+#include "kernels/math/quaternion.hpp"
+#include "kernels/math/spatial.hpp"
+#include "kernels/model/data.hpp"
+
+namespace maniple {
+
+// Orientation of body i's inertial frame.
+template <class V>
+MANIPLE_FUNCTION Mat3<V> inertial_matrix(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+  const Mat3<V> mat = matrix(load4<V>(d.xquat, 4 * i));
+  return m.body_flags[i] & body_iquat_identity ? mat : mat * uniform9<V>(m.body_imat + 9 * i);
+}
+
+// From the center of mass of body i's tree, about which spatial vectors are written, to a point.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> from_tree_center(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                          const Vec3<V>& point) {
+  return point - load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
+}
+
+// Velocity of body i at a point that lies `offset` from its tree's center of mass, in the world's axes.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> velocity_at(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                        const Vec3<V>& offset) {
+  if (m.body_lastdof[i] < 0) return zero6<V>();
+  const Spatial<V> cvel = load6<V>(d.cvel, 6 * i);
+  return {cvel.rot, cvel.lin + cross(cvel.rot, offset)};
+}
+
+// Acceleration of the same point from cacc, which counts gravity as an upward acceleration: what an
+// accelerometer feels. Zero for what nothing moves.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> acceleration_at(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                            const Vec3<V>& offset) {
+  if (m.body_lastdof[i] < 0) return zero6<V>();
+  const Spatial<V> cacc = load6<V>(d.cacc, 6 * i), velocity = velocity_at(m, d, i, offset);
+  return {cacc.rot, cacc.lin + cross(cacc.rot, offset) + cross(velocity.rot, velocity.lin)};
+}
+
+// A frame in the world.
+template <class V>
+struct Frame {
+  Vec3<V> pos;
+  Quat<V> quat;
+};
+
+// The frame at `pos` with the orientation `quat` in body i.
+template <class V>
+MANIPLE_FUNCTION Frame<V> frame_on_body(const Data<V>& d, int i, const ScalarOf<V>* pos,
+                                        const ScalarOf<V>* quat) {
+  if (i == 0) return {uniform3<V>(pos), uniform4<V>(quat)};
+  const Quat<V> xquat = load4<V>(d.xquat, 4 * i);
+  return {load3<V>(d.xpos, 3 * i) + rotate(xquat, uniform3<V>(pos)), xquat * uniform4<V>(quat)};
+}
+
+}  // namespace maniple

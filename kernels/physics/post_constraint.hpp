@@ -1,0 +1,51 @@
+// Accelerations and forces of bodies once qacc is known (mj_rnePostConstraint): what accelerometers and force
+// sensors read. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
+#pragma once
+
+#include "kernels/physics/motion.hpp"
+
+namespace maniple {
+
+// Writes cfrc_ext: forces from outside on each body. There are none so far; whoever computes contacts adds
+// their wrenches, about the center of mass of the body's tree, between this and internal_forces.
+template <class V>
+MANIPLE_FUNCTION void external_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int i = 0; i < 6 * m.nbody; ++i) d.cfrc_ext[i] = V(0);
+}
+
+// Writes cacc and cfrc_int (the force between a body and its parent) from qacc, cacc_bias, cvel, cdof and
+// cfrc_ext.
+template <class V>
+MANIPLE_FUNCTION void internal_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  // first the part of qacc alone
+  store6(d.cacc, 0, zero6<V>());
+  for (int i = 1; i < m.nbody; ++i) {
+    Spatial<V> cacc = load6<V>(d.cacc, 6 * m.body_parentid[i]);
+    for (int k = m.body_dofadr[i], end = k + m.body_dofnum[i]; k < end; ++k)
+      cacc = cacc + d.qacc[k] * load6<V>(d.cdof, 6 * k);
+    store6(d.cacc, 6 * i, cacc);
+  }
+  // gravity is an upward acceleration of the world, which cacc_bias has passed on to the bodies
+  const bool gravity = !(m.disableflags & disable_gravity);
+  store6(d.cacc, 0, Spatial<V>{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()});
+  store6(d.cfrc_int, 0, zero6<V>());
+  for (int i = 1; i < m.nbody; ++i) {
+    const Spatial<V> cacc = load6<V>(d.cacc, 6 * i) + load6<V>(d.cacc_bias, 6 * i);
+    store6(d.cacc, 6 * i, cacc);
+    Spatial<V> force = V(-1) * load6<V>(d.cfrc_ext, 6 * i);
+    if (!(m.body_flags[i] & body_massless)) {
+      const Inertia<V> inertia =
+          inertia_about(uniform3<V>(m.body_inertia + 3 * i), inertial_matrix(m, d, i),
+                        from_tree_center(m, d, i, load3<V>(d.xipos, 3 * i)), V(m.body_mass[i]));
+      const Spatial<V> cvel = m.body_lastdof[i] < 0 ? zero6<V>() : load6<V>(d.cvel, 6 * i);
+      force = force + (inertia * cacc + cross_force(cvel, inertia * cvel));
+    }
+    store6(d.cfrc_int, 6 * i, force);
+  }
+  for (int i = m.nbody - 1; i > 0; --i) {
+    const int parent = 6 * m.body_parentid[i];
+    store6(d.cfrc_int, parent, load6<V>(d.cfrc_int, parent) + load6<V>(d.cfrc_int, 6 * i));
+  }
+}
+
+}  // namespace maniple
