@@ -36,6 +36,7 @@ enum GainType : int { gain_fixed = 0, gain_affine = 1 };
 enum BiasType : int { bias_none = 0, bias_affine = 1 };
 enum ObjectType : int { object_body = 1, object_xbody = 2, object_geom = 5, object_site = 6 };
 enum SensorType : int {
+  sensor_touch = 0,
   sensor_accelerometer = 1,
   sensor_velocimeter = 2,
   sensor_gyro = 3,

@@ -91,6 +91,7 @@
   INTEGER(pair_dim, npair, "dimensions of its contacts")                         \
   INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
   INTEGER(site_bodyid, nsite, "body of the site")                                \
+  INTEGER(site_type, nsite, "mjtGeom")                                           \
   INTEGER(tendon_adr, ntendon, "first joint of the tendon in wrap_*")            \
   INTEGER(tendon_num, ntendon, "number of its joints")                           \
   INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                \
@@ -160,6 +161,7 @@
   REAL(pair_margin, npair, "m")                                                  \
   REAL(pair_gap, npair, "m")                                                     \
   REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")          \
+  REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")      \
   REAL(site_pos, 3 * nsite, "position in the body frame")                        \
   REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
   REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")     \

@@ -14,6 +14,7 @@ enum class SensorStage { position_and_velocity, acceleration };
 // Does a sensor of this type read accelerations or forces.
 MANIPLE_FUNCTION bool reads_forces(int type) {
   switch (type) {
+    case sensor_touch:
     case sensor_accelerometer:
     case sensor_force:
     case sensor_torque:
@@ -152,6 +153,9 @@ MANIPLE_FUNCTION void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
       case sensor_frameyaxis:
       case sensor_framezaxis:
         frame_pose_sensor(m, d, i);
+        break;
+      case sensor_touch:
+        d.sensordata[adr] = touch(m, d, id, sensor_frame(m, d, i));
         break;
       case sensor_jointpos:
         d.sensordata[adr] = s.qpos[m.jnt_qposadr[id]];

@@ -63,7 +63,7 @@ MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& 
   return cost;
 }
 
-// qfrc_constraint = J' force.
+// qfrc_constraint = J' force, and contact_force.
 template <class V>
 MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                         ActiveRows rows) {
@@ -84,7 +84,9 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State
     Edges<V> force = edges_of(load_base<V>(d.contact_jar, slot));
     const V D = d.contact_D[slot];
     for (V& edge : force.value) edge = -D * min(edge, V(0));
-    add_contact_force(m, d, slot, base_of(force), d.qfrc_constraint);
+    const BaseRows<V> base = base_of(force);
+    store_base(d.contact_force, slot, base);
+    add_contact_force(m, d, slot, base, d.qfrc_constraint);
   }
 }
 
