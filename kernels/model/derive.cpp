@@ -311,6 +311,9 @@ int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
 int sensor_flags(const Model<double>& m) {
   int flags = 0;
   for (int i = 0; i < m.nsensor; ++i) switch (m.sensor_type[i]) {
+      case sensor_touch:
+        flags |= model_touch_sensors;
+        break;
       case sensor_subtreecom:
       case sensor_subtreelinvel:
       case sensor_subtreeangmom:

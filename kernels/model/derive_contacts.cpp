@@ -163,6 +163,8 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
     derived.candidate_geom1[c] = g1;
     derived.candidate_geom2[c] = g2;
+    derived.candidate_bodyid[2 * c] = m.geom_bodyid[g1];
+    derived.candidate_bodyid[2 * c + 1] = m.geom_bodyid[g2];
     derived.geom_flags[g1] |= geom_touches;
     derived.geom_flags[g2] |= geom_touches;
     const ContactClass parameters = class_of(m, candidates[c]);

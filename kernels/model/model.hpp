@@ -140,6 +140,7 @@ enum ModelFlag : int {
   model_subtree_sensors = 1 << 20,       // some sensor reads the motion of a subtree
   model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
+  model_touch_sensors = 1 << 23,
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

@@ -203,6 +203,7 @@
   INTEGER(dof_ancestorset, nv* ndofword, "set of the ancestor dofs, as bits")                        \
   INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                     \
   INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                    \
+  INTEGER(candidate_bodyid, 2 * ncandidate, "bodies of the two geoms")                               \
   INTEGER(candidate_class, ncandidate, "its contact parameters")                                     \
   INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")          \
   INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")            \

@@ -50,7 +50,7 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
       const auto at = [lane](const V& value) { return get_lane(value, lane); };
       const int candidate = static_cast<int>(at(contacts.candidate));
       for (int side = 0; side < 2; ++side) {
-        const int body = m.geom_bodyid[(side == 0 ? m.candidate_geom1 : m.candidate_geom2)[candidate]];
+        const int body = m.candidate_bodyid[2 * candidate + side];
         if (body == 0) continue;
         const T sign = side == 0 ? T(-1) : T(1);
         const int com = 3 * m.body_rootid[body];
@@ -136,33 +136,37 @@ MANIPLE_FUNCTION MaskOf<V> ray_meets(int type, const ScalarOf<V>* size, const Ve
   }
 }
 
-// Normal forces [N] of the contacts of a site's body whose ray along the normal meets the site.
+// Readings of all touch sensors: the normal forces [N] of the contacts of a site's body whose ray along the
+// normal meets the site.
 template <class V>
-MANIPLE_FUNCTION V touch(const Model<ScalarOf<V>>& m, const Data<V>& d, int site, const Frame<V>& frame) {
-  using T = ScalarOf<V>;
-  V sum(0);
-  if (m.ncandidate == 0) return sum;
-  const int body = m.site_bodyid[site];
-  const Mat3<V> to_site = transpose(matrix(frame.quat));
+MANIPLE_FUNCTION void touch_sensors(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int i = 0; i < m.nsensor; ++i)
+    if (m.sensor_type[i] == sensor_touch) d.sensordata[m.sensor_adr[i]] = V(0);
+  if (m.ncandidate == 0) return;
   const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
-    T sides[lane_width<V>] = {};
-    for (std::uint32_t lanes = lane_bits(contacts.active); lanes != 0; lanes &= lanes - 1) {
-      const int lane = lowest_bit(lanes), candidate = static_cast<int>(get_lane(contacts.candidate, lane));
-      if (m.geom_bodyid[m.candidate_geom1[candidate]] == body) sides[lane] = T(1);
-      if (m.geom_bodyid[m.candidate_geom2[candidate]] == body) sides[lane] = T(-1);
-    }
-    V side;
-    memcpy(&side, sides, sizeof(V));
     const V force = d.contact_force[3 * slot];
-    const MaskOf<V> feels = side != V(0) && force > V(0);
-    if (!any_lane(feels)) continue;
-    const Vec3<V> from = to_site * (load3<V>(d.contact_pos, 3 * slot) - frame.pos);
-    const Vec3<V> along = to_site * (side * load3<V>(d.contact_frame, 6 * slot));
-    sum += select(feels && ray_meets(m.site_type[site], m.site_size + 3 * site, from, along), force, V(0));
+    const MaskOf<V> pushes = contacts.active && force > V(0);
+    if (!any_lane(pushes)) continue;
+    const V body1 = gather(m.candidate_bodyid, contacts.candidate, 2, 0);
+    const V body2 = gather(m.candidate_bodyid, contacts.candidate, 2, 1);
+    const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
+    for (int i = 0; i < m.nsensor; ++i) {
+      if (m.sensor_type[i] != sensor_touch) continue;
+      const int body = m.sensor_bodyid[i], site = m.sensor_objid[i];
+      const V own(static_cast<ScalarOf<V>>(body));
+      const MaskOf<V> feels = pushes && (body1 == own || body2 == own);
+      if (!any_lane(feels)) continue;
+      const V side = select(body2 == own, V(-1), V(1));
+      const Frame<V> frame = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+      const Mat3<V> to_site = transpose(matrix(frame.quat));
+      const MaskOf<V> meets = ray_meets(m.site_type[site], m.site_size + 3 * site,
+                                        to_site * (pos - frame.pos), to_site * (side * normal));
+      V& reading = d.sensordata[m.sensor_adr[i]];
+      reading += select(feels && meets, force, V(0));
+    }
   }
-  return sum;
 }
 
 }  // namespace maniple

@@ -125,32 +125,66 @@ MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, con
   return {IndexList(d.H_colnum), IndexList(d.H_col), IndexList(d.H_belownum), IndexList(d.H_below)};
 }
 
-// Adds J' D J of the edges of a slot that push: B' W B with the base rows B and a symmetric W.
+// W of B' W B, the part of a slot in H, with the base rows B; element (t, u) is zero.
+template <class V>
+struct BaseWeights {
+  V nn, nt, nu, tt, uu;
+
+  // W times column `a` of B.
+  MANIPLE_FUNCTION BaseRows<V> times(const DataField<V> J, int a) const {
+    const V n = J[3 * a], t = J[3 * a + 1], u = J[3 * a + 2];
+    return {nn * n + nt * t + nu * u, nt * n + tt * t, nu * n + uu * u};
+  }
+};
+template <class V>
+MANIPLE_FUNCTION V base_product(const BaseRows<V>& w, const DataField<V> J, int b) {
+  return w.n * J[3 * b] + w.t * J[3 * b + 1] + w.u * J[3 * b + 2];
+}
+
+// Adds J' D J of the edges of a slot that push. Dofs of two lanes' contacts may meet in one slot: their
+// elements get zeros and are not read.
 template <class V>
 MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
   const V D = d.contact_D[slot];
   V push[4];
   for (int e = 0; e < 4; ++e) push[e] = select(edges.value[e] < V(0), D, V(0));
-  const V tt = push[0] + push[1], uu = push[2] + push[3], nn = tt + uu, nt = push[0] - push[1],
-          nu = push[2] - push[3];
-  if (!any_lane(nn > V(0))) return;
+  const V tt = push[0] + push[1], uu = push[2] + push[3];
+  const BaseWeights<V> W{tt + uu, push[0] - push[1], push[2] - push[3], tt, uu};
+  if (!any_lane(W.nn > V(0))) return;
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
   const DataField<V> J = d.contact_J, H = d.H;
   const IndexField<V> dofs = d.slot_dof;
-  const bool frictionless = d.slot_rows[slot] == 1;
-  // dofs of two lanes' contacts may meet in one slot: their elements get zeros and are not read
-  for (int a = first; a < last; ++a) {
-    const int row = hessian_address(dofs[a], 0);
-    const V n = J[3 * a];
-    if (frictionless) {
-      const V wn = nn * n;
+  if (d.slot_rows[slot] == 1) {
+    for (int a = first; a < last; ++a) {
+      const int row = hessian_address(dofs[a], 0);
+      const V wn = W.nn * J[3 * a];
       for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b];
-      continue;
     }
-    const V t = J[3 * a + 1], u = J[3 * a + 2];
-    const V wn = nn * n + nt * t + nu * u, wt = nt * n + tt * t, wu = nu * n + uu * u;
-    for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b] + wt * J[3 * b + 1] + wu * J[3 * b + 2];
+    return;
+  }
+  // three rows of H at a time, which share what is loaded of J
+  int a = first;
+  for (; a + 2 < last; a += 3) {
+    const int dof1 = dofs[a + 1], dof2 = dofs[a + 2];
+    const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
+              row2 = hessian_address(dof2, 0);
+    const BaseRows<V> w0 = W.times(J, a), w1 = W.times(J, a + 1), w2 = W.times(J, a + 2);
+    H[row0 + dofs[a]] += base_product(w0, J, a);
+    H[row0 + dof1] += base_product(w0, J, a + 1);
+    H[row1 + dof1] += base_product(w1, J, a + 1);
+    for (int b = a + 2; b < last; ++b) {
+      const int j = dofs[b];
+      const V n = J[3 * b], t = J[3 * b + 1], u = J[3 * b + 2];
+      H[row0 + j] += w0.n * n + w0.t * t + w0.u * u;
+      H[row1 + j] += w1.n * n + w1.t * t + w1.u * u;
+      H[row2 + j] += w2.n * n + w2.t * t + w2.u * u;
+    }
+  }
+  for (; a < last; ++a) {
+    const int row = hessian_address(dofs[a], 0);
+    const BaseRows<V> w = W.times(J, a);
+    for (int b = a; b < last; ++b) H[row + dofs[b]] += base_product(w, J, b);
   }
 }
 
