@@ -141,6 +141,7 @@ enum ModelFlag : int {
   model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
   model_touch_sensors = 1 << 23,
+  model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

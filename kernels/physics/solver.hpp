@@ -14,13 +14,8 @@ namespace maniple {
 struct ActiveRows {
   int limits;    // limit_active
   int slots;     // of contacts
-  bool coupled;  // some contact is between two branches of a tree
+  bool coupled;  // some row is between two branches of a tree
 };
-
-// Address of element (i, j) of H, j <= i.
-MANIPLE_FUNCTION int hessian_address(int i, int j) {
-  return i * (i + 1) / 2 + j;
-}
 
 // Ma and the rows' jar of the acceleration in qacc.
 template <class V>
@@ -69,16 +64,10 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State
                                         ActiveRows rows) {
   for (int i = 0; i < m.nv; ++i) d.qfrc_constraint[i] = V(0);
   for (int r = 0; r < m.nfriction; ++r)
-    d.qfrc_constraint[m.friction_dofid[r]] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).force;
+    add_friction_force(m, r, friction_row(m, r, friction_jar(m, s, r, d.qacc)).force, d.qfrc_constraint);
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V force = -d.limit_D[r] * min(V(d.limit_jar[r]), V(0));
-    const int dof = m.jnt_dofadr[m.limit_jntid[r]];
-    if (m.limit_ballid[r] < 0) {
-      d.qfrc_constraint[dof] += V(static_cast<ScalarOf<V>>(m.limit_side[r])) * force;
-      continue;
-    }
-    for (int k = 0; k < 3; ++k) d.qfrc_constraint[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
+    add_limit_force(m, d, r, -d.limit_D[r] * min(V(d.limit_jar[r]), V(0)), d.qfrc_constraint);
   }
   for (int slot = 0; slot < rows.slots; ++slot) {
     Edges<V> force = edges_of(load_base<V>(d.contact_jar, slot));
@@ -204,21 +193,16 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, co
     for (int j = parent[i]; j >= 0; j = parent[j]) H[row + j] = qM[++address];
   }
   for (int r = 0; r < m.nfriction; ++r) {
+    const V curvature = friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
     const int dof = m.friction_dofid[r];
-    d.H[hessian_address(dof, dof)] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
+    if (dof >= 0)
+      H[hessian_address(dof, dof)] += curvature;
+    else
+      add_tendon_hessian(m, m.friction_tendonid[r], curvature, H);
   }
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V D = select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0));
-    const int dof = m.jnt_dofadr[m.limit_jntid[r]];
-    if (m.limit_ballid[r] < 0) {
-      d.H[hessian_address(dof, dof)] += D;
-      continue;
-    }
-    const Vec3<V> axis = load3<V>(d.limit_axis, 3 * m.limit_ballid[r]);
-    const V component[3] = {axis.x, axis.y, axis.z};
-    for (int i = 0; i < 3; ++i)
-      for (int j = 0; j <= i; ++j) d.H[hessian_address(dof + i, dof + j)] += D * component[i] * component[j];
+    add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
   }
   for (int slot = 0; slot < rows.slots; ++slot) add_contact_hessian(m, d, slot);
 }
@@ -331,7 +315,7 @@ MANIPLE_FUNCTION DerivativeLine<V> derivative_line(const Model<ScalarOf<V>>& m, 
     sum.slope += d.contact_D[slot] * slope;
   }
   for (int r = 0; r < m.nfriction; ++r) {
-    const V change = d.search[m.friction_dofid[r]], jar = friction_jar(m, s, r, d.qacc);
+    const V change = friction_jacobian_times<V>(m, r, d.search), jar = friction_jar(m, s, r, d.qacc);
     const FrictionRow<V> row = friction_row(m, r, multiply_add(alpha, change, jar));
     const V steep = row.curvature * change;
     sum.intercept += select(row.curvature > V(0), jar * steep, -row.force * change);
@@ -439,10 +423,10 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   }
   d.nefc[0] = V(static_cast<T>(m.nfriction));
   if (m.nrowdof == 0) return;
-  for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_ancestorset[i];
+  for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
   ActiveRows rows;
   rows.limits = limit_rows(m, s, d);
-  rows.coupled = false;
+  rows.coupled = m.flags & model_rows_couple;
   rows.slots = contact_rows(m, s, d, rows.coupled);
   MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;

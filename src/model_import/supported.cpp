@@ -370,7 +370,7 @@ class Inspection {
         element(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia");
   }
 
-  // Springs, dampers and actuators on fixed tendons are supported, and so are their lengths.
+  // All of fixed tendons but their armature is supported.
   void tendons() {
     for (int i = 0; i < m_.ntendon; ++i) {
       if (m_.wrap_type[m_.tendon_adr[i]] != mjWRAP_JOINT) {
@@ -381,8 +381,6 @@ class Inspection {
       auto need = [&](bool condition, const char* what) {
         if (condition) needs += (needs.empty() ? "has " : ", ") + std::string(what);
       };
-      need(m_.tendon_limited[i] && !off(mjDSBL_LIMIT), "a limit");
-      need(m_.tendon_frictionloss[i] != 0 && !off(mjDSBL_FRICTIONLOSS), "friction loss");
       bool armature = m_.tendon_armature[i] != 0;
       for (int k = 0; k < m_.nactuator; ++k)
         armature = armature || (m_.actuator_trntype[k] == mjTRN_TENDON && m_.actuator_trnid[2 * k] == i &&

@@ -177,7 +177,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":15: body \"hand\" is a mocap body");
-  EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has a limit, armature");
+  EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has armature");
   EXPECT_CONTAINS(text, file + ":18: tendon \"rope\" is spatial");
   EXPECT_CONTAINS(text, file + ":20: equality \"couple\" is a constraint");
   EXPECT_CONTAINS(text, file + ":22: actuator \"m\" has muscle dynamics");
