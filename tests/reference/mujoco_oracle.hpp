@@ -34,9 +34,11 @@ struct ModelCase {
   std::string package;  // "": the file is in tests/reference/models
   std::string file;     // inside the folder or the package
   enum Off { nothing, contacts, contacts_and_limits, constraints };
-  Off off = nothing;             // constraints: contacts, limits, equality, friction loss, tendons
-  bool without_sensors = false;  // removes the <sensor> section before loading
-  double speed = 1.5;            // scale of the random velocities
+  Off off = nothing;  // constraints: contacts, limits, equality, friction loss, tendons
+  // mjlab's g1 comes without a floor and motors: stands on all of its capsules, or on those of its feet alone
+  enum Floor { as_it_is, under_all, under_feet };
+  Floor floor = as_it_is;
+  double speed = 1.5;  // scale of the random velocities
 };
 
 // For GoogleTest's messages.
@@ -61,22 +63,37 @@ inline ModelConfig config_of(const ModelCase& model) {
   }
   const fs::path path = folder / model.file;
   config.path = path.string();
-  if (model.without_sensors) {
+  if (model.floor != ModelCase::as_it_is) {
     std::ifstream stream(path);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
-    const std::size_t begin = text.find("<sensor>"), end = text.find("</sensor>");
-    if (begin != std::string::npos && end != std::string::npos) text.erase(begin, end + 9 - begin);
-    for (std::size_t at = 0; (at = text.find("file=\"./", at)) != std::string::npos; at += 6)
-      text.replace(at + 6, 2, path.parent_path().string() + "/");
-    const std::string meshes = "meshdir=\"";
-    if (const std::size_t at = text.find(meshes); at != std::string::npos)
-      text.insert(at + meshes.size(), path.parent_path().string() + "/");
+    const auto insert = [&](const std::string& mark, bool after, const std::string& added) {
+      text.insert(text.find(mark) + (after ? mark.size() : 0), added);
+    };
+    insert("meshdir=\"", true, path.parent_path().string() + "/");
+    insert("<worldbody>", true, "<geom type=\"plane\" size=\"0 0 1\"/>");
+    if (model.floor == ModelCase::under_feet) {
+      const std::string collide = "contype=\"1\" conaffinity=\"1\"";
+      text.replace(text.find(collide), collide.size(), "contype=\"0\" conaffinity=\"0\"");
+      insert("<geom type=\"capsule\" size=\"0.01\"", true,
+             " conaffinity=\"1\" condim=\"3\" priority=\"1\" friction=\"0.6\"");
+    }
+    std::string motors = "<actuator>";
+    for (std::size_t at = 0; (at = text.find("<joint name=\"", at)) != std::string::npos; ++at) {
+      const std::size_t begin = at + 13;
+      motors += "<motor gear=\"3\" joint=\"" + text.substr(begin, text.find('"', begin) - begin) + "\"/>";
+    }
+    insert("</mujoco>", false, motors + "</actuator>");
     const fs::path copy =
         fs::temp_directory_path() / ("maniple_" + std::to_string(getpid()) + "_" + path.filename().string());
     std::ofstream(copy) << text;
     config.path = copy.string();
   }
   return config;
+}
+
+// Removes the file that config_of has written for a model that needs changes.
+inline void remove_copy(const ModelCase& model, const ModelConfig& config) {
+  if (model.floor != ModelCase::as_it_is && !config.path.empty()) std::filesystem::remove(config.path);
 }
 
 // One environment's inputs: controls well beyond their ranges, quaternions not always of unit length.

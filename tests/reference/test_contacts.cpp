@@ -13,6 +13,7 @@ namespace maniple {
 namespace {
 
 constexpr int kStates = 7 * kEnvs;
+constexpr const char* kG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
 
 const std::vector<ModelCase>& contact_cases() {
   static const std::vector<ModelCase> cases = {
@@ -32,6 +33,8 @@ const std::vector<ModelCase>& contact_cases() {
       {"dm_hopper", "dm_control", "suite/hopper.xml"},
       {"dm_walker", "dm_control", "suite/walker.xml"},
       {"dm_humanoid", "dm_control", "suite/humanoid.xml"},
+      {"g1", "mjlab", kG1, ModelCase::nothing, ModelCase::under_all},
+      {"g1_feet", "mjlab", kG1, ModelCase::nothing, ModelCase::under_feet},
   };
   return cases;
 }
@@ -172,6 +175,7 @@ class Contacts : public ::testing::TestWithParam<ModelCase> {
     if (states.empty()) states = oracle::visited_states(*mujoco_.model, kStates);
     states_ = states;
   }
+  void TearDown() override { oracle::remove_copy(GetParam(), config_); }
   // Both solvers run to convergence, not to where their stopping rules happen to differ.
   void converge() {
     mujoco_.model->opt.tolerance = imported_.tolerance = 1e-15;

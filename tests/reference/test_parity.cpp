@@ -51,7 +51,7 @@ const std::vector<ModelCase>& model_cases() {
       {"inverted_pendulum", "gymnasium", "envs/mujoco/assets/inverted_pendulum.xml", ModelCase::contacts},
       {"dm_cartpole", "dm_control", "suite/cartpole.xml", ModelCase::contacts},
       {"swimmer", "gymnasium", "envs/mujoco/assets/swimmer.xml", ModelCase::contacts},
-      {"dm_swimmer", "dm_control", "suite/swimmer.xml", ModelCase::nothing, false, 0.3},
+      {"dm_swimmer", "dm_control", "suite/swimmer.xml", ModelCase::nothing, ModelCase::as_it_is, 0.3},
       {"dm_point_mass", "dm_control", "suite/point_mass.xml"},
       {"dm_walker", "dm_control", "suite/walker.xml", ModelCase::contacts},
       {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml", ModelCase::contacts_and_limits},
@@ -71,7 +71,7 @@ class Parity : public ::testing::TestWithParam<ModelCase> {
   }
   void TearDown() override {
     mju_user_warning = nullptr;
-    if (GetParam().without_sensors && !config_.path.empty()) std::filesystem::remove(config_.path);
+    oracle::remove_copy(GetParam(), config_);
   }
 
   void load(const std::string& integrator) {
