@@ -10,6 +10,7 @@ meets both. Printed is a table with the ratios of the medians and the seconds th
 """
 
 import argparse
+import importlib.util
 import json
 import os
 import re
@@ -39,14 +40,41 @@ MODELS = {
     "ant": (GYMNASIUM + "ant.xml", False),
     "dm_humanoid": (DM_CONTROL + "humanoid.xml", False),
     "humanoid": (GYMNASIUM + "humanoid.xml", False),
+    # on a floor that only the capsules of its feet touch, with motors; written by file_of
+    "g1_feet": ("g1_feet.xml", False),
 }
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
+def file_of(name, directory):
+    """The model's file; g1's is written into the directory, as mjlab composes it (FEET_ONLY_COLLISION)."""
+    file = MODELS[name][0]
+    if name != "g1_feet":
+        return file
+    source = package_file("mjlab/asset_zoo/robots/unitree_g1/xmls/g1.xml")
+    text = source.read_text()
+    text = text.replace('meshdir="', f'meshdir="{source.parent}/')
+    text = text.replace('contype="1" conaffinity="1"', 'contype="0" conaffinity="0"')
+    text = text.replace('type="capsule" size="0.01"',
+                        'type="capsule" size="0.01" conaffinity="1" condim="3" priority="1" friction="0.6"')
+    text = text.replace("<worldbody>", '<worldbody><geom type="plane" size="0 0 1"/>')
+    motors = "".join(f'<motor gear="3" joint="{joint}"/>' for joint in re.findall(r'<joint name="([^"]+)"', text))
+    text = text.replace("</mujoco>", f"<actuator>{motors}</actuator></mujoco>")
+    path = Path(directory) / file
+    path.write_text(text)
+    return str(path)
+
+
+def package_file(path):
+    """A file inside an installed Python package."""
+    package, _, inside = path.partition("/")
+    return Path(importlib.util.find_spec(package).submodule_search_locations[0]) / inside
+
+
 def maniple(verb, name, core, envs, directory, *keys):
     """Runs one verb of the program on one rank of one core."""
-    file, smooth = MODELS[name]
+    file, smooth = file_of(name, directory), MODELS[name][1]
     off = ["model.contacts=false", "model.limits=false"] if smooth else []
     command = ["taskset", "-c", str(core), "mpirun", "-n", "1", "--bind-to", "none", str(BUILD / "maniple"), verb,
                f"model.file={file}", *off, f"batch.num_envs={envs}", f"output.directory={directory}", *keys]
@@ -84,15 +112,12 @@ def mujoco_rate(name, states, arguments):
 
 
 def time_mujoco(name, states):
-    import importlib.util
-
     import mujoco
     from mujoco.batch import Batch
 
-    file, smooth = MODELS[name]
+    file, smooth = file_of(name, Path(states).parent), MODELS[name][1]
     if file.startswith("package:"):
-        package, _, inside = file.removeprefix("package:").partition("/")
-        file = Path(importlib.util.find_spec(package).submodule_search_locations[0]) / inside
+        file = package_file(file.removeprefix("package:"))
     model = mujoco.MjModel.from_xml_path(str(file))
     if smooth:  # which spares MuJoCo the search for contacts
         model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_LIMIT
