@@ -207,47 +207,53 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, co
   for (int slot = 0; slot < rows.slots; ++slot) add_contact_hessian(m, d, slot);
 }
 
+// Elements (i, j) of H, of C columns, less what the rows below take: the sum over the rows k of
+// factor[k] H(k, j). `rows(b)` is the address of the b-th such row.
+template <int C, class V, class Rows>
+MANIPLE_FUNCTION void reduce_columns(const DataField<V> H, const DataField<V> factor, int row,
+                                     const int (&j)[C], int count, const Rows& rows) {
+  V sum[C];
+  for (int c = 0; c < C; ++c) sum[c] = H[row + j[c]];
+  for (int b = 0; b < count; ++b) {
+    const V f = factor[b];
+    const int at = rows(b);
+    for (int c = 0; c < C; ++c) sum[c] -= f * H[at + j[c]];
+  }
+  for (int c = 0; c < C; ++c) H[row + j[c]] = sum[c];
+}
+
 // In place: the factor of H = L' D L as D L, whose diagonal is D; 1/D goes to HDiagInv.
 template <class V>
 MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                      const HessianPattern pattern) {
-  const DataField<V> H = d.H, inverse = d.HDiagInv, column = d.factor_column;
+  const DataField<V> H = d.H, inverse = d.HDiagInv, factor = d.factor_column;
   const int nv = m.nv;
   for (int i = nv - 1; i >= 0; --i) {
-    const int row = hessian_address(i, 0), list = i * (i - 1) / 2, count = pattern.colnum[i];
-    const int first = below_address(nv, i), last = first + pattern.belownum[i];
+    const int row = hessian_address(i, 0), list = i * (i - 1) / 2, columns = pattern.colnum[i];
+    const int first = below_address(nv, i), below = pattern.belownum[i];
     V diagonal = H[row + i];
-    for (int b = first; b < last; ++b) {
-      const int k = pattern.below[b];
-      const V element = H[hessian_address(k, i)], factor = element * inverse[k];
-      column[b - first] = factor;
-      diagonal -= factor * element;
+    for (int b = 0; b < below; ++b) {
+      const int k = pattern.below[first + b];
+      const V element = H[hessian_address(k, i)], scaled = element * inverse[k];
+      factor[b] = scaled;
+      diagonal -= scaled * element;
     }
     H[row + i] = diagonal;
     inverse[i] = V(1) / diagonal;
+    const auto rows = [&](int b) { return hessian_address(pattern.below[first + b], 0); };
     int c = 0;
-    for (; c + 4 <= count; c += 4) {
-      const int j0 = pattern.col[list + c], j1 = pattern.col[list + c + 1], j2 = pattern.col[list + c + 2],
-                j3 = pattern.col[list + c + 3];
-      V sum0 = H[row + j0], sum1 = H[row + j1], sum2 = H[row + j2], sum3 = H[row + j3];
-      for (int b = first; b < last; ++b) {
-        const V factor = column[b - first];
-        const int at = hessian_address(pattern.below[b], 0);
-        sum0 -= factor * H[at + j0];
-        sum1 -= factor * H[at + j1];
-        sum2 -= factor * H[at + j2];
-        sum3 -= factor * H[at + j3];
-      }
-      H[row + j0] = sum0;
-      H[row + j1] = sum1;
-      H[row + j2] = sum2;
-      H[row + j3] = sum3;
+    for (; c + 8 <= columns; c += 8) {
+      int j[8];
+      for (int k = 0; k < 8; ++k) j[k] = pattern.col[list + c + k];
+      reduce_columns<8>(H, factor, row, j, below, rows);
     }
-    for (; c < count; ++c) {
-      const int j = pattern.col[list + c];
-      V sum = H[row + j];
-      for (int b = first; b < last; ++b) sum -= column[b - first] * H[hessian_address(pattern.below[b], j)];
-      H[row + j] = sum;
+    for (; c + 3 <= columns; c += 3) {
+      const int j[3] = {pattern.col[list + c], pattern.col[list + c + 1], pattern.col[list + c + 2]};
+      reduce_columns<3>(H, factor, row, j, below, rows);
+    }
+    for (; c < columns; ++c) {
+      const int j[1] = {pattern.col[list + c]};
+      reduce_columns<1>(H, factor, row, j, below, rows);
     }
   }
 }

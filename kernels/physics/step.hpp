@@ -19,9 +19,9 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
 // One time step: mj_step. Environments whose position, velocity or acceleration is not finite or exceeds
 // 1e10 are put back to qpos0 as MuJoCo does, before or within this step; the returned mask names them.
 // With the model's autoreset flag off they are named but left as they are. Of `d` it leaves forces,
-// accelerations, actuators and sensors as mj_step does, and with `all_fields` every other field as well, as
-// the last evaluation of the dynamics leaves it, which takes longer; otherwise poses and velocities need
-// forward_kinematics.
+// accelerations and actuators as mj_step does. With `all_fields`, which takes longer, the sensors as well,
+// and every other field as the last evaluation of the dynamics leaves it; otherwise poses and velocities need
+// forward_kinematics, and sensors forward.
 //
 // Contacts beyond the model's capacity are left out and counted in contact_dropped, over all evaluations of
 // the step.

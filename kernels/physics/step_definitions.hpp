@@ -138,7 +138,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
     if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
     reset_to_default(m, s, bad_acceleration);
   }
-  all_sensors(m, s, d);
+  if (all_fields) all_sensors(m, s, d);
 
   switch (m.integrator) {
     case RK4:
