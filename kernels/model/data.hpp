@@ -24,6 +24,7 @@
   FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")               \
   FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")   \
   FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")        \
+  FIELD(contact_force, 3 * ncontact, "N", "sum of the edges' forces on the base rows")    \
   FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")          \
   FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")             \
   FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")       \

@@ -92,7 +92,7 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     derived.dof_ancestors[i] = m.dof_parentid[i] < 0 ? 0 : derived.dof_ancestors[m.dof_parentid[i]] + 1;
     derived.dof_simple[i] = m.dof_simplenum[i] > 0;
     derived.dof_rootid[i] = m.body_rootid[m.dof_bodyid[i]];
-    int* const ancestors = derived.dof_ancestorset + i * m.ndofword;
+    int* const ancestors = derived.dof_coupledset + i * m.ndofword;
     for (int k = 0; k < m.ndofword; ++k) ancestors[k] = 0;
     int count = 0;
     for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) {
@@ -253,42 +253,96 @@ bool has_limit(const Model<double>& m, int joint) {
   return m.jnt_limited[joint] && !(m.disableflags & (disable_constraint | disable_limit));
 }
 
+bool has_friction_of_tendon(const Model<double>& m, int tendon) {
+  return m.tendon_frictionloss[tendon] != 0 &&
+         !(m.disableflags & (disable_constraint | disable_frictionloss));
+}
+bool has_limit_of_tendon(const Model<double>& m, int tendon) {
+  return m.tendon_limited[tendon] && !(m.disableflags & (disable_constraint | disable_limit));
+}
+
 void derive_friction(const Model<double>& m, const DerivedFields& derived) {
   int r = 0;
-  for (int i = 0; i < m.nv; ++i) {
-    if (!has_friction(m, i)) continue;
-    const RowParameters row = row_parameters(m, m.dof_solref + 2 * i, m.dof_solimp + 5 * i);
+  const auto add = [&](int dof, int tendon, const double* solref, const double* solimp, double invweight,
+                       double loss) {
+    const RowParameters row = row_parameters(m, solref, solimp);
     // the position of such a row is always zero, and so its impedance constant
     const bool flat = row.solimp[0] == row.solimp[1] || row.solimp[2] <= kSmallestDivisor;
     const double impedance = flat ? 0.5 * (row.solimp[0] + row.solimp[1]) : row.solimp[0];
-    derived.friction_dofid[r] = i;
-    derived.friction_D[r] =
-        1 / std::fmax(kSmallestDivisor, (1 - impedance) * m.dof_invweight0[i] / impedance);
+    derived.friction_dofid[r] = dof;
+    derived.friction_tendonid[r] = tendon;
+    derived.friction_D[r] = 1 / std::fmax(kSmallestDivisor, (1 - impedance) * invweight / impedance);
     derived.friction_B[r] = row.B;
-    derived.friction_loss[r] = m.dof_frictionloss[i];
+    derived.friction_loss[r] = loss;
     ++r;
-  }
+  };
+  for (int i = 0; i < m.nv; ++i)
+    if (has_friction(m, i))
+      add(i, -1, m.dof_solref + 2 * i, m.dof_solimp + 5 * i, m.dof_invweight0[i], m.dof_frictionloss[i]);
+  for (int i = 0; i < m.ntendon; ++i)
+    if (has_friction_of_tendon(m, i))
+      add(-1, i, m.tendon_solref_fri + 2 * i, m.tendon_solimp_fri + 5 * i, m.tendon_invweight0[i],
+          m.tendon_frictionloss[i]);
 }
 
 void derive_limits(const Model<double>& m, const DerivedFields& derived) {
   int r = 0, ball = 0;
+  const auto add = [&](const double* solref, const double* solimp, int side, double bound, double margin,
+                       double invweight) {
+    const RowParameters row = row_parameters(m, solref, solimp);
+    derived.limit_side[r] = side;
+    derived.limit_ballid[r] = derived.limit_dofid[r] = derived.limit_qposadr[r] = -1;
+    derived.limit_tendonid[r] = -1;
+    derived.limit_bound[r] = bound;
+    derived.limit_margin[r] = margin;
+    derived.limit_invweight[r] = invweight;
+    derived.limit_K[r] = row.K;
+    derived.limit_B[r] = row.B;
+    for (int k = 0; k < 5; ++k) derived.limit_solimp[5 * r + k] = row.solimp[k];
+    return r++;
+  };
   for (int j = 0; j < m.njnt; ++j) {
     if (!has_limit(m, j)) continue;
-    const RowParameters row = row_parameters(m, m.jnt_solref + 2 * j, m.jnt_solimp + 5 * j);
     const double low = m.jnt_range[2 * j], high = m.jnt_range[2 * j + 1];
     const bool is_ball = m.jnt_type[j] == joint_ball;
-    for (int upper = 0; upper < (is_ball ? 1 : 2); ++upper, ++r) {
-      derived.limit_jntid[r] = j;
-      derived.limit_side[r] = is_ball ? 0 : (upper ? -1 : 1);
-      derived.limit_ballid[r] = is_ball ? ball++ : -1;
-      derived.limit_bound[r] = is_ball ? std::fmax(low, high) : (upper ? high : low);
-      derived.limit_K[r] = row.K;
-      derived.limit_B[r] = row.B;
-      for (int k = 0; k < 5; ++k) derived.limit_solimp[5 * r + k] = row.solimp[k];
+    const int dof = m.jnt_dofadr[j];
+    for (int upper = 0; upper < (is_ball ? 1 : 2); ++upper) {
+      const int row =
+          add(m.jnt_solref + 2 * j, m.jnt_solimp + 5 * j, is_ball ? 0 : (upper ? -1 : 1),
+              is_ball ? std::fmax(low, high) : (upper ? high : low), m.jnt_margin[j], m.dof_invweight0[dof]);
+      derived.limit_dofid[row] = dof;
+      derived.limit_qposadr[row] = m.jnt_qposadr[j];
+      if (is_ball) derived.limit_ballid[row] = ball++;
     }
     // a row couples the dofs of a ball, which then need their whole block of the inertia matrix
-    for (int k = 0; k < 3 && is_ball; ++k) derived.dof_simple[m.jnt_dofadr[j] + k] = 0;
+    for (int k = 0; k < 3 && is_ball; ++k) derived.dof_simple[dof + k] = 0;
   }
+  for (int i = 0; i < m.ntendon; ++i) {
+    if (!has_limit_of_tendon(m, i)) continue;
+    for (int upper = 0; upper < 2; ++upper) {
+      const int row = add(m.tendon_solref_lim + 2 * i, m.tendon_solimp_lim + 5 * i, upper ? -1 : 1,
+                          m.tendon_range[2 * i + upper], m.tendon_margin[i], m.tendon_invweight0[i]);
+      derived.limit_tendonid[row] = i;
+    }
+  }
+}
+
+// Adds to dof_coupledset what tendons with rows couple. True if that is more than ancestors.
+bool couple_tendon_dofs(const Model<double>& m, const DerivedFields& derived) {
+  bool more = false;
+  for (int t = 0; t < m.ntendon; ++t) {
+    if (!has_friction_of_tendon(m, t) && !has_limit_of_tendon(m, t)) continue;
+    const int first = m.ten_J_rowadr[t], last = first + m.ten_J_rownnz[t];
+    for (int k = first; k < last; ++k)
+      for (int l = first; l < k; ++l) {
+        const int i = m.ten_J_colind[k], j = m.ten_J_colind[l];
+        int* const set = derived.dof_coupledset + i * m.ndofword;
+        if (i == j || (static_cast<unsigned>(set[j / 32]) >> j % 32 & 1u)) continue;
+        insert_dof(set, j);
+        more = true;
+      }
+  }
+  return more;
 }
 
 int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
@@ -311,6 +365,9 @@ int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
 int sensor_flags(const Model<double>& m) {
   int flags = 0;
   for (int i = 0; i < m.nsensor; ++i) switch (m.sensor_type[i]) {
+      case sensor_touch:
+        flags |= model_touch_sensors;
+        break;
       case sensor_subtreecom:
       case sensor_subtreelinvel:
       case sensor_subtreeangmom:
@@ -377,6 +434,10 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
 void count_rows(const Model<double>& m, ModelSizes& sizes) {
   sizes.nfriction = sizes.nlimit = sizes.nlimitball = 0;
   for (int i = 0; i < m.nv; ++i) sizes.nfriction += has_friction(m, i);
+  for (int i = 0; i < m.ntendon; ++i) {
+    sizes.nfriction += has_friction_of_tendon(m, i);
+    sizes.nlimit += 2 * has_limit_of_tendon(m, i);
+  }
   for (int j = 0; j < m.njnt; ++j) {
     if (!has_limit(m, j)) continue;
     const bool ball = m.jnt_type[j] == joint_ball;
@@ -400,6 +461,7 @@ void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_sensors(m, derived);
   for (int i = 0; i < m.nsite; ++i) matrix_of_quaternion(m.site_quat + 4 * i, derived.site_mat + 9 * i);
   m.flags = model_flags(m, derived);
+  if (couple_tendon_dofs(m, derived)) m.flags |= model_rows_couple;
   if (m.flags & (model_fluid | model_motion_sensors))
     for (int i = 0; i < m.nbody; ++i) derived.body_flags[i] &= ~body_leaf;
   m.meaninertia = 0;

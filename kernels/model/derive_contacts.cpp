@@ -93,8 +93,9 @@ int most_contacts(const Model<double>& m, const CandidatePair& candidate) {
   return 1;
 }
 
-// What a robot in a heap has at most: about two contacts per moving geom. More are counted as overflow.
-int default_capacity(const Model<double>& m, const std::vector<CandidatePair>& candidates) {
+// `chosen` contacts, or for 0 what a robot in a heap has: about two per moving geom; never more than there
+// can be. What goes beyond the capacity is counted as overflow.
+int contact_capacity(const Model<double>& m, const std::vector<CandidatePair>& candidates, int chosen) {
   std::vector<bool> counted(static_cast<std::size_t>(m.ngeom));
   int most = 0, moving = 0;
   for (const CandidatePair& candidate : candidates) {
@@ -105,7 +106,7 @@ int default_capacity(const Model<double>& m, const std::vector<CandidatePair>& c
       counted[g] = true;
     }
   }
-  return std::min(most, std::max(16, 2 * moving + 8));
+  return std::min(most, chosen > 0 ? chosen : std::max(16, 2 * moving + 8));
 }
 
 void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
@@ -143,7 +144,7 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   for (const CandidatePair& candidate : candidates) place_class(classes, class_of(m, candidate));
   sizes.ncandidate = static_cast<int>(candidates.size());
   sizes.ncontactclass = static_cast<int>(classes.size());
-  if (sizes.ncontact == 0 || candidates.empty()) sizes.ncontact = default_capacity(m, candidates);
+  sizes.ncontact = contact_capacity(m, candidates, sizes.ncontact);
   sizes.ndofword = (m.nv + 31) / 32;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
 }
@@ -162,6 +163,8 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
     derived.candidate_geom1[c] = g1;
     derived.candidate_geom2[c] = g2;
+    derived.candidate_bodyid[2 * c] = m.geom_bodyid[g1];
+    derived.candidate_bodyid[2 * c + 1] = m.geom_bodyid[g2];
     derived.geom_flags[g1] |= geom_touches;
     derived.geom_flags[g2] |= geom_touches;
     const ContactClass parameters = class_of(m, candidates[c]);

@@ -36,6 +36,7 @@ enum GainType : int { gain_fixed = 0, gain_affine = 1 };
 enum BiasType : int { bias_none = 0, bias_affine = 1 };
 enum ObjectType : int { object_body = 1, object_xbody = 2, object_geom = 5, object_site = 6 };
 enum SensorType : int {
+  sensor_touch = 0,
   sensor_accelerometer = 1,
   sensor_velocimeter = 2,
   sensor_gyro = 3,
@@ -139,6 +140,8 @@ enum ModelFlag : int {
   model_subtree_sensors = 1 << 20,       // some sensor reads the motion of a subtree
   model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
+  model_touch_sensors = 1 << 23,
+  model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

@@ -25,8 +25,8 @@
 // Sizes that the import computes: the rows that a joint or dof can have, whatever the state, and the pairs
 // of geoms that may touch. A hinge or slide with a range has two limit rows, lower and upper; a ball has one.
 #define MANIPLE_ROW_SIZES(SIZE)                                        \
-  SIZE(nfriction, "dofs with friction loss")                           \
-  SIZE(nlimit, "limit rows of joints, active or not")                  \
+  SIZE(nfriction, "dofs and tendons with friction loss")               \
+  SIZE(nlimit, "limit rows of joints and tendons, active or not")      \
   SIZE(nlimitball, "those of them that are ball joints'")              \
   SIZE(ncandidate, "pairs of geoms that may touch")                    \
   SIZE(ncontactclass, "different sets of contact parameters of these") \
@@ -91,8 +91,10 @@
   INTEGER(pair_dim, npair, "dimensions of its contacts")                         \
   INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
   INTEGER(site_bodyid, nsite, "body of the site")                                \
+  INTEGER(site_type, nsite, "mjtGeom")                                           \
   INTEGER(tendon_adr, ntendon, "first joint of the tendon in wrap_*")            \
   INTEGER(tendon_num, ntendon, "number of its joints")                           \
+  INTEGER(tendon_limited, ntendon, "does range hold")                            \
   INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                \
   INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                  \
   INTEGER(ten_J_rowadr, ntendon, "first number of the row")                      \
@@ -160,8 +162,17 @@
   REAL(pair_margin, npair, "m")                                                  \
   REAL(pair_gap, npair, "m")                                                     \
   REAL(pair_friction, 5 * npair, "two sliding, torsional, two rolling")          \
+  REAL(site_size, 3 * nsite, "m: half sizes or radii, depends on the type")      \
   REAL(site_pos, 3 * nsite, "position in the body frame")                        \
   REAL(site_quat, 4 * nsite, "rotation in the body frame")                       \
+  REAL(tendon_range, 2 * ntendon, "m or rad")                                    \
+  REAL(tendon_margin, ntendon, "distance at which a limit begins to act")        \
+  REAL(tendon_solref_lim, 2 * ntendon, "reference acceleration of the limit")    \
+  REAL(tendon_solimp_lim, 5 * ntendon, "impedance of the limit")                 \
+  REAL(tendon_frictionloss, ntendon, "dry friction: largest force")              \
+  REAL(tendon_solref_fri, 2 * ntendon, "reference acceleration of dry friction") \
+  REAL(tendon_solimp_fri, 5 * ntendon, "impedance of dry friction")              \
+  REAL(tendon_invweight0, ntendon, "mean inverse inertia at qpos0")              \
   REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")     \
   REAL(tendon_stiffness, ntendon, "linear spring coefficient")                   \
   REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")          \
@@ -183,72 +194,78 @@
 
 // Arrays computed once from the ones above (derive.hpp), so that the lanes compute nothing that is the
 // same for all environments.
-#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                  \
-  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                      \
-  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                            \
-  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")             \
-  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                         \
-  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                              \
-  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                \
-  INTEGER(dof_translation, nv, "cdof has no rotational part")                                        \
-  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                      \
-  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                    \
-  INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")           \
-  INTEGER(dof_Mrootadr, nv, "address in qM of its row's last element")                               \
-  INTEGER(dof_ancestorlist, nv*(nv - 1) / 2, "ancestors of dof i from i*(i-1)/2 on, nearest first")  \
-  INTEGER(dof_descendantlist, nv*(nv - 1) / 2, "descendants of dof i, ascending, see below_address") \
-  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                      \
-  INTEGER(dof_ancestorset, nv* ndofword, "set of the ancestor dofs, as bits")                        \
-  INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                     \
-  INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                    \
-  INTEGER(candidate_class, ncandidate, "its contact parameters")                                     \
-  INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")          \
-  INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")            \
-  INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")            \
-  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                          \
-  INTEGER(friction_dofid, nfriction, "dof of the row")                                               \
-  INTEGER(limit_jntid, nlimit, "joint of the row")                                                   \
-  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                     \
-  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")            \
-  INTEGER(sensor_bodyid, nsensor, "body of the frame that is read; -1: no frame")                    \
-  INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")           \
-  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                        \
-  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")   \
-  REAL(body_symmetry, 5 * nbody,                                                                     \
-       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")      \
-  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                     \
-  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                               \
-  REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                    \
-  REAL(candidate_bound, ncandidate, "m: no contact if the bounding spheres are further apart")       \
-  REAL(candidate_invweight, ncandidate, "1/kg: inverse weight of both bodies")                       \
-  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")              \
-  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")              \
-  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                  \
-  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                       \
-  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                   \
-  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                               \
-  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                    \
-  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                      \
-  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                              \
-  REAL(friction_D, nfriction, "inverse of the row's regularization")                                 \
-  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                          \
-  REAL(friction_loss, nfriction, "largest force of the row")                                         \
-  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                     \
-  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                            \
-  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                \
-  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                     \
-  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                       \
-  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                   \
-  REAL(body_fluid, 8 * nbody,                                                                        \
-       "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "    \
-       "over its square, along the three axes of the inertial frame")                                \
-  REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                \
-  REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                   \
-  REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                      \
-  REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                    \
-  REAL(sensor_quat, 4 * nsensor, "its rotation there")                                               \
-  REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                    \
-  REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                            \
+#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                   \
+  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                       \
+  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                             \
+  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")              \
+  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                          \
+  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                               \
+  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                 \
+  INTEGER(dof_translation, nv, "cdof has no rotational part")                                         \
+  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                       \
+  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                     \
+  INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")            \
+  INTEGER(dof_Mrootadr, nv, "address in qM of its row's last element")                                \
+  INTEGER(dof_ancestorlist, nv*(nv - 1) / 2, "ancestors of dof i from i*(i-1)/2 on, nearest first")   \
+  INTEGER(dof_descendantlist, nv*(nv - 1) / 2, "descendants of dof i, ascending, see below_address")  \
+  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                       \
+  INTEGER(dof_coupledset, nv* ndofword, "ancestors and dofs before it on tendons with rows, as bits") \
+  INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                      \
+  INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                     \
+  INTEGER(candidate_bodyid, 2 * ncandidate, "bodies of the two geoms")                                \
+  INTEGER(candidate_class, ncandidate, "its contact parameters")                                      \
+  INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")           \
+  INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")             \
+  INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")             \
+  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                           \
+  INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                \
+  INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                             \
+  INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                   \
+  INTEGER(limit_qposadr, nlimit, "its first position; -1: a tendon's")                                \
+  INTEGER(limit_tendonid, nlimit, "tendon of the row; -1: a joint's")                                 \
+  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                      \
+  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")             \
+  INTEGER(sensor_bodyid, nsensor, "body of the frame that is read; -1: no frame")                     \
+  INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")            \
+  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                         \
+  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")    \
+  REAL(body_symmetry, 5 * nbody,                                                                      \
+       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")       \
+  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                      \
+  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                                \
+  REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                     \
+  REAL(candidate_bound, ncandidate, "m: no contact if the bounding spheres are further apart")        \
+  REAL(candidate_invweight, ncandidate, "1/kg: inverse weight of both bodies")                        \
+  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")               \
+  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")               \
+  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                   \
+  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                        \
+  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                    \
+  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                                \
+  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                     \
+  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                       \
+  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                               \
+  REAL(friction_D, nfriction, "inverse of the row's regularization")                                  \
+  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                           \
+  REAL(friction_loss, nfriction, "largest force of the row")                                          \
+  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                      \
+  REAL(limit_margin, nlimit, "m or rad: the row acts below this distance")                            \
+  REAL(limit_invweight, nlimit, "mean inverse inertia at qpos0")                                      \
+  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                             \
+  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                 \
+  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                      \
+  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                        \
+  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                    \
+  REAL(body_fluid, 8 * nbody,                                                                         \
+       "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "     \
+       "over its square, along the three axes of the inertial frame")                                 \
+  REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                 \
+  REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                    \
+  REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                       \
+  REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                     \
+  REAL(sensor_quat, 4 * nsensor, "its rotation there")                                                \
+  REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                     \
+  REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                             \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
 // Numbers that hold for the whole model (derive.hpp).

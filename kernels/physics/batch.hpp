@@ -25,8 +25,9 @@ struct PhysicsBatch {
   TiledView<T> state;     // MANIPLE_STATE_FIELDS
   TiledView<T> exported;  // fields of Data that files ask for
   Kokkos::View<ExportRange*, MemorySpace> exports;
-  Scratch<Lanes<T>> scratch;           // data_elements
-  TiledView<std::int32_t> bad_states;  // [2]: count of resets, control step of the last
+  Scratch<Lanes<T>> scratch;  // data_elements
+  // Counts with the control step of the last, [2]: resets of bad states, and contacts beyond the capacity.
+  TiledView<std::int32_t> bad_states, dropped_contacts;
 };
 
 // `substeps` of mj_step with the control that stands in the state.

@@ -18,6 +18,17 @@ MANIPLE_FUNCTION void export_fields(const PhysicsBatch<T>& batch, const Lanes<T>
   }
 }
 
+// Adds to the records of the lanes in `where`: a count, and the control step of the last incident.
+template <class V>
+MANIPLE_FUNCTION void count_incidents(std::int32_t* records, MaskOf<V> where, V count,
+                                      std::int32_t control_step) {
+  for (std::uint32_t lanes = lane_bits(where); lanes != 0; lanes &= lanes - 1) {
+    const int lane = lowest_bit(lanes);
+    records[lane] += static_cast<std::int32_t>(get_lane(count, lane));
+    records[kTileWidth + lane] = control_step;
+  }
+}
+
 template <class T>
 void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   using V = Lanes<T>;
@@ -31,14 +42,9 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
           // files ask for fields of the last step
           const bool all_fields = substep + 1 == substeps && batch.exports.extent(0) > 0;
           const MaskOf<V> bad = step(batch.model, state, data, all_fields);
-          if (any_lane(bad)) {
-            for (int i = 0; i < lane_width<V>; ++i) {
-              if (!get_lane(bad, i)) continue;
-              std::int32_t* const record = batch.bad_states.tile(tile) + lane + i;
-              record[0] += 1;
-              record[kTileWidth] = control_step;
-            }
-          }
+          count_incidents(batch.bad_states.tile(tile) + lane, bad, V(1), control_step);
+          const V dropped = data.contact_dropped[0];
+          count_incidents(batch.dropped_contacts.tile(tile) + lane, dropped > V(0), dropped, control_step);
         }
         export_fields(batch, scratch, stride, tile, lane);
       });

@@ -99,11 +99,10 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-// Writes ncon, contact_candidate, contact_dist, contact_pos, contact_frame and contact_dropped.
+// Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
 template <class V>
 MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   d.ncon[0] = V(0);
-  d.contact_dropped[0] = V(0);
   for (int c = 0; c < m.ncandidate; ++c) {
     if (!is_near(m, d, c)) continue;
     const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];

@@ -13,6 +13,11 @@
 
 namespace maniple {
 
+// Address of element (i, j) of the Hessian H, j <= i.
+MANIPLE_FUNCTION int hessian_address(int i, int j) {
+  return i * (i + 1) / 2 + j;
+}
+
 // a to the power of b; the powers that models use cost no function.
 template <class V>
 MANIPLE_FUNCTION V impedance_power(V a, ScalarOf<V> b) {
@@ -39,20 +44,44 @@ MANIPLE_FUNCTION V impedance(const ScalarOf<V>* solimp, V beyond) {
   return select(x >= V(1), V(end), V(start) + y * V(end - start));
 }
 
+// The change of tendon t's length for the change x of the dofs.
+template <class V, class Field>
+MANIPLE_FUNCTION V tendon_times(const Model<ScalarOf<V>>& m, int t, const Field x) {
+  V sum(0);
+  for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
+    sum += V(m.ten_J[k]) * x[m.ten_J_colind[k]];
+  return sum;
+}
+template <class V>
+MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, int t, V force,
+                                       const DataField<V> result) {
+  for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
+    result[m.ten_J_colind[k]] += V(m.ten_J[k]) * force;
+}
+// H += J' D J of a row along tendon t.
+template <class V>
+MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D, const DataField<V> H) {
+  const int first = m.ten_J_rowadr[t], last = first + m.ten_J_rownnz[t];
+  for (int k = first; k < last; ++k)
+    for (int l = first; l <= k; ++l)
+      H[hessian_address(m.ten_J_colind[k], m.ten_J_colind[l])] += V(m.ten_J[k] * m.ten_J[l]) * D;
+}
+
 // Writes limit_D, limit_aref, limit_axis and limit_active. Returns how many rows act in some lane. Adds to
 // nefc.
 template <class V>
 MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   int count = 0;
   for (int r = 0; r < m.nlimit; ++r) {
-    const int joint = m.limit_jntid[r], q = m.jnt_qposadr[joint], dof = m.jnt_dofadr[joint];
+    const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
     V distance, velocity;
     if (m.limit_ballid[r] < 0) {
       const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-      distance = side * (s.qpos[q] - V(m.limit_bound[r]));
-      velocity = side * s.qvel[dof];
+      const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
+      distance = side * (position - V(m.limit_bound[r]));
+      velocity = side * (tendon < 0 ? V(s.qvel[dof]) : V(d.ten_velocity[tendon]));
     } else {
-      const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, q)));
+      const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
       const V angle = sqrt(dot(rotation, rotation));
       const MaskOf<V> zero = angle < V(kMinimumValue);
       const V scale = V(1) / select(zero, V(1), angle);
@@ -62,13 +91,13 @@ MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, 
       distance = V(m.limit_bound[r]) - angle;
       velocity = -dot(axis, load3<V>(s.qvel, dof));
     }
-    const V beyond = distance - V(m.jnt_margin[joint]);
+    const V beyond = distance - V(m.limit_margin[r]);
     const MaskOf<V> active = beyond < V(0);
     if (!any_lane(active)) continue;
     d.limit_active[count++] = r;
     d.nefc[0] += select(active, V(1), V(0));
     const V d_of_row = impedance(m.limit_solimp + 5 * r, beyond);
-    const V R = max((V(1) - d_of_row) * V(m.dof_invweight0[dof]) / d_of_row, V(kMinimumValue));
+    const V R = max((V(1) - d_of_row) * V(m.limit_invweight[r]) / d_of_row, V(kMinimumValue));
     d.limit_D[r] = select(active, V(1) / R, V(0));
     d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * d_of_row * beyond;
   }
@@ -79,9 +108,42 @@ MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, 
 template <class V, class Field>
 MANIPLE_FUNCTION V limit_jacobian_times(const Model<ScalarOf<V>>& m, const Data<V>& d, int r,
                                         const Field& x) {
-  const int dof = m.jnt_dofadr[m.limit_jntid[r]];
-  if (m.limit_ballid[r] < 0) return V(static_cast<ScalarOf<V>>(m.limit_side[r])) * x[dof];
-  return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
+  const int dof = m.limit_dofid[r];
+  if (m.limit_ballid[r] >= 0) return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
+  const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
+  return side * (dof >= 0 ? V(x[dof]) : tendon_times<V>(m, m.limit_tendonid[r], x));
+}
+
+// result += J' force of limit row r.
+template <class V>
+MANIPLE_FUNCTION void add_limit_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r, V force,
+                                      const DataField<V> result) {
+  const int dof = m.limit_dofid[r];
+  if (m.limit_ballid[r] >= 0) {
+    for (int k = 0; k < 3; ++k) result[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
+    return;
+  }
+  force *= V(static_cast<ScalarOf<V>>(m.limit_side[r]));
+  if (dof >= 0)
+    result[dof] += force;
+  else
+    add_tendon_force(m, m.limit_tendonid[r], force, result);
+}
+
+// H += J' D J of limit row r.
+template <class V>
+MANIPLE_FUNCTION void add_limit_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int r, V D) {
+  const int dof = m.limit_dofid[r];
+  if (dof < 0) {
+    add_tendon_hessian(m, m.limit_tendonid[r], D, d.H);
+  } else if (m.limit_ballid[r] < 0) {
+    d.H[hessian_address(dof, dof)] += D;
+  } else {
+    const Vec3<V> axis = load3<V>(d.limit_axis, 3 * m.limit_ballid[r]);
+    const V component[3] = {axis.x, axis.y, axis.z};
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j <= i; ++j) d.H[hessian_address(dof + i, dof + j)] += D * component[i] * component[j];
+  }
 }
 
 // What a friction row does at `jar`: force, cost, and the second derivative of the cost.
@@ -99,11 +161,28 @@ MANIPLE_FUNCTION FrictionRow<V> friction_row(const Model<ScalarOf<V>>& m, int r,
           select(linear, loss * (abs(jar) - V(T(0.5)) * zone), quadratic), select(linear, V(0), D)};
 }
 
+// J x of friction row r.
+template <class V, class Field>
+MANIPLE_FUNCTION V friction_jacobian_times(const Model<ScalarOf<V>>& m, int r, const Field& x) {
+  const int dof = m.friction_dofid[r];
+  return dof >= 0 ? V(x[dof]) : tendon_times<V>(m, m.friction_tendonid[r], x);
+}
+
 // jar of friction row r for the acceleration x.
 template <class V, class Field>
 MANIPLE_FUNCTION V friction_jar(const Model<ScalarOf<V>>& m, const State<V>& s, int r, const Field& x) {
+  return friction_jacobian_times<V>(m, r, x) + V(m.friction_B[r]) * friction_jacobian_times<V>(m, r, s.qvel);
+}
+
+// result += J' force of friction row r.
+template <class V>
+MANIPLE_FUNCTION void add_friction_force(const Model<ScalarOf<V>>& m, int r, V force,
+                                         const DataField<V> result) {
   const int dof = m.friction_dofid[r];
-  return x[dof] + V(m.friction_B[r]) * s.qvel[dof];
+  if (dof >= 0)
+    result[dof] += force;
+  else
+    add_tendon_force(m, m.friction_tendonid[r], force, result);
 }
 
 }  // namespace maniple

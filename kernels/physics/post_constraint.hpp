@@ -2,15 +2,17 @@
 // sensors read. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
 #pragma once
 
+#include "kernels/physics/contact_force.hpp"
 #include "kernels/physics/motion.hpp"
 
 namespace maniple {
 
-// Writes cfrc_ext: forces from outside on each body. There are none so far; whoever computes contacts adds
-// their wrenches, about the center of mass of the body's tree, between this and internal_forces.
+// Writes cfrc_ext: forces from outside on each body, which are those of contacts, about the center of mass of
+// the body's tree.
 template <class V>
 MANIPLE_FUNCTION void external_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   for (int i = 0; i < 6 * m.nbody; ++i) d.cfrc_ext[i] = V(0);
+  add_contact_wrenches(m, d);
 }
 
 // Writes cacc and cfrc_int (the force between a body and its parent) from qacc, cacc_bias, cvel, cdof and

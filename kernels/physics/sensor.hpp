@@ -14,6 +14,7 @@ enum class SensorStage { position_and_velocity, acceleration };
 // Does a sensor of this type read accelerations or forces.
 MANIPLE_FUNCTION bool reads_forces(int type) {
   switch (type) {
+    case sensor_touch:
     case sensor_accelerometer:
     case sensor_force:
     case sensor_torque:
@@ -129,6 +130,7 @@ MANIPLE_FUNCTION void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
     external_forces(m, d);
     internal_forces(m, d);
   }
+  if (stage == SensorStage::acceleration && (m.flags & model_touch_sensors)) touch_sensors(m, d);
   for (int i = 0; i < m.nsensor; ++i) {
     const int type = m.sensor_type[i], id = m.sensor_objid[i], adr = m.sensor_adr[i];
     if (reads_forces(type) != (stage == SensorStage::acceleration)) continue;
@@ -152,6 +154,8 @@ MANIPLE_FUNCTION void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
       case sensor_frameyaxis:
       case sensor_framezaxis:
         frame_pose_sensor(m, d, i);
+        break;
+      case sensor_touch:  // all of them at once, above
         break;
       case sensor_jointpos:
         d.sensordata[adr] = s.qpos[m.jnt_qposadr[id]];

@@ -14,13 +14,8 @@ namespace maniple {
 struct ActiveRows {
   int limits;    // limit_active
   int slots;     // of contacts
-  bool coupled;  // some contact is between two branches of a tree
+  bool coupled;  // some row is between two branches of a tree
 };
-
-// Address of element (i, j) of H, j <= i.
-MANIPLE_FUNCTION int hessian_address(int i, int j) {
-  return i * (i + 1) / 2 + j;
-}
 
 // Ma and the rows' jar of the acceleration in qacc.
 template <class V>
@@ -63,28 +58,24 @@ MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& 
   return cost;
 }
 
-// qfrc_constraint = J' force.
+// qfrc_constraint = J' force, and contact_force.
 template <class V>
 MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                         ActiveRows rows) {
   for (int i = 0; i < m.nv; ++i) d.qfrc_constraint[i] = V(0);
   for (int r = 0; r < m.nfriction; ++r)
-    d.qfrc_constraint[m.friction_dofid[r]] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).force;
+    add_friction_force(m, r, friction_row(m, r, friction_jar(m, s, r, d.qacc)).force, d.qfrc_constraint);
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V force = -d.limit_D[r] * min(V(d.limit_jar[r]), V(0));
-    const int dof = m.jnt_dofadr[m.limit_jntid[r]];
-    if (m.limit_ballid[r] < 0) {
-      d.qfrc_constraint[dof] += V(static_cast<ScalarOf<V>>(m.limit_side[r])) * force;
-      continue;
-    }
-    for (int k = 0; k < 3; ++k) d.qfrc_constraint[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
+    add_limit_force(m, d, r, -d.limit_D[r] * min(V(d.limit_jar[r]), V(0)), d.qfrc_constraint);
   }
   for (int slot = 0; slot < rows.slots; ++slot) {
     Edges<V> force = edges_of(load_base<V>(d.contact_jar, slot));
     const V D = d.contact_D[slot];
     for (V& edge : force.value) edge = -D * min(edge, V(0));
-    add_contact_force(m, d, slot, base_of(force), d.qfrc_constraint);
+    const BaseRows<V> base = base_of(force);
+    store_base(d.contact_force, slot, base);
+    add_contact_force(m, d, slot, base, d.qfrc_constraint);
   }
 }
 
@@ -123,32 +114,66 @@ MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, con
   return {IndexList(d.H_colnum), IndexList(d.H_col), IndexList(d.H_belownum), IndexList(d.H_below)};
 }
 
-// Adds J' D J of the edges of a slot that push: B' W B with the base rows B and a symmetric W.
+// W of B' W B, the part of a slot in H, with the base rows B; element (t, u) is zero.
+template <class V>
+struct BaseWeights {
+  V nn, nt, nu, tt, uu;
+
+  // W times column `a` of B.
+  MANIPLE_FUNCTION BaseRows<V> times(const DataField<V> J, int a) const {
+    const V n = J[3 * a], t = J[3 * a + 1], u = J[3 * a + 2];
+    return {nn * n + nt * t + nu * u, nt * n + tt * t, nu * n + uu * u};
+  }
+};
+template <class V>
+MANIPLE_FUNCTION V base_product(const BaseRows<V>& w, const DataField<V> J, int b) {
+  return w.n * J[3 * b] + w.t * J[3 * b + 1] + w.u * J[3 * b + 2];
+}
+
+// Adds J' D J of the edges of a slot that push. Dofs of two lanes' contacts may meet in one slot: their
+// elements get zeros and are not read.
 template <class V>
 MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
   const V D = d.contact_D[slot];
   V push[4];
   for (int e = 0; e < 4; ++e) push[e] = select(edges.value[e] < V(0), D, V(0));
-  const V tt = push[0] + push[1], uu = push[2] + push[3], nn = tt + uu, nt = push[0] - push[1],
-          nu = push[2] - push[3];
-  if (!any_lane(nn > V(0))) return;
+  const V tt = push[0] + push[1], uu = push[2] + push[3];
+  const BaseWeights<V> W{tt + uu, push[0] - push[1], push[2] - push[3], tt, uu};
+  if (!any_lane(W.nn > V(0))) return;
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
   const DataField<V> J = d.contact_J, H = d.H;
   const IndexField<V> dofs = d.slot_dof;
-  const bool frictionless = d.slot_rows[slot] == 1;
-  // dofs of two lanes' contacts may meet in one slot: their elements get zeros and are not read
-  for (int a = first; a < last; ++a) {
-    const int row = hessian_address(dofs[a], 0);
-    const V n = J[3 * a];
-    if (frictionless) {
-      const V wn = nn * n;
+  if (d.slot_rows[slot] == 1) {
+    for (int a = first; a < last; ++a) {
+      const int row = hessian_address(dofs[a], 0);
+      const V wn = W.nn * J[3 * a];
       for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b];
-      continue;
     }
-    const V t = J[3 * a + 1], u = J[3 * a + 2];
-    const V wn = nn * n + nt * t + nu * u, wt = nt * n + tt * t, wu = nu * n + uu * u;
-    for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b] + wt * J[3 * b + 1] + wu * J[3 * b + 2];
+    return;
+  }
+  // three rows of H at a time, which share what is loaded of J
+  int a = first;
+  for (; a + 2 < last; a += 3) {
+    const int dof1 = dofs[a + 1], dof2 = dofs[a + 2];
+    const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
+              row2 = hessian_address(dof2, 0);
+    const BaseRows<V> w0 = W.times(J, a), w1 = W.times(J, a + 1), w2 = W.times(J, a + 2);
+    H[row0 + dofs[a]] += base_product(w0, J, a);
+    H[row0 + dof1] += base_product(w0, J, a + 1);
+    H[row1 + dof1] += base_product(w1, J, a + 1);
+    for (int b = a + 2; b < last; ++b) {
+      const int j = dofs[b];
+      const V n = J[3 * b], t = J[3 * b + 1], u = J[3 * b + 2];
+      H[row0 + j] += w0.n * n + w0.t * t + w0.u * u;
+      H[row1 + j] += w1.n * n + w1.t * t + w1.u * u;
+      H[row2 + j] += w2.n * n + w2.t * t + w2.u * u;
+    }
+  }
+  for (; a < last; ++a) {
+    const int row = hessian_address(dofs[a], 0);
+    const BaseRows<V> w = W.times(J, a);
+    for (int b = a; b < last; ++b) H[row + dofs[b]] += base_product(w, J, b);
   }
 }
 
@@ -168,21 +193,16 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, co
     for (int j = parent[i]; j >= 0; j = parent[j]) H[row + j] = qM[++address];
   }
   for (int r = 0; r < m.nfriction; ++r) {
+    const V curvature = friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
     const int dof = m.friction_dofid[r];
-    d.H[hessian_address(dof, dof)] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
+    if (dof >= 0)
+      H[hessian_address(dof, dof)] += curvature;
+    else
+      add_tendon_hessian(m, m.friction_tendonid[r], curvature, H);
   }
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V D = select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0));
-    const int dof = m.jnt_dofadr[m.limit_jntid[r]];
-    if (m.limit_ballid[r] < 0) {
-      d.H[hessian_address(dof, dof)] += D;
-      continue;
-    }
-    const Vec3<V> axis = load3<V>(d.limit_axis, 3 * m.limit_ballid[r]);
-    const V component[3] = {axis.x, axis.y, axis.z};
-    for (int i = 0; i < 3; ++i)
-      for (int j = 0; j <= i; ++j) d.H[hessian_address(dof + i, dof + j)] += D * component[i] * component[j];
+    add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
   }
   for (int slot = 0; slot < rows.slots; ++slot) add_contact_hessian(m, d, slot);
 }
@@ -295,7 +315,7 @@ MANIPLE_FUNCTION DerivativeLine<V> derivative_line(const Model<ScalarOf<V>>& m, 
     sum.slope += d.contact_D[slot] * slope;
   }
   for (int r = 0; r < m.nfriction; ++r) {
-    const V change = d.search[m.friction_dofid[r]], jar = friction_jar(m, s, r, d.qacc);
+    const V change = friction_jacobian_times<V>(m, r, d.search), jar = friction_jar(m, s, r, d.qacc);
     const FrictionRow<V> row = friction_row(m, r, multiply_add(alpha, change, jar));
     const V steep = row.curvature * change;
     sum.intercept += select(row.curvature > V(0), jar * steep, -row.force * change);
@@ -403,10 +423,10 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   }
   d.nefc[0] = V(static_cast<T>(m.nfriction));
   if (m.nrowdof == 0) return;
-  for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_ancestorset[i];
+  for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
   ActiveRows rows;
   rows.limits = limit_rows(m, s, d);
-  rows.coupled = false;
+  rows.coupled = m.flags & model_rows_couple;
   rows.slots = contact_rows(m, s, d, rows.coupled);
   MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;

@@ -22,6 +22,9 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
 // accelerations, actuators and sensors as mj_step does, and with `all_fields` every other field as well, as
 // the last evaluation of the dynamics leaves it, which takes longer; otherwise poses and velocities need
 // forward_kinematics.
+//
+// Contacts beyond the model's capacity are left out and counted in contact_dropped, over all evaluations of
+// the step.
 template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                              bool all_fields = false);

@@ -86,6 +86,7 @@ MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const Data<V>& d)
 template <class V>
 MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   positions_and_velocities(m, s, d);
+  d.contact_dropped[0] = V(0);
   collide(m, d);
   accelerations(m, s, d);
   all_sensors(m, s, d);
@@ -126,6 +127,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));
   if (resets && any_lane(bad)) reset_to_default(m, s, bad);
+  d.contact_dropped[0] = V(0);
 
   // a bad acceleration restarts its environment; the others repeat the stage and get the same bits
   for (int attempt = 0; attempt < 2; ++attempt) {

@@ -33,6 +33,7 @@ struct SimulationConfig {
   double timestep = 0;               // s; 0: the model's
   std::string integrator;            // "" (the model's) | Euler | RK4 | implicitfast
   int decimation = 1;                // physics steps per control step
+  int max_contacts = 0;              // of one environment; 0: from the model
   std::int64_t steps = 1000;         // control steps of a rollout
   std::int64_t inject_nan_env = -1;  // test hook: this environment's qpos becomes NaN ...
   std::int64_t inject_nan_step = 0;  // ... before this control step

@@ -133,6 +133,14 @@ void report_incidents(const Simulation& simulation, Session& session) {
   if (bad.count > 0)
     warn(fmt::format("{} bad state{} (NaN or too large) reset: {}", bad.count, bad.count == 1 ? "" : "s",
                      fmt::join(bad.places, ", ")));
+  places.clear();
+  for (const auto& [env, step] : simulation.overflowing_environments(kNamedPlaces + 1))
+    places.push_back(fmt::format("environment {} at control step {}", env, step));
+  const Incidents dropped = add_ranks({simulation.dropped_contacts(), places}, session);
+  if (dropped.count > 0)
+    warn(fmt::format("{} contact{} beyond the capacity of {} left out (simulation.max_contacts): {}",
+                     dropped.count, dropped.count == 1 ? "" : "s", simulation.model().sizes.ncontact,
+                     fmt::join(dropped.places, ", ")));
   if (!simulation.has_task()) return;
   const auto counted = [&](const std::string& counter) {
     Incidents mine;

@@ -1,6 +1,9 @@
 // maniple validate: everything a run checks before it allocates, and what it would hold.
 #include <fmt/format.h>
 
+#include <map>
+
+#include "kernels/model/data.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
@@ -9,6 +12,48 @@
 #include "src/simulation/task.hpp"
 
 namespace maniple {
+
+namespace {
+
+const char* shape_name(int type) {
+  switch (type) {
+    case geom_plane:
+      return "plane";
+    case geom_sphere:
+      return "sphere";
+    case geom_capsule:
+      return "capsule";
+    case geom_ellipsoid:
+      return "ellipsoid";
+    case geom_cylinder:
+      return "cylinder";
+    default:
+      return "box";
+  }
+}
+
+// Candidate pairs by the shapes of their geoms, and the capacity with the memory that it takes.
+std::string contact_text(const ImportedModel& model, const Config& config) {
+  const ModelSizes& sizes = model.sizes;
+  if (sizes.ncandidate == 0) return "none are possible";
+  std::map<std::pair<int, int>, int> counts;
+  for (std::size_t c = 0; c < model.candidate_geom1.size(); ++c)
+    ++counts[{model.geom_type[static_cast<std::size_t>(model.candidate_geom1[c])],
+              model.geom_type[static_cast<std::size_t>(model.candidate_geom2[c])]}];
+  std::vector<std::string> parts;
+  for (const auto& [types, count] : counts)
+    parts.push_back(fmt::format("{} {}-{}", count, shape_name(types.first), shape_name(types.second)));
+  ModelSizes without = sizes;
+  without.ncontact = 0;
+  const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
+  const std::size_t bytes = static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
+  return fmt::format(
+      "{} pairs of geoms ({})\n  contact capacity {} of an environment, with at most {} rows and {} B of "
+      "working memory (simulation.max_contacts)",
+      sizes.ncandidate, fmt::join(parts, ", "), sizes.ncontact, 4 * sizes.ncontact, bytes);
+}
+
+}  // namespace
 
 ExitCode validate(const Config& config, Session& session) {
   if (session.size() > config.batch.num_envs)
@@ -28,12 +73,13 @@ ExitCode validate(const Config& config, Session& session) {
   std::string text = fmt::format(
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"
+      "  contacts: {}\n"
       "  time step {} s, integrator {}\nbatch\n  environments {} on {} rank{}, {} B each, {:.1f} MB on this "
       "rank\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
-      model.sizes.nlimit, model.timestep, integrator_name(model.integrator), config.batch.num_envs,
-      session.size(), session.size() == 1 ? "" : "s", memory.bytes_per_env,
+      model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
+      config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s", memory.bytes_per_env,
       static_cast<double>(memory.rank_bytes) / 1e6);
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);

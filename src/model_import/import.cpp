@@ -126,6 +126,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.digest = digest_of(imported);
 
   Model<double> view = host_model(imported);
+  sizes.ncontact = simulation.max_contacts;
   count_rows(view, sizes);
   DerivedFields derived;
   {

@@ -36,9 +36,9 @@ static_assert(same(dynamics_none, mjDYN_NONE) && same(dynamics_integrator, mjDYN
               same(dynamics_filter, mjDYN_FILTER) && same(dynamics_filterexact, mjDYN_FILTEREXACT));
 static_assert(same(gain_fixed, mjGAIN_FIXED) && same(gain_affine, mjGAIN_AFFINE));
 static_assert(same(bias_none, mjBIAS_NONE) && same(bias_affine, mjBIAS_AFFINE));
-static_assert(same(sensor_jointpos, mjSENS_JOINTPOS) && same(sensor_jointvel, mjSENS_JOINTVEL) &&
-              same(sensor_actuatorpos, mjSENS_ACTUATORPOS) && same(sensor_actuatorvel, mjSENS_ACTUATORVEL) &&
-              same(sensor_actuatorfrc, mjSENS_ACTUATORFRC) &&
+static_assert(same(sensor_touch, mjSENS_TOUCH) && same(sensor_jointpos, mjSENS_JOINTPOS) &&
+              same(sensor_jointvel, mjSENS_JOINTVEL) && same(sensor_actuatorpos, mjSENS_ACTUATORPOS) &&
+              same(sensor_actuatorvel, mjSENS_ACTUATORVEL) && same(sensor_actuatorfrc, mjSENS_ACTUATORFRC) &&
               same(sensor_jointactuatorfrc, mjSENS_JOINTACTFRC) && same(sensor_ballquat, mjSENS_BALLQUAT) &&
               same(sensor_ballangvel, mjSENS_BALLANGVEL) && same(sensor_clock, mjSENS_CLOCK));
 static_assert(same(sensor_accelerometer, mjSENS_ACCELEROMETER) && same(sensor_gyro, mjSENS_GYRO) &&
@@ -154,6 +154,7 @@ const char* sensor_name(int type) {
 
 bool sensor_supported(int type) {
   switch (type) {
+    case sensor_touch:
     case sensor_accelerometer:
     case sensor_velocimeter:
     case sensor_gyro:
@@ -220,7 +221,8 @@ class Inspection {
     }
     if (sensors_listed_)
       reasons_.push_back(
-          "supported sensors: jointpos, jointvel, ballquat, ballangvel, tendonpos, tendonvel, actuatorpos, "
+          "supported sensors: touch, jointpos, jointvel, ballquat, ballangvel, tendonpos, tendonvel, "
+          "actuatorpos, "
           "actuatorvel, actuatorfrc, jointactuatorfrc, tendonactuatorfrc, accelerometer, velocimeter, gyro, "
           "force, torque, framepos, framequat, framexaxis, frameyaxis, framezaxis, framelinvel, frameangvel, "
           "framelinacc, frameangacc (of bodies, geoms and sites), subtreecom, subtreelinvel, subtreeangmom, "
@@ -368,7 +370,7 @@ class Inspection {
         element(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia");
   }
 
-  // Springs, dampers and actuators on fixed tendons are supported, and so are their lengths.
+  // All of fixed tendons but their armature is supported.
   void tendons() {
     for (int i = 0; i < m_.ntendon; ++i) {
       if (m_.wrap_type[m_.tendon_adr[i]] != mjWRAP_JOINT) {
@@ -379,8 +381,6 @@ class Inspection {
       auto need = [&](bool condition, const char* what) {
         if (condition) needs += (needs.empty() ? "has " : ", ") + std::string(what);
       };
-      need(m_.tendon_limited[i] && !off(mjDSBL_LIMIT), "a limit");
-      need(m_.tendon_frictionloss[i] != 0 && !off(mjDSBL_FRICTIONLOSS), "friction loss");
       bool armature = m_.tendon_armature[i] != 0;
       for (int k = 0; k < m_.nactuator; ++k)
         armature = armature || (m_.actuator_trntype[k] == mjTRN_TENDON && m_.actuator_trnid[2 * k] == i &&

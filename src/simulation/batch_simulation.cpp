@@ -43,6 +43,8 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   physics_.state = TiledView<T>("maniple::simulation::state", partition_.tiles, state_elements(sizes));
   physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes));
   physics_.bad_states = TiledView<std::int32_t>("maniple::simulation::bad_states", partition_.tiles, 2);
+  physics_.dropped_contacts =
+      TiledView<std::int32_t>("maniple::simulation::dropped_contacts", partition_.tiles, 2);
   if (has_task()) allocate_task();
   place_fields(config.output);
   set_state_rows("qpos", model_.qpos0);
@@ -206,17 +208,17 @@ void BatchSimulation<T>::step() {
 }
 
 template <class T>
-std::int64_t BatchSimulation<T>::bad_states() const {
-  const HostTiles<std::int32_t> records(physics_.bad_states);
+std::int64_t BatchSimulation<T>::count_incidents(const TiledView<std::int32_t>& view) const {
+  const HostTiles<std::int32_t> records(view);
   std::int64_t count = 0;
   for (std::int64_t env = 0; env < partition_.envs(); ++env) count += records.env(env)[0];
   return count;
 }
 
 template <class T>
-std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::bad_environments(
-    std::size_t limit) const {
-  const HostTiles<std::int32_t> records(physics_.bad_states);
+std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::places_of_incidents(
+    const TiledView<std::int32_t>& view, std::size_t limit) const {
+  const HostTiles<std::int32_t> records(view);
   std::vector<std::pair<std::int64_t, std::int64_t>> found;
   for (std::int64_t env = 0; env < partition_.envs() && found.size() < limit; ++env) {
     const std::int32_t* const record = records.env(env);
@@ -291,6 +293,11 @@ void BatchSimulation<T>::describe(Archive& archive) {
   archive.per_env("simulation/bad_states", bad, 2, 0, 1, "1",
                   "resets of a state that was not finite or too large");
   archive.per_env("simulation/bad_state_step", bad, 2, 1, 1, "1", "control step of the last such reset");
+  std::int32_t* const dropped = host_copies_.add(physics_.dropped_contacts);
+  archive.per_env("simulation/dropped_contacts", dropped, 2, 0, 1, "1",
+                  "contacts beyond simulation.max_contacts");
+  archive.per_env("simulation/dropped_contact_step", dropped, 2, 1, 1, "1",
+                  "control step of the last of them");
   if (!has_task()) return;
   T* const fields = host_copies_.add(task_batch_.fields);
   for (const FieldInfo& field : task_fields(task_.sizes()))
@@ -374,7 +381,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   const std::size_t real = single ? sizeof(float) : sizeof(double);
   std::size_t reals =
       static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
-  std::size_t bytes = 2 * sizeof(std::int32_t);
+  std::size_t bytes = 4 * sizeof(std::int32_t);  // records of incidents
   std::size_t scratch = single ? Scratch<Lanes<float>>::bytes(data_elements(model.sizes))
                                : Scratch<Lanes<double>>::bytes(data_elements(model.sizes));
   if (config.task.present) {

@@ -40,7 +40,7 @@ class BatchSimulation final : public Simulation {
   TiledView<float> episode_length() const override { return task_batch_.episode_length; }
   TiledView<float> episode_reward_term() const override { return task_batch_.episode_reward_term; }
 
-  std::int64_t bad_states() const override;
+  std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }
   void describe(Archive& archive) override;
   void restored() override;
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return clock_.seconds(); }
@@ -60,7 +60,14 @@ class BatchSimulation final : public Simulation {
   TrajectoryField trajectory_field(const std::string& name) const override;
   void read_field(const std::string& name, std::vector<std::byte>& rows) const override;
   void inject_nan(std::int64_t global_env) override;
-  std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const override;
+  std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const override {
+    return places_of_incidents(physics_.bad_states, limit);
+  }
+  std::int64_t dropped_contacts() const override { return count_incidents(physics_.dropped_contacts); }
+  std::vector<std::pair<std::int64_t, std::int64_t>> overflowing_environments(
+      std::size_t limit) const override {
+    return places_of_incidents(physics_.dropped_contacts, limit);
+  }
   std::vector<std::int64_t> task_counts(const std::string& counter) const override;
 
  private:
@@ -71,6 +78,10 @@ class BatchSimulation final : public Simulation {
     int first = 0;
     TiledView<float> task_view;
   };
+
+  std::int64_t count_incidents(const TiledView<std::int32_t>& view) const;
+  std::vector<std::pair<std::int64_t, std::int64_t>> places_of_incidents(const TiledView<std::int32_t>& view,
+                                                                         std::size_t limit) const;
 
   // Host copies of tiles that describe() hands out, and the way back.
   struct HostCopies {

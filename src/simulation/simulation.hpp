@@ -53,6 +53,10 @@ class Simulation : public Environment {
   // Global indices of up to `limit` environments of this rank whose bad state was reset, with the
   // control step at which it happened last.
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const = 0;
+  // The same for contacts that were left out because an environment had more than its capacity.
+  virtual std::int64_t dropped_contacts() const = 0;
+  virtual std::vector<std::pair<std::int64_t, std::int64_t>> overflowing_environments(
+      std::size_t limit) const = 0;
   // One of the task's counters (kernels/tasks/task_fields.hpp) for each environment of this rank.
   virtual std::vector<std::int64_t> task_counts(const std::string& counter) const = 0;
 };

@@ -30,15 +30,24 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     rows.J.insert(rows.J.end(), jacobian.begin(), jacobian.end());
   };
   const Numbers zero(static_cast<std::size_t>(m.nv), 0.0);
+  const auto add_tendon = [&](Numbers& jacobian, int t, double factor) {
+    for (int k = t < 0 ? 0 : m.ten_J_rowadr[t], end = t < 0 ? 0 : k + m.ten_J_rownnz[t]; k < end; ++k)
+      jacobian[static_cast<std::size_t>(m.ten_J_colind[k])] +=
+          factor * imported.ten_J[static_cast<std::size_t>(k)];
+  };
   for (int r = 0; r < m.nfriction; ++r) {
-    const auto dof = static_cast<std::size_t>(m.friction_dofid[r]);
     Numbers jacobian = zero;
-    jacobian[dof] = 1;
+    if (m.friction_dofid[r] >= 0) jacobian[static_cast<std::size_t>(m.friction_dofid[r])] = 1;
+    add_tendon(jacobian, m.friction_tendonid[r], 1);
     const double D = imported.friction_D[static_cast<std::size_t>(r)];
     const double loss = imported.friction_loss[static_cast<std::size_t>(r)];
-    const double aref = -imported.friction_B[static_cast<std::size_t>(r)] * qvel[dof];
-    const double jar = at(d.qacc[static_cast<int>(dof)]) - aref;
-    add(jacobian, D, aref, std::clamp(-D * jar, -loss, loss));
+    double jar = 0, velocity = 0;
+    for (std::size_t i = 0; i < jacobian.size(); ++i) {
+      jar += jacobian[i] * at(d.qacc[static_cast<int>(i)]);
+      velocity += jacobian[i] * qvel[i];
+    }
+    const double aref = -imported.friction_B[static_cast<std::size_t>(r)] * velocity;
+    add(jacobian, D, aref, std::clamp(-D * (jar - aref), -loss, loss));
   }
   const int nlimit = static_cast<int>(at(d.nefc[0])) > 0 ? m.nlimit : 0;
   for (int r = 0; r < nlimit; ++r) {
@@ -46,8 +55,10 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     const double D = at(d.limit_D[r]);
     if (!(D > 0)) continue;
     Numbers jacobian = zero;
-    const auto dof = static_cast<std::size_t>(m.jnt_dofadr[m.limit_jntid[r]]);
-    if (m.limit_ballid[r] < 0) {
+    const auto dof = static_cast<std::size_t>(m.limit_dofid[r]);
+    if (m.limit_tendonid[r] >= 0) {
+      add_tendon(jacobian, m.limit_tendonid[r], m.limit_side[r]);
+    } else if (m.limit_ballid[r] < 0) {
       jacobian[dof] = m.limit_side[r];
     } else {
       for (std::size_t k = 0; k < 3; ++k)

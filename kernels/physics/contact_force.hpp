@@ -1,0 +1,172 @@
+// Contact forces as bodies and touch sensors feel them, once the solver has left them in contact_force
+// (mj_contactForce, the contact part of mj_rnePostConstraint, mjSENS_TOUCH).
+#pragma once
+
+#include "kernels/physics/contact.hpp"
+#include "kernels/physics/motion.hpp"
+
+namespace maniple {
+
+// The candidates of the lanes that have a contact in a slot, and which lanes these are.
+template <class V>
+struct SlotContacts {
+  MaskOf<V> active;
+  V candidate;
+};
+template <class V>
+MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
+  // no contact of this environment pushes, or there is none in this slot
+  const MaskOf<V> active = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot)) && d.contact_D[slot] > V(0);
+  return {active, select(active, V(d.contact_candidate[slot]), V(0))};
+}
+
+// Force [N] on geom 2 of the contacts of a slot, in the world's axes; zero in lanes without one.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> contact_force_on_geom2(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                                const SlotContacts<V>& contacts) {
+  const BaseRows<V> force = load_base<V>(d.contact_force, slot);
+  const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
+  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+  contact_tangents(normal, tangent, other);
+  const V kind = gather(m.candidate_class, contacts.candidate, 1, 0);
+  const V friction1 = gather(m.contactclass_friction, kind, 2, 0);
+  const V friction2 = gather(m.contactclass_friction, kind, 2, 1);
+  const Vec3<V> sum = force.n * normal + friction1 * force.t * tangent + friction2 * force.u * other;
+  return select<V>(contacts.active, sum, zero3<V>());
+}
+
+// Adds the contacts to cfrc_ext, about the center of mass of each body's tree.
+template <class V>
+MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  using T = ScalarOf<V>;
+  if (m.ncandidate == 0) return;
+  const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+  for (int slot = 0; slot < slots; ++slot) {
+    const SlotContacts<V> contacts = slot_contacts(d, slot);
+    if (!any_lane(contacts.active)) continue;
+    const Vec3<V> force = contact_force_on_geom2(m, d, slot, contacts);
+    for (std::uint32_t lanes = lane_bits(contacts.active); lanes != 0; lanes &= lanes - 1) {
+      const int lane = lowest_bit(lanes);
+      const auto at = [lane](const V& value) { return get_lane(value, lane); };
+      const int candidate = static_cast<int>(at(contacts.candidate));
+      for (int side = 0; side < 2; ++side) {
+        const int body = m.candidate_bodyid[2 * candidate + side];
+        if (body == 0) continue;
+        const T sign = side == 0 ? T(-1) : T(1);
+        const int com = 3 * m.body_rootid[body];
+        const T f[3] = {sign * at(force.x), sign * at(force.y), sign * at(force.z)};
+        T arm[3];
+        for (int k = 0; k < 3; ++k) arm[k] = at(d.contact_pos[3 * slot + k]) - at(d.subtree_com[com + k]);
+        const T wrench[6] = {arm[1] * f[2] - arm[2] * f[1],
+                             arm[2] * f[0] - arm[0] * f[2],
+                             arm[0] * f[1] - arm[1] * f[0],
+                             f[0],
+                             f[1],
+                             f[2]};
+        for (int k = 0; k < 6; ++k)
+          set_lane(d.cfrc_ext[6 * body + k], lane, at(d.cfrc_ext[6 * body + k]) + wrench[k]);
+      }
+    }
+  }
+}
+
+// The part of the ray p + t u, t >= 0, for which a x^2 + 2 b x + c <= 0 or |p + t u| <= size holds: it is cut
+// down by one condition after the other, and empty where low > high.
+template <class V>
+struct RayInterval {
+  V low, high;
+
+  MANIPLE_FUNCTION void cut(V from, V to) {
+    low = max(low, from);
+    high = min(high, to);
+  }
+  // |p + t u| <= size of one coordinate.
+  MANIPLE_FUNCTION void cut_slab(V p, V u, V size) {
+    const V never(-1), always(1e30);
+    const MaskOf<V> parallel = abs(u) < V(kSmallestLength);
+    const V inverse = V(1) / select(parallel, V(1), u);
+    const V a = (-size - p) * inverse, b = (size - p) * inverse;
+    cut(select(parallel, V(0), min(a, b)),
+        select(parallel, select(abs(p) <= size, always, never), max(a, b)));
+  }
+  // a t^2 + 2 b t + c <= 0.
+  MANIPLE_FUNCTION void cut_quadratic(V a, V b, V c) {
+    const V determinant = b * b - a * c;
+    const MaskOf<V> flat = a < V(kSmallestLength), misses = determinant < V(kSmallestLength);
+    const V inverse = V(1) / select(flat, V(1), a), root = sqrt(max(determinant, V(0)));
+    const V from = (-b - root) * inverse, to = (-b + root) * inverse;
+    // a ray along the axis of a cylinder stays inside or outside
+    cut(select(flat, V(0), from), select(flat, select(c <= V(0), V(1e30), V(-1)), select(misses, V(-1), to)));
+  }
+  MANIPLE_FUNCTION MaskOf<V> meets() const { return low <= high; }
+};
+
+// Whether the ray from p along the unit vector u meets a shape, both in its frame.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> ray_meets(int type, const ScalarOf<V>* size, const Vec3<V>& p, const Vec3<V>& u) {
+  const RayInterval<V> whole{V(0), V(1e30)};
+  RayInterval<V> ray = whole;
+  const V radius(size[0]);
+  const auto ball = [&](V z) {
+    RayInterval<V> result = whole;
+    const Vec3<V> from{p.x, p.y, p.z - z};
+    result.cut_quadratic(V(1), dot(from, u), dot(from, from) - radius * radius);
+    return result.meets();
+  };
+  switch (type) {
+    case geom_sphere:
+      return ball(V(0));
+    case geom_ellipsoid: {
+      const Vec3<V> q{p.x / V(size[0]), p.y / V(size[1]), p.z / V(size[2])};
+      const Vec3<V> v{u.x / V(size[0]), u.y / V(size[1]), u.z / V(size[2])};
+      ray.cut_quadratic(dot(v, v), dot(q, v), dot(q, q) - V(1));
+      return ray.meets();
+    }
+    case geom_box:
+      ray.cut_slab(p.x, u.x, radius);
+      ray.cut_slab(p.y, u.y, V(size[1]));
+      ray.cut_slab(p.z, u.z, V(size[2]));
+      return ray.meets();
+    default:  // capsule or cylinder
+      ray.cut_quadratic(u.x * u.x + u.y * u.y, p.x * u.x + p.y * u.y,
+                        p.x * p.x + p.y * p.y - radius * radius);
+      ray.cut_slab(p.z, u.z, V(size[1]));
+      if (type == geom_cylinder) return ray.meets();
+      return ray.meets() || ball(V(size[1])) || ball(V(-size[1]));
+  }
+}
+
+// Readings of all touch sensors: the normal forces [N] of the contacts of a site's body whose ray along the
+// normal meets the site.
+template <class V>
+MANIPLE_FUNCTION void touch_sensors(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int i = 0; i < m.nsensor; ++i)
+    if (m.sensor_type[i] == sensor_touch) d.sensordata[m.sensor_adr[i]] = V(0);
+  if (m.ncandidate == 0) return;
+  const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+  for (int slot = 0; slot < slots; ++slot) {
+    const SlotContacts<V> contacts = slot_contacts(d, slot);
+    const V force = d.contact_force[3 * slot];
+    const MaskOf<V> pushes = contacts.active && force > V(0);
+    if (!any_lane(pushes)) continue;
+    const V body1 = gather(m.candidate_bodyid, contacts.candidate, 2, 0);
+    const V body2 = gather(m.candidate_bodyid, contacts.candidate, 2, 1);
+    const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
+    for (int i = 0; i < m.nsensor; ++i) {
+      if (m.sensor_type[i] != sensor_touch) continue;
+      const int body = m.sensor_bodyid[i], site = m.sensor_objid[i];
+      const V own(static_cast<ScalarOf<V>>(body));
+      const MaskOf<V> feels = pushes && (body1 == own || body2 == own);
+      if (!any_lane(feels)) continue;
+      const V side = select(body2 == own, V(-1), V(1));
+      const Frame<V> frame = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+      const Mat3<V> to_site = transpose(matrix(frame.quat));
+      const MaskOf<V> meets = ray_meets(m.site_type[site], m.site_size + 3 * site,
+                                        to_site * (pos - frame.pos), to_site * (side * normal));
+      V& reading = d.sensordata[m.sensor_adr[i]];
+      reading += select(feels && meets, force, V(0));
+    }
+  }
+}
+
+}  // namespace maniple
