@@ -271,10 +271,22 @@ class RandomModel {
   }
 
   void tendon_section() {
-    if (scalar_joints_.size() < 2 || !dice_.chance(0.15)) return;
+    if (scalar_joints_.size() < 2 || !dice_.chance(0.3)) return;
     out_ << "<tendon><fixed name=\"t\"";
     if (dice_.chance(0.5)) numbers("stiffness", {dice_.uniform(0.1, 10)});
     if (dice_.chance(0.5)) numbers("damping", {dice_.uniform(0.01, 0.5)});
+    if (dice_.chance(0.3)) {
+      numbers("frictionloss", {dice_.logarithmic(0.01, 2)});
+      solref("solreffriction");
+      solimp("solimpfriction");
+    }
+    if (dice_.chance(0.5)) {
+      out_ << " limited=\"true\"";
+      numbers("range", {-dice_.uniform(0.05, 0.3), dice_.uniform(0.05, 0.3)});
+      numbers("margin", {dice_.one_of({0.0, 0.0, 0.05})});
+      solref("solreflimit");
+      solimp("solimplimit");
+    }
     out_ << ">\n<joint joint=\"" << scalar_joints_[0] << "\" coef=\"0.7\"/><joint joint=\""
          << scalar_joints_[1] << "\" coef=\"-0.4\"/></fixed></tendon>\n";
     tendon_ = true;
@@ -320,6 +332,7 @@ class RandomModel {
       out_ << "<jointvel joint=\"" << scalar_joint() << "\"/>\n";
     if (!sites_.empty() && dice_.chance(0.4))
       out_ << "<accelerometer site=\"" << sites_[0] << "\"/><gyro site=\"" << sites_[0] << "\"/>\n";
+    if (!sites_.empty() && dice_.chance(0.3)) out_ << "<touch site=\"" << sites_[0] << "\"/>\n";
     if (!sites_.empty() && dice_.chance(0.2)) out_ << "<force site=\"" << sites_[0] << "\"/>\n";
     out_ << "</sensor>\n";
   }

@@ -214,9 +214,9 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
         } else {
           const double best = cost_of(m, d, expected),
                        smooth = cost_of(m, d, {d->qacc_smooth, d->qacc_smooth + m.nv});
-          ASSERT_LE(cost_of(m, d, qacc) - best, 1e-11 * (std::abs(best) + std::abs(smooth) + 1e-3))
+          ASSERT_LE(cost_of(m, d, qacc) - best, 1e-10 * (std::abs(best) + std::abs(smooth) + 1e-3))
               << best << numbers_text(qacc, expected);
-          ASSERT_LE(difference(qacc, expected, scale), 1e-9) << numbers_text(qacc, expected);
+          ASSERT_LE(difference(qacc, expected, scale), 1e-8) << numbers_text(qacc, expected);
         }
         ++compared;
         rows_compared += static_cast<int>(d->nefc);
@@ -304,9 +304,9 @@ void FuzzSteps::check_rule(const Batch<Lanes<double>>& batch, const RandomState&
     mjData* const pointer = d.get();
     guarded([&m, pointer] { mj_forward(&m, pointer); }, warnings);
     const Numbers qacc(d->qacc, d->qacc + m.nv);
-    // where rounding decides, no comparison
-    if (!any_bad(qacc) && largest(qacc) > (wild ? 1e8 : 9e9)) return;
-    if (wild && any_bad(qacc)) return;
+    // where rounding or the last iteration decides, no comparison
+    const double smooth = largest({d->qacc_smooth, d->qacc_smooth + m.nv});
+    if (any_bad(qacc) ? wild || largest(qacc) < 1e12 : largest(qacc) > 1e8 || !(smooth < 1e8)) return;
     expected = any_bad(qacc);
   }
   ++flags_compared_;
