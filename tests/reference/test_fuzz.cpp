@@ -343,6 +343,11 @@ void FuzzSteps::check(int seed, bool wild) {
       EXPECT_TRUE(flags[static_cast<std::size_t>(watched)])
           << "environment " << watched << " of step " << step;
     }
+    // a reset starts the clock again, and is always told
+    const bool restarted =
+        flags[static_cast<std::size_t>(watched)] && !(m.opt.disableflags & mjDSBL_AUTORESET);
+    const double time = (restarted ? 0 : before.time) + m.opt.timestep;
+    EXPECT_NEAR(batch.state("time", watched)[0], time, 1e-5 * time) << "environment " << watched;
     if constexpr (sizeof(S) == 8)
       check_rule(batch, before, watched, flags[static_cast<std::size_t>(watched)], wild);
     resets_ += static_cast<int>(std::count(flags.begin(), flags.end(), true));
