@@ -28,7 +28,9 @@ ENVIRONMENT = {
 
 
 def command(ranks, *arguments):
-    """The command line of `maniple *arguments` on so many ranks."""
+    """The command line of `maniple *arguments` on so many ranks; 0: as a program of its own, without mpirun."""
+    if ranks == 0:
+        return [str(PROGRAM), *map(str, arguments)]
     launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
     return [*launcher, str(PROGRAM), *map(str, arguments)]
 

@@ -87,6 +87,16 @@ class Batch {
         host(static_cast<std::size_t>((field.first + index) * kEnvs + env)) = static_cast<S>(value);
     Kokkos::deep_copy(state_, host);
   }
+  // One field of every environment.
+  void set_field(const std::string& name, const std::vector<Numbers>& rows) {
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
+    for (const FieldInfo& field : state_fields(model_))
+      for (int env = 0; env < kEnvs && field.name == name; ++env)
+        for (int i = 0; i < field.size; ++i)
+          host(static_cast<std::size_t>((field.first + i) * kEnvs + env)) =
+              static_cast<S>(rows[static_cast<std::size_t>(env)][static_cast<std::size_t>(i)]);
+    Kokkos::deep_copy(state_, host);
+  }
   // All data fields of one environment.
   std::map<std::string, Numbers> data(int env) const {
     const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), scratch_);

@@ -1,0 +1,147 @@
+// The contacts and constraint rows of one environment, from the kernels' scratch and from libmujoco, in
+// MuJoCo's order and with the pyramids' edges written out.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/reference/batch_under_test.hpp"
+
+namespace maniple {
+
+// The contacts and rows of one environment, as MuJoCo lists them.
+struct Rows {
+  std::vector<int> geom1, geom2;  // [ncon]
+  Numbers dist, pos, frame;       // [ncon], [ncon, 3], [ncon, 9]
+  Numbers D, aref, J, force;      // [nefc], [nefc], [nefc, nv], [nefc]
+};
+
+// Of one lane after forward(): rows that act, friction rows first.
+template <class V>
+Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const Data<V>& d,
+             const Numbers& qvel, int lane) {
+  const auto at = [lane](const V& value) { return static_cast<double>(get_lane(value, lane)); };
+  Rows rows;
+  const auto add = [&](const Numbers& jacobian, double D, double aref, double force) {
+    rows.D.push_back(D);
+    rows.aref.push_back(aref);
+    rows.force.push_back(force);
+    rows.J.insert(rows.J.end(), jacobian.begin(), jacobian.end());
+  };
+  const Numbers zero(static_cast<std::size_t>(m.nv), 0.0);
+  const auto add_tendon = [&](Numbers& jacobian, int t, double factor) {
+    for (int k = t < 0 ? 0 : m.ten_J_rowadr[t], end = t < 0 ? 0 : k + m.ten_J_rownnz[t]; k < end; ++k)
+      jacobian[static_cast<std::size_t>(m.ten_J_colind[k])] +=
+          factor * imported.ten_J[static_cast<std::size_t>(k)];
+  };
+  for (int r = 0; r < m.nfriction; ++r) {
+    Numbers jacobian = zero;
+    if (m.friction_dofid[r] >= 0) jacobian[static_cast<std::size_t>(m.friction_dofid[r])] = 1;
+    add_tendon(jacobian, m.friction_tendonid[r], 1);
+    const double D = imported.friction_D[static_cast<std::size_t>(r)];
+    const double loss = imported.friction_loss[static_cast<std::size_t>(r)];
+    double jar = 0, velocity = 0;
+    for (std::size_t i = 0; i < jacobian.size(); ++i) {
+      jar += jacobian[i] * at(d.qacc[static_cast<int>(i)]);
+      velocity += jacobian[i] * qvel[i];
+    }
+    const double aref = -imported.friction_B[static_cast<std::size_t>(r)] * velocity;
+    add(jacobian, D, aref, std::clamp(-D * (jar - aref), -loss, loss));
+  }
+  const int nlimit = static_cast<int>(at(d.nefc[0])) > 0 ? m.nlimit : 0;
+  for (int r = 0; r < nlimit; ++r) {
+    // rows that act in no lane are not even written
+    const double D = at(d.limit_D[r]);
+    if (!(D > 0)) continue;
+    Numbers jacobian = zero;
+    const auto dof = static_cast<std::size_t>(m.limit_dofid[r]);
+    if (m.limit_tendonid[r] >= 0) {
+      add_tendon(jacobian, m.limit_tendonid[r], m.limit_side[r]);
+    } else if (m.limit_ballid[r] < 0) {
+      jacobian[dof] = m.limit_side[r];
+    } else {
+      for (std::size_t k = 0; k < 3; ++k)
+        jacobian[dof + k] = -at(d.limit_axis[3 * m.limit_ballid[r] + static_cast<int>(k)]);
+    }
+    add(jacobian, D, at(d.limit_aref[r]), std::max(0.0, -D * at(d.limit_jar[r])));
+  }
+  const int ncon = static_cast<int>(at(d.ncon[0]));
+  for (int slot = 0; slot < ncon; ++slot) {
+    const auto candidate = static_cast<int>(at(d.contact_candidate[slot]));
+    rows.geom1.push_back(m.candidate_geom1[candidate]);
+    rows.geom2.push_back(m.candidate_geom2[candidate]);
+    rows.dist.push_back(at(d.contact_dist[slot]));
+    for (int k = 0; k < 3; ++k) rows.pos.push_back(at(d.contact_pos[3 * slot + k]));
+    const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
+    Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+    contact_tangents(normal, tangent, other);
+    for (const Vec3<V>& axis : {normal, tangent, other})
+      for (const V& component : {axis.x, axis.y, axis.z}) rows.frame.push_back(at(component));
+    const double D = at(d.contact_D[slot]);
+    if (D == 0) continue;
+    Numbers base[3] = {zero, zero, zero};
+    double jar[3], aref[3];
+    for (int k = 0; k < d.slot_dofnum[slot]; ++k)
+      for (int row = 0; row < d.slot_rows[slot]; ++row)
+        base[row][static_cast<std::size_t>(d.slot_dof[slot * m.nv + k])] =
+            at(d.contact_J[3 * (slot * m.nv + k) + row]);
+    for (int row = 0; row < 3; ++row) {
+      jar[row] = at(d.contact_jar[3 * slot + row]);
+      aref[row] = at(d.contact_aref[3 * slot + row]);
+    }
+    const bool frictionless = m.contactclass_condim[m.candidate_class[candidate]] == 1;
+    if (frictionless) {
+      add(base[0], 4 * D, aref[0], std::max(0.0, -4 * D * jar[0]));
+      continue;
+    }
+    for (int edge = 0; edge < 4; ++edge) {
+      const int row = edge < 2 ? 1 : 2, sign = edge % 2 == 0 ? 1 : -1;
+      Numbers jacobian = base[0];
+      for (std::size_t k = 0; k < jacobian.size(); ++k)
+        jacobian[k] += sign * base[static_cast<std::size_t>(row)][k];
+      add(jacobian, D, aref[0] + sign * aref[row], std::max(0.0, -D * (jar[0] + sign * jar[row])));
+    }
+  }
+  return rows;
+}
+
+// Of libmujoco after mj_forward.
+inline Rows rows_of(const mjModel& m, mjData* d) {
+  Rows rows;
+  for (int i = 0; i < d->ncon; ++i) {
+    const mjContact& contact = d->contact[i];
+    rows.geom1.push_back(contact.geom[0]);
+    rows.geom2.push_back(contact.geom[1]);
+    rows.dist.push_back(contact.dist);
+    rows.pos.insert(rows.pos.end(), contact.pos, contact.pos + 3);
+    rows.frame.insert(rows.frame.end(), contact.frame, contact.frame + 9);
+  }
+  rows.D.assign(d->efc_D, d->efc_D + d->nefc);
+  rows.aref.assign(d->efc_aref, d->efc_aref + d->nefc);
+  rows.force.assign(d->efc_force, d->efc_force + d->nefc);
+  Numbers unit(static_cast<std::size_t>(m.nv)), column(static_cast<std::size_t>(d->nefc));
+  rows.J.resize(static_cast<std::size_t>(m.nv) * column.size());
+  for (std::size_t j = 0; j < unit.size(); ++j) {
+    std::fill(unit.begin(), unit.end(), 0.0);
+    unit[j] = 1;
+    mj_mulJacVec(&m, d, column.data(), unit.data());
+    for (std::size_t i = 0; i < column.size(); ++i) rows.J[i * unit.size() + j] = column[i];
+  }
+  return rows;
+}
+
+// What the solver minimizes, of an acceleration: libmujoco's rows and costs, after mj_forward.
+inline double cost_of(const mjModel& m, mjData* d, const Numbers& qacc) {
+  Numbers jar(static_cast<std::size_t>(d->nefc)), Ma(qacc.size());
+  mj_mulJacVec(&m, d, jar.data(), qacc.data());
+  for (std::size_t i = 0; i < jar.size(); ++i) jar[i] -= d->efc_aref[i];
+  mjtNum result;
+  mj_constraintUpdate(&m, d, jar.data(), &result, 0);
+  mj_mulM(&m, d, Ma.data(), qacc.data());
+  for (std::size_t i = 0; i < qacc.size(); ++i)
+    result += 0.5 * (Ma[i] - d->qfrc_smooth[i]) * (qacc[i] - d->qacc_smooth[i]);
+  return result;
+}
+
+}  // namespace maniple

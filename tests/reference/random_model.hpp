@@ -1,0 +1,350 @@
+// Random MJCF over what the kernels simulate, for the fuzz tests: the same seed gives the same model
+// anywhere.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace maniple {
+
+// A stream of numbers that does not depend on the standard library's distributions.
+class Dice {
+ public:
+  explicit Dice(std::uint64_t seed) : generator_(seed) {}
+  double uniform(double low, double high) {
+    return low + (high - low) * static_cast<double>(generator_() >> 11) * 0x1p-53;
+  }
+  double logarithmic(double low, double high) { return std::exp(uniform(std::log(low), std::log(high))); }
+  int below(int count) { return static_cast<int>(generator_() % static_cast<std::uint64_t>(count)); }
+  bool chance(double probability) { return uniform(0, 1) < probability; }
+  template <class T>
+  T one_of(std::initializer_list<T> choices) {
+    return *(choices.begin() + below(static_cast<int>(choices.size())));
+  }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+class RandomModel {
+ public:
+  // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
+  // `mixed`: contacts with and without friction in one model.
+  RandomModel(std::uint64_t seed, bool wild, bool mixed) : dice_(seed), wild_(wild), mixed_(mixed) {
+    condim_ = dice_.one_of({1, 3, 3});
+    write();
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void write() {
+    out_.precision(9);
+    out_ << "<mujoco model=\"fuzz\">\n<compiler angle=\"radian\" autolimits=\"false\"/>\n<size "
+            "memory=\"20M\"/>\n";
+    options();
+    out_ << "<worldbody>\n";
+    if (dice_.chance(0.85)) {
+      geom_number_ = 0;
+      out_ << "<geom name=\"g0\" type=\"plane\" size=\"0 0 1\" contype=\"1\" conaffinity=\"3\"";
+      contact_parameters();
+      out_ << "/>\n";
+      names_.push_back("g0");
+      geom_number_ = 1;
+    }
+    if (dice_.chance(0.25)) geom(false);
+    if (dice_.chance(0.15)) {
+      const std::string name = "g" + std::to_string(geom_number_++);
+      out_ << "<geom name=\"" << name << "\" type=\"plane\" size=\"1 1 1\" pos=\"-1 0 0\" zaxis=\""
+           << dice_.uniform(0, 1) << " 0.2 1\" contype=\"1\" conaffinity=\"3\"";
+      contact_parameters();
+      out_ << "/>\n";
+      names_.push_back(name);
+    }
+    const int trees = 1 + dice_.below(4);
+    for (int i = 0; i < trees; ++i) body(0);
+    out_ << "</worldbody>\n";
+    contact_section();
+    tendon_section();
+    actuator_section();
+    sensor_section();
+    out_ << "</mujoco>\n";
+    text_ = out_.str();
+  }
+
+  void options() {
+    out_ << "<option timestep=\"" << dice_.one_of({0.0005, 0.001, 0.002, 0.005, 0.01}) << "\" integrator=\""
+         << dice_.one_of({"Euler", "RK4", "implicitfast"}) << "\" impratio=\""
+         << dice_.one_of({1.0, 1.0, 0.3, 5.0, 50.0}) << "\" gravity=\"" << dice_.uniform(-2, 2) << " "
+         << dice_.uniform(-2, 2) << " " << dice_.uniform(-15, 2) << "\"";
+    if (dice_.chance(0.15)) out_ << " solver=\"CG\"";
+    if (dice_.chance(0.1)) out_ << " iterations=\"" << 1 + dice_.below(5) << "\"";
+    if (dice_.chance(0.15)) out_ << " density=\"" << dice_.logarithmic(1, 1e3) << "\"";
+    if (dice_.chance(0.15)) out_ << " viscosity=\"" << dice_.logarithmic(1e-3, 10) << "\"";
+    if (wild_ && dice_.chance(0.1)) out_ << " tolerance=\"" << dice_.one_of({0.0, 1e-3, 1e-15}) << "\"";
+    out_ << ">\n<flag";
+    for (const char* flag : {"warmstart", "filterparent", "eulerdamp", "refsafe", "clampctrl", "gravity",
+                             "spring", "damper", "limit", "frictionloss", "actuation"})
+      if (dice_.chance(0.07)) out_ << " " << flag << "=\"disable\"";
+    if (dice_.chance(0.03)) out_ << " contact=\"disable\"";
+    if (dice_.chance(0.02)) out_ << " constraint=\"disable\"";
+    if (wild_ && dice_.chance(0.05)) out_ << " autoreset=\"disable\"";
+    out_ << "/>\n</option>\n";
+  }
+
+  void numbers(const char* name, std::initializer_list<double> values) {
+    out_ << " " << name << "=\"";
+    for (const double* value = values.begin(); value != values.end(); ++value)
+      out_ << (value == values.begin() ? "" : " ") << *value;
+    out_ << "\"";
+  }
+  void solref(const char* name) {
+    if (dice_.chance(0.3)) {
+      numbers(name, {-dice_.logarithmic(10, wild_ ? 1e8 : 1e4), -dice_.logarithmic(1, wild_ ? 1e4 : 1e2)});
+    } else if (dice_.chance(0.5)) {
+      numbers(name, {dice_.logarithmic(wild_ ? 1e-4 : 4e-3, 0.2), dice_.uniform(0.1, 2)});
+    }
+  }
+  void solimp(const char* name) {
+    if (!dice_.chance(0.5)) return;
+    const double low = wild_ && dice_.chance(0.2) ? dice_.one_of({0.0, 1.0, 1e-5}) : dice_.uniform(0.1, 0.95);
+    numbers(name, {low, dice_.uniform(low, 0.99), dice_.one_of({0.0, 0.001, 0.02, 0.1}),
+                   dice_.uniform(0.1, 0.9), dice_.one_of({1.0, 2.0, 2.0, 3.0, 2.5})});
+  }
+  // Of a contact; the same in the whole model where there is no mixture.
+  int condim() { return mixed_ ? dice_.one_of({1, 3}) : condim_; }
+  void contact_parameters() {
+    if (dice_.chance(0.7) || !mixed_) out_ << " condim=\"" << condim() << "\"";
+    if (dice_.chance(0.7))
+      numbers("friction",
+              {wild_ ? dice_.one_of({0.0, 1e-6, 1.0, 50.0}) : dice_.uniform(0.05, 1.5), 0.005, 0.0001});
+    if (dice_.chance(0.25)) numbers("margin", {dice_.uniform(0, 0.03)});
+    if (dice_.chance(0.2)) numbers("gap", {dice_.uniform(0, 0.02)});
+    solref("solref");
+    solimp("solimp");
+    if (dice_.chance(0.15)) out_ << " priority=\"" << dice_.below(3) << "\"";
+    if (dice_.chance(0.2)) numbers("solmix", {dice_.one_of({0.0, 0.5, 2.0})});
+  }
+
+  // Of the body that is being written.
+  void geom(bool moving) {
+    const std::string name = "g" + std::to_string(geom_number_++);
+    const int shape = moving ? dice_.below(7) : dice_.below(4);
+    const double scale = wild_ && dice_.chance(0.1) ? dice_.logarithmic(1e-3, 10) : 1;
+    const auto size = [&] { return scale * dice_.uniform(0.03, 0.15); };
+    out_ << "<geom name=\"" << name << "\"";
+    if (shape < 2) {
+      out_ << " type=\"sphere\"";
+      numbers("size", {size()});
+    } else if (shape < 4) {
+      out_ << " type=\"capsule\"";
+      numbers("size", {size(), size()});
+    } else {  // these are computed against planes alone
+      out_ << " type=\""
+           << (shape == 4   ? "box"
+               : shape == 5 ? "cylinder"
+                            : "ellipsoid")
+           << "\" contype=\"2\" conaffinity=\"0\"";
+      numbers("size", {size(), size(), size()});
+    }
+    if (dice_.chance(0.7))
+      numbers("pos", {dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1)});
+    if (dice_.chance(0.7))
+      numbers("euler", {dice_.uniform(-3, 3), dice_.uniform(-3, 3), dice_.one_of({0.0, 0.7})});
+    if (wild_ && dice_.chance(0.3)) {
+      numbers("mass", {dice_.logarithmic(1e-6, 1e6)});
+    } else {
+      numbers("density", {dice_.logarithmic(200, 4000)});
+    }
+    contact_parameters();
+    out_ << "/>\n";
+    names_.push_back(name);
+  }
+
+  void joint(const char* type) {
+    const std::string name = "j" + std::to_string(joint_number_++);
+    const bool ball = type[0] == 'b', slide = type[0] == 's';
+    out_ << "<joint name=\"" << name << "\" type=\"" << type << "\"";
+    if (!ball) {
+      numbers("axis", {dice_.uniform(-1, 1), dice_.one_of({0.0, 1.0}), dice_.uniform(0.1, 1)});
+      scalar_joints_.push_back(name);
+    }
+    if (dice_.chance(0.5)) numbers("pos", {dice_.uniform(-0.1, 0.1), 0, dice_.uniform(-0.1, 0.1)});
+    if (dice_.chance(0.5)) {
+      out_ << " limited=\"true\"";
+      numbers("range", {ball ? 0 : dice_.uniform(-1, -0.1) * (slide ? 0.3 : 1),
+                        dice_.uniform(0.1, 1) * (slide ? 0.3 : 1)});
+      if (dice_.chance(0.3)) numbers("margin", {dice_.uniform(0, 0.1)});
+      solref("solreflimit");
+      solimp("solimplimit");
+    }
+    if (dice_.chance(0.3)) {
+      numbers("frictionloss", {dice_.logarithmic(wild_ ? 1e-6 : 1e-2, wild_ ? 1e6 : 2)});
+      solref("solreffriction");
+      solimp("solimpfriction");
+    }
+    if (dice_.chance(0.4)) numbers("damping", {dice_.logarithmic(1e-3, wild_ ? 1e4 : 1)});
+    if (dice_.chance(0.3)) numbers("stiffness", {dice_.logarithmic(0.1, wild_ ? 1e6 : 50)});
+    if (dice_.chance(0.2) && !ball) numbers("springref", {dice_.uniform(-0.3, 0.3)});
+    if (dice_.chance(0.4)) numbers("armature", {dice_.logarithmic(1e-4, wild_ ? 1e3 : 0.1)});
+    if (dice_.chance(0.2) && !ball) numbers("ref", {dice_.uniform(-0.3, 0.3)});
+    out_ << "/>\n";
+  }
+
+  void body(int depth) {
+    const int number = body_number_++;
+    out_ << "<body name=\"b" << number << "\"";
+    if (depth == 0) {
+      numbers("pos", {dice_.uniform(-0.3, 0.3), dice_.uniform(-0.3, 0.3), dice_.uniform(0, 0.5)});
+    } else {
+      numbers("pos", {dice_.uniform(-0.3, 0.3), dice_.uniform(-0.3, 0.3), dice_.uniform(-0.3, 0.3)});
+    }
+    if (dice_.chance(0.5)) numbers("euler", {dice_.uniform(-3, 3), dice_.uniform(-1, 1), 0});
+    if (dice_.chance(0.1)) numbers("gravcomp", {dice_.uniform(0, 1.5)});
+    out_ << ">\n";
+    if (depth == 0 && dice_.chance(0.6)) {
+      out_ << "<freejoint name=\"f" << number << "\"/>\n";
+    } else {
+      const int count = dice_.one_of({0, 1, 1, 1, 2, 3}) + (depth == 0 ? 1 : 0);
+      for (int i = 0; i < count; ++i) {
+        const bool ball = count == 1 && dice_.chance(0.3);
+        joint(ball ? "ball" : dice_.chance(0.7) ? "hinge" : "slide");
+      }
+    }
+    const double explicit_inertia = wild_ ? 0.4 : 0.2;
+    const bool given = dice_.chance(explicit_inertia);
+    if (given) {
+      const double mass = wild_ ? dice_.logarithmic(1e-6, 1e6) : dice_.uniform(0.2, 4);
+      // one axis may have next to no inertia
+      const double large = mass * 0.01 * dice_.uniform(0.5, 2),
+                   small = large * (wild_ ? dice_.one_of({1.0, 1e-8, 1e-3}) : 0.3);
+      out_ << "<inertial";
+      numbers("pos", {dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1)});
+      numbers("mass", {mass});
+      numbers("diaginertia", {large, large, small});
+      if (dice_.chance(0.5)) numbers("euler", {dice_.uniform(-3, 3), dice_.uniform(-3, 3), 0});
+      out_ << "/>\n";
+    }
+    const int geoms = dice_.one_of({1, 1, 1, 2}) - (given && dice_.chance(0.3) ? 1 : 0);
+    for (int i = 0; i < geoms; ++i) geom(true);
+    if (dice_.chance(0.3)) {
+      out_ << "<site name=\"s" << number << "\" pos=\"0.05 0 0.02\"/>\n";
+      sites_.push_back("s" + std::to_string(number));
+    }
+    const int children = depth >= 4 || body_number_ > 14 ? 0 : dice_.one_of({0, 1, 1, 2});
+    for (int i = 0; i < children; ++i) body(depth + 1);
+    out_ << "</body>\n";
+  }
+
+  void contact_section() {
+    out_ << "<contact>\n";
+    // two geoms that both know all other shapes' partners: spheres and capsules, and planes with all
+    for (int i = 0; i < 2 && names_.size() > 1; ++i) {
+      if (!dice_.chance(0.3)) continue;
+      const std::string &first =
+                            names_[static_cast<std::size_t>(dice_.below(static_cast<int>(names_.size())))],
+                        &second =
+                            names_[static_cast<std::size_t>(dice_.below(static_cast<int>(names_.size())))];
+      if (first == second) continue;
+      out_ << "<pair geom1=\"" << first << "\" geom2=\"" << second << "\" condim=\"" << condim() << "\"";
+      if (dice_.chance(0.5)) numbers("friction", {dice_.uniform(0.1, 1), dice_.uniform(0.1, 1)});
+      if (dice_.chance(0.5)) numbers("margin", {dice_.uniform(0, 0.02)});
+      if (dice_.chance(0.3)) numbers("gap", {dice_.uniform(0, 0.02)});
+      solref("solref");
+      solimp("solimp");
+      out_ << "/>\n";
+    }
+    for (int i = 0; i < 2 && body_number_ > 1; ++i) {
+      const int first = dice_.below(body_number_), second = dice_.below(body_number_);
+      if (first != second && dice_.chance(0.4))
+        out_ << "<exclude body1=\"b" << first << "\" body2=\"b" << second << "\"/>\n";
+    }
+    out_ << "</contact>\n";
+  }
+
+  const std::string& scalar_joint() {
+    return scalar_joints_[static_cast<std::size_t>(dice_.below(static_cast<int>(scalar_joints_.size())))];
+  }
+
+  void tendon_section() {
+    if (scalar_joints_.size() < 2 || !dice_.chance(0.3)) return;
+    out_ << "<tendon><fixed name=\"t\"";
+    if (dice_.chance(0.5)) numbers("stiffness", {dice_.uniform(0.1, 10)});
+    if (dice_.chance(0.5)) numbers("damping", {dice_.uniform(0.01, 0.5)});
+    if (dice_.chance(0.3)) {
+      numbers("frictionloss", {dice_.logarithmic(0.01, 2)});
+      solref("solreffriction");
+      solimp("solimpfriction");
+    }
+    if (dice_.chance(0.5)) {
+      out_ << " limited=\"true\"";
+      numbers("range", {-dice_.uniform(0.05, 0.3), dice_.uniform(0.05, 0.3)});
+      numbers("margin", {dice_.one_of({0.0, 0.0, 0.05})});
+      solref("solreflimit");
+      solimp("solimplimit");
+    }
+    out_ << ">\n<joint joint=\"" << scalar_joints_[0] << "\" coef=\"0.7\"/><joint joint=\""
+         << scalar_joints_[1] << "\" coef=\"-0.4\"/></fixed></tendon>\n";
+    tendon_ = true;
+  }
+
+  void actuator_section() {
+    if (scalar_joints_.empty()) return;
+    out_ << "<actuator>\n";
+    for (int i = 0, count = dice_.below(5); i < count; ++i) {
+      const int kind = dice_.below(5);
+      out_ << (kind < 3 ? "<motor" : kind == 3 ? "<position" : "<general");
+      if (tendon_ && dice_.chance(0.2)) {
+        out_ << " tendon=\"t\"";
+      } else {
+        out_ << " joint=\"" << scalar_joint() << "\"";
+      }
+      numbers("gear", {dice_.uniform(-3, 3)});
+      if (dice_.chance(0.7)) {
+        out_ << " ctrllimited=\"true\"";
+        numbers("ctrlrange", {-dice_.uniform(0.2, 2), dice_.uniform(0.2, 2)});
+      }
+      if (dice_.chance(0.3)) {
+        out_ << " forcelimited=\"true\"";
+        numbers("forcerange", {-dice_.uniform(0.2, 5), dice_.uniform(0.2, 5)});
+      }
+      if (kind == 3) numbers("kp", {dice_.logarithmic(1, wild_ ? 1e5 : 50)});
+      if (kind == 4) {
+        out_ << " dyntype=\"" << dice_.one_of({"filter", "integrator", "none", "filterexact"}) << "\"";
+        numbers("dynprm", {dice_.uniform(0.01, 0.2)});
+        out_ << " biastype=\"affine\"";
+        numbers("gainprm", {dice_.uniform(0, 5)});
+        numbers("biasprm", {0, -dice_.uniform(0, 5), -dice_.uniform(0, 0.5)});
+      }
+      out_ << "/>\n";
+    }
+    out_ << "</actuator>\n";
+  }
+
+  void sensor_section() {
+    if (sites_.empty() && scalar_joints_.empty()) return;
+    out_ << "<sensor>\n";
+    if (!scalar_joints_.empty() && dice_.chance(0.3))
+      out_ << "<jointvel joint=\"" << scalar_joint() << "\"/>\n";
+    if (!sites_.empty() && dice_.chance(0.4))
+      out_ << "<accelerometer site=\"" << sites_[0] << "\"/><gyro site=\"" << sites_[0] << "\"/>\n";
+    if (!sites_.empty() && dice_.chance(0.3)) out_ << "<touch site=\"" << sites_[0] << "\"/>\n";
+    if (!sites_.empty() && dice_.chance(0.2)) out_ << "<force site=\"" << sites_[0] << "\"/>\n";
+    out_ << "</sensor>\n";
+  }
+
+  Dice dice_;
+  bool wild_, mixed_;
+  int condim_;
+  std::ostringstream out_;
+  std::string text_;
+  int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
+  bool tendon_ = false;
+  std::vector<std::string> names_, scalar_joints_, sites_;
+};
+
+}  // namespace maniple

@@ -1,0 +1,512 @@
+// Random models over everything that the kernels simulate. Tame ones are compared with libmujoco; wild ones,
+// with masses from 1e-6 to 1e6 and states that are not even numbers, must neither crash nor hang, must be
+// reset by MuJoCo's rule, and must leave the neighbouring lanes alone. MANIPLE_FUZZ_MODELS=n tries n models
+// instead of 200, MANIPLE_FUZZ_FIRST=seed starts elsewhere, and MANIPLE_FUZZ_KEEP=folder keeps the models
+// that disagree.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "src/base/error.hpp"
+#include "src/model_import/mujoco_guard.hpp"
+#include "tests/reference/constraint_rows.hpp"
+#include "tests/reference/random_model.hpp"
+
+namespace maniple {
+namespace {
+
+int number_of(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+class Fuzz : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    mju_user_warning = [](const char*) {};  // bad states are part of the tests
+    path_ = std::filesystem::temp_directory_path() / ("maniple_fuzz_" + std::to_string(getpid()) + ".xml");
+  }
+  void TearDown() override {
+    mju_user_warning = nullptr;
+    std::filesystem::remove(path_);
+  }
+  // Calls check(seed) for each model of this kind that the import accepts; counts those that it refuses.
+  template <class Check>
+  void for_each_model(bool wild, const Check& check) {
+    const int first = number_of("MANIPLE_FUZZ_FIRST", 1), count = number_of("MANIPLE_FUZZ_MODELS", 200) / 2;
+    int refused = 0;
+    for (int seed = first; seed < first + count; ++seed) {
+      if (!load(static_cast<std::uint64_t>(seed), wild)) {
+        ++refused;
+        continue;
+      }
+      SCOPED_TRACE("seed " + std::to_string(seed) + (wild ? ", wild" : ", tame"));
+      const int before = failures();
+      check(seed);
+      if (failures() > before) keep(seed, wild);
+    }
+    EXPECT_LT(refused, count / 2);
+    RecordProperty("refused", refused);
+  }
+  static int failures() {
+    return ::testing::UnitTest::GetInstance()->current_test_info()->result()->total_part_count();
+  }
+  void keep(int seed, bool wild) {
+    if (const char* const folder = std::getenv("MANIPLE_FUZZ_KEEP"))
+      std::ofstream(std::string(folder) + "/" + (wild ? "wild" : "tame") + std::to_string(seed) + ".xml")
+          << text_;
+  }
+  // Several dofs that move everything alike: M has no inverse.
+  bool is_singular() const {
+    const mjModel& m = *mujoco_.model;
+    return m.nv == 0 || *std::max_element(m.dof_invweight0, m.dof_invweight0 + m.nv) > 1e6;
+  }
+  // False if the import refuses the model, which takes a reason.
+  bool load(std::uint64_t seed, bool wild) {
+    text_ = RandomModel(seed, wild, mixed_).text();
+    std::ofstream(path_) << text_;
+    ModelConfig config;
+    config.file = config.path = path_.string();
+    try {
+      imported_ = import_model(config, {});
+    } catch (const InputError& error) {
+      EXPECT_GT(std::string(error.what()).size(), path_.string().size() + 20) << error.what();
+      return false;
+    }
+    mujoco_ = load_mujoco_model(config, {});
+    return true;
+  }
+
+  std::filesystem::path path_;
+  std::string text_;
+  bool mixed_ = true;
+  MujocoModel mujoco_;
+  ImportedModel imported_;
+};
+
+bool any_bad(const Numbers& values) {
+  return std::any_of(values.begin(), values.end(), [](double value) { return !(std::abs(value) <= 1e10); });
+}
+
+// Near the default pose, in motion; all numbers fit into a float.
+RandomState near_default(const mjModel& m, Dice& dice, double speed) {
+  RandomState state;
+  const auto number = [&](double size) {
+    return static_cast<double>(static_cast<float>(dice.uniform(-size, size)));
+  };
+  for (int i = 0; i < m.nq; ++i)
+    state.qpos.push_back(static_cast<double>(static_cast<float>(m.qpos0[i] + number(0.2))));
+  for (int i = 0; i < m.nv; ++i) state.qvel.push_back(number(speed));
+  for (int i = 0; i < m.na; ++i) state.act.push_back(number(0.5));
+  for (int i = 0; i < m.nu; ++i) state.ctrl.push_back(number(2));
+  state.qacc_warmstart.assign(static_cast<std::size_t>(m.nv), 0.0);
+  return state;
+}
+
+// Anything: numbers of every size, infinite ones, none at all.
+RandomState anything(const mjModel& m, Dice& dice) {
+  RandomState state = near_default(m, dice, dice.logarithmic(1, 1e9));
+  const auto spoil = [&](Numbers& values, double probability) {
+    for (double& value : values)
+      if (dice.chance(probability))
+        value = dice.one_of({0.0, 1e3, -1e6, 9e9, -2e10, 1e30, 1e-30, std::numeric_limits<double>::infinity(),
+                             std::numeric_limits<double>::quiet_NaN()});
+  };
+  const double probability = dice.one_of({0.0, 0.05, 0.5});
+  for (Numbers* values : {&state.qpos, &state.qvel, &state.act, &state.ctrl, &state.qacc_warmstart})
+    spoil(*values, probability);
+  return state;
+}
+
+// Whether contacts differ from libmujoco's for a reason that a disabled test at the end of this file shows.
+bool is_known_difference(const mjModel& m, const mjData& d, const Rows& ours, const Rows& theirs) {
+  for (int i = 0; i < d.ncon; ++i) {
+    if (d.contact[i].exclude == 3) return true;  // explicit pair of geoms that no dof moves
+    const int *const geoms = d.contact[i].geom, *const before = d.contact[std::max(i - 1, 0)].geom;
+    if (i > 0 && m.geom_type[geoms[0]] == mjGEOM_CAPSULE && geoms[0] == before[0] && geoms[1] == before[1])
+      return true;  // parallel capsules
+  }
+  const auto sorted_pairs = [](const Rows& rows) {
+    std::vector<std::pair<int, int>> pairs;
+    for (std::size_t i = 0; i < rows.geom1.size(); ++i) pairs.emplace_back(rows.geom1[i], rows.geom2[i]);
+    std::sort(pairs.begin(), pairs.end());
+    return pairs;
+  };
+  const bool in_order = ours.geom1 == theirs.geom1 && ours.geom2 == theirs.geom2;
+  return !in_order && sorted_pairs(ours) == sorted_pairs(theirs);
+}
+
+// ---- one evaluation of tame models against libmujoco ----
+
+TEST_F(Fuzz, OneEvaluationIsMujocos) {
+  using V = Lanes<double>;
+  int compared = 0, rows_compared = 0, overfull = 0, explosive = 0, known = 0;
+  for_each_model(false, [&](int seed) {
+    if (is_singular()) return;
+    mjModel& m = *mujoco_.model;
+    // both solvers run to convergence
+    m.opt.tolerance = imported_.tolerance = 1e-15;
+    m.opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
+    m.opt.iterations = imported_.iterations = 200;
+    m.opt.solver = mjSOL_NEWTON;
+    Dice dice(static_cast<std::uint64_t>(seed));
+    const oracle::DataPointer data = oracle::make_data(m);
+    mjData* const d = data.get();
+    std::vector<RandomState> states;
+    for (int env = 0; env < kEnvs; ++env) {
+      states.push_back(near_default(m, dice, 1));
+      // some of them later on the way, where things rest on each other
+      oracle::set_state(m, d, states.back());
+      for (int step = 0, steps = env % 4 == 3 ? 30 : 0; step < steps; ++step) mj_step(&m, d);
+      const auto copy = [](Numbers& to, const mjtNum* from) {
+        for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<double>(static_cast<float>(from[i]));
+      };
+      copy(states.back().qpos, d->qpos);
+      copy(states.back().qvel, d->qvel);
+      copy(states.back().act, d->act);
+    }
+    const int before = failures();
+    const Model<double> model = host_model(imported_);
+    Batch<V> batch(imported_);
+    batch.set(states);
+    batch.run_forward();
+    batch.for_each_data([&](const Data<V>& ours_data, int pack) {
+      for (int lane = 0; lane < lane_width<V> && failures() == before; ++lane) {
+        const int env = pack * lane_width<V> + lane;
+        SCOPED_TRACE("environment " + std::to_string(env));
+        const RandomState& state = states[static_cast<std::size_t>(env)];
+        oracle::set_state(m, d, state);
+        mj_forward(&m, d);
+        if (get_lane(V(ours_data.contact_dropped[0]), lane) > 0) {
+          ++overfull;
+          continue;
+        }
+        const Rows ours = rows_of<V>(model, imported_, ours_data, state.qvel, lane), theirs = rows_of(m, d);
+        if (!(largest(state.qpos) < 1e3 && largest(state.qvel) < 1e3 &&
+              largest({d->qacc, d->qacc + m.nv}) < 1e7) ||
+            any_bad(state.qpos) || any_bad({d->qacc, d->qacc + m.nv}) ||
+            largest({d->efc_aref, d->efc_aref + d->nefc}) > 1e8) {
+          ++explosive;
+          continue;
+        }
+        if (is_known_difference(m, *d, ours, theirs)) {
+          ++known;
+          continue;
+        }
+        ASSERT_EQ(ours.geom1, theirs.geom1);
+        ASSERT_EQ(ours.geom2, theirs.geom2);
+        ASSERT_LE(difference(ours.dist, theirs.dist, 1 + largest(theirs.dist)), 1e-11)
+            << numbers_text(ours.dist, theirs.dist);
+        ASSERT_LE(difference(ours.pos, theirs.pos, 1 + largest(theirs.pos)), 1e-11);
+        ASSERT_LE(difference(ours.frame, theirs.frame, 1), 1e-8);
+        ASSERT_EQ(ours.D.size(), theirs.D.size());
+        ASSERT_LE(difference(ours.J, theirs.J, 1 + largest(theirs.J)), 1e-8);
+        for (std::size_t i = 0; i < ours.D.size(); ++i)
+          ASSERT_NEAR(ours.D[i], theirs.D[i], 1e-8 * theirs.D[i]) << "D of row " << i;
+        ASSERT_LE(difference(ours.aref, theirs.aref, 1 + largest(theirs.aref)), 1e-8);
+        Numbers qacc;
+        for (int i = 0; i < model.nv; ++i) qacc.push_back(get_lane(V(ours_data.qacc[i]), lane));
+        const Numbers expected(d->qacc, d->qacc + m.nv);
+        const double scale = 1 + oracle::conditioning(m, d).acceleration;
+        if (d->nefc == 0) {
+          ASSERT_LE(difference(qacc, expected, scale), 1e-11) << numbers_text(qacc, expected);
+        } else {
+          const double best = cost_of(m, d, expected),
+                       smooth = cost_of(m, d, {d->qacc_smooth, d->qacc_smooth + m.nv});
+          ASSERT_LE(cost_of(m, d, qacc) - best, 1e-10 * (std::abs(best) + std::abs(smooth) + 1e-3))
+              << best << numbers_text(qacc, expected);
+          ASSERT_LE(difference(qacc, expected, scale), 1e-8) << numbers_text(qacc, expected);
+        }
+        ++compared;
+        rows_compared += static_cast<int>(d->nefc);
+      }
+    });
+  });
+  EXPECT_GT(compared, 10 * number_of("MANIPLE_FUZZ_MODELS", 200) / 2);
+  EXPECT_GT(rows_compared, 5 * compared);
+  EXPECT_LT(overfull + explosive + known, compared / 5);
+  RecordProperty("compared", compared);
+  RecordProperty("known", known);
+}
+
+// ---- many steps of all models ----
+
+// The flags of each step and the bits of the last state of a rollout with random controls. `spoiled`: this
+// environment has other controls.
+template <class S>
+struct Outcome {
+  std::vector<std::vector<bool>> flags;
+  std::vector<S> bits;
+};
+
+// Numbers that are none have a sign that means nothing.
+template <class S>
+bool same_bits(S a, S b) {
+  return std::memcmp(&a, &b, sizeof(S)) == 0 || (std::isnan(a) && std::isnan(b));
+}
+
+class FuzzSteps : public Fuzz {
+ protected:
+  FuzzSteps() { mixed_ = false; }
+  // Calls visit(step, states before, flags, batch) after each step.
+  template <class V, class Visit>
+  Outcome<ScalarOf<V>> roll(const std::vector<RandomState>& states, int seed, int steps, int spoiled,
+                            const Visit& visit) {
+    const mjModel& m = *mujoco_.model;
+    Batch<V> batch(imported_);
+    batch.set(states);
+    Dice dice(static_cast<std::uint64_t>(seed) + 1000000);
+    Outcome<ScalarOf<V>> outcome;
+    for (int step = 0; step < steps; ++step) {
+      if (step % 5 == 0 && m.nu > 0) {
+        std::vector<Numbers> controls;
+        for (int env = 0; env < kEnvs; ++env) {
+          controls.emplace_back();
+          for (int i = 0; i < m.nu; ++i) {
+            const double control = dice.uniform(-2, 2);
+            const double wild = dice.one_of({1e20, -1e9, std::numeric_limits<double>::quiet_NaN()});
+            controls.back().push_back(env == spoiled ? wild
+                                                     : static_cast<double>(static_cast<float>(control)));
+          }
+        }
+        batch.set_field("ctrl", controls);
+      }
+      outcome.flags.push_back(visit(step, batch));
+    }
+    outcome.bits = batch.state_bits();
+    return outcome;
+  }
+
+  template <class V>
+  void check(int seed, bool wild);
+  void check_rule(const Batch<Lanes<double>>& batch, const RandomState& before, int env, bool flagged,
+                  bool wild);
+
+  int resets_ = 0, flags_compared_ = 0;
+};
+
+template <class V>
+RandomState state_of(const Batch<V>& batch, int env) {
+  return {batch.state("qpos", env), batch.state("qvel", env),           batch.state("act", env),
+          batch.state("ctrl", env), batch.state("qacc_warmstart", env), batch.state("time", env)[0]};
+}
+
+// Whether libmujoco resets this state, too.
+void FuzzSteps::check_rule(const Batch<Lanes<double>>& batch, const RandomState& before, int env,
+                           bool flagged, bool wild) {
+  const mjModel& m = *mujoco_.model;
+  const oracle::DataPointer d = oracle::make_data(m);
+  oracle::set_state(m, d.get(), before);
+  bool expected = any_bad(before.qpos) || any_bad(before.qvel);
+  if (!expected) {
+    std::vector<std::string> warnings;
+    mjData* const pointer = d.get();
+    guarded([&m, pointer] { mj_forward(&m, pointer); }, warnings);
+    const Numbers qacc(d->qacc, d->qacc + m.nv);
+    // where rounding or the last iteration decides, no comparison
+    const double smooth = largest({d->qacc_smooth, d->qacc_smooth + m.nv});
+    if (any_bad(qacc) ? wild || largest(qacc) < 1e12 : largest(qacc) > 1e8 || !(smooth < 1e8)) return;
+    expected = any_bad(qacc);
+  }
+  ++flags_compared_;
+  EXPECT_EQ(flagged, expected) << "environment " << env;
+  if (!expected || wild || (m.opt.disableflags & mjDSBL_AUTORESET)) return;
+  if (m.opt.iterations < 100 || m.opt.solver != mjSOL_NEWTON) return;  // they stop elsewhere than the kernels
+  oracle::set_state(m, d.get(), before);
+  mj_step(&m, d.get());
+  const Numbers qpos(d->qpos, d->qpos + m.nq), qvel(d->qvel, d->qvel + m.nv);
+  const double scale = 1 + oracle::conditioning(m, d.get()).acceleration;
+  EXPECT_LE(difference(batch.state("qpos", env), qpos, scale), 1e-4) << "after a reset";
+  EXPECT_LE(difference(batch.state("qvel", env), qvel, scale), 1e-4) << "after a reset";
+}
+
+template <class V>
+void FuzzSteps::check(int seed, bool wild) {
+  using S = ScalarOf<V>;
+  SCOPED_TRACE(sizeof(S) == 8 ? "double" : "single");
+  const mjModel& m = *mujoco_.model;
+  const int steps = number_of("MANIPLE_FUZZ_STEPS", 20);
+  Dice dice(static_cast<std::uint64_t>(seed) + 2000000);
+  std::vector<RandomState> states;
+  for (int env = 0; env < kEnvs; ++env)
+    states.push_back(env % (wild ? 3 : 8) == 5 % (wild ? 3 : 8)
+                         ? anything(m, dice)
+                         : near_default(m, dice, dice.logarithmic(0.1, wild ? 1e4 : 10)));
+
+  const auto first = roll<V>(states, seed, steps, -1, [&](int step, Batch<V>& batch) {
+    const int watched = step % kEnvs;
+    const RandomState before = state_of(batch, watched);
+    batch.poison();
+    const std::vector<bool> flags = batch.run_step();
+    if (any_bad(before.qpos) || any_bad(before.qvel)) {
+      EXPECT_TRUE(flags[static_cast<std::size_t>(watched)])
+          << "environment " << watched << " of step " << step;
+    }
+    // a reset starts the clock again, and is always told
+    const bool restarted =
+        flags[static_cast<std::size_t>(watched)] && !(m.opt.disableflags & mjDSBL_AUTORESET);
+    const double time = (restarted ? 0 : before.time) + m.opt.timestep;
+    EXPECT_NEAR(batch.state("time", watched)[0], time, 1e-5 * time) << "environment " << watched;
+    if constexpr (sizeof(S) == 8)
+      check_rule(batch, before, watched, flags[static_cast<std::size_t>(watched)], wild);
+    resets_ += static_cast<int>(std::count(flags.begin(), flags.end(), true));
+    return flags;
+  });
+
+  // another neighbour: whatever it does, the others do the same as before
+  const int spoiled = dice.below(kEnvs);
+  states[static_cast<std::size_t>(spoiled)] = anything(m, dice);
+  const auto second = roll<V>(states, seed, steps, spoiled, [&](int, Batch<V>& batch) {
+    batch.poison();
+    return batch.run_step();
+  });
+  // without resets, how far what is not a number spreads within its own environment depends on which of its
+  // zeros are skipped, hence on the neighbours
+  std::vector<bool> lost(kEnvs);
+  for (std::size_t i = 0; i < first.bits.size(); ++i)
+    if ((m.opt.disableflags & mjDSBL_AUTORESET) && !std::isfinite(first.bits[i])) lost[i % kEnvs] = true;
+  for (std::size_t i = 0; i < first.bits.size(); ++i)
+    if (static_cast<int>(i % kEnvs) != spoiled && !lost[i % kEnvs] &&
+        !same_bits(first.bits[i], second.bits[i])) {
+      ADD_FAILURE() << "environment " << i % kEnvs << " depends on its neighbour " << spoiled
+                    << ": state element " << i / kEnvs << ", " << first.bits[i] << " and " << second.bits[i];
+      return;
+    }
+  for (int step = 0; step < steps; ++step)
+    for (std::size_t env = 0; env < kEnvs; ++env) {
+      if (static_cast<int>(env) == spoiled) continue;
+      ASSERT_EQ(first.flags[static_cast<std::size_t>(step)][env],
+                second.flags[static_cast<std::size_t>(step)][env]);
+    }
+}
+
+TEST_F(FuzzSteps, TameModels) {
+  for_each_model(false, [&](int seed) {
+    check<Lanes<double>>(seed, is_singular());
+    check<Lanes<float>>(seed, is_singular());
+  });
+  RecordProperty("resets", resets_);
+  RecordProperty("flags", flags_compared_);
+}
+
+TEST_F(FuzzSteps, WildModels) {
+  for_each_model(true, [&](int seed) {
+    check<Lanes<double>>(seed, true);
+    check<Lanes<float>>(seed, true);
+  });
+  EXPECT_GT(resets_, 1000);
+  RecordProperty("resets", resets_);
+  RecordProperty("flags", flags_compared_);
+}
+
+// ---- what is known to differ; each runs on its own with --gtest_also_run_disabled_tests ----
+
+class FuzzKnown : public Fuzz {
+ protected:
+  void load_text(const std::string& text) {
+    std::ofstream(path_) << text;
+    ModelConfig config;
+    config.file = config.path = path_.string();
+    imported_ = import_model(config, {});
+    mujoco_ = load_mujoco_model(config, {});
+  }
+  // Contacts and rows of the default pose.
+  void expect_equal_rows() {
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer d = oracle::make_data(m);
+    mj_forward(&m, d.get());
+    RandomState state;
+    state.qpos.assign(m.qpos0, m.qpos0 + m.nq);
+    state.qvel.assign(static_cast<std::size_t>(m.nv), 0.0);
+    Batch<double> batch(imported_);
+    batch.set(std::vector<RandomState>(kEnvs, state));
+    batch.run_forward();
+    const Model<double> model = host_model(imported_);
+    batch.for_each_data([&](const Data<double>& data, int pack) {
+      if (pack > 0) return;
+      const Rows ours = rows_of<double>(model, imported_, data, state.qvel, 0), theirs = rows_of(m, d.get());
+      EXPECT_EQ(ours.geom1, theirs.geom1);
+      EXPECT_EQ(ours.geom2, theirs.geom2);
+      EXPECT_LE(difference(ours.dist, theirs.dist, 1), 1e-12) << numbers_text(ours.dist, theirs.dist);
+      EXPECT_LE(difference(ours.pos, theirs.pos, 1), 1e-12) << numbers_text(ours.pos, theirs.pos);
+      EXPECT_LE(difference(ours.D, theirs.D, 1 + largest(theirs.D)), 1e-12) << numbers_text(ours.D, theirs.D);
+    });
+  }
+};
+
+// Frictionless and frictional contacts that share a slot: an environment's last bit depends on which of them
+// its neighbours have, because sums with and without tangents are rounded differently.
+TEST_F(FuzzKnown, DISABLED_FrictionOfANeighbourChangesNoBits) {
+  load_text(R"(<mujoco><worldbody>
+    <geom type="plane" size="0 0 1" condim="1"/>
+    <body pos="0 0 0.1"><freejoint/><geom type="sphere" size="0.1" pos="0.013 0.02 0" condim="1"/></body>
+    <body pos="1 0 0.1"><freejoint/><geom type="sphere" size="0.1" condim="3"/></body>
+  </worldbody></mujoco>)");
+  using V = Lanes<double>;
+  // where the first ball touches, the second hovers; in half of the neighbours it is the other way round
+  Dice dice(1);
+  std::vector<RandomState> states;
+  for (int env = 0; env < kEnvs; ++env) {
+    RandomState state;
+    for (const double height : {0.09, 0.3})
+      for (const double value :
+           {0.0, 0.0, height, 1.0, dice.uniform(-1, 1), dice.uniform(-1, 1), dice.uniform(-1, 1)})
+        state.qpos.push_back(value);
+    for (int i = 0; i < 12; ++i) state.qvel.push_back(dice.uniform(-1, 1));
+    states.push_back(state);
+  }
+  std::vector<Numbers> before, after;
+  for (std::vector<Numbers>* const ends : {&before, &after}) {
+    Batch<V> batch(imported_);
+    batch.set(states);
+    for (int step = 0; step < 20; ++step) batch.run_step();
+    for (int env = 0; env < kEnvs; env += 2) ends->push_back(batch.state("qpos", env));
+    for (std::size_t env = 1; env < kEnvs; env += 2) std::swap(states[env].qpos[2], states[env].qpos[9]);
+  }
+  EXPECT_EQ(before, after);
+}
+
+// Where one of the bodies has several geoms, MuJoCo sorts the contacts of a pair of bodies by geom[0], then
+// geom[1] (the geoms of lower and higher type); where both have one, or the midphase is off, by the geoms'
+// places.
+TEST_F(FuzzKnown, DISABLED_ContactsOfBodiesWithSeveralGeomsAreSorted) {
+  load_text(R"(<mujoco><worldbody>
+    <body><freejoint/><geom type="capsule" size="0.1 0.1" euler="0 90 0"/></body>
+    <body><freejoint/><geom type="sphere" size="0.1" pos="0 0 0.15"/>
+                      <geom type="capsule" size="0.1 0.1" pos="0 0 -0.15" euler="90 0 0"/></body>
+  </worldbody></mujoco>)");
+  expect_equal_rows();  // capsule 0 and capsule 2, then sphere 1 and capsule 0
+}
+
+// Capsules whose axes are parallel up to 1e-4 rad touch at the two ends of the part that they have in common
+// (twice at the same point where they have none), in the order of the first one's axis.
+TEST_F(FuzzKnown, DISABLED_ParallelCapsulesTouchWhereTheyOverlap) {
+  for (const char* pose : {"pos='0.16 0 0'", "pos='0.16 0 0.11'", "pos='0.16 0 0.2'",
+                           "pos='0.16 0 0' euler='0 0.00005 0'", "pos='0.16 0 0.11' euler='0 3.14158 0'"}) {
+    SCOPED_TRACE(pose);
+    load_text(std::string(R"(<mujoco><compiler angle="radian"/><worldbody>
+      <geom type="capsule" size="0.0559 0.1427" margin="0.02"/>
+      <body )") +
+              pose + R"(><joint type="slide"/><geom type="capsule" size="0.1215 0.0412"/></body>
+      </worldbody></mujoco>)");
+    expect_equal_rows();
+  }
+}
+
+// Explicit pairs of geoms that no dof moves against each other, of one body or of the world alone: MuJoCo
+// lists the contact, and makes no rows of it.
+TEST_F(FuzzKnown, DISABLED_PairsThatNothingMovesAreListedWithoutRows) {
+  load_text(R"(<mujoco><worldbody>
+    <geom name="floor" type="plane" size="0 0 1"/>
+    <geom name="stone" type="sphere" size="0.1"/>
+    <body pos="0 0 1"><freejoint/>
+      <geom name="head" type="sphere" size="0.1"/><geom name="nose" type="sphere" size="0.05" pos="0.1 0 0"/></body>
+    </worldbody>
+    <contact><pair geom1="floor" geom2="stone"/><pair geom1="head" geom2="nose" condim="1"/></contact>
+  </mujoco>)");
+  expect_equal_rows();
+}
+
+}  // namespace
+}  // namespace maniple

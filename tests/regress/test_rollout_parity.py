@@ -1,0 +1,138 @@
+"""`maniple rollout` of walking robots against MuJoCo's own stepping, with recorded starts and controls; and that an
+environment's numbers depend neither on the number of ranks nor on its place in the batch."""
+
+import importlib.util
+from pathlib import Path
+
+import h5py
+import mujoco
+import numpy as np
+import pytest
+
+GYMNASIUM, CONTROL = "gymnasium/envs/mujoco/assets", "dm_control/suite"
+MODELS = {
+    "half_cheetah": f"{GYMNASIUM}/half_cheetah.xml",
+    "hopper": f"{GYMNASIUM}/hopper.xml",
+    "walker2d": f"{GYMNASIUM}/walker2d.xml",
+    "ant": f"{GYMNASIUM}/ant.xml",
+    "dm_walker": f"{CONTROL}/walker.xml",
+    "dm_cheetah": f"{CONTROL}/cheetah.xml",
+}
+ENVS, STEPS, COMPARED, PERTURBED = 8, 1000, 100, 4
+
+
+def load(path):
+    package, rest = path.split("/", 1)
+    folder = Path(importlib.util.find_spec(package).origin).parent
+    return mujoco.MjModel.from_xml_path(str(folder / rest))
+
+
+def starts(model, envs, seed):
+    random = np.random.default_rng(seed)
+    qpos = np.tile(model.qpos0, (envs, 1))
+    for joint in range(model.njnt):
+        if model.jnt_type[joint] >= int(mujoco.mjtJoint.mjJNT_SLIDE):  # slides and hinges
+            qpos[:, model.jnt_qposadr[joint]] += random.uniform(-0.05, 0.05, envs)
+    return qpos, random.uniform(-0.1, 0.1, (envs, model.nv))
+
+
+def controls(model, envs, steps, seed):
+    """Random, each held for five steps."""
+    low, high = np.where(model.actuator_ctrllimited[:, None], model.actuator_ctrlrange, [-1, 1]).T
+    drawn = np.random.default_rng(seed).uniform(low, high, (envs, steps // 5, model.nu))
+    return np.repeat(drawn, 5, axis=1)
+
+
+def mujoco_steps(model, qpos, qvel, ctrl):
+    """[step, nq + nv] of one environment, the start first; also the number of contacts after each step."""
+    data = mujoco.MjData(model)
+    data.qpos[:], data.qvel[:] = qpos, qvel
+    states, contacts = [np.r_[data.qpos, data.qvel]], []
+    for control in ctrl:
+        data.ctrl[:] = control
+        mujoco.mj_step(model, data)
+        states.append(np.r_[data.qpos, data.qvel])
+        contacts.append(data.ncon)
+    return np.array(states), np.array(contacts)
+
+
+def rollout(maniple, folder, path, qpos, qvel, ctrl, *keys, fields="[qpos, qvel]", every=1, ranks=1):
+    folder.mkdir(parents=True, exist_ok=True)
+    with h5py.File(folder / "inputs.h5", "w") as file:
+        file["ctrl"], file["qpos"], file["qvel"] = ctrl, qpos, qvel
+    maniple("rollout", f"model.file=package:{path}", f"batch.num_envs={len(qpos)}", f"simulation.steps={ctrl.shape[1]}",
+            "control.source=file", f"control.file={folder}/inputs.h5", "initial_state.source=file",
+            f"initial_state.file={folder}/inputs.h5", f"output.trajectory.every={every}",
+            f"output.trajectory.fields={fields}", f"output.directory={folder}/run", *keys, ranks=ranks)
+    return folder / "run/results.h5"
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_stays_with_mujoco(maniple, tmp_path, name):
+    model = load(MODELS[name])
+    (qpos, qvel), ctrl = starts(model, ENVS, 1), controls(model, ENVS, STEPS, 2)
+    results = rollout(maniple, tmp_path, MODELS[name], qpos, qvel, ctrl, "simulation.precision=double",
+                      fields="[qpos, qvel, ctrl, ncon]")
+    with h5py.File(results) as file:
+        trajectory = file["trajectory"]
+        for field, size in (("qpos", model.nq), ("qvel", model.nv), ("ctrl", model.nu), ("ncon", 1)):
+            assert trajectory[field].shape == (ENVS, STEPS + 1, size)
+            assert trajectory[field].dtype == np.float64
+            assert {"unit", "description"} <= set(trajectory[field].attrs)
+            assert np.all(np.isfinite(trajectory[field]))
+        np.testing.assert_array_equal(trajectory["step"], np.arange(STEPS + 1))
+        np.testing.assert_array_equal(trajectory["ctrl"][:, 1:], ctrl)
+        ours = np.concatenate([trajectory["qpos"], trajectory["qvel"]], axis=2)
+        assert np.mean(trajectory["ncon"][:, 1:] > 0) > 0.2, "hardly any contacts"
+
+    # what MuJoCo itself makes of a difference in the last digits; the floor is a few roundings a step
+    difference, spread = np.zeros(COMPARED + 1), 4 * np.finfo(float).eps * np.arange(1, COMPARED + 2)
+    random, contacts = np.random.default_rng(3), 0
+    for env in range(ENVS):
+        theirs, touching = mujoco_steps(model, qpos[env], qvel[env], ctrl[env, :COMPARED])
+        contacts += np.count_nonzero(touching)
+        scale = 1 + np.abs(theirs).max(axis=0)
+        difference = np.maximum(difference, np.max(np.abs(ours[env, : COMPARED + 1] - theirs) / scale, axis=1))
+        for _ in range(PERTURBED):
+            noise = [1e-15 * random.choice([-1, 1], size) for size in (model.nq, model.nv)]
+            other, _ = mujoco_steps(model, qpos[env] + noise[0], qvel[env] + noise[1], ctrl[env, :COMPARED])
+            spread = np.maximum(spread, np.max(np.abs(other - theirs) / scale, axis=1))
+    assert contacts > ENVS * COMPARED / 10, "hardly any contacts in the steps that are compared"
+    assert np.all(difference <= 10 * np.maximum.accumulate(spread)), (difference, spread)
+    assert difference[-1] < 1e-8  # none of these is chaotic within so few steps
+
+
+@pytest.mark.parametrize("name", ["ant", "half_cheetah"])
+def test_same_bits_on_any_number_of_ranks(maniple, tmp_path, name):
+    digests = {}
+    for ranks in (1, 2, 3, 7):
+        maniple("rollout", f"model.file=package:{MODELS[name]}", "batch.num_envs=101", "control.source=random",
+                "simulation.steps=200", "simulation.precision=single", "output.trajectory.every=20",
+                "output.trajectory.fields=[qpos, qvel, qacc, ncon, nefc, qfrc_constraint]",
+                f"output.directory={tmp_path}/{ranks}", ranks=ranks)
+        digests[ranks] = maniple.digest(tmp_path / f"{ranks}/results.h5")
+    assert len(set(digests.values())) == 1, digests
+    with h5py.File(tmp_path / "1/results.h5") as file:
+        assert len(np.unique(file["trajectory/qpos"][:, -1], axis=0)) == 101
+        # contacts come and go, and differ from lane to lane
+        assert np.mean(np.ptp(file["trajectory/ncon"][:, 1:, 0], axis=0)) > 1
+
+
+# Other neighbours, other lanes, other ranks: every environment keeps its bits.
+@pytest.mark.parametrize("name, precision", [("ant", "single"), ("half_cheetah", "single"), ("dm_walker", "double")])
+def test_place_in_the_batch_does_not_matter(maniple, tmp_path, name, precision):
+    model, envs, steps = load(MODELS[name]), 70, 200
+    (qpos, qvel), ctrl = starts(model, envs, 4), controls(model, envs, steps, 5)
+    order = np.random.default_rng(6).permutation(envs)
+    some = order[:11]
+    trajectories = []
+    for number, (rows, ranks) in enumerate(((np.arange(envs), 1), (order, 1), (some, 2))):
+        results = rollout(maniple, tmp_path / str(number), MODELS[name], qpos[rows], qvel[rows], ctrl[rows],
+                          f"simulation.precision={precision}", every=10, ranks=ranks,
+                          fields="[qpos, qvel, qacc, qfrc_constraint, ncon, nefc]")
+        with h5py.File(results) as file:
+            trajectories.append({field: file["trajectory"][field][()] for field in file["trajectory"]})
+    assert np.mean(trajectories[0]["ncon"] > 0) > 0.2, "hardly any contacts"
+    for field in ("qpos", "qvel", "qacc", "qfrc_constraint", "ncon", "nefc"):
+        np.testing.assert_array_equal(trajectories[1][field], trajectories[0][field][order], err_msg=field)
+        np.testing.assert_array_equal(trajectories[2][field], trajectories[0][field][some], err_msg=field)
