@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "kernels/model/model.hpp"
@@ -36,12 +37,10 @@ std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) 
     if (m.geom_type[geom1] > m.geom_type[geom2]) std::swap(geom1, geom2);
     candidates.push_back({geom1, geom2, pair});
   };
-  const auto moves = [&](int geom) { return m.body_dofnum[m.body_weldid[m.geom_bodyid[geom]]] > 0; };
   int next_pair = 0;
   const auto add_pairs_up_to = [&](unsigned signature) {
     for (; next_pair < npair && static_cast<unsigned>(m.pair_signature[next_pair]) <= signature; ++next_pair)
-      if (moves(m.pair_geom1[next_pair]) || moves(m.pair_geom2[next_pair]))
-        add(m.pair_geom1[next_pair], m.pair_geom2[next_pair], next_pair);
+      add(m.pair_geom1[next_pair], m.pair_geom2[next_pair], next_pair);
   };
   const auto is_explicit = [&](int geom1, int geom2) {
     for (int i = 0; i < npair; ++i)
@@ -57,6 +56,7 @@ std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) 
       if (is_body_pair_filtered(m, disableflags, body1, body2)) continue;
       const int *const exclusions = m.exclude_signature, *const end = exclusions + nexclude;
       if (std::find(exclusions, end, signature) != end) continue;
+      const auto first = static_cast<std::ptrdiff_t>(candidates.size());
       for (int i = 0; i < m.body_geomnum[body1]; ++i)
         for (int j = 0; j < m.body_geomnum[body2]; ++j) {
           const int geom1 = m.body_geomadr[body1] + i, geom2 = m.body_geomadr[body2] + j;
@@ -65,6 +65,14 @@ std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) 
             continue;
           if (!is_explicit(geom1, geom2)) add(geom1, geom2, -1);
         }
+      // bodies whose bounding volumes are searched (mj_collideTree) have their contacts sorted afterwards
+      const bool searched = (m.body_geomnum[body1] > 1 || m.body_geomnum[body2] > 1) &&
+                            m.body_bvhadr[body1] >= 0 && m.body_bvhadr[body2] >= 0;
+      if (searched && !(disableflags & disable_midphase))
+        std::sort(candidates.begin() + first, candidates.end(),
+                  [](const CandidatePair& a, const CandidatePair& b) {
+                    return std::pair(a.geom1, a.geom2) < std::pair(b.geom1, b.geom2);
+                  });
     }
   add_pairs_up_to(~0u);
   return candidates;

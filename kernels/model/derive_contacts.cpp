@@ -189,6 +189,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
       (in1 ? any1 : any2) = true;
     }
     derived.candidate_couples[c] = any1 && any2;
+    if (!any1 && !any2) derived.candidate_class[c] = -1;
   }
   for (std::size_t k = 0; k < classes.size(); ++k) {
     derived.contactclass_condim[k] = classes[k].condim;

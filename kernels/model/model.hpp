@@ -84,6 +84,7 @@ enum DisableBit : int {
   disable_actuation = 1 << 11,
   disable_refsafe = 1 << 12,
   disable_sensor = 1 << 13,
+  disable_midphase = 1 << 14,
   disable_eulerdamp = 1 << 15,
   disable_autoreset = 1 << 16,
 };

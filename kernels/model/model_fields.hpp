@@ -68,6 +68,7 @@
   INTEGER(body_weldid, nbody, "body that it is welded to, at the top")           \
   INTEGER(body_geomnum, nbody, "geoms of this body")                             \
   INTEGER(body_geomadr, nbody, "first geom; -1: none")                           \
+  INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                 \
   INTEGER(jnt_type, njnt, "mjtJoint")                                            \
   INTEGER(jnt_qposadr, njnt, "first generalized position")                       \
   INTEGER(jnt_dofadr, njnt, "first dof")                                         \
@@ -213,7 +214,7 @@
   INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                      \
   INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                     \
   INTEGER(candidate_bodyid, 2 * ncandidate, "bodies of the two geoms")                                \
-  INTEGER(candidate_class, ncandidate, "its contact parameters")                                      \
+  INTEGER(candidate_class, ncandidate, "its contact parameters; -1: no dof moves it, no rows")        \
   INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")           \
   INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")             \
   INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")             \

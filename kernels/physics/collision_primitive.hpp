@@ -161,7 +161,8 @@ MANIPLE_FUNCTION void sphere_capsule(const GeomPose<V>& sphere, const GeomPose<V
                 capsule.size[0], reach, MaskOf<V>(true), emit);
 }
 
-// The nearest points of both axes; for parallel ones the ends that lie beside the other capsule, at most two.
+// The nearest points of both axes; of parallel ones the two ends of the part that lies beside the other
+// capsule, in the order of the first one's axis.
 template <class V, class Emit>
 MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPose<V>& capsule2, V reach,
                                       const Emit& emit) {
@@ -173,10 +174,11 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
   const V ma(capsule1.size[1] * capsule1.size[1]), mc(capsule2.size[1] * capsule2.size[1]);
   const V mb = -dot(axis1, axis2), u = -dot(axis1, difference), v = dot(axis2, difference);
   const V det = ma * mc - mb * mb;
-  const MaskOf<V> parallel = abs(det) < V(kSmallestLength);
-  const auto touch = [&](V x1, V x2, MaskOf<V> where, const auto& handle) {
+  // up to 1e-4 rad; in single precision det does not tell smaller angles than 7e-4 rad from zero
+  const MaskOf<V> parallel = det < V(sizeof(T) == 4 ? T(5e-7) : T(1e-8)) * ma * mc;
+  const auto touch = [&](V x1, V x2, MaskOf<V> where) {
     sphere_sphere(capsule1.pos + x1 * axis1, unit1, capsule1.size[0], capsule2.pos + x2 * axis2, unit2,
-                  capsule2.size[0], reach, where, handle);
+                  capsule2.size[0], reach, where, emit);
   };
   {
     const V inverse = one / select(parallel, one, det);
@@ -184,22 +186,19 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
     const V inside1 = clamp(x1, -one, one);
     x2 = select(inside1 != x1, (v - mb * inside1) / mc, x2);
     x1 = inside1;
-    // nearly parallel axes leave nothing of det in single precision: then project once more
+    // nearly parallel axes leave little of det in single precision: then project once more
     if constexpr (sizeof(T) == 4) x2 = (v - mb * x1) / mc;
     const V inside2 = clamp(x2, -one, one);
     x1 = select(inside2 != x2, clamp((u - mb * inside2) / ma, -one, one), x1);
-    touch(x1, inside2, !parallel, emit);
+    touch(x1, inside2, !parallel);
   }
   if (!any_lane(parallel)) return;
-  V count(0);
-  const auto count_and_emit = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
-    count += select(hit, one, V(0));
-    emit(hit, point);
-  };
-  touch(one, clamp((v - mb) / mc, -one, one), parallel, count_and_emit);
-  touch(-one, clamp((v + mb) / mc, -one, one), parallel, count_and_emit);
-  touch(clamp((u - mb) / ma, -one, one), one, parallel && count < V(2), count_and_emit);
-  touch(clamp((u + mb) / ma, -one, one), -one, parallel && count < V(2), count_and_emit);
+  // ends of capsule 2 along the axis of capsule 1: at x2 = -turn and x2 = turn
+  const V turn = select(mb < V(0), one, -one);
+  for (const V& end : {-turn, turn}) {
+    const V there = (u - mb * end) / ma, x1 = clamp(there, -one, one);
+    touch(x1, select(x1 == there, end, clamp((v - mb * x1) / mc, -one, one)), parallel);
+  }
 }
 
 }  // namespace maniple

@@ -37,14 +37,14 @@ MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m,
   const DataField<V> J = d.contact_J;
   const IndexField<V> dofs = d.slot_dof;
   if (d.slot_rows[slot] == 1) {
-    for (int k = first; k < last; ++k) sum.n += J[3 * k] * x[dofs[k]];
+    for (int k = first; k < last; ++k) sum.n = multiply_add(V(J[3 * k]), V(x[dofs[k]]), sum.n);
     return sum;
   }
   for (int k = first; k < last; ++k) {
     const V value = x[dofs[k]];
-    sum.n += J[3 * k] * value;
-    sum.t += J[3 * k + 1] * value;
-    sum.u += J[3 * k + 2] * value;
+    sum.n = multiply_add(V(J[3 * k]), value, sum.n);
+    sum.t = multiply_add(V(J[3 * k + 1]), value, sum.t);
+    sum.u = multiply_add(V(J[3 * k + 2]), value, sum.u);
   }
   return sum;
 }
@@ -58,9 +58,11 @@ MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<
   const IndexField<V> dofs = d.slot_dof;
   const bool frictionless = d.slot_rows[slot] == 1;
   for (int k = first; k < last; ++k) {
-    V sum = J[3 * k] * force.n;
-    if (!frictionless) sum += J[3 * k + 1] * force.t + J[3 * k + 2] * force.u;
-    result[dofs[k]] += sum;
+    // term by term, so that zero tangents leave the bits of a slot without friction
+    V sum = multiply_add(V(J[3 * k]), force.n, V(result[dofs[k]]));
+    if (!frictionless)
+      sum = multiply_add(V(J[3 * k + 2]), force.u, multiply_add(V(J[3 * k + 1]), force.t, sum));
+    result[dofs[k]] = sum;
   }
 }
 

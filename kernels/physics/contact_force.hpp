@@ -28,7 +28,7 @@ MANIPLE_FUNCTION Vec3<V> contact_force_on_geom2(const Model<ScalarOf<V>>& m, con
   const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
   Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
   contact_tangents(normal, tangent, other);
-  const V kind = gather(m.candidate_class, contacts.candidate, 1, 0);
+  const V kind = max(gather(m.candidate_class, contacts.candidate, 1, 0), V(0));
   const V friction1 = gather(m.contactclass_friction, kind, 2, 0);
   const V friction2 = gather(m.contactclass_friction, kind, 2, 1);
   const Vec3<V> sum = force.n * normal + friction1 * force.t * tangent + friction2 * force.u * other;

@@ -122,12 +122,13 @@ struct BaseWeights {
   // W times column `a` of B.
   MANIPLE_FUNCTION BaseRows<V> times(const DataField<V> J, int a) const {
     const V n = J[3 * a], t = J[3 * a + 1], u = J[3 * a + 2];
-    return {nn * n + nt * t + nu * u, nt * n + tt * t, nu * n + uu * u};
+    return {multiply_add(nu, u, multiply_add(nt, t, nn * n)), nt * n + tt * t, nu * n + uu * u};
   }
 };
+// sum += w' b, term by term, so that zero tangents leave the bits of a slot without friction.
 template <class V>
-MANIPLE_FUNCTION V base_product(const BaseRows<V>& w, const DataField<V> J, int b) {
-  return w.n * J[3 * b] + w.t * J[3 * b + 1] + w.u * J[3 * b + 2];
+MANIPLE_FUNCTION void add_product(V& sum, const BaseRows<V>& w, const BaseRows<V>& b) {
+  sum = multiply_add(w.u, b.u, multiply_add(w.t, b.t, multiply_add(w.n, b.n, sum)));
 }
 
 // Adds J' D J of the edges of a slot that push. Dofs of two lanes' contacts may meet in one slot: their
@@ -148,7 +149,10 @@ MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Dat
     for (int a = first; a < last; ++a) {
       const int row = hessian_address(dofs[a], 0);
       const V wn = W.nn * J[3 * a];
-      for (int b = a; b < last; ++b) H[row + dofs[b]] += wn * J[3 * b];
+      for (int b = a; b < last; ++b) {
+        V& element = H[row + dofs[b]];
+        element = multiply_add(wn, V(J[3 * b]), element);
+      }
     }
     return;
   }
@@ -159,21 +163,21 @@ MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Dat
     const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
               row2 = hessian_address(dof2, 0);
     const BaseRows<V> w0 = W.times(J, a), w1 = W.times(J, a + 1), w2 = W.times(J, a + 2);
-    H[row0 + dofs[a]] += base_product(w0, J, a);
-    H[row0 + dof1] += base_product(w0, J, a + 1);
-    H[row1 + dof1] += base_product(w1, J, a + 1);
+    add_product(H[row0 + dofs[a]], w0, load_base<V>(J, a));
+    add_product(H[row0 + dof1], w0, load_base<V>(J, a + 1));
+    add_product(H[row1 + dof1], w1, load_base<V>(J, a + 1));
     for (int b = a + 2; b < last; ++b) {
       const int j = dofs[b];
-      const V n = J[3 * b], t = J[3 * b + 1], u = J[3 * b + 2];
-      H[row0 + j] += w0.n * n + w0.t * t + w0.u * u;
-      H[row1 + j] += w1.n * n + w1.t * t + w1.u * u;
-      H[row2 + j] += w2.n * n + w2.t * t + w2.u * u;
+      const BaseRows<V> column = load_base<V>(J, b);
+      add_product(H[row0 + j], w0, column);
+      add_product(H[row1 + j], w1, column);
+      add_product(H[row2 + j], w2, column);
     }
   }
   for (; a < last; ++a) {
     const int row = hessian_address(dofs[a], 0);
     const BaseRows<V> w = W.times(J, a);
-    for (int b = a; b < last; ++b) H[row + dofs[b]] += base_product(w, J, b);
+    for (int b = a; b < last; ++b) add_product(H[row + dofs[b]], w, load_base<V>(J, b));
   }
 }
 

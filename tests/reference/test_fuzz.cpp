@@ -248,7 +248,6 @@ bool same_bits(S a, S b) {
 
 class FuzzSteps : public Fuzz {
  protected:
-  FuzzSteps() { mixed_ = false; }
   // Calls visit(step, states before, flags, batch) after each step.
   template <class V, class Visit>
   Outcome<ScalarOf<V>> roll(const std::vector<RandomState>& states, int seed, int steps, int spoiled,
@@ -437,7 +436,7 @@ class FuzzKnown : public Fuzz {
 
 // Frictionless and frictional contacts that share a slot: an environment's last bit depends on which of them
 // its neighbours have, because sums with and without tangents are rounded differently.
-TEST_F(FuzzKnown, DISABLED_FrictionOfANeighbourChangesNoBits) {
+TEST_F(FuzzKnown, FrictionOfANeighbourChangesNoBits) {
   load_text(R"(<mujoco><worldbody>
     <geom type="plane" size="0 0 1" condim="1"/>
     <body pos="0 0 0.1"><freejoint/><geom type="sphere" size="0.1" pos="0.013 0.02 0" condim="1"/></body>
@@ -470,7 +469,7 @@ TEST_F(FuzzKnown, DISABLED_FrictionOfANeighbourChangesNoBits) {
 // Where one of the bodies has several geoms, MuJoCo sorts the contacts of a pair of bodies by geom[0], then
 // geom[1] (the geoms of lower and higher type); where both have one, or the midphase is off, by the geoms'
 // places.
-TEST_F(FuzzKnown, DISABLED_ContactsOfBodiesWithSeveralGeomsAreSorted) {
+TEST_F(FuzzKnown, ContactsOfBodiesWithSeveralGeomsAreSorted) {
   load_text(R"(<mujoco><worldbody>
     <body><freejoint/><geom type="capsule" size="0.1 0.1" euler="0 90 0"/></body>
     <body><freejoint/><geom type="sphere" size="0.1" pos="0 0 0.15"/>
@@ -481,7 +480,7 @@ TEST_F(FuzzKnown, DISABLED_ContactsOfBodiesWithSeveralGeomsAreSorted) {
 
 // Capsules whose axes are parallel up to 1e-4 rad touch at the two ends of the part that they have in common
 // (twice at the same point where they have none), in the order of the first one's axis.
-TEST_F(FuzzKnown, DISABLED_ParallelCapsulesTouchWhereTheyOverlap) {
+TEST_F(FuzzKnown, ParallelCapsulesTouchWhereTheyOverlap) {
   for (const char* pose : {"pos='0.16 0 0'", "pos='0.16 0 0.11'", "pos='0.16 0 0.2'",
                            "pos='0.16 0 0' euler='0 0.00005 0'", "pos='0.16 0 0.11' euler='0 3.14158 0'"}) {
     SCOPED_TRACE(pose);
@@ -496,7 +495,7 @@ TEST_F(FuzzKnown, DISABLED_ParallelCapsulesTouchWhereTheyOverlap) {
 
 // Explicit pairs of geoms that no dof moves against each other, of one body or of the world alone: MuJoCo
 // lists the contact, and makes no rows of it.
-TEST_F(FuzzKnown, DISABLED_PairsThatNothingMovesAreListedWithoutRows) {
+TEST_F(FuzzKnown, PairsThatNothingMovesAreListedWithoutRows) {
   load_text(R"(<mujoco><worldbody>
     <geom name="floor" type="plane" size="0 0 1"/>
     <geom name="stone" type="sphere" size="0.1"/>
