@@ -5,17 +5,9 @@
 // tree: the columns of its rows are found anew for every pack of environments.
 #pragma once
 
-#include "kernels/physics/contact.hpp"
-#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/dual_solver.hpp"
 
 namespace maniple {
-
-// The rows of one pack that act in some lane; friction rows always do.
-struct ActiveRows {
-  int limits;    // limit_active
-  int slots;     // of contacts
-  bool coupled;  // some contact is between two branches of a tree
-};
 
 // Address of element (i, j) of H, j <= i.
 MANIPLE_FUNCTION int hessian_address(int i, int j) {
@@ -68,11 +60,10 @@ template <class V>
 MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                         ActiveRows rows) {
   for (int i = 0; i < m.nv; ++i) d.qfrc_constraint[i] = V(0);
-  for (int r = 0; r < m.nfriction; ++r)
-    d.qfrc_constraint[m.friction_dofid[r]] += friction_row(m, r, friction_jar(m, s, r, d.qacc)).force;
+  for (int r = 0; r < m.nfriction; ++r) d.qfrc_constraint[m.friction_dofid[r]] += friction_force(m, s, d, r);
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V force = -d.limit_D[r] * min(V(d.limit_jar[r]), V(0));
+    const V force = limit_force(m, d, r);
     const int dof = m.jnt_dofadr[m.limit_jntid[r]];
     if (m.limit_ballid[r] < 0) {
       d.qfrc_constraint[dof] += V(static_cast<ScalarOf<V>>(m.limit_side[r])) * force;
@@ -80,12 +71,8 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State
     }
     for (int k = 0; k < 3; ++k) d.qfrc_constraint[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
   }
-  for (int slot = 0; slot < rows.slots; ++slot) {
-    Edges<V> force = edges_of(load_base<V>(d.contact_jar, slot));
-    const V D = d.contact_D[slot];
-    for (V& edge : force.value) edge = -D * min(edge, V(0));
-    add_contact_force(m, d, slot, base_of(force), d.qfrc_constraint);
-  }
+  for (int slot = 0; slot < rows.slots; ++slot)
+    add_contact_force(m, d, slot, contact_force(m, d, slot), d.qfrc_constraint);
 }
 
 // Which elements of H may differ from zero.
@@ -410,6 +397,14 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   rows.slots = contact_rows(m, s, d, rows.coupled);
   MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;
+  if (m.solver == solver_pgs) {
+    dual_forces(m, s, d, rows);
+    constraint_forces(m, s, d, rows);
+    for (int i = 0; i < nv; ++i) d.qacc[i] = d.qfrc_constraint[i];
+    solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc);
+    for (int i = 0; i < nv; ++i) d.qacc[i] += d.qacc_smooth[i];
+    return;
+  }
   const HessianPattern pattern = hessian_pattern(m, d, rows.coupled);
 
   warm_start(m, s, d, rows, active);

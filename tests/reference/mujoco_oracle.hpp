@@ -37,6 +37,7 @@ struct ModelCase {
   Off off = nothing;             // constraints: contacts, limits, equality, friction loss, tendons
   bool without_sensors = false;  // removes the <sensor> section before loading
   double speed = 1.5;            // scale of the random velocities
+  bool dual = false;             // solver="PGS" whatever the file says
 };
 
 // For GoogleTest's messages.
@@ -61,18 +62,20 @@ inline ModelConfig config_of(const ModelCase& model) {
   }
   const fs::path path = folder / model.file;
   config.path = path.string();
-  if (model.without_sensors) {
+  if (model.without_sensors || model.dual) {
     std::ifstream stream(path);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
     const std::size_t begin = text.find("<sensor>"), end = text.find("</sensor>");
-    if (begin != std::string::npos && end != std::string::npos) text.erase(begin, end + 9 - begin);
+    if (model.without_sensors && begin != std::string::npos && end != std::string::npos)
+      text.erase(begin, end + 9 - begin);
+    if (model.dual) text.insert(text.rfind("</mujoco>"), "<option solver=\"PGS\"/>");
     for (std::size_t at = 0; (at = text.find("file=\"./", at)) != std::string::npos; at += 6)
       text.replace(at + 6, 2, path.parent_path().string() + "/");
     const std::string meshes = "meshdir=\"";
     if (const std::size_t at = text.find(meshes); at != std::string::npos)
       text.insert(at + meshes.size(), path.parent_path().string() + "/");
     const fs::path copy =
-        fs::temp_directory_path() / ("maniple_" + std::to_string(getpid()) + "_" + path.filename().string());
+        fs::temp_directory_path() / ("maniple_" + std::to_string(getpid()) + "_" + model.name + ".xml");
     std::ofstream(copy) << text;
     config.path = copy.string();
   }

@@ -1,0 +1,531 @@
+// MuJoCo's dual solver (mj_solPGS): projected Gauss-Seidel for the forces f of the rows that minimize
+//   1/2 f' A f + f' b,   A = J M^-1 J' + R,   b = J qacc_smooth - aref,   R = 1/D,
+// within their bounds, row after row in shuffled orders, with Nesterov's momentum between the sweeps. Models
+// that ask for it mostly end it before it has converged, so that its iterates are the result: rows, orders,
+// start and tests are MuJoCo's one to one. A model of several trees is the exception: MuJoCo solves what
+// contacts join (islands) one by one, here all rows take part in the same sweeps, and the results agree as
+// far as they converge.
+//
+// What the environments of a pack have in common ends with the rows: they have different ones, in different
+// orders, for different numbers of sweeps. So the environments are solved one by one, with their rows over
+// the lanes (on a GPU a lane is alone, and its thread loops over its rows). The steps of a sweep depend on
+// each other and wait for each other's results; several environments at a time fill the gaps.
+#pragma once
+
+#include "kernels/model/visiting_order.hpp"
+#include "kernels/physics/contact.hpp"
+#include "kernels/physics/inertia.hpp"
+
+namespace maniple {
+
+// Number i in the contiguous memory of a field; on a GPU value i.
+template <class V>
+MANIPLE_FUNCTION ScalarOf<V>& element(const DataField<V>& field, int i) {
+  if constexpr (lane_width<V> == 1) {
+    return field[i];
+  } else {
+    return reinterpret_cast<ScalarOf<V>*>(field.base)[i];
+  }
+}
+// What one lane of value i holds.
+template <class V>
+MANIPLE_FUNCTION ScalarOf<V>& lane_element(const DataField<V>& field, int i, int lane) {
+  return element(field, lane_width<V> * i + lane);
+}
+
+// The dual problem of one environment, rows over lanes; functions take it by value, as they take fields. With
+// A_ii the diagonal, what a row wants is
+//   -(b + A f)_i / A_ii,
+// the change of its force that solves the row. A change f_j by x makes it change by column j times x.
+template <class V>
+struct DualProblem {
+  DataField<V> column, Y, force, start, previous, diagonal, bias, wanted, visited, low, high;
+  int source, order;  // first place in dual_source and dual_order
+  int lane;           // the environment
+  int rows, packs;    // rows, and lane values that hold them
+  int sweep;
+  int momentum;        // sweeps since it has begun anew
+  ScalarOf<V> enough;  // improvement of a sweep below which it is the last
+  ShuffleGenerator generator;
+};
+
+// The memory of problem number `slot` of those that are solved at a time.
+template <class V>
+MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  const int first = slot * (m.ndualrow / lane_width<V>);
+  DualProblem<V> x;
+  x.column = d.dual_column.from(first * m.ndualrow);
+  x.Y = d.dual_Y.from(first * m.nrowdof);
+  x.force = d.dual_force.from(first);
+  x.start = d.dual_start.from(first);
+  x.previous = d.dual_previous.from(first);
+  x.diagonal = d.dual_diagonal.from(first);
+  x.bias = d.dual_bias.from(first);
+  x.wanted = d.dual_wanted.from(first);
+  x.visited = d.dual_visited.from(first);
+  x.low = d.dual_low.from(first);
+  x.high = d.dual_high.from(first);
+  x.source = x.order = slot * m.ndualrow;
+  x.lane = x.rows = x.packs = x.sweep = x.momentum = 0;
+  return x;
+}
+
+// ---- what the lanes still do together ----
+
+template <class V>
+struct DualScales {
+  DataField<V> root;    // [nv], 1/sqrt(D) of M's factor
+  DataField<V> enough;  // [1], see DualProblem
+};
+
+// row_bias, and in row_force the forces that qacc_warmstart would have in the primal problem.
+template <class V>
+MANIPLE_FUNCTION void start_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                 ActiveRows rows) {
+  const bool warm = !(m.disableflags & disable_warmstart);
+  for (int r = 0; r < m.nfriction; ++r) {
+    d.row_bias[r] = friction_jar(m, s, r, d.qacc_smooth);
+    d.row_force[r] = warm ? friction_row(m, r, friction_jar(m, s, r, s.qacc_warmstart)).force : V(0);
+  }
+  for (int a = 0; a < rows.limits; ++a) {
+    const int r = d.limit_active[a], row = row_of_limit(m, r);
+    d.row_bias[row] = limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r];
+    const V jar = limit_jacobian_times(m, d, r, s.qacc_warmstart) - d.limit_aref[r];
+    d.row_force[row] = warm ? -d.limit_D[r] * min(jar, V(0)) : V(0);
+  }
+  for (int slot = 0; slot < rows.slots; ++slot) {
+    const int row = row_of_contact(m, slot);
+    const Edges<V> aref = edges_of(load_base<V>(d.contact_aref, slot));
+    const Edges<V> smooth = edges_of(contact_jacobian_times(m, d, slot, d.qacc_smooth));
+    const Edges<V> jar = edges_of(contact_jacobian_times(m, d, slot, s.qacc_warmstart));
+    const V D = d.contact_D[slot];
+    for (int e = 0; e < 4; ++e) {
+      d.row_bias[row + e] = smooth.value[e] - aref.value[e];
+      d.row_force[row + e] = warm ? -D * min(jar.value[e] - aref.value[e], V(0)) : V(0);
+    }
+  }
+}
+
+// ---- one environment: its matrix ----
+
+// Lists the environment's rows in MuJoCo's order: J' goes to Y, D to the diagonal, and bias, force and bounds
+// to theirs. A frictionless contact is one row, of the sum of its four edges.
+template <class V>
+MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
+                                const DualProblem<V> x) {
+  using T = ScalarOf<V>;
+  constexpr int width = lane_width<V>;
+  const int lane = x.lane, pitch = x.packs * width;
+  int count = 0;
+  const auto add = [&](int source, T D, T scale) {
+    d.dual_source[x.source + count] = scale == 1 ? source : -1 - source;
+    element(x.diagonal, count) = D;
+    element(x.bias, count) = lane_element(d.row_bias, source, lane);
+    element(x.force, count) = scale * lane_element(d.row_force, source, lane);
+    ++count;
+  };
+  for (int r = 0; r < m.nfriction; ++r) {
+    element(x.Y, m.friction_dofid[r] * pitch + count) = T(1);
+    element(x.low, count) = -m.friction_loss[r];
+    element(x.high, count) = m.friction_loss[r];
+    add(r, m.friction_D[r], T(1));
+  }
+  for (int a = 0; a < active.limits; ++a) {
+    const int r = d.limit_active[a];
+    const T D = lane_element(d.limit_D, r, lane);
+    if (!(D > 0)) continue;
+    const int at = m.jnt_dofadr[m.limit_jntid[r]] * pitch + count;
+    if (m.limit_ballid[r] < 0) {
+      element(x.Y, at) = static_cast<T>(m.limit_side[r]);
+    } else {
+      for (int k = 0; k < 3; ++k)
+        element(x.Y, at + k * pitch) = -lane_element(d.limit_axis, 3 * m.limit_ballid[r] + k, lane);
+    }
+    add(row_of_limit(m, r), D, T(1));
+  }
+  for (int slot = 0; slot < active.slots; ++slot) {
+    const T D = lane_element(d.contact_D, slot, lane);
+    if (!(D > 0)) continue;
+    const int first = slot * m.nv, last = first + d.slot_dofnum[slot], row = row_of_contact(m, slot);
+    const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
+    if (m.contactclass_condim[m.candidate_class[candidate]] == 1) {
+      for (int k = first; k < last; ++k)
+        element(x.Y, d.slot_dof[k] * pitch + count) = lane_element(d.contact_J, 3 * k, lane);
+      add(row, 4 * D, T(4));
+      continue;
+    }
+    for (int k = first; k < last; ++k) {
+      const int at = d.slot_dof[k] * pitch + count;
+      const T n = lane_element(d.contact_J, 3 * k, lane), t = lane_element(d.contact_J, 3 * k + 1, lane),
+              u = lane_element(d.contact_J, 3 * k + 2, lane);
+      element(x.Y, at) = n + t;
+      element(x.Y, at + 1) = n - t;
+      element(x.Y, at + 2) = n + u;
+      element(x.Y, at + 3) = n - u;
+    }
+    for (int e = 0; e < 4; ++e) add(row + e, D, T(1));
+  }
+}
+
+// Y = (L^-T J' / sqrt(D))', from J' in Y: with it J M^-1 J' = Y Y'. `root`: 1/sqrt(D) of all lanes.
+template <int kPacks, class V>
+MANIPLE_FUNCTION void solve_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> root,
+                                 const DualProblem<V> x) {
+  const int packs = kPacks > 0 ? kPacks : x.packs, lane = x.lane;
+  const DataField<V> Y = x.Y, factor = d.qLD;
+  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid;
+  for (int k = m.nv - 1; k >= 0; --k) {
+    const V scale(lane_element(root, k, lane));
+    for (int p = 0; p < packs; ++p) {
+      const V value = Y[k * packs + p];
+      if (!m.dof_simple[k]) {
+        int address = Madr[k] + 1;
+        for (int i = parent[k]; i >= 0; i = parent[i])
+          Y[i * packs + p] -= V(lane_element(factor, address++, lane)) * value;
+      }
+      Y[k * packs + p] = scale * value;
+    }
+  }
+}
+
+// The diagonal and the columns of A.
+template <int kPacks, class V>
+MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
+  constexpr int width = lane_width<V>;
+  const int packs = kPacks > 0 ? kPacks : x.packs, pitch = packs * width, nv = m.nv;
+  const DataField<V> Y = x.Y, column = x.column;
+  for (int p = 0; p < packs; ++p) {
+    V diagonal = V(1) / x.diagonal[p];
+    for (int k = 0; k < nv; ++k) diagonal = multiply_add(V(Y[k * packs + p]), V(Y[k * packs + p]), diagonal);
+    x.diagonal[p] = diagonal;
+    const V inverse = V(1) / diagonal;
+    x.bias[p] *= inverse;
+    // four columns at a time; those after the last row are not read
+    for (int j = 0; j < x.rows; j += 4) {
+      V sum0(0), sum1(0), sum2(0), sum3(0);
+      for (int k = 0; k < nv; ++k) {
+        const V value = Y[k * packs + p];
+        const int at = k * pitch + j;
+        sum0 = multiply_add(value, V(element(Y, at)), sum0);
+        sum1 = multiply_add(value, V(element(Y, at + 1)), sum1);
+        sum2 = multiply_add(value, V(element(Y, at + 2)), sum2);
+        sum3 = multiply_add(value, V(element(Y, at + 3)), sum3);
+      }
+      const V scale = -inverse;
+      column[j * packs + p] = scale * sum0;
+      column[(j + 1) * packs + p] = scale * sum1;
+      column[(j + 2) * packs + p] = scale * sum2;
+      column[(j + 3) * packs + p] = scale * sum3;
+    }
+  }
+  for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = ScalarOf<V>(-1);
+}
+
+// Writes `wanted` of the forces.
+template <int kPacks, class V>
+MANIPLE_FUNCTION void evaluate_wants(const DualProblem<V> x) {
+  const int packs = kPacks > 0 ? kPacks : x.packs, rows = x.rows;
+  const DataField<V> column = x.column, force = x.force;
+  for (int p = 0; p < packs; ++p) {
+    V sum0 = -x.bias[p], sum1(0), sum2(0), sum3(0);
+    int j = 0;
+    for (; j + 4 <= rows; j += 4) {
+      sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
+      sum1 = multiply_add(V(column[(j + 1) * packs + p]), V(element(force, j + 1)), sum1);
+      sum2 = multiply_add(V(column[(j + 2) * packs + p]), V(element(force, j + 2)), sum2);
+      sum3 = multiply_add(V(column[(j + 3) * packs + p]), V(element(force, j + 3)), sum3);
+    }
+    for (; j < rows; ++j) sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
+    x.wanted[p] = (sum0 + sum1) + (sum2 + sum3);
+  }
+}
+
+// Begins the problem of an environment: x.lane, x.rows and x.packs are set.
+template <int kPacks, class V>
+MANIPLE_FUNCTION void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
+                                    const DualScales<V> scales, DualProblem<V>& x) {
+  using T = ScalarOf<V>;
+  const int packs = kPacks > 0 ? kPacks : x.packs;
+  for (int i = 0; i < m.nv * packs; ++i) x.Y[i] = V(0);
+  for (int p = 0; p < packs; ++p) {
+    x.force[p] = x.bias[p] = x.low[p] = x.visited[p] = V(0);
+    x.diagonal[p] = V(1);
+    x.high[p] = V(T(1e30));
+  }
+  list_rows(m, d, active, x);
+  solve_rows<kPacks>(m, d, scales.root, x);
+  build_columns<kPacks>(m, x);
+  // MuJoCo's warm start: no force at all where that costs less
+  evaluate_wants<kPacks>(x);
+  V cost(0);
+  for (int p = 0; p < packs; ++p) cost += x.diagonal[p] * x.force[p] * (x.bias[p] - x.wanted[p]);
+  if (sum_lanes(cost) > 0)
+    for (int p = 0; p < packs; ++p) x.force[p] = V(0);
+  x.sweep = x.momentum = 0;
+  x.enough = element(scales.enough, x.lane);
+}
+
+template <class V>
+MANIPLE_FUNCTION void store_forces(const Data<V>& d, const DualProblem<V> x) {
+  for (int i = 0; i < x.rows; ++i) {
+    const int source = d.dual_source[x.source + i];
+    const ScalarOf<V> force = element(x.force, i);
+    if (source >= 0) {
+      lane_element(d.row_force, source, x.lane) = force;
+    } else {
+      for (int e = 0; e < 4; ++e) lane_element(d.row_force, e - 1 - source, x.lane) = force / 4;
+    }
+  }
+}
+
+// ---- sweeps ----
+
+// The step of Nesterov's momentum, within the bounds, and what the rows want then.
+template <int kPacks, class V>
+MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x) {
+  using T = ScalarOf<V>;
+  const int packs = kPacks > 0 ? kPacks : x.packs;
+  const V share(x.momentum > 1 ? static_cast<T>(x.momentum - 1) / static_cast<T>(x.momentum + 2) : T(0));
+  for (int p = 0; p < packs; ++p) {
+    const V force = x.force[p];
+    const V moved = x.momentum > 1
+                        ? clamp(multiply_add(share, force - x.previous[p], force), V(x.low[p]), V(x.high[p]))
+                        : force;
+    x.previous[p] = force;
+    x.force[p] = x.start[p] = moved;
+  }
+  evaluate_wants<kPacks>(x);
+}
+
+// Visits row i. No change makes the problem worse, so that none needs to be taken back as MuJoCo provides for
+// (which is for cones): the old force f is within the bounds, the cost is a parabola in the new one with its
+// minimum at f + wanted, and the bounds cut off the way there, at worst at f itself. `wanted` is in
+// registers.
+template <int kPacks, bool kBounded, class V>
+MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, V (&wanted)[kPacks]) {
+  const V want = broadcast_element(wanted, i), force(element(x.force, i));
+  V change;
+  if constexpr (kBounded) {
+    change = clamp(want, V(element(x.low, i)) - force, V(element(x.high, i)) - force);
+  } else {
+    change = max(want, -force);
+  }
+  element(x.visited, i) = get_lane(want, 0);
+  element(x.force, i) = get_lane(force + change, 0);
+  for (int p = 0; p < kPacks; ++p) wanted[p] = multiply_add(V(x.column[i * kPacks + p]), change, wanted[p]);
+}
+
+// The same with `wanted` in memory.
+template <class V>
+MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i) {
+  using T = ScalarOf<V>;
+  const T want = element(x.wanted, i), force = element(x.force, i);
+  const T change = clamp(want, element(x.low, i) - force, element(x.high, i) - force);
+  element(x.visited, i) = want;
+  element(x.force, i) = force + change;
+  for (int p = 0; p < x.packs; ++p)
+    x.wanted[p] = multiply_add(V(x.column[i * x.packs + p]), V(change), V(x.wanted[p]));
+}
+
+template <int kPacks, bool kBounded, class V, class Order>
+MANIPLE_FUNCTION void sweep_alone(const DualProblem<V> x, const Order& order) {
+  if constexpr (kPacks == 0) {
+    for (int k = 0; k < x.rows; ++k) visit_row(x, order[k]);
+  } else {
+    V wanted[kPacks];
+    for (int p = 0; p < kPacks; ++p) wanted[p] = x.wanted[p];
+    for (int k = 0; k < x.rows; ++k) visit_row<kPacks, kBounded>(x, order[k], wanted);
+  }
+}
+
+// One sweep of two problems, step by step in turns.
+template <int kPacks, bool kBounded, class V>
+MANIPLE_FUNCTION void sweep_two(const DualProblem<V> x, const unsigned char* order_x, const DualProblem<V> y,
+                                const unsigned char* order_y) {
+  V wanted_x[kPacks], wanted_y[kPacks];
+  for (int p = 0; p < kPacks; ++p) {
+    wanted_x[p] = x.wanted[p];
+    wanted_y[p] = y.wanted[p];
+  }
+  const int both = x.rows < y.rows ? x.rows : y.rows;
+  int k = 0;
+  for (; k < both; ++k) {
+    visit_row<kPacks, kBounded>(x, order_x[k], wanted_x);
+    visit_row<kPacks, kBounded>(y, order_y[k], wanted_y);
+  }
+  for (int i = k; i < x.rows; ++i) visit_row<kPacks, kBounded>(x, order_x[i], wanted_x);
+  for (int i = k; i < y.rows; ++i) visit_row<kPacks, kBounded>(y, order_y[i], wanted_y);
+}
+
+// Whether the model lists the order of the next sweep.
+template <class V>
+MANIPLE_FUNCTION bool order_listed(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
+  return x.rows <= m.ndualorder && x.sweep < m.ndualsweep;
+}
+template <class V>
+MANIPLE_FUNCTION const unsigned char* listed_order(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
+  return reinterpret_cast<const unsigned char*>(m.dual_order) + order_address(m.ndualsweep, x.rows) +
+         x.sweep * x.rows;
+}
+
+// The order of a sweep that the model does not list.
+template <class V>
+struct ComputedOrder {
+  IndexField<V> list;
+  int first;
+  MANIPLE_FUNCTION int& operator[](int i) const { return list[first + i]; }
+};
+template <class V>
+MANIPLE_FUNCTION ComputedOrder<V> computed_order(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                                 DualProblem<V>& x) {
+  ComputedOrder<V> order{d.dual_order, x.order};
+  const int listed = x.rows <= m.ndualorder ? m.ndualsweep : 0;
+  if (x.sweep == listed) {
+    x.generator = ShuffleGenerator{};
+    for (int i = 0; i < x.rows; ++i) order[i] = i;
+    for (int sweep = 0; sweep < listed; ++sweep) shuffle(order, x.rows, x.generator);
+  }
+  shuffle(order, x.rows, x.generator);
+  return order;
+}
+
+// After a sweep: whether momentum begins anew, and whether the problem is solved.
+template <int kPacks, class V>
+MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x) {
+  using T = ScalarOf<V>;
+  const int packs = kPacks > 0 ? kPacks : x.packs;
+  V improvement(0), along(0);
+  for (int p = 0; p < packs; ++p) {
+    const V change = x.force[p] - x.start[p];
+    improvement += x.diagonal[p] * change * multiply_add(V(T(-0.5)), change, V(x.visited[p]));
+    along += change * (x.start[p] - x.previous[p]);
+  }
+  x.momentum = sum_lanes(along) < 0 ? 0 : x.momentum + 1;
+  ++x.sweep;
+  return x.sweep >= m.iterations || sum_lanes(improvement) < x.enough;
+}
+
+template <int kPacks, bool kBounded, class V>
+MANIPLE_FUNCTION bool whole_sweep(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>& x) {
+  begin_sweep<kPacks>(x);
+  if (order_listed(m, x)) {
+    sweep_alone<kPacks, kBounded>(x, listed_order(m, x));
+  } else {
+    sweep_alone<kPacks, kBounded>(x, computed_order(m, d, x));
+  }
+  return end_sweep<kPacks>(m, x);
+}
+
+// ---- all environments ----
+
+// Lanes that wait for their turn.
+template <class V>
+struct DualQueue {
+  int lanes[lane_width<V>];
+  int count = 0;
+};
+
+// Solves the environments of a queue, whose rows fill kPacks lane values (0: any number of them).
+template <int kPacks, bool kBounded, class V>
+MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
+                               const DualScales<V> scales, const DualQueue<V>& queue) {
+  constexpr int together = kPacks > 0 ? 2 : 1;
+  DualProblem<V> problem[together];
+  int next = 0, open = 0;
+  // takes environments into x until one needs sweeps
+  const auto take = [&](DualProblem<V>& x) {
+    while (next < queue.count) {
+      x.lane = queue.lanes[next++];
+      x.rows = static_cast<int>(lane_element(d.nefc, 0, x.lane));
+      x.packs = (x.rows + lane_width<V> - 1) / lane_width<V>;
+      begin_problem<kPacks>(m, d, active, scales, x);
+      if (m.iterations > 0) return true;
+      store_forces(d, x);
+    }
+    return false;
+  };
+  for (int slot = 0; slot < together; ++slot) {
+    problem[open] = dual_problem(m, d, slot);
+    if (take(problem[open])) ++open;
+  }
+  if constexpr (together == 2) {
+    while (open == 2) {
+      DualProblem<V>&x = problem[0], &y = problem[1];
+      bool solved_x, solved_y;
+      if (order_listed(m, x) && order_listed(m, y)) {
+        begin_sweep<kPacks>(x);
+        begin_sweep<kPacks>(y);
+        sweep_two<kPacks, kBounded>(x, listed_order(m, x), y, listed_order(m, y));
+        solved_x = end_sweep<kPacks>(m, x);
+        solved_y = end_sweep<kPacks>(m, y);
+      } else {
+        solved_x = whole_sweep<kPacks, kBounded>(m, d, x);
+        solved_y = whole_sweep<kPacks, kBounded>(m, d, y);
+      }
+      if (solved_y) {
+        store_forces(d, y);
+        if (!take(y)) --open;
+      }
+      if (solved_x) {
+        store_forces(d, x);
+        if (open == 1) {
+          if (!take(x)) --open;
+        } else if (!take(x)) {
+          x = y;
+          --open;
+        }
+      }
+    }
+  }
+  for (; open > 0; --open) {
+    DualProblem<V>& x = problem[0];
+    do {
+      while (!whole_sweep<kPacks, kBounded>(m, d, x)) {
+      }
+      store_forces(d, x);
+    } while (take(x));
+  }
+}
+
+template <bool kBounded, class V>
+MANIPLE_FUNCTION void solve_environments(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
+                                         const DualScales<V> scales) {
+  constexpr int width = lane_width<V>;
+  const auto queue_of = [&](int least, int most) {
+    DualQueue<V> queue;
+    for (int lane = 0; lane < width; ++lane) {
+      const int rows = static_cast<int>(lane_element(d.nefc, 0, lane));
+      if (rows >= least && rows <= most) queue.lanes[queue.count++] = lane;
+    }
+    return queue;
+  };
+  if constexpr (width == 1) {
+    solve_queue<0, true>(m, d, active, scales, queue_of(1, m.ndualrow));
+  } else {
+    solve_queue<1, kBounded>(m, d, active, scales, queue_of(1, width));
+    solve_queue<2, kBounded>(m, d, active, scales, queue_of(width + 1, 2 * width));
+    solve_queue<3, kBounded>(m, d, active, scales, queue_of(2 * width + 1, 3 * width));
+    solve_queue<0, true>(m, d, active, scales, queue_of(3 * width + 1, m.ndualrow));
+  }
+}
+
+// row_force, from the rows, qacc_smooth and the warm start.
+template <class V>
+MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                  ActiveRows active) {
+  start_rows(m, s, d, active);
+  const DualScales<V> scales{d.search, d.Msearch};
+  V trace(0);
+  for (int k = 0; k < m.nv; ++k) {
+    scales.root[k] = sqrt(V(d.qLDiagInv[k]));
+    trace += d.qM[m.dof_Madr[k]];
+  }
+  scales.enough[0] = V(m.tolerance) * trace;
+  if (m.nfriction > 0) {
+    solve_environments<true>(m, d, active, scales);
+  } else {
+    solve_environments<false>(m, d, active, scales);
+  }
+}
+
+}  // namespace maniple
