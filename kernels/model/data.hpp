@@ -34,21 +34,13 @@
   FIELD(row_force, ndualrow, "N or N m", "force of each row, see row_of_limit")           \
   FIELD(row_bias, ndualrow, "m/s^2 or rad/s^2", "acceleration beyond the reference without forces")
 
-// Scratch of the dual solver (dual_solver.hpp). What the rows of one environment need lies here over the
-// lanes; "rows" below are those of as many environments as one lane value has lanes.
-//      name            size                 unit            meaning
-#define MANIPLE_DUAL_FIELDS(FIELD)                                                      \
-  FIELD(dual_column, ndualrow* ndualrow, "1", "columns of A, scaled")                   \
-  FIELD(dual_Y, ndualrow* nrowdof, "1", "L^-T J' / sqrt(D), dof by dof")                \
-  FIELD(dual_force, ndualrow, "N or N m", "forces")                                     \
-  FIELD(dual_start, ndualrow, "N or N m", "forces at the start of the sweep")           \
-  FIELD(dual_previous, ndualrow, "N or N m", "forces before the last step of momentum") \
-  FIELD(dual_diagonal, ndualrow, "1/kg", "diagonal of A")                               \
-  FIELD(dual_bias, ndualrow, "N or N m", "row_bias over the diagonal")                  \
-  FIELD(dual_wanted, ndualrow, "N or N m", "change of force that would solve the row")  \
-  FIELD(dual_visited, ndualrow, "N or N m", "the same when the sweep came to the row")  \
-  FIELD(dual_low, ndualrow, "N or N m", "smallest force")                               \
-  FIELD(dual_high, ndualrow, "N or N m", "largest force")
+// Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for
+// as many environments as a lane value has lanes.
+//      name            size            unit            meaning
+#define MANIPLE_DUAL_FIELDS(FIELD)                                       \
+  FIELD(dual_column, ndualrow* ndualrow, "1", "columns of A, scaled")    \
+  FIELD(dual_Y, ndualrow* nrowdof, "1", "L^-T J' / sqrt(D), dof by dof") \
+  FIELD(dual_rows, kDualVectors* ndualrow, "1", "DualVector, one by one")
 
 // Integers of the solver that all lanes of a pack share.
 //      name            size                            meaning
@@ -80,6 +72,8 @@
   FIELD(qacc_implicit, nv, "m/s^2 or rad/s^2", "acceleration of the implicit integrators")
 
 namespace maniple {
+
+inline constexpr int kDualVectors = 9;
 
 // A field of the state: tiles are [element][kTileWidth], hence the stride is known when compiling.
 template <class V>

@@ -33,40 +33,52 @@ MANIPLE_FUNCTION ScalarOf<V>& lane_element(const DataField<V>& field, int i, int
   return element(field, lane_width<V> * i + lane);
 }
 
-// The dual problem of one environment, rows over lanes; functions take it by value, as they take fields. With
-// A_ii the diagonal, what a row wants is
-//   -(b + A f)_i / A_ii,
-// the change of its force that solves the row. A change f_j by x makes it change by column j times x.
+// The vectors of a problem, one after the other in Data::dual_rows.
+enum DualVector {
+  dual_force,
+  dual_start,     // forces at the start of the sweep
+  dual_previous,  // forces before the last step of momentum
+  dual_diagonal,  // of A
+  dual_bias,      // b over the diagonal
+  dual_residual,  // (b + A f) over the diagonal
+  dual_visited,   // the same when the sweep has come to the row
+  dual_low,       // smallest and largest force
+  dual_high,
+  dual_vectors  // number of them
+};
+static_assert(dual_vectors == kDualVectors);
+
+// The dual problem of one environment, rows over lanes; functions take it by value, as they take fields.
+// A row is solved when its force falls by its residual; when force j falls by x, the residuals change by
+// column j times x.
 template <class V>
 struct DualProblem {
-  DataField<V> column, Y, force, start, previous, diagonal, bias, wanted, visited, low, high;
-  int source, order;  // first place in dual_source and dual_order
-  int lane;           // the environment
-  int rows, packs;    // rows, and lane values that hold them
-  int sweep;
+  DataField<V> vectors, column, Y;
+  int source, order;   // first place in dual_source and dual_order
+  int lane;            // the environment
+  int rows, packs;     // rows, and lane values that hold them
+  int sweep;           // sweeps so far
   int momentum;        // sweeps since it has begun anew
   ScalarOf<V> enough;  // improvement of a sweep below which it is the last
   ShuffleGenerator generator;
 };
+// One of its vectors. kPacks is x.packs, or 0: not known when compiling.
+template <int kPacks, class V>
+MANIPLE_FUNCTION DataField<V> vector_of(const DualProblem<V> x, DualVector which) {
+  return x.vectors.from(which * (kPacks > 0 ? kPacks : x.packs));
+}
 
 // The memory of problem number `slot` of those that are solved at a time.
 template <class V>
 MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   const int first = slot * (m.ndualrow / lane_width<V>);
   DualProblem<V> x;
+  x.vectors = d.dual_rows.from(first * dual_vectors);
   x.column = d.dual_column.from(first * m.ndualrow);
   x.Y = d.dual_Y.from(first * m.nrowdof);
-  x.force = d.dual_force.from(first);
-  x.start = d.dual_start.from(first);
-  x.previous = d.dual_previous.from(first);
-  x.diagonal = d.dual_diagonal.from(first);
-  x.bias = d.dual_bias.from(first);
-  x.wanted = d.dual_wanted.from(first);
-  x.visited = d.dual_visited.from(first);
-  x.low = d.dual_low.from(first);
-  x.high = d.dual_high.from(first);
   x.source = x.order = slot * m.ndualrow;
   x.lane = x.rows = x.packs = x.sweep = x.momentum = 0;
+  x.enough = 0;
   return x;
 }
 
@@ -110,24 +122,26 @@ MANIPLE_FUNCTION void start_rows(const Model<ScalarOf<V>>& m, const State<V>& s,
 
 // Lists the environment's rows in MuJoCo's order: J' goes to Y, D to the diagonal, and bias, force and bounds
 // to theirs. A frictionless contact is one row, of the sum of its four edges.
-template <class V>
+template <int kPacks, class V>
 MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
                                 const DualProblem<V> x) {
   using T = ScalarOf<V>;
   constexpr int width = lane_width<V>;
-  const int lane = x.lane, pitch = x.packs * width;
+  const int lane = x.lane, pitch = (kPacks > 0 ? kPacks : x.packs) * width;
+  const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
+                     diagonal = vector_of<kPacks>(x, dual_diagonal);
   int count = 0;
   const auto add = [&](int source, T D, T scale) {
     d.dual_source[x.source + count] = scale == 1 ? source : -1 - source;
-    element(x.diagonal, count) = D;
-    element(x.bias, count) = lane_element(d.row_bias, source, lane);
-    element(x.force, count) = scale * lane_element(d.row_force, source, lane);
+    element(diagonal, count) = D;
+    element(bias, count) = lane_element(d.row_bias, source, lane);
+    element(force, count) = scale * lane_element(d.row_force, source, lane);
     ++count;
   };
   for (int r = 0; r < m.nfriction; ++r) {
     element(x.Y, m.friction_dofid[r] * pitch + count) = T(1);
-    element(x.low, count) = -m.friction_loss[r];
-    element(x.high, count) = m.friction_loss[r];
+    element(vector_of<kPacks>(x, dual_low), count) = -m.friction_loss[r];
+    element(vector_of<kPacks>(x, dual_high), count) = m.friction_loss[r];
     add(r, m.friction_D[r], T(1));
   }
   for (int a = 0; a < active.limits; ++a) {
@@ -188,18 +202,19 @@ MANIPLE_FUNCTION void solve_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   }
 }
 
-// The diagonal and the columns of A.
+// The diagonal and the columns of A, and what is relative to the diagonal.
 template <int kPacks, class V>
 MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
   constexpr int width = lane_width<V>;
   const int packs = kPacks > 0 ? kPacks : x.packs, pitch = packs * width, nv = m.nv;
-  const DataField<V> Y = x.Y, column = x.column;
+  const DataField<V> Y = x.Y, column = x.column, bias = vector_of<kPacks>(x, dual_bias),
+                     diagonals = vector_of<kPacks>(x, dual_diagonal);
   for (int p = 0; p < packs; ++p) {
-    V diagonal = V(1) / x.diagonal[p];
+    V diagonal = V(1) / diagonals[p];
     for (int k = 0; k < nv; ++k) diagonal = multiply_add(V(Y[k * packs + p]), V(Y[k * packs + p]), diagonal);
-    x.diagonal[p] = diagonal;
+    diagonals[p] = diagonal;
     const V inverse = V(1) / diagonal;
-    x.bias[p] *= inverse;
+    bias[p] *= inverse;
     // four columns at a time; those after the last row are not read
     for (int j = 0; j < x.rows; j += 4) {
       V sum0(0), sum1(0), sum2(0), sum3(0);
@@ -221,55 +236,57 @@ MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProbl
   for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = ScalarOf<V>(-1);
 }
 
-// Writes `wanted` of the forces.
+// The residuals of the forces, pack p.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void evaluate_wants(const DualProblem<V> x) {
+MANIPLE_FUNCTION V residual_of(const DualProblem<V> x, int p) {
   const int packs = kPacks > 0 ? kPacks : x.packs, rows = x.rows;
-  const DataField<V> column = x.column, force = x.force;
-  for (int p = 0; p < packs; ++p) {
-    V sum0 = -x.bias[p], sum1(0), sum2(0), sum3(0);
-    int j = 0;
-    for (; j + 4 <= rows; j += 4) {
-      sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
-      sum1 = multiply_add(V(column[(j + 1) * packs + p]), V(element(force, j + 1)), sum1);
-      sum2 = multiply_add(V(column[(j + 2) * packs + p]), V(element(force, j + 2)), sum2);
-      sum3 = multiply_add(V(column[(j + 3) * packs + p]), V(element(force, j + 3)), sum3);
-    }
-    for (; j < rows; ++j) sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
-    x.wanted[p] = (sum0 + sum1) + (sum2 + sum3);
+  const DataField<V> column = x.column, force = vector_of<kPacks>(x, dual_force);
+  V sum0 = -vector_of<kPacks>(x, dual_bias)[p], sum1(0), sum2(0), sum3(0);
+  int j = 0;
+  for (; j + 4 <= rows; j += 4) {
+    sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
+    sum1 = multiply_add(V(column[(j + 1) * packs + p]), V(element(force, j + 1)), sum1);
+    sum2 = multiply_add(V(column[(j + 2) * packs + p]), V(element(force, j + 2)), sum2);
+    sum3 = multiply_add(V(column[(j + 3) * packs + p]), V(element(force, j + 3)), sum3);
   }
+  for (; j < rows; ++j) sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
+  return -((sum0 + sum1) + (sum2 + sum3));
 }
 
 // Begins the problem of an environment: x.lane, x.rows and x.packs are set.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
-                                    const DualScales<V> scales, DualProblem<V>& x) {
+MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
+                                 const DualScales<V> scales, DualProblem<V>& x) {
   using T = ScalarOf<V>;
   const int packs = kPacks > 0 ? kPacks : x.packs;
+  const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
+                     diagonal = vector_of<kPacks>(x, dual_diagonal);
   for (int i = 0; i < m.nv * packs; ++i) x.Y[i] = V(0);
   for (int p = 0; p < packs; ++p) {
-    x.force[p] = x.bias[p] = x.low[p] = x.visited[p] = V(0);
-    x.diagonal[p] = V(1);
-    x.high[p] = V(T(1e30));
+    force[p] = bias[p] = vector_of<kPacks>(x, dual_low)[p] = vector_of<kPacks>(x, dual_visited)[p] = V(0);
+    diagonal[p] = V(1);
+    vector_of<kPacks>(x, dual_high)[p] = V(T(1e30));
   }
-  list_rows(m, d, active, x);
+  list_rows<kPacks>(m, d, active, x);
   solve_rows<kPacks>(m, d, scales.root, x);
   build_columns<kPacks>(m, x);
   // MuJoCo's warm start: no force at all where that costs less
-  evaluate_wants<kPacks>(x);
   V cost(0);
-  for (int p = 0; p < packs; ++p) cost += x.diagonal[p] * x.force[p] * (x.bias[p] - x.wanted[p]);
-  if (sum_lanes(cost) > 0)
-    for (int p = 0; p < packs; ++p) x.force[p] = V(0);
+  for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual_of<kPacks, V>(x, p));
+  const bool none = sum_lanes(cost) > 0;
+  for (int p = 0; p < packs; ++p) {
+    if (none) force[p] = V(0);
+    vector_of<kPacks>(x, dual_previous)[p] = force[p];
+  }
   x.sweep = x.momentum = 0;
   x.enough = element(scales.enough, x.lane);
 }
 
-template <class V>
+template <int kPacks, class V>
 MANIPLE_FUNCTION void store_forces(const Data<V>& d, const DualProblem<V> x) {
   for (int i = 0; i < x.rows; ++i) {
     const int source = d.dual_source[x.source + i];
-    const ScalarOf<V> force = element(x.force, i);
+    const ScalarOf<V> force = element(vector_of<kPacks>(x, dual_force), i);
     if (source >= 0) {
       lane_element(d.row_force, source, x.lane) = force;
     } else {
@@ -280,61 +297,92 @@ MANIPLE_FUNCTION void store_forces(const Data<V>& d, const DualProblem<V> x) {
 
 // ---- sweeps ----
 
-// The step of Nesterov's momentum, within the bounds, and what the rows want then.
+// The step of Nesterov's momentum, within the bounds, and the residuals after it.
 template <int kPacks, class V>
 MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x) {
   using T = ScalarOf<V>;
   const int packs = kPacks > 0 ? kPacks : x.packs;
-  const V share(x.momentum > 1 ? static_cast<T>(x.momentum - 1) / static_cast<T>(x.momentum + 2) : T(0));
+  const DataField<V> forces = vector_of<kPacks>(x, dual_force),
+                     previous = vector_of<kPacks>(x, dual_previous), start = vector_of<kPacks>(x, dual_start);
+  const V share(max(static_cast<T>(x.momentum - 1), T(0)) / static_cast<T>(x.momentum + 2));
   for (int p = 0; p < packs; ++p) {
-    const V force = x.force[p];
-    const V moved = x.momentum > 1
-                        ? clamp(multiply_add(share, force - x.previous[p], force), V(x.low[p]), V(x.high[p]))
-                        : force;
-    x.previous[p] = force;
-    x.force[p] = x.start[p] = moved;
+    const V force = forces[p];
+    const V moved = clamp(multiply_add(share, force - previous[p], force),
+                          V(vector_of<kPacks>(x, dual_low)[p]), V(vector_of<kPacks>(x, dual_high)[p]));
+    previous[p] = force;
+    forces[p] = start[p] = moved;
   }
-  evaluate_wants<kPacks>(x);
+  for (int p = 0; p < packs; ++p) vector_of<kPacks>(x, dual_residual)[p] = residual_of<kPacks, V>(x, p);
+}
+
+// What a sweep changes, in registers.
+template <int kPacks, class V>
+struct SweepState {
+  V force[kPacks], residual[kPacks], visited[kPacks];
+};
+template <int kPacks, class V>
+MANIPLE_FUNCTION SweepState<kPacks, V> load_sweep(const DualProblem<V> x) {
+  SweepState<kPacks, V> now;
+  for (int p = 0; p < kPacks; ++p) {
+    now.force[p] = vector_of<kPacks>(x, dual_force)[p];
+    now.residual[p] = now.visited[p] = vector_of<kPacks>(x, dual_residual)[p];
+  }
+  return now;
+}
+template <int kPacks, class V>
+MANIPLE_FUNCTION void store_sweep(const DualProblem<V> x, const SweepState<kPacks, V>& now) {
+  for (int p = 0; p < kPacks; ++p) {
+    vector_of<kPacks>(x, dual_force)[p] = now.force[p];
+    vector_of<kPacks>(x, dual_visited)[p] = now.visited[p];
+  }
 }
 
 // Visits row i. No change makes the problem worse, so that none needs to be taken back as MuJoCo provides for
 // (which is for cones): the old force f is within the bounds, the cost is a parabola in the new one with its
-// minimum at f + wanted, and the bounds cut off the way there, at worst at f itself. `wanted` is in
-// registers.
+// minimum at f - residual, and the bounds cut off the way there, at worst at f itself.
 template <int kPacks, bool kBounded, class V>
-MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, V (&wanted)[kPacks]) {
-  const V want = broadcast_element(wanted, i), force(element(x.force, i));
-  V change;
-  if constexpr (kBounded) {
-    change = clamp(want, V(element(x.low, i)) - force, V(element(x.high, i)) - force);
-  } else {
-    change = max(want, -force);
+MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, SweepState<kPacks, V>& now) {
+  // by how much the force of each row would fall, were it visited now
+  V falls[kPacks];
+  for (int p = 0; p < kPacks; ++p) {
+    if constexpr (kBounded) {
+      falls[p] = clamp(now.residual[p], now.force[p] - vector_of<kPacks>(x, dual_high)[p],
+                       now.force[p] - vector_of<kPacks>(x, dual_low)[p]);
+    } else {
+      falls[p] = min(now.residual[p], now.force[p]);
+    }
   }
-  element(x.visited, i) = get_lane(want, 0);
-  element(x.force, i) = get_lane(force + change, 0);
-  for (int p = 0; p < kPacks; ++p) wanted[p] = multiply_add(V(x.column[i * kPacks + p]), change, wanted[p]);
+  const V fall = broadcast_element(falls, i);
+  for (int p = 0; p < kPacks; ++p) {
+    const MaskOf<V> here = MaskOf<V>::only(i - p * lane_width<V>);
+    now.visited[p] = select(here, now.residual[p], now.visited[p]);
+    now.force[p] = select(here, now.force[p] - fall, now.force[p]);
+    now.residual[p] = multiply_add(V(x.column[i * kPacks + p]), fall, now.residual[p]);
+  }
 }
 
-// The same with `wanted` in memory.
+// The same in memory.
 template <class V>
 MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i) {
   using T = ScalarOf<V>;
-  const T want = element(x.wanted, i), force = element(x.force, i);
-  const T change = clamp(want, element(x.low, i) - force, element(x.high, i) - force);
-  element(x.visited, i) = want;
-  element(x.force, i) = force + change;
+  const DataField<V> residuals = vector_of<0>(x, dual_residual);
+  const T residual = element(residuals, i), force = element(vector_of<0>(x, dual_force), i);
+  const T fall = clamp(residual, force - element(vector_of<0>(x, dual_high), i),
+                       force - element(vector_of<0>(x, dual_low), i));
+  element(vector_of<0>(x, dual_visited), i) = residual;
+  element(vector_of<0>(x, dual_force), i) = force - fall;
   for (int p = 0; p < x.packs; ++p)
-    x.wanted[p] = multiply_add(V(x.column[i * x.packs + p]), V(change), V(x.wanted[p]));
+    residuals[p] = multiply_add(V(x.column[i * x.packs + p]), V(fall), V(residuals[p]));
 }
 
 template <int kPacks, bool kBounded, class V, class Order>
-MANIPLE_FUNCTION void sweep_alone(const DualProblem<V> x, const Order& order) {
+MANIPLE_FUNCTION void sweep_alone(const DualProblem<V> x, const Order order) {
   if constexpr (kPacks == 0) {
     for (int k = 0; k < x.rows; ++k) visit_row(x, order[k]);
   } else {
-    V wanted[kPacks];
-    for (int p = 0; p < kPacks; ++p) wanted[p] = x.wanted[p];
-    for (int k = 0; k < x.rows; ++k) visit_row<kPacks, kBounded>(x, order[k], wanted);
+    SweepState<kPacks, V> now = load_sweep<kPacks, V>(x);
+    for (int k = 0; k < x.rows; ++k) visit_row<kPacks, kBounded>(x, order[k], now);
+    store_sweep(x, now);
   }
 }
 
@@ -342,19 +390,17 @@ MANIPLE_FUNCTION void sweep_alone(const DualProblem<V> x, const Order& order) {
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION void sweep_two(const DualProblem<V> x, const unsigned char* order_x, const DualProblem<V> y,
                                 const unsigned char* order_y) {
-  V wanted_x[kPacks], wanted_y[kPacks];
-  for (int p = 0; p < kPacks; ++p) {
-    wanted_x[p] = x.wanted[p];
-    wanted_y[p] = y.wanted[p];
-  }
+  SweepState<kPacks, V> now_x = load_sweep<kPacks, V>(x), now_y = load_sweep<kPacks, V>(y);
   const int both = x.rows < y.rows ? x.rows : y.rows;
   int k = 0;
   for (; k < both; ++k) {
-    visit_row<kPacks, kBounded>(x, order_x[k], wanted_x);
-    visit_row<kPacks, kBounded>(y, order_y[k], wanted_y);
+    visit_row<kPacks, kBounded>(x, order_x[k], now_x);
+    visit_row<kPacks, kBounded>(y, order_y[k], now_y);
   }
-  for (int i = k; i < x.rows; ++i) visit_row<kPacks, kBounded>(x, order_x[i], wanted_x);
-  for (int i = k; i < y.rows; ++i) visit_row<kPacks, kBounded>(y, order_y[i], wanted_y);
+  for (int i = k; i < x.rows; ++i) visit_row<kPacks, kBounded>(x, order_x[i], now_x);
+  for (int i = k; i < y.rows; ++i) visit_row<kPacks, kBounded>(y, order_y[i], now_y);
+  store_sweep(x, now_x);
+  store_sweep(y, now_y);
 }
 
 // Whether the model lists the order of the next sweep.
@@ -396,9 +442,10 @@ MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x) 
   const int packs = kPacks > 0 ? kPacks : x.packs;
   V improvement(0), along(0);
   for (int p = 0; p < packs; ++p) {
-    const V change = x.force[p] - x.start[p];
-    improvement += x.diagonal[p] * change * multiply_add(V(T(-0.5)), change, V(x.visited[p]));
-    along += change * (x.start[p] - x.previous[p]);
+    const V start = vector_of<kPacks>(x, dual_start)[p], fall = start - vector_of<kPacks>(x, dual_force)[p];
+    const V gain = fall * multiply_add(V(T(-0.5)), fall, V(vector_of<kPacks>(x, dual_visited)[p]));
+    improvement = multiply_add(V(vector_of<kPacks>(x, dual_diagonal)[p]), gain, improvement);
+    along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
   }
   x.momentum = sum_lanes(along) < 0 ? 0 : x.momentum + 1;
   ++x.sweep;
@@ -440,7 +487,7 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
       x.packs = (x.rows + lane_width<V> - 1) / lane_width<V>;
       begin_problem<kPacks>(m, d, active, scales, x);
       if (m.iterations > 0) return true;
-      store_forces(d, x);
+      store_forces<kPacks>(d, x);
     }
     return false;
   };
@@ -463,11 +510,11 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
         solved_y = whole_sweep<kPacks, kBounded>(m, d, y);
       }
       if (solved_y) {
-        store_forces(d, y);
+        store_forces<kPacks>(d, y);
         if (!take(y)) --open;
       }
       if (solved_x) {
-        store_forces(d, x);
+        store_forces<kPacks>(d, x);
         if (open == 1) {
           if (!take(x)) --open;
         } else if (!take(x)) {
@@ -482,7 +529,7 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
     do {
       while (!whole_sweep<kPacks, kBounded>(m, d, x)) {
       }
-      store_forces(d, x);
+      store_forces<kPacks>(d, x);
     } while (take(x));
   }
 }
