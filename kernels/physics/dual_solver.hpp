@@ -40,8 +40,8 @@ enum DualVector {
   dual_previous,  // forces before the last step of momentum
   dual_diagonal,  // of A
   dual_bias,      // b over the diagonal
-  dual_residual,  // (b + A f) over the diagonal
-  dual_visited,   // the same when the sweep has come to the row
+  dual_residual,  // (b + A f) over the diagonal at the start of the sweep
+  dual_end,       // residuals at the end of the sweep
   dual_low,       // smallest and largest force
   dual_high,
   dual_vectors  // number of them
@@ -181,24 +181,31 @@ MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, A
   }
 }
 
-// Y = (L^-T J' / sqrt(D))', from J' in Y: with it J M^-1 J' = Y Y'. `root`: 1/sqrt(D) of all lanes.
+// Y = (L^-T J' / sqrt(D))', from J' in Y: with it J M^-1 J' = Y Y'. `root`: 1/sqrt(D) of all lanes. (The sums
+// of solve_inertia's backward half, turned around: each is finished before it is stored.)
 template <int kPacks, class V>
 MANIPLE_FUNCTION void solve_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> root,
                                  const DualProblem<V> x) {
-  const int packs = kPacks > 0 ? kPacks : x.packs, lane = x.lane;
+  const int packs = kPacks > 0 ? kPacks : x.packs, lane = x.lane, nv = m.nv;
   const DataField<V> Y = x.Y, factor = d.qLD;
-  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid;
-  for (int k = m.nv - 1; k >= 0; --k) {
-    const V scale(lane_element(root, k, lane));
+  const int *const rootadr = m.dof_Mrootadr, *const descendants = m.dof_descendants,
+                   *const ancestors = m.dof_ancestors;
+  for (int i = nv - 1; i >= 0; --i) {
+    const int depth = ancestors[i], end = i + 1 + descendants[i];
     for (int p = 0; p < packs; ++p) {
-      const V value = Y[k * packs + p];
-      if (!m.dof_simple[k]) {
-        int address = Madr[k] + 1;
-        for (int i = parent[k]; i >= 0; i = parent[i])
-          Y[i * packs + p] -= V(lane_element(factor, address++, lane)) * value;
+      V even = Y[i * packs + p], odd(0);
+      int k = i + 1;
+      for (; k + 2 <= end; k += 2) {
+        even -= V(lane_element(factor, rootadr[k] - depth, lane)) * Y[k * packs + p];
+        odd -= V(lane_element(factor, rootadr[k + 1] - depth, lane)) * Y[(k + 1) * packs + p];
       }
-      Y[k * packs + p] = scale * value;
+      if (k < end) even -= V(lane_element(factor, rootadr[k] - depth, lane)) * Y[k * packs + p];
+      Y[i * packs + p] = even + odd;
     }
+  }
+  for (int i = 0; i < nv; ++i) {
+    const V scale(lane_element(root, i, lane));
+    for (int p = 0; p < packs; ++p) Y[i * packs + p] *= scale;
   }
 }
 
@@ -239,7 +246,9 @@ MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProbl
 // The residuals of the forces, pack p.
 template <int kPacks, class V>
 MANIPLE_FUNCTION V residual_of(const DualProblem<V> x, int p) {
-  const int packs = kPacks > 0 ? kPacks : x.packs, rows = x.rows;
+  // what follows the last row in the last pack is zero
+  const int packs = kPacks > 0 ? kPacks : x.packs,
+            rows = kPacks > 0 && lane_width<V> % 4 == 0 ? (x.rows + 3) / 4 * 4 : x.rows;
   const DataField<V> column = x.column, force = vector_of<kPacks>(x, dual_force);
   V sum0 = -vector_of<kPacks>(x, dual_bias)[p], sum1(0), sum2(0), sum3(0);
   int j = 0;
@@ -263,7 +272,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
                      diagonal = vector_of<kPacks>(x, dual_diagonal);
   for (int i = 0; i < m.nv * packs; ++i) x.Y[i] = V(0);
   for (int p = 0; p < packs; ++p) {
-    force[p] = bias[p] = vector_of<kPacks>(x, dual_low)[p] = vector_of<kPacks>(x, dual_visited)[p] = V(0);
+    force[p] = bias[p] = vector_of<kPacks>(x, dual_low)[p] = V(0);
     diagonal[p] = V(1);
     vector_of<kPacks>(x, dual_high)[p] = V(T(1e30));
   }
@@ -315,25 +324,28 @@ MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x) {
   for (int p = 0; p < packs; ++p) vector_of<kPacks>(x, dual_residual)[p] = residual_of<kPacks, V>(x, p);
 }
 
-// What a sweep changes, in registers.
+// What a sweep reads and changes, in registers. Every row is visited once, so that its bounds stay the same.
 template <int kPacks, class V>
 struct SweepState {
-  V force[kPacks], residual[kPacks], visited[kPacks];
+  V residual[kPacks];
+  V fall[kPacks];                 // of the rows that have been visited
+  V least[kPacks], most[kPacks];  // bounds of the fall
 };
-template <int kPacks, class V>
-MANIPLE_FUNCTION SweepState<kPacks, V> load_sweep(const DualProblem<V> x) {
-  SweepState<kPacks, V> now;
+template <int kPacks, bool kBounded, class V>
+MANIPLE_FUNCTION void load_sweep(const DualProblem<V> x, SweepState<kPacks, V>& now) {
   for (int p = 0; p < kPacks; ++p) {
-    now.force[p] = vector_of<kPacks>(x, dual_force)[p];
-    now.residual[p] = now.visited[p] = vector_of<kPacks>(x, dual_residual)[p];
+    const V force = vector_of<kPacks>(x, dual_force)[p];
+    now.residual[p] = vector_of<kPacks>(x, dual_residual)[p];
+    now.fall[p] = V(0);
+    now.most[p] = kBounded ? force - vector_of<kPacks>(x, dual_low)[p] : force;
+    if (kBounded) now.least[p] = force - vector_of<kPacks>(x, dual_high)[p];
   }
-  return now;
 }
 template <int kPacks, class V>
 MANIPLE_FUNCTION void store_sweep(const DualProblem<V> x, const SweepState<kPacks, V>& now) {
   for (int p = 0; p < kPacks; ++p) {
-    vector_of<kPacks>(x, dual_force)[p] = now.force[p];
-    vector_of<kPacks>(x, dual_visited)[p] = now.visited[p];
+    vector_of<kPacks>(x, dual_force)[p] -= now.fall[p];
+    vector_of<kPacks>(x, dual_end)[p] = now.residual[p];
   }
 }
 
@@ -345,62 +357,48 @@ MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, SweepState<kPacks
   // by how much the force of each row would fall, were it visited now
   V falls[kPacks];
   for (int p = 0; p < kPacks; ++p) {
-    if constexpr (kBounded) {
-      falls[p] = clamp(now.residual[p], now.force[p] - vector_of<kPacks>(x, dual_high)[p],
-                       now.force[p] - vector_of<kPacks>(x, dual_low)[p]);
-    } else {
-      falls[p] = min(now.residual[p], now.force[p]);
-    }
+    falls[p] = min(now.residual[p], now.most[p]);
+    if (kBounded) falls[p] = max(falls[p], now.least[p]);
   }
   const V fall = broadcast_element(falls, i);
   for (int p = 0; p < kPacks; ++p) {
-    const MaskOf<V> here = MaskOf<V>::only(i - p * lane_width<V>);
-    now.visited[p] = select(here, now.residual[p], now.visited[p]);
-    now.force[p] = select(here, now.force[p] - fall, now.force[p]);
+    now.fall[p] = select(MaskOf<V>::only(i - p * lane_width<V>), fall, now.fall[p]);
     now.residual[p] = multiply_add(V(x.column[i * kPacks + p]), fall, now.residual[p]);
   }
 }
 
-// The same in memory.
-template <class V>
-MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i) {
+// A whole sweep in memory.
+template <class V, class Order>
+MANIPLE_FUNCTION void sweep_in_memory(const DualProblem<V> x, const Order order) {
   using T = ScalarOf<V>;
-  const DataField<V> residuals = vector_of<0>(x, dual_residual);
-  const T residual = element(residuals, i), force = element(vector_of<0>(x, dual_force), i);
-  const T fall = clamp(residual, force - element(vector_of<0>(x, dual_high), i),
-                       force - element(vector_of<0>(x, dual_low), i));
-  element(vector_of<0>(x, dual_visited), i) = residual;
-  element(vector_of<0>(x, dual_force), i) = force - fall;
-  for (int p = 0; p < x.packs; ++p)
-    residuals[p] = multiply_add(V(x.column[i * x.packs + p]), V(fall), V(residuals[p]));
-}
-
-template <int kPacks, bool kBounded, class V, class Order>
-MANIPLE_FUNCTION void sweep_alone(const DualProblem<V> x, const Order order) {
-  if constexpr (kPacks == 0) {
-    for (int k = 0; k < x.rows; ++k) visit_row(x, order[k]);
-  } else {
-    SweepState<kPacks, V> now = load_sweep<kPacks, V>(x);
-    for (int k = 0; k < x.rows; ++k) visit_row<kPacks, kBounded>(x, order[k], now);
-    store_sweep(x, now);
+  const int rows = x.rows, packs = x.packs;
+  const DataField<V> end = vector_of<0>(x, dual_end), force = vector_of<0>(x, dual_force),
+                     low = vector_of<0>(x, dual_low), high = vector_of<0>(x, dual_high), column = x.column;
+  for (int p = 0; p < packs; ++p) end[p] = vector_of<0>(x, dual_residual)[p];
+  for (int k = 0; k < rows; ++k) {
+    const int i = order[k];
+    const T old = element(force, i);
+    const T fall = clamp(element(end, i), old - element(high, i), old - element(low, i));
+    element(force, i) = old - fall;
+    for (int p = 0; p < packs; ++p) end[p] = multiply_add(V(column[i * packs + p]), V(fall), V(end[p]));
   }
 }
 
-// One sweep of two problems, step by step in turns.
-template <int kPacks, bool kBounded, class V>
-MANIPLE_FUNCTION void sweep_two(const DualProblem<V> x, const unsigned char* order_x, const DualProblem<V> y,
-                                const unsigned char* order_y) {
-  SweepState<kPacks, V> now_x = load_sweep<kPacks, V>(x), now_y = load_sweep<kPacks, V>(y);
-  const int both = x.rows < y.rows ? x.rows : y.rows;
-  int k = 0;
-  for (; k < both; ++k) {
-    visit_row<kPacks, kBounded>(x, order_x[k], now_x);
-    visit_row<kPacks, kBounded>(y, order_y[k], now_y);
+// One sweep of kTogether problems, visit by visit in turns.
+template <int kPacks, bool kBounded, int kTogether, class V, class Order>
+MANIPLE_FUNCTION void sweep_together(const DualProblem<V> (&x)[kTogether], const Order (&order)[kTogether]) {
+  SweepState<kPacks, V> now[kTogether];
+  int all = x[0].rows;
+  for (int g = 0; g < kTogether; ++g) {
+    load_sweep<kPacks, kBounded>(x[g], now[g]);
+    all = all < x[g].rows ? all : x[g].rows;
   }
-  for (int i = k; i < x.rows; ++i) visit_row<kPacks, kBounded>(x, order_x[i], now_x);
-  for (int i = k; i < y.rows; ++i) visit_row<kPacks, kBounded>(y, order_y[i], now_y);
-  store_sweep(x, now_x);
-  store_sweep(y, now_y);
+  for (int k = 0; k < all; ++k)
+    for (int g = 0; g < kTogether; ++g) visit_row<kPacks, kBounded>(x[g], order[g][k], now[g]);
+  for (int g = 0; g < kTogether; ++g) {
+    for (int k = all; k < x[g].rows; ++k) visit_row<kPacks, kBounded>(x[g], order[g][k], now[g]);
+    store_sweep(x[g], now[g]);
+  }
 }
 
 // Whether the model lists the order of the next sweep.
@@ -443,29 +441,68 @@ MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x) 
   V improvement(0), along(0);
   for (int p = 0; p < packs; ++p) {
     const V start = vector_of<kPacks>(x, dual_start)[p], fall = start - vector_of<kPacks>(x, dual_force)[p];
-    const V gain = fall * multiply_add(V(T(-0.5)), fall, V(vector_of<kPacks>(x, dual_visited)[p]));
-    improvement = multiply_add(V(vector_of<kPacks>(x, dual_diagonal)[p]), gain, improvement);
+    // the cost is quadratic: what it falls by is the mean of the slopes at both ends times the way
+    const V slope = vector_of<kPacks>(x, dual_residual)[p] + vector_of<kPacks>(x, dual_end)[p];
+    improvement = multiply_add(vector_of<kPacks>(x, dual_diagonal)[p] * slope, fall, improvement);
     along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
   }
-  x.momentum = sum_lanes(along) < 0 ? 0 : x.momentum + 1;
+  // (without a branch that depends on the numbers)
+  x.momentum = (x.momentum + 1) * static_cast<int>(!(sum_lanes(along) < 0));
   ++x.sweep;
-  return x.sweep >= m.iterations || sum_lanes(improvement) < x.enough;
+  return x.sweep >= m.iterations || T(0.5) * sum_lanes(improvement) < x.enough;
 }
 
+// One sweep of an environment alone, in whatever order. Whether its problem is solved then.
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION bool whole_sweep(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>& x) {
   begin_sweep<kPacks>(x);
-  if (order_listed(m, x)) {
-    sweep_alone<kPacks, kBounded>(x, listed_order(m, x));
+  if constexpr (kPacks == 0) {
+    if (order_listed(m, x)) {
+      sweep_in_memory(x, listed_order(m, x));
+    } else {
+      sweep_in_memory(x, computed_order(m, d, x));
+    }
   } else {
-    sweep_alone<kPacks, kBounded>(x, computed_order(m, d, x));
+    const DualProblem<V> alone[1] = {x};
+    if (order_listed(m, x)) {
+      const unsigned char* const order[1] = {listed_order(m, x)};
+      sweep_together<kPacks, kBounded, 1>(alone, order);
+    } else {
+      const ComputedOrder<V> order[1] = {computed_order(m, d, x)};
+      sweep_together<kPacks, kBounded, 1>(alone, order);
+    }
   }
   return end_sweep<kPacks>(m, x);
 }
 
+// One sweep of the first kTogether problems; sets whether they are solved.
+template <int kPacks, bool kBounded, int kTogether, class V>
+MANIPLE_FUNCTION void whole_sweeps(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>* problem,
+                                   bool (&solved)[kTogether]) {
+  if constexpr (kTogether == 1) {
+    solved[0] = whole_sweep<kPacks, kBounded>(m, d, problem[0]);
+  } else {
+    bool listed = true;
+    for (int g = 0; g < kTogether; ++g) listed = listed && order_listed(m, problem[g]);
+    if (!listed) {
+      for (int g = 0; g < kTogether; ++g) solved[g] = whole_sweep<kPacks, kBounded>(m, d, problem[g]);
+      return;
+    }
+    DualProblem<V> x[kTogether];
+    const unsigned char* order[kTogether];
+    for (int g = 0; g < kTogether; ++g) {
+      x[g] = problem[g];
+      order[g] = listed_order(m, x[g]);
+      begin_sweep<kPacks, V>(x[g]);
+    }
+    sweep_together<kPacks, kBounded, kTogether>(x, order);
+    for (int g = 0; g < kTogether; ++g) solved[g] = end_sweep<kPacks>(m, problem[g]);
+  }
+}
+
 // ---- all environments ----
 
-// Lanes that wait for their turn.
+// Lanes that wait for their turn, those with many rows first.
 template <class V>
 struct DualQueue {
   int lanes[lane_width<V>];
@@ -476,7 +513,7 @@ struct DualQueue {
 template <int kPacks, bool kBounded, class V>
 MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
                                const DualScales<V> scales, const DualQueue<V>& queue) {
-  constexpr int together = kPacks > 0 ? 2 : 1;
+  constexpr int together = kPacks == 0 ? 1 : (kPacks <= 2 && lane_width<V> >= 4 ? 4 : 2);
   DualProblem<V> problem[together];
   int next = 0, open = 0;
   // takes environments into x until one needs sweeps
@@ -491,47 +528,26 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
     }
     return false;
   };
+  // one sweep of the first problems; the next environments take the places of those that are solved
+  const auto sweep = [&](auto&& solved) {
+    constexpr int count = static_cast<int>(sizeof(solved) / sizeof(bool));
+    whole_sweeps<kPacks, kBounded, count>(m, d, problem, solved);
+    for (int g = count - 1; g >= 0; --g) {
+      if (!solved[g]) continue;
+      store_forces<kPacks>(d, problem[g]);
+      if (!take(problem[g])) problem[g] = problem[--open];
+    }
+  };
   for (int slot = 0; slot < together; ++slot) {
     problem[open] = dual_problem(m, d, slot);
     if (take(problem[open])) ++open;
   }
-  if constexpr (together == 2) {
-    while (open == 2) {
-      DualProblem<V>&x = problem[0], &y = problem[1];
-      bool solved_x, solved_y;
-      if (order_listed(m, x) && order_listed(m, y)) {
-        begin_sweep<kPacks>(x);
-        begin_sweep<kPacks>(y);
-        sweep_two<kPacks, kBounded>(x, listed_order(m, x), y, listed_order(m, y));
-        solved_x = end_sweep<kPacks>(m, x);
-        solved_y = end_sweep<kPacks>(m, y);
-      } else {
-        solved_x = whole_sweep<kPacks, kBounded>(m, d, x);
-        solved_y = whole_sweep<kPacks, kBounded>(m, d, y);
-      }
-      if (solved_y) {
-        store_forces<kPacks>(d, y);
-        if (!take(y)) --open;
-      }
-      if (solved_x) {
-        store_forces<kPacks>(d, x);
-        if (open == 1) {
-          if (!take(x)) --open;
-        } else if (!take(x)) {
-          x = y;
-          --open;
-        }
-      }
-    }
-  }
-  for (; open > 0; --open) {
-    DualProblem<V>& x = problem[0];
-    do {
-      while (!whole_sweep<kPacks, kBounded>(m, d, x)) {
-      }
-      store_forces<kPacks>(d, x);
-    } while (take(x));
-  }
+  bool solved4[4], solved2[2], solved1[1];
+  if constexpr (together >= 4)
+    while (open >= 4) sweep(solved4);
+  if constexpr (together >= 2)
+    while (open >= 2) sweep(solved2);
+  while (open >= 1) sweep(solved1);
 }
 
 template <bool kBounded, class V>
@@ -542,7 +558,11 @@ MANIPLE_FUNCTION void solve_environments(const Model<ScalarOf<V>>& m, const Data
     DualQueue<V> queue;
     for (int lane = 0; lane < width; ++lane) {
       const int rows = static_cast<int>(lane_element(d.nefc, 0, lane));
-      if (rows >= least && rows <= most) queue.lanes[queue.count++] = lane;
+      if (rows < least || rows > most) continue;
+      int place = queue.count++;
+      for (; place > 0 && lane_element(d.nefc, 0, queue.lanes[place - 1]) < rows; --place)
+        queue.lanes[place] = queue.lanes[place - 1];
+      queue.lanes[place] = lane;
     }
     return queue;
   };
