@@ -32,6 +32,12 @@ struct Mask {
   Mask() = default;
   MANIPLE_FUNCTION explicit Mask(Register value) : bits(value) {}
   MANIPLE_FUNCTION Mask(bool value) : bits(Register{} - static_cast<Integer>(value)) {}
+  // True in this lane; nowhere if there is no such lane.
+  static MANIPLE_FUNCTION Mask only(int lane) {
+    Register number{};
+    for (int i = 0; i < W; ++i) number[i] = i;
+    return Mask(number == static_cast<Integer>(lane));
+  }
   MANIPLE_FUNCTION bool operator[](int lane) const { return bits[lane] != 0; }
   MANIPLE_FUNCTION void set(int lane, bool value) { bits[lane] = -static_cast<Integer>(value); }
   friend MANIPLE_FUNCTION Mask operator&&(Mask a, Mask b) { return Mask(a.bits & b.bits); }
@@ -258,6 +264,45 @@ MANIPLE_FUNCTION T sum_lanes(Pack<T, W> v) {
     memcpy(half, &v, sizeof(v));
     return sum_lanes(half[0] + half[1]);
   }
+}
+
+// Number i of the packs that follow each other in v, in every lane of the result.
+template <int N, class T, int W>
+MANIPLE_FUNCTION Pack<T, W> broadcast_element(const Pack<T, W> (&v)[N], int i) {
+#ifdef __AVX2__
+  // from registers; memory would cost more than the rest of what a solver does between two of these
+  using R [[maybe_unused]] = typename Pack<T, W>::Register;
+#ifdef __AVX512F__
+  if constexpr (sizeof(R) == 64 && N <= 2) {
+    if constexpr (std::is_same_v<T, float>) {
+      const __m512i at = _mm512_set1_epi32(i);
+      if constexpr (N == 1)
+        return Pack<T, W>((R)_mm512_maskz_permutexvar_ps(__mmask16(-1), at, (__m512)v[0].value));
+      else
+        return Pack<T, W>((R)_mm512_permutex2var_ps((__m512)v[0].value, at, (__m512)v[1].value));
+    } else {
+      const __m512i at = _mm512_set1_epi64(i);
+      if constexpr (N == 1)
+        return Pack<T, W>((R)_mm512_maskz_permutexvar_pd(__mmask8(-1), at, (__m512d)v[0].value));
+      else
+        return Pack<T, W>((R)_mm512_permutex2var_pd((__m512d)v[0].value, at, (__m512d)v[1].value));
+    }
+  }
+#endif
+  if constexpr (sizeof(R) == 32 && N <= 2) {
+    const __m256i at =
+        sizeof(T) == 4 ? _mm256_set1_epi32(i)
+                       : _mm256_add_epi32(_mm256_set1_epi32(2 * i), _mm256_set_epi32(1, 0, 1, 0, 1, 0, 1, 0));
+    const __m256 first = _mm256_permutevar8x32_ps((__m256)v[0].value, at);
+    if constexpr (N == 1) return Pack<T, W>((R)first);
+    const __m256 second = _mm256_permutevar8x32_ps((__m256)v[N - 1].value, at);
+    const __m256i of_first = _mm256_set1_epi32(i - W);  // its sign
+    return Pack<T, W>((R)_mm256_blendv_ps(second, first, (__m256)of_first));
+  }
+#endif
+  T values[N * W];
+  memcpy(values, v, sizeof(values));
+  return Pack<T, W>(values[i]);
 }
 
 }  // namespace maniple

@@ -31,7 +31,17 @@
   FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                             \
   FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                            \
   FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                          \
-  FIELD(Msearch, nrowdof, "N", "M times the search direction")
+  FIELD(Msearch, nrowdof, "N", "M times the search direction")                            \
+  FIELD(row_force, ndualrow, "N or N m", "force of each row, see row_of_limit")           \
+  FIELD(row_bias, ndualrow, "m/s^2 or rad/s^2", "acceleration beyond the reference without forces")
+
+// Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for
+// as many environments as a lane value has lanes.
+//      name            size            unit            meaning
+#define MANIPLE_DUAL_FIELDS(FIELD)                                       \
+  FIELD(dual_column, ndualrow* ndualrow, "1", "columns of A, scaled")    \
+  FIELD(dual_Y, ndualrow* nrowdof, "1", "L^-T J' / sqrt(D), dof by dof") \
+  FIELD(dual_rows, kDualVectors* ndualrow, "1", "DualVector, one by one")
 
 // Integers of the solver that all lanes of a pack share.
 //      name            size                            meaning
@@ -44,7 +54,9 @@
   FIELD(H_colnum, nrowdof, "number of these columns")                                      \
   FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                     \
   FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")       \
-  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")
+  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")    \
+  FIELD(dual_source, ndualrow, "place of an environment's rows in row_force")              \
+  FIELD(dual_order, ndualrow, "visiting order of a sweep that the model does not list")
 
 // Intermediate results that only the integrators and factorizations need.
 //      name            size            meaning
@@ -61,6 +73,8 @@
   FIELD(qacc_implicit, nv, "m/s^2 or rad/s^2", "acceleration of the implicit integrators")
 
 namespace maniple {
+
+inline constexpr int kDualVectors = 9;
 
 // A field of the state: tiles are [element][kTileWidth], hence the stride is known when compiling.
 template <class V>
@@ -160,6 +174,7 @@ struct Data {
 #define MANIPLE_FIELD(name, size, unit, description) DataField<V> name;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 #define MANIPLE_FIELD(name, size, description) IndexField<V> name;
@@ -184,6 +199,7 @@ MANIPLE_FUNCTION int data_elements(const ModelSizes& sizes) {
 #define MANIPLE_FIELD(name, size, unit, description) count += size;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 #define MANIPLE_FIELD(name, size, description) count += size;
@@ -217,6 +233,7 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, in
   next += (size)*stride;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 #define MANIPLE_FIELD(name, size, description)  \

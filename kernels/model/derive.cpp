@@ -1,5 +1,6 @@
 #include "kernels/model/derive.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/model/derive_contacts.hpp"
@@ -7,6 +8,9 @@
 
 namespace maniple {
 namespace {
+
+// Models rarely have more rows or sweeps; the kernels compute the orders beyond themselves.
+constexpr int kOrderedRows = 64, kOrderedSweeps = 100;
 
 bool zero3(const double* v) {
   return v[0] == 0 && v[1] == 0 && v[2] == 0;
@@ -345,6 +349,20 @@ bool couple_tendon_dofs(const Model<double>& m, const DerivedFields& derived) {
   return more;
 }
 
+// The orders of the dual solver's first sweeps, for each number of rows.
+void derive_orders(const Model<double>& m, const DerivedFields& derived) {
+  auto* const table = reinterpret_cast<unsigned char*>(derived.dual_order);
+  for (int count = 1; count <= m.ndualorder; ++count) {
+    unsigned char order[kOrderedRows];
+    for (int i = 0; i < count; ++i) order[i] = static_cast<unsigned char>(i);
+    ShuffleGenerator generator;
+    for (int sweep = 0; sweep < m.ndualsweep; ++sweep) {
+      shuffle(order, count, generator);
+      std::copy_n(order, count, table + order_address(m.ndualsweep, count) + sweep * count);
+    }
+  }
+}
+
 int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
   const auto any = [](double linear, const double* poly) {
     return linear != 0 || poly[0] != 0 || poly[1] != 0;
@@ -446,6 +464,12 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   }
   count_contacts(m, sizes);
   sizes.nrowdof = sizes.nfriction + sizes.nlimit + sizes.ncontact > 0 ? m.nv : 0;
+  sizes.ndualrow = sizes.ndualorder = sizes.ndualsweep = 0;
+  if (m.solver != solver_pgs || sizes.nrowdof == 0) return;
+  // whole registers, whatever the lane width
+  sizes.ndualrow = (sizes.nfriction + sizes.nlimit + 4 * sizes.ncontact + 15) / 16 * 16;
+  sizes.ndualorder = std::min(sizes.ndualrow, kOrderedRows);
+  sizes.ndualsweep = std::min(m.iterations, kOrderedSweeps);
 }
 
 void derive_model(Model<double>& m, const DerivedFields& derived) {
@@ -455,6 +479,7 @@ void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_friction(m, derived);
   derive_limits(m, derived);
   derive_contacts(m, derived);
+  derive_orders(m, derived);
   derive_actuators(m, derived);
   derive_tendons(m, derived);
   derive_fluid(m, derived);

@@ -3,6 +3,8 @@
 // computes the last one from them. Allocation, digests and device copies are driven by these lines.
 #pragma once
 
+#include "kernels/model/visiting_order.hpp"
+
 // Sizes, as in mjModel. nM counts the ancestor-packed rows of the inertia matrix.
 #define MANIPLE_MODEL_SIZES(SIZE)           \
   SIZE(nq, "generalized positions")         \
@@ -24,16 +26,19 @@
 
 // Sizes that the import computes: the rows that a joint or dof can have, whatever the state, and the pairs
 // of geoms that may touch. A hinge or slide with a range has two limit rows, lower and upper; a ball has one.
-#define MANIPLE_ROW_SIZES(SIZE)                                        \
-  SIZE(nfriction, "dofs and tendons with friction loss")               \
-  SIZE(nlimit, "limit rows of joints and tendons, active or not")      \
-  SIZE(nlimitball, "those of them that are ball joints'")              \
-  SIZE(ncandidate, "pairs of geoms that may touch")                    \
-  SIZE(ncontactclass, "different sets of contact parameters of these") \
-  SIZE(ncontact, "contacts of one environment, at most")               \
-  SIZE(ndofword, "words of a set of dofs, 32 bits each")               \
-  SIZE(nrowdof, "nv if there are any rows, else 0")                    \
-  SIZE(ncontactdof, "nv if there are any candidates, else 0")
+#define MANIPLE_ROW_SIZES(SIZE)                                                                    \
+  SIZE(nfriction, "dofs and tendons with friction loss")                                           \
+  SIZE(nlimit, "limit rows of joints and tendons, active or not")                                  \
+  SIZE(nlimitball, "those of them that are ball joints'")                                          \
+  SIZE(ncandidate, "pairs of geoms that may touch")                                                \
+  SIZE(ncontactclass, "different sets of contact parameters of these")                             \
+  SIZE(ncontact, "contacts of one environment, at most")                                           \
+  SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
+  SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
+  SIZE(ncontactdof, "nv if there are any candidates, else 0")                                      \
+  SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
+  SIZE(ndualsweep, "sweeps in dual_order")                                                         \
+  SIZE(ndualorder, "most rows in dual_order")
 
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
@@ -219,6 +224,7 @@
   INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")             \
   INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")             \
   INTEGER(contactclass_condim, ncontactclass, "dimensions")                                           \
+  INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see visiting_order.hpp")  \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                \
   INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                             \
   INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                   \

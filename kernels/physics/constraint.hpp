@@ -185,4 +185,21 @@ MANIPLE_FUNCTION void add_friction_force(const Model<ScalarOf<V>>& m, int r, V f
     add_tendon_force(m, m.friction_tendonid[r], force, result);
 }
 
+// The solver's force of friction row r and of limit row r. Newton's method leaves accelerations, the dual
+// solver leaves row_force, where friction comes first, then limits, then four edges of each contact slot.
+template <class V>
+MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r) {
+  if (m.solver == solver_pgs) return d.row_force[r];
+  return friction_row(m, r, friction_jar(m, s, r, d.qacc)).force;
+}
+template <class T>
+MANIPLE_FUNCTION int row_of_limit(const Model<T>& m, int r) {
+  return m.nfriction + r;
+}
+template <class V>
+MANIPLE_FUNCTION V limit_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
+  if (m.solver == solver_pgs) return d.row_force[row_of_limit(m, r)];
+  return -d.limit_D[r] * min(V(d.limit_jar[r]), V(0));
+}
+
 }  // namespace maniple

@@ -82,6 +82,29 @@ MANIPLE_FUNCTION BaseRows<V> base_of(const Edges<V>& edges) {
   return {(e[0] + e[1]) + (e[2] + e[3]), e[0] - e[1], e[2] - e[3]};
 }
 
+// The solver's forces along the edges of a slot, and along its base rows.
+template <class T>
+MANIPLE_FUNCTION int row_of_contact(const Model<T>& m, int slot) {
+  return m.nfriction + m.nlimit + 4 * slot;
+}
+template <class V>
+MANIPLE_FUNCTION Edges<V> edge_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  Edges<V> force;
+  if (m.solver == solver_pgs) {
+    const int first = row_of_contact(m, slot);
+    for (int e = 0; e < 4; ++e) force.value[e] = d.row_force[first + e];
+    return force;
+  }
+  force = edges_of(load_base<V>(d.contact_jar, slot));
+  const V D = d.contact_D[slot];
+  for (V& edge : force.value) edge = -D * min(edge, V(0));
+  return force;
+}
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  return base_of(edge_forces(m, d, slot));
+}
+
 // x, y, z axes of a contact: the given normal and a tangent that is made orthogonal to it (mju_makeFrame).
 template <class V>
 MANIPLE_FUNCTION void contact_tangents(const Vec3<V>& normal, Vec3<V>& tangent, Vec3<V>& other) {
@@ -252,5 +275,12 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
   }
   return slots;
 }
+
+// The rows of one pack that act in some lane; friction rows always do.
+struct ActiveRows {
+  int limits;    // limit_active
+  int slots;     // of contacts
+  bool coupled;  // some row is between two branches of a tree
+};
 
 }  // namespace maniple

@@ -223,8 +223,10 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     d.act_dot_sum[i] = V(sixth) * d.act_dot[i];
   }
   for (int stage = 1; stage < 4; ++stage) {
-    // the solver starts where the stage before has ended (MuJoCo's: where the last time step has)
-    for (int i = 0; i < nv; ++i) s.qacc_warmstart[i] = d.qacc[i];
+    // Newton's method starts where the stage before has ended: MuJoCo's starts where the last time step has,
+    // but both converge. The dual solver does not, and its start decides where it ends.
+    if (m.solver != solver_pgs)
+      for (int i = 0; i < nv; ++i) s.qacc_warmstart[i] = d.qacc[i];
     const V dt(stage == 3 ? h : h / 2);
     const V weight(stage == 3 ? sixth : third);
     // qvel still holds the velocity of the previous stage

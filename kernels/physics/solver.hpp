@@ -5,17 +5,9 @@
 // tree: the columns of its rows are found anew for every pack of environments.
 #pragma once
 
-#include "kernels/physics/contact.hpp"
-#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/dual_solver.hpp"
 
 namespace maniple {
-
-// The rows of one pack that act in some lane; friction rows always do.
-struct ActiveRows {
-  int limits;    // limit_active
-  int slots;     // of contacts
-  bool coupled;  // some row is between two branches of a tree
-};
 
 // Ma and the rows' jar of the acceleration in qacc.
 template <class V>
@@ -64,18 +56,15 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State
                                         ActiveRows rows) {
   for (int i = 0; i < m.nv; ++i) d.qfrc_constraint[i] = V(0);
   for (int r = 0; r < m.nfriction; ++r)
-    add_friction_force(m, r, friction_row(m, r, friction_jar(m, s, r, d.qacc)).force, d.qfrc_constraint);
+    add_friction_force(m, r, friction_force(m, s, d, r), d.qfrc_constraint);
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    add_limit_force(m, d, r, -d.limit_D[r] * min(V(d.limit_jar[r]), V(0)), d.qfrc_constraint);
+    add_limit_force(m, d, r, limit_force(m, d, r), d.qfrc_constraint);
   }
   for (int slot = 0; slot < rows.slots; ++slot) {
-    Edges<V> force = edges_of(load_base<V>(d.contact_jar, slot));
-    const V D = d.contact_D[slot];
-    for (V& edge : force.value) edge = -D * min(edge, V(0));
-    const BaseRows<V> base = base_of(force);
-    store_base(d.contact_force, slot, base);
-    add_contact_force(m, d, slot, base, d.qfrc_constraint);
+    const BaseRows<V> force = contact_force(m, d, slot);
+    store_base(d.contact_force, slot, force);
+    add_contact_force(m, d, slot, force, d.qfrc_constraint);
   }
 }
 
@@ -440,6 +429,14 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   rows.slots = contact_rows(m, s, d, rows.coupled);
   MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;
+  if (m.solver == solver_pgs) {
+    dual_forces(m, s, d, rows);
+    constraint_forces(m, s, d, rows);
+    for (int i = 0; i < nv; ++i) d.qacc[i] = d.qfrc_constraint[i];
+    solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc);
+    for (int i = 0; i < nv; ++i) d.qacc[i] += d.qacc_smooth[i];
+    return;
+  }
   const HessianPattern pattern = hessian_pattern(m, d, rows.coupled);
 
   warm_start(m, s, d, rows, active);

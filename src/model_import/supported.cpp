@@ -341,15 +341,14 @@ class Inspection {
       if (m_.pair_adhesion[i] != 0) element(mjOBJ_PAIR, i, "has adhesion");
   }
 
-  // Rows are solved by Newton's method; CG has the same solution.
+  // Rows are solved by Newton's method, or in the dual where the model asks for PGS; CG has the solution of
+  // Newton's method.
   void solver() {
     const bool limits = !off(mjDSBL_LIMIT) && std::any_of(m_.jnt_limited, m_.jnt_limited + m_.njnt,
                                                           [](mjtByte limited) { return limited != 0; });
     const bool friction = !off(mjDSBL_FRICTIONLOSS) && any_nonzero(m_.dof_frictionloss, m_.nv);
     const bool contacts = !candidate_pairs(m_, m_.opt.disableflags).empty();
     if (!limits && !friction && !contacts) return;
-    if (m_.opt.solver == mjSOL_PGS)
-      option("option", "solver", "option solver=\"PGS\"; supported: Newton, CG");
     if (m_.opt.noslip_iterations > 0 && (friction || contacts))
       option("option", "noslip_iterations", "option noslip_iterations");
     if (m_.opt.enableflags & mjENBL_DIAGEXACT) option("flag", "diagexact", "flag diagexact=\"enable\"");

@@ -47,7 +47,8 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       velocity += jacobian[i] * qvel[i];
     }
     const double aref = -imported.friction_B[static_cast<std::size_t>(r)] * velocity;
-    add(jacobian, D, aref, std::clamp(-D * (jar - aref), -loss, loss));
+    add(jacobian, D, aref,
+        m.solver == solver_pgs ? at(d.row_force[r]) : std::clamp(-D * (jar - aref), -loss, loss));
   }
   const int nlimit = static_cast<int>(at(d.nefc[0])) > 0 ? m.nlimit : 0;
   for (int r = 0; r < nlimit; ++r) {
@@ -64,7 +65,7 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       for (std::size_t k = 0; k < 3; ++k)
         jacobian[dof + k] = -at(d.limit_axis[3 * m.limit_ballid[r] + static_cast<int>(k)]);
     }
-    add(jacobian, D, at(d.limit_aref[r]), std::max(0.0, -D * at(d.limit_jar[r])));
+    add(jacobian, D, at(d.limit_aref[r]), at(limit_force(m, d, r)));
   }
   const int ncon = static_cast<int>(at(d.ncon[0]));
   for (int slot = 0; slot < ncon; ++slot) {
@@ -81,18 +82,16 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     const double D = at(d.contact_D[slot]);
     if (D == 0) continue;
     Numbers base[3] = {zero, zero, zero};
-    double jar[3], aref[3];
+    double aref[3];
+    const Edges<V> force = edge_forces(m, d, slot);
     for (int k = 0; k < d.slot_dofnum[slot]; ++k)
       for (int row = 0; row < d.slot_rows[slot]; ++row)
         base[row][static_cast<std::size_t>(d.slot_dof[slot * m.nv + k])] =
             at(d.contact_J[3 * (slot * m.nv + k) + row]);
-    for (int row = 0; row < 3; ++row) {
-      jar[row] = at(d.contact_jar[3 * slot + row]);
-      aref[row] = at(d.contact_aref[3 * slot + row]);
-    }
+    for (int row = 0; row < 3; ++row) aref[row] = at(d.contact_aref[3 * slot + row]);
     const bool frictionless = m.contactclass_condim[m.candidate_class[candidate]] == 1;
     if (frictionless) {
-      add(base[0], 4 * D, aref[0], std::max(0.0, -4 * D * jar[0]));
+      add(base[0], 4 * D, aref[0], 4 * at(force.value[0]));
       continue;
     }
     for (int edge = 0; edge < 4; ++edge) {
@@ -100,7 +99,7 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       Numbers jacobian = base[0];
       for (std::size_t k = 0; k < jacobian.size(); ++k)
         jacobian[k] += sign * base[static_cast<std::size_t>(row)][k];
-      add(jacobian, D, aref[0] + sign * aref[row], std::max(0.0, -D * (jar[0] + sign * jar[row])));
+      add(jacobian, D, aref[0] + sign * aref[row], at(force.value[edge]));
     }
   }
   return rows;

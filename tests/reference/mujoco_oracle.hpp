@@ -39,11 +39,17 @@ struct ModelCase {
   enum Floor { as_it_is, under_all, under_feet };
   Floor floor = as_it_is;
   double speed = 1.5;  // scale of the random velocities
+  bool dual = false;   // solver="PGS" whatever the file says
 };
 
 // For GoogleTest's messages.
 inline void PrintTo(const ModelCase& model, std::ostream* stream) {
   *stream << model.name;
+}
+
+// Whether the model runs from a changed copy of its file.
+inline bool is_changed(const ModelCase& model) {
+  return model.floor != ModelCase::as_it_is || model.dual;
 }
 
 // The model's configuration; an empty path if its package is not installed.
@@ -63,28 +69,31 @@ inline ModelConfig config_of(const ModelCase& model) {
   }
   const fs::path path = folder / model.file;
   config.path = path.string();
-  if (model.floor != ModelCase::as_it_is) {
+  if (is_changed(model)) {
     std::ifstream stream(path);
     std::string text{std::istreambuf_iterator<char>(stream), {}};
     const auto insert = [&](const std::string& mark, bool after, const std::string& added) {
       text.insert(text.find(mark) + (after ? mark.size() : 0), added);
     };
-    insert("meshdir=\"", true, path.parent_path().string() + "/");
-    insert("<worldbody>", true, "<geom type=\"plane\" size=\"0 0 1\"/>");
-    if (model.floor == ModelCase::under_feet) {
-      const std::string collide = "contype=\"1\" conaffinity=\"1\"";
-      text.replace(text.find(collide), collide.size(), "contype=\"0\" conaffinity=\"0\"");
-      insert("<geom type=\"capsule\" size=\"0.01\"", true,
-             " conaffinity=\"1\" condim=\"3\" priority=\"1\" friction=\"0.6\"");
+    if (model.dual) text.insert(text.rfind("</mujoco>"), "<option solver=\"PGS\"/>");
+    if (model.floor != ModelCase::as_it_is) {
+      insert("meshdir=\"", true, path.parent_path().string() + "/");
+      insert("<worldbody>", true, "<geom type=\"plane\" size=\"0 0 1\"/>");
+      if (model.floor == ModelCase::under_feet) {
+        const std::string collide = "contype=\"1\" conaffinity=\"1\"";
+        text.replace(text.find(collide), collide.size(), "contype=\"0\" conaffinity=\"0\"");
+        insert("<geom type=\"capsule\" size=\"0.01\"", true,
+               " conaffinity=\"1\" condim=\"3\" priority=\"1\" friction=\"0.6\"");
+      }
+      std::string motors = "<actuator>";
+      for (std::size_t at = 0; (at = text.find("<joint name=\"", at)) != std::string::npos; ++at) {
+        const std::size_t begin = at + 13;
+        motors += "<motor gear=\"3\" joint=\"" + text.substr(begin, text.find('"', begin) - begin) + "\"/>";
+      }
+      insert("</mujoco>", false, motors + "</actuator>");
     }
-    std::string motors = "<actuator>";
-    for (std::size_t at = 0; (at = text.find("<joint name=\"", at)) != std::string::npos; ++at) {
-      const std::size_t begin = at + 13;
-      motors += "<motor gear=\"3\" joint=\"" + text.substr(begin, text.find('"', begin) - begin) + "\"/>";
-    }
-    insert("</mujoco>", false, motors + "</actuator>");
     const fs::path copy =
-        fs::temp_directory_path() / ("maniple_" + std::to_string(getpid()) + "_" + path.filename().string());
+        fs::temp_directory_path() / ("maniple_" + std::to_string(getpid()) + "_" + model.name + ".xml");
     std::ofstream(copy) << text;
     config.path = copy.string();
   }
@@ -93,7 +102,7 @@ inline ModelConfig config_of(const ModelCase& model) {
 
 // Removes the file that config_of has written for a model that needs changes.
 inline void remove_copy(const ModelCase& model, const ModelConfig& config) {
-  if (model.floor != ModelCase::as_it_is && !config.path.empty()) std::filesystem::remove(config.path);
+  if (is_changed(model) && !config.path.empty()) std::filesystem::remove(config.path);
 }
 
 // One environment's inputs: controls well beyond their ranges, quaternions not always of unit length.

@@ -36,6 +36,13 @@ const std::vector<ModelCase>& contact_cases() {
       {"dm_humanoid", "dm_control", "suite/humanoid.xml"},
       {"g1", "mjlab", kG1, ModelCase::nothing, ModelCase::under_all},
       {"g1_feet", "mjlab", kG1, ModelCase::nothing, ModelCase::under_feet},
+      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"},
+      {"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"},
+      {"walker2d_pgs", "gymnasium", "envs/mujoco/assets/walker2d.xml", ModelCase::nothing,
+       ModelCase::as_it_is, 1.5, true},
+      {"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+      {"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+      {"tendon_limits_pgs", "", "tendon_limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
   };
   return cases;
 }
@@ -62,6 +69,10 @@ class Contacts : public ::testing::TestWithParam<ModelCase> {
   void converge() {
     mujoco_.model->opt.tolerance = imported_.tolerance = 1e-15;
     mujoco_.model->opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
+    if (imported_.solver == solver_pgs) {
+      mujoco_.model->opt.tolerance = imported_.tolerance = 0;
+      mujoco_.model->opt.iterations = imported_.iterations = 4000;
+    }
   }
   // Runs forward() on all states and calls check(data of libmujoco, pack's data, lane, state).
   template <class V, class Check>
@@ -156,6 +167,7 @@ TEST_P(Contacts, ForcesOnBodiesAndSensors) {
 
 // At the model's own tolerance the cost is no worse than MuJoCo's.
 TEST_P(Contacts, CostIsNoWorseThanMujocos) {
+  if (imported_.solver == solver_pgs) GTEST_SKIP() << "its iterates are compared";
   using V = Lanes<double>;
   const mjModel& m = *mujoco_.model;
   for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState&) {
@@ -169,10 +181,62 @@ TEST_P(Contacts, CostIsNoWorseThanMujocos) {
   });
 }
 
+// MuJoCo's dual solver mostly ends before it has converged, so that its results are those of every one of its
+// steps: row by row, sweep by sweep, at the model's own settings in the end.
+TEST_P(Contacts, IteratesOfTheDualSolver) {
+  if (imported_.solver != solver_pgs) GTEST_SKIP() << "the model asks for another solver";
+  using V = Lanes<double>;
+  const mjModel& m = *mujoco_.model;
+  const Model<double> model = host_model(imported_);
+  // islands are solved one by one, which ours are not
+  if (m.ntree > 1) mujoco_.model->opt.disableflags |= mjDSBL_ISLAND;
+  const int own = m.opt.iterations;
+  int sweeps = 0;
+  for (const int iterations : {1, 2, 7, own}) {
+    SCOPED_TRACE(std::to_string(iterations) + " sweeps");
+    mujoco_.model->opt.iterations = imported_.iterations = iterations;
+    for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState& state) {
+      const Rows ours = rows_of<V>(model, imported_, data, state.qvel, lane), theirs = rows_of(m, d);
+      ASSERT_LE(difference(ours.force, theirs.force, 1 + largest(theirs.force)), 1e-10);
+      Numbers qacc;
+      for (int i = 0; i < m.nv; ++i) qacc.push_back(get_lane(V(data.qacc[i]), lane));
+      const Numbers expected(d->qacc, d->qacc + m.nv);
+      ASSERT_LE(difference(qacc, expected, 1e-3 + largest(expected)), 1e-10);
+      sweeps = std::max(sweeps, static_cast<int>(d->solver_niter[0]));
+    });
+  }
+  EXPECT_GT(sweeps, 10);
+}
+
+// What is in the other lanes of a pack, and in which of them an environment is, changes no bit of it.
+template <class V>
+void check_neighbours(const ImportedModel& imported, std::vector<RandomState> states) {
+  Batch<V> batch(imported), turned(imported);
+  batch.set(states);
+  batch.run_forward();
+  std::reverse(states.begin(), states.end());
+  turned.set(states);
+  turned.run_forward();
+  for (int env = 0; env < kEnvs; ++env) {
+    const auto ours = batch.data(env), other = turned.data(kEnvs - 1 - env);
+    for (const char* name : {"qacc", "qfrc_constraint", "nefc"})
+      EXPECT_EQ(difference(ours.at(name), other.at(name), 1), 0) << name << " of environment " << env;
+  }
+}
+TEST_P(Contacts, NeighboursChangeNothing) {
+  for (int first = 0; first < kStates; first += 3 * kEnvs) {
+    const std::vector<RandomState> states(states_.begin() + first, states_.begin() + first + kEnvs);
+    check_neighbours<Lanes<double>>(imported_, states);
+    check_neighbours<Lanes<float>>(imported_, states);
+  }
+}
+
 // One evaluation in single precision: the same rows act, and qacc is within 1e-4 in 99 of 100 states.
+// Newton's method runs to convergence, the dual solver at the model's own settings.
 TEST_P(Contacts, SinglePrecision) {
   using V = Lanes<float>;
-  converge();
+  if (imported_.solver != solver_pgs) converge();
+  if (mujoco_.model->ntree > 1) mujoco_.model->opt.disableflags |= mjDSBL_ISLAND;
   std::vector<double> errors;
   int other_rows = 0;
   for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState&) {
@@ -185,10 +249,67 @@ TEST_P(Contacts, SinglePrecision) {
     other_rows += static_cast<int>(get_lane(V(data.nefc[0]), lane)) != d->nefc;
   });
   std::sort(errors.begin(), errors.end());
-  EXPECT_LT(errors[errors.size() * 99 / 100], 1e-4);
+  // a heap that the dual solver leaves far from converged keeps more of the roundings on its way
+  EXPECT_LT(errors[errors.size() * 99 / 100], GetParam().dual && mujoco_.model->ntree > 1 ? 4e-4 : 1e-4);
   EXPECT_LE(other_rows, kStates / 100);
   RecordProperty("median", std::to_string(errors[errors.size() / 2]));
 }
+
+// Whole trajectories of models that are stepped with the dual solver, with controls that change every few
+// steps. Contacts make them chaotic: MuJoCo itself says how far apart two of them may be, by starts that
+// differ in the last bit.
+class DualTrajectory : public Contacts {};
+TEST_P(DualTrajectory, StaysWithMujocos) {
+  const mjModel& m = *mujoco_.model;
+  using V = Lanes<double>;
+  const std::vector<RandomState> starts(states_.begin(), states_.begin() + kEnvs);
+  Batch<V> batch(imported_);
+  batch.set(starts);
+  std::vector<oracle::DataPointer> data, moved[3];
+  std::mt19937_64 generator(11);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  for (const RandomState& start : starts) {
+    data.push_back(oracle::make_data(m));
+    oracle::set_state(m, data.back().get(), start);
+    for (auto& others : moved) {
+      others.push_back(oracle::make_data(m));
+      oracle::set_state(m, others.back().get(), start);
+      for (int i = 0; i < m.nq; ++i) others.back()->qpos[i] *= 1 + 1e-15 * uniform(generator);
+      for (int i = 0; i < m.nv; ++i) others.back()->qvel[i] *= 1 + 1e-15 * uniform(generator);
+    }
+  }
+  for (int step = 0; step < 100; ++step) {
+    for (std::size_t env = 0; env < starts.size() && step % 5 == 0; ++env)
+      for (int i = 0; i < m.nu; ++i) {
+        const double low = m.actuator_ctrlrange[2 * i], high = m.actuator_ctrlrange[2 * i + 1];
+        const double control = low + 0.5 * (1 + uniform(generator)) * (high - low);
+        data[env]->ctrl[i] = control;
+        for (auto& others : moved) others[env]->ctrl[i] = control;
+        batch.set_state_value("ctrl", i, static_cast<int>(env), control);
+      }
+    batch.poison();
+    batch.run_step();
+    for (std::size_t env = 0; env < starts.size(); ++env) {
+      mj_step(&m, data[env].get());
+      for (auto& others : moved) mj_step(&m, others[env].get());
+    }
+  }
+  Numbers errors, spreads;
+  for (std::size_t env = 0; env < starts.size(); ++env) {
+    const Numbers qpos(data[env]->qpos, data[env]->qpos + m.nq);
+    errors.push_back(difference(batch.state("qpos", static_cast<int>(env)), qpos, 1));
+    double spread = 1e-13;
+    for (auto& others : moved)
+      spread = std::max(spread, difference({others[env]->qpos, others[env]->qpos + m.nq}, qpos, 1));
+    spreads.push_back(spread);
+    EXPECT_LE(errors.back(), 10 * spread) << "environment " << env;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(
+    Models, DualTrajectory,
+    ::testing::Values(ModelCase{"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"},
+                      ModelCase{"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"}),
+    [](const auto& model) { return model.param.name; });
 
 INSTANTIATE_TEST_SUITE_P(Models, Contacts, ::testing::ValuesIn(contact_cases()),
                          [](const auto& model) { return model.param.name; });
