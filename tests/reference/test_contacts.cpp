@@ -190,11 +190,16 @@ TEST_P(Contacts, IteratesOfTheDualSolver) {
   const Model<double> model = host_model(imported_);
   // islands are solved one by one, which ours are not
   if (m.ntree > 1) mujoco_.model->opt.disableflags |= mjDSBL_ISLAND;
-  const int own = m.opt.iterations;
+  const int own = m.opt.iterations, listed = imported_.sizes.ndualorder;
+  const double tolerance = m.opt.tolerance;
   int sweeps = 0;
-  for (const int iterations : {1, 2, 7, own}) {
+  // at last: beyond the orders that the model lists, and without them
+  for (const int iterations : {1, 2, 7, own, imported_.sizes.ndualsweep + 8, 9}) {
     SCOPED_TRACE(std::to_string(iterations) + " sweeps");
+    const bool beyond = iterations > own;
+    imported_.sizes.ndualorder = iterations == 9 ? 0 : listed;
     mujoco_.model->opt.iterations = imported_.iterations = iterations;
+    mujoco_.model->opt.tolerance = imported_.tolerance = beyond ? 0 : tolerance;
     for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState& state) {
       const Rows ours = rows_of<V>(model, imported_, data, state.qvel, lane), theirs = rows_of(m, d);
       ASSERT_LE(difference(ours.force, theirs.force, 1 + largest(theirs.force)), 1e-10);

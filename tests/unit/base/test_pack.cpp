@@ -85,6 +85,27 @@ TYPED_TEST(PackOf, AnyAndAllSeeEveryLane) {
   }
 }
 
+TYPED_TEST(PackOf, BroadcastsAnyElementOfSomePacks) {
+  using V = TypeParam;
+  const V one[1] = {random_pack<V>(1)}, two[2] = {random_pack<V>(2), random_pack<V>(3)},
+          three[3] = {random_pack<V>(4), random_pack<V>(5), random_pack<V>(6)};
+  const auto check = [](const auto& packs, int i) {
+    const V result = broadcast_element(packs, i);
+    for (int lane = 0; lane < lane_width<V>; ++lane)
+      EXPECT_EQ(result[lane], packs[i / lane_width<V>][i % lane_width<V>]) << i;
+  };
+  for (int i = 0; i < lane_width<V>; ++i) check(one, i);
+  for (int i = 0; i < 2 * lane_width<V>; ++i) check(two, i);
+  for (int i = 0; i < 3 * lane_width<V>; ++i) check(three, i);
+}
+
+TYPED_TEST(PackOf, MaskOfOnlyOneLane) {
+  using M = MaskOf<TypeParam>;
+  for (int chosen = -1; chosen <= lane_width<TypeParam>; ++chosen)
+    for (int lane = 0; lane < lane_width<TypeParam>; ++lane)
+      EXPECT_EQ(M::only(chosen)[lane], lane == chosen) << chosen;
+}
+
 TYPED_TEST(PackOf, LanesAreSummedInABinaryTree) {
   using V = TypeParam;
   using T = ScalarOf<V>;
