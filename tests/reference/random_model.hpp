@@ -34,11 +34,7 @@ class Dice {
 class RandomModel {
  public:
   // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
-  // `mixed`: contacts with and without friction in one model.
-  RandomModel(std::uint64_t seed, bool wild, bool mixed) : dice_(seed), wild_(wild), mixed_(mixed) {
-    condim_ = dice_.one_of({1, 3, 3});
-    write();
-  }
+  RandomModel(std::uint64_t seed, bool wild) : dice_(seed), wild_(wild) { write(); }
   const std::string& text() const { return text_; }
 
  private:
@@ -116,9 +112,9 @@ class RandomModel {
                    dice_.uniform(0.1, 0.9), dice_.one_of({1.0, 2.0, 2.0, 3.0, 2.5})});
   }
   // Of a contact; the same in the whole model where there is no mixture.
-  int condim() { return mixed_ ? dice_.one_of({1, 3}) : condim_; }
+  int condim() { return dice_.one_of({1, 3}); }
   void contact_parameters() {
-    if (dice_.chance(0.7) || !mixed_) out_ << " condim=\"" << condim() << "\"";
+    if (dice_.chance(0.7)) out_ << " condim=\"" << condim() << "\"";
     if (dice_.chance(0.7))
       numbers("friction",
               {wild_ ? dice_.one_of({0.0, 1e-6, 1.0, 50.0}) : dice_.uniform(0.05, 1.5), 0.005, 0.0001});
@@ -338,8 +334,7 @@ class RandomModel {
   }
 
   Dice dice_;
-  bool wild_, mixed_;
-  int condim_;
+  bool wild_;
   std::ostringstream out_;
   std::string text_;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;

@@ -64,7 +64,7 @@ class Fuzz : public ::testing::Test {
   }
   // False if the import refuses the model, which takes a reason.
   bool load(std::uint64_t seed, bool wild) {
-    text_ = RandomModel(seed, wild, mixed_).text();
+    text_ = RandomModel(seed, wild).text();
     std::ofstream(path_) << text_;
     ModelConfig config;
     config.file = config.path = path_.string();
@@ -80,7 +80,6 @@ class Fuzz : public ::testing::Test {
 
   std::filesystem::path path_;
   std::string text_;
-  bool mixed_ = true;
   MujocoModel mujoco_;
   ImportedModel imported_;
 };
@@ -399,9 +398,9 @@ TEST_F(FuzzSteps, WildModels) {
   RecordProperty("flags", flags_compared_);
 }
 
-// ---- what is known to differ; each runs on its own with --gtest_also_run_disabled_tests ----
+// ---- what the fuzz has found, as small as it gets ----
 
-class FuzzKnown : public Fuzz {
+class FuzzFound : public Fuzz {
  protected:
   void load_text(const std::string& text) {
     std::ofstream(path_) << text;
@@ -434,9 +433,9 @@ class FuzzKnown : public Fuzz {
   }
 };
 
-// Frictionless and frictional contacts that share a slot: an environment's last bit depends on which of them
-// its neighbours have, because sums with and without tangents are rounded differently.
-TEST_F(FuzzKnown, FrictionOfANeighbourChangesNoBits) {
+// Frictionless and frictional contacts that share a slot: an environment's last bit once depended on which of
+// them its neighbours had, because sums with and without tangents were rounded differently.
+TEST_F(FuzzFound, FrictionOfANeighbourChangesNoBits) {
   load_text(R"(<mujoco><worldbody>
     <geom type="plane" size="0 0 1" condim="1"/>
     <body pos="0 0 0.1"><freejoint/><geom type="sphere" size="0.1" pos="0.013 0.02 0" condim="1"/></body>
@@ -469,7 +468,7 @@ TEST_F(FuzzKnown, FrictionOfANeighbourChangesNoBits) {
 // Where one of the bodies has several geoms, MuJoCo sorts the contacts of a pair of bodies by geom[0], then
 // geom[1] (the geoms of lower and higher type); where both have one, or the midphase is off, by the geoms'
 // places.
-TEST_F(FuzzKnown, ContactsOfBodiesWithSeveralGeomsAreSorted) {
+TEST_F(FuzzFound, ContactsOfBodiesWithSeveralGeomsAreSorted) {
   load_text(R"(<mujoco><worldbody>
     <body><freejoint/><geom type="capsule" size="0.1 0.1" euler="0 90 0"/></body>
     <body><freejoint/><geom type="sphere" size="0.1" pos="0 0 0.15"/>
@@ -480,7 +479,7 @@ TEST_F(FuzzKnown, ContactsOfBodiesWithSeveralGeomsAreSorted) {
 
 // Capsules whose axes are parallel up to 1e-4 rad touch at the two ends of the part that they have in common
 // (twice at the same point where they have none), in the order of the first one's axis.
-TEST_F(FuzzKnown, ParallelCapsulesTouchWhereTheyOverlap) {
+TEST_F(FuzzFound, ParallelCapsulesTouchWhereTheyOverlap) {
   for (const char* pose : {"pos='0.16 0 0'", "pos='0.16 0 0.11'", "pos='0.16 0 0.2'",
                            "pos='0.16 0 0' euler='0 0.00005 0'", "pos='0.16 0 0.11' euler='0 3.14158 0'"}) {
     SCOPED_TRACE(pose);
@@ -495,7 +494,7 @@ TEST_F(FuzzKnown, ParallelCapsulesTouchWhereTheyOverlap) {
 
 // Explicit pairs of geoms that no dof moves against each other, of one body or of the world alone: MuJoCo
 // lists the contact, and makes no rows of it.
-TEST_F(FuzzKnown, PairsThatNothingMovesAreListedWithoutRows) {
+TEST_F(FuzzFound, PairsThatNothingMovesAreListedWithoutRows) {
   load_text(R"(<mujoco><worldbody>
     <geom name="floor" type="plane" size="0 0 1"/>
     <geom name="stone" type="sphere" size="0.1"/>
