@@ -134,13 +134,13 @@ def test_unsupported_model(refused, tmp_path):
     <geom name="floor" type="plane" size="1 1 1"/>
     <body name="ball" pos="0 0 1">
       <freejoint/>
-      <geom name="ball" size="0.1"/>
+      <geom name="ball" size="0.1" condim="6"/>
     </body>
   </worldbody>
 </mujoco>
 """)
     message = refused("rollout", f"model.file={tmp_path / 'ball.xml'}", "batch.num_envs=64", *short(tmp_path))
-    assert "ball.xml:" in message and "contacts" in message
+    assert "ball.xml:3: geom \"floor\" may touch geom \"ball\": contacts with condim 6" in message
 
 
 # ---- tasks ----
