@@ -7,9 +7,6 @@
 
 namespace maniple {
 
-// mjMINVAL: norms below this count as zero.
-inline constexpr double kMinimumValue = 1e-15;
-
 template <class V>
 struct Quat {
   V w, x, y, z;

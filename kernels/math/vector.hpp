@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/base/varying.hpp"
+#include "kernels/math/minimum_value.hpp"
 
 namespace maniple {
 
@@ -31,6 +32,20 @@ MANIPLE_FUNCTION Vec3<V> cross(const Vec3<V>& a, const Vec3<V>& b) {
 template <class V>
 MANIPLE_FUNCTION Vec3<V> zero3() {
   return {V(0), V(0), V(0)};
+}
+// v / |v|; (1, 0, 0) where v is zero: mju_normalize3.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> normalize(const Vec3<V>& v) {
+  const V length = sqrt(dot(v, v));
+  const MaskOf<V> zero = length < V(kMinimumValue);
+  const V inverse = V(1) / select(zero, V(1), length);
+  return {select(zero, V(1), inverse * v.x), select(zero, V(0), inverse * v.y),
+          select(zero, V(0), inverse * v.z)};
+}
+
+template <class V>
+MANIPLE_FUNCTION Vec3<V> select(MaskOf<V> mask, const Vec3<V>& yes, const Vec3<V>& no) {
+  return {select(mask, yes.x, no.x), select(mask, yes.y, no.y), select(mask, yes.z, no.z)};
 }
 
 // 3x3, row-major.

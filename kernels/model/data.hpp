@@ -10,29 +10,29 @@
 // a lane is in slot k; the Jacobian of a slot holds the dofs of slot_dof alone. The rows of a contact are the
 // edges of its friction pyramid, normal + and - tangent, kept as one normal and two tangent base rows.
 //      name            size            unit            meaning
-#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                  \
-  FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")           \
-  FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")      \
-  FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited") \
-  FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")       \
-  FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")          \
-  FIELD(contact_candidate, ncontact, "1", "number of the candidate pair")                 \
-  FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                   \
-  FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                  \
-  FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")    \
-  FIELD(contact_dropped, 1, "1", "contacts beyond the capacity")                          \
-  FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")               \
-  FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")   \
-  FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")        \
-  FIELD(contact_force, 3 * ncontact, "N", "sum of the edges' forces on the base rows")    \
-  FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")          \
-  FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")             \
-  FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")       \
-  FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                             \
-  FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                            \
-  FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                          \
-  FIELD(Msearch, nrowdof, "N", "M times the search direction")                            \
-  FIELD(row_force, ndualrow, "N or N m", "force of each row, see row_of_limit")           \
+#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                   \
+  FIELD(friction_aref, nfriction, "m/s^2 or rad/s^2", "reference acceleration of the row") \
+  FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")            \
+  FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")       \
+  FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited")  \
+  FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")        \
+  FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")           \
+  FIELD(contact_candidate, ncontact, "1", "number of the candidate pair")                  \
+  FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                    \
+  FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                   \
+  FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")     \
+  FIELD(contact_dropped, 1, "1", "contacts beyond the capacity")                           \
+  FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")                \
+  FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")    \
+  FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")         \
+  FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")           \
+  FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")              \
+  FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")        \
+  FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                              \
+  FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                             \
+  FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                           \
+  FIELD(Msearch, nrowdof, "N", "M times the search direction")                             \
+  FIELD(row_force, ndualrow, "N or N m", "force of each row, see row_of_limit")            \
   FIELD(row_bias, ndualrow, "m/s^2 or rad/s^2", "acceleration beyond the reference without forces")
 
 // Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for

@@ -39,7 +39,7 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nbody; ++i) {
     matrix_of_quaternion(m.body_iquat + 4 * i, derived.body_imat + 9 * i);
     derived.body_inversesubtreemass[i] =
-        m.body_subtreemass[i] < kSmallestDivisor ? 0 : 1 / m.body_subtreemass[i];
+        m.body_subtreemass[i] < kMinimumValue ? 0 : 1 / m.body_subtreemass[i];
     const int parent = m.body_parentid[i];
     derived.body_lastdof[i] = m.body_dofnum[i] > 0 ? m.body_dofadr[i] + m.body_dofnum[i] - 1
                               : i == 0             ? -1
@@ -130,7 +130,7 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nu; ++i) {
     const int group = m.actuator_group[i];
     derived.actuator_disabled[i] = group >= 0 && group <= 30 && (m.disableactuator >> group & 1);
-    const double tau = std::fmax(kSmallestDivisor, m.actuator_dynprm[10 * i]);
+    const double tau = std::fmax(kMinimumValue, m.actuator_dynprm[10 * i]);
     derived.actuator_inversetau[i] = 1 / tau;
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
     derived.actuator_step[i] =
@@ -181,12 +181,12 @@ void derive_fluid(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nbody; ++i) {
     double* fluid = derived.body_fluid + 8 * i;
     for (int k = 0; k < 8; ++k) fluid[k] = 0;
-    if (m.body_mass[i] < kSmallestDivisor) continue;
+    if (m.body_mass[i] < kMinimumValue) continue;
     const double* inertia = m.body_inertia + 3 * i;
     double box[3];
     for (int k = 0; k < 3; ++k) {
       const double square = inertia[(k + 1) % 3] + inertia[(k + 2) % 3] - inertia[k];
-      box[k] = std::sqrt(std::fmax(kSmallestDivisor, square) / m.body_mass[i] * 6);
+      box[k] = std::sqrt(std::fmax(kMinimumValue, square) / m.body_mass[i] * 6);
     }
     const double diameter = (box[0] + box[1] + box[2]) / 3;
     fluid[0] = M_PI * diameter * diameter * diameter * viscosity;
@@ -271,11 +271,11 @@ void derive_friction(const Model<double>& m, const DerivedFields& derived) {
                        double loss) {
     const RowParameters row = row_parameters(m, solref, solimp);
     // the position of such a row is always zero, and so its impedance constant
-    const bool flat = row.solimp[0] == row.solimp[1] || row.solimp[2] <= kSmallestDivisor;
+    const bool flat = row.solimp[0] == row.solimp[1] || row.solimp[2] <= kMinimumValue;
     const double impedance = flat ? 0.5 * (row.solimp[0] + row.solimp[1]) : row.solimp[0];
     derived.friction_dofid[r] = dof;
     derived.friction_tendonid[r] = tendon;
-    derived.friction_D[r] = 1 / std::fmax(kSmallestDivisor, (1 - impedance) * invweight / impedance);
+    derived.friction_D[r] = 1 / std::fmax(kMinimumValue, (1 - impedance) * invweight / impedance);
     derived.friction_B[r] = row.B;
     derived.friction_loss[r] = loss;
     ++r;

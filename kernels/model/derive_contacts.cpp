@@ -26,7 +26,7 @@ struct ContactClass {
 
 // Share of geom 1 in solref and solimp: mj_contactParam.
 double mixing_share(double solmix1, double solmix2) {
-  const bool none1 = solmix1 < kSmallestDivisor, none2 = solmix2 < kSmallestDivisor;
+  const bool none1 = solmix1 < kMinimumValue, none2 = solmix2 < kMinimumValue;
   if (none1 && none2) return 0.5;
   if (none1 || none2) return none1 ? 0 : 1;
   return solmix1 / (solmix1 + solmix2);

@@ -4,11 +4,10 @@
 
 #include <cmath>
 
+#include "kernels/math/minimum_value.hpp"
 #include "kernels/model/model.hpp"
 
 namespace maniple {
-
-inline constexpr double kSmallestDivisor = 1e-15;  // mjMINVAL
 
 // Impedance within its bounds; stiffness K [1/s^2] and damping B [1/s] of the reference acceleration.
 struct RowParameters {
@@ -29,10 +28,10 @@ inline RowParameters row_parameters(const Model<double>& m, const double* solref
   }
   if (!(m.disableflags & disable_refsafe) && ref[0] > 0) ref[0] = std::fmax(ref[0], 2 * m.timestep);
   const double width = row.solimp[1];
-  row.K = ref[0] > 0 ? 1 / std::fmax(kSmallestDivisor, width * width * ref[0] * ref[0] * ref[1] * ref[1])
-                     : -ref[0] / std::fmax(kSmallestDivisor, width * width);
-  row.B = ref[1] > 0 ? 2 / std::fmax(kSmallestDivisor, width * ref[0])
-                     : -ref[1] / std::fmax(kSmallestDivisor, width);
+  row.K = ref[0] > 0 ? 1 / std::fmax(kMinimumValue, width * width * ref[0] * ref[0] * ref[1] * ref[1])
+                     : -ref[0] / std::fmax(kMinimumValue, width * width);
+  row.B =
+      ref[1] > 0 ? 2 / std::fmax(kMinimumValue, width * ref[0]) : -ref[1] / std::fmax(kMinimumValue, width);
   return row;
 }
 

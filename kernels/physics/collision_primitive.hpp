@@ -23,23 +23,6 @@ struct ContactPoint {
   Vec3<V> pos, normal, tangent;
 };
 
-inline constexpr double kSmallestLength = 1e-15;  // mjMINVAL
-
-// v / |v|; (1, 0, 0) where v is zero: mju_normalize3.
-template <class V>
-MANIPLE_FUNCTION Vec3<V> normalize(const Vec3<V>& v) {
-  const V length = sqrt(dot(v, v));
-  const MaskOf<V> zero = length < V(kSmallestLength);
-  const V inverse = V(1) / select(zero, V(1), length);
-  return {select(zero, V(1), inverse * v.x), select(zero, V(0), inverse * v.y),
-          select(zero, V(0), inverse * v.z)};
-}
-
-template <class V>
-MANIPLE_FUNCTION Vec3<V> select(MaskOf<V> mask, const Vec3<V>& yes, const Vec3<V>& no) {
-  return {select(mask, yes.x, no.x), select(mask, yes.y, no.y), select(mask, yes.z, no.z)};
-}
-
 // A sphere over a plane; `tangent` goes into the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const Vec3<V>& center, ScalarOf<V> radius,
@@ -98,7 +81,7 @@ MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>
   const V down_x = -dot(normal, x), down_y = -dot(normal, y);
   const Vec3<V> down = down_x * x + down_y * y;
   const V square = down_x * down_x + down_y * down_y;
-  const MaskOf<V> level = square < V(kSmallestLength * kSmallestLength);
+  const MaskOf<V> level = square < V(kMinimumValue * kMinimumValue);
   const V scale = V(radius) / sqrt(select(level, V(1), square));
   const Vec3<V> rim = select<V>(level, V(radius) * x, scale * down);
   const V drop = dot(rim, normal);
@@ -144,7 +127,7 @@ MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1
   const MaskOf<V> hit = where && square <= most * most;
   if (!any_lane(hit)) return;
   const V distance = sqrt(square);
-  const MaskOf<V> same = distance < V(kSmallestLength);
+  const MaskOf<V> same = distance < V(kMinimumValue);
   Vec3<V> normal = (V(1) / select(same, V(1), distance)) * difference;
   if (any_lane(same)) normal = select<V>(same, normalize(cross(axis1, axis2)), normal);
   const V dist = distance - V(radius1) - V(radius2);

@@ -1,15 +1,15 @@
-// Constraint rows of joints: dry friction of dofs and joint limits (mj_instantiateFriction,
+// Constraint rows of joints and tendons: dry friction and limits (mj_instantiateFriction,
 // mj_instantiateLimit, mj_makeImpedance, mj_referenceConstraint). Every row has a place of its own that the
 // model knows, so that lanes with different active limits need no bookkeeping: a limit that does not act has
-// D = 0. Their Jacobians are unit vectors, or the rotation axis of a ball joint.
+// D = 0. Their Jacobians are unit vectors, the rotation axis of a ball joint, or a tendon's row of ten_J.
 //
 // A row turns jar = J qacc - aref into a force and a cost. A limit only pushes: force -D jar where jar < 0.
 // Dry friction is the same within its largest force, and constant beyond (mj_constraintUpdate).
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
-#include "kernels/math/vector.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/physics/tendon.hpp"
 
 namespace maniple {
 
@@ -44,20 +44,6 @@ MANIPLE_FUNCTION V impedance(const ScalarOf<V>* solimp, V beyond) {
   return select(x >= V(1), V(end), V(start) + y * V(end - start));
 }
 
-// The change of tendon t's length for the change x of the dofs.
-template <class V, class Field>
-MANIPLE_FUNCTION V tendon_times(const Model<ScalarOf<V>>& m, int t, const Field x) {
-  V sum(0);
-  for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
-    sum += V(m.ten_J[k]) * x[m.ten_J_colind[k]];
-  return sum;
-}
-template <class V>
-MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, int t, V force,
-                                       const DataField<V> result) {
-  for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
-    result[m.ten_J_colind[k]] += V(m.ten_J[k]) * force;
-}
 // H += J' D J of a row along tendon t.
 template <class V>
 MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D, const DataField<V> H) {
@@ -65,6 +51,12 @@ MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D
   for (int k = first; k < last; ++k)
     for (int l = first; l <= k; ++l)
       H[hessian_address(m.ten_J_colind[k], m.ten_J_colind[l])] += V(m.ten_J[k] * m.ten_J[l]) * D;
+}
+
+// Regularization R of a row with this impedance; `invweight` approximates the diagonal of J M^-1 J'.
+template <class V>
+MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
+  return max((V(1) - impedance) * invweight / impedance, V(kMinimumValue));
 }
 
 // Writes limit_D, limit_aref, limit_axis and limit_active. Returns how many rows act in some lane. Adds to
@@ -83,10 +75,7 @@ MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, 
     } else {
       const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
       const V angle = sqrt(dot(rotation, rotation));
-      const MaskOf<V> zero = angle < V(kMinimumValue);
-      const V scale = V(1) / select(zero, V(1), angle);
-      const Vec3<V> axis{select(zero, V(1), rotation.x * scale), select(zero, V(0), rotation.y * scale),
-                         select(zero, V(0), rotation.z * scale)};
+      const Vec3<V> axis = normalize(rotation);
       store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
       distance = V(m.limit_bound[r]) - angle;
       velocity = -dot(axis, load3<V>(s.qvel, dof));
@@ -97,8 +86,7 @@ MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, 
     d.limit_active[count++] = r;
     d.nefc[0] += select(active, V(1), V(0));
     const V d_of_row = impedance(m.limit_solimp + 5 * r, beyond);
-    const V R = max((V(1) - d_of_row) * V(m.limit_invweight[r]) / d_of_row, V(kMinimumValue));
-    d.limit_D[r] = select(active, V(1) / R, V(0));
+    d.limit_D[r] = select(active, V(1) / regularization(d_of_row, V(m.limit_invweight[r])), V(0));
     d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * d_of_row * beyond;
   }
   return count;
@@ -111,7 +99,7 @@ MANIPLE_FUNCTION V limit_jacobian_times(const Model<ScalarOf<V>>& m, const Data<
   const int dof = m.limit_dofid[r];
   if (m.limit_ballid[r] >= 0) return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
   const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-  return side * (dof >= 0 ? V(x[dof]) : tendon_times<V>(m, m.limit_tendonid[r], x));
+  return side * (dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.limit_tendonid[r], x));
 }
 
 // result += J' force of limit row r.
@@ -165,13 +153,20 @@ MANIPLE_FUNCTION FrictionRow<V> friction_row(const Model<ScalarOf<V>>& m, int r,
 template <class V, class Field>
 MANIPLE_FUNCTION V friction_jacobian_times(const Model<ScalarOf<V>>& m, int r, const Field& x) {
   const int dof = m.friction_dofid[r];
-  return dof >= 0 ? V(x[dof]) : tendon_times<V>(m, m.friction_tendonid[r], x);
+  return dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.friction_tendonid[r], x);
+}
+
+// Writes friction_aref.
+template <class V>
+MANIPLE_FUNCTION void friction_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  for (int r = 0; r < m.nfriction; ++r)
+    d.friction_aref[r] = -V(m.friction_B[r]) * friction_jacobian_times<V>(m, r, s.qvel);
 }
 
 // jar of friction row r for the acceleration x.
 template <class V, class Field>
-MANIPLE_FUNCTION V friction_jar(const Model<ScalarOf<V>>& m, const State<V>& s, int r, const Field& x) {
-  return friction_jacobian_times<V>(m, r, x) + V(m.friction_B[r]) * friction_jacobian_times<V>(m, r, s.qvel);
+MANIPLE_FUNCTION V friction_jar(const Model<ScalarOf<V>>& m, const Data<V>& d, int r, const Field& x) {
+  return friction_jacobian_times<V>(m, r, x) - d.friction_aref[r];
 }
 
 // result += J' force of friction row r.
@@ -188,9 +183,9 @@ MANIPLE_FUNCTION void add_friction_force(const Model<ScalarOf<V>>& m, int r, V f
 // The solver's force of friction row r and of limit row r. Newton's method leaves accelerations, the dual
 // solver leaves row_force, where friction comes first, then limits, then four edges of each contact slot.
 template <class V>
-MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r) {
+MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
   if (m.solver == solver_pgs) return d.row_force[r];
-  return friction_row(m, r, friction_jar(m, s, r, d.qacc)).force;
+  return friction_row(m, r, friction_jar(m, d, r, d.qacc)).force;
 }
 template <class T>
 MANIPLE_FUNCTION int row_of_limit(const Model<T>& m, int r) {

@@ -187,7 +187,7 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
     const T friction1 = m.contactclass_friction[2 * c], square = friction1 * friction1;
     const V share = impedance(m.contactclass_solimp + 5 * c, beyond);
     const V weight = frictional ? (T(1) + square) * invweight : invweight;
-    V R = max((V(1) - share) * weight / share, V(kMinimumValue));
+    V R = regularization(share, weight);
     // the edges of a pyramid match the friction impedance of the cone; see the head of this file otherwise
     R *= V(frictional ? 2 * square / m.impratio : T(4));
     stiffness = select(here, V(1) / R, stiffness);

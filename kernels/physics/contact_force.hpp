@@ -1,4 +1,4 @@
-// Contact forces as bodies and touch sensors feel them, once the solver has left them in contact_force
+// Contact forces as bodies and touch sensors feel them, once the solver has found them
 // (mj_contactForce, the contact part of mj_rnePostConstraint, mjSENS_TOUCH).
 #pragma once
 
@@ -24,7 +24,7 @@ MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
 template <class V>
 MANIPLE_FUNCTION Vec3<V> contact_force_on_geom2(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
                                                 const SlotContacts<V>& contacts) {
-  const BaseRows<V> force = load_base<V>(d.contact_force, slot);
+  const BaseRows<V> force = contact_force(m, d, slot);
   const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
   Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
   contact_tangents(normal, tangent, other);
@@ -83,7 +83,7 @@ struct RayInterval {
   // |p + t u| <= size of one coordinate.
   MANIPLE_FUNCTION void cut_slab(V p, V u, V size) {
     const V never(-1), always(1e30);
-    const MaskOf<V> parallel = abs(u) < V(kSmallestLength);
+    const MaskOf<V> parallel = abs(u) < V(kMinimumValue);
     const V inverse = V(1) / select(parallel, V(1), u);
     const V a = (-size - p) * inverse, b = (size - p) * inverse;
     cut(select(parallel, V(0), min(a, b)),
@@ -92,7 +92,7 @@ struct RayInterval {
   // a t^2 + 2 b t + c <= 0.
   MANIPLE_FUNCTION void cut_quadratic(V a, V b, V c) {
     const V determinant = b * b - a * c;
-    const MaskOf<V> flat = a < V(kSmallestLength), misses = determinant < V(kSmallestLength);
+    const MaskOf<V> flat = a < V(kMinimumValue), misses = determinant < V(kMinimumValue);
     const V inverse = V(1) / select(flat, V(1), a), root = sqrt(max(determinant, V(0)));
     const V from = (-b - root) * inverse, to = (-b + root) * inverse;
     // a ray along the axis of a cylinder stays inside or outside
@@ -146,7 +146,7 @@ MANIPLE_FUNCTION void touch_sensors(const Model<ScalarOf<V>>& m, const Data<V>& 
   const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
-    const V force = d.contact_force[3 * slot];
+    const V force = contact_force(m, d, slot).n;
     const MaskOf<V> pushes = contacts.active && force > V(0);
     if (!any_lane(pushes)) continue;
     const V body1 = gather(m.candidate_bodyid, contacts.candidate, 2, 0);

@@ -96,8 +96,8 @@ MANIPLE_FUNCTION void start_rows(const Model<ScalarOf<V>>& m, const State<V>& s,
                                  ActiveRows rows) {
   const bool warm = !(m.disableflags & disable_warmstart);
   for (int r = 0; r < m.nfriction; ++r) {
-    d.row_bias[r] = friction_jar(m, s, r, d.qacc_smooth);
-    d.row_force[r] = warm ? friction_row(m, r, friction_jar(m, s, r, s.qacc_warmstart)).force : V(0);
+    d.row_bias[r] = friction_jar(m, d, r, d.qacc_smooth);
+    d.row_force[r] = warm ? friction_row(m, r, friction_jar(m, d, r, s.qacc_warmstart)).force : V(0);
   }
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a], row = row_of_limit(m, r);

@@ -42,39 +42,42 @@ MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const Data<V>&
     store_inertia_row(m, d, i, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * load6<V>(d.cdof, 6 * i));
 }
 
-// In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`. Every element is computed at
-// once from the rows of the descendants, which keeps the sum in a register. `column` is scratch. Fields come
-// by value here and below: a store of lanes could change what a reference points to, as far as a compiler
-// knows.
+// Elements (i, j) of a matrix that is being factored, of C columns at the offsets j of row i, less what the
+// rows below take: the sum over `count` rows k of factor[k] (k, j). `rows(b)` is the address of the b-th of
+// them. Each element is computed at once, which keeps the sum in a register. Fields come by value here and
+// below: a store of lanes could change what a reference points to, as far as a compiler knows.
+template <int C, class V, class Rows>
+MANIPLE_FUNCTION void reduce_columns(const DataField<V> matrix, const DataField<V> factor, int row,
+                                     const int (&j)[C], int count, const Rows& rows) {
+  V sum[C];
+  for (int c = 0; c < C; ++c) sum[c] = matrix[row + j[c]];
+  for (int b = 0; b < count; ++b) {
+    const V f = factor[b];
+    const int at = rows(b);
+    for (int c = 0; c < C; ++c) sum[c] -= f * matrix[at + j[c]];
+  }
+  for (int c = 0; c < C; ++c) matrix[row + j[c]] = sum[c];
+}
+
+// In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`. `column` is scratch.
 template <class V>
 MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataField<V> matrix,
                                      const DataField<V> inverse, const DataField<V> column) {
   const int nv = m.nv;
   const int *const Madr = m.dof_Madr, *const rootadr = m.dof_Mrootadr, *const ancestors = m.dof_ancestors;
   for (int i = nv - 1; i >= 0; --i) {
-    const int row = Madr[i], depth = ancestors[i], end = i + 1 + m.dof_descendants[i];
-    for (int k = i + 1; k < end; ++k) column[k] = matrix[rootadr[k] - depth] * inverse[k];
+    const int row = Madr[i], depth = ancestors[i], below = m.dof_descendants[i];
+    // where the rows of the descendants, the dofs from i + 1 on, have the column of dof i
+    const auto rows = [&](int b) { return rootadr[i + 1 + b] - depth; };
+    for (int b = 0; b < below; ++b) column[b] = matrix[rows(b)] * inverse[i + 1 + b];
     int c = m.dof_simple[i] ? depth + 1 : 0;
     for (; c + 3 <= depth; c += 4) {
-      V sum0 = matrix[row + c], sum1 = matrix[row + c + 1], sum2 = matrix[row + c + 2],
-        sum3 = matrix[row + c + 3];
-      for (int k = i + 1; k < end; ++k) {
-        const V factor = column[k];
-        const int at = rootadr[k] - depth + c;
-        sum0 -= factor * matrix[at];
-        sum1 -= factor * matrix[at + 1];
-        sum2 -= factor * matrix[at + 2];
-        sum3 -= factor * matrix[at + 3];
-      }
-      matrix[row + c] = sum0;
-      matrix[row + c + 1] = sum1;
-      matrix[row + c + 2] = sum2;
-      matrix[row + c + 3] = sum3;
+      const int j[4] = {c, c + 1, c + 2, c + 3};
+      reduce_columns<4>(matrix, column, row, j, below, rows);
     }
     for (; c <= depth; ++c) {
-      V sum = matrix[row + c];
-      for (int k = i + 1; k < end; ++k) sum -= column[k] * matrix[rootadr[k] - depth + c];
-      matrix[row + c] = sum;
+      const int j[1] = {c};
+      reduce_columns<1>(matrix, column, row, j, below, rows);
     }
     inverse[i] = V(1) / matrix[row];
   }

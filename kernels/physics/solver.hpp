@@ -1,8 +1,8 @@
 // Newton's method for the constrained acceleration (mj_solNewton): the qacc that minimizes
 //   1/2 (qacc - qacc_smooth)' M (qacc - qacc_smooth) + sum of the rows' costs(J qacc - aref).
 // Lanes finish one by one; what a finished lane holds no longer changes, hence its bits do not depend on its
-// neighbours. The Hessian H = M + J' D J has the sparsity of M, but for contacts between two branches of a
-// tree: the columns of its rows are found anew for every pack of environments.
+// neighbours. The Hessian H = M + J' D J has the sparsity of M, but for rows that couple two branches of a
+// tree: then its columns are found anew for every pack of environments.
 #pragma once
 
 #include "kernels/physics/dual_solver.hpp"
@@ -26,8 +26,7 @@ MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& 
 
 // The cost of the acceleration in qacc.
 template <class V>
-MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                   ActiveRows rows) {
+MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows) {
   using T = ScalarOf<V>;
   V cost(0);
   for (int i = 0; i < m.nv; ++i) cost += (d.Ma[i] - d.qfrc_smooth[i]) * (d.qacc[i] - d.qacc_smooth[i]);
@@ -46,26 +45,21 @@ MANIPLE_FUNCTION V constraint_cost(const Model<ScalarOf<V>>& m, const State<V>& 
     cost += d.contact_D[slot] * sum;
   }
   cost *= V(T(0.5));
-  for (int r = 0; r < m.nfriction; ++r) cost += friction_row(m, r, friction_jar(m, s, r, d.qacc)).cost;
+  for (int r = 0; r < m.nfriction; ++r) cost += friction_row(m, r, friction_jar(m, d, r, d.qacc)).cost;
   return cost;
 }
 
-// qfrc_constraint = J' force, and contact_force.
+// qfrc_constraint = J' force.
 template <class V>
-MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                        ActiveRows rows) {
+MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows) {
   for (int i = 0; i < m.nv; ++i) d.qfrc_constraint[i] = V(0);
-  for (int r = 0; r < m.nfriction; ++r)
-    add_friction_force(m, r, friction_force(m, s, d, r), d.qfrc_constraint);
+  for (int r = 0; r < m.nfriction; ++r) add_friction_force(m, r, friction_force(m, d, r), d.qfrc_constraint);
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
     add_limit_force(m, d, r, limit_force(m, d, r), d.qfrc_constraint);
   }
-  for (int slot = 0; slot < rows.slots; ++slot) {
-    const BaseRows<V> force = contact_force(m, d, slot);
-    store_base(d.contact_force, slot, force);
-    add_contact_force(m, d, slot, force, d.qfrc_constraint);
-  }
+  for (int slot = 0; slot < rows.slots; ++slot)
+    add_contact_force(m, d, slot, contact_force(m, d, slot), d.qfrc_constraint);
 }
 
 // Which elements of H may differ from zero.
@@ -172,8 +166,7 @@ MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Dat
 
 // H = M + J' D J over the rows that are in their quadratic zone.
 template <class V>
-MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                              ActiveRows rows) {
+MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows) {
   const DataField<V> H = d.H, qM = d.qM;
   const int* const parent = m.dof_parentid;
   for (int i = 0; i < m.nv; ++i) {
@@ -186,7 +179,7 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, co
     for (int j = parent[i]; j >= 0; j = parent[j]) H[row + j] = qM[++address];
   }
   for (int r = 0; r < m.nfriction; ++r) {
-    const V curvature = friction_row(m, r, friction_jar(m, s, r, d.qacc)).curvature;
+    const V curvature = friction_row(m, r, friction_jar(m, d, r, d.qacc)).curvature;
     const int dof = m.friction_dofid[r];
     if (dof >= 0)
       H[hessian_address(dof, dof)] += curvature;
@@ -198,21 +191,6 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const State<V>& s, co
     add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
   }
   for (int slot = 0; slot < rows.slots; ++slot) add_contact_hessian(m, d, slot);
-}
-
-// Elements (i, j) of H, of C columns, less what the rows below take: the sum over the rows k of
-// factor[k] H(k, j). `rows(b)` is the address of the b-th such row.
-template <int C, class V, class Rows>
-MANIPLE_FUNCTION void reduce_columns(const DataField<V> H, const DataField<V> factor, int row,
-                                     const int (&j)[C], int count, const Rows& rows) {
-  V sum[C];
-  for (int c = 0; c < C; ++c) sum[c] = H[row + j[c]];
-  for (int b = 0; b < count; ++b) {
-    const V f = factor[b];
-    const int at = rows(b);
-    for (int c = 0; c < C; ++c) sum[c] -= f * H[at + j[c]];
-  }
-  for (int c = 0; c < C; ++c) H[row + j[c]] = sum[c];
 }
 
 // In place: the factor of H = L' D L as D L, whose diagonal is D; 1/D goes to HDiagInv.
@@ -289,9 +267,9 @@ struct DerivativeLine {
 };
 // `smooth`: the line of the cost without rows.
 template <class V>
-MANIPLE_FUNCTION DerivativeLine<V> derivative_line(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                                   const Data<V>& d, ActiveRows rows,
-                                                   const DerivativeLine<V>& smooth, V alpha) {
+MANIPLE_FUNCTION DerivativeLine<V> derivative_line(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                                   ActiveRows rows, const DerivativeLine<V>& smooth,
+                                                   V alpha) {
   DerivativeLine<V> sum = smooth;
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
@@ -314,7 +292,7 @@ MANIPLE_FUNCTION DerivativeLine<V> derivative_line(const Model<ScalarOf<V>>& m, 
     sum.slope += d.contact_D[slot] * slope;
   }
   for (int r = 0; r < m.nfriction; ++r) {
-    const V change = friction_jacobian_times<V>(m, r, d.search), jar = friction_jar(m, s, r, d.qacc);
+    const V change = friction_jacobian_times<V>(m, r, d.search), jar = friction_jar(m, d, r, d.qacc);
     const FrictionRow<V> row = friction_row(m, r, multiply_add(alpha, change, jar));
     const V steep = row.curvature * change;
     sum.intercept += select(row.curvature > V(0), jar * steep, -row.force * change);
@@ -335,8 +313,8 @@ struct LineMinimum {
 // For the lanes in `active`. The derivative is piecewise linear and grows with the step: Newton's method on
 // it ends where the line through one point is still the line at its zero. Bisection guards the steps.
 template <class V>
-MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                            ActiveRows rows, MaskOf<V> active, V scale) {
+MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+                                            MaskOf<V> active, V scale) {
   using T = ScalarOf<V>;
   DerivativeLine<V> smooth{V(0), V(0)};
   V square(0);
@@ -345,7 +323,7 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const S
     smooth.slope += d.search[i] * d.Msearch[i];
     square += d.search[i] * d.search[i];
   }
-  const DerivativeLine<V> start = derivative_line(m, s, d, rows, smooth, V(0));
+  const DerivativeLine<V> start = derivative_line(m, d, rows, smooth, V(0));
   const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(square) / scale;
   DerivativeLine<V> line = start;
   V alpha(0), low(0), high(T(1e30));
@@ -355,7 +333,7 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const S
     const MaskOf<V> inside = newton > low && newton < high;
     const V next = select(inside, newton, V(T(0.5)) * (low + min(high, low + low + V(1))));
     alpha = select(active, next, alpha);
-    const DerivativeLine<V> found = derivative_line(m, s, d, rows, smooth, alpha);
+    const DerivativeLine<V> found = derivative_line(m, d, rows, smooth, alpha);
     const MaskOf<V> met = active && inside && found == line;
     exact = exact || (met && found == start);
     line = found;
@@ -402,10 +380,10 @@ MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const State<V>& s,
                                  ActiveRows rows, MaskOf<V> active) {
   evaluate_rows(m, d, rows);
   if (m.disableflags & disable_warmstart) return;
-  const V cost = constraint_cost(m, s, d, rows);
+  const V cost = constraint_cost(m, d, rows);
   for (int i = 0; i < m.nv; ++i) d.qacc[i] = s.qacc_warmstart[i];
   evaluate_rows(m, d, rows);
-  const V warm = constraint_cost(m, s, d, rows);
+  const V warm = constraint_cost(m, d, rows);
   const MaskOf<V> better = active && warm <= cost;
   for (int i = 0; i < m.nv; ++i) d.qacc[i] = select(better, V(d.qacc[i]), V(d.qacc_smooth[i]));
   if (!all_lanes(better)) evaluate_rows(m, d, rows);
@@ -424,6 +402,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   if (m.nrowdof == 0) return;
   for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
   ActiveRows rows;
+  friction_rows(m, s, d);
   rows.limits = limit_rows(m, s, d);
   rows.coupled = m.flags & model_rows_couple;
   rows.slots = contact_rows(m, s, d, rows.coupled);
@@ -431,7 +410,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   if (!any_lane(active)) return;
   if (m.solver == solver_pgs) {
     dual_forces(m, s, d, rows);
-    constraint_forces(m, s, d, rows);
+    constraint_forces(m, d, rows);
     for (int i = 0; i < nv; ++i) d.qacc[i] = d.qfrc_constraint[i];
     solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc);
     for (int i = 0; i < nv; ++i) d.qacc[i] += d.qacc_smooth[i];
@@ -444,7 +423,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
-    constraint_forces(m, s, d, rows);
+    constraint_forces(m, d, rows);
     V gradient(0);
     for (int i = 0; i < nv; ++i) {
       const V component = d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i];
@@ -453,16 +432,16 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     }
     active = active && sqrt(gradient) * scale >= tolerance;
     if (!any_lane(active)) break;
-    hessian(m, s, d, rows);
+    hessian(m, d, rows);
     factor_hessian(m, d, pattern);
     solve_hessian(m, d, pattern, d.search);
     evaluate_search(m, d, rows);
-    const LineMinimum<V> minimum = line_search(m, s, d, rows, active, scale);
+    const LineMinimum<V> minimum = line_search(m, d, rows, active, scale);
     move_along_search(m, d, rows, active, minimum.alpha);
     active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
     if (!any_lane(active)) break;
   }
-  constraint_forces(m, s, d, rows);
+  constraint_forces(m, d, rows);
 }
 
 }  // namespace maniple

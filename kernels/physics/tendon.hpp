@@ -10,7 +10,7 @@ namespace maniple {
 
 // J x of tendon t.
 template <class V, class Field>
-MANIPLE_FUNCTION V tendon_jacobian_times(const Model<ScalarOf<V>>& m, int t, const Field& x) {
+MANIPLE_FUNCTION V tendon_jacobian_times(const Model<ScalarOf<V>>& m, int t, const Field x) {
   V sum(0);
   for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
     sum += V(m.ten_J[k]) * x[m.ten_J_colind[k]];
@@ -18,8 +18,9 @@ MANIPLE_FUNCTION V tendon_jacobian_times(const Model<ScalarOf<V>>& m, int t, con
 }
 
 // result += J' force of tendon t.
-template <class V, class Field>
-MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, int t, V force, const Field& result) {
+template <class V>
+MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, int t, V force,
+                                       const DataField<V> result) {
   for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
     result[m.ten_J_colind[k]] += V(m.ten_J[k]) * force;
 }
