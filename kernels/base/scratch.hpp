@@ -26,6 +26,7 @@ class Scratch {
     return kScalarLanes ? first + worker : first + static_cast<std::ptrdiff_t>(worker) * elements_;
   }
   MANIPLE_FUNCTION int stride() const { return kScalarLanes ? workers_ : 1; }
+  int workers() const { return workers_; }
 
  private:
   static std::size_t count(int elements, int workers) {
@@ -37,17 +38,26 @@ class Scratch {
   Kokkos::View<ScalarOf<V>*, MemorySpace> memory_;
 };
 
+// Runs body(item, worker) for every item; no other item meets the worker at that time.
+template <class Body>
+void for_each_item(const std::string& label, std::int64_t items, const Body& body) {
+  const Kokkos::Experimental::UniqueToken<ExecutionSpace> token;
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, items),
+      KOKKOS_LAMBDA(std::int64_t item) {
+        const int worker = token.acquire();
+        body(item, worker);
+        token.release(worker);
+      });
+}
+
 // Runs body(tile, lane, worker) for every pack of the tiles: lane is the pack's first lane in its tile.
 template <class V, class Body>
 void for_each_pack(const std::string& label, std::int64_t tiles, const Body& body) {
   constexpr int packs_per_tile = 32 / lane_width<V>;
-  const Kokkos::Experimental::UniqueToken<ExecutionSpace> token;
-  Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, tiles * packs_per_tile),
-      KOKKOS_LAMBDA(std::int64_t pack) {
-        const int worker = token.acquire();
+  for_each_item(
+      label, tiles * packs_per_tile, KOKKOS_LAMBDA(std::int64_t pack, int worker) {
         body(pack / packs_per_tile, static_cast<int>(pack % packs_per_tile) * lane_width<V>, worker);
-        token.release(worker);
       });
 }
 

@@ -1,5 +1,5 @@
 // Launches of the physics over all environments of a rank: the only functions through which host code
-// steps a batch. Each pack of environments runs through all substeps in its worker's scratch.
+// steps a batch. Packs of environments are stepped in the scratch of their worker.
 #pragma once
 
 #include <cstdint>
@@ -28,6 +28,10 @@ struct PhysicsBatch {
   Scratch<Lanes<T>> scratch;  // data_elements
   // Counts with the control step of the last, [2]: resets of bad states, and contacts beyond the capacity.
   TiledView<std::int32_t> bad_states, dropped_contacts;
+  // Where environments are regrouped (regroup.hpp), else empty: work_key of the last step, and for each
+  // worker the state of the pack that it steps, as in a tile.
+  TiledView<std::uint8_t> work;
+  Scratch<Lanes<T>> pack_state;
 };
 
 // `substeps` of mj_step with the control that stands in the state.

@@ -1,52 +1,108 @@
 // Definitions of kernels/physics/batch.hpp, included by the two files that instantiate them.
 #pragma once
 
+#include <algorithm>
+
 #include "kernels/base/philox.hpp"
 #include "kernels/physics/batch.hpp"
+#include "kernels/physics/regroup.hpp"
 #include "kernels/physics/step.hpp"
 
 namespace maniple {
 
+// Copies what files ask for from the scratch of a pack to its environments' tiles.
 template <class T>
-MANIPLE_FUNCTION void export_fields(const PhysicsBatch<T>& batch, const Lanes<T>* scratch, int stride,
-                                    std::int64_t tile, int lane) {
+MANIPLE_FUNCTION void export_fields(const PhysicsBatch<T>& batch, const PackEnvironments& environments,
+                                    int worker) {
   using V = Lanes<T>;
+  const V* const scratch = batch.scratch.base(worker);
+  const int stride = batch.scratch.stride();
   for (std::size_t r = 0; r < batch.exports.extent(0); ++r) {
     const ExportRange range = batch.exports(r);
-    const Varying<V> to = tile_field<V>(batch.exported.tile(tile), range.to, lane);
-    for (int i = 0; i < range.size; ++i) to[i] = scratch[(range.from + i) * stride];
+    for (int lane = 0; lane < lane_width<V>; ++lane) {
+      T* const to = &batch.exported.at(environments[lane], range.to);
+      for (int i = 0; i < range.size; ++i)
+        to[i * kTileWidth] = get_lane(scratch[(range.from + i) * stride], lane);
+    }
   }
 }
 
 // Adds to the records of the lanes in `where`: a count, and the control step of the last incident.
 template <class V>
-MANIPLE_FUNCTION void count_incidents(std::int32_t* records, MaskOf<V> where, V count,
+MANIPLE_FUNCTION void count_incidents(const TiledView<std::int32_t>& records,
+                                      const PackEnvironments& environments, MaskOf<V> where, V count,
                                       std::int32_t control_step) {
   for (std::uint32_t lanes = lane_bits(where); lanes != 0; lanes &= lanes - 1) {
     const int lane = lowest_bit(lanes);
-    records[lane] += static_cast<std::int32_t>(get_lane(count, lane));
-    records[kTileWidth + lane] = control_step;
+    records.at(environments[lane], 0) += static_cast<std::int32_t>(get_lane(count, lane));
+    records.at(environments[lane], 1) = control_step;
+  }
+}
+
+// One substep of the environments of a pack, whose state is in `state`; the last one exports.
+template <class T>
+MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<T>>& state,
+                                const Data<Lanes<T>>& data, const PackEnvironments& environments, int worker,
+                                bool last, std::int32_t control_step) {
+  using V = Lanes<T>;
+  const bool exports = last && batch.exports.extent(0) > 0;
+  const MaskOf<V> bad = step(batch.model, state, data, exports);
+  count_incidents(batch.bad_states, environments, bad, V(1), control_step);
+  const V dropped = data.contact_dropped[0];
+  count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, control_step);
+  if (exports) export_fields(batch, environments, worker);
+}
+
+// One substep of the environments of `tiles` tiles from `first_tile` on, grouped by the work of their last
+// one.
+template <class T>
+MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<Lanes<T>>& data,
+                                     std::int64_t first_tile, int tiles, int worker, bool last,
+                                     std::int32_t control_step) {
+  using V = Lanes<T>;
+  const std::int64_t first = first_tile * kTileWidth;
+  std::uint8_t* const keys = batch.work.tile(first_tile);
+  std::uint8_t order[kRegroupWidth];
+  sort_by_key(keys, tiles * kTileWidth, order);
+  T* const pack = reinterpret_cast<T*>(batch.pack_state.base(worker));
+  const State<V> state = state_of_tile<V>(batch.model, pack, 0);
+  for (int begin = 0; begin < tiles * kTileWidth; begin += lane_width<V>) {
+    const PackEnvironments environments{first, order + begin};
+    gather_state<V>(batch.state, environments, pack);
+    step_pack(batch, state, data, environments, worker, last, control_step);
+    scatter_state<V>(pack, environments, batch.state);
+    for (int lane = 0; lane < lane_width<V>; ++lane)
+      keys[order[begin + lane]] = static_cast<std::uint8_t>(work_key(data, lane));
   }
 }
 
 template <class T>
 void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   using V = Lanes<T>;
+  if (batch.work.elements > 0) {
+    // a worker's turn is as long as its cache holds, and short enough that all workers get some
+    const int turn = static_cast<int>(
+        std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
+    for_each_item(
+        "maniple::physics::step", (batch.state.tiles + turn - 1) / turn,
+        KOKKOS_LAMBDA(std::int64_t item, int worker) {
+          const std::int64_t first = item * turn, left = batch.state.tiles - first;
+          const Data<V> data =
+              data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+          for (int substep = 0; substep < substeps; ++substep)
+            step_regrouped(batch, data, first, left < turn ? static_cast<int>(left) : turn, worker,
+                           substep + 1 == substeps, control_step);
+        });
+    return;
+  }
   for_each_pack<V>(
       "maniple::physics::step", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
-        V* const scratch = batch.scratch.base(worker);
-        const int stride = batch.scratch.stride();
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
-        const Data<V> data = data_of_scratch<V>(batch.model, scratch, stride);
-        for (int substep = 0; substep < substeps; ++substep) {
-          // files ask for fields of the last step
-          const bool all_fields = substep + 1 == substeps && batch.exports.extent(0) > 0;
-          const MaskOf<V> bad = step(batch.model, state, data, all_fields);
-          count_incidents(batch.bad_states.tile(tile) + lane, bad, V(1), control_step);
-          const V dropped = data.contact_dropped[0];
-          count_incidents(batch.dropped_contacts.tile(tile) + lane, dropped > V(0), dropped, control_step);
-        }
-        export_fields(batch, scratch, stride, tile, lane);
+        const Data<V> data =
+            data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+        const PackEnvironments environments{tile * kTileWidth + lane};
+        for (int substep = 0; substep < substeps; ++substep)
+          step_pack(batch, state, data, environments, worker, substep + 1 == substeps, control_step);
       });
 }
 
@@ -55,11 +111,9 @@ void forward_batch(const PhysicsBatch<T>& batch) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::physics::forward", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
-        V* const scratch = batch.scratch.base(worker);
-        const int stride = batch.scratch.stride();
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
-                data_of_scratch<V>(batch.model, scratch, stride));
-        export_fields(batch, scratch, stride, tile, lane);
+                data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride()));
+        export_fields(batch, PackEnvironments{tile * kTileWidth + lane}, worker);
       });
 }
 

@@ -399,6 +399,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     d.qfrc_constraint[i] = V(0);
   }
   d.nefc[0] = V(static_cast<T>(m.nfriction));
+  d.solver_niter[0] = V(0);
   if (m.nrowdof == 0) return;
   for (int i = 0; i < nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
   ActiveRows rows;
@@ -432,6 +433,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     }
     active = active && sqrt(gradient) * scale >= tolerance;
     if (!any_lane(active)) break;
+    d.solver_niter[0] += select(active, V(1), V(0));
     hessian(m, d, rows);
     factor_hessian(m, d, pattern);
     solve_hessian(m, d, pattern, d.search);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "kernels/physics/regroup.hpp"
 #include "src/io/dataset.hpp"
 #include "src/simulation/tile_rows.hpp"
 
@@ -45,6 +46,11 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   physics_.bad_states = TiledView<std::int32_t>("maniple::simulation::bad_states", partition_.tiles, 2);
   physics_.dropped_contacts =
       TiledView<std::int32_t>("maniple::simulation::dropped_contacts", partition_.tiles, 2);
+  if (regroups(sizes)) {
+    physics_.work = TiledView<std::uint8_t>("maniple::simulation::work", partition_.tiles, 1);
+    physics_.pack_state =
+        Scratch<Lanes<T>>("maniple::simulation::pack_state", pack_state_elements<Lanes<T>>(sizes));
+  }
   if (has_task()) allocate_task();
   place_fields(config.output);
   set_state_rows("qpos", model_.qpos0);
@@ -382,8 +388,15 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   std::size_t reals =
       static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
   std::size_t bytes = 4 * sizeof(std::int32_t);  // records of incidents
-  std::size_t scratch = single ? Scratch<Lanes<float>>::bytes(data_elements(model.sizes))
-                               : Scratch<Lanes<double>>::bytes(data_elements(model.sizes));
+  const auto bytes_of_scratch = [single](int elements) {
+    return single ? Scratch<Lanes<float>>::bytes(elements) : Scratch<Lanes<double>>::bytes(elements);
+  };
+  std::size_t scratch = bytes_of_scratch(data_elements(model.sizes));
+  if (regroups(model.sizes)) {
+    bytes += sizeof(std::uint8_t);
+    scratch += bytes_of_scratch(single ? pack_state_elements<Lanes<float>>(model.sizes)
+                                       : pack_state_elements<Lanes<double>>(model.sizes));
+  }
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
     const int observations = task.num_observations, actions = task.num_actions;
