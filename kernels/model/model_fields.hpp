@@ -36,6 +36,8 @@
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
   SIZE(ncontactdof, "nv if there are any candidates, else 0")                                      \
+  SIZE(nrowblock, "blocks of three rows of an environment that is solved in row space, at most")   \
+  SIZE(nrowcontact, "contacts of an environment up to which it is solved in row space")            \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
   SIZE(ndualorder, "most rows in dual_order")

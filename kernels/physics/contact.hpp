@@ -149,21 +149,6 @@ MANIPLE_FUNCTION std::uint32_t union_of_lanes(bits::Integer<V> set) {
   return all;
 }
 
-// Marks in H_set that the dofs of candidate c are coupled.
-template <class V>
-MANIPLE_FUNCTION void couple_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
-  const int words = m.ndofword;
-  const int *const set1 = m.candidate_dofset1 + c * words, *const set2 = m.candidate_dofset2 + c * words;
-  for (int w = 0; w < words; ++w)
-    for (std::uint32_t left = static_cast<std::uint32_t>(set1[w] | set2[w]); left != 0; left &= left - 1) {
-      const int bit = lowest_bit(left);
-      const int row = (32 * w + bit) * words;
-      for (int k = 0; k <= w; ++k)
-        d.H_set[row + k] |= static_cast<int>(static_cast<std::uint32_t>(set1[k] | set2[k]) &
-                                             (k < w ? ~0u : (1u << bit) - 1u));
-    }
-}
-
 // Stiffness, reference and friction of the contacts of a slot. Writes contact_D, and contact_aref but for its
 // part from the velocity; D = 0 where there is no contact or none that pushes. `index`: candidates.
 template <class V>
@@ -246,11 +231,9 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   d.slot_dofnum[slot] = count;
 }
 
-// All rows of contacts. Returns the number of slots in use: the most contacts of a lane. Adds to nefc; sets
-// `coupled` and adds to H_set where a contact is between two branches of a tree.
+// All rows of contacts. Returns the number of slots in use: the most contacts of a lane. Adds to nefc.
 template <class V>
-MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                  bool& coupled) {
+MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   if (m.ncandidate == 0) return 0;
   const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
   for (int slot = 0; slot < slots; ++slot) {
@@ -266,21 +249,14 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     aref.t -= parameters.B * velocity.t;
     aref.u -= parameters.B * velocity.u;
     store_base(d.contact_aref, slot, aref);
-    for (std::uint32_t lanes = lane_bits(parameters.active); lanes != 0; lanes &= lanes - 1) {
-      const int candidate = static_cast<int>(get_lane(index, lowest_bit(lanes)));
-      if (!m.candidate_couples[candidate]) continue;
-      couple_dofs(m, d, candidate);
-      coupled = true;
-    }
   }
   return slots;
 }
 
 // The rows of one pack that act in some lane; friction rows always do.
 struct ActiveRows {
-  int limits;    // limit_active
-  int slots;     // of contacts
-  bool coupled;  // some row is between two branches of a tree
+  int limits;  // limit_active
+  int slots;   // of contacts
 };
 
 }  // namespace maniple

@@ -24,9 +24,9 @@ inline bool regroups(const ModelSizes& sizes) {
 inline constexpr int kWorkKeys = 256;
 template <class V>
 MANIPLE_FUNCTION int work_key(const Data<V>& d, int lane) {
-  const int ncon = static_cast<int>(get_lane(V(d.ncon[0]), lane));
+  const int blocks = (static_cast<int>(get_lane(V(d.solver_rows[0]), lane)) + 2) / 3;
   const int niter = static_cast<int>(get_lane(V(d.solver_niter[0]), lane));
-  return (ncon < 31 ? ncon : 31) * 8 + (niter < 7 ? niter : 7);
+  return (blocks < 31 ? blocks : 31) * 8 + (niter < 7 ? niter : 7);
 }
 
 // The environments of a pack, counted from the rank's first: lane i holds first + order[i]; without an order

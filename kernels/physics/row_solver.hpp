@@ -1,0 +1,597 @@
+// Newton's method for the constrained acceleration in the space of the rows: the iterates of
+// primal_solver.hpp at a fraction of their price while an environment has few contacts. With
+//   Y = D^-1/2 L^-T J' R^-1/2   from M = L' D L and the rows' regularization R = 1/efc_D,
+// the rows' residuals (jar, here divided by sqrt(R)) at the acceleration qacc_smooth + M^-1 J' R^-1/2 f are
+// b + A f with A = Y'Y, of the size of the rows and not of the dofs. Newton's step for the rows in their
+// quadratic zone, whose curvature is C C', needs the factor of 1 + C' A C alone.
+//
+// Rows are in blocks of three: the base rows of a contact slot, or any three rows of friction and limits.
+// Limit number k of a lane is in row k after those of friction, whichever limit it is; its dofs come together
+// with those of the other lanes. Every element of every product is summed row by row and dof by dof, so that
+// the zeros of rows that only other lanes have change no bit.
+#pragma once
+
+#include "kernels/physics/contact.hpp"
+#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/line_search.hpp"
+
+namespace maniple {
+
+// The blocks of a pack: first those of single rows, then one for each contact slot.
+struct RowBlocks {
+  int rows;    // single rows
+  int single;  // blocks of them
+  int count;   // blocks
+};
+
+// First element of tile (i, j) of A and of the factor, j <= i; a tile is [3][3].
+MANIPLE_FUNCTION int tile_address(int i, int j) {
+  return 9 * (i * (i + 1) / 2 + j);
+}
+
+// The bounds of the residual within which single row k is quadratic; the rows of friction come first.
+template <class T>
+struct RowBounds {
+  T low, high;
+};
+template <class T>
+MANIPLE_FUNCTION RowBounds<T> bounds_of_row(const Model<T>& m, int k) {
+  if (k >= m.nfriction) return {T(-1e30), T(0)};
+  const T bound = m.friction_loss[k] / sqrt(m.friction_D[k]);
+  return {-bound, bound};
+}
+
+// Adds J' of a row on a dof, a tendon or a ball joint, times `scale`, to its column of Y.
+template <class V>
+MANIPLE_FUNCTION void add_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int row, int dof,
+                                     int tendon, int ball, V scale) {
+  const int block = row / 3;
+  const auto add = [&](int k, V value) {
+    d.block_Y[3 * (m.nv * block + k) + row % 3] += value;
+    d.block_set[m.ndofword * block + k / 32] |= static_cast<int>(1u << (k % 32));
+  };
+  if (tendon >= 0) {
+    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+      add(m.ten_J_colind[k], scale * V(m.ten_J[k]));
+  } else if (ball >= 0) {
+    for (int k = 0; k < 3; ++k) add(dof + k, -(scale * d.limit_axis[3 * ball + k]));
+  } else {
+    add(dof, scale);
+  }
+}
+
+// The rows of the limits that act. Writes block_limit, the limit of each lane in each of them.
+template <class V>
+MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d, int limits) {
+  using T = ScalarOf<V>;
+  V count(0);
+  for (int a = 0; a < limits; ++a) {
+    const int r = d.limit_active[a], ball = m.limit_ballid[r];
+    const V root = sqrt(V(d.limit_D[r]));
+    const V bias = root * (limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r]);
+    const V start = root * limit_jacobian_times(m, d, r, d.search);
+    const V side(static_cast<T>(ball < 0 ? m.limit_side[r] : 1));
+    MaskOf<V> left = root > V(0);
+    for (int k = 0; any_lane(left); ++k) {
+      const MaskOf<V> here = left && count == V(static_cast<T>(k));
+      if (!any_lane(here)) continue;
+      left = left && !here;
+      const int row = m.nfriction + k;
+      d.block_root[row] = select(here, root, V(d.block_root[row]));
+      d.block_bias[row] = select(here, bias, V(d.block_bias[row]));
+      d.block_start[row] = select(here, start, V(d.block_start[row]));
+      d.block_limit[k] = select(here, V(static_cast<T>(r)), V(d.block_limit[k]));
+      add_single_row(m, d, row, m.limit_dofid[r], m.limit_tendonid[r], ball, select(here, side * root, V(0)));
+    }
+    count += select(root > V(0), V(1), V(0));
+  }
+}
+
+// Y of block i from the scaled J' in its place: L^-T, then the roots of the inverse diagonal. `set`: dofs
+// that are not zero, to which their ancestors come.
+template <class V>
+MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> Y,
+                                  const IndexField<V> sets, int first_word) {
+  const DataField<V> factor = d.qLD, root = d.inverse_root;
+  const int *const parent = m.dof_parentid, *const Madr = m.dof_Madr, *const simple = m.dof_simple;
+  for (int w = m.ndofword - 1; w >= 0; --w) {
+    for (auto left = static_cast<std::uint32_t>(sets[first_word + w]); left != 0;) {
+      const int bit = highest_bit(left), k = 32 * w + bit;
+      left ^= 1u << bit;
+      const BaseRows<V> value = load_base<V>(Y, k);
+      const V scale = root[k];
+      store_base(Y, k, BaseRows<V>{value.n * scale, value.t * scale, value.u * scale});
+      if (simple[k]) continue;
+      int address = Madr[k];
+      for (int i = parent[k]; i >= 0; i = parent[i]) {
+        const V element = -factor[++address];
+        const BaseRows<V> sum = load_base<V>(Y, i);
+        store_base(Y, i,
+                   BaseRows<V>{multiply_add(element, value.n, sum.n), multiply_add(element, value.t, sum.t),
+                               multiply_add(element, value.u, sum.u)});
+        const auto mark = 1u << (i % 32);
+        sets[first_word + i / 32] |= static_cast<int>(mark);
+        if (i / 32 == w) left |= mark;
+      }
+    }
+  }
+}
+
+// Y, the bias and the start of all blocks. `root`: sqrt(efc_D) of a slot goes to block_root. The difference
+// of the warm start to qacc_smooth is in d.search.
+template <class V>
+MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                   int limits) {
+  const int nv = m.nv, words = m.ndofword;
+  const DataField<V> bias = d.block_bias, start = d.block_start;
+  for (int i = 0; i < 3 * nv * blocks.count; ++i) d.block_Y[i] = V(0);
+  for (int i = 0; i < words * blocks.count; ++i) d.block_set[i] = 0;
+  for (int k = 0; k < 3 * blocks.single; ++k) bias[k] = start[k] = d.block_root[k] = V(0);
+  for (int k = 0; k < m.nfriction; ++k) {
+    const V root(sqrt(m.friction_D[k]));
+    bias[k] = root * friction_jar(m, d, k, d.qacc_smooth);
+    start[k] = root * friction_jacobian_times<V>(m, k, d.search);
+    add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, root);
+  }
+  for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
+  place_limits(m, d, limits);
+  for (int block = blocks.single; block < blocks.count; ++block) {
+    const int slot = block - blocks.single, first = slot * nv;
+    const V root = sqrt(V(d.contact_D[slot]));
+    d.block_root[3 * block] = root;
+    const BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
+    const BaseRows<V> smooth = contact_jacobian_times(m, d, slot, d.qacc_smooth);
+    const BaseRows<V> change = contact_jacobian_times(m, d, slot, d.search);
+    store_base(
+        bias, block,
+        BaseRows<V>{root * (smooth.n - aref.n), root * (smooth.t - aref.t), root * (smooth.u - aref.u)});
+    store_base(start, block, BaseRows<V>{root * change.n, root * change.t, root * change.u});
+    const DataField<V> column = d.block_Y.from(3 * nv * block);
+    const bool frictionless = d.slot_rows[slot] == 1;
+    for (int k = first; k < first + d.slot_dofnum[slot]; ++k) {
+      const int dof = d.slot_dof[k];
+      d.block_set[words * block + dof / 32] |= static_cast<int>(1u << (dof % 32));
+      column[3 * dof] = root * d.contact_J[3 * k];
+      if (frictionless) continue;
+      column[3 * dof + 1] = root * d.contact_J[3 * k + 1];
+      column[3 * dof + 2] = root * d.contact_J[3 * k + 2];
+    }
+  }
+  for (int block = 0; block < blocks.count; ++block)
+    solve_block(m, d, d.block_Y.from(3 * nv * block), d.block_set, words * block);
+}
+
+// A tile in registers.
+template <class V>
+struct Tile {
+  V at[3][3];
+};
+template <class V>
+MANIPLE_FUNCTION Tile<V> load_tile(const DataField<V> field, int address) {
+  Tile<V> tile;
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) tile.at[r][c] = field[address + 3 * r + c];
+  return tile;
+}
+template <class V>
+MANIPLE_FUNCTION void store_tile(const DataField<V> field, int address, const Tile<V>& tile) {
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) field[address + 3 * r + c] = tile.at[r][c];
+}
+
+// The tiles of A = Y'Y, from the dofs that two blocks share.
+template <class V>
+MANIPLE_FUNCTION void build_A(const Model<ScalarOf<V>>& m, const Data<V>& d, int count) {
+  const int nv = m.nv, words = m.ndofword;
+  const DataField<V> A = d.block_A;
+  for (int i = 0; i < count; ++i)
+    for (int j = 0; j <= i; ++j) {
+      const DataField<V> Yi = d.block_Y.from(3 * nv * i), Yj = d.block_Y.from(3 * nv * j);
+      Tile<V> sum;
+      for (auto& row : sum.at)
+        for (V& element : row) element = V(0);
+      for (int w = 0; w < words; ++w)
+        for (auto left = static_cast<std::uint32_t>(d.block_set[words * i + w] & d.block_set[words * j + w]);
+             left != 0; left &= left - 1) {
+          const int k = 3 * (32 * w + lowest_bit(left));
+          const V a[3] = {Yi[k], Yi[k + 1], Yi[k + 2]}, b[3] = {Yj[k], Yj[k + 1], Yj[k + 2]};
+          for (int r = 0; r < 3; ++r)
+            for (int c = 0; c < 3; ++c) sum.at[r][c] = multiply_add(a[r], b[c], sum.at[r][c]);
+        }
+      store_tile(A, tile_address(i, j), sum);
+    }
+}
+
+// result += A x, row by row in ascending order of the columns.
+template <class V>
+MANIPLE_FUNCTION void add_A_times(const DataField<V> A, int count, const DataField<V> x,
+                                  const DataField<V> result) {
+  for (int i = 0; i < count; ++i) {
+    V sum[3] = {result[3 * i], result[3 * i + 1], result[3 * i + 2]};
+    const V own[3] = {x[3 * i], x[3 * i + 1], x[3 * i + 2]};
+    for (int j = 0; j <= i; ++j) {
+      const Tile<V> tile = load_tile(A, tile_address(i, j));
+      for (int c = 0; c < 3; ++c) {
+        const V value = x[3 * j + c];
+        for (int r = 0; r < 3; ++r) sum[r] = multiply_add(tile.at[r][c], value, sum[r]);
+      }
+      if (j == i) break;
+      for (int c = 0; c < 3; ++c) {
+        V other = result[3 * j + c];
+        for (int r = 0; r < 3; ++r) other = multiply_add(tile.at[r][c], own[r], other);
+        result[3 * j + c] = other;
+      }
+    }
+    for (int r = 0; r < 3; ++r) result[3 * i + r] = sum[r];
+  }
+}
+
+// C of a contact's block: rows n, t, u of an upper triangle, [nn nt nu; tt; uu]. C C' is the curvature of the
+// edges that push: each is 0, 1, sqrt(2) or 2, because a pair of edges that push both is a square.
+template <class V>
+struct Zones {
+  V nn, nt, nu, tt, uu;
+};
+template <class V>
+MANIPLE_FUNCTION Zones<V> zones_of(const BaseRows<V>& jar) {
+  using T = ScalarOf<V>;
+  const V root2(T(1.41421356237309504880));
+  const Edges<V> edges = edges_of(jar);
+  MaskOf<V> push[4];
+  for (int e = 0; e < 4; ++e) push[e] = edges.value[e] < V(0);
+  const MaskOf<V> both_t = push[0] && push[1], both_u = push[2] && push[3];
+  const auto across = [&](MaskOf<V> plus, MaskOf<V> minus, MaskOf<V> both) {
+    return select(both, root2, select(plus || minus, V(1), V(0)));
+  };
+  const auto along = [&](MaskOf<V> plus, MaskOf<V> minus, MaskOf<V> both) {
+    return select(both, V(0), select(plus, V(1), select(minus, V(-1), V(0))));
+  };
+  return {select(both_t && both_u, V(2), select(both_t || both_u, root2, V(0))),
+          along(push[0], push[1], both_t), along(push[2], push[3], both_u), across(push[0], push[1], both_t),
+          across(push[2], push[3], both_u)};
+}
+// C' x.
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> transposed_times(const Zones<V>& C, const BaseRows<V>& x) {
+  return {C.nn * x.n, multiply_add(C.nt, x.n, C.tt * x.t), multiply_add(C.nu, x.n, C.uu * x.u)};
+}
+// C x.
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> times(const Zones<V>& C, const BaseRows<V>& x) {
+  return {multiply_add(C.nn, x.n, multiply_add(C.nt, x.t, C.nu * x.u)), C.tt * x.t, C.uu * x.u};
+}
+
+// A block of C, of either kind. That of single rows is diagonal: 1 within the bounds, else 0.
+template <class V>
+MANIPLE_FUNCTION Zones<V> load_zones(const DataField<V> zone, int block) {
+  const int k = 5 * block;
+  return {zone[k], zone[k + 1], zone[k + 2], zone[k + 3], zone[k + 4]};
+}
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> scaled(const BaseRows<V>& scale, const BaseRows<V>& x) {
+  return {scale.n * x.n, scale.t * x.t, scale.u * x.u};
+}
+// C' x and C x of a block.
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> zone_transposed_times(const DataField<V> zone, const RowBlocks blocks, int block,
+                                                   const BaseRows<V>& x) {
+  if (block < blocks.single) return scaled(load_base<V>(zone.from(5 * block), 0), x);
+  return transposed_times(load_zones(zone, block), x);
+}
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> zone_times(const DataField<V> zone, const RowBlocks blocks, int block,
+                                        const BaseRows<V>& x) {
+  if (block < blocks.single) return scaled(load_base<V>(zone.from(5 * block), 0), x);
+  return times(load_zones(zone, block), x);
+}
+
+// The zones of the residuals in block_jar, and in block_df the forces of the single rows beyond their bounds.
+template <class V>
+MANIPLE_FUNCTION void find_zones(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks) {
+  const DataField<V> jar = d.block_jar, zone = d.block_zone, f = d.block_df;
+  for (int k = 0; k < 3 * blocks.single; ++k) {
+    V& here = zone[5 * (k / 3) + k % 3];
+    here = f[k] = V(0);
+    if (k >= blocks.rows) continue;
+    const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
+    const V x = jar[k];
+    const MaskOf<V> inside = x > V(bounds.low) && x < V(bounds.high);
+    here = select(inside, V(1), V(0));
+    f[k] = select(inside, V(0), -clamp(x, V(bounds.low), V(bounds.high)));
+  }
+  for (int block = blocks.single; block < blocks.count; ++block) {
+    const Zones<V> C = zones_of(load_base<V>(jar, block));
+    const V values[5] = {C.nn, C.nt, C.nu, C.tt, C.uu};
+    for (int k = 0; k < 5; ++k) zone[5 * block + k] = values[k];
+    store_base(f, block, BaseRows<V>{V(0), V(0), V(0)});
+  }
+}
+
+// C_i' A_ij C_j in place.
+template <class V>
+MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int i, int j, Tile<V>& tile) {
+  const DataField<V> zone = d.block_zone;
+  const auto apply = [&](int block, V(&x)[3]) {
+    const BaseRows<V> y = zone_transposed_times(zone, blocks, block, BaseRows<V>{x[0], x[1], x[2]});
+    x[0] = y.n;
+    x[1] = y.t;
+    x[2] = y.u;
+  };
+  V column[3][3];
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) column[c][r] = tile.at[r][c];
+  for (auto& x : column) apply(i, x);
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) tile.at[r][c] = column[c][r];
+  for (auto& x : tile.at) apply(j, x);
+}
+
+// The lower factor R of 1 + C' A C = R R', tile by tile, with 1 over its diagonal in block_inverse.
+template <class V>
+MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks) {
+  const DataField<V> A = d.block_A, R = d.block_factor, inverse = d.block_inverse;
+  // tile (i, j) less what the columns of the tiles before it take
+  const auto reduced_tile = [&](int i, int j) {
+    Tile<V> tile = load_tile(A, tile_address(i, j));
+    apply_zones(d, blocks, i, j, tile);
+    if (i == j)
+      for (int r = 0; r < 3; ++r) tile.at[r][r] += V(1);
+    const int left = tile_address(i, 0), right = tile_address(j, 0);
+    for (int k = 0; k < 9 * j; k += 9)
+      for (int c = 0; c < 3; ++c) {
+        const V a[3] = {R[left + k + c], R[left + k + 3 + c], R[left + k + 6 + c]};
+        const V b[3] = {-R[right + k + c], -R[right + k + 3 + c], -R[right + k + 6 + c]};
+        for (int r = 0; r < 3; ++r)
+          for (int q = 0; q < 3; ++q) tile.at[r][q] = multiply_add(a[r], b[q], tile.at[r][q]);
+      }
+    return tile;
+  };
+  for (int i = 0; i < blocks.count; ++i) {
+    for (int j = 0; j < i; ++j) {
+      Tile<V> tile = reduced_tile(i, j);
+      const Tile<V> diagonal = load_tile(R, tile_address(j, j));
+      for (int c = 0; c < 3; ++c) {
+        const V scale = inverse[3 * j + c];
+        for (int r = 0; r < 3; ++r) {
+          tile.at[r][c] *= scale;
+          for (int q = c + 1; q < 3; ++q)
+            tile.at[r][q] = multiply_add(tile.at[r][c], -diagonal.at[q][c], tile.at[r][q]);
+        }
+      }
+      store_tile(R, tile_address(i, j), tile);
+    }
+    Tile<V> tile = reduced_tile(i, i);
+    for (int c = 0; c < 3; ++c) {
+      const V root = sqrt(tile.at[c][c]), scale = V(1) / root;
+      inverse[3 * i + c] = scale;
+      tile.at[c][c] = root;
+      for (int r = c + 1; r < 3; ++r) tile.at[r][c] *= scale;
+      for (int q = c + 1; q < 3; ++q)
+        for (int r = q; r < 3; ++r)
+          tile.at[r][q] = multiply_add(tile.at[r][c], -tile.at[q][c], tile.at[r][q]);
+    }
+    store_tile(R, tile_address(i, i), tile);
+  }
+}
+
+// In place: x = (R R')^-1 x.
+template <class V>
+MANIPLE_FUNCTION void solve_blocks(const Data<V>& d, int count, const DataField<V> x) {
+  const DataField<V> R = d.block_factor, inverse = d.block_inverse;
+  for (int i = 0; i < count; ++i) {
+    V sum[3] = {x[3 * i], x[3 * i + 1], x[3 * i + 2]};
+    for (int j = 0; j < i; ++j) {
+      const int address = tile_address(i, j);
+      for (int c = 0; c < 3; ++c) {
+        const V value = -x[3 * j + c];
+        for (int r = 0; r < 3; ++r) sum[r] = multiply_add(V(R[address + 3 * r + c]), value, sum[r]);
+      }
+    }
+    const int diagonal = tile_address(i, i);
+    for (int c = 0; c < 3; ++c) {
+      sum[c] *= inverse[3 * i + c];
+      for (int r = c + 1; r < 3; ++r) sum[r] = multiply_add(-R[diagonal + 3 * r + c], sum[c], sum[r]);
+    }
+    for (int r = 0; r < 3; ++r) x[3 * i + r] = sum[r];
+  }
+  for (int i = count - 1; i >= 0; --i) {
+    V value[3] = {x[3 * i], x[3 * i + 1], x[3 * i + 2]};
+    const int diagonal = tile_address(i, i);
+    for (int c = 2; c >= 0; --c) {
+      value[c] *= inverse[3 * i + c];
+      for (int r = 0; r < c; ++r) value[r] = multiply_add(-R[diagonal + 3 * c + r], value[c], value[r]);
+    }
+    for (int r = 0; r < 3; ++r) x[3 * i + r] = value[r];
+    for (int j = 0; j < i; ++j) {
+      const int address = tile_address(i, j);
+      for (int c = 2; c >= 0; --c) {
+        V sum = x[3 * j + c];
+        for (int r = 2; r >= 0; --r) sum = multiply_add(-R[address + 3 * r + c], value[r], sum);
+        x[3 * j + c] = sum;
+      }
+    }
+  }
+}
+
+// The cost of the residuals.
+template <class V>
+MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const RowBlocks blocks, const DataField<V> jar) {
+  using T = ScalarOf<V>;
+  V cost(0);
+  for (int k = 0; k < blocks.rows; ++k) {
+    const RowBounds<T> bounds = bounds_of_row(m, k);
+    const V x = jar[k], within = clamp(x, V(bounds.low), V(bounds.high));
+    cost = multiply_add(within, multiply_add(V(T(-0.5)), within, x), cost);
+  }
+  for (int block = blocks.single; block < blocks.count; ++block)
+    for (const V edge : edges_of(load_base<V>(jar, block)).value) {
+      const V within = min(edge, V(0));
+      cost = multiply_add(V(T(0.5)) * within, within, cost);
+    }
+  return cost;
+}
+
+// `smooth`: the line of the cost without rows.
+template <class V>
+MANIPLE_FUNCTION DerivativeLine<V> row_line(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
+                                            const DataField<V> jar, const DataField<V> djar,
+                                            const DerivativeLine<V>& smooth, V alpha) {
+  DerivativeLine<V> sum = smooth;
+  for (int k = 0; k < blocks.rows; ++k) {
+    const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
+    const V low(bounds.low), high(bounds.high), x = jar[k], change = djar[k];
+    const V there = multiply_add(alpha, change, x);
+    const MaskOf<V> inside = there > low && there < high;
+    sum.intercept = multiply_add(select(inside, x, clamp(there, low, high)), change, sum.intercept);
+    sum.slope = multiply_add(select(inside, change, V(0)), change, sum.slope);
+  }
+  for (int block = blocks.single; block < blocks.count; ++block) {
+    const Edges<V> jars = edges_of(load_base<V>(jar, block)), changes = edges_of(load_base<V>(djar, block));
+    for (int e = 0; e < 4; ++e) {
+      const V x = jars.value[e], change = changes.value[e];
+      const V pushed = select(multiply_add(alpha, change, x) < V(0), change, V(0));
+      sum.intercept = multiply_add(x, pushed, sum.intercept);
+      sum.slope = multiply_add(change, pushed, sum.slope);
+    }
+  }
+  return sum;
+}
+
+// qacc of the lanes in `mine`, and jar of their rows, from the rows and the warm start. Those in `active`
+// have rows; their contacts are in the first `slots` slots.
+template <class V>
+MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int limits, int slots, MaskOf<V> mine, MaskOf<V> active, V scale,
+                                         V tolerance) {
+  using T = ScalarOf<V>;
+  const int nv = m.nv;
+  RowBlocks blocks;
+  V acting(0);  // limits of each lane
+  for (int a = 0; a < limits; ++a) acting += select(d.limit_D[d.limit_active[a]] > V(0), V(1), V(0));
+  blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
+  blocks.single = (blocks.rows + 2) / 3;
+  blocks.count = blocks.single + slots;
+  const int size = 3 * blocks.count;
+
+  // the warm start as a difference to qacc_smooth, and its square in the norm of M
+  V square(0);
+  for (int k = 0; k < nv; ++k) {
+    d.inverse_root[k] = sqrt(V(d.qLDiagInv[k]));
+    d.search[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
+  }
+  multiply_inertia(m, d.qM, d.search, d.Msearch);
+  for (int k = 0; k < nv; ++k) square = multiply_add(V(d.search[k]), V(d.Msearch[k]), square);
+  build_blocks(m, d, blocks, limits);
+  build_A(m, d, blocks.count);
+
+  const DataField<V> bias = d.block_bias, start = d.block_start, f = d.block_f, jar = d.block_jar,
+                     df = d.block_df, djar = d.block_djar, zone = d.block_zone;
+  for (int k = 0; k < size; ++k) {
+    f[k] = V(0);
+    jar[k] = bias[k] + start[k];
+  }
+  // the iterate is qacc_smooth + share * (warm start - qacc_smooth) + M^-1 J' R^-1/2 f
+  V share(0);
+  if (!(m.disableflags & disable_warmstart)) {
+    const V cost = multiply_add(V(T(0.5)), square, row_cost(m, blocks, jar));
+    share = select(cost <= row_cost(m, blocks, bias), V(1), V(0));
+  }
+  const MaskOf<V> warm = share > V(0);
+  square = select(warm, square, V(0));
+  for (int k = 0; k < nv; ++k) d.search[k] = select(warm, V(d.search[k]), V(0));
+  for (int k = 0; k < size; ++k) {
+    start[k] = select(warm, V(start[k]), V(0));
+    jar[k] = select(warm, V(jar[k]), V(bias[k]));
+  }
+
+  for (int iteration = 0; iteration < m.iterations; ++iteration) {
+    d.solver_niter[0] += select(active, V(1), V(0));
+    find_zones(m, d, blocks);
+    factor_blocks(d, blocks);
+    // the minimum of the cost if no row changed its zone: f = linear - C x, with (1 + C' A C) x = C' (b + A
+    // linear)
+    for (int k = 0; k < size; ++k) djar[k] = bias[k];
+    if (m.nfriction > 0) add_A_times(d.block_A, blocks.count, df, djar);
+    for (int block = 0; block < blocks.count; ++block)
+      store_base(djar, block, zone_transposed_times(zone, blocks, block, load_base<V>(djar, block)));
+    solve_blocks(d, blocks.count, djar);
+    for (int block = 0; block < blocks.count; ++block) {
+      const BaseRows<V> x = zone_times(zone, blocks, block, load_base<V>(djar, block));
+      const BaseRows<V> linear = load_base<V>(df, block);
+      store_base(df, block, BaseRows<V>{linear.n - x.n, linear.t - x.t, linear.u - x.u});
+      store_base(djar, block, load_base<V>(bias, block));
+    }
+    add_A_times(d.block_A, blocks.count, df, djar);
+    // as changes; the derivatives of half the square of the difference to qacc_smooth, in the norm of M
+    V start_df(0), df_djar(0), f_djar(0);
+    for (int k = 0; k < size; ++k) {
+      const V change = df[k] - f[k], residual = djar[k] - jar[k];
+      df[k] = change;
+      djar[k] = residual;
+      start_df = multiply_add(V(start[k]), change, start_df);
+      df_djar = multiply_add(change, residual, df_djar);
+      f_djar = multiply_add(V(f[k]), residual, f_djar);
+    }
+    const V along = start_df - share * square;
+    const DerivativeLine<V> smooth{multiply_add(share, along, f_djar), df_djar - share * along};
+    const auto line_at = [&](V alpha) { return row_line(m, blocks, jar, djar, smooth, alpha); };
+    const DerivativeLine<V> line = line_at(V(0));
+    // what rounding leaves of the derivative
+    const V enough = V(T(16) * std::numeric_limits<T>::epsilon()) * abs(line.intercept);
+    const LineMinimum<V> minimum = minimize_on_line(line_at, line, active, enough, m.ls_iterations);
+    const V alpha = select(active, select(minimum.exact, V(1), minimum.alpha), V(0));
+    for (int k = 0; k < size; ++k) {
+      f[k] = multiply_add(alpha, V(df[k]), V(f[k]));
+      jar[k] = multiply_add(alpha, V(djar[k]), V(jar[k]));
+    }
+    share -= alpha * share;
+    active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
+    if (!any_lane(active)) break;
+  }
+
+  // M^-1 J' R^-1/2 f = L^-1 D^-1/2 Y f
+  const DataField<V> x = d.Msearch;
+  for (int i = 0; i < nv; ++i) x[i] = V(0);
+  for (int block = 0; block < blocks.count; ++block) {
+    const BaseRows<V> force = load_base<V>(f, block);
+    const DataField<V> Y = d.block_Y.from(3 * nv * block);
+    for (int w = 0; w < m.ndofword; ++w)
+      for (auto left = static_cast<std::uint32_t>(d.block_set[m.ndofword * block + w]); left != 0;
+           left &= left - 1) {
+        const int k = 32 * w + lowest_bit(left);
+        x[k] =
+            multiply_add(V(Y[3 * k + 2]), force.u,
+                         multiply_add(V(Y[3 * k + 1]), force.t, multiply_add(V(Y[3 * k]), force.n, V(x[k]))));
+      }
+  }
+  for (int k = 0; k < nv; ++k) {
+    V value = x[k] * d.inverse_root[k];
+    if (!m.dof_simple[k]) {
+      int address = m.dof_Madr[k] + 1;
+      for (int i = m.dof_parentid[k]; i >= 0; i = m.dof_parentid[i]) value -= d.qLD[address++] * x[i];
+    }
+    x[k] = value;
+    d.qacc[k] = select(mine, d.qacc_smooth[k] + multiply_add(share, V(d.search[k]), value), V(d.qacc[k]));
+  }
+  // the residuals in their own units, for the forces
+  for (int k = m.nfriction; k < blocks.rows; ++k) {
+    const V root = d.block_root[k];
+    jar[k] /= select(root > V(0), root, V(1));
+  }
+  for (int a = 0; a < limits; ++a) {
+    const int r = d.limit_active[a];
+    V residual(0);
+    for (int k = m.nfriction; k < blocks.rows; ++k)
+      residual = select(d.block_limit[k - m.nfriction] == V(static_cast<T>(r)), V(jar[k]), residual);
+    d.limit_jar[r] = select(mine, residual, V(d.limit_jar[r]));
+  }
+  for (int slot = 0; slot < slots; ++slot) {
+    const int block = blocks.single + slot;
+    const V root = d.block_root[3 * block], inverse = V(1) / select(root > V(0), root, V(1));
+    for (int r = 0; r < 3; ++r)
+      d.contact_jar[3 * slot + r] =
+          select(mine, inverse * jar[3 * block + r], V(d.contact_jar[3 * slot + r]));
+  }
+}
+
+}  // namespace maniple
