@@ -449,13 +449,6 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
 
 }  // namespace
 
-// Row space pays while an environment has fewer rows than dofs.
-void count_row_blocks(ModelSizes& sizes) {
-  if (2 * sizes.nfriction > sizes.nv) return;
-  sizes.nrowcontact = std::min(sizes.ncontact, (sizes.nv + 2) / 3);
-  sizes.nrowblock = (sizes.nfriction + sizes.nlimit + 2) / 3 + sizes.nrowcontact;
-}
-
 void count_rows(const Model<double>& m, ModelSizes& sizes) {
   sizes.nfriction = sizes.nlimit = sizes.nlimitball = 0;
   for (int i = 0; i < m.nv; ++i) sizes.nfriction += has_friction(m, i);
@@ -472,8 +465,11 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   count_contacts(m, sizes);
   sizes.nrowdof = sizes.nfriction + sizes.nlimit + sizes.ncontact > 0 ? m.nv : 0;
   sizes.ndualrow = sizes.ndualorder = sizes.ndualsweep = 0;
-  sizes.nrowblock = sizes.nrowcontact = 0;
-  if (m.solver == solver_newton && sizes.nrowdof > 0) count_row_blocks(sizes);
+  // where dry friction alone has many rows, the space of the dofs is the smaller one
+  if (m.solver != solver_newton || 2 * sizes.nfriction > m.nv) sizes.nrowcontact = -1;
+  sizes.nrowblock = sizes.nrowdof > 0 && sizes.nrowcontact >= 0
+                        ? (sizes.nfriction + sizes.nlimit + 2) / 3 + sizes.nrowcontact
+                        : 0;
   if (m.solver != solver_pgs || sizes.nrowdof == 0) return;
   // whole registers, whatever the lane width
   sizes.ndualrow = (sizes.nfriction + sizes.nlimit + 4 * sizes.ncontact + 15) / 16 * 16;

@@ -123,6 +123,45 @@ void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
+// Dofs that move a geom.
+std::vector<bool> dofs_of(const Model<double>& m, int geom) {
+  std::vector<bool> dofs(static_cast<std::size_t>(m.nv));
+  for (int body = m.geom_bodyid[geom]; body > 0; body = m.body_parentid[body])
+    for (int k = 0; k < m.body_dofnum[body]; ++k)
+      dofs[static_cast<std::size_t>(m.body_dofadr[body] + k)] = true;
+  return dofs;
+}
+
+// Contacts up to which an iteration of Newton's method is cheaper in the space of the rows than in that of
+// the dofs, counted in multiplications; -1: never.
+int contacts_in_row_space(const Model<double>& m, const std::vector<CandidatePair>& candidates) {
+  const double nv = m.nv, cube = nv * nv * nv / 6;
+  double tree = 0;  // factorization with M's sparsity
+  for (int i = 0; i < m.nv; ++i) {
+    double depth = 0;
+    for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) ++depth;
+    tree += depth * depth / 2;
+  }
+  bool couples = false;
+  double product = 0;  // J' D J of a contact
+  for (const CandidatePair& candidate : candidates) {
+    const std::vector<bool> dofs1 = dofs_of(m, candidate.geom1), dofs2 = dofs_of(m, candidate.geom2);
+    double only1 = 0, only2 = 0;
+    for (std::size_t k = 0; k < dofs1.size(); ++k) {
+      only1 += dofs1[k] && !dofs2[k];
+      only2 += dofs2[k] && !dofs1[k];
+    }
+    couples = couples || (only1 > 0 && only2 > 0);
+    product += 3 * (only1 + only2) * (only1 + only2) / 2 / static_cast<double>(candidates.size());
+  }
+  for (int count = -1;; ++count) {
+    const double rows = 3 * count + 6;  // of one contact more, and of some limits
+    // A is computed once for about three iterations
+    const double in_rows = rows * rows * rows / 6 + rows * rows * nv / 6;
+    if (in_rows > (couples ? cube : tree) + product * (count + 1)) return count;
+  }
+}
+
 }  // namespace
 
 void matrix_of_quaternion(const double* q, double* mat) {
@@ -145,6 +184,7 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncandidate = static_cast<int>(candidates.size());
   sizes.ncontactclass = static_cast<int>(classes.size());
   sizes.ncontact = contact_capacity(m, candidates, sizes.ncontact);
+  sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, candidates));
   sizes.ndofword = (m.nv + 31) / 32;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
 }
@@ -153,12 +193,6 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
   derive_geoms(m, derived);
   const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
   std::vector<ContactClass> classes;
-  const auto dofs_of = [&](int geom) {
-    std::vector<bool> dofs(static_cast<std::size_t>(m.nv));
-    for (int k = derived.body_lastdof[m.geom_bodyid[geom]]; k >= 0; k = m.dof_parentid[k])
-      dofs[static_cast<std::size_t>(k)] = true;
-    return dofs;
-  };
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
     derived.candidate_geom1[c] = g1;
@@ -175,7 +209,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     derived.candidate_bound[c] = m.geom_rbound[g1] + m.geom_rbound[g2] + reach;
     derived.candidate_invweight[c] =
         m.body_invweight0[2 * m.geom_bodyid[g1]] + m.body_invweight0[2 * m.geom_bodyid[g2]];
-    const std::vector<bool> dofs1 = dofs_of(g1), dofs2 = dofs_of(g2);
+    const std::vector<bool> dofs1 = dofs_of(m, g1), dofs2 = dofs_of(m, g2);
     const auto words = static_cast<std::size_t>(m.ndofword);
     int *const set1 = derived.candidate_dofset1 + c * words, *const set2 =
                                                                  derived.candidate_dofset2 + c * words;

@@ -13,8 +13,8 @@ inline void insert_dof(int* set, int dof) {
 
 void matrix_of_quaternion(const double* q, double* mat);
 
-// Sets ncandidate, ncontactclass, ncontact, ndofword and ncontactdof. `sizes.ncontact` comes with the
-// capacity that the user chose; 0 asks for one from the model.
+// Sets ncandidate, ncontactclass, ncontact, nrowcontact, ndofword and ncontactdof. `sizes.ncontact` comes
+// with the capacity that the user chose; 0 asks for one from the model.
 void count_contacts(const Model<double>& m, ModelSizes& sizes);
 
 void derive_contacts(const Model<double>& m, const DerivedFields& derived);

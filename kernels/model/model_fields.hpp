@@ -37,7 +37,7 @@
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
   SIZE(ncontactdof, "nv if there are any candidates, else 0")                                      \
   SIZE(nrowblock, "blocks of three rows of an environment that is solved in row space, at most")   \
-  SIZE(nrowcontact, "contacts of an environment up to which it is solved in row space")            \
+  SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
   SIZE(ndualorder, "most rows in dual_order")
