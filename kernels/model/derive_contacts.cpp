@@ -134,16 +134,17 @@ std::vector<bool> dofs_of(const Model<double>& m, int geom) {
 
 // Contacts up to which an iteration of Newton's method is cheaper in the space of the rows than in that of
 // the dofs, counted in multiplications; -1: never.
-int contacts_in_row_space(const Model<double>& m, const std::vector<CandidatePair>& candidates) {
-  const double nv = m.nv, cube = nv * nv * nv / 6;
-  double tree = 0;  // factorization with M's sparsity
+int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<CandidatePair>& candidates) {
+  const double nv = m.nv;
+  double inertia = 0, tree = 0;  // elements of M, and its factorization
   for (int i = 0; i < m.nv; ++i) {
     double depth = 0;
     for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) ++depth;
+    inertia += depth + 1;
     tree += depth * depth / 2;
   }
   bool couples = false;
-  double product = 0;  // J' D J of a contact
+  double contact = 0;  // J' D J, and three products of J with a vector
   for (const CandidatePair& candidate : candidates) {
     const std::vector<bool> dofs1 = dofs_of(m, candidate.geom1), dofs2 = dofs_of(m, candidate.geom2);
     double only1 = 0, only2 = 0;
@@ -152,13 +153,18 @@ int contacts_in_row_space(const Model<double>& m, const std::vector<CandidatePai
       only2 += dofs2[k] && !dofs1[k];
     }
     couples = couples || (only1 > 0 && only2 > 0);
-    product += 3 * (only1 + only2) * (only1 + only2) / 2 / static_cast<double>(candidates.size());
+    const double dofs = only1 + only2;
+    contact += (3 * dofs * dofs / 2 + 9 * dofs) / static_cast<double>(candidates.size());
   }
+  // what the contacts of a pack couple has to be found, is filled in almost everywhere, and keeps its lists
+  // in memory
+  const double factor = couples ? nv * nv * nv / 4 : tree;
   for (int count = -1;; ++count) {
-    const double rows = 3 * count + 6;  // of one contact more, and of some limits
+    // of one contact more, and of the few limits that act at a time
+    const double rows = 3 * (count + 1) + 1 + nlimit / 6.0;
     // A is computed once for about three iterations
     const double in_rows = rows * rows * rows / 6 + rows * rows * nv / 6;
-    if (in_rows > (couples ? cube : tree) + product * (count + 1)) return count;
+    if (in_rows > factor + 4 * inertia + contact * (count + 1)) return count;
   }
 }
 
@@ -184,7 +190,7 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncandidate = static_cast<int>(candidates.size());
   sizes.ncontactclass = static_cast<int>(classes.size());
   sizes.ncontact = contact_capacity(m, candidates, sizes.ncontact);
-  sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, candidates));
+  sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, sizes.nlimit, candidates));
   sizes.ndofword = (m.nv + 31) / 32;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
 }

@@ -41,6 +41,22 @@ MANIPLE_FUNCTION RowBounds<T> bounds_of_row(const Model<T>& m, int k) {
   return {-bound, bound};
 }
 
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> scaled(V scale, const BaseRows<V>& x) {
+  return {scale * x.n, scale * x.t, scale * x.u};
+}
+
+// body(k) for the dofs k of a set, first <= k < end, ascending.
+template <class Set, class Body>
+MANIPLE_FUNCTION void for_each_dof(const Set& set, int first_word, int first, int end, const Body& body) {
+  for (int w = first / 32; 32 * w < end; ++w) {
+    auto left = static_cast<std::uint32_t>(set[first_word + w]);
+    if (32 * w < first) left &= ~0u << (first % 32);
+    if (32 * w + 32 > end) left &= (1u << (end % 32)) - 1u;
+    for (; left != 0; left &= left - 1) body(32 * w + lowest_bit(left));
+  }
+}
+
 // Adds J' of a row on a dof, a tendon or a ball joint, times `scale`, to its column of Y.
 template <class V>
 MANIPLE_FUNCTION void add_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int row, int dof,
@@ -87,44 +103,83 @@ MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d
   }
 }
 
-// Y of block i from the scaled J' in its place: L^-T, then the roots of the inverse diagonal. `set`: dofs
-// that are not zero, to which their ancestors come.
+// Y of a block from the scaled J' in its place: L^-T, then the roots of the inverse diagonal. The set of the
+// block at `first_word` has the dofs that are not zero; their ancestors come to it.
 template <class V>
 MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> Y,
-                                  const IndexField<V> sets, int first_word) {
+                                  const IndexField<V> set, int first_word) {
   const DataField<V> factor = d.qLD, root = d.inverse_root;
-  const int *const parent = m.dof_parentid, *const Madr = m.dof_Madr, *const simple = m.dof_simple;
+  const int *const parent = m.dof_parentid, *const rootadr = m.dof_Mrootadr,
+                   *const descendants = m.dof_descendants, *const ancestors = m.dof_ancestors;
   for (int w = m.ndofword - 1; w >= 0; --w) {
-    for (auto left = static_cast<std::uint32_t>(sets[first_word + w]); left != 0;) {
-      const int bit = highest_bit(left), k = 32 * w + bit;
+    for (auto left = static_cast<std::uint32_t>(set[first_word + w]); left != 0;) {
+      const int bit = highest_bit(left), i = 32 * w + bit, depth = ancestors[i];
       left ^= 1u << bit;
-      const BaseRows<V> value = load_base<V>(Y, k);
-      const V scale = root[k];
-      store_base(Y, k, BaseRows<V>{value.n * scale, value.t * scale, value.u * scale});
-      if (simple[k]) continue;
-      int address = Madr[k];
-      for (int i = parent[k]; i >= 0; i = parent[i]) {
-        const V element = -factor[++address];
-        const BaseRows<V> sum = load_base<V>(Y, i);
-        store_base(Y, i,
-                   BaseRows<V>{multiply_add(element, value.n, sum.n), multiply_add(element, value.t, sum.t),
-                               multiply_add(element, value.u, sum.u)});
-        const auto mark = 1u << (i % 32);
-        sets[first_word + i / 32] |= static_cast<int>(mark);
-        if (i / 32 == w) left |= mark;
+      if (parent[i] >= 0) {
+        int& word = set[first_word + parent[i] / 32];
+        const auto mark = 1u << (parent[i] % 32);
+        if ((static_cast<std::uint32_t>(word) & mark) == 0) {
+          store_base(Y, parent[i], BaseRows<V>{V(0), V(0), V(0)});
+          word |= static_cast<int>(mark);
+          if (parent[i] / 32 == w) left |= mark;
+        }
       }
+      BaseRows<V> sum = load_base<V>(Y, i);
+      for_each_dof(set, first_word, i + 1, i + 1 + descendants[i], [&](int k) {
+        const V element = -factor[rootadr[k] - depth];
+        const BaseRows<V> value = load_base<V>(Y, k);
+        sum.n = multiply_add(element, value.n, sum.n);
+        sum.t = multiply_add(element, value.t, sum.t);
+        sum.u = multiply_add(element, value.u, sum.u);
+      });
+      store_base(Y, i, sum);
     }
   }
+  for_each_dof(set, first_word, 0, m.nv,
+               [&](int k) { store_base(Y, k, scaled(V(root[k]), load_base<V>(Y, k))); });
 }
 
-// Y, the bias and the start of all blocks. `root`: sqrt(efc_D) of a slot goes to block_root. The difference
+// The rows of a contact slot: J' in place of Y, bias and start.
+template <class V>
+MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, int block, int slot) {
+  const V root = sqrt(V(d.contact_D[slot]));
+  const DataField<V> J = d.contact_J, qacc_smooth = d.qacc_smooth, change = d.search,
+                     column = d.block_Y.from(3 * m.nv * block);
+  const IndexField<V> dofs = d.slot_dof, set = d.block_set;
+  const int first = slot * m.nv, last = first + d.slot_dofnum[slot], word = m.ndofword * block;
+  const bool frictionless = d.slot_rows[slot] == 1;
+  const BaseRows<V> zero{V(0), V(0), V(0)}, aref = load_base<V>(d.contact_aref, slot);
+  BaseRows<V> bias{-aref.n, -aref.t, -aref.u}, start = zero;
+  for (int k = first; k < last; ++k) {
+    const int dof = dofs[k];
+    set[word + dof / 32] |= static_cast<int>(1u << (dof % 32));
+    BaseRows<V> row = zero;
+    if (frictionless)
+      row.n = J[3 * k];
+    else
+      row = load_base<V>(J, k);
+    const auto add = [](BaseRows<V>& sum, const BaseRows<V>& x, V value) {
+      sum.n = multiply_add(x.n, value, sum.n);
+      sum.t = multiply_add(x.t, value, sum.t);
+      sum.u = multiply_add(x.u, value, sum.u);
+    };
+    add(bias, row, qacc_smooth[dof]);
+    add(start, row, change[dof]);
+    store_base(column, dof, scaled(root, row));
+  }
+  d.block_root[3 * block] = root;
+  store_base(d.block_bias, block, scaled(root, bias));
+  store_base(d.block_start, block, scaled(root, start));
+}
+
+// Y, the bias and the start of all blocks, and the roots of the rows' stiffness (block_root). The difference
 // of the warm start to qacc_smooth is in d.search.
 template <class V>
 MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
                                    int limits) {
   const int nv = m.nv, words = m.ndofword;
   const DataField<V> bias = d.block_bias, start = d.block_start;
-  for (int i = 0; i < 3 * nv * blocks.count; ++i) d.block_Y[i] = V(0);
+  for (int i = 0; i < 3 * nv * blocks.single; ++i) d.block_Y[i] = V(0);
   for (int i = 0; i < words * blocks.count; ++i) d.block_set[i] = 0;
   for (int k = 0; k < 3 * blocks.single; ++k) bias[k] = start[k] = d.block_root[k] = V(0);
   for (int k = 0; k < m.nfriction; ++k) {
@@ -135,28 +190,8 @@ MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d
   }
   for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
   place_limits(m, d, limits);
-  for (int block = blocks.single; block < blocks.count; ++block) {
-    const int slot = block - blocks.single, first = slot * nv;
-    const V root = sqrt(V(d.contact_D[slot]));
-    d.block_root[3 * block] = root;
-    const BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
-    const BaseRows<V> smooth = contact_jacobian_times(m, d, slot, d.qacc_smooth);
-    const BaseRows<V> change = contact_jacobian_times(m, d, slot, d.search);
-    store_base(
-        bias, block,
-        BaseRows<V>{root * (smooth.n - aref.n), root * (smooth.t - aref.t), root * (smooth.u - aref.u)});
-    store_base(start, block, BaseRows<V>{root * change.n, root * change.t, root * change.u});
-    const DataField<V> column = d.block_Y.from(3 * nv * block);
-    const bool frictionless = d.slot_rows[slot] == 1;
-    for (int k = first; k < first + d.slot_dofnum[slot]; ++k) {
-      const int dof = d.slot_dof[k];
-      d.block_set[words * block + dof / 32] |= static_cast<int>(1u << (dof % 32));
-      column[3 * dof] = root * d.contact_J[3 * k];
-      if (frictionless) continue;
-      column[3 * dof + 1] = root * d.contact_J[3 * k + 1];
-      column[3 * dof + 2] = root * d.contact_J[3 * k + 2];
-    }
-  }
+  for (int block = blocks.single; block < blocks.count; ++block)
+    place_contacts(m, d, block, block - blocks.single);
   for (int block = 0; block < blocks.count; ++block)
     solve_block(m, d, d.block_Y.from(3 * nv * block), d.block_set, words * block);
 }
@@ -268,43 +303,53 @@ MANIPLE_FUNCTION Zones<V> load_zones(const DataField<V> zone, int block) {
   return {zone[k], zone[k + 1], zone[k + 2], zone[k + 3], zone[k + 4]};
 }
 template <class V>
-MANIPLE_FUNCTION BaseRows<V> scaled(const BaseRows<V>& scale, const BaseRows<V>& x) {
-  return {scale.n * x.n, scale.t * x.t, scale.u * x.u};
+MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& diagonal, const BaseRows<V>& x) {
+  return {diagonal.n * x.n, diagonal.t * x.t, diagonal.u * x.u};
 }
 // C' x and C x of a block.
 template <class V>
 MANIPLE_FUNCTION BaseRows<V> zone_transposed_times(const DataField<V> zone, const RowBlocks blocks, int block,
                                                    const BaseRows<V>& x) {
-  if (block < blocks.single) return scaled(load_base<V>(zone.from(5 * block), 0), x);
+  if (block < blocks.single) return times(load_base<V>(zone.from(5 * block), 0), x);
   return transposed_times(load_zones(zone, block), x);
 }
 template <class V>
 MANIPLE_FUNCTION BaseRows<V> zone_times(const DataField<V> zone, const RowBlocks blocks, int block,
                                         const BaseRows<V>& x) {
-  if (block < blocks.single) return scaled(load_base<V>(zone.from(5 * block), 0), x);
+  if (block < blocks.single) return times(load_base<V>(zone.from(5 * block), 0), x);
   return times(load_zones(zone, block), x);
 }
 
 // The zones of the residuals in block_jar, and in block_df the forces of the single rows beyond their bounds.
+// Returns the first block whose zone is another one in some lane than block_zone held.
 template <class V>
-MANIPLE_FUNCTION void find_zones(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks) {
+MANIPLE_FUNCTION int find_zones(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks) {
   const DataField<V> jar = d.block_jar, zone = d.block_zone, f = d.block_df;
+  int first = blocks.count;
+  const auto store = [&](int block, int k, V value) {
+    V& place = zone[5 * block + k];
+    if (block < first && any_lane(place != value)) first = block;
+    place = value;
+  };
   for (int k = 0; k < 3 * blocks.single; ++k) {
-    V& here = zone[5 * (k / 3) + k % 3];
-    here = f[k] = V(0);
-    if (k >= blocks.rows) continue;
+    f[k] = V(0);
+    if (k >= blocks.rows) {
+      store(k / 3, k % 3, V(0));
+      continue;
+    }
     const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
     const V x = jar[k];
     const MaskOf<V> inside = x > V(bounds.low) && x < V(bounds.high);
-    here = select(inside, V(1), V(0));
+    store(k / 3, k % 3, select(inside, V(1), V(0)));
     f[k] = select(inside, V(0), -clamp(x, V(bounds.low), V(bounds.high)));
   }
   for (int block = blocks.single; block < blocks.count; ++block) {
     const Zones<V> C = zones_of(load_base<V>(jar, block));
     const V values[5] = {C.nn, C.nt, C.nu, C.tt, C.uu};
-    for (int k = 0; k < 5; ++k) zone[5 * block + k] = values[k];
+    for (int k = 0; k < 5; ++k) store(block, k, values[k]);
     store_base(f, block, BaseRows<V>{V(0), V(0), V(0)});
   }
+  return first;
 }
 
 // C_i' A_ij C_j in place.
@@ -326,9 +371,10 @@ MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int 
   for (auto& x : tile.at) apply(j, x);
 }
 
-// The lower factor R of 1 + C' A C = R R', tile by tile, with 1 over its diagonal in block_inverse.
+// The lower factor R of 1 + C' A C = R R', tile by tile, with 1 over its diagonal in block_inverse. Rows
+// before block `first` are there already.
 template <class V>
-MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks) {
+MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks, int first) {
   const DataField<V> A = d.block_A, R = d.block_factor, inverse = d.block_inverse;
   // tile (i, j) less what the columns of the tiles before it take
   const auto reduced_tile = [&](int i, int j) {
@@ -346,7 +392,7 @@ MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks) {
       }
     return tile;
   };
-  for (int i = 0; i < blocks.count; ++i) {
+  for (int i = first; i < blocks.count; ++i) {
     for (int j = 0; j < i; ++j) {
       Tile<V> tile = reduced_tile(i, j);
       const Tile<V> diagonal = load_tile(R, tile_address(j, j));
@@ -362,7 +408,8 @@ MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks) {
     }
     Tile<V> tile = reduced_tile(i, i);
     for (int c = 0; c < 3; ++c) {
-      const V root = sqrt(tile.at[c][c]), scale = V(1) / root;
+      // at least 1, whatever rounding leaves of a much larger number
+      const V root = sqrt(max(tile.at[c][c], V(1))), scale = V(1) / root;
       inverse[3 * i + c] = scale;
       tile.at[c][c] = root;
       for (int r = c + 1; r < 3; ++r) tile.at[r][c] *= scale;
@@ -506,8 +553,8 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Stat
 
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
     d.solver_niter[0] += select(active, V(1), V(0));
-    find_zones(m, d, blocks);
-    factor_blocks(d, blocks);
+    const int changed = find_zones(m, d, blocks);
+    factor_blocks(d, blocks, iteration == 0 ? 0 : changed);
     // the minimum of the cost if no row changed its zone: f = linear - C x, with (1 + C' A C) x = C' (b + A
     // linear)
     for (int k = 0; k < size; ++k) djar[k] = bias[k];
@@ -555,14 +602,11 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Stat
   for (int block = 0; block < blocks.count; ++block) {
     const BaseRows<V> force = load_base<V>(f, block);
     const DataField<V> Y = d.block_Y.from(3 * nv * block);
-    for (int w = 0; w < m.ndofword; ++w)
-      for (auto left = static_cast<std::uint32_t>(d.block_set[m.ndofword * block + w]); left != 0;
-           left &= left - 1) {
-        const int k = 32 * w + lowest_bit(left);
-        x[k] =
-            multiply_add(V(Y[3 * k + 2]), force.u,
-                         multiply_add(V(Y[3 * k + 1]), force.t, multiply_add(V(Y[3 * k]), force.n, V(x[k]))));
-      }
+    for_each_dof(d.block_set, m.ndofword * block, 0, nv, [&](int k) {
+      x[k] =
+          multiply_add(V(Y[3 * k + 2]), force.u,
+                       multiply_add(V(Y[3 * k + 1]), force.t, multiply_add(V(Y[3 * k]), force.n, V(x[k]))));
+    });
   }
   for (int k = 0; k < nv; ++k) {
     V value = x[k] * d.inverse_root[k];
