@@ -34,6 +34,7 @@
   FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                                     \
   FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                                   \
   FIELD(Msearch, nrowdof, "N", "M times the search direction")                                     \
+  FIELD(warm_change, nrowdof, "m/s^2 or rad/s^2", "qacc_warmstart - qacc_smooth")                  \
   FIELD(inverse_root, nrowdof, "1/kg^1/2", "1/sqrt(D) of M's factor")                              \
   FIELD(block_Y, 3 * nrowblock * nv, "1", "D^-1/2 L^-T J' R^-1/2, [block][dof][row]")              \
   FIELD(block_A, 9 * nrowblock * (nrowblock + 1) / 2, "1", "Y'Y, lower tiles [3][3]")              \

@@ -85,7 +85,7 @@ MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d
     const int r = d.limit_active[a], ball = m.limit_ballid[r];
     const V root = sqrt(V(d.limit_D[r]));
     const V bias = root * (limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r]);
-    const V start = root * limit_jacobian_times(m, d, r, d.search);
+    const V start = root * limit_jacobian_times(m, d, r, d.warm_change);
     const V side(static_cast<T>(ball < 0 ? m.limit_side[r] : 1));
     MaskOf<V> left = root > V(0);
     for (int k = 0; any_lane(left); ++k) {
@@ -143,7 +143,7 @@ MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
 template <class V>
 MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, int block, int slot) {
   const V root = sqrt(V(d.contact_D[slot]));
-  const DataField<V> J = d.contact_J, qacc_smooth = d.qacc_smooth, change = d.search,
+  const DataField<V> J = d.contact_J, qacc_smooth = d.qacc_smooth, change = d.warm_change,
                      column = d.block_Y.from(3 * m.nv * block);
   const IndexField<V> dofs = d.slot_dof, set = d.block_set;
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot], word = m.ndofword * block;
@@ -173,7 +173,7 @@ MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>&
 }
 
 // Y, the bias and the start of all blocks, and the roots of the rows' stiffness (block_root). The difference
-// of the warm start to qacc_smooth is in d.search.
+// of the warm start to qacc_smooth is in warm_change.
 template <class V>
 MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
                                    int limits) {
@@ -185,7 +185,7 @@ MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d
   for (int k = 0; k < m.nfriction; ++k) {
     const V root(sqrt(m.friction_D[k]));
     bias[k] = root * friction_jar(m, d, k, d.qacc_smooth);
-    start[k] = root * friction_jacobian_times<V>(m, k, d.search);
+    start[k] = root * friction_jacobian_times<V>(m, k, d.warm_change);
     add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, root);
   }
   for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
@@ -504,84 +504,166 @@ MANIPLE_FUNCTION DerivativeLine<V> row_line(const Model<ScalarOf<V>>& m, const R
   return sum;
 }
 
-// qacc of the lanes in `mine`, and jar of their rows, from the rows and the warm start. Those in `active`
-// have rows; their contacts are in the first `slots` slots.
+// The problem of a pack. The iterate is qacc_smooth + share * warm_change + M^-1 J' R^-1/2 f.
 template <class V>
-MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                         int limits, int slots, MaskOf<V> mine, MaskOf<V> active, V scale,
-                                         V tolerance) {
+struct RowSpace {
+  RowBlocks blocks;
+  int limits, slots;  // that act
+  MaskOf<V> lanes;    // whose problem it is
+  V share;
+  V square;  // of warm_change in the norm of M
+};
+
+// The lanes whose rows are not too stiff. Where 1 is lost beside the diagonal of A, so are the forces of
+// stiff rows that press the same way; dofs keep them apart.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> is_well_conditioned(const Data<V>& d, int count) {
+  using T = ScalarOf<V>;
+  const V largest(sizeof(T) == 4 ? T(1e4) : T(1e5));
+  MaskOf<V> good(true);
+  for (int block = 0; block < count; ++block)
+    for (int r = 0; r < 3; ++r) good = good && d.block_A[tile_address(block, block) + 4 * r] < largest;
+  return good;
+}
+
+// The rows, A and the start for the environments of `lanes`, of which those in RowSpace::lanes are fit to be
+// solved here.
+template <class V>
+MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                             ActiveRows rows, MaskOf<V> lanes) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
-  RowBlocks blocks;
+  RowSpace<V> x{{},    rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))),
+                lanes, V(0),        V(0)};
   V acting(0);  // limits of each lane
-  for (int a = 0; a < limits; ++a) acting += select(d.limit_D[d.limit_active[a]] > V(0), V(1), V(0));
-  blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
-  blocks.single = (blocks.rows + 2) / 3;
-  blocks.count = blocks.single + slots;
-  const int size = 3 * blocks.count;
+  for (int a = 0; a < rows.limits; ++a) acting += select(d.limit_D[d.limit_active[a]] > V(0), V(1), V(0));
+  x.blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
+  x.blocks.single = (x.blocks.rows + 2) / 3;
+  x.blocks.count = x.blocks.single + x.slots;
 
-  // the warm start as a difference to qacc_smooth, and its square in the norm of M
-  V square(0);
+  const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) {
     d.inverse_root[k] = sqrt(V(d.qLDiagInv[k]));
-    d.search[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
+    change[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
   }
-  multiply_inertia(m, d.qM, d.search, d.Msearch);
-  for (int k = 0; k < nv; ++k) square = multiply_add(V(d.search[k]), V(d.Msearch[k]), square);
-  build_blocks(m, d, blocks, limits);
-  build_A(m, d, blocks.count);
+  multiply_inertia(m, d.qM, change, product);
+  for (int k = 0; k < nv; ++k) x.square = multiply_add(V(change[k]), V(product[k]), x.square);
+  build_blocks(m, d, x.blocks, rows.limits);
+  build_A(m, d, x.blocks.count);
+  x.lanes = lanes && is_well_conditioned(d, x.blocks.count);
 
-  const DataField<V> bias = d.block_bias, start = d.block_start, f = d.block_f, jar = d.block_jar,
-                     df = d.block_df, djar = d.block_djar, zone = d.block_zone;
+  const DataField<V> bias = d.block_bias, start = d.block_start, jar = d.block_jar;
+  const int size = 3 * x.blocks.count;
   for (int k = 0; k < size; ++k) {
-    f[k] = V(0);
+    d.block_f[k] = V(0);
     jar[k] = bias[k] + start[k];
   }
-  // the iterate is qacc_smooth + share * (warm start - qacc_smooth) + M^-1 J' R^-1/2 f
-  V share(0);
   if (!(m.disableflags & disable_warmstart)) {
-    const V cost = multiply_add(V(T(0.5)), square, row_cost(m, blocks, jar));
-    share = select(cost <= row_cost(m, blocks, bias), V(1), V(0));
+    const V cost = multiply_add(V(T(0.5)), x.square, row_cost(m, x.blocks, jar));
+    x.share = select(cost <= row_cost(m, x.blocks, bias), V(1), V(0));
   }
-  const MaskOf<V> warm = share > V(0);
-  square = select(warm, square, V(0));
-  for (int k = 0; k < nv; ++k) d.search[k] = select(warm, V(d.search[k]), V(0));
+  const MaskOf<V> warm = x.share > V(0);
+  x.square = select(warm, x.square, V(0));
+  for (int k = 0; k < nv; ++k) change[k] = select(warm, V(change[k]), V(0));
   for (int k = 0; k < size; ++k) {
     start[k] = select(warm, V(start[k]), V(0));
     jar[k] = select(warm, V(jar[k]), V(bias[k]));
   }
+  return x;
+}
 
-  for (int iteration = 0; iteration < m.iterations; ++iteration) {
-    d.solver_niter[0] += select(active, V(1), V(0));
-    const int changed = find_zones(m, d, blocks);
-    factor_blocks(d, blocks, iteration == 0 ? 0 : changed);
-    // the minimum of the cost if no row changed its zone: f = linear - C x, with (1 + C' A C) x = C' (b + A
-    // linear)
-    for (int k = 0; k < size; ++k) djar[k] = bias[k];
-    if (m.nfriction > 0) add_A_times(d.block_A, blocks.count, df, djar);
-    for (int block = 0; block < blocks.count; ++block)
-      store_base(djar, block, zone_transposed_times(zone, blocks, block, load_base<V>(djar, block)));
-    solve_blocks(d, blocks.count, djar);
-    for (int block = 0; block < blocks.count; ++block) {
-      const BaseRows<V> x = zone_times(zone, blocks, block, load_base<V>(djar, block));
-      const BaseRows<V> linear = load_base<V>(df, block);
-      store_base(df, block, BaseRows<V>{linear.n - x.n, linear.t - x.t, linear.u - x.u});
-      store_base(djar, block, load_base<V>(bias, block));
+// The step to the minimum of the cost if no row changed its zone, as changes of f and of the residuals:
+// f = linear - C y, with (1 + C' A C) y = C' (b + A linear).
+template <class V>
+MANIPLE_FUNCTION void find_newton_step(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                       bool first) {
+  const DataField<V> A = d.block_A, bias = d.block_bias, zone = d.block_zone, df = d.block_df,
+                     djar = d.block_djar;
+  const int size = 3 * blocks.count, changed = find_zones(m, d, blocks);
+  factor_blocks(d, blocks, first ? 0 : changed);
+  for (int k = 0; k < size; ++k) djar[k] = bias[k];
+  if (m.nfriction > 0) add_A_times(A, blocks.count, df, djar);
+  for (int block = 0; block < blocks.count; ++block)
+    store_base(djar, block, zone_transposed_times(zone, blocks, block, load_base<V>(djar, block)));
+  solve_blocks(d, blocks.count, djar);
+  for (int block = 0; block < blocks.count; ++block) {
+    const BaseRows<V> y = zone_times(zone, blocks, block, load_base<V>(djar, block));
+    const BaseRows<V> linear = load_base<V>(df, block);
+    store_base(df, block, BaseRows<V>{linear.n - y.n, linear.t - y.t, linear.u - y.u});
+  }
+  for (int k = 0; k < size; ++k) djar[k] = bias[k];
+  add_A_times(A, blocks.count, df, djar);
+  for (int k = 0; k < size; ++k) {
+    df[k] -= d.block_f[k];
+    djar[k] -= d.block_jar[k];
+  }
+}
+
+// qacc of the lanes of a row space, and jar of their rows in their own units.
+template <class V>
+MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x) {
+  using T = ScalarOf<V>;
+  const RowBlocks blocks = x.blocks;
+  const DataField<V> jar = d.block_jar, value = d.Msearch, Y = d.block_Y;
+  // M^-1 J' R^-1/2 f = L^-1 D^-1/2 Y f
+  for (int i = 0; i < m.nv; ++i) value[i] = V(0);
+  for (int block = 0; block < blocks.count; ++block) {
+    const BaseRows<V> f = load_base<V>(d.block_f, block);
+    for_each_dof(d.block_set, m.ndofword * block, 0, m.nv, [&](int k) {
+      const BaseRows<V> column = load_base<V>(Y, m.nv * block + k);
+      value[k] =
+          multiply_add(column.u, f.u, multiply_add(column.t, f.t, multiply_add(column.n, f.n, V(value[k]))));
+    });
+  }
+  for (int k = 0; k < m.nv; ++k) {
+    V sum = value[k] * d.inverse_root[k];
+    if (!m.dof_simple[k]) {
+      int address = m.dof_Madr[k] + 1;
+      for (int i = m.dof_parentid[k]; i >= 0; i = m.dof_parentid[i]) sum -= d.qLD[address++] * value[i];
     }
-    add_A_times(d.block_A, blocks.count, df, djar);
-    // as changes; the derivatives of half the square of the difference to qacc_smooth, in the norm of M
+    value[k] = sum;
+    d.qacc[k] =
+        select(x.lanes, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), sum), V(d.qacc[k]));
+  }
+  const auto inverse_of = [](V root) { return V(1) / select(root > V(0), root, V(1)); };
+  for (int k = m.nfriction; k < blocks.rows; ++k) jar[k] *= inverse_of(d.block_root[k]);
+  for (int a = 0; a < x.limits; ++a) {
+    const int r = d.limit_active[a];
+    V residual(0);
+    for (int k = m.nfriction; k < blocks.rows; ++k)
+      residual = select(d.block_limit[k - m.nfriction] == V(static_cast<T>(r)), V(jar[k]), residual);
+    d.limit_jar[r] = select(x.lanes, residual, V(d.limit_jar[r]));
+  }
+  for (int slot = 0; slot < x.slots; ++slot) {
+    const int block = blocks.single + slot;
+    const V inverse = inverse_of(d.block_root[3 * block]);
+    for (int r = 0; r < 3; ++r)
+      d.contact_jar[3 * slot + r] =
+          select(x.lanes, inverse * jar[3 * block + r], V(d.contact_jar[3 * slot + r]));
+  }
+}
+
+// Newton's iterations for the lanes in `active`, which have rows.
+template <class V>
+MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data<V>& d, RowSpace<V> x,
+                                         MaskOf<V> active, V scale, V tolerance) {
+  using T = ScalarOf<V>;
+  const DataField<V> start = d.block_start, f = d.block_f, jar = d.block_jar, df = d.block_df,
+                     djar = d.block_djar;
+  const int size = 3 * x.blocks.count;
+  for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
+    d.solver_niter[0] += select(active, V(1), V(0));
+    find_newton_step(m, d, x.blocks, iteration == 0);
+    // the derivatives of half the square of the difference to qacc_smooth, in the norm of M
     V start_df(0), df_djar(0), f_djar(0);
     for (int k = 0; k < size; ++k) {
-      const V change = df[k] - f[k], residual = djar[k] - jar[k];
-      df[k] = change;
-      djar[k] = residual;
-      start_df = multiply_add(V(start[k]), change, start_df);
-      df_djar = multiply_add(change, residual, df_djar);
-      f_djar = multiply_add(V(f[k]), residual, f_djar);
+      start_df = multiply_add(V(start[k]), V(df[k]), start_df);
+      df_djar = multiply_add(V(df[k]), V(djar[k]), df_djar);
+      f_djar = multiply_add(V(f[k]), V(djar[k]), f_djar);
     }
-    const V along = start_df - share * square;
-    const DerivativeLine<V> smooth{multiply_add(share, along, f_djar), df_djar - share * along};
-    const auto line_at = [&](V alpha) { return row_line(m, blocks, jar, djar, smooth, alpha); };
+    const V along = start_df - x.share * x.square;
+    const DerivativeLine<V> smooth{multiply_add(x.share, along, f_djar), df_djar - x.share * along};
+    const auto line_at = [&](V alpha) { return row_line(m, x.blocks, jar, djar, smooth, alpha); };
     const DerivativeLine<V> line = line_at(V(0));
     // what rounding leaves of the derivative
     const V enough = V(T(16) * std::numeric_limits<T>::epsilon()) * abs(line.intercept);
@@ -591,51 +673,10 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Stat
       f[k] = multiply_add(alpha, V(df[k]), V(f[k]));
       jar[k] = multiply_add(alpha, V(djar[k]), V(jar[k]));
     }
-    share -= alpha * share;
+    x.share -= alpha * x.share;
     active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
-    if (!any_lane(active)) break;
   }
-
-  // M^-1 J' R^-1/2 f = L^-1 D^-1/2 Y f
-  const DataField<V> x = d.Msearch;
-  for (int i = 0; i < nv; ++i) x[i] = V(0);
-  for (int block = 0; block < blocks.count; ++block) {
-    const BaseRows<V> force = load_base<V>(f, block);
-    const DataField<V> Y = d.block_Y.from(3 * nv * block);
-    for_each_dof(d.block_set, m.ndofword * block, 0, nv, [&](int k) {
-      x[k] =
-          multiply_add(V(Y[3 * k + 2]), force.u,
-                       multiply_add(V(Y[3 * k + 1]), force.t, multiply_add(V(Y[3 * k]), force.n, V(x[k]))));
-    });
-  }
-  for (int k = 0; k < nv; ++k) {
-    V value = x[k] * d.inverse_root[k];
-    if (!m.dof_simple[k]) {
-      int address = m.dof_Madr[k] + 1;
-      for (int i = m.dof_parentid[k]; i >= 0; i = m.dof_parentid[i]) value -= d.qLD[address++] * x[i];
-    }
-    x[k] = value;
-    d.qacc[k] = select(mine, d.qacc_smooth[k] + multiply_add(share, V(d.search[k]), value), V(d.qacc[k]));
-  }
-  // the residuals in their own units, for the forces
-  for (int k = m.nfriction; k < blocks.rows; ++k) {
-    const V root = d.block_root[k];
-    jar[k] /= select(root > V(0), root, V(1));
-  }
-  for (int a = 0; a < limits; ++a) {
-    const int r = d.limit_active[a];
-    V residual(0);
-    for (int k = m.nfriction; k < blocks.rows; ++k)
-      residual = select(d.block_limit[k - m.nfriction] == V(static_cast<T>(r)), V(jar[k]), residual);
-    d.limit_jar[r] = select(mine, residual, V(d.limit_jar[r]));
-  }
-  for (int slot = 0; slot < slots; ++slot) {
-    const int block = blocks.single + slot;
-    const V root = d.block_root[3 * block], inverse = V(1) / select(root > V(0), root, V(1));
-    for (int r = 0; r < 3; ++r)
-      d.contact_jar[3 * slot + r] =
-          select(mine, inverse * jar[3 * block + r], V(d.contact_jar[3 * slot + r]));
-  }
+  finish_row_space(m, d, x);
 }
 
 }  // namespace maniple

@@ -1,6 +1,7 @@
 // The constrained acceleration: which solver finds it for which environments. Models that ask for PGS are
-// solved in the dual. Newton's method works in the space of the rows for environments with few contacts, in
-// that of the dofs for the others; which of the two depends on the environment alone, so that its bits do.
+// solved in the dual. Newton's method works in the space of the rows for environments with few contacts that
+// are not too stiff, in that of the dofs for the others; which of the two depends on the environment alone,
+// so that its bits do.
 #pragma once
 
 #include "kernels/physics/dual_solver.hpp"
@@ -39,12 +40,14 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
-  const MaskOf<V> in_row_space = MaskOf<V>(m.nrowblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact));
-  if (!all_lanes(in_row_space)) solve_in_dof_space(m, s, d, rows, active && !in_row_space, scale, tolerance);
-  if (any_lane(in_row_space)) {
-    const int slots = static_cast<int>(max_lane(select(in_row_space, V(d.ncon[0]), V(0))));
-    solve_in_row_space(m, s, d, rows.limits, slots, in_row_space, active && in_row_space, scale, tolerance);
-  }
+  RowSpace<V> row_space;
+  row_space.lanes = MaskOf<V>(m.nrowblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact));
+  if (any_lane(row_space.lanes)) row_space = begin_row_space(m, s, d, rows, row_space.lanes);
+  // it writes all lanes, and the other solver those of its own
+  if (!all_lanes(row_space.lanes))
+    solve_in_dof_space(m, s, d, rows, active && !row_space.lanes, scale, tolerance);
+  if (any_lane(row_space.lanes))
+    solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
   constraint_forces(m, d, rows);
 }
 
