@@ -16,36 +16,36 @@ namespace {
 constexpr int kStates = 7 * kEnvs;
 constexpr const char* kG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
 
-const std::vector<ModelCase>& contact_cases() {
-  static const std::vector<ModelCase> cases = {
-      {"contacts", "", "contacts.xml"},
-      {"limits", "", "limits.xml"},
-      {"tendon_limits", "", "tendon_limits.xml"},
-      {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"},
-      {"walker2d", "gymnasium", "envs/mujoco/assets/walker2d.xml"},
-      {"walker2d_v5", "gymnasium", "envs/mujoco/assets/walker2d_v5.xml"},
-      {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml"},
-      {"ant", "gymnasium", "envs/mujoco/assets/ant.xml"},
-      {"point", "gymnasium", "envs/mujoco/assets/point.xml"},
-      {"reacher", "gymnasium", "envs/mujoco/assets/reacher.xml"},
-      {"dm_cartpole", "dm_control", "suite/cartpole.xml"},
-      {"dm_pendulum", "dm_control", "suite/pendulum.xml"},
-      {"dm_cheetah", "dm_control", "suite/cheetah.xml"},
-      {"dm_hopper", "dm_control", "suite/hopper.xml"},
-      {"dm_walker", "dm_control", "suite/walker.xml"},
-      {"dm_humanoid", "dm_control", "suite/humanoid.xml"},
-      {"g1", "mjlab", kG1, ModelCase::nothing, ModelCase::under_all},
-      {"g1_feet", "mjlab", kG1, ModelCase::nothing, ModelCase::under_feet},
-      {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"},
-      {"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"},
-      {"walker2d_pgs", "gymnasium", "envs/mujoco/assets/walker2d.xml", ModelCase::nothing,
-       ModelCase::as_it_is, 1.5, true},
-      {"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
-      {"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
-      {"tendon_limits_pgs", "", "tendon_limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
-  };
-  return cases;
-}
+// Models that ask for Newton's method, and for the dual solver.
+const std::vector<ModelCase> kNewtonCases = {
+    {"contacts", "", "contacts.xml"},
+    {"limits", "", "limits.xml"},
+    {"tendon_limits", "", "tendon_limits.xml"},
+    {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"},
+    {"walker2d", "gymnasium", "envs/mujoco/assets/walker2d.xml"},
+    {"walker2d_v5", "gymnasium", "envs/mujoco/assets/walker2d_v5.xml"},
+    {"half_cheetah", "gymnasium", "envs/mujoco/assets/half_cheetah.xml"},
+    {"ant", "gymnasium", "envs/mujoco/assets/ant.xml"},
+    {"point", "gymnasium", "envs/mujoco/assets/point.xml"},
+    {"reacher", "gymnasium", "envs/mujoco/assets/reacher.xml"},
+    {"dm_cartpole", "dm_control", "suite/cartpole.xml"},
+    {"dm_pendulum", "dm_control", "suite/pendulum.xml"},
+    {"dm_cheetah", "dm_control", "suite/cheetah.xml"},
+    {"dm_hopper", "dm_control", "suite/hopper.xml"},
+    {"dm_walker", "dm_control", "suite/walker.xml"},
+    {"dm_humanoid", "dm_control", "suite/humanoid.xml"},
+    {"g1", "mjlab", kG1, ModelCase::nothing, ModelCase::under_all},
+    {"g1_feet", "mjlab", kG1, ModelCase::nothing, ModelCase::under_feet},
+};
+const std::vector<ModelCase> kDualCases = {
+    {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"},
+    {"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"},
+    {"walker2d_pgs", "gymnasium", "envs/mujoco/assets/walker2d.xml", ModelCase::nothing, ModelCase::as_it_is,
+     1.5, true},
+    {"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+    {"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+    {"tendon_limits_pgs", "", "tendon_limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+};
 
 class Contacts : public ::testing::TestWithParam<ModelCase> {
  protected:
@@ -166,8 +166,9 @@ TEST_P(Contacts, ForcesOnBodiesAndSensors) {
 }
 
 // At the model's own tolerance the cost is no worse than MuJoCo's.
-TEST_P(Contacts, CostIsNoWorseThanMujocos) {
-  if (imported_.solver == solver_pgs) GTEST_SKIP() << "its iterates are compared";
+using NewtonContacts = Contacts;
+TEST_P(NewtonContacts, CostIsNoWorseThanMujocos) {
+  ASSERT_EQ(imported_.solver, solver_newton);
   using V = Lanes<double>;
   const mjModel& m = *mujoco_.model;
   for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState&) {
@@ -183,8 +184,9 @@ TEST_P(Contacts, CostIsNoWorseThanMujocos) {
 
 // MuJoCo's dual solver mostly ends before it has converged, so that its results are those of every one of its
 // steps: row by row, sweep by sweep, at the model's own settings in the end.
-TEST_P(Contacts, IteratesOfTheDualSolver) {
-  if (imported_.solver != solver_pgs) GTEST_SKIP() << "the model asks for another solver";
+using DualContacts = Contacts;
+TEST_P(DualContacts, IteratesOfTheDualSolver) {
+  ASSERT_EQ(imported_.solver, solver_pgs);
   using V = Lanes<double>;
   const mjModel& m = *mujoco_.model;
   const Model<double> model = host_model(imported_);
@@ -310,14 +312,16 @@ TEST_P(DualTrajectory, StaysWithMujocos) {
     EXPECT_LE(errors.back(), 10 * spread) << "environment " << env;
   }
 }
+const auto name_of_case = [](const auto& model) { return model.param.name; };
 INSTANTIATE_TEST_SUITE_P(
     Models, DualTrajectory,
     ::testing::Values(ModelCase{"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"},
                       ModelCase{"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"}),
-    [](const auto& model) { return model.param.name; });
-
-INSTANTIATE_TEST_SUITE_P(Models, Contacts, ::testing::ValuesIn(contact_cases()),
-                         [](const auto& model) { return model.param.name; });
+    name_of_case);
+INSTANTIATE_TEST_SUITE_P(Newton, Contacts, ::testing::ValuesIn(kNewtonCases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Dual, Contacts, ::testing::ValuesIn(kDualCases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Models, NewtonContacts, ::testing::ValuesIn(kNewtonCases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Models, DualContacts, ::testing::ValuesIn(kDualCases), name_of_case);
 
 }  // namespace
 }  // namespace maniple

@@ -169,18 +169,25 @@ TEST(Physics, KinematicsAloneAgreesWithTheFullForwardPass) {
 // step() and forward() come to the same accelerations along different paths.
 TEST(Physics, StepAndForwardAgree) {
   const ImportedModel imported = model_of_text(kZoo);
-  SimulatedModel<double> full(imported), part(imported);
+  SimulatedModel<double> full(imported), part(imported), whole(imported);
   const std::vector<double> state = random_state<double>(imported.sizes, 13);
   full.set_lane_state(0, state);
   part.set_lane_state(0, state);
+  whole.set_lane_state(0, state);
   full.forward();
   part.step();
+  whole.step(true);
   const Model<double>& m = full.model();
   for (int i = 0; i < m.nM; ++i) EXPECT_NEAR(part.data.qM[i], full.data.qM[i], 1e-13) << i;
   for (int i = 0; i < m.nv; ++i) {
     EXPECT_NEAR(part.data.qfrc_bias[i], full.data.qfrc_bias[i], 1e-12) << i;
     EXPECT_NEAR(part.data.qacc[i], full.data.qacc[i], 1e-10 * std::max(1.0, std::abs(full.data.qacc[i])))
         << i;
+  }
+  ASSERT_GT(m.nsensordata, 0);
+  for (int i = 0; i < m.nsensordata; ++i) {
+    const double expected = full.data.sensordata[i];
+    EXPECT_NEAR(whole.data.sensordata[i], expected, 1e-10 * std::max(1.0, std::abs(expected))) << i;
   }
 }
 
