@@ -16,6 +16,16 @@ struct CandidatePair {
   int pair;          // number of the explicit pair; -1: from contype and conaffinity
 };
 
+// Dimension of a pair's contacts: its own, else that of the geom with the higher priority, else the larger.
+template <class AnyModel>
+int condim_of(const AnyModel& m, const CandidatePair& candidate) {
+  if (candidate.pair >= 0) return m.pair_dim[candidate.pair];
+  const int g1 = candidate.geom1, g2 = candidate.geom2;
+  const int difference = m.geom_priority[g1] - m.geom_priority[g2];
+  if (difference != 0) return m.geom_condim[difference > 0 ? g1 : g2];
+  return std::max(m.geom_condim[g1], m.geom_condim[g2]);
+}
+
 // Whether the bodies are held together so closely that their geoms are never tested (filterBodyPair).
 template <class AnyModel>
 bool is_body_pair_filtered(const AnyModel& m, int disableflags, int body1, int body2) {

@@ -35,7 +35,6 @@ double mixing_share(double solmix1, double solmix2) {
 // Contact parameters of a candidate: those of the explicit pair, of the geom with priority, or of both.
 ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
   const int g1 = candidate.geom1, g2 = candidate.geom2;
-  int condim;
   double solref[2], solimp[5], friction[2];
   const auto copy = [&](const double* ref, const double* imp) {
     for (int k = 0; k < 2; ++k) solref[k] = ref[k];
@@ -44,7 +43,6 @@ ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
   double margin;
   if (candidate.pair >= 0) {
     const int i = candidate.pair;
-    condim = m.pair_dim[i];
     copy(m.pair_solref + 2 * i, m.pair_solimp + 5 * i);
     friction[0] = m.pair_friction[5 * i];
     friction[1] = m.pair_friction[5 * i + 1];
@@ -54,11 +52,9 @@ ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
     const int difference = m.geom_priority[g1] - m.geom_priority[g2];
     if (difference != 0) {
       const int g = difference > 0 ? g1 : g2;
-      condim = m.geom_condim[g];
       copy(m.geom_solref + 2 * g, m.geom_solimp + 5 * g);
       friction[0] = friction[1] = m.geom_friction[3 * g];
     } else {
-      condim = std::max(m.geom_condim[g1], m.geom_condim[g2]);
       const double share = mixing_share(m.geom_solmix[g1], m.geom_solmix[g2]);
       const double *ref1 = m.geom_solref + 2 * g1, *ref2 = m.geom_solref + 2 * g2;
       const bool standard = ref1[0] > 0 && ref2[0] > 0;
@@ -70,6 +66,7 @@ ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
     }
   }
   const RowParameters row = row_parameters(m, solref, solimp);
+  const int condim = condim_of(m, candidate);
   ContactClass result{condim, {0, 0}, {}, row.K, row.B, margin};
   for (std::size_t k = 0; k < 2 && condim > 1; ++k)
     result.friction[k] = std::fmax(kSmallestFriction, friction[k]);

@@ -543,14 +543,17 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
 
   const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) {
-    d.inverse_root[k] = sqrt(V(d.qLDiagInv[k]));
+    const V inverse = d.qLDiagInv[k];
+    // rounding can leave an inertia that is not positive
+    x.lanes = x.lanes && inverse > V(0);
+    d.inverse_root[k] = sqrt(max(inverse, V(0)));
     change[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
   }
   multiply_inertia(m, d.qM, change, product);
   for (int k = 0; k < nv; ++k) x.square = multiply_add(V(change[k]), V(product[k]), x.square);
   build_blocks(m, d, x.blocks, rows.limits);
   build_A(m, d, x.blocks.count);
-  x.lanes = lanes && is_well_conditioned(d, x.blocks.count);
+  x.lanes = x.lanes && is_well_conditioned(d, x.blocks.count);
 
   const DataField<V> bias = d.block_bias, start = d.block_start, jar = d.block_jar;
   const int size = 3 * x.blocks.count;
@@ -668,12 +671,13 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
     // what rounding leaves of the derivative
     const V enough = V(T(16) * std::numeric_limits<T>::epsilon()) * abs(line.intercept);
     const LineMinimum<V> minimum = minimize_on_line(line_at, line, active, enough, m.ls_iterations);
-    const V alpha = select(active, select(minimum.exact, V(1), minimum.alpha), V(0));
+    // by selection: what a finished lane does not take may be infinite
+    const V alpha = select(minimum.exact, V(1), minimum.alpha);
     for (int k = 0; k < size; ++k) {
-      f[k] = multiply_add(alpha, V(df[k]), V(f[k]));
-      jar[k] = multiply_add(alpha, V(djar[k]), V(jar[k]));
+      f[k] = select(active, multiply_add(alpha, V(df[k]), V(f[k])), V(f[k]));
+      jar[k] = select(active, multiply_add(alpha, V(djar[k]), V(jar[k])), V(jar[k]));
     }
-    x.share -= alpha * x.share;
+    x.share = select(active, x.share - alpha * x.share, x.share);
     active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
   }
   finish_row_space(m, d, x);

@@ -45,6 +45,7 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
     parts.push_back(fmt::format("{} {}-{}", count, shape_name(types.first), shape_name(types.second)));
   ModelSizes without = sizes;
   without.ncontact = 0;
+  if (without.nrowblock > 0) without.nrowblock -= without.nrowcontact;
   const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
   const std::size_t bytes = static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
   return fmt::format(

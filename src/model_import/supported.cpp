@@ -317,10 +317,7 @@ class Inspection {
         reasons[{g1, "contacts of " + shape_name(type1) + " with " + shape_name(type2)}].push_back(g2);
         continue;
       }
-      const int priority = m_.geom_priority[g1] - m_.geom_priority[g2];
-      const int condim = pair.pair >= 0  ? m_.pair_dim[pair.pair]
-                         : priority == 0 ? std::max(m_.geom_condim[g1], m_.geom_condim[g2])
-                                         : m_.geom_condim[priority > 0 ? g1 : g2];
+      const int condim = condim_of(m_, pair);
       if (condim > 3)
         reasons[{g1, "contacts with condim " + std::to_string(condim) + "; supported: 1 and 3"}].push_back(
             g2);
@@ -344,14 +341,18 @@ class Inspection {
   // Rows are solved by Newton's method, or in the dual where the model asks for PGS; CG has the solution of
   // Newton's method.
   void solver() {
-    const bool limits = !off(mjDSBL_LIMIT) && std::any_of(m_.jnt_limited, m_.jnt_limited + m_.njnt,
-                                                          [](mjtByte limited) { return limited != 0; });
-    const bool friction = !off(mjDSBL_FRICTIONLOSS) && any_nonzero(m_.dof_frictionloss, m_.nv);
+    const auto any_limited = [](const auto* limited, std::int64_t count) {
+      return std::any_of(limited, limited + count, [](auto is_limited) { return is_limited != 0; });
+    };
+    const bool limits = !off(mjDSBL_LIMIT) &&
+                        (any_limited(m_.jnt_limited, m_.njnt) || any_limited(m_.tendon_limited, m_.ntendon));
+    const bool friction = !off(mjDSBL_FRICTIONLOSS) && (any_nonzero(m_.dof_frictionloss, m_.nv) ||
+                                                        any_nonzero(m_.tendon_frictionloss, m_.ntendon));
     const bool contacts = !candidate_pairs(m_, m_.opt.disableflags).empty();
-    if (!limits && !friction && !contacts) return;
     if (m_.opt.noslip_iterations > 0 && (friction || contacts))
       option("option", "noslip_iterations", "option noslip_iterations");
-    if (m_.opt.enableflags & mjENBL_DIAGEXACT) option("flag", "diagexact", "flag diagexact=\"enable\"");
+    if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (limits || friction || contacts))
+      option("flag", "diagexact", "flag diagexact=\"enable\"");
   }
 
   void equality() {

@@ -233,6 +233,10 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
   const std::string noslip = "<mujoco><option noslip_iterations=\"3\">";
   EXPECT_NE(refusal_of(noslip + "</option>" + body), "accepted");
   EXPECT_EQ(refusal_of(noslip + "<flag contact=\"disable\"/></option>" + body), "accepted");
+  const std::string tendon = R"(</option><worldbody><body><joint name="j"/><inertial pos="0 0 0" mass="1"
+    diaginertia="1 1 1"/></body></worldbody><tendon><fixed frictionloss="1"><joint joint="j" coef="1"/></fixed>
+    </tendon></mujoco>)";
+  EXPECT_NE(refusal_of(noslip + tendon), "accepted");
   EXPECT_EQ(refusal_of("<mujoco><option cone=\"elliptic\"><flag constraint=\"disable\"/></option>" + body),
             "accepted");
 }
