@@ -132,6 +132,7 @@ std::vector<bool> dofs_of(const Model<double>& m, int geom) {
 // Contacts up to which an iteration of Newton's method is cheaper in the space of the rows than in that of
 // the dofs, counted in multiplications; -1: never.
 int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<CandidatePair>& candidates) {
+  if (m.nv <= kFewDofs) return -1;
   const double nv = m.nv;
   double inertia = 0, tree = 0;  // elements of M, and its factorization
   for (int i = 0; i < m.nv; ++i) {

@@ -16,7 +16,7 @@ inline constexpr int kRegroupWidth = kRegroupTiles * kTileWidth;
 // Whether it pays: where a step costs much more than the copies. A GPU's lanes are threads that diverge
 // alone.
 inline bool regroups(const ModelSizes& sizes) {
-  return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv > 10;
+  return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv > kFewDofs;
 }
 
 // What the constraints of an environment cost in its last step, as a key to sort by: contacts, then
