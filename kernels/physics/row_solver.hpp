@@ -608,6 +608,8 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
   using T = ScalarOf<V>;
   const RowBlocks blocks = x.blocks;
   const DataField<V> jar = d.block_jar, value = d.Msearch, Y = d.block_Y;
+  // an environment without rows keeps qacc_smooth to the sign of its zeros, as in a pack that has none at all
+  const MaskOf<V> moved = x.lanes && d.nefc[0] > V(0);
   // M^-1 J' R^-1/2 f = L^-1 D^-1/2 Y f
   for (int i = 0; i < m.nv; ++i) value[i] = V(0);
   for (int block = 0; block < blocks.count; ++block) {
@@ -626,7 +628,7 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
     }
     value[k] = sum;
     d.qacc[k] =
-        select(x.lanes, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), sum), V(d.qacc[k]));
+        select(moved, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), sum), V(d.qacc[k]));
   }
   const auto inverse_of = [](V root) { return V(1) / select(root > V(0), root, V(1)); };
   for (int k = m.nfriction; k < blocks.rows; ++k) jar[k] *= inverse_of(d.block_root[k]);
