@@ -92,6 +92,11 @@ MANIPLE_FUNCTION int lowest_bit(std::uint32_t word) {
   return __builtin_ctz(word);
 #endif
 }
+// body(lane) for the lanes in which the mask holds.
+template <class Mask, class Body>
+MANIPLE_FUNCTION void for_each_lane(const Mask& mask, const Body& body) {
+  for (std::uint32_t lanes = lane_bits(mask); lanes != 0; lanes &= lanes - 1) body(lowest_bit(lanes));
+}
 // Position of the highest bit of a word that has one.
 MANIPLE_FUNCTION int highest_bit(std::uint32_t word) {
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)

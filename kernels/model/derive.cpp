@@ -100,7 +100,7 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     for (int k = 0; k < m.ndofword; ++k) ancestors[k] = 0;
     int count = 0;
     for (int k = m.dof_parentid[i]; k >= 0; k = m.dof_parentid[k]) {
-      insert_dof(ancestors, k);
+      insert_dof(ancestors, 0, k);
       derived.dof_ancestorlist[i * (i - 1) / 2 + count++] = k;
       // libmujoco numbers dofs depth first
       derived.dof_descendantlist[below_address(m.nv, k) + i - k - 1] = i;
@@ -342,7 +342,7 @@ bool couple_tendon_dofs(const Model<double>& m, const DerivedFields& derived) {
         const int i = m.ten_J_colind[k], j = m.ten_J_colind[l];
         int* const set = derived.dof_coupledset + i * m.ndofword;
         if (i == j || (static_cast<unsigned>(set[j / 32]) >> j % 32 & 1u)) continue;
-        insert_dof(set, j);
+        insert_dof(set, 0, j);
         more = true;
       }
   }

@@ -223,7 +223,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     for (int k = 0; k < m.nv; ++k) {
       const bool in1 = dofs1[static_cast<std::size_t>(k)], in2 = dofs2[static_cast<std::size_t>(k)];
       if (in1 == in2) continue;  // neither, or both: it does not move one against the other
-      insert_dof(in1 ? set1 : set2, k);
+      insert_dof(in1 ? set1 : set2, 0, k);
       (in1 ? any1 : any2) = true;
     }
     derived.candidate_couples[c] = any1 && any2;

@@ -3,13 +3,9 @@
 #pragma once
 
 #include "kernels/model/derive.hpp"
+#include "kernels/model/dof_set.hpp"
 
 namespace maniple {
-
-// Sets of dofs are bits in words of 32.
-inline void insert_dof(int* set, int dof) {
-  set[dof / 32] = static_cast<int>(static_cast<unsigned>(set[dof / 32]) | 1u << dof % 32);
-}
 
 void matrix_of_quaternion(const double* q, double* mat);
 

@@ -32,11 +32,10 @@ template <class V>
 MANIPLE_FUNCTION void count_incidents(const TiledView<std::int32_t>& records,
                                       const PackEnvironments& environments, MaskOf<V> where, V count,
                                       std::int32_t control_step) {
-  for (std::uint32_t lanes = lane_bits(where); lanes != 0; lanes &= lanes - 1) {
-    const int lane = lowest_bit(lanes);
+  for_each_lane(where, [&](int lane) {
     records.at(environments[lane], 0) += static_cast<std::int32_t>(get_lane(count, lane));
     records.at(environments[lane], 1) = control_step;
-  }
+  });
 }
 
 // One substep of the environments of a pack, whose state is in `state`; the last one exports.

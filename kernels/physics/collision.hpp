@@ -64,12 +64,11 @@ template <class V>
 MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
                                      const ContactPoint<V>& point) {
   using T = ScalarOf<V>;
-  for (std::uint32_t lanes = lane_bits(hit); lanes != 0; lanes &= lanes - 1) {
-    const int lane = lowest_bit(lanes);
+  for_each_lane(hit, [&](int lane) {
     const int slot = static_cast<int>(get_lane(V(d.ncon[0]), lane));
     if (slot >= m.ncontact) {
       set_lane(d.contact_dropped[0], lane, get_lane(V(d.contact_dropped[0]), lane) + T(1));
-      continue;
+      return;
     }
     set_lane(d.ncon[0], lane, static_cast<T>(slot + 1));
     set_lane(d.contact_candidate[slot], lane, static_cast<T>(c));
@@ -83,7 +82,7 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
     set_lane(d.contact_frame[6 * slot + 3], lane, get_lane(point.tangent.x, lane));
     set_lane(d.contact_frame[6 * slot + 4], lane, get_lane(point.tangent.y, lane));
     set_lane(d.contact_frame[6 * slot + 5], lane, get_lane(point.tangent.z, lane));
-  }
+  });
 }
 
 // Whether the bounding spheres of a candidate's geoms are near enough, in some environment.

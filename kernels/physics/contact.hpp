@@ -231,11 +231,16 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   d.slot_dofnum[slot] = count;
 }
 
-// All rows of contacts. Returns the number of slots in use: the most contacts of a lane. Adds to nefc.
+// Slots in use: the most contacts of a lane.
+template <class V>
+MANIPLE_FUNCTION int contact_slots(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  return m.ncandidate == 0 ? 0 : static_cast<int>(max_lane(V(d.ncon[0])));
+}
+
+// All rows of contacts. Returns the number of slots in use. Adds to nefc.
 template <class V>
 MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  if (m.ncandidate == 0) return 0;
-  const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+  const int slots = contact_slots(m, d);
   for (int slot = 0; slot < slots; ++slot) {
     const MaskOf<V> valid = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot));
     const V index = select(valid, V(d.contact_candidate[slot]), V(0));

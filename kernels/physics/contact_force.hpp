@@ -39,14 +39,12 @@ MANIPLE_FUNCTION Vec3<V> contact_force_on_geom2(const Model<ScalarOf<V>>& m, con
 template <class V>
 MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   using T = ScalarOf<V>;
-  if (m.ncandidate == 0) return;
-  const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+  const int slots = contact_slots(m, d);
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
     if (!any_lane(contacts.active)) continue;
     const Vec3<V> force = contact_force_on_geom2(m, d, slot, contacts);
-    for (std::uint32_t lanes = lane_bits(contacts.active); lanes != 0; lanes &= lanes - 1) {
-      const int lane = lowest_bit(lanes);
+    for_each_lane(contacts.active, [&](int lane) {
       const auto at = [lane](const V& value) { return get_lane(value, lane); };
       const int candidate = static_cast<int>(at(contacts.candidate));
       for (int side = 0; side < 2; ++side) {
@@ -66,7 +64,7 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
         for (int k = 0; k < 6; ++k)
           set_lane(d.cfrc_ext[6 * body + k], lane, at(d.cfrc_ext[6 * body + k]) + wrench[k]);
       }
-    }
+    });
   }
 }
 
@@ -142,8 +140,7 @@ template <class V>
 MANIPLE_FUNCTION void touch_sensors(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   for (int i = 0; i < m.nsensor; ++i)
     if (m.sensor_type[i] == sensor_touch) d.sensordata[m.sensor_adr[i]] = V(0);
-  if (m.ncandidate == 0) return;
-  const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+  const int slots = contact_slots(m, d);
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
     const V force = contact_force(m, d, slot).n;

@@ -88,26 +88,41 @@ MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataFiel
   }
 }
 
-// In place: x = (L'*D*L)^-1 x.
+// In place: x = L^-T x.
 template <class V>
-MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField<V> factor,
-                                    const DataField<V> inverse, const DataField<V> x) {
-  const int nv = m.nv;
+MANIPLE_FUNCTION void solve_backward(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+                                     const DataField<V> x) {
   const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
-  for (int k = nv - 1; k >= 0; --k) {
+  for (int k = m.nv - 1; k >= 0; --k) {
     if (simple[k]) continue;
     const V value = x[k];
     int address = Madr[k] + 1;
     for (int i = parent[k]; i >= 0; i = parent[i]) x[i] -= factor[address++] * value;
   }
+}
+
+// In place: x = L^-1 (scale x).
+template <class V>
+MANIPLE_FUNCTION void solve_forward(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+                                    const DataField<V> scale, const DataField<V> x) {
+  const int nv = m.nv;
+  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
   for (int k = 0; k < nv; ++k) {
-    V value = x[k] * inverse[k];
+    V value = x[k] * scale[k];
     if (!simple[k]) {
       int address = Madr[k] + 1;
       for (int i = parent[k]; i >= 0; i = parent[i]) value -= factor[address++] * x[i];
     }
     x[k] = value;
   }
+}
+
+// In place: x = (L'*D*L)^-1 x.
+template <class V>
+MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+                                    const DataField<V> inverse, const DataField<V> x) {
+  solve_backward(m, factor, x);
+  solve_forward(m, factor, inverse, x);
 }
 
 // result = M x, with M packed as qM (mj_mulM).

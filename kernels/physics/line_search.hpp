@@ -26,10 +26,9 @@ struct LineMinimum {
   MaskOf<V> exact;
 };
 
-// For the lanes in `active`; line_at(alpha) is the DerivativeLine at alpha, and
-// `start` that at zero. The derivative grows with the step:
-// Newton's method on it ends where the line through one point is still the line at its zero, or where its
-// size is at most `enough`. Bisection guards the steps.
+// For the lanes in `active`; line_at(alpha) is the DerivativeLine at alpha, and `start` that at zero. The
+// derivative grows with the step: Newton's method on it ends where the line through one point is still the
+// line at its zero, or where its size is at most `enough`. Bisection guards the steps.
 template <class V, class LineAt>
 MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(const LineAt& line_at, const DerivativeLine<V>& start,
                                                  MaskOf<V> active, V enough, int iterations) {

@@ -5,6 +5,7 @@
 // tree: then its columns are found anew for every pack of environments.
 #pragma once
 
+#include "kernels/model/dof_set.hpp"
 #include "kernels/physics/contact.hpp"
 #include "kernels/physics/inertia.hpp"
 #include "kernels/physics/line_search.hpp"
@@ -69,14 +70,14 @@ template <class V>
 MANIPLE_FUNCTION void couple_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
   const int words = m.ndofword;
   const int *const set1 = m.candidate_dofset1 + c * words, *const set2 = m.candidate_dofset2 + c * words;
-  for (int w = 0; w < words; ++w)
-    for (std::uint32_t left = static_cast<std::uint32_t>(set1[w] | set2[w]); left != 0; left &= left - 1) {
-      const int bit = lowest_bit(left);
-      const int row = (32 * w + bit) * words;
-      for (int k = 0; k <= w; ++k)
-        d.H_set[row + k] |= static_cast<int>(static_cast<std::uint32_t>(set1[k] | set2[k]) &
-                                             (k < w ? ~0u : (1u << bit) - 1u));
-    }
+  for_each_dof([&](int w) { return set1[w] | set2[w]; }, 0, m.nv,
+               [&](int dof) {
+                 const int last = dof / 32;
+                 for (int w = 0; w <= last; ++w)
+                   d.H_set[dof * words + w] |=
+                       static_cast<int>(static_cast<std::uint32_t>(set1[w] | set2[w]) &
+                                        (w < last ? ~0u : (1u << (dof % 32)) - 1u));
+               });
 }
 
 // Sets H_set to what tendons and the contacts of a pack couple. Returns whether anything is outside M's
@@ -86,12 +87,12 @@ MANIPLE_FUNCTION bool find_coupled_dofs(const Model<ScalarOf<V>>& m, const Data<
   for (int i = 0; i < m.nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
   bool coupled = m.flags & model_rows_couple;
   for (int slot = 0; slot < slots; ++slot)
-    for (std::uint32_t lanes = lane_bits(d.contact_D[slot] > V(0)); lanes != 0; lanes &= lanes - 1) {
-      const int candidate = static_cast<int>(get_lane(V(d.contact_candidate[slot]), lowest_bit(lanes)));
-      if (!m.candidate_couples[candidate]) continue;
+    for_each_lane(d.contact_D[slot] > V(0), [&](int lane) {
+      const int candidate = static_cast<int>(get_lane(V(d.contact_candidate[slot]), lane));
+      if (!m.candidate_couples[candidate]) return;
       couple_dofs(m, d, candidate);
       coupled = true;
-    }
+    });
   return coupled;
 }
 

@@ -13,14 +13,12 @@ namespace maniple {
 inline constexpr int kRegroupTiles = 8;
 inline constexpr int kRegroupWidth = kRegroupTiles * kTileWidth;
 
-// Whether it pays: where a step costs much more than the copies. A GPU's lanes are threads that diverge
-// alone.
+// Whether it pays: where a step costs much more than the copies. On a GPU a lane is a thread of its own.
 inline bool regroups(const ModelSizes& sizes) {
   return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv > kFewDofs;
 }
 
-// What the constraints of an environment cost in its last step, as a key to sort by: contacts, then
-// iterations.
+// What the constraints of an environment cost in its last step, as a key to sort by: rows, then iterations.
 inline constexpr int kWorkKeys = 256;
 template <class V>
 MANIPLE_FUNCTION int work_key(const Data<V>& d, int lane) {

@@ -1,0 +1,210 @@
+// The rows of a pack as row_solver.hpp solves them: in blocks of three, the base rows of a contact slot or
+// any three rows of friction and limits. Limit number k of a lane is in row k after those of friction,
+// whichever limit it is; its dofs come together with those of the other lanes. Here are Y, whose columns the
+// rows are, and A = Y'Y. Every element is summed dof by dof, so that the zeros of rows that only other lanes
+// have change no bit.
+#pragma once
+
+#include "kernels/model/dof_set.hpp"
+#include "kernels/physics/contact.hpp"
+#include "kernels/physics/inertia.hpp"
+
+namespace maniple {
+
+// The blocks of a pack: first those of single rows, then one for each contact slot.
+struct RowBlocks {
+  int rows;    // single rows
+  int single;  // blocks of them
+  int count;   // blocks
+};
+
+// First element of tile (i, j) of A and of the factor, j <= i; a tile is [3][3].
+MANIPLE_FUNCTION int tile_address(int i, int j) {
+  return 9 * (i * (i + 1) / 2 + j);
+}
+
+template <class V>
+MANIPLE_FUNCTION BaseRows<V> scaled(V scale, const BaseRows<V>& x) {
+  return {scale * x.n, scale * x.t, scale * x.u};
+}
+
+// Adds J' of a row on a dof, a tendon or a ball joint, times `scale`, to its column of Y.
+template <class V>
+MANIPLE_FUNCTION void add_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int row, int dof,
+                                     int tendon, int ball, V scale) {
+  const int block = row / 3;
+  const auto add = [&](int k, V value) {
+    d.block_Y[3 * (m.nv * block + k) + row % 3] += value;
+    insert_dof(d.block_set, m.ndofword * block, k);
+  };
+  if (tendon >= 0) {
+    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+      add(m.ten_J_colind[k], scale * V(m.ten_J[k]));
+  } else if (ball >= 0) {
+    for (int k = 0; k < 3; ++k) add(dof + k, -(scale * d.limit_axis[3 * ball + k]));
+  } else {
+    add(dof, scale);
+  }
+}
+
+// The rows of the limits that act. Writes block_limit, the limit of each lane in each of them.
+template <class V>
+MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d, int limits) {
+  using T = ScalarOf<V>;
+  V count(0);
+  for (int a = 0; a < limits; ++a) {
+    const int r = d.limit_active[a], ball = m.limit_ballid[r];
+    const V root = sqrt(V(d.limit_D[r]));
+    const V bias = root * (limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r]);
+    const V start = root * limit_jacobian_times(m, d, r, d.warm_change);
+    const V side(static_cast<T>(ball < 0 ? m.limit_side[r] : 1));
+    MaskOf<V> left = root > V(0);
+    for (int k = 0; any_lane(left); ++k) {
+      const MaskOf<V> here = left && count == V(static_cast<T>(k));
+      if (!any_lane(here)) continue;
+      left = left && !here;
+      const int row = m.nfriction + k;
+      d.block_root[row] = select(here, root, V(d.block_root[row]));
+      d.block_bias[row] = select(here, bias, V(d.block_bias[row]));
+      d.block_start[row] = select(here, start, V(d.block_start[row]));
+      d.block_limit[k] = select(here, V(static_cast<T>(r)), V(d.block_limit[k]));
+      add_single_row(m, d, row, m.limit_dofid[r], m.limit_tendonid[r], ball, select(here, side * root, V(0)));
+    }
+    count += select(root > V(0), V(1), V(0));
+  }
+}
+
+// Y of a block from the scaled J' in its place: L^-T, then the roots of the inverse diagonal. The set of the
+// block at `first_word` has the dofs that are not zero; their ancestors come to it.
+template <class V>
+MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> Y,
+                                  const IndexField<V> set, int first_word) {
+  const DataField<V> factor = d.qLD, root = d.inverse_root;
+  const int *const parent = m.dof_parentid, *const rootadr = m.dof_Mrootadr,
+                   *const descendants = m.dof_descendants, *const ancestors = m.dof_ancestors;
+  const auto words = [&](int w) { return set[first_word + w]; };
+  for (int w = m.ndofword - 1; w >= 0; --w) {
+    for (auto left = static_cast<std::uint32_t>(words(w)); left != 0;) {
+      const int bit = highest_bit(left), i = 32 * w + bit, depth = ancestors[i];
+      left ^= 1u << bit;
+      if (parent[i] >= 0) {
+        int& word = set[first_word + parent[i] / 32];
+        const auto mark = 1u << (parent[i] % 32);
+        if ((static_cast<std::uint32_t>(word) & mark) == 0) {
+          store_base(Y, parent[i], BaseRows<V>{V(0), V(0), V(0)});
+          word |= static_cast<int>(mark);
+          if (parent[i] / 32 == w) left |= mark;
+        }
+      }
+      BaseRows<V> sum = load_base<V>(Y, i);
+      for_each_dof(words, i + 1, i + 1 + descendants[i], [&](int k) {
+        const V element = -factor[rootadr[k] - depth];
+        const BaseRows<V> value = load_base<V>(Y, k);
+        sum.n = multiply_add(element, value.n, sum.n);
+        sum.t = multiply_add(element, value.t, sum.t);
+        sum.u = multiply_add(element, value.u, sum.u);
+      });
+      store_base(Y, i, sum);
+    }
+  }
+  for_each_dof(words, 0, m.nv, [&](int k) { store_base(Y, k, scaled(V(root[k]), load_base<V>(Y, k))); });
+}
+
+// The rows of a contact slot: J' in place of Y, bias and start.
+template <class V>
+MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, int block, int slot) {
+  const V root = sqrt(V(d.contact_D[slot]));
+  const DataField<V> J = d.contact_J, qacc_smooth = d.qacc_smooth, change = d.warm_change,
+                     column = d.block_Y.from(3 * m.nv * block);
+  const IndexField<V> dofs = d.slot_dof, set = d.block_set;
+  const int first = slot * m.nv, last = first + d.slot_dofnum[slot], word = m.ndofword * block;
+  const bool frictionless = d.slot_rows[slot] == 1;
+  const BaseRows<V> zero{V(0), V(0), V(0)}, aref = load_base<V>(d.contact_aref, slot);
+  BaseRows<V> bias{-aref.n, -aref.t, -aref.u}, start = zero;
+  for (int k = first; k < last; ++k) {
+    const int dof = dofs[k];
+    insert_dof(set, word, dof);
+    BaseRows<V> row = zero;
+    if (frictionless)
+      row.n = J[3 * k];
+    else
+      row = load_base<V>(J, k);
+    const auto add = [](BaseRows<V>& sum, const BaseRows<V>& x, V value) {
+      sum.n = multiply_add(x.n, value, sum.n);
+      sum.t = multiply_add(x.t, value, sum.t);
+      sum.u = multiply_add(x.u, value, sum.u);
+    };
+    add(bias, row, qacc_smooth[dof]);
+    add(start, row, change[dof]);
+    store_base(column, dof, scaled(root, row));
+  }
+  d.block_root[3 * block] = root;
+  store_base(d.block_bias, block, scaled(root, bias));
+  store_base(d.block_start, block, scaled(root, start));
+}
+
+// Y, the bias and the start of all blocks, and the roots of the rows' stiffness (block_root). The difference
+// of the warm start to qacc_smooth is in warm_change.
+template <class V>
+MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                   int limits) {
+  const int nv = m.nv, words = m.ndofword;
+  const DataField<V> bias = d.block_bias, start = d.block_start;
+  for (int i = 0; i < 3 * nv * blocks.single; ++i) d.block_Y[i] = V(0);
+  for (int i = 0; i < words * blocks.count; ++i) d.block_set[i] = 0;
+  for (int k = 0; k < 3 * blocks.single; ++k) bias[k] = start[k] = d.block_root[k] = V(0);
+  for (int k = 0; k < m.nfriction; ++k) {
+    const V root(sqrt(m.friction_D[k]));
+    bias[k] = root * friction_jar(m, d, k, d.qacc_smooth);
+    start[k] = root * friction_jacobian_times<V>(m, k, d.warm_change);
+    add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, root);
+  }
+  for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
+  place_limits(m, d, limits);
+  for (int block = blocks.single; block < blocks.count; ++block)
+    place_contacts(m, d, block, block - blocks.single);
+  for (int block = 0; block < blocks.count; ++block)
+    solve_block(m, d, d.block_Y.from(3 * nv * block), d.block_set, words * block);
+}
+
+// A tile in registers.
+template <class V>
+struct Tile {
+  V at[3][3];
+};
+template <class V>
+MANIPLE_FUNCTION Tile<V> load_tile(const DataField<V> field, int address) {
+  Tile<V> tile;
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) tile.at[r][c] = field[address + 3 * r + c];
+  return tile;
+}
+template <class V>
+MANIPLE_FUNCTION void store_tile(const DataField<V> field, int address, const Tile<V>& tile) {
+  for (int r = 0; r < 3; ++r)
+    for (int c = 0; c < 3; ++c) field[address + 3 * r + c] = tile.at[r][c];
+}
+
+// The tiles of A = Y'Y, from the dofs that two blocks share.
+template <class V>
+MANIPLE_FUNCTION void build_A(const Model<ScalarOf<V>>& m, const Data<V>& d, int count) {
+  const int nv = m.nv, words = m.ndofword;
+  const DataField<V> A = d.block_A;
+  for (int i = 0; i < count; ++i)
+    for (int j = 0; j <= i; ++j) {
+      const DataField<V> Yi = d.block_Y.from(3 * nv * i), Yj = d.block_Y.from(3 * nv * j);
+      Tile<V> sum;
+      for (auto& row : sum.at)
+        for (V& element : row) element = V(0);
+      const auto shared = [&](int w) { return d.block_set[words * i + w] & d.block_set[words * j + w]; };
+      for_each_dof(shared, 0, nv, [&](int dof) {
+        const int k = 3 * dof;
+        const V a[3] = {Yi[k], Yi[k + 1], Yi[k + 2]}, b[3] = {Yj[k], Yj[k + 1], Yj[k + 2]};
+        for (int r = 0; r < 3; ++r)
+          for (int c = 0; c < 3; ++c) sum.at[r][c] = multiply_add(a[r], b[c], sum.at[r][c]);
+      });
+      store_tile(A, tile_address(i, j), sum);
+    }
+}
+
+}  // namespace maniple
