@@ -126,17 +126,18 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
 }
 
 void report_incidents(const Simulation& simulation, Session& session) {
-  std::vector<std::string> places;
-  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1))
-    places.push_back(fmt::format("environment {} at control step {}", env, step));
-  const Incidents bad = add_ranks({simulation.bad_states(), places}, session);
+  const auto all_ranks = [&](std::int64_t count, const auto& environments) {
+    Incidents mine{count, {}};
+    for (const auto& [env, step] : environments)
+      mine.places.push_back(fmt::format("environment {} at control step {}", env, step));
+    return add_ranks(mine, session);
+  };
+  const Incidents bad = all_ranks(simulation.bad_states(), simulation.bad_environments(kNamedPlaces + 1));
   if (bad.count > 0)
     warn(fmt::format("{} bad state{} (NaN or too large) reset: {}", bad.count, bad.count == 1 ? "" : "s",
                      fmt::join(bad.places, ", ")));
-  places.clear();
-  for (const auto& [env, step] : simulation.overflowing_environments(kNamedPlaces + 1))
-    places.push_back(fmt::format("environment {} at control step {}", env, step));
-  const Incidents dropped = add_ranks({simulation.dropped_contacts(), places}, session);
+  const Incidents dropped =
+      all_ranks(simulation.dropped_contacts(), simulation.overflowing_environments(kNamedPlaces + 1));
   if (dropped.count > 0)
     warn(fmt::format("{} contact{} beyond the capacity of {} left out (simulation.max_contacts): {}",
                      dropped.count, dropped.count == 1 ? "" : "s", simulation.model().sizes.ncontact,

@@ -202,7 +202,8 @@ bool any_nonzero(const mjtNum* values, int count) {
 // Collects the reasons of one model.
 class Inspection {
  public:
-  explicit Inspection(MujocoModel& loaded) : loaded_(loaded), m_(*loaded.model) {}
+  explicit Inspection(MujocoModel& loaded)
+      : loaded_(loaded), m_(*loaded.model), candidates_(candidate_pairs(m_, m_.opt.disableflags)) {}
 
   std::vector<std::string> run() {
     options();
@@ -306,11 +307,10 @@ class Inspection {
   }
 
   void contacts() {
-    const std::vector<CandidatePair> candidates = candidate_pairs(m_, m_.opt.disableflags);
-    if (candidates.empty()) return;
+    if (candidates_.empty()) return;
     // one reason per geom and kind of contact, whatever the number of pairs
     std::map<std::pair<int, std::string>, std::vector<int>> reasons;
-    for (const CandidatePair& pair : candidates) {
+    for (const CandidatePair& pair : candidates_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
       if (!shapes_supported(type1, type2)) {
@@ -348,7 +348,7 @@ class Inspection {
                         (any_limited(m_.jnt_limited, m_.njnt) || any_limited(m_.tendon_limited, m_.ntendon));
     const bool friction = !off(mjDSBL_FRICTIONLOSS) && (any_nonzero(m_.dof_frictionloss, m_.nv) ||
                                                         any_nonzero(m_.tendon_frictionloss, m_.ntendon));
-    const bool contacts = !candidate_pairs(m_, m_.opt.disableflags).empty();
+    const bool contacts = !candidates_.empty();
     if (m_.opt.noslip_iterations > 0 && (friction || contacts))
       option("option", "noslip_iterations", "option noslip_iterations");
     if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (limits || friction || contacts))
@@ -459,6 +459,7 @@ class Inspection {
 
   MujocoModel& loaded_;
   const mjModel& m_;
+  const std::vector<CandidatePair> candidates_;
   std::vector<std::string> reasons_;
   std::set<std::string> keys_;
   bool sensors_listed_ = false;

@@ -201,6 +201,9 @@ void Parity::check_step(const std::string& integrator) {
   Batch<V> batch(imported_);
   batch.set(states_);
   for (const bool bad : batch.run_step()) EXPECT_FALSE(bad);
+  Batch<V> whole(imported_);  // sensors come with all fields
+  whole.set(states_);
+  for (const bool bad : whole.run_step(true)) EXPECT_FALSE(bad);
 
   const oracle::DataPointer d = oracle::make_data(m);
   for (int env = 0; env < kEnvs; ++env) {
@@ -209,6 +212,7 @@ void Parity::check_step(const std::string& integrator) {
     // RK4 evaluates accelerations four times, each from the rounded results of the one before.
     const double evaluations = m.opt.integrator == mjINT_RK4 ? 4 : 1;
     const double acceleration = std::max(evaluations * oracle::conditioning(m, d.get()).acceleration, 1.0);
+    const Numbers sensors(d->sensordata, d->sensordata + m.nsensordata);
     mj_step(&m, d.get());
     auto check = [&](const char* name, const mjtNum* values, std::int64_t count, double scale) {
       const Numbers expected(values, values + count), ours = batch.state(name, env);
@@ -224,6 +228,16 @@ void Parity::check_step(const std::string& integrator) {
     good &= check("time", &d->time, 1, 1);
     good &= check("ctrl", d->ctrl, m.nu, 1);
     good &= check("qacc_warmstart", d->qacc_warmstart, m.nv, acceleration);
+    const Numbers readings(d->sensordata, d->sensordata + m.nsensordata);
+    const Numbers crb(d->crb, d->crb + 10 * m.nbody);
+    for (const SensorSlice& slice : sensor_slices(m)) {
+      double size = std::max(1.0, largest(slice_of(sensors, slice)));
+      if (slice.of_acceleration) size += acceleration * std::max(1.0, largest(crb));
+      const Numbers expected = slice_of(readings, slice);
+      const Numbers ours = slice_of(whole.data(env).at("sensordata"), slice);
+      EXPECT_LE(difference(ours, expected, size), kTolerance<S>)
+          << "sensor at " << slice.adr << " of environment " << env << numbers_text(ours, expected);
+    }
     if (sizeof(S) == 8) check_left_by_step(batch.data(env), oracle::fields_of(m, *d), acceleration);
     if (!good) return;
   }
