@@ -159,4 +159,8 @@ MANIPLE_FUNCTION MaskOf<V> is_bad(V x) {
   return !(abs(x) <= V(1e10));
 }
 
+// Lane j of rows[i] and lane i of rows[j] change places.
+template <class T, class = std::enable_if_t<std::is_arithmetic_v<T>>>
+MANIPLE_FUNCTION void transpose(T (&)[1]) {}
+
 }  // namespace maniple

@@ -28,10 +28,10 @@ struct PhysicsBatch {
   Scratch<Lanes<T>> scratch;  // data_elements
   // Counts with the control step of the last, [2]: resets of bad states, and contacts beyond the capacity.
   TiledView<std::int32_t> bad_states, dropped_contacts;
-  // Where environments are regrouped (regroup.hpp), else empty: work_key of the last step, and for each
-  // worker the state of the pack that it steps, as in a tile.
+  // Where environments are regrouped (regroup.hpp), else empty: work_key of the last step, and
+  // regroup_elements.
   TiledView<std::uint8_t> work;
-  Scratch<Lanes<T>> pack_state;
+  Scratch<Lanes<T>> regroup_scratch;
 };
 
 // `substeps` of mj_step with the control that stands in the state.

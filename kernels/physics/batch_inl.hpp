@@ -52,24 +52,21 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
   if (exports) export_fields(batch, environments, worker);
 }
 
-// One substep of the environments of `tiles` tiles from `first_tile` on, grouped by the work of their last
-// one.
+// One substep of the environments in `records`, grouped by the work of their last one. The first of them is
+// environment `first` of the rank; `pack` holds the states of one pack.
 template <class T>
 MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<Lanes<T>>& data,
-                                     std::int64_t first_tile, int tiles, int worker, bool last,
-                                     std::int32_t control_step) {
+                                     const Records<Lanes<T>>& records, std::int64_t first, int count, T* pack,
+                                     int worker, bool last, std::int32_t control_step) {
   using V = Lanes<T>;
-  const std::int64_t first = first_tile * kTileWidth;
-  std::uint8_t* const keys = batch.work.tile(first_tile);
+  std::uint8_t* const keys = batch.work.tile(first / kTileWidth);
   std::uint8_t order[kRegroupWidth];
-  sort_by_key(keys, tiles * kTileWidth, order);
-  T* const pack = reinterpret_cast<T*>(batch.pack_state.base(worker));
+  sort_by_key(keys, count, order);
   const State<V> state = state_of_tile<V>(batch.model, pack, 0);
-  for (int begin = 0; begin < tiles * kTileWidth; begin += lane_width<V>) {
-    const PackEnvironments environments{first, order + begin};
-    gather_state<V>(batch.state, environments, pack);
-    step_pack(batch, state, data, environments, worker, last, control_step);
-    scatter_state<V>(pack, environments, batch.state);
+  for (int begin = 0; begin < count; begin += lane_width<V>) {
+    records.gather(order + begin, pack);
+    step_pack(batch, state, data, PackEnvironments{first, order + begin}, worker, last, control_step);
+    records.scatter(pack, order + begin);
     for (int lane = 0; lane < lane_width<V>; ++lane)
       keys[order[begin + lane]] = static_cast<std::uint8_t>(work_key(data, lane));
   }
@@ -86,11 +83,17 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
         "maniple::physics::step", (batch.state.tiles + turn - 1) / turn,
         KOKKOS_LAMBDA(std::int64_t item, int worker) {
           const std::int64_t first = item * turn, left = batch.state.tiles - first;
+          const int tiles = left < turn ? static_cast<int>(left) : turn;
           const Data<V> data =
               data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+          T* const pack = reinterpret_cast<T*>(batch.regroup_scratch.base(worker));
+          const int elements = batch.state.elements;
+          const Records<V> records{pack + record_elements<V>(elements) * kTileWidth, elements};
+          records.load(batch.state.tile(first), tiles);
           for (int substep = 0; substep < substeps; ++substep)
-            step_regrouped(batch, data, first, left < turn ? static_cast<int>(left) : turn, worker,
+            step_regrouped(batch, data, records, first * kTileWidth, tiles * kTileWidth, pack, worker,
                            substep + 1 == substeps, control_step);
+          records.store(batch.state.tile(first), tiles);
         });
     return;
   }

@@ -48,8 +48,8 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
       TiledView<std::int32_t>("maniple::simulation::dropped_contacts", partition_.tiles, 2);
   if (regroups(sizes)) {
     physics_.work = TiledView<std::uint8_t>("maniple::simulation::work", partition_.tiles, 1);
-    physics_.pack_state =
-        Scratch<Lanes<T>>("maniple::simulation::pack_state", pack_state_elements<Lanes<T>>(sizes));
+    physics_.regroup_scratch =
+        Scratch<Lanes<T>>("maniple::simulation::regroup_scratch", regroup_elements<Lanes<T>>(sizes));
   }
   if (has_task()) allocate_task();
   place_fields(config.output);
@@ -394,8 +394,8 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   std::size_t scratch = bytes_of_scratch(data_elements(model.sizes));
   if (regroups(model.sizes)) {
     bytes += sizeof(std::uint8_t);
-    scratch += bytes_of_scratch(single ? pack_state_elements<Lanes<float>>(model.sizes)
-                                       : pack_state_elements<Lanes<double>>(model.sizes));
+    scratch += bytes_of_scratch(single ? regroup_elements<Lanes<float>>(model.sizes)
+                                       : regroup_elements<Lanes<double>>(model.sizes));
   }
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);

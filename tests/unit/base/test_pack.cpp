@@ -99,6 +99,17 @@ TYPED_TEST(PackOf, BroadcastsAnyElementOfSomePacks) {
   for (int i = 0; i < 3 * lane_width<V>; ++i) check(three, i);
 }
 
+TYPED_TEST(PackOf, TransposesRowsAndLanes) {
+  using V = TypeParam;
+  V rows[lane_width<V>];
+  for (int i = 0; i < lane_width<V>; ++i)
+    for (int lane = 0; lane < lane_width<V>; ++lane)
+      rows[i].set(lane, static_cast<ScalarOf<V>>(100 * i + lane));
+  transpose(rows);
+  for (int i = 0; i < lane_width<V>; ++i)
+    for (int lane = 0; lane < lane_width<V>; ++lane) EXPECT_EQ(rows[i][lane], 100 * lane + i);
+}
+
 TYPED_TEST(PackOf, MaskOfOnlyOneLane) {
   using M = MaskOf<TypeParam>;
   for (int chosen = -1; chosen <= lane_width<TypeParam>; ++chosen)
