@@ -62,18 +62,18 @@
 
 // Integers of the solver that all lanes of a pack share.
 //      name            size                            meaning
-#define MANIPLE_INDEX_FIELDS(FIELD)                                                        \
-  FIELD(limit_active, nlimit, "limit rows that act in some lane")                          \
-  FIELD(slot_dofnum, ncontact, "dofs that the contacts of a slot move")                    \
-  FIELD(slot_dof, ncontact* ncontactdof, "these dofs, leaves first")                       \
-  FIELD(slot_rows, ncontact, "base rows of a slot: 1 without friction, else 3")            \
-  FIELD(block_set, nrowblock* ndofword, "dofs of Y that are not zero, as bits")            \
-  FIELD(H_set, nrowdof* ndofword, "columns of each row of H before the diagonal, as bits") \
-  FIELD(H_colnum, nrowdof, "number of these columns")                                      \
-  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                     \
-  FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")       \
-  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")    \
-  FIELD(dual_source, ndualrow, "place of an environment's rows in row_force")              \
+#define MANIPLE_INDEX_FIELDS(FIELD)                                                          \
+  FIELD(limit_active, nlimit, "limit rows that act in some lane")                            \
+  FIELD(slot_dofnum, ncontact, "dofs that the contacts of a slot move")                      \
+  FIELD(slot_dof, ncontact* ncontactdof, "these dofs, leaves first")                         \
+  FIELD(slot_tangents, ncontact, "tangents of a slot whose base rows are not zero, as bits") \
+  FIELD(block_set, nrowblock* ndofword, "dofs of Y that are not zero, as bits")              \
+  FIELD(H_set, nrowdof* ndofword, "columns of each row of H before the diagonal, as bits")   \
+  FIELD(H_colnum, nrowdof, "number of these columns")                                        \
+  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                       \
+  FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")         \
+  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")      \
+  FIELD(dual_source, ndualrow, "place of an environment's rows in row_force")                \
   FIELD(dual_order, ndualrow, "visiting order of a sweep that the model does not list")
 
 // Intermediate results that only the integrators and factorizations need.

@@ -129,6 +129,10 @@ std::vector<bool> dofs_of(const Model<double>& m, int geom) {
   return dofs;
 }
 
+// Dofs up to which Newton's method stays in their space: nearly every pack has some environment with more
+// contacts than would pay, and the others would wait for both solvers.
+constexpr int kFewDofs = 10;
+
 // Contacts up to which an iteration of Newton's method is cheaper in the space of the rows than in that of
 // the dofs, counted in multiplications; -1: never.
 int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<CandidatePair>& candidates) {

@@ -150,10 +150,6 @@ MANIPLE_FUNCTION int below_address(int nv, int i) {
   return i * (nv - 1) - i * (i - 1) / 2;
 }
 
-// Dofs up to which a step costs too little for sorting environments by their work (regroup.hpp). Unsorted
-// packs nearly always have some environment with many contacts, and would pay for both of Newton's solvers.
-inline constexpr int kFewDofs = 10;
-
 struct ModelSizes {
 #define MANIPLE_SIZE(name, meaning) int name = 0;
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)

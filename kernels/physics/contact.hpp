@@ -28,6 +28,40 @@ MANIPLE_FUNCTION void store_base(const Field& field, int slot, const BaseRows<V>
   field[3 * slot + 2] = rows.u;
 }
 
+// Calls body(tangents) with slot_tangents as a constant: the loops over a slot's dofs leave out base rows
+// that are zero in every lane. Bit 0 is the first tangent, bit 1 the second. A planar robot has one of them,
+// contacts without friction none. The terms left out would change no bit.
+template <int kTangents>
+using Tangents = std::integral_constant<int, kTangents>;
+template <class Body>
+MANIPLE_FUNCTION void with_tangents(int tangents, const Body& body) {
+  switch (tangents) {
+    case 0:
+      return body(Tangents<0>());
+    case 1:
+      return body(Tangents<1>());
+    case 2:
+      return body(Tangents<2>());
+    default:
+      return body(Tangents<3>());
+  }
+}
+// Column k of J, with zeros for the rows that are left out.
+template <int kTangents, class V>
+MANIPLE_FUNCTION BaseRows<V> load_column(const DataField<V> J, int k) {
+  BaseRows<V> column{J[3 * k], V(0), V(0)};
+  if constexpr (kTangents & 1) column.t = J[3 * k + 1];
+  if constexpr (kTangents & 2) column.u = J[3 * k + 2];
+  return column;
+}
+// sum += value * column.
+template <int kTangents, class V>
+MANIPLE_FUNCTION void add_column(BaseRows<V>& sum, const BaseRows<V>& column, V value) {
+  sum.n = multiply_add(column.n, value, sum.n);
+  if constexpr (kTangents & 1) sum.t = multiply_add(column.t, value, sum.t);
+  if constexpr (kTangents & 2) sum.u = multiply_add(column.u, value, sum.u);
+}
+
 // J x of the base rows of a slot.
 template <class V, class Field>
 MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
@@ -36,16 +70,10 @@ MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m,
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
   const DataField<V> J = d.contact_J;
   const IndexField<V> dofs = d.slot_dof;
-  if (d.slot_rows[slot] == 1) {
-    for (int k = first; k < last; ++k) sum.n = multiply_add(V(J[3 * k]), V(x[dofs[k]]), sum.n);
-    return sum;
-  }
-  for (int k = first; k < last; ++k) {
-    const V value = x[dofs[k]];
-    sum.n = multiply_add(V(J[3 * k]), value, sum.n);
-    sum.t = multiply_add(V(J[3 * k + 1]), value, sum.t);
-    sum.u = multiply_add(V(J[3 * k + 2]), value, sum.u);
-  }
+  with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+    for (int k = first; k < last; ++k)
+      add_column<kTangents>(sum, load_column<kTangents>(J, k), V(x[dofs[k]]));
+  });
   return sum;
 }
 
@@ -56,14 +84,15 @@ MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
   const DataField<V> J = d.contact_J;
   const IndexField<V> dofs = d.slot_dof;
-  const bool frictionless = d.slot_rows[slot] == 1;
-  for (int k = first; k < last; ++k) {
-    // term by term, so that zero tangents leave the bits of a slot without friction
-    V sum = multiply_add(V(J[3 * k]), force.n, V(result[dofs[k]]));
-    if (!frictionless)
-      sum = multiply_add(V(J[3 * k + 2]), force.u, multiply_add(V(J[3 * k + 1]), force.t, sum));
-    result[dofs[k]] = sum;
-  }
+  with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+    for (int k = first; k < last; ++k) {
+      const BaseRows<V> column = load_column<kTangents>(J, k);
+      V sum = multiply_add(column.n, force.n, V(result[dofs[k]]));
+      if constexpr (kTangents & 1) sum = multiply_add(column.t, force.t, sum);
+      if constexpr (kTangents & 2) sum = multiply_add(column.u, force.u, sum);
+      result[dofs[k]] = sum;
+    }
+  });
 }
 
 // Edges of the pyramid: normal + first tangent, normal - first tangent, the same with the second.
@@ -189,17 +218,19 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
 }
 
 // Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane: slot_dofnum,
-// slot_dof, contact_J. Zero in lanes whose contact the dof does not move.
+// slot_dof, contact_J, and which of its tangents differ from zero: slot_tangents. Zero in lanes whose contact
+// the dof does not move.
 template <class V>
 MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
                                     const SlotParameters<V>& parameters, V index) {
   using Word = bits::Integer<V>;
   const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
-  const bool frictionless = d.slot_rows[slot] == 1;
+  const bool frictionless = !any_lane(parameters.frictional);
   Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
   if (!frictionless) contact_tangents(normal, tangent, other);
   const int first = slot * m.nv;
   int count = 0, root = -1;
+  MaskOf<V> tangent_moves(false), other_moves(false);
   Vec3<V> arm;  // from the center of mass of the dof's tree
   for (int w = m.ndofword - 1; w >= 0; --w) {
     const Word set1 = gather_set(m.candidate_dofset1, index, m.ndofword, w, parameters.active);
@@ -224,11 +255,15 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
       };
       d.contact_J[3 * at] = entry(normal);
       if (frictionless) continue;
-      d.contact_J[3 * at + 1] = parameters.friction1 * entry(tangent);
-      d.contact_J[3 * at + 2] = parameters.friction2 * entry(other);
+      const V t = parameters.friction1 * entry(tangent), u = parameters.friction2 * entry(other);
+      d.contact_J[3 * at + 1] = t;
+      d.contact_J[3 * at + 2] = u;
+      tangent_moves = tangent_moves || t != V(0);
+      other_moves = other_moves || u != V(0);
     }
   }
   d.slot_dofnum[slot] = count;
+  d.slot_tangents[slot] = (any_lane(tangent_moves) ? 1 : 0) | (any_lane(other_moves) ? 2 : 0);
 }
 
 // Slots in use: the most contacts of a lane.
@@ -246,7 +281,6 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     const V index = select(valid, V(d.contact_candidate[slot]), V(0));
     const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
     d.nefc[0] += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
-    d.slot_rows[slot] = any_lane(parameters.frictional) ? 3 : 1;
     slot_jacobian(m, d, slot, parameters, index);
     const BaseRows<V> velocity = contact_jacobian_times(m, d, slot, s.qvel);
     BaseRows<V> aref = load_base<V>(d.contact_aref, slot);

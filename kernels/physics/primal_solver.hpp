@@ -136,20 +136,60 @@ template <class V>
 struct BaseWeights {
   V nn, nt, nu, tt, uu;
 
-  // W times column `a` of B.
-  MANIPLE_FUNCTION BaseRows<V> times(const DataField<V> J, int a) const {
-    const V n = J[3 * a], t = J[3 * a + 1], u = J[3 * a + 2];
-    return {multiply_add(nu, u, multiply_add(nt, t, nn * n)), nt * n + tt * t, nu * n + uu * u};
+  // W times a column of B; of the tangents, those of kTangents.
+  template <int kTangents>
+  MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& b) const {
+    BaseRows<V> w{nn * b.n, V(0), V(0)};
+    if constexpr (kTangents & 1) {
+      w.n = multiply_add(nt, b.t, w.n);
+      w.t = multiply_add(nt, b.n, tt * b.t);
+    }
+    if constexpr (kTangents & 2) {
+      w.n = multiply_add(nu, b.u, w.n);
+      w.u = multiply_add(nu, b.n, uu * b.u);
+    }
+    return w;
   }
 };
-// sum += w' b, term by term, so that zero tangents leave the bits of a slot without friction.
-template <class V>
+// sum += w' b.
+template <int kTangents, class V>
 MANIPLE_FUNCTION void add_product(V& sum, const BaseRows<V>& w, const BaseRows<V>& b) {
-  sum = multiply_add(w.u, b.u, multiply_add(w.t, b.t, multiply_add(w.n, b.n, sum)));
+  sum = multiply_add(w.n, b.n, sum);
+  if constexpr (kTangents & 1) sum = multiply_add(w.t, b.t, sum);
+  if constexpr (kTangents & 2) sum = multiply_add(w.u, b.u, sum);
 }
 
-// Adds J' D J of the edges of a slot that push. Dofs of two lanes' contacts may meet in one slot: their
-// elements get zeros and are not read.
+// H += B' W B for the columns first <= k < last of J. Dofs of two lanes' contacts may meet in one slot: their
+// elements get zeros and are not read. Three rows of H at a time share what is loaded of J.
+template <int kTangents, class V>
+MANIPLE_FUNCTION void add_weighted_square(const DataField<V> J, const IndexField<V> dofs, int first, int last,
+                                          const BaseWeights<V> W, const DataField<V> H) {
+  const auto weighted = [&](int k) { return W.template times<kTangents>(load_column<kTangents>(J, k)); };
+  int a = first;
+  for (; a + 2 < last; a += 3) {
+    const int dof1 = dofs[a + 1], dof2 = dofs[a + 2];
+    const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
+              row2 = hessian_address(dof2, 0);
+    const BaseRows<V> w0 = weighted(a), w1 = weighted(a + 1), w2 = weighted(a + 2);
+    add_product<kTangents>(H[row0 + dofs[a]], w0, load_column<kTangents>(J, a));
+    add_product<kTangents>(H[row0 + dof1], w0, load_column<kTangents>(J, a + 1));
+    add_product<kTangents>(H[row1 + dof1], w1, load_column<kTangents>(J, a + 1));
+    for (int b = a + 2; b < last; ++b) {
+      const int j = dofs[b];
+      const BaseRows<V> column = load_column<kTangents>(J, b);
+      add_product<kTangents>(H[row0 + j], w0, column);
+      add_product<kTangents>(H[row1 + j], w1, column);
+      add_product<kTangents>(H[row2 + j], w2, column);
+    }
+  }
+  for (; a < last; ++a) {
+    const int row = hessian_address(dofs[a], 0);
+    const BaseRows<V> w = weighted(a);
+    for (int b = a; b < last; ++b) add_product<kTangents>(H[row + dofs[b]], w, load_column<kTangents>(J, b));
+  }
+}
+
+// Adds J' D J of the edges of a slot that push.
 template <class V>
 MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
@@ -160,42 +200,9 @@ MANIPLE_FUNCTION void add_contact_hessian(const Model<ScalarOf<V>>& m, const Dat
   const BaseWeights<V> W{tt + uu, push[0] - push[1], push[2] - push[3], tt, uu};
   if (!any_lane(W.nn > V(0))) return;
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
-  const DataField<V> J = d.contact_J, H = d.H;
-  const IndexField<V> dofs = d.slot_dof;
-  if (d.slot_rows[slot] == 1) {
-    for (int a = first; a < last; ++a) {
-      const int row = hessian_address(dofs[a], 0);
-      const V wn = W.nn * J[3 * a];
-      for (int b = a; b < last; ++b) {
-        V& element = H[row + dofs[b]];
-        element = multiply_add(wn, V(J[3 * b]), element);
-      }
-    }
-    return;
-  }
-  // three rows of H at a time, which share what is loaded of J
-  int a = first;
-  for (; a + 2 < last; a += 3) {
-    const int dof1 = dofs[a + 1], dof2 = dofs[a + 2];
-    const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
-              row2 = hessian_address(dof2, 0);
-    const BaseRows<V> w0 = W.times(J, a), w1 = W.times(J, a + 1), w2 = W.times(J, a + 2);
-    add_product(H[row0 + dofs[a]], w0, load_base<V>(J, a));
-    add_product(H[row0 + dof1], w0, load_base<V>(J, a + 1));
-    add_product(H[row1 + dof1], w1, load_base<V>(J, a + 1));
-    for (int b = a + 2; b < last; ++b) {
-      const int j = dofs[b];
-      const BaseRows<V> column = load_base<V>(J, b);
-      add_product(H[row0 + j], w0, column);
-      add_product(H[row1 + j], w1, column);
-      add_product(H[row2 + j], w2, column);
-    }
-  }
-  for (; a < last; ++a) {
-    const int row = hessian_address(dofs[a], 0);
-    const BaseRows<V> w = W.times(J, a);
-    for (int b = a; b < last; ++b) add_product(H[row + dofs[b]], w, load_base<V>(J, b));
-  }
+  with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+    add_weighted_square<kTangents>(d.contact_J, d.slot_dof, first, last, W, d.H);
+  });
 }
 
 // H = M + J' D J over the rows that are in their quadratic zone.

@@ -16,8 +16,9 @@ inline constexpr int kRegroupTiles = 8;
 inline constexpr int kRegroupWidth = kRegroupTiles * kTileWidth;
 
 // Whether it pays: where a step costs much more than the copies. On a GPU a lane is a thread of its own.
+inline constexpr int kRegroupDofs = 6;
 inline bool regroups(const ModelSizes& sizes) {
-  return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv > kFewDofs;
+  return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv >= kRegroupDofs;
 }
 
 // What the constraints of an environment cost in its last step, as a key to sort by: rows, then iterations.

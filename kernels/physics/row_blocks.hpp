@@ -118,26 +118,18 @@ MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>&
                      column = d.block_Y.from(3 * m.nv * block);
   const IndexField<V> dofs = d.slot_dof, set = d.block_set;
   const int first = slot * m.nv, last = first + d.slot_dofnum[slot], word = m.ndofword * block;
-  const bool frictionless = d.slot_rows[slot] == 1;
   const BaseRows<V> zero{V(0), V(0), V(0)}, aref = load_base<V>(d.contact_aref, slot);
   BaseRows<V> bias{-aref.n, -aref.t, -aref.u}, start = zero;
-  for (int k = first; k < last; ++k) {
-    const int dof = dofs[k];
-    insert_dof(set, word, dof);
-    BaseRows<V> row = zero;
-    if (frictionless)
-      row.n = J[3 * k];
-    else
-      row = load_base<V>(J, k);
-    const auto add = [](BaseRows<V>& sum, const BaseRows<V>& x, V value) {
-      sum.n = multiply_add(x.n, value, sum.n);
-      sum.t = multiply_add(x.t, value, sum.t);
-      sum.u = multiply_add(x.u, value, sum.u);
-    };
-    add(bias, row, qacc_smooth[dof]);
-    add(start, row, change[dof]);
-    store_base(column, dof, scaled(root, row));
-  }
+  with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+    for (int k = first; k < last; ++k) {
+      const int dof = dofs[k];
+      insert_dof(set, word, dof);
+      const BaseRows<V> row = load_column<kTangents>(J, k);
+      add_column<kTangents>(bias, row, V(qacc_smooth[dof]));
+      add_column<kTangents>(start, row, V(change[dof]));
+      store_base(column, dof, scaled(root, row));
+    }
+  });
   d.block_root[3 * block] = root;
   store_base(d.block_bias, block, scaled(root, bias));
   store_base(d.block_start, block, scaled(root, start));

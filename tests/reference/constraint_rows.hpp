@@ -85,9 +85,10 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     double aref[3];
     const Edges<V> force = edge_forces(m, d, slot);
     for (int k = 0; k < d.slot_dofnum[slot]; ++k)
-      for (int row = 0; row < d.slot_rows[slot]; ++row)
-        base[row][static_cast<std::size_t>(d.slot_dof[slot * m.nv + k])] =
-            at(d.contact_J[3 * (slot * m.nv + k) + row]);
+      for (int row = 0; row < 3; ++row)
+        if (row == 0 || (d.slot_tangents[slot] & row) != 0)
+          base[row][static_cast<std::size_t>(d.slot_dof[slot * m.nv + k])] =
+              at(d.contact_J[3 * (slot * m.nv + k) + row]);
     for (int row = 0; row < 3; ++row) aref[row] = at(d.contact_aref[3 * slot + row]);
     const bool frictionless = m.contactclass_condim[m.candidate_class[candidate]] == 1;
     if (frictionless) {
