@@ -22,11 +22,14 @@ namespace bits {
 template <class V>
 struct IntegerLanes {
   using Type = MaskInteger<V>;
+  using Unsigned = std::make_unsigned_t<Type>;
 };
 #ifndef MANIPLE_SCALAR_LANES
 template <class T, int W>
 struct IntegerLanes<Pack<T, W>> {
   using Type = typename Mask<T, W>::Register;
+  typedef std::make_unsigned_t<MaskInteger<T>> Unsigned
+      __attribute__((vector_size(W * sizeof(T)), may_alias));
 };
 #endif
 // One signed integer per lane, as wide as the lane's scalar.
@@ -47,6 +50,23 @@ MANIPLE_FUNCTION V value(Integer<V> integer) {
   return result;
 }
 
+// Sum and difference that wrap around: numbers that are too large for an argument come here, too.
+template <class V>
+MANIPLE_FUNCTION Integer<V> sum(Integer<V> a, Integer<V> b) {
+  using Unsigned = typename IntegerLanes<V>::Unsigned;
+  return (Integer<V>)((Unsigned)a + (Unsigned)b);
+}
+template <class V>
+MANIPLE_FUNCTION Integer<V> difference(Integer<V> a, Integer<V> b) {
+  using Unsigned = typename IntegerLanes<V>::Unsigned;
+  return (Integer<V>)((Unsigned)a - (Unsigned)b);
+}
+// The same integer in every lane.
+template <class V>
+MANIPLE_FUNCTION Integer<V> uniform(MaskInteger<ScalarOf<V>> integer) {
+  return Integer<V>{} + integer;
+}
+
 template <class T>
 struct Format;
 template <>
@@ -63,12 +83,12 @@ struct Format<double> {
 // The integer in the low bits of x + rounding_shift, where x + rounding_shift is given.
 template <class V>
 MANIPLE_FUNCTION Integer<V> low_integer(V shifted) {
-  return of(shifted) - of(V(Format<ScalarOf<V>>::rounding_shift));
+  return difference<V>(of(shifted), of(V(Format<ScalarOf<V>>::rounding_shift)));
 }
 // 2^n for -bias < n <= bias.
 template <class V>
 MANIPLE_FUNCTION V power_of_two(Integer<V> n) {
-  return value<V>((n + Format<ScalarOf<V>>::bias) << Format<ScalarOf<V>>::mantissa);
+  return value<V>(sum<V>(n, uniform<V>(Format<ScalarOf<V>>::bias)) << Format<ScalarOf<V>>::mantissa);
 }
 template <class V>
 MANIPLE_FUNCTION V sign_bit_of(V x) {
@@ -151,7 +171,7 @@ MANIPLE_FUNCTION void sincos(V x, V& sine, V& cosine) {
   const MaskOf<V> exchange((quadrant & 1) != 0);
   constexpr int to_sign = 8 * static_cast<int>(sizeof(T)) - 2;
   const V sine_sign = bits::value<V>((quadrant & 2) << to_sign);
-  const V cosine_sign = bits::value<V>(((quadrant + 1) & 2) << to_sign);
+  const V cosine_sign = bits::value<V>((bits::sum<V>(quadrant, bits::uniform<V>(1)) & 2) << to_sign);
   sine = bits::xor_sign(select(exchange, c, s), sine_sign);
   cosine = bits::xor_sign(select(exchange, s, c), cosine_sign);
 }
@@ -201,7 +221,7 @@ MANIPLE_FUNCTION V exp_corrected(V x, V correction) {
   // 2^n in two factors, so that neither leaves the normal numbers
   const auto whole = bits::low_integer(shifted);
   const auto half = whole >> 1;
-  return y * bits::power_of_two<V>(half) * bits::power_of_two<V>(whole - half);
+  return y * bits::power_of_two<V>(half) * bits::power_of_two<V>(bits::difference<V>(whole, half));
 }
 template <class V>
 MANIPLE_FUNCTION V exp(V x) {
@@ -218,11 +238,11 @@ MANIPLE_FUNCTION void split_exponent(V x, V& exponent, V& f) {
   x = select(tiny, x * V(scale), x);
   const V root_half(T(0.70710678118654752440));
   // counting in units of sqrt(1/2) puts the mantissa's range where it is wanted
-  const auto difference = bits::of(x) - bits::of(root_half);
+  const auto difference = bits::difference<V>(bits::of(x), bits::of(root_half));
   const auto e = difference >> Format::mantissa;
-  f = bits::value<V>(bits::of(x) - (e << Format::mantissa)) - V(T(1));
+  f = bits::value<V>(bits::difference<V>(bits::of(x), e << Format::mantissa)) - V(T(1));
   // integer to floating point through the low bits of the rounding shift
-  exponent = bits::value<V>(bits::of(V(Format::rounding_shift)) + e) - V(Format::rounding_shift);
+  exponent = bits::value<V>(bits::sum<V>(bits::of(V(Format::rounding_shift)), e)) - V(Format::rounding_shift);
   exponent = exponent - select(tiny, V(T(sizeof(T) == 4 ? 25 : 54)), V(0));
 }
 
