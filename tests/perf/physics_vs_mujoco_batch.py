@@ -2,7 +2,7 @@
 
 Both step the same model with its own integrator and solver, from the same states, which 500 steps with random
 controls have spread, under random controls, turn by turn on the same core, so that what else happens on the machine
-meets both. Printed is a table with the ratios of the medians and the seconds that Maniple's stages took.
+meets both. Printed is a table with the ratios of the medians and their range.
 
     python tests/perf/physics_vs_mujoco_batch.py cartpole
     python tests/perf/physics_vs_mujoco_batch.py half_cheetah ant --precision double --output ratios.json

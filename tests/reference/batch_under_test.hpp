@@ -124,6 +124,10 @@ class Batch {
   }
 
  private:
+  // Runs body(model, state, data, pack) for every pack.
+  template <class Body>
+  void launch(const Body& body);
+
   DeviceModel<S> device_;
   const Model<S>& model_;
   int elements_;
@@ -131,48 +135,39 @@ class Batch {
 };
 
 template <class V>
-void Batch<V>::run_forward() {
+template <class Body>
+void Batch<V>::launch(const Body& body) {
   const Model<S> model = model_;
   const int elements = elements_;
   S* const tile = state_.data();
   S* const scratch = scratch_.data();
   Kokkos::parallel_for(
       Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        forward(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-                data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
+        body(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
+             data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1), pack);
       });
   Kokkos::fence();
+}
+
+template <class V>
+void Batch<V>::run_forward() {
+  launch(KOKKOS_LAMBDA(const Model<S>& m, const State<V>& s, const Data<V>& d, int) { forward(m, s, d); });
 }
 
 template <class V>
 void Batch<V>::run_kinematics() {
-  const Model<S> model = model_;
-  const int elements = elements_;
-  S* const tile = state_.data();
-  S* const scratch = scratch_.data();
-  Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        forward_kinematics(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-                           data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1));
-      });
-  Kokkos::fence();
+  launch(KOKKOS_LAMBDA(const Model<S>& m, const State<V>& s, const Data<V>& d, int) {
+    forward_kinematics(m, s, d);
+  });
 }
 
 template <class V>
 std::vector<bool> Batch<V>::run_step(bool all_fields) {
-  const Model<S> model = model_;
-  const int elements = elements_;
-  S* const tile = state_.data();
-  S* const scratch = scratch_.data();
-  Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);
-  Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        const MaskOf<V> reset =
-            step(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-                 data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1), all_fields);
-        for (int lane = 0; lane < lane_width<V>; ++lane)
-          bad(pack * lane_width<V> + lane) = get_lane(reset, lane);
-      });
+  const Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);
+  launch(KOKKOS_LAMBDA(const Model<S>& m, const State<V>& s, const Data<V>& d, int pack) {
+    const MaskOf<V> reset = step(m, s, d, all_fields);
+    for (int lane = 0; lane < lane_width<V>; ++lane) bad(pack * lane_width<V> + lane) = get_lane(reset, lane);
+  });
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bad);
   return std::vector<bool>(host.data(), host.data() + kEnvs);
 }
