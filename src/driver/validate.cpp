@@ -15,23 +15,6 @@ namespace maniple {
 
 namespace {
 
-const char* shape_name(int type) {
-  switch (type) {
-    case geom_plane:
-      return "plane";
-    case geom_sphere:
-      return "sphere";
-    case geom_capsule:
-      return "capsule";
-    case geom_ellipsoid:
-      return "ellipsoid";
-    case geom_cylinder:
-      return "cylinder";
-    default:
-      return "box";
-  }
-}
-
 // Candidate pairs by the shapes of their geoms, and the capacity with the memory that it takes.
 std::string contact_text(const ImportedModel& model, const Config& config) {
   const ModelSizes& sizes = model.sizes;

@@ -71,6 +71,31 @@ std::string digest_of(const ImportedModel& imported) {
 
 }  // namespace
 
+std::string shape_name(int geom_type) {
+  switch (geom_type) {
+    case mjGEOM_PLANE:
+      return "plane";
+    case mjGEOM_HFIELD:
+      return "height field";
+    case mjGEOM_SPHERE:
+      return "sphere";
+    case mjGEOM_CAPSULE:
+      return "capsule";
+    case mjGEOM_ELLIPSOID:
+      return "ellipsoid";
+    case mjGEOM_CYLINDER:
+      return "cylinder";
+    case mjGEOM_BOX:
+      return "box";
+    case mjGEOM_MESH:
+      return "mesh";
+    case mjGEOM_SDF:
+      return "signed distance field";
+    default:
+      return "geom of another shape";
+  }
+}
+
 std::string integrator_name(int integrator) {
   switch (integrator) {
     case Euler:

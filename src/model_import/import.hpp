@@ -58,6 +58,8 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 
 // "Euler", "RK4" or "implicitfast".
 std::string integrator_name(int integrator);
+// "plane", "height field", "capsule" and so on, whether or not the kernels have it.
+std::string shape_name(int geom_type);
 
 // The model as kernels see it, over the host memory of `imported`, which must outlive it.
 Model<double> host_model(const ImportedModel& imported);

@@ -7,10 +7,12 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "kernels/model/candidates.hpp"
+#include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple {
@@ -199,6 +201,11 @@ bool any_nonzero(const mjtNum* values, int count) {
   return std::any_of(values, values + count, [](mjtNum value) { return value != 0; });
 }
 
+// A noun with its article.
+std::string one(const std::string& noun) {
+  return (std::string_view("aeiou").find(noun.front()) == std::string_view::npos ? "a " : "an ") + noun;
+}
+
 // Collects the reasons of one model.
 class Inspection {
  public:
@@ -281,31 +288,6 @@ class Inspection {
         return false;
     }
   }
-  static std::string shape_name(int type) {
-    switch (type) {
-      case mjGEOM_PLANE:
-        return "a plane";
-      case mjGEOM_HFIELD:
-        return "a height field";
-      case mjGEOM_SPHERE:
-        return "a sphere";
-      case mjGEOM_CAPSULE:
-        return "a capsule";
-      case mjGEOM_ELLIPSOID:
-        return "an ellipsoid";
-      case mjGEOM_CYLINDER:
-        return "a cylinder";
-      case mjGEOM_BOX:
-        return "a box";
-      case mjGEOM_MESH:
-        return "a mesh";
-      case mjGEOM_SDF:
-        return "a signed distance field";
-      default:
-        return "of another shape";
-    }
-  }
-
   void contacts() {
     if (candidates_.empty()) return;
     // one reason per geom and kind of contact, whatever the number of pairs
@@ -314,7 +296,8 @@ class Inspection {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
       if (!shapes_supported(type1, type2)) {
-        reasons[{g1, "contacts of " + shape_name(type1) + " with " + shape_name(type2)}].push_back(g2);
+        reasons[{g1, "contacts of " + one(shape_name(type1)) + " with " + one(shape_name(type2))}].push_back(
+            g2);
         continue;
       }
       const int condim = condim_of(m_, pair);
