@@ -61,6 +61,13 @@ MANIPLE_FUNCTION void add_column(BaseRows<V>& sum, const BaseRows<V>& column, V 
   if constexpr (kTangents & 1) sum.t = multiply_add(column.t, value, sum.t);
   if constexpr (kTangents & 2) sum.u = multiply_add(column.u, value, sum.u);
 }
+// sum += w' b.
+template <int kTangents, class V>
+MANIPLE_FUNCTION void add_product(V& sum, const BaseRows<V>& w, const BaseRows<V>& b) {
+  sum = multiply_add(w.n, b.n, sum);
+  if constexpr (kTangents & 1) sum = multiply_add(w.t, b.t, sum);
+  if constexpr (kTangents & 2) sum = multiply_add(w.u, b.u, sum);
+}
 
 // J x of the base rows of a slot.
 template <class V, class Field>
@@ -85,13 +92,8 @@ MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<
   const DataField<V> J = d.contact_J;
   const IndexField<V> dofs = d.slot_dof;
   with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
-    for (int k = first; k < last; ++k) {
-      const BaseRows<V> column = load_column<kTangents>(J, k);
-      V sum = multiply_add(column.n, force.n, V(result[dofs[k]]));
-      if constexpr (kTangents & 1) sum = multiply_add(column.t, force.t, sum);
-      if constexpr (kTangents & 2) sum = multiply_add(column.u, force.u, sum);
-      result[dofs[k]] = sum;
-    }
+    for (int k = first; k < last; ++k)
+      add_product<kTangents>(result[dofs[k]], load_column<kTangents>(J, k), force);
   });
 }
 

@@ -151,13 +151,6 @@ struct BaseWeights {
     return w;
   }
 };
-// sum += w' b.
-template <int kTangents, class V>
-MANIPLE_FUNCTION void add_product(V& sum, const BaseRows<V>& w, const BaseRows<V>& b) {
-  sum = multiply_add(w.n, b.n, sum);
-  if constexpr (kTangents & 1) sum = multiply_add(w.t, b.t, sum);
-  if constexpr (kTangents & 2) sum = multiply_add(w.u, b.u, sum);
-}
 
 // H += B' W B for the columns first <= k < last of J. Dofs of two lanes' contacts may meet in one slot: their
 // elements get zeros and are not read. Three rows of H at a time share what is loaded of J.

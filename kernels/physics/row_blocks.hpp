@@ -97,13 +97,8 @@ MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
         }
       }
       BaseRows<V> sum = load_base<V>(Y, i);
-      for_each_dof(words, i + 1, i + 1 + descendants[i], [&](int k) {
-        const V element = -factor[rootadr[k] - depth];
-        const BaseRows<V> value = load_base<V>(Y, k);
-        sum.n = multiply_add(element, value.n, sum.n);
-        sum.t = multiply_add(element, value.t, sum.t);
-        sum.u = multiply_add(element, value.u, sum.u);
-      });
+      for_each_dof(words, i + 1, i + 1 + descendants[i],
+                   [&](int k) { add_column<3>(sum, load_base<V>(Y, k), -V(factor[rootadr[k] - depth])); });
       store_base(Y, i, sum);
     }
   }

@@ -402,11 +402,8 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
   for (int block = 0; block < blocks.count; ++block) {
     const BaseRows<V> f = load_base<V>(d.block_f, block);
     const auto words = [&](int w) { return d.block_set[m.ndofword * block + w]; };
-    for_each_dof(words, 0, m.nv, [&](int k) {
-      const BaseRows<V> column = load_base<V>(Y, m.nv * block + k);
-      value[k] =
-          multiply_add(column.u, f.u, multiply_add(column.t, f.t, multiply_add(column.n, f.n, V(value[k]))));
-    });
+    for_each_dof(words, 0, m.nv,
+                 [&](int k) { add_product<3>(value[k], load_base<V>(Y, m.nv * block + k), f); });
   }
   solve_forward(m, d.qLD, d.inverse_root, value);
   for (int k = 0; k < m.nv; ++k)
