@@ -147,6 +147,13 @@ inline RandomState random_state(const mjModel& m, unsigned seed, double speed) {
   return state;
 }
 
+// The control of actuator i that lies this far, from 0 to 1, inside its range; [-1, 1] where it has none.
+inline double control_at(const mjModel& m, int i, double share) {
+  const double low = m.actuator_ctrllimited[i] ? m.actuator_ctrlrange[2 * i] : -1;
+  const double high = m.actuator_ctrllimited[i] ? m.actuator_ctrlrange[2 * i + 1] : 1;
+  return low + share * (high - low);
+}
+
 // States that random controls, held for five steps each, lead to: several of each of some rollouts that start
 // near the model's default pose. All numbers fit into a float.
 inline std::vector<RandomState> visited_states(const mjModel& m, int count) {
@@ -170,12 +177,9 @@ inline std::vector<RandomState> visited_states(const mjModel& m, int count) {
     for (int sample = 0; sample < kPerRollout; ++sample) {
       for (int step = 0, steps = static_cast<int>(generator() % 120); step <= steps; ++step) {
         if (step % 5 == 0)
-          for (int i = 0; i < m.nu; ++i) {
-            const double low = m.actuator_ctrllimited[i] ? m.actuator_ctrlrange[2 * i] : -1;
-            const double high = m.actuator_ctrllimited[i] ? m.actuator_ctrlrange[2 * i + 1] : 1;
+          for (int i = 0; i < m.nu; ++i)
             d->ctrl[i] =
-                static_cast<double>(static_cast<float>(low + 0.5 * (1 + uniform(generator)) * (high - low)));
-          }
+                static_cast<double>(static_cast<float>(control_at(m, i, 0.5 * (1 + uniform(generator)))));
         mj_step(&m, d.get());
       }
       states.push_back({rounded(d->qpos, m.nq), rounded(d->qvel, m.nv), rounded(d->act, m.na),

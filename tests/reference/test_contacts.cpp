@@ -275,11 +275,7 @@ void for_random_controls(const mjModel& m, const Step& step) {
   for (int i = 0; i < kRandomSteps; ++i) {
     std::vector<Numbers> controls(kEnvs);
     for (Numbers& control : controls)
-      for (int k = 0; k < m.nu; ++k) {
-        const double low = m.actuator_ctrllimited[k] ? m.actuator_ctrlrange[2 * k] : -1;
-        const double high = m.actuator_ctrllimited[k] ? m.actuator_ctrlrange[2 * k + 1] : 1;
-        control.push_back(low + uniform(generator) * (high - low));
-      }
+      for (int k = 0; k < m.nu; ++k) control.push_back(oracle::control_at(m, k, uniform(generator)));
     step(controls);
   }
 }
@@ -358,8 +354,7 @@ TEST_P(DualTrajectory, StaysWithMujocos) {
   for (int step = 0; step < 100; ++step) {
     for (std::size_t env = 0; env < starts.size() && step % 5 == 0; ++env)
       for (int i = 0; i < m.nu; ++i) {
-        const double low = m.actuator_ctrlrange[2 * i], high = m.actuator_ctrlrange[2 * i + 1];
-        const double control = low + 0.5 * (1 + uniform(generator)) * (high - low);
+        const double control = oracle::control_at(m, i, 0.5 * (1 + uniform(generator)));
         data[env]->ctrl[i] = control;
         for (auto& others : moved) others[env]->ctrl[i] = control;
         batch.set_state_value("ctrl", i, static_cast<int>(env), control);

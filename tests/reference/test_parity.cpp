@@ -230,11 +230,12 @@ void Parity::check_step(const std::string& integrator) {
     good &= check("qacc_warmstart", d->qacc_warmstart, m.nv, acceleration);
     const Numbers readings(d->sensordata, d->sensordata + m.nsensordata);
     const Numbers crb(d->crb, d->crb + 10 * m.nbody);
+    const Numbers ours_of_sensors = whole.data(env).at("sensordata");
     for (const SensorSlice& slice : sensor_slices(m)) {
       double size = std::max(1.0, largest(slice_of(sensors, slice)));
       if (slice.of_acceleration) size += acceleration * std::max(1.0, largest(crb));
       const Numbers expected = slice_of(readings, slice);
-      const Numbers ours = slice_of(whole.data(env).at("sensordata"), slice);
+      const Numbers ours = slice_of(ours_of_sensors, slice);
       EXPECT_LE(difference(ours, expected, size), kTolerance<S>)
           << "sensor at " << slice.adr << " of environment " << env << numbers_text(ours, expected);
     }
