@@ -186,6 +186,8 @@ struct State {
 #undef MANIPLE_FIELD
 };
 
+struct StageTimes;
+
 // Results of one step of one pack (MANIPLE_DATA_FIELDS) and scratch of solver and integrator.
 template <class V>
 struct Data {
@@ -198,6 +200,8 @@ struct Data {
 #define MANIPLE_FIELD(name, size, description) IndexField<V> name;
   MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
+  // Of the worker that steps the pack, where somebody asked for them (physics/stage_times.hpp).
+  StageTimes* times = nullptr;
 };
 
 // Elements of one environment's state.

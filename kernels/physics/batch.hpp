@@ -8,6 +8,7 @@
 #include "kernels/base/tiles.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/model/model.hpp"
+#include "kernels/physics/stage_times.hpp"
 
 namespace maniple {
 
@@ -32,6 +33,8 @@ struct PhysicsBatch {
   // regroup_elements.
   TiledView<std::uint8_t> work;
   Scratch<Lanes<T>> regroup_scratch;
+  // One of each worker while steps are timed, else empty.
+  Kokkos::View<StageTimes*, MemorySpace> stage_times;
 };
 
 // `substeps` of mj_step with the control that stands in the state.

@@ -65,11 +65,22 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
   const State<V> state = state_of_tile<V>(batch.model, pack, 0);
   for (int begin = 0; begin < count; begin += lane_width<V>) {
     records.gather(order + begin, pack);
+    end_stage(data, PhysicsStage::regrouping);
     step_pack(batch, state, data, PackEnvironments{first, order + begin}, worker, last, control_step);
     records.scatter(pack, order + begin);
     for (int lane = 0; lane < lane_width<V>; ++lane)
       keys[order[begin + lane]] = static_cast<std::uint8_t>(work_key(data, lane));
+    end_stage(data, PhysicsStage::regrouping);
   }
+}
+
+// The scratch of a worker, which begins a turn.
+template <class T>
+MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
+  Data<Lanes<T>> data =
+      data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+  begin_stages(data, batch.stage_times, worker);
+  return data;
 }
 
 template <class T>
@@ -84,8 +95,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
         KOKKOS_LAMBDA(std::int64_t item, int worker) {
           const std::int64_t first = item * turn, left = batch.state.tiles - first;
           const int tiles = left < turn ? static_cast<int>(left) : turn;
-          const Data<V> data =
-              data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+          const Data<V> data = data_of_worker(batch, worker);
           T* const pack = reinterpret_cast<T*>(batch.regroup_scratch.base(worker));
           const int elements = batch.state.elements;
           const Records<V> records{pack + record_elements<V>(elements) * kTileWidth, elements};
@@ -100,8 +110,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
   for_each_pack<V>(
       "maniple::physics::step", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
-        const Data<V> data =
-            data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+        const Data<V> data = data_of_worker(batch, worker);
         const PackEnvironments environments{tile * kTileWidth + lane};
         for (int substep = 0; substep < substeps; ++substep)
           step_pack(batch, state, data, environments, worker, substep + 1 == substeps, control_step);

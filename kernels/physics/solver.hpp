@@ -7,6 +7,7 @@
 #include "kernels/physics/dual_solver.hpp"
 #include "kernels/physics/primal_solver.hpp"
 #include "kernels/physics/row_solver.hpp"
+#include "kernels/physics/stage_times.hpp"
 
 namespace maniple {
 
@@ -27,6 +28,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   rows.limits = limit_rows(m, s, d);
   d.solver_rows[0] = d.nefc[0] + V(3) * d.ncon[0];
   rows.slots = contact_rows(m, s, d);
+  end_stage(d, PhysicsStage::constraint_rows);
   const MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;
   if (m.solver == solver_pgs) {

@@ -10,6 +10,7 @@
 #include "kernels/physics/kinematics.hpp"
 #include "kernels/physics/sensor.hpp"
 #include "kernels/physics/solver.hpp"
+#include "kernels/physics/stage_times.hpp"
 #include "kernels/physics/step.hpp"
 
 namespace maniple {
@@ -33,6 +34,7 @@ MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
     d.qacc_smooth[i] = force;
   }
   solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc_smooth);
+  end_stage(d, PhysicsStage::smooth_acceleration);
   solve_constraints(m, s, d);
 }
 
@@ -60,11 +62,15 @@ MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
     positions_and_velocities(m, s, d);
   } else {
     fused_kinematics(m, s, d);
+    end_stage(d, PhysicsStage::kinematics);
     fused_velocities(m, s, d);
     fused_inertia_and_bias(m, d);
   }
+  end_stage(d, PhysicsStage::inertia_and_bias);
   collide(m, d);
+  end_stage(d, PhysicsStage::collision);
   accelerations(m, s, d);
+  end_stage(d, PhysicsStage::solver);
 }
 
 // Sensors, of the stages that compute what they read.
@@ -151,6 +157,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
       integrate_euler(m, s, d);
   }
   if (all_fields) derived_fields(m, d);
+  end_stage(d, PhysicsStage::integrator);
   return bad;
 }
 

@@ -1,5 +1,6 @@
 // maniple bench: physics steps per second with random controls, and environment steps per second, with a
-// task at actions of zero; repeats, so that a reader sees the spread. Writes bench.json.
+// task at actions of zero; repeats, so that a reader sees the spread. One more repeat, which does not count,
+// shares the time out among the stages of physics. Writes bench.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +26,21 @@ Spread spread(std::vector<double> values) {
 
 std::string json(const Spread& s) {
   return fmt::format("{{\"median\": {:.6g}, \"min\": {:.6g}, \"max\": {:.6g}}}", s.median, s.min, s.max);
+}
+
+std::string json(const std::vector<std::pair<std::string, double>>& values) {
+  std::string members;
+  for (const auto& [name, value] : values)
+    members += fmt::format("{}\"{}\": {:.6g}", members.empty() ? "" : ", ", name, value);
+  return "{" + members + "}";
+}
+
+// Parts of their sum.
+std::vector<std::pair<std::string, double>> shares(std::vector<std::pair<std::string, double>> seconds) {
+  double sum = 0;
+  for (const auto& [stage, value] : seconds) sum += value;
+  for (auto& [stage, value] : seconds) value /= sum;
+  return seconds;
 }
 
 // Seconds of `body` on the slowest rank.
@@ -77,10 +93,10 @@ ExitCode bench(const Config& config, Session& session) {
       env_rates.push_back(env_steps / time_on_all_ranks(session, env_repeat));
   }
 
-  std::string stages;
-  const auto after = simulation->stage_seconds();
-  for (std::size_t i = 0; i < after.size(); ++i)
-    stages += fmt::format("{}\"{}\": {:.6g}", i == 0 ? "" : ", ", after[i].first, after[i].second);
+  const std::string stages = json(simulation->stage_seconds());
+  simulation->time_physics_stages();
+  physics_repeat();
+  const auto physics_stages = shares(simulation->physics_stage_seconds());
   const Spread physics = spread(physics_rates);
   const Spread environment = spread(env_rates);
   if (session.rank() == 0) {
@@ -94,14 +110,18 @@ ExitCode bench(const Config& config, Session& session) {
          << (config.simulation.precision == "double" ? lane_width<Lanes<double>> : lane_width<Lanes<float>>)
          << ",\n  \"precision\": \"" << config.simulation.precision
          << "\",\n  \"decimation\": " << config.simulation.decimation
-         << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": {" << stages
-         << "}\n}\n";
+         << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": " << stages
+         << ",\n  \"share_per_physics_stage\": " << json(physics_stages) << "\n}\n";
     file.close();
     if (!file) throw Error("cannot write " + path);
     info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median, physics.min,
                      physics.max));
     info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
                      environment.min, environment.max));
+    std::string parts;
+    for (const auto& [stage, share] : physics_stages)
+      parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * share);
+    if (!parts.empty()) info("share of physics: " + parts);
     info("written: " + path);
   }
   report_incidents(*simulation, session);

@@ -193,6 +193,26 @@ void BatchSimulation<T>::step_physics() {
 }
 
 template <class T>
+void BatchSimulation<T>::time_physics_stages() {
+  if (kScalarLanes) return;
+  physics_.stage_times =
+      Kokkos::View<StageTimes*, MemorySpace>("maniple::simulation::stage_times", physics_.scratch.workers());
+}
+
+template <class T>
+std::vector<std::pair<std::string, double>> BatchSimulation<T>::physics_stage_seconds() const {
+  std::vector<std::pair<std::string, double>> seconds;
+  const auto workers = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), physics_.stage_times);
+  for (int stage = 0; stage < kPhysicsStages && workers.extent(0) > 0; ++stage) {
+    std::int64_t nanoseconds = 0;
+    for (std::size_t worker = 0; worker < workers.extent(0); ++worker)
+      nanoseconds += workers(worker).nanoseconds[stage];
+    seconds.emplace_back(kPhysicsStageNames[stage], static_cast<double>(nanoseconds) * 1e-9);
+  }
+  return seconds;
+}
+
+template <class T>
 void BatchSimulation<T>::reset() {
   reset_batch(task_batch_, physics_);
 }

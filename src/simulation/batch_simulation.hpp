@@ -56,6 +56,8 @@ class BatchSimulation final : public Simulation {
   void random_control(std::int64_t control_step) override;
   void set_control(const std::vector<double>& rows) override;
   void step_physics() override;
+  void time_physics_stages() override;
+  std::vector<std::pair<std::string, double>> physics_stage_seconds() const override;
 
   TrajectoryField trajectory_field(const std::string& name) const override;
   void read_field(const std::string& name, std::vector<std::byte>& rows) const override;

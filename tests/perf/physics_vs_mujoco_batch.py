@@ -2,7 +2,8 @@
 
 Both step the same model with its own integrator and solver, from the same states, which 500 steps with random
 controls have spread, under random controls, turn by turn on the same core, so that what else happens on the machine
-meets both. Printed is a table with the ratios of the medians and their range.
+meets both. Printed is a table with the ratios of the medians and their range, and how the stages of a step share
+Maniple's time.
 
     python tests/perf/physics_vs_mujoco_batch.py cartpole
     python tests/perf/physics_vs_mujoco_batch.py half_cheetah ant --precision double --output ratios.json
@@ -163,7 +164,7 @@ def compare(name, arguments):
         ratio = statistics.median(rates[precision]) / statistics.median(theirs)
         rows.append({"model": name, "precision": precision, "num_envs": arguments.envs, "ratio": ratio,
                      "lane_width": reports[precision]["lane_width"], "maniple": rates[precision],
-                     "mujoco_batch": theirs})
+                     "mujoco_batch": theirs, "share_per_stage": reports[precision]["share_per_physics_stage"]})
     return rows
 
 
@@ -184,14 +185,17 @@ def main():
         return
 
     rows = []
-    print(f"{'model':14} {'precision':9} {'lanes':>5} {'maniple/s':>11} {'mujoco.batch/s':>14} {'ratio':>7}  (range)")
+    print(f"{'model':14} {'precision':9} {'lanes':>5} {'maniple/s':>11} {'mujoco.batch/s':>14} {'ratio':>7}  {'(range)':11} "
+          "share of each stage")
     for name in MODELS if "all" in arguments.models else arguments.models:
         for row in compare(name, arguments):
             rows.append(row)
             ratios = [ours / theirs for ours, theirs in zip(row["maniple"], row["mujoco_batch"])]
             print(f"{name:14} {row['precision']:9} {row['lane_width']:5} {statistics.median(row['maniple']):11.4g} "
                   f"{statistics.median(row['mujoco_batch']):14.4g} {row['ratio']:6.1f}x  "
-                  f"({min(ratios):.1f}-{max(ratios):.1f})", flush=True)
+                  f"{f'({min(ratios):.1f}-{max(ratios):.1f})':11} "
+                  + ", ".join(f"{stage} {100 * share:.0f}%" for stage, share in row["share_per_stage"].items()),
+                  flush=True)
     if arguments.output:
         arguments.output.write_text(json.dumps(rows, indent=2) + "\n")
 

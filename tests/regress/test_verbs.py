@@ -34,6 +34,9 @@ def test_bench(maniple, tmp_path, deck):
     assert result["num_envs"] == 64 and result["ranks"] == 2 and result["precision"] == "single"
     assert result["lane_width"] >= 1 and result["backend"]
     assert result["seconds_per_stage"]["physics"] > 0
+    shares = result["share_per_physics_stage"]
+    assert sum(shares.values()) == pytest.approx(1) and all(0 <= share < 1 for share in shares.values())
+    assert shares["kinematics"] > 0 and shares["solver"] > 0
 
 
 def test_facts_of_a_run(maniple, tmp_path):

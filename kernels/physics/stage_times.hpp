@@ -1,0 +1,76 @@
+// Where the time of a physics step goes, for `maniple bench`: a worker that is asked to notes the clock at
+// the end of every stage. Steps that nobody times pay one comparison per stage; devices are not timed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+#include "kernels/model/data.hpp"
+
+namespace maniple {
+
+// The stages of a step, in order; the integrator of RK4 repeats all but the last.
+//      name                 what it does
+#define MANIPLE_PHYSICS_STAGES(STAGE)                                          \
+  STAGE(kinematics, "poses of bodies and geoms")                               \
+  STAGE(inertia_and_bias, "qM and qfrc_bias")                                  \
+  STAGE(collision, "contacts")                                                 \
+  STAGE(smooth_acceleration, "factor of qM, actuators, passive forces")        \
+  STAGE(constraint_rows, "limits, dry friction and Jacobians of contacts")     \
+  STAGE(solver, "constraint forces")                                           \
+  STAGE(integrator, "the new state; with `implicit` damping, a second factor") \
+  STAGE(regrouping, "states to packs of like environments, and back")
+
+enum class PhysicsStage {
+#define MANIPLE_STAGE_NAME(name, meaning) name,
+  MANIPLE_PHYSICS_STAGES(MANIPLE_STAGE_NAME)
+#undef MANIPLE_STAGE_NAME
+      count
+};
+
+inline constexpr int kPhysicsStages = static_cast<int>(PhysicsStage::count);
+inline constexpr const char* kPhysicsStageNames[] = {
+#define MANIPLE_STAGE_NAME(name, meaning) #name,
+    MANIPLE_PHYSICS_STAGES(MANIPLE_STAGE_NAME)
+#undef MANIPLE_STAGE_NAME
+};
+
+// Nanoseconds that one worker has spent in each stage.
+struct StageTimes {
+  std::int64_t nanoseconds[kPhysicsStages] = {};
+  std::int64_t previous = 0;  // the clock at the end of the stage before
+
+  static std::int64_t now() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(
+               std::chrono::steady_clock::now().time_since_epoch())
+        .count();
+  }
+  // What follows until the next stage ends belongs to that stage.
+  void begin() { previous = now(); }
+  __attribute__((noinline, cold)) void end(PhysicsStage stage) {
+    const std::int64_t time = now();
+    nanoseconds[static_cast<int>(stage)] += time - previous;
+    previous = time;
+  }
+};
+
+// The time since the last stage ended was that of `stage`, if the pack's worker is timed.
+template <class V>
+MANIPLE_FUNCTION void end_stage([[maybe_unused]] const Data<V>& d, [[maybe_unused]] PhysicsStage stage) {
+  if constexpr (!kScalarLanes)
+    if (d.times != nullptr) d.times->end(stage);
+}
+
+// Times the stages of a pack from here on if there is a place for each worker's times.
+template <class V>
+MANIPLE_FUNCTION void begin_stages([[maybe_unused]] Data<V>& d,
+                                   [[maybe_unused]] const Kokkos::View<StageTimes*, MemorySpace>& workers,
+                                   [[maybe_unused]] int worker) {
+  if constexpr (!kScalarLanes) {
+    if (workers.extent(0) == 0) return;
+    d.times = &workers(worker);
+    d.times->begin();
+  }
+}
+
+}  // namespace maniple
