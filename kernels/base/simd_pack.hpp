@@ -45,6 +45,7 @@ struct Mask {
   friend MANIPLE_FUNCTION Mask operator&&(Mask a, Mask b) { return Mask(a.bits & b.bits); }
   friend MANIPLE_FUNCTION Mask operator||(Mask a, Mask b) { return Mask(a.bits | b.bits); }
   friend MANIPLE_FUNCTION Mask operator!(Mask a) { return Mask(~a.bits); }
+  friend MANIPLE_FUNCTION Mask operator!=(Mask a, Mask b) { return Mask(a.bits ^ b.bits); }
 };
 
 // W values of type T, one per environment; arithmetic is lane by lane, so that the bits of an

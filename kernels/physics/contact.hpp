@@ -11,6 +11,9 @@
 
 namespace maniple {
 
+// Robots of at most as many dofs are solved over all of them (dense_dofs.hpp).
+inline constexpr int kDenseDofs = 9;
+
 // Values of the base rows of a contact: normal, first and second tangent.
 template <class V>
 struct BaseRows {
@@ -136,6 +139,38 @@ MANIPLE_FUNCTION BaseRows<V> contact_force(const Model<ScalarOf<V>>& m, const Da
   return base_of(edge_forces(m, d, slot));
 }
 
+// W of B' W B, the part of a slot in the Hessian of the cost, with the base rows B; element (t, u) is zero.
+template <class V>
+struct BaseWeights {
+  V nn, nt, nu, tt, uu;
+
+  // W times a column of B; of the tangents, those of kTangents.
+  template <int kTangents>
+  MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& b) const {
+    BaseRows<V> w{nn * b.n, V(0), V(0)};
+    if constexpr (kTangents & 1) {
+      w.n = multiply_add(nt, b.t, w.n);
+      w.t = multiply_add(nt, b.n, tt * b.t);
+    }
+    if constexpr (kTangents & 2) {
+      w.n = multiply_add(nu, b.u, w.n);
+      w.u = multiply_add(nu, b.n, uu * b.u);
+    }
+    return w;
+  }
+};
+
+// The weights of the edges that push.
+template <class V>
+MANIPLE_FUNCTION BaseWeights<V> base_weights(const Data<V>& d, int slot) {
+  const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
+  const V D = d.contact_D[slot];
+  V push[4];
+  for (int e = 0; e < 4; ++e) push[e] = select(edges.value[e] < V(0), D, V(0));
+  const V tt = push[0] + push[1], uu = push[2] + push[3];
+  return {tt + uu, push[0] - push[1], push[2] - push[3], tt, uu};
+}
+
 // x, y, z axes of a contact: the given normal and a tangent that is made orthogonal to it (mju_makeFrame).
 template <class V>
 MANIPLE_FUNCTION void contact_tangents(const Vec3<V>& normal, Vec3<V>& tangent, Vec3<V>& other) {
@@ -219,9 +254,9 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
   return result;
 }
 
-// Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane: slot_dofnum,
-// slot_dof, contact_J, and which of its tangents differ from zero: slot_tangents. Zero in lanes whose contact
-// the dof does not move.
+// Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane, or all if they are
+// few: slot_dofnum, slot_dof, contact_J, and which of its tangents differ from zero: slot_tangents. Zero in
+// lanes whose contact the dof does not move.
 template <class V>
 MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
                                     const SlotParameters<V>& parameters, V index) {
@@ -237,7 +272,7 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   for (int w = m.ndofword - 1; w >= 0; --w) {
     const Word set1 = gather_set(m.candidate_dofset1, index, m.ndofword, w, parameters.active);
     const Word set2 = gather_set(m.candidate_dofset2, index, m.ndofword, w, parameters.active);
-    std::uint32_t left = union_of_lanes<V>(set1 | set2);
+    std::uint32_t left = m.nv <= kDenseDofs ? (1u << m.nv) - 1u : union_of_lanes<V>(set1 | set2);
     while (left != 0) {
       const int bit = highest_bit(left), dof = 32 * w + bit, at = first + count;
       left ^= 1u << bit;

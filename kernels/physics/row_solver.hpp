@@ -267,10 +267,11 @@ MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
 
 // `smooth`: the line of the cost without rows.
 template <class V>
-MANIPLE_FUNCTION DerivativeLine<V> row_line(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
-                                            const DataField<V> jar, const DataField<V> djar,
-                                            const DerivativeLine<V>& smooth, V alpha) {
+MANIPLE_FUNCTION LinePoint<V> row_line(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
+                                       const DataField<V> jar, const DataField<V> djar,
+                                       const DerivativeLine<V>& smooth, V alpha) {
   DerivativeLine<V> sum = smooth;
+  MaskOf<V> changed(false);
   for (int k = 0; k < blocks.rows; ++k) {
     const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
     const V low(bounds.low), high(bounds.high), x = jar[k], change = djar[k];
@@ -278,17 +279,20 @@ MANIPLE_FUNCTION DerivativeLine<V> row_line(const Model<ScalarOf<V>>& m, const R
     const MaskOf<V> inside = there > low && there < high;
     sum.intercept = multiply_add(select(inside, x, clamp(there, low, high)), change, sum.intercept);
     sum.slope = multiply_add(select(inside, change, V(0)), change, sum.slope);
+    changed = changed || (there > low) != (x > low) || (there < high) != (x < high);
   }
   for (int block = blocks.single; block < blocks.count; ++block) {
     const Edges<V> jars = edges_of(load_base<V>(jar, block)), changes = edges_of(load_base<V>(djar, block));
     for (int e = 0; e < 4; ++e) {
       const V x = jars.value[e], change = changes.value[e];
-      const V pushed = select(multiply_add(alpha, change, x) < V(0), change, V(0));
+      const MaskOf<V> push = multiply_add(alpha, change, x) < V(0);
+      const V pushed = select(push, change, V(0));
       sum.intercept = multiply_add(x, pushed, sum.intercept);
       sum.slope = multiply_add(change, pushed, sum.slope);
+      changed = changed || push != (x < V(0));
     }
   }
-  return sum;
+  return {sum, !changed};
 }
 
 // The problem of a pack. The iterate is qacc_smooth + share * warm_change + M^-1 J' R^-1/2 f.
@@ -448,10 +452,11 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
     const V along = start_df - x.share * x.square;
     const DerivativeLine<V> smooth{multiply_add(x.share, along, f_djar), df_djar - x.share * along};
     const auto line_at = [&](V alpha) { return row_line(m, x.blocks, jar, djar, smooth, alpha); };
-    const DerivativeLine<V> line = line_at(V(0));
+    const V start_derivative = line_at(V(0)).line.intercept;
     // what rounding leaves of the derivative
-    const V enough = V(T(16) * std::numeric_limits<T>::epsilon()) * abs(line.intercept);
-    const LineMinimum<V> minimum = minimize_on_line(line_at, line, active, enough, m.ls_iterations);
+    const V enough = V(T(16) * std::numeric_limits<T>::epsilon()) * abs(start_derivative);
+    const LineMinimum<V> minimum =
+        minimize_on_line(line_at, start_derivative, active, enough, m.ls_iterations);
     // by selection: what a finished lane does not take may be infinite
     const V alpha = select(minimum.exact, V(1), minimum.alpha);
     for (int k = 0; k < size; ++k) {

@@ -33,7 +33,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   if (!any_lane(active)) return;
   if (m.solver == solver_pgs) {
     dual_forces(m, s, d, rows);
-    constraint_forces(m, d, rows);
+    constraint_forces(m, d, TreeDofs<V>(m, d), rows);
     for (int i = 0; i < nv; ++i) d.qacc[i] = d.qfrc_constraint[i];
     solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc);
     for (int i = 0; i < nv; ++i) d.qacc[i] += d.qacc_smooth[i];
@@ -50,7 +50,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     solve_in_dof_space(m, s, d, rows, active && !row_space.lanes, scale, tolerance);
   if (any_lane(row_space.lanes))
     solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
-  constraint_forces(m, d, rows);
+  constraint_forces(m, d, TreeDofs<V>(m, d), rows);
 }
 
 }  // namespace maniple

@@ -1,0 +1,231 @@
+// The linear algebra of Newton's method over the dofs of a tree: M and the Hessian H = M + J' D J by lists of
+// their elements, contacts by lists of the dofs that move them. H has the sparsity of M, but for rows that
+// couple two branches: then its columns are found anew for every pack of environments. Robots of few dofs
+// have dense_dofs.hpp instead, with the same members.
+#pragma once
+
+#include "kernels/model/dof_set.hpp"
+#include "kernels/physics/contact.hpp"
+#include "kernels/physics/inertia.hpp"
+
+namespace maniple {
+
+// Marks in H_set that the dofs of candidate c are coupled.
+template <class V>
+MANIPLE_FUNCTION void couple_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
+  const int words = m.ndofword;
+  const int *const set1 = m.candidate_dofset1 + c * words, *const set2 = m.candidate_dofset2 + c * words;
+  for_each_dof([&](int w) { return set1[w] | set2[w]; }, 0, m.nv,
+               [&](int dof) {
+                 const int last = dof / 32;
+                 for (int w = 0; w <= last; ++w)
+                   d.H_set[dof * words + w] |=
+                       static_cast<int>(static_cast<std::uint32_t>(set1[w] | set2[w]) &
+                                        (w < last ? ~0u : (1u << (dof % 32)) - 1u));
+               });
+}
+
+// Sets H_set to what tendons and the contacts of a pack couple. Returns whether anything is outside M's
+// pattern.
+template <class V>
+MANIPLE_FUNCTION bool find_coupled_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int slots) {
+  for (int i = 0; i < m.nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
+  bool coupled = m.flags & model_rows_couple;
+  for (int slot = 0; slot < slots; ++slot)
+    for_each_lane(d.contact_D[slot] > V(0), [&](int lane) {
+      const int candidate = static_cast<int>(get_lane(V(d.contact_candidate[slot]), lane));
+      if (!m.candidate_couples[candidate]) return;
+      couple_dofs(m, d, candidate);
+      coupled = true;
+    });
+  return coupled;
+}
+
+// Which elements of H may differ from zero.
+struct HessianPattern {
+  IndexList colnum, col;      // columns before the diagonal, row by row, descending
+  IndexList belownum, below;  // rows after the diagonal, column by column, ascending
+};
+
+// The pattern of M where no contact couples two branches of a tree; else that of H_set with what elimination
+// fills in, which goes to H_col and H_below.
+template <class V>
+MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
+  if (!coupled)
+    return {IndexList(m.dof_ancestors), IndexList(m.dof_ancestorlist), IndexList(m.dof_descendants),
+            IndexList(m.dof_descendantlist)};
+  const int words = m.ndofword, nv = m.nv;
+  for (int k = 0; k < nv; ++k) d.H_belownum[k] = 0;
+  for (int k = nv - 1; k >= 0; --k) {
+    int count = 0;
+    for (int w = k / 32; w >= 0; --w)
+      for (auto left = static_cast<std::uint32_t>(d.H_set[k * words + w]); left != 0;) {
+        const int bit = highest_bit(left), i = 32 * w + bit;
+        left ^= 1u << bit;
+        d.H_col[k * (k - 1) / 2 + count++] = i;
+        for (int v = 0; v < w; ++v) d.H_set[i * words + v] |= d.H_set[k * words + v];
+        d.H_set[i * words + w] |= d.H_set[k * words + w] & static_cast<int>((1u << bit) - 1u);
+      }
+    d.H_colnum[k] = count;
+  }
+  for (int k = 0; k < nv; ++k)
+    for (int c = 0; c < d.H_colnum[k]; ++c) {
+      const int i = d.H_col[k * (k - 1) / 2 + c];
+      d.H_below[below_address(nv, i) + d.H_belownum[i]++] = k;
+    }
+  return {IndexList(d.H_colnum), IndexList(d.H_col), IndexList(d.H_belownum), IndexList(d.H_below)};
+}
+
+// H += B' W B for the columns first <= k < last of J. Dofs of two lanes' contacts may meet in one slot: their
+// elements get zeros and are not read. Three rows of H at a time share what is loaded of J.
+template <int kTangents, class V>
+MANIPLE_FUNCTION void add_weighted_square(const DataField<V> J, const IndexField<V> dofs, int first, int last,
+                                          const BaseWeights<V> W, const DataField<V> H) {
+  const auto weighted = [&](int k) { return W.template times<kTangents>(load_column<kTangents>(J, k)); };
+  int a = first;
+  for (; a + 2 < last; a += 3) {
+    const int dof1 = dofs[a + 1], dof2 = dofs[a + 2];
+    const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
+              row2 = hessian_address(dof2, 0);
+    const BaseRows<V> w0 = weighted(a), w1 = weighted(a + 1), w2 = weighted(a + 2);
+    add_product<kTangents>(H[row0 + dofs[a]], w0, load_column<kTangents>(J, a));
+    add_product<kTangents>(H[row0 + dof1], w0, load_column<kTangents>(J, a + 1));
+    add_product<kTangents>(H[row1 + dof1], w1, load_column<kTangents>(J, a + 1));
+    for (int b = a + 2; b < last; ++b) {
+      const int j = dofs[b];
+      const BaseRows<V> column = load_column<kTangents>(J, b);
+      add_product<kTangents>(H[row0 + j], w0, column);
+      add_product<kTangents>(H[row1 + j], w1, column);
+      add_product<kTangents>(H[row2 + j], w2, column);
+    }
+  }
+  for (; a < last; ++a) {
+    const int row = hessian_address(dofs[a], 0);
+    const BaseRows<V> w = weighted(a);
+    for (int b = a; b < last; ++b) add_product<kTangents>(H[row + dofs[b]], w, load_column<kTangents>(J, b));
+  }
+}
+
+// H = M, where the dofs of coupled rows have elements outside of M's pattern.
+template <class V>
+MANIPLE_FUNCTION void start_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
+  const DataField<V> H = d.H, qM = d.qM;
+  const int* const parent = m.dof_parentid;
+  for (int i = 0; i < m.nv; ++i) {
+    const int row = hessian_address(i, 0);
+    // the factorization reads elements outside the pattern of coupled rows, too
+    if (coupled)
+      for (int j = 0; j < i; ++j) H[row + j] = V(0);
+    int address = m.dof_Madr[i];
+    H[row + i] = qM[address];
+    for (int j = parent[i]; j >= 0; j = parent[j]) H[row + j] = qM[++address];
+  }
+}
+
+// In place: the factor of H = L' D L as D L, whose diagonal is D; 1/D goes to HDiagInv.
+template <class V>
+MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                     const HessianPattern pattern) {
+  const DataField<V> H = d.H, inverse = d.HDiagInv, factor = d.factor_column;
+  const int nv = m.nv;
+  for (int i = nv - 1; i >= 0; --i) {
+    const int row = hessian_address(i, 0), list = i * (i - 1) / 2, columns = pattern.colnum[i];
+    const int first = below_address(nv, i), below = pattern.belownum[i];
+    V diagonal = H[row + i];
+    for (int b = 0; b < below; ++b) {
+      const int k = pattern.below[first + b];
+      const V element = H[hessian_address(k, i)], scaled = element * inverse[k];
+      factor[b] = scaled;
+      diagonal -= scaled * element;
+    }
+    H[row + i] = diagonal;
+    inverse[i] = V(1) / diagonal;
+    const auto rows = [&](int b) { return hessian_address(pattern.below[first + b], 0); };
+    int c = 0;
+    for (; c + 8 <= columns; c += 8) {
+      int j[8];
+      for (int k = 0; k < 8; ++k) j[k] = pattern.col[list + c + k];
+      reduce_columns<8>(H, factor, row, j, below, rows);
+    }
+    for (; c + 3 <= columns; c += 3) {
+      const int j[3] = {pattern.col[list + c], pattern.col[list + c + 1], pattern.col[list + c + 2]};
+      reduce_columns<3>(H, factor, row, j, below, rows);
+    }
+    for (; c < columns; ++c) {
+      const int j[1] = {pattern.col[list + c]};
+      reduce_columns<1>(H, factor, row, j, below, rows);
+    }
+  }
+}
+
+// In place: x = H^-1 x.
+template <class V>
+MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                    const HessianPattern pattern, const DataField<V> x) {
+  const DataField<V> H = d.H, inverse = d.HDiagInv;
+  const int nv = m.nv;
+  for (int i = nv - 1; i >= 0; --i) {
+    const int first = below_address(nv, i), last = first + pattern.belownum[i];
+    V value = x[i];
+    for (int b = first; b < last; ++b) {
+      const int k = pattern.below[b];
+      value -= H[hessian_address(k, i)] * x[k];
+    }
+    x[i] = value * inverse[i];
+  }
+  for (int k = 0; k < nv; ++k) {
+    const int row = hessian_address(k, 0), first = k * (k - 1) / 2, last = first + pattern.colnum[k];
+    V sum(0);
+    for (int c = first; c < last; ++c) {
+      const int i = pattern.col[c];
+      sum += H[row + i] * x[i];
+    }
+    x[k] -= sum * inverse[k];
+  }
+}
+
+// See the head of this file. begin() comes before everything that has to do with H.
+template <class V>
+struct TreeDofs {
+  const Model<ScalarOf<V>>& m;
+  const Data<V>& d;
+  bool coupled = false;
+  HessianPattern pattern;
+
+  MANIPLE_FUNCTION TreeDofs(const Model<ScalarOf<V>>& model, const Data<V>& data)
+      : m(model), d(data), pattern(hessian_pattern(model, data, false)) {}
+
+  MANIPLE_FUNCTION int count() const { return m.nv; }
+  // `slots` of contacts are in use.
+  MANIPLE_FUNCTION void begin(int slots) {
+    coupled = find_coupled_dofs(m, d, slots);
+    pattern = hessian_pattern(m, d, coupled);
+  }
+  // result = M x.
+  MANIPLE_FUNCTION void multiply_inertia(const DataField<V> x, const DataField<V> result) const {
+    maniple::multiply_inertia(m, d.qM, x, result);
+  }
+  // J x of the base rows of a slot.
+  MANIPLE_FUNCTION BaseRows<V> contact_times(int slot, const DataField<V> x) const {
+    return contact_jacobian_times(m, d, slot, x);
+  }
+  // result += J' force.
+  MANIPLE_FUNCTION void add_contact_force(int slot, const BaseRows<V>& force,
+                                          const DataField<V> result) const {
+    maniple::add_contact_force(m, d, slot, force, result);
+  }
+  // H = M.
+  MANIPLE_FUNCTION void start_hessian() const { maniple::start_hessian(m, d, coupled); }
+  // H += J' D J of the edges of a slot that push.
+  MANIPLE_FUNCTION void add_contact_hessian(int slot, const BaseWeights<V>& W) const {
+    const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
+    with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+      add_weighted_square<kTangents>(d.contact_J, d.slot_dof, first, last, W, d.H);
+    });
+  }
+  // H in place to its factor; then x to H^-1 x.
+  MANIPLE_FUNCTION void factor() const { factor_hessian(m, d, pattern); }
+  MANIPLE_FUNCTION void solve(const DataField<V> x) const { solve_hessian(m, d, pattern, x); }
+};
+
+}  // namespace maniple
