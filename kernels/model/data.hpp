@@ -27,8 +27,6 @@
   FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")                 \
   FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")                   \
   FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")                      \
-  FIELD(solver_rows, 1, "1", "base rows of the solver")                                            \
-  FIELD(solver_niter, 1, "1", "iterations of the solver")                                          \
   FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")                \
   FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                                      \
   FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                                     \

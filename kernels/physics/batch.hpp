@@ -29,10 +29,7 @@ struct PhysicsBatch {
   Scratch<Lanes<T>> scratch;  // data_elements
   // Counts with the control step of the last, [2]: resets of bad states, and contacts beyond the capacity.
   TiledView<std::int32_t> bad_states, dropped_contacts;
-  // Where environments are regrouped (regroup.hpp), else empty: work_key of the last step, and
-  // regroup_elements.
-  TiledView<std::uint8_t> work;
-  Scratch<Lanes<T>> regroup_scratch;
+  Scratch<Lanes<T>> regroup_scratch;  // regroup_elements, where environments are regrouped (regroup.hpp)
   // One of each worker while steps are timed, else empty.
   Kokkos::View<StageTimes*, MemorySpace> stage_times;
 };

@@ -42,34 +42,42 @@ MANIPLE_FUNCTION void count_incidents(const TiledView<std::int32_t>& records,
 template <class T>
 MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<T>>& state,
                                 const Data<Lanes<T>>& data, const PackEnvironments& environments, int worker,
-                                bool last, std::int32_t control_step) {
+                                bool last, std::int32_t control_step, bool contacts_known) {
   using V = Lanes<T>;
   const bool exports = last && batch.exports.extent(0) > 0;
-  const MaskOf<V> bad = step(batch.model, state, data, exports);
+  const MaskOf<V> bad = step(batch.model, state, data, exports, contacts_known);
   count_incidents(batch.bad_states, environments, bad, V(1), control_step);
   const V dropped = data.contact_dropped[0];
   count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, control_step);
   if (exports) export_fields(batch, environments, worker);
 }
 
-// One substep of the environments in `records`, grouped by the work of their last one. The first of them is
-// environment `first` of the rank; `pack` holds the states of one pack.
+// One substep of `count` environments in `records`, grouped by the work that they will cost. The first of
+// them is environment `first` of the rank; `pack` holds the states of one pack.
 template <class T>
 MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<Lanes<T>>& data,
-                                     const Records<Lanes<T>>& records, std::int64_t first, int count, T* pack,
-                                     int worker, bool last, std::int32_t control_step) {
+                                     const Records<Lanes<T>>& records,
+                                     const ContactRecords<Lanes<T>>& contacts, std::int64_t first, int count,
+                                     T* pack, int worker, bool last, std::int32_t control_step) {
   using V = Lanes<T>;
-  std::uint8_t* const keys = batch.work.tile(first / kTileWidth);
-  std::uint8_t order[kRegroupWidth];
-  sort_by_key(keys, count, order);
   const State<V> state = state_of_tile<V>(batch.model, pack, 0);
+  std::uint8_t keys[kRegroupWidth], order[kRegroupWidth];
+  for (int i = 0; i < count; ++i) order[i] = static_cast<std::uint8_t>(i);
   for (int begin = 0; begin < count; begin += lane_width<V>) {
-    records.gather(order + begin, pack);
+    records.gather(order + begin, pack, batch.model.nq);  // qpos comes first
     end_stage(data, PhysicsStage::regrouping);
-    step_pack(batch, state, data, PackEnvironments{first, order + begin}, worker, last, control_step);
-    records.scatter(pack, order + begin);
+    contacts.find(batch.model, state, data, order + begin);
+    const V key = work_key(batch.model, state, data);
     for (int lane = 0; lane < lane_width<V>; ++lane)
-      keys[order[begin + lane]] = static_cast<std::uint8_t>(work_key(data, lane));
+      keys[begin + lane] = static_cast<std::uint8_t>(get_lane(key, lane));
+  }
+  sort_by_key(keys, count, order);
+  for (int begin = 0; begin < count; begin += lane_width<V>) {
+    records.gather(order + begin, pack, records.elements);
+    contacts.gather(data, order + begin);
+    end_stage(data, PhysicsStage::regrouping);
+    step_pack(batch, state, data, PackEnvironments{first, order + begin}, worker, last, control_step, true);
+    records.scatter(pack, order + begin);
     end_stage(data, PhysicsStage::regrouping);
   }
 }
@@ -86,7 +94,7 @@ MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int
 template <class T>
 void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   using V = Lanes<T>;
-  if (batch.work.elements > 0) {
+  if (regroups(batch.model)) {
     // a worker's turn is as long as its cache holds, and short enough that all workers get some
     const int turn = static_cast<int>(
         std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
@@ -99,10 +107,11 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
           T* const pack = reinterpret_cast<T*>(batch.regroup_scratch.base(worker));
           const int elements = batch.state.elements;
           const Records<V> records{pack + record_elements<V>(elements) * kTileWidth, elements};
+          const ContactRecords<V> contacts{records.of(kRegroupWidth), contact_record_elements(batch.model)};
           records.load(batch.state.tile(first), tiles);
           for (int substep = 0; substep < substeps; ++substep)
-            step_regrouped(batch, data, records, first * kTileWidth, tiles * kTileWidth, pack, worker,
-                           substep + 1 == substeps, control_step);
+            step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack,
+                           worker, substep + 1 == substeps, control_step);
           records.store(batch.state.tile(first), tiles);
         });
     return;
@@ -113,7 +122,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
         const Data<V> data = data_of_worker(batch, worker);
         const PackEnvironments environments{tile * kTileWidth + lane};
         for (int substep = 0; substep < substeps; ++substep)
-          step_pack(batch, state, data, environments, worker, substep + 1 == substeps, control_step);
+          step_pack(batch, state, data, environments, worker, substep + 1 == substeps, control_step, false);
       });
 }
 

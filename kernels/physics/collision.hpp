@@ -1,6 +1,6 @@
 // Contacts of every environment (mj_collision): a walk over the model's candidate pairs in MuJoCo's order,
-// first by bounding spheres, then exactly. Contact k of a lane lands in slot k; contacts beyond the capacity
-// are counted and dropped.
+// first by bounding spheres, then exactly. Contact k of a lane lands in slot k, or in the records of
+// contact_records.hpp; contacts beyond the capacity are counted and dropped.
 #pragma once
 
 #include "kernels/model/data.hpp"
@@ -59,10 +59,10 @@ MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V
   return pose;
 }
 
-// Adds a contact of candidate c to the lanes in `hit`.
-template <class V>
-MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
-                                     const ContactPoint<V>& point) {
+// Counts a contact of each of the lanes in `hit`, and calls store(lane, slot) where there is room for it.
+template <class V, class Store>
+MANIPLE_FUNCTION void take_slots(const Model<ScalarOf<V>>& m, const Data<V>& d, MaskOf<V> hit,
+                                 const Store& store) {
   using T = ScalarOf<V>;
   for_each_lane(hit, [&](int lane) {
     const int slot = static_cast<int>(get_lane(V(d.ncon[0]), lane));
@@ -71,7 +71,16 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
       return;
     }
     set_lane(d.ncon[0], lane, static_cast<T>(slot + 1));
-    set_lane(d.contact_candidate[slot], lane, static_cast<T>(c));
+    store(lane, slot);
+  });
+}
+
+// Adds a contact of candidate c to the lanes in `hit`.
+template <class V>
+MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
+                                     const ContactPoint<V>& point) {
+  take_slots(m, d, hit, [&](int lane, int slot) {
+    set_lane(d.contact_candidate[slot], lane, static_cast<ScalarOf<V>>(c));
     set_lane(d.contact_dist[slot], lane, get_lane(point.dist, lane));
     set_lane(d.contact_pos[3 * slot], lane, get_lane(point.pos.x, lane));
     set_lane(d.contact_pos[3 * slot + 1], lane, get_lane(point.pos.y, lane));
@@ -98,9 +107,10 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-// Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
-template <class V>
-MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+// Calls append(c, hit, point) for every contact: candidate, lanes that have it, ContactPoint. Sets ncon to
+// zero first; `append` counts.
+template <class V, class Append>
+MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, const Append& append) {
   d.ncon[0] = V(0);
   for (int c = 0; c < m.ncandidate; ++c) {
     if (!is_near(m, d, c)) continue;
@@ -108,7 +118,7 @@ MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
     const GeomPose<V> pose1 = geom_pose(m, d, g1), pose2 = geom_pose(m, d, g2);
     const V reach(m.candidate_reach[c]);
     const auto emit = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
-      if (any_lane(hit)) append_contact(m, d, c, hit, point);
+      if (any_lane(hit)) append(c, hit, point);
     };
     switch (m.geom_type[g1]) {
       case geom_plane:
@@ -142,6 +152,13 @@ MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
         break;
     }
   }
+}
+
+// Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
+template <class V>
+MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  find_contacts(
+      m, d, [&](int c, MaskOf<V> hit, const ContactPoint<V>& point) { append_contact(m, d, c, hit, point); });
 }
 
 }  // namespace maniple

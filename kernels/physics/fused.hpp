@@ -52,28 +52,54 @@ MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const D
   d.crb[10 * i + 5] = x.y * mat.zx + y.y * mat.zy + z.y * mat.zz;
 }
 
-// Roots to leaves: poses, and the centers of mass of the roots' subtrees.
+// The geoms of the world that may touch.
 template <class V>
-MANIPLE_FUNCTION void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  const int nbody = m.nbody;
+MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   const V one(1), zero(0);
   place_touching_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
+}
+
+// Pose of body i, whose parent stands in its place.
+template <class V>
+MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                                      Vec3<V>& xpos, Quat<V>& xquat) {
+  place_body(
+      m, s, d, i,
+      [&](int parent, const Vec3<V>& offset) { return rotate(load4<V>(d.xquat, 4 * parent), offset); }, xpos,
+      xquat);
+  store3(d.xpos, 3 * i, xpos);
+  store4(d.xquat, 4 * i, xquat);
+}
+
+// Roots to leaves: poses of bodies and of the geoms that may touch.
+template <class V>
+MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  place_world_geoms(m, d);
+  for (int i = 1; i < m.nbody; ++i) {
+    Vec3<V> xpos;
+    Quat<V> xquat;
+    place_next_body(m, s, d, i, xpos, xquat);
+    if (m.body_geomnum[i] > 0) place_touching_geoms(m, d, i, xpos, matrix(xquat));
+  }
+}
+
+// Roots to leaves: poses, those of geoms as well or not, and the centers of mass of the roots' subtrees.
+template <class V>
+MANIPLE_FUNCTION void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                       bool geoms) {
+  const int nbody = m.nbody;
+  if (geoms) place_world_geoms(m, d);
   for (int i = 1; i < nbody; ++i) {
     const int flags = m.body_flags[i];
     Vec3<V> xpos;
     Quat<V> xquat;
-    place_body(
-        m, s, d, i,
-        [&](int parent, const Vec3<V>& offset) { return rotate(load4<V>(d.xquat, 4 * parent), offset); },
-        xpos, xquat);
-    store3(d.xpos, 3 * i, xpos);
-    store4(d.xquat, 4 * i, xquat);
+    place_next_body(m, s, d, i, xpos, xquat);
     const int root = m.body_rootid[i];
     Vec3<V> xipos = xpos;
     const bool massless = flags & body_massless;
-    if (!massless || m.body_geomnum[i] > 0) {
+    if (!massless || (geoms && m.body_geomnum[i] > 0)) {
       const Mat3<V> mat = matrix(xquat);
-      place_touching_geoms(m, d, i, xpos, mat);
+      if (geoms) place_touching_geoms(m, d, i, xpos, mat);
       if (!massless) {
         if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
         store_rotated_inertia(m, d, i, mat);

@@ -215,7 +215,6 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
     }
     active = active && sqrt(square) * scale >= tolerance;
     if (!any_lane(active)) break;
-    d.solver_niter[0] += select(active, V(1), V(0));
     hessian(m, d, dofs, rows);
     dofs.factor();
     dofs.solve(d.search);

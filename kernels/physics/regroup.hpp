@@ -1,13 +1,14 @@
-// Which environments share a pack of lanes. A pack pays for the most contacts and iterations of its lanes, so
-// environments that asked the solver for as much in the step before are stepped together. A worker turns the
-// tiles of its environments into records, one environment after the other, and turns the records of a pack
-// into lanes and back for every step: whole registers are moved and transposed, where picking single values
-// out of tiles took three times as long. No bit of an environment depends on its lane or its neighbours,
-// hence none on this order.
+// Which environments share a pack of lanes. A pack pays for the most contacts and limits of its lanes, so
+// environments with as many are stepped together. A worker turns the tiles of its environments into records,
+// one environment after the other. In every step it finds the contacts of all of them, pack by pack in their
+// order, sorts by what it found, and turns states and contacts of a pack into lanes: whole registers are
+// moved and transposed, where picking single values out of tiles took three times as long. No bit of an
+// environment depends on its lane or its neighbours, hence none on this order.
 #pragma once
 
 #include "kernels/base/tiles.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/physics/fused.hpp"
+#include "kernels/physics/stage_times.hpp"
 
 namespace maniple {
 
@@ -21,15 +22,6 @@ inline bool regroups(const ModelSizes& sizes) {
   return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv >= kRegroupDofs;
 }
 
-// What the constraints of an environment cost in its last step, as a key to sort by: rows, then iterations.
-inline constexpr int kWorkKeys = 256;
-template <class V>
-MANIPLE_FUNCTION int work_key(const Data<V>& d, int lane) {
-  const int blocks = (static_cast<int>(get_lane(V(d.solver_rows[0]), lane)) + 2) / 3;
-  const int niter = static_cast<int>(get_lane(V(d.solver_niter[0]), lane));
-  return (blocks < 31 ? blocks : 31) * 8 + (niter < 7 ? niter : 7);
-}
-
 // The environments of a pack, counted from the rank's first: lane i holds first + order[i]; without an order
 // they follow each other.
 struct PackEnvironments {
@@ -41,6 +33,7 @@ struct PackEnvironments {
   }
 };
 
+inline constexpr int kWorkKeys = 256;
 // Numbers 0 .. count - 1 in ascending order of their keys; equal keys stay in order.
 MANIPLE_FUNCTION void sort_by_key(const std::uint8_t* keys, int count, std::uint8_t* order) {
   std::int16_t place[kWorkKeys + 1] = {};
@@ -54,11 +47,19 @@ template <class V>
 MANIPLE_FUNCTION int record_elements(int elements) {
   return (elements + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
 }
+// Scalars of the record of a contact, whole registers of any width: candidate, distance, position, normal and
+// tangent. One more goes before those of an environment, with ncon and contact_dropped.
+inline constexpr int kContactRecord = 16;
+MANIPLE_FUNCTION int contact_record_elements(const ModelSizes& sizes) {
+  return kContactRecord * (1 + sizes.ncontact);
+}
 // What a worker needs, in lane values: the pack that it steps, as a tile, and the records of its
 // environments.
 template <class V>
 int regroup_elements(const ModelSizes& sizes) {
-  return record_elements<V>(state_elements(sizes)) * ((kTileWidth + kRegroupWidth) / lane_width<V>);
+  const int state = record_elements<V>(state_elements(sizes));
+  return (state * (kTileWidth + kRegroupWidth) + contact_record_elements(sizes) * kRegroupWidth) /
+         lane_width<V>;
 }
 
 // Copies a square of lane_width rows and columns, transposed: from(i) and to(i) are rows of it, of which
@@ -99,9 +100,10 @@ struct Records {
     });
   }
 
-  // Copies the records of `environments` to the lanes of a pack, [record_elements][kTileWidth].
-  MANIPLE_FUNCTION void gather(const std::uint8_t* environments, ScalarOf<V>* pack) const {
-    for (int element = 0; element < elements; element += lane_width<V>)
+  // Copies the first `count` elements of the records of `environments` to the lanes of a pack,
+  // [record_elements][kTileWidth].
+  MANIPLE_FUNCTION void gather(const std::uint8_t* environments, ScalarOf<V>* pack, int count) const {
+    for (int element = 0; element < count; element += lane_width<V>)
       copy_transposed<V>([&](int lane) { return of(environments[lane]) + element; }, lane_width<V>,
                          [&](int i) { return pack + (element + i) * kTileWidth; }, lane_width<V>);
   }
@@ -125,5 +127,77 @@ struct Records {
         body(environment, element, elements - element);
   }
 };
+
+// The contacts of some environments, [environment][contact_record_elements].
+template <class V>
+struct ContactRecords {
+  using T = ScalarOf<V>;
+  T* first;
+  int elements;
+
+  MANIPLE_FUNCTION T* of(int environment) const { return first + environment * elements; }
+
+  // Finds the contacts of the environments of a pack, whose positions are in the state `s`.
+  MANIPLE_FUNCTION void find(const Model<T>& m, const State<V>& s, const Data<V>& d,
+                             const std::uint8_t* environments) const {
+    place_geoms(m, s, d);
+    end_stage(d, PhysicsStage::kinematics);
+    d.contact_dropped[0] = V(0);
+    find_contacts(m, d, [&](int c, MaskOf<V> hit, const ContactPoint<V>& point) {
+      take_slots(m, d, hit, [&](int lane, int slot) {
+        T* const record = of(environments[lane]) + kContactRecord * (1 + slot);
+        const V values[] = {point.dist,      point.pos.x,    point.pos.y,    point.pos.z,
+                            point.normal.x,  point.normal.y, point.normal.z, point.tangent.x,
+                            point.tangent.y, point.tangent.z};
+        record[0] = static_cast<T>(c);
+        for (int k = 0; k < 10; ++k) record[1 + k] = get_lane(values[k], lane);
+      });
+    });
+    for (int lane = 0; lane < lane_width<V>; ++lane) {
+      T* const head = of(environments[lane]);
+      head[0] = get_lane(V(d.ncon[0]), lane);
+      head[1] = get_lane(V(d.contact_dropped[0]), lane);
+    }
+    end_stage(d, PhysicsStage::collision);
+  }
+
+  // Copies the contacts of `environments` to the slots of a pack.
+  MANIPLE_FUNCTION void gather(const Data<V>& d, const std::uint8_t* environments) const {
+    gather_record(environments, 0, 2,
+                  [&](int element) { return element == 0 ? &d.ncon[0] : &d.contact_dropped[0]; });
+    const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
+    for (int slot = 0; slot < slots; ++slot)
+      gather_record(environments, 1 + slot, 11, [&](int element) {
+        if (element == 0) return &d.contact_candidate[slot];
+        if (element == 1) return &d.contact_dist[slot];
+        if (element < 5) return &d.contact_pos[3 * slot + element - 2];
+        return &d.contact_frame[6 * slot + element - 5];
+      });
+  }
+
+ private:
+  // Copies `count` elements of record number `record` to the lanes of to(element).
+  template <class To>
+  MANIPLE_FUNCTION void gather_record(const std::uint8_t* environments, int record, int count,
+                                      const To& to) const {
+    for (int begin = 0; begin < count; begin += lane_width<V>)
+      copy_transposed<V>([&](int lane) { return of(environments[lane]) + kContactRecord * record + begin; },
+                         lane_width<V>, [&](int i) { return to(begin + i); }, count - begin);
+  }
+};
+
+// What the constraints of an environment will cost, as a key to sort by: contacts, then limits of joints.
+template <class V>
+MANIPLE_FUNCTION V work_key(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  using T = ScalarOf<V>;
+  V limits(0);
+  for (int r = 0; r < m.nlimit; ++r) {
+    if (m.limit_ballid[r] >= 0 || m.limit_tendonid[r] >= 0) continue;
+    const V side(static_cast<T>(m.limit_side[r]));
+    const V distance = side * (s.qpos[m.limit_qposadr[r]] - V(m.limit_bound[r]));
+    limits += select(distance < V(m.limit_margin[r]), V(1), V(0));
+  }
+  return V(8) * min(V(d.ncon[0]), V(31)) + min(limits, V(7));
+}
 
 }  // namespace maniple

@@ -440,7 +440,6 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
                      djar = d.block_djar;
   const int size = 3 * x.blocks.count;
   for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
-    d.solver_niter[0] += select(active, V(1), V(0));
     find_newton_step(m, d, x.blocks, iteration == 0);
     // the derivatives of half the square of the difference to qacc_smooth, in the norm of M
     V start_df(0), df_djar(0), f_djar(0);

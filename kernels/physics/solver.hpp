@@ -21,12 +21,10 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     d.qfrc_constraint[i] = V(0);
   }
   d.nefc[0] = V(static_cast<T>(m.nfriction));
-  d.solver_rows[0] = d.solver_niter[0] = V(0);
   if (m.nrowdof == 0) return;
   ActiveRows rows;
   friction_rows(m, s, d);
   rows.limits = limit_rows(m, s, d);
-  d.solver_rows[0] = d.nefc[0] + V(3) * d.ncon[0];
   rows.slots = contact_rows(m, s, d);
   end_stage(d, PhysicsStage::constraint_rows);
   const MaskOf<V> active = d.nefc[0] > V(0);

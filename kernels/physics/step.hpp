@@ -24,10 +24,10 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
 // forward_kinematics, and sensors forward.
 //
 // Contacts beyond the model's capacity are left out and counted in contact_dropped, over all evaluations of
-// the step.
+// the step. With `contacts_known` those of the state, and these counts, are in `d` already.
 template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                             bool all_fields = false);
+                             bool all_fields = false, bool contacts_known = false);
 
 // qpos0, and zero for everything else, in the environments of `which`: mj_resetData.
 template <class V>

@@ -57,17 +57,17 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
 // mj_forward without sensors: with every field, or with what a time step needs.
 template <class V>
 MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                               bool all_fields) {
+                               bool all_fields, bool contacts_known) {
   if (all_fields) {
     positions_and_velocities(m, s, d);
   } else {
-    fused_kinematics(m, s, d);
+    fused_kinematics(m, s, d, !contacts_known);
     end_stage(d, PhysicsStage::kinematics);
     fused_velocities(m, s, d);
     fused_inertia_and_bias(m, d);
   }
   end_stage(d, PhysicsStage::inertia_and_bias);
-  collide(m, d);
+  if (!contacts_known) collide(m, d);
   end_stage(d, PhysicsStage::collision);
   accelerations(m, s, d);
   end_stage(d, PhysicsStage::solver);
@@ -127,28 +127,32 @@ MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>&
 
 template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                             bool all_fields) {
+                             bool all_fields, bool contacts_known) {
   const bool resets = !(m.disableflags & disable_autoreset);
   MaskOf<V> bad(false);
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));
-  if (resets && any_lane(bad)) reset_to_default(m, s, bad);
-  d.contact_dropped[0] = V(0);
+  if (resets && any_lane(bad)) {
+    reset_to_default(m, s, bad);
+    contacts_known = false;
+  }
 
   // a bad acceleration restarts its environment; the others repeat the stage and get the same bits
   for (int attempt = 0; attempt < 2; ++attempt) {
-    dynamics(m, s, d, all_fields);
+    if (!contacts_known) d.contact_dropped[0] = V(0);
+    dynamics(m, s, d, all_fields, contacts_known);
     MaskOf<V> bad_acceleration(false);
     for (int i = 0; i < m.nv; ++i) bad_acceleration = bad_acceleration || is_bad(V(d.qacc[i]));
     bad = bad || bad_acceleration;
     if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
     reset_to_default(m, s, bad_acceleration);
+    contacts_known = false;
   }
   if (all_fields) all_sensors(m, s, d);
 
   switch (m.integrator) {
     case RK4:
-      integrate_rk4(m, s, d, [&] { dynamics(m, s, d, all_fields); });
+      integrate_rk4(m, s, d, [&] { dynamics(m, s, d, all_fields, false); });
       break;
     case implicitfast:
       integrate_implicitfast(m, s, d);

@@ -47,7 +47,6 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   physics_.dropped_contacts =
       TiledView<std::int32_t>("maniple::simulation::dropped_contacts", partition_.tiles, 2);
   if (regroups(sizes)) {
-    physics_.work = TiledView<std::uint8_t>("maniple::simulation::work", partition_.tiles, 1);
     physics_.regroup_scratch =
         Scratch<Lanes<T>>("maniple::simulation::regroup_scratch", regroup_elements<Lanes<T>>(sizes));
   }
@@ -413,7 +412,6 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   };
   std::size_t scratch = bytes_of_scratch(data_elements(model.sizes));
   if (regroups(model.sizes)) {
-    bytes += sizeof(std::uint8_t);
     scratch += bytes_of_scratch(single ? regroup_elements<Lanes<float>>(model.sizes)
                                        : regroup_elements<Lanes<double>>(model.sizes));
   }
