@@ -1,6 +1,6 @@
 // Contacts of every environment (mj_collision): a walk over the model's candidate pairs in MuJoCo's order,
 // first by bounding spheres, then exactly. Contact k of a lane lands in slot k, or in the records of
-// contact_records.hpp; contacts beyond the capacity are counted and dropped.
+// regroup.hpp; contacts beyond the capacity are counted and dropped.
 #pragma once
 
 #include "kernels/model/data.hpp"

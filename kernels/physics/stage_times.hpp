@@ -9,16 +9,16 @@
 
 namespace maniple {
 
-// The stages of a step, in order; the integrator of RK4 repeats all but the last.
+// The stages of a step, in order; RK4 repeats those up to the solver.
 //      name                 what it does
-#define MANIPLE_PHYSICS_STAGES(STAGE)                                          \
-  STAGE(kinematics, "poses of bodies and geoms")                               \
-  STAGE(inertia_and_bias, "qM and qfrc_bias")                                  \
-  STAGE(collision, "contacts")                                                 \
-  STAGE(smooth_acceleration, "factor of qM, actuators, passive forces")        \
-  STAGE(constraint_rows, "limits, dry friction and Jacobians of contacts")     \
-  STAGE(solver, "constraint forces")                                           \
-  STAGE(integrator, "the new state; with `implicit` damping, a second factor") \
+#define MANIPLE_PHYSICS_STAGES(STAGE)                                      \
+  STAGE(kinematics, "poses of bodies and geoms")                           \
+  STAGE(inertia_and_bias, "qM and qfrc_bias")                              \
+  STAGE(collision, "contacts")                                             \
+  STAGE(smooth_acceleration, "factor of qM, actuators, passive forces")    \
+  STAGE(constraint_rows, "limits, dry friction and Jacobians of contacts") \
+  STAGE(solver, "constraint forces")                                       \
+  STAGE(integrator, "the new state")                                       \
   STAGE(regrouping, "states to packs of like environments, and back")
 
 enum class PhysicsStage {
