@@ -59,11 +59,34 @@ MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V
   return pose;
 }
 
-// Counts a contact of each of the lanes in `hit`, and calls store(lane, slot) where there is room for it.
+// A contact as a list of numbers: candidate, distance, position, normal, tangent. Element `e` of a slot.
+inline constexpr int kContactElements = 11;
+template <class V>
+MANIPLE_FUNCTION V& contact_element(const Data<V>& d, int slot, int e) {
+  if (e == 0) return d.contact_candidate[slot];
+  if (e == 1) return d.contact_dist[slot];
+  if (e < 5) return d.contact_pos[3 * slot + e - 2];
+  return d.contact_frame[6 * slot + e - 5];
+}
+
+// Counts a contact of candidate c for each of the lanes in `hit`; where there is room for it, its elements go
+// to store(lane, slot, e, value).
 template <class V, class Store>
-MANIPLE_FUNCTION void take_slots(const Model<ScalarOf<V>>& m, const Data<V>& d, MaskOf<V> hit,
-                                 const Store& store) {
+MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
+                                     const ContactPoint<V>& point, const Store& store) {
   using T = ScalarOf<V>;
+  const Vec3<V>&pos = point.pos, &normal = point.normal, &tangent = point.tangent;
+  const V values[kContactElements] = {V(static_cast<T>(c)),
+                                      point.dist,
+                                      pos.x,
+                                      pos.y,
+                                      pos.z,
+                                      normal.x,
+                                      normal.y,
+                                      normal.z,
+                                      tangent.x,
+                                      tangent.y,
+                                      tangent.z};
   for_each_lane(hit, [&](int lane) {
     const int slot = static_cast<int>(get_lane(V(d.ncon[0]), lane));
     if (slot >= m.ncontact) {
@@ -71,26 +94,7 @@ MANIPLE_FUNCTION void take_slots(const Model<ScalarOf<V>>& m, const Data<V>& d, 
       return;
     }
     set_lane(d.ncon[0], lane, static_cast<T>(slot + 1));
-    store(lane, slot);
-  });
-}
-
-// Adds a contact of candidate c to the lanes in `hit`.
-template <class V>
-MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
-                                     const ContactPoint<V>& point) {
-  take_slots(m, d, hit, [&](int lane, int slot) {
-    set_lane(d.contact_candidate[slot], lane, static_cast<ScalarOf<V>>(c));
-    set_lane(d.contact_dist[slot], lane, get_lane(point.dist, lane));
-    set_lane(d.contact_pos[3 * slot], lane, get_lane(point.pos.x, lane));
-    set_lane(d.contact_pos[3 * slot + 1], lane, get_lane(point.pos.y, lane));
-    set_lane(d.contact_pos[3 * slot + 2], lane, get_lane(point.pos.z, lane));
-    set_lane(d.contact_frame[6 * slot], lane, get_lane(point.normal.x, lane));
-    set_lane(d.contact_frame[6 * slot + 1], lane, get_lane(point.normal.y, lane));
-    set_lane(d.contact_frame[6 * slot + 2], lane, get_lane(point.normal.z, lane));
-    set_lane(d.contact_frame[6 * slot + 3], lane, get_lane(point.tangent.x, lane));
-    set_lane(d.contact_frame[6 * slot + 4], lane, get_lane(point.tangent.y, lane));
-    set_lane(d.contact_frame[6 * slot + 5], lane, get_lane(point.tangent.z, lane));
+    for (int e = 0; e < kContactElements; ++e) store(lane, slot, e, get_lane(values[e], lane));
   });
 }
 
@@ -107,10 +111,10 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-// Calls append(c, hit, point) for every contact: candidate, lanes that have it, ContactPoint. Sets ncon to
-// zero first; `append` counts.
-template <class V, class Append>
-MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, const Append& append) {
+// Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,
+// value).
+template <class V, class Store>
+MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, const Store& store) {
   d.ncon[0] = V(0);
   for (int c = 0; c < m.ncandidate; ++c) {
     if (!is_near(m, d, c)) continue;
@@ -118,7 +122,7 @@ MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& 
     const GeomPose<V> pose1 = geom_pose(m, d, g1), pose2 = geom_pose(m, d, g2);
     const V reach(m.candidate_reach[c]);
     const auto emit = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
-      if (any_lane(hit)) append(c, hit, point);
+      if (any_lane(hit)) append_contact(m, d, c, hit, point, store);
     };
     switch (m.geom_type[g1]) {
       case geom_plane:
@@ -157,8 +161,9 @@ MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& 
 // Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
 template <class V>
 MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  find_contacts(
-      m, d, [&](int c, MaskOf<V> hit, const ContactPoint<V>& point) { append_contact(m, d, c, hit, point); });
+  find_contacts(m, d, [&](int lane, int slot, int e, ScalarOf<V> value) {
+    set_lane(contact_element(d, slot, e), lane, value);
+  });
 }
 
 }  // namespace maniple

@@ -205,11 +205,12 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
   Dofs dofs(m, d);
   dofs.begin(rows.slots);
   warm_start(m, s, d, dofs, rows, active);
+  const auto descent = [&](int i) { return d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i]; };
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
     constraint_forces(m, d, dofs, rows);
     V square(0);
     for (int i = 0; i < dofs.count(); ++i) {
-      const V component = d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i];
+      const V component = descent(i);  // of the negative gradient
       square += component * component;
       d.search[i] = component;
     }
@@ -219,8 +220,7 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
     dofs.factor();
     dofs.solve(d.search);
     V decrement(0);
-    for (int i = 0; i < dofs.count(); ++i)
-      decrement += d.search[i] * (d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i]);
+    for (int i = 0; i < dofs.count(); ++i) decrement += d.search[i] * descent(i);
     evaluate_search(m, d, dofs, rows);
     const LineMinimum<V> minimum = line_search(m, d, rows, active, decrement, scale);
     move_along_search(m, d, rows, active, minimum.alpha);

@@ -33,7 +33,7 @@ struct PackEnvironments {
   }
 };
 
-inline constexpr int kWorkKeys = 256;
+inline constexpr int kWorkKeys = 256;  // values of work_key
 // Numbers 0 .. count - 1 in ascending order of their keys; equal keys stay in order.
 MANIPLE_FUNCTION void sort_by_key(const std::uint8_t* keys, int count, std::uint8_t* order) {
   std::int16_t place[kWorkKeys + 1] = {};
@@ -47,8 +47,8 @@ template <class V>
 MANIPLE_FUNCTION int record_elements(int elements) {
   return (elements + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
 }
-// Scalars of the record of a contact, whole registers of any width: candidate, distance, position, normal and
-// tangent. One more goes before those of an environment, with ncon and contact_dropped.
+// Scalars of the record of a contact: kContactElements, filled up to whole registers of any width. One more
+// goes before those of an environment, with ncon and contact_dropped.
 inline constexpr int kContactRecord = 16;
 MANIPLE_FUNCTION int contact_record_elements(const ModelSizes& sizes) {
   return kContactRecord * (1 + sizes.ncontact);
@@ -143,15 +143,8 @@ struct ContactRecords {
     place_geoms(m, s, d);
     end_stage(d, PhysicsStage::kinematics);
     d.contact_dropped[0] = V(0);
-    find_contacts(m, d, [&](int c, MaskOf<V> hit, const ContactPoint<V>& point) {
-      take_slots(m, d, hit, [&](int lane, int slot) {
-        T* const record = of(environments[lane]) + kContactRecord * (1 + slot);
-        const V values[] = {point.dist,      point.pos.x,    point.pos.y,    point.pos.z,
-                            point.normal.x,  point.normal.y, point.normal.z, point.tangent.x,
-                            point.tangent.y, point.tangent.z};
-        record[0] = static_cast<T>(c);
-        for (int k = 0; k < 10; ++k) record[1 + k] = get_lane(values[k], lane);
-      });
+    find_contacts(m, d, [&](int lane, int slot, int e, T value) {
+      of(environments[lane])[kContactRecord * (1 + slot) + e] = value;
     });
     for (int lane = 0; lane < lane_width<V>; ++lane) {
       T* const head = of(environments[lane]);
@@ -167,12 +160,8 @@ struct ContactRecords {
                   [&](int element) { return element == 0 ? &d.ncon[0] : &d.contact_dropped[0]; });
     const int slots = static_cast<int>(max_lane(V(d.ncon[0])));
     for (int slot = 0; slot < slots; ++slot)
-      gather_record(environments, 1 + slot, 11, [&](int element) {
-        if (element == 0) return &d.contact_candidate[slot];
-        if (element == 1) return &d.contact_dist[slot];
-        if (element < 5) return &d.contact_pos[3 * slot + element - 2];
-        return &d.contact_frame[6 * slot + element - 5];
-      });
+      gather_record(environments, 1 + slot, kContactElements,
+                    [&](int e) { return &contact_element(d, slot, e); });
   }
 
  private:

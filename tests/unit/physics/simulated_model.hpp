@@ -18,14 +18,15 @@
 
 namespace maniple {
 
-// The model of an MJCF file, with integrator and time step replaced where given.
+// The model of an MJCF file, with integrator, time step and capacity for contacts replaced where given.
 inline ImportedModel model_of_file(const std::string& path, const std::string& integrator = "",
-                                   double timestep = 0) {
+                                   double timestep = 0, int max_contacts = 0) {
   ModelConfig config;
   config.file = config.path = path;
   SimulationConfig simulation;
   simulation.integrator = integrator;
   simulation.timestep = timestep;
+  simulation.max_contacts = max_contacts;
   return import_model(config, simulation);
 }
 
@@ -36,13 +37,13 @@ inline std::string verify_model(const std::string& name) {
 
 // The same for MJCF text.
 inline ImportedModel model_of_text(const std::string& text, const std::string& integrator = "",
-                                   double timestep = 0) {
+                                   double timestep = 0, int max_contacts = 0) {
   static int count = 0;
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() /
       ("maniple_physics_" + std::to_string(::getpid()) + "_" + std::to_string(count++) + ".xml");
   std::ofstream(path) << text;
-  const ImportedModel model = model_of_file(path.string(), integrator, timestep);
+  const ImportedModel model = model_of_file(path.string(), integrator, timestep, max_contacts);
   std::filesystem::remove(path);
   return model;
 }

@@ -23,18 +23,6 @@ std::string robot(bool ball) {
          "</worldbody></mujoco>";
 }
 
-ImportedModel robot_model(bool ball, int max_contacts) {
-  const std::string path = ::testing::TempDir() + "regroup_" + std::to_string(::getpid()) + ".xml";
-  std::ofstream(path) << robot(ball);
-  ModelConfig config;
-  config.file = config.path = path;
-  SimulationConfig simulation;
-  simulation.max_contacts = max_contacts;
-  const ImportedModel model = import_model(config, simulation);
-  std::filesystem::remove(path);
-  return model;
-}
-
 // Environments on a floor, in the air, falling; one of them far out of bounds. Tiles that fill no whole turn.
 template <class T>
 class Regrouped {
@@ -83,7 +71,7 @@ TYPED_TEST(PhysicsRegroup, EnvironmentsGetTheBitsOfAPackInOrder) {
   using T = TypeParam;
   using V = Lanes<T>;
   for (const bool ball : {false, true}) {
-    const ImportedModel imported = robot_model(ball, 3);
+    const ImportedModel imported = model_of_text(robot(ball), "", 0, 3);
     ASSERT_TRUE(regroups(imported.sizes));
     Regrouped<T> regrouped(imported);
     std::vector<std::vector<T>> states;
