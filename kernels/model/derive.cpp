@@ -358,7 +358,9 @@ void derive_orders(const Model<double>& m, const DerivedFields& derived) {
     ShuffleGenerator generator;
     for (int sweep = 0; sweep < m.ndualsweep; ++sweep) {
       shuffle(order, count, generator);
-      std::copy_n(order, count, table + order_address(m.ndualsweep, count) + sweep * count);
+      unsigned char* const place = table + order_address(m.ndualsweep, count) + sweep * order_length(count);
+      std::fill_n(std::copy_n(order, count, place), order_length(count) - count,
+                  static_cast<unsigned char>(count));
     }
   }
 }

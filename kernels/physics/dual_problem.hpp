@@ -2,6 +2,7 @@
 // brought back.
 #pragma once
 
+#include "kernels/base/unroll.hpp"
 #include "kernels/model/visiting_order.hpp"
 #include "kernels/physics/contact.hpp"
 #include "kernels/physics/inertia.hpp"
@@ -26,14 +27,14 @@ MANIPLE_FUNCTION ScalarOf<V>& lane_element(const DataField<V>& field, int i, int
 // The vectors of a problem, one after the other in Data::dual_rows.
 enum DualVector {
   dual_force,
-  dual_start,     // forces at the start of the sweep
   dual_previous,  // forces before the last step of momentum
   dual_diagonal,  // of A
   dual_bias,      // b over the diagonal
   dual_residual,  // (b + A f) over the diagonal at the start of the sweep
-  dual_end,       // residuals at the end of the sweep
   dual_low,       // smallest and largest force
   dual_high,
+  dual_end,     // of a sweep in memory: residuals so far
+  dual_fall,    // and by how much its forces have fallen
   dual_vectors  // number of them
 };
 static_assert(dual_vectors == kDualVectors);
@@ -49,9 +50,19 @@ struct DualProblem {
   int rows, packs;     // rows, and lane values that hold them
   int sweep;           // sweeps so far
   int momentum;        // sweeps since it has begun anew
+  ScalarOf<V> share;   // see momentum_share
   ScalarOf<V> enough;  // improvement of a sweep below which it is the last
   ShuffleGenerator generator;
 };
+// Columns of its matrix, those of its rows and as many zeros that loops over them are of few lengths, with
+// kColumnUnit columns a turn. After those of the rows is one of zeros at least, unless the packs are full.
+template <int kPacks, class V>
+inline constexpr int kColumnUnit = kPacks <= 1 || lane_width<V> <= 8 ? kPacks* lane_width<V> : 8;
+template <int kPacks, class V>
+MANIPLE_FUNCTION int column_count(const DualProblem<V> x) {
+  constexpr int unit = kPacks == 0 ? 4 : kColumnUnit<kPacks, V>;
+  return unit == kPacks * lane_width<V> ? unit : (x.rows + unit - 1) / unit * unit;
+}
 // One of its vectors. kPacks is x.packs, or 0: not known when compiling.
 template <int kPacks, class V>
 MANIPLE_FUNCTION DataField<V> vector_of(const DualProblem<V> x, DualVector which) {
@@ -68,7 +79,7 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
   x.Y = d.dual_Y.from(first * m.nrowdof);
   x.source = x.order = slot * m.ndualrow;
   x.lane = x.rows = x.packs = x.sweep = x.momentum = 0;
-  x.enough = 0;
+  x.share = x.enough = 0;
   return x;
 }
 
@@ -213,7 +224,8 @@ MANIPLE_FUNCTION void solve_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 template <int kPacks, class V>
 MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
   constexpr int width = lane_width<V>;
-  const int packs = kPacks > 0 ? kPacks : x.packs, pitch = packs * width, nv = m.nv;
+  const int packs = kPacks > 0 ? kPacks : x.packs, pitch = packs * width, nv = m.nv,
+            columns = column_count<kPacks>(x);
   const DataField<V> Y = x.Y, column = x.column, bias = vector_of<kPacks>(x, dual_bias),
                      diagonals = vector_of<kPacks>(x, dual_diagonal);
   for (int p = 0; p < packs; ++p) {
@@ -222,8 +234,7 @@ MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProbl
     diagonals[p] = diagonal;
     const V inverse = V(1) / diagonal;
     bias[p] *= inverse;
-    // four columns at a time; those after the last row are not read
-    for (int j = 0; j < x.rows; j += 4) {
+    for (int j = 0; j < columns; j += 4) {
       V sum0(0), sum1(0), sum2(0), sum3(0);
       for (int k = 0; k < nv; ++k) {
         const V value = Y[k * packs + p];
@@ -239,18 +250,38 @@ MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProbl
       column[(j + 2) * packs + p] = scale * sum2;
       column[(j + 3) * packs + p] = scale * sum3;
     }
+    if (x.rows < pitch) column[x.rows * packs + p] = V(0);
   }
   for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = ScalarOf<V>(-1);
 }
 
-// The residuals of the forces, pack p.
+// The residuals of the forces.
 template <int kPacks, class V>
-MANIPLE_FUNCTION V residual_of(const DualProblem<V> x, int p) {
-  // what follows the last row in the last pack is zero
-  const int packs = kPacks > 0 ? kPacks : x.packs,
-            rows = kPacks > 0 && lane_width<V> % 4 == 0 ? (x.rows + 3) / 4 * 4 : x.rows;
+MANIPLE_FUNCTION void find_residuals(const DualProblem<V> x, V (&residual)[kPacks]) {
   const DataField<V> column = x.column, force = vector_of<kPacks>(x, dual_force);
-  V sum0 = -vector_of<kPacks>(x, dual_bias)[p], sum1(0), sum2(0), sum3(0);
+  V sum[kPacks][4];
+  unroll<0, kPacks>([&](auto p) {
+    sum[p][0] = -vector_of<kPacks>(x, dual_bias)[p];
+    sum[p][1] = sum[p][2] = sum[p][3] = V(0);
+  });
+  constexpr int together = kColumnUnit<kPacks, V>;
+  const int columns = column_count<kPacks>(x);
+  for (int first = 0; first < columns; first += together)
+    unroll<0, together>([&](auto offset) {
+      const int j = first + offset;
+      const V value(element(force, j));
+      unroll<0, kPacks>([&](auto p) {
+        sum[p][offset % 4] = multiply_add(V(column[j * kPacks + p]), value, sum[p][offset % 4]);
+      });
+    });
+  unroll<0, kPacks>([&](auto p) { residual[p] = -((sum[p][0] + sum[p][1]) + (sum[p][2] + sum[p][3])); });
+}
+// The same of pack p, in a problem of any size.
+template <class V>
+MANIPLE_FUNCTION V residual_of(const DualProblem<V> x, int p) {
+  const int packs = x.packs, rows = x.rows;
+  const DataField<V> column = x.column, force = vector_of<0>(x, dual_force);
+  V sum0 = -vector_of<0>(x, dual_bias)[p], sum1(0), sum2(0), sum3(0);
   int j = 0;
   for (; j + 4 <= rows; j += 4) {
     sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
@@ -281,13 +312,21 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   build_columns<kPacks>(m, x);
   // MuJoCo's warm start: no force at all where that costs less
   V cost(0);
-  for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual_of<kPacks, V>(x, p));
+  const auto add = [&](int p, V residual) { cost += diagonal[p] * force[p] * (bias[p] + residual); };
+  if constexpr (kPacks == 0) {
+    for (int p = 0; p < packs; ++p) add(p, residual_of(x, p));
+  } else {
+    V residual[kPacks];
+    find_residuals(x, residual);
+    for (int p = 0; p < kPacks; ++p) add(p, residual[p]);
+  }
   const bool none = sum_lanes(cost) > 0;
   for (int p = 0; p < packs; ++p) {
     if (none) force[p] = V(0);
     vector_of<kPacks>(x, dual_previous)[p] = force[p];
   }
   x.sweep = x.momentum = 0;
+  x.share = 0;
   x.enough = element(scales.enough, x.lane);
 }
 

@@ -18,22 +18,54 @@ namespace maniple {
 
 // ---- sweeps ----
 
-// The step of Nesterov's momentum, within the bounds, and the residuals after it.
-template <int kPacks, class V>
-MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x) {
-  using T = ScalarOf<V>;
-  const int packs = kPacks > 0 ? kPacks : x.packs;
-  const DataField<V> forces = vector_of<kPacks>(x, dual_force),
-                     previous = vector_of<kPacks>(x, dual_previous), start = vector_of<kPacks>(x, dual_start);
-  const V share(max(static_cast<T>(x.momentum - 1), T(0)) / static_cast<T>(x.momentum + 2));
-  for (int p = 0; p < packs; ++p) {
-    const V force = forces[p];
-    const V moved = clamp(multiply_add(share, force - previous[p], force),
-                          V(vector_of<kPacks>(x, dual_low)[p]), V(vector_of<kPacks>(x, dual_high)[p]));
-    previous[p] = force;
-    forces[p] = start[p] = moved;
+// Part of its last change by which Nesterov's momentum carries a force on.
+template <class T>
+MANIPLE_FUNCTION T momentum_share(int sweeps) {
+  return static_cast<T>(sweeps > 1 ? sweeps - 1 : 0) / static_cast<T>(sweeps + 2);
+}
+
+// The step of momentum, within the bounds. Stores where the sweep starts, pack p.
+template <int kPacks, bool kBounded, class V>
+MANIPLE_FUNCTION void move_forces(const DualProblem<V> x, int p) {
+  const DataField<V> force = vector_of<kPacks>(x, dual_force), previous = vector_of<kPacks>(x, dual_previous);
+  const V now = force[p], moved = multiply_add(V(x.share), now - previous[p], now);
+  previous[p] = now;
+  force[p] = kBounded
+                 ? clamp(moved, V(vector_of<kPacks>(x, dual_low)[p]), V(vector_of<kPacks>(x, dual_high)[p]))
+                 : max(moved, V(0));
+}
+
+// What the end of a sweep needs to know of its course.
+template <class V>
+struct SweepCourse {
+  V improvement = V(0), along = V(0);
+
+  // Adds pack p, whose forces have fallen by `fall` from where they were, and ends it.
+  template <int kPacks>
+  MANIPLE_FUNCTION void add(const DualProblem<V> x, int p, V fall, V residual) {
+    const DataField<V> force = vector_of<kPacks>(x, dual_force);
+    const V start = force[p];
+    // the cost is quadratic: what it falls by is the mean of the slopes at both ends times the way
+    const V slope = vector_of<kPacks>(x, dual_residual)[p] + residual;
+    improvement = multiply_add(vector_of<kPacks>(x, dual_diagonal)[p] * slope, fall, improvement);
+    along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
+    force[p] = start - fall;
   }
-  for (int p = 0; p < packs; ++p) vector_of<kPacks>(x, dual_residual)[p] = residual_of<kPacks, V>(x, p);
+};
+
+// After a sweep: whether momentum begins anew, and whether the problem is solved.
+template <class V>
+MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
+                                const SweepCourse<V>& course) {
+  using T = ScalarOf<V>;
+  // (what does not depend on the numbers first: the next sweep waits for the rest)
+  ++x.sweep;
+  const int sweeps = x.momentum + 1;
+  const T share = momentum_share<T>(sweeps);
+  const bool goes_on = !(sum_lanes(course.along) < 0);
+  x.momentum = static_cast<int>(goes_on) * sweeps;
+  x.share = static_cast<T>(goes_on) * share;
+  return x.sweep >= m.iterations || T(0.5) * sum_lanes(course.improvement) < x.enough;
 }
 
 // What a sweep reads and changes, in registers. Every row is visited once, so that its bounds stay the same.
@@ -44,21 +76,16 @@ struct SweepState {
   V least[kPacks], most[kPacks];  // bounds of the fall
 };
 template <int kPacks, bool kBounded, class V>
-MANIPLE_FUNCTION void load_sweep(const DualProblem<V> x, SweepState<kPacks, V>& now) {
-  for (int p = 0; p < kPacks; ++p) {
+MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x, SweepState<kPacks, V>& now) {
+  unroll<0, kPacks>([&](auto p) { move_forces<kPacks, kBounded>(x, p); });
+  find_residuals(x, now.residual);
+  unroll<0, kPacks>([&](auto p) {
     const V force = vector_of<kPacks>(x, dual_force)[p];
-    now.residual[p] = vector_of<kPacks>(x, dual_residual)[p];
+    vector_of<kPacks>(x, dual_residual)[p] = now.residual[p];
     now.fall[p] = V(0);
     now.most[p] = kBounded ? force - vector_of<kPacks>(x, dual_low)[p] : force;
     if (kBounded) now.least[p] = force - vector_of<kPacks>(x, dual_high)[p];
-  }
-}
-template <int kPacks, class V>
-MANIPLE_FUNCTION void store_sweep(const DualProblem<V> x, const SweepState<kPacks, V>& now) {
-  for (int p = 0; p < kPacks; ++p) {
-    vector_of<kPacks>(x, dual_force)[p] -= now.fall[p];
-    vector_of<kPacks>(x, dual_end)[p] = now.residual[p];
-  }
+  });
 }
 
 // Visits row i. No change makes the problem worse, so that none needs to be taken back as MuJoCo provides for
@@ -79,38 +106,52 @@ MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, SweepState<kPacks
   }
 }
 
-// A whole sweep in memory.
-template <class V, class Order>
-MANIPLE_FUNCTION void sweep_in_memory(const DualProblem<V> x, const Order order) {
-  using T = ScalarOf<V>;
-  const int rows = x.rows, packs = x.packs;
-  const DataField<V> end = vector_of<0>(x, dual_end), force = vector_of<0>(x, dual_force),
-                     low = vector_of<0>(x, dual_low), high = vector_of<0>(x, dual_high), column = x.column;
-  for (int p = 0; p < packs; ++p) end[p] = vector_of<0>(x, dual_residual)[p];
-  for (int k = 0; k < rows; ++k) {
-    const int i = order[k];
-    const T old = element(force, i);
-    const T fall = clamp(element(end, i), old - element(high, i), old - element(low, i));
-    element(force, i) = old - fall;
-    for (int p = 0; p < packs; ++p) end[p] = multiply_add(V(column[i * packs + p]), V(fall), V(end[p]));
-  }
+// One sweep of kTogether problems, visit by visit in turns; sets whether they are solved. Each makes as many
+// visits as the one with the most rows: an order continues with a row of zeros.
+template <int kPacks, bool kBounded, int kTogether, class V, class Order>
+MANIPLE_FUNCTION void sweep_together(const Model<ScalarOf<V>>& m, DualProblem<V>* problem,
+                                     const Order (&order)[kTogether], bool (&solved)[kTogether]) {
+  DualProblem<V> x[kTogether];
+  SweepState<kPacks, V> now[kTogether];
+  int visits = 0;
+  unroll<0, kTogether>([&](auto g) {
+    x[g] = problem[g];
+    begin_sweep<kPacks, kBounded>(x[g], now[g]);
+    visits = visits < x[g].rows ? x[g].rows : visits;
+  });
+  for (int k = 0; k < visits; ++k)
+    unroll<0, kTogether>([&](auto g) { visit_row<kPacks, kBounded>(x[g], order[g][k], now[g]); });
+  unroll<0, kTogether>([&](auto g) {
+    SweepCourse<V> course;
+    unroll<0, kPacks>(
+        [&](auto p) { course.template add<kPacks>(x[g], p, now[g].fall[p], now[g].residual[p]); });
+    solved[g] = end_sweep(m, problem[g], course);
+  });
 }
 
-// One sweep of kTogether problems, visit by visit in turns.
-template <int kPacks, bool kBounded, int kTogether, class V, class Order>
-MANIPLE_FUNCTION void sweep_together(const DualProblem<V> (&x)[kTogether], const Order (&order)[kTogether]) {
-  SweepState<kPacks, V> now[kTogether];
-  int all = x[0].rows;
-  for (int g = 0; g < kTogether; ++g) {
-    load_sweep<kPacks, kBounded>(x[g], now[g]);
-    all = all < x[g].rows ? all : x[g].rows;
+// One sweep of a problem of any size, in memory; returns whether it is solved.
+template <class V, class Order>
+MANIPLE_FUNCTION bool sweep_in_memory(const Model<ScalarOf<V>>& m, DualProblem<V>& x, const Order order) {
+  using T = ScalarOf<V>;
+  const int rows = x.rows, packs = x.packs;
+  const DataField<V> residual = vector_of<0>(x, dual_residual), end = vector_of<0>(x, dual_end),
+                     falls = vector_of<0>(x, dual_fall), force = vector_of<0>(x, dual_force),
+                     low = vector_of<0>(x, dual_low), high = vector_of<0>(x, dual_high), column = x.column;
+  for (int p = 0; p < packs; ++p) {
+    move_forces<0, true>(x, p);
+    falls[p] = V(0);
   }
-  for (int k = 0; k < all; ++k)
-    for (int g = 0; g < kTogether; ++g) visit_row<kPacks, kBounded>(x[g], order[g][k], now[g]);
-  for (int g = 0; g < kTogether; ++g) {
-    for (int k = all; k < x[g].rows; ++k) visit_row<kPacks, kBounded>(x[g], order[g][k], now[g]);
-    store_sweep(x[g], now[g]);
+  for (int p = 0; p < packs; ++p) residual[p] = end[p] = residual_of(x, p);
+  for (int k = 0; k < rows; ++k) {
+    const int i = order[k];
+    const T start = element(force, i);
+    const T fall = clamp(element(end, i), start - element(high, i), start - element(low, i));
+    element(falls, i) = fall;
+    for (int p = 0; p < packs; ++p) end[p] = multiply_add(V(column[i * packs + p]), V(fall), V(end[p]));
   }
+  SweepCourse<V> course;
+  for (int p = 0; p < packs; ++p) course.template add<0>(x, p, V(falls[p]), V(end[p]));
+  return end_sweep(m, x, course);
 }
 
 // Whether the model lists the order of the next sweep.
@@ -121,7 +162,7 @@ MANIPLE_FUNCTION bool order_listed(const Model<ScalarOf<V>>& m, const DualProble
 template <class V>
 MANIPLE_FUNCTION const unsigned char* listed_order(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
   return reinterpret_cast<const unsigned char*>(m.dual_order) + order_address(m.ndualsweep, x.rows) +
-         x.sweep * x.rows;
+         x.sweep * order_length(x.rows);
 }
 
 // The order of a sweep that the model does not list.
@@ -145,71 +186,36 @@ MANIPLE_FUNCTION ComputedOrder<V> computed_order(const Model<ScalarOf<V>>& m, co
   return order;
 }
 
-// After a sweep: whether momentum begins anew, and whether the problem is solved.
-template <int kPacks, class V>
-MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x) {
-  using T = ScalarOf<V>;
-  const int packs = kPacks > 0 ? kPacks : x.packs;
-  V improvement(0), along(0);
-  for (int p = 0; p < packs; ++p) {
-    const V start = vector_of<kPacks>(x, dual_start)[p], fall = start - vector_of<kPacks>(x, dual_force)[p];
-    // the cost is quadratic: what it falls by is the mean of the slopes at both ends times the way
-    const V slope = vector_of<kPacks>(x, dual_residual)[p] + vector_of<kPacks>(x, dual_end)[p];
-    improvement = multiply_add(vector_of<kPacks>(x, dual_diagonal)[p] * slope, fall, improvement);
-    along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
-  }
-  // (without a branch that depends on the numbers)
-  x.momentum = (x.momentum + 1) * static_cast<int>(!(sum_lanes(along) < 0));
-  ++x.sweep;
-  return x.sweep >= m.iterations || T(0.5) * sum_lanes(improvement) < x.enough;
-}
-
 // One sweep of an environment alone, in whatever order. Whether its problem is solved then.
 template <int kPacks, bool kBounded, class V>
-MANIPLE_FUNCTION bool whole_sweep(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>& x) {
-  begin_sweep<kPacks>(x);
-  if constexpr (kPacks == 0) {
-    if (order_listed(m, x)) {
-      sweep_in_memory(x, listed_order(m, x));
+MANIPLE_FUNCTION bool sweep_alone(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>& x) {
+  const auto sweep = [&](const auto order) {
+    if constexpr (kPacks == 0) {
+      return sweep_in_memory(m, x, order);
     } else {
-      sweep_in_memory(x, computed_order(m, d, x));
+      const decltype(order) orders[1] = {order};
+      bool solved[1];
+      sweep_together<kPacks, kBounded>(m, &x, orders, solved);
+      return solved[0];
     }
-  } else {
-    const DualProblem<V> alone[1] = {x};
-    if (order_listed(m, x)) {
-      const unsigned char* const order[1] = {listed_order(m, x)};
-      sweep_together<kPacks, kBounded, 1>(alone, order);
-    } else {
-      const ComputedOrder<V> order[1] = {computed_order(m, d, x)};
-      sweep_together<kPacks, kBounded, 1>(alone, order);
-    }
-  }
-  return end_sweep<kPacks>(m, x);
+  };
+  return order_listed(m, x) ? sweep(listed_order(m, x)) : sweep(computed_order(m, d, x));
 }
 
 // One sweep of the first kTogether problems; sets whether they are solved.
 template <int kPacks, bool kBounded, int kTogether, class V>
-MANIPLE_FUNCTION void whole_sweeps(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>* problem,
-                                   bool (&solved)[kTogether]) {
-  if constexpr (kTogether == 1) {
-    solved[0] = whole_sweep<kPacks, kBounded>(m, d, problem[0]);
-  } else {
-    bool listed = true;
-    for (int g = 0; g < kTogether; ++g) listed = listed && order_listed(m, problem[g]);
-    if (!listed) {
-      for (int g = 0; g < kTogether; ++g) solved[g] = whole_sweep<kPacks, kBounded>(m, d, problem[g]);
-      return;
+MANIPLE_FUNCTION void sweep_first(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>* problem,
+                                  bool (&solved)[kTogether]) {
+  bool listed = kTogether > 1;
+  for (int g = 0; g < kTogether; ++g) listed = listed && order_listed(m, problem[g]);
+  if constexpr (kTogether > 1) {
+    if (listed) {
+      const unsigned char* order[kTogether];
+      for (int g = 0; g < kTogether; ++g) order[g] = listed_order(m, problem[g]);
+      return sweep_together<kPacks, kBounded>(m, problem, order, solved);
     }
-    DualProblem<V> x[kTogether];
-    const unsigned char* order[kTogether];
-    for (int g = 0; g < kTogether; ++g) {
-      x[g] = problem[g];
-      order[g] = listed_order(m, x[g]);
-      begin_sweep<kPacks, V>(x[g]);
-    }
-    sweep_together<kPacks, kBounded, kTogether>(x, order);
-    for (int g = 0; g < kTogether; ++g) solved[g] = end_sweep<kPacks>(m, problem[g]);
   }
+  for (int g = 0; g < kTogether; ++g) solved[g] = sweep_alone<kPacks, kBounded>(m, d, problem[g]);
 }
 
 // ---- all environments ----
@@ -242,9 +248,8 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
   };
   // one sweep of the first problems; the next environments take the places of those that are solved
   const auto sweep = [&](auto&& solved) {
-    constexpr int count = static_cast<int>(sizeof(solved) / sizeof(bool));
-    whole_sweeps<kPacks, kBounded, count>(m, d, problem, solved);
-    for (int g = count - 1; g >= 0; --g) {
+    sweep_first<kPacks, kBounded>(m, d, problem, solved);
+    for (int g = std::extent_v<std::remove_reference_t<decltype(solved)>> - 1; g >= 0; --g) {
       if (!solved[g]) continue;
       store_forces<kPacks>(d, problem[g]);
       if (!take(problem[g])) problem[g] = problem[--open];
