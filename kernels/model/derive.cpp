@@ -466,17 +466,22 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   }
   count_contacts(m, sizes);
   sizes.nrowdof = sizes.nfriction + sizes.nlimit + sizes.ncontact > 0 ? m.nv : 0;
-  sizes.ndualrow = sizes.ndualorder = sizes.ndualsweep = 0;
   // where dry friction alone has many rows, the space of the dofs is the smaller one
   if (m.solver != solver_newton || 2 * sizes.nfriction > m.nv) sizes.nrowcontact = -1;
-  sizes.nrowblock = sizes.nrowdof > 0 && sizes.nrowcontact >= 0
-                        ? (sizes.nfriction + sizes.nlimit + 2) / 3 + sizes.nrowcontact
-                        : 0;
-  if (m.solver != solver_pgs || sizes.nrowdof == 0) return;
+  size_solvers(m.solver, m.iterations, sizes);
+}
+
+void size_solvers(int solver, int iterations, ModelSizes& sizes) {
+  sizes.nrowblock = sizes.nspaceblock = sizes.ndualrow = sizes.ndualorder = sizes.ndualsweep = 0;
+  if (sizes.nrowdof == 0) return;
+  const int single = (sizes.nfriction + sizes.nlimit + 2) / 3;
+  if (sizes.nrowcontact >= 0) sizes.nrowblock = sizes.nspaceblock = single + sizes.nrowcontact;
+  if (solver != solver_pgs) return;
+  sizes.nrowblock = single + sizes.ncontact;
   // whole registers, whatever the lane width
   sizes.ndualrow = (sizes.nfriction + sizes.nlimit + 4 * sizes.ncontact + 15) / 16 * 16;
   sizes.ndualorder = std::min(sizes.ndualrow, kOrderedRows);
-  sizes.ndualsweep = std::min(m.iterations, kOrderedSweeps);
+  sizes.ndualsweep = std::min(iterations, kOrderedSweeps);
 }
 
 void derive_model(Model<double>& m, const DerivedFields& derived) {

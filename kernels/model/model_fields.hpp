@@ -36,7 +36,8 @@
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
   SIZE(ncontactdof, "nv if there are any candidates, else 0")                                      \
-  SIZE(nrowblock, "blocks of three rows of an environment that is solved in row space, at most")   \
+  SIZE(nrowblock, "blocks of three rows of an environment whose Y is computed, at most")           \
+  SIZE(nspaceblock, "those of an environment that is solved in row space")                         \
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \

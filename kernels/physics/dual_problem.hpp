@@ -4,8 +4,7 @@
 
 #include "kernels/base/unroll.hpp"
 #include "kernels/model/visiting_order.hpp"
-#include "kernels/physics/contact.hpp"
-#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/row_blocks.hpp"
 
 namespace maniple {
 
@@ -83,140 +82,79 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
   return x;
 }
 
-// ---- what the lanes still do together ----
-
+// What the problems of a pack have in common.
 template <class V>
-struct DualScales {
-  DataField<V> root;    // [nv], 1/sqrt(D) of M's factor
+struct DualRows {
+  RowBlocks blocks;
   DataField<V> enough;  // [1], see DualProblem
 };
 
-// row_bias, and in row_force the forces that qacc_warmstart would have in the primal problem.
-template <class V>
-MANIPLE_FUNCTION void start_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                 ActiveRows rows) {
-  const bool warm = !(m.disableflags & disable_warmstart);
-  for (int r = 0; r < m.nfriction; ++r) {
-    d.row_bias[r] = friction_jar(m, d, r, d.qacc_smooth);
-    d.row_force[r] = warm ? friction_row(m, r, friction_jar(m, d, r, s.qacc_warmstart)).force : V(0);
-  }
-  for (int a = 0; a < rows.limits; ++a) {
-    const int r = d.limit_active[a], row = row_of_limit(m, r);
-    d.row_bias[row] = limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r];
-    const V jar = limit_jacobian_times(m, d, r, s.qacc_warmstart) - d.limit_aref[r];
-    d.row_force[row] = warm ? -d.limit_D[r] * min(jar, V(0)) : V(0);
-  }
-  for (int slot = 0; slot < rows.slots; ++slot) {
-    const int row = row_of_contact(m, slot);
-    const Edges<V> aref = edges_of(load_base<V>(d.contact_aref, slot));
-    const Edges<V> smooth = edges_of(contact_jacobian_times(m, d, slot, d.qacc_smooth));
-    const Edges<V> jar = edges_of(contact_jacobian_times(m, d, slot, s.qacc_warmstart));
-    const V D = d.contact_D[slot];
-    for (int e = 0; e < 4; ++e) {
-      d.row_bias[row + e] = smooth.value[e] - aref.value[e];
-      d.row_force[row + e] = warm ? -D * min(jar.value[e] - aref.value[e], V(0)) : V(0);
-    }
-  }
-}
-
 // ---- one environment: its matrix ----
 
-// Lists the environment's rows in MuJoCo's order: J' goes to Y, D to the diagonal, and bias, force and bounds
-// to theirs. A frictionless contact is one row, of the sum of its four edges.
+// Lists the environment's rows in MuJoCo's order: its columns of Y, D in place of the diagonal, and bias,
+// force and bounds. A frictionless contact is one row, of the sum of its four edges.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
+MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
                                 const DualProblem<V> x) {
   using T = ScalarOf<V>;
   constexpr int width = lane_width<V>;
   const int lane = x.lane, pitch = (kPacks > 0 ? kPacks : x.packs) * width;
+  const bool warm = !(m.disableflags & disable_warmstart);
   const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
-                     diagonal = vector_of<kPacks>(x, dual_diagonal);
+                     diagonal = vector_of<kPacks>(x, dual_diagonal), low = vector_of<kPacks>(x, dual_low),
+                     high = vector_of<kPacks>(x, dual_high), Y = d.block_Y;
   int count = 0;
-  const auto add = [&](int source, T D, T scale) {
-    d.dual_source[x.source + count] = scale == 1 ? source : -1 - source;
+  // residuals: of qacc_smooth and of the warm start
+  const auto add = [&](int source, T D, T smooth, T start, T least, T most) {
+    d.dual_source[x.source + count] = source;
     element(diagonal, count) = D;
-    element(bias, count) = lane_element(d.row_bias, source, lane);
-    element(force, count) = scale * lane_element(d.row_force, source, lane);
+    element(bias, count) = smooth;
+    element(low, count) = least;
+    element(high, count) = most;
+    element(force, count) = warm ? clamp(-D * start, least, most) : T(0);
     ++count;
   };
-  const auto list_tendon = [&](int tendon, T scale) {
-    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-      element(x.Y, m.ten_J_colind[k] * pitch + count) += scale * m.ten_J[k];
+  const auto for_each_dof_of = [&](int block, const auto& body) {
+    const auto words = [&](int w) { return d.block_set[m.ndofword * block + w]; };
+    for_each_dof(words, 0, m.nv, [&](int dof) { body(dof * pitch + count, 3 * (m.nv * block + dof)); });
   };
-  for (int r = 0; r < m.nfriction; ++r) {
-    const int tendon = m.friction_tendonid[r];
-    if (tendon < 0)
-      element(x.Y, m.friction_dofid[r] * pitch + count) = T(1);
-    else
-      list_tendon(tendon, T(1));
-    element(vector_of<kPacks>(x, dual_low), count) = -m.friction_loss[r];
-    element(vector_of<kPacks>(x, dual_high), count) = m.friction_loss[r];
-    add(r, m.friction_D[r], T(1));
+  const auto add_single = [&](int source, int row, T D, T least, T most) {
+    for_each_dof_of(row / 3, [&](int at, int k) { element(x.Y, at) = lane_element(Y, k + row % 3, lane); });
+    const T smooth = lane_element(d.block_bias, row, lane);
+    add(source, D, smooth, smooth + lane_element(d.block_start, row, lane), least, most);
+  };
+  constexpr T infinite(1e30);
+  for (int r = 0; r < m.nfriction; ++r)
+    add_single(r, r, m.friction_D[r], -m.friction_loss[r], m.friction_loss[r]);
+  for (int row = m.nfriction; row < blocks.rows; ++row) {
+    const int r = static_cast<int>(lane_element(d.block_limit, row - m.nfriction, lane));
+    if (r < 0) break;
+    add_single(row_of_limit(m, r), row, lane_element(d.limit_D, r, lane), T(0), infinite);
   }
-  for (int a = 0; a < active.limits; ++a) {
-    const int r = d.limit_active[a];
-    const T D = lane_element(d.limit_D, r, lane);
-    if (!(D > 0)) continue;
-    const int at = m.limit_dofid[r] * pitch + count;
-    if (m.limit_tendonid[r] >= 0) {
-      list_tendon(m.limit_tendonid[r], static_cast<T>(m.limit_side[r]));
-    } else if (m.limit_ballid[r] < 0) {
-      element(x.Y, at) = static_cast<T>(m.limit_side[r]);
-    } else {
-      for (int k = 0; k < 3; ++k)
-        element(x.Y, at + k * pitch) = -lane_element(d.limit_axis, 3 * m.limit_ballid[r] + k, lane);
-    }
-    add(row_of_limit(m, r), D, T(1));
-  }
-  for (int slot = 0; slot < active.slots; ++slot) {
+  for (int block = blocks.single; block < blocks.count; ++block) {
+    const int slot = block - blocks.single, source = row_of_contact(m, slot);
     const T D = lane_element(d.contact_D, slot, lane);
     if (!(D > 0)) continue;
-    const int first = slot * m.nv, last = first + d.slot_dofnum[slot], row = row_of_contact(m, slot);
+    const auto base_of_lane = [&](const DataField<V> field, int k) {
+      return BaseRows<T>{lane_element(field, k, lane), lane_element(field, k + 1, lane),
+                         lane_element(field, k + 2, lane)};
+    };
+    const BaseRows<T> smooth = base_of_lane(d.block_bias, 3 * block),
+                      start = base_of_lane(d.block_start, 3 * block);
     const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
     if (m.contactclass_condim[m.candidate_class[candidate]] == 1) {
-      for (int k = first; k < last; ++k)
-        element(x.Y, d.slot_dof[k] * pitch + count) = lane_element(d.contact_J, 3 * k, lane);
-      add(row, 4 * D, T(4));
+      for_each_dof_of(block, [&](int at, int k) { element(x.Y, at) = lane_element(Y, k, lane); });
+      add(-1 - source, 4 * D, smooth.n, smooth.n + start.n, T(0), infinite);
       continue;
     }
-    for (int k = first; k < last; ++k) {
-      const int at = d.slot_dof[k] * pitch + count;
-      const T n = lane_element(d.contact_J, 3 * k, lane), t = lane_element(d.contact_J, 3 * k + 1, lane),
-              u = lane_element(d.contact_J, 3 * k + 2, lane);
-      element(x.Y, at) = n + t;
-      element(x.Y, at + 1) = n - t;
-      element(x.Y, at + 2) = n + u;
-      element(x.Y, at + 3) = n - u;
-    }
-    for (int e = 0; e < 4; ++e) add(row + e, D, T(1));
-  }
-}
-
-// Y = (L^-T J' / sqrt(D))', from J' in Y: with it J M^-1 J' = Y Y'. `root`: 1/sqrt(D) of all lanes. (The sums
-// of solve_inertia's backward half, turned around: each is finished before it is stored.)
-template <int kPacks, class V>
-MANIPLE_FUNCTION void solve_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> root,
-                                 const DualProblem<V> x) {
-  const int packs = kPacks > 0 ? kPacks : x.packs, lane = x.lane, nv = m.nv;
-  const DataField<V> Y = x.Y, factor = d.qLD;
-  const int *const rootadr = m.dof_Mrootadr, *const descendants = m.dof_descendants,
-                   *const ancestors = m.dof_ancestors;
-  for (int i = nv - 1; i >= 0; --i) {
-    const int depth = ancestors[i], end = i + 1 + descendants[i];
-    for (int p = 0; p < packs; ++p) {
-      V even = Y[i * packs + p], odd(0);
-      int k = i + 1;
-      for (; k + 2 <= end; k += 2) {
-        even -= V(lane_element(factor, rootadr[k] - depth, lane)) * Y[k * packs + p];
-        odd -= V(lane_element(factor, rootadr[k + 1] - depth, lane)) * Y[(k + 1) * packs + p];
-      }
-      if (k < end) even -= V(lane_element(factor, rootadr[k] - depth, lane)) * Y[k * packs + p];
-      Y[i * packs + p] = even + odd;
-    }
-  }
-  for (int i = 0; i < nv; ++i) {
-    const V scale(lane_element(root, i, lane));
-    for (int p = 0; p < packs; ++p) Y[i * packs + p] *= scale;
+    for_each_dof_of(block, [&](int at, int k) {
+      const Edges<T> edges = edges_of(base_of_lane(Y, k));
+      for (int e = 0; e < 4; ++e) element(x.Y, at + e) = edges.value[e];
+    });
+    const Edges<T> bias_of = edges_of(smooth),
+                   start_of =
+                       edges_of(BaseRows<T>{smooth.n + start.n, smooth.t + start.t, smooth.u + start.u});
+    for (int e = 0; e < 4; ++e) add(source + e, D, bias_of.value[e], start_of.value[e], T(0), infinite);
   }
 }
 
@@ -295,8 +233,8 @@ MANIPLE_FUNCTION V residual_of(const DualProblem<V> x, int p) {
 
 // Begins the problem of an environment: x.lane, x.rows and x.packs are set.
 template <int kPacks, class V>
-MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
-                                 const DualScales<V> scales, DualProblem<V>& x) {
+MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
+                                 DualProblem<V>& x) {
   using T = ScalarOf<V>;
   const int packs = kPacks > 0 ? kPacks : x.packs;
   const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
@@ -307,8 +245,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
     diagonal[p] = V(1);
     vector_of<kPacks>(x, dual_high)[p] = V(T(1e30));
   }
-  list_rows<kPacks>(m, d, active, x);
-  solve_rows<kPacks>(m, d, scales.root, x);
+  list_rows<kPacks>(m, d, rows.blocks, x);
   build_columns<kPacks>(m, x);
   // MuJoCo's warm start: no force at all where that costs less
   V cost(0);
@@ -327,7 +264,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   }
   x.sweep = x.momentum = 0;
   x.share = 0;
-  x.enough = element(scales.enough, x.lane);
+  x.enough = element(rows.enough, x.lane);
 }
 
 template <int kPacks, class V>

@@ -229,8 +229,8 @@ struct DualQueue {
 
 // Solves the environments of a queue, whose rows fill kPacks lane values (0: any number of them).
 template <int kPacks, bool kBounded, class V>
-MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
-                               const DualScales<V> scales, const DualQueue<V>& queue) {
+MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
+                               const DualQueue<V>& queue) {
   constexpr int together = kPacks == 0 ? 1 : (kPacks <= 2 && lane_width<V> >= 4 ? 4 : 2);
   DualProblem<V> problem[together];
   int next = 0, open = 0;
@@ -240,7 +240,7 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
       x.lane = queue.lanes[next++];
       x.rows = static_cast<int>(lane_element(d.nefc, 0, x.lane));
       x.packs = (x.rows + lane_width<V> - 1) / lane_width<V>;
-      begin_problem<kPacks>(m, d, active, scales, x);
+      begin_problem<kPacks>(m, d, rows, x);
       if (m.iterations > 0) return true;
       store_forces<kPacks>(d, x);
     }
@@ -268,28 +268,28 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, Ac
 }
 
 template <bool kBounded, class V>
-MANIPLE_FUNCTION void solve_environments(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active,
-                                         const DualScales<V> scales) {
+MANIPLE_FUNCTION void solve_environments(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                         const DualRows<V> rows) {
   constexpr int width = lane_width<V>;
   const auto queue_of = [&](int least, int most) {
     DualQueue<V> queue;
     for (int lane = 0; lane < width; ++lane) {
-      const int rows = static_cast<int>(lane_element(d.nefc, 0, lane));
-      if (rows < least || rows > most) continue;
+      const int nefc = static_cast<int>(lane_element(d.nefc, 0, lane));
+      if (nefc < least || nefc > most) continue;
       int place = queue.count++;
-      for (; place > 0 && lane_element(d.nefc, 0, queue.lanes[place - 1]) < rows; --place)
+      for (; place > 0 && lane_element(d.nefc, 0, queue.lanes[place - 1]) < nefc; --place)
         queue.lanes[place] = queue.lanes[place - 1];
       queue.lanes[place] = lane;
     }
     return queue;
   };
   if constexpr (width == 1) {
-    solve_queue<0, true>(m, d, active, scales, queue_of(1, m.ndualrow));
+    solve_queue<0, true>(m, d, rows, queue_of(1, m.ndualrow));
   } else {
-    solve_queue<1, kBounded>(m, d, active, scales, queue_of(1, width));
-    solve_queue<2, kBounded>(m, d, active, scales, queue_of(width + 1, 2 * width));
-    solve_queue<3, kBounded>(m, d, active, scales, queue_of(2 * width + 1, 3 * width));
-    solve_queue<0, true>(m, d, active, scales, queue_of(3 * width + 1, m.ndualrow));
+    solve_queue<1, kBounded>(m, d, rows, queue_of(1, width));
+    solve_queue<2, kBounded>(m, d, rows, queue_of(width + 1, 2 * width));
+    solve_queue<3, kBounded>(m, d, rows, queue_of(2 * width + 1, 3 * width));
+    solve_queue<0, true>(m, d, rows, queue_of(3 * width + 1, m.ndualrow));
   }
 }
 
@@ -297,18 +297,18 @@ MANIPLE_FUNCTION void solve_environments(const Model<ScalarOf<V>>& m, const Data
 template <class V>
 MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                   ActiveRows active) {
-  start_rows(m, s, d, active);
-  const DualScales<V> scales{d.inverse_root, d.Msearch};
+  const DualRows<V> rows{build_blocks(m, s, d, active), d.Msearch};
   V trace(0);
-  for (int k = 0; k < m.nv; ++k) {
-    scales.root[k] = sqrt(V(d.qLDiagInv[k]));
-    trace += d.qM[m.dof_Madr[k]];
-  }
-  scales.enough[0] = V(m.tolerance) * trace;
+  for (int k = 0; k < m.nv; ++k) trace += d.qM[m.dof_Madr[k]];
+  rows.enough[0] = V(m.tolerance) * trace;
+  // of lanes that do not have them
+  for (int a = 0; a < active.limits; ++a) d.row_force[row_of_limit(m, d.limit_active[a])] = V(0);
+  for (int row = row_of_contact(m, 0), end = row_of_contact(m, active.slots); row < end; ++row)
+    d.row_force[row] = V(0);
   if (m.nfriction > 0) {
-    solve_environments<true>(m, d, active, scales);
+    solve_environments<true>(m, d, rows);
   } else {
-    solve_environments<false>(m, d, active, scales);
+    solve_environments<false>(m, d, rows);
   }
 }
 

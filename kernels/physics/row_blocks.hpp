@@ -1,8 +1,8 @@
-// The rows of a pack as row_solver.hpp solves them: in blocks of three, the base rows of a contact slot or
-// any three rows of friction and limits. Limit number k of a lane is in row k after those of friction,
-// whichever limit it is; its dofs come together with those of the other lanes. Here are Y, whose columns the
-// rows are, and A = Y'Y. Every element is summed dof by dof, so that the zeros of rows that only other lanes
-// have change no bit.
+// The rows of a pack as row_solver.hpp and dual_problem.hpp take them: in blocks of three, the base rows of a
+// contact slot or any three rows of friction and limits. Limit number k of a lane is in row k after those of
+// friction, whichever limit it is; its dofs come together with those of the other lanes. Here are Y, whose
+// columns the rows are, and A = Y'Y. Every element is summed dof by dof, so that the zeros of rows that only
+// other lanes have change no bit.
 #pragma once
 
 #include "kernels/model/dof_set.hpp"
@@ -17,6 +17,12 @@ struct RowBlocks {
   int single;  // blocks of them
   int count;   // blocks
 };
+
+// What a row of stiffness D is scaled by: in row space all rows have the stiffness 1. 0 where D is.
+template <class V>
+MANIPLE_FUNCTION V row_scale(const Model<ScalarOf<V>>& m, V D) {
+  return m.solver == solver_pgs ? select(D > V(0), V(1), V(0)) : sqrt(D);
+}
 
 // First element of tile (i, j) of A and of the factor, j <= i; a tile is [3][3].
 MANIPLE_FUNCTION int tile_address(int i, int j) {
@@ -54,23 +60,24 @@ MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d
   V count(0);
   for (int a = 0; a < limits; ++a) {
     const int r = d.limit_active[a], ball = m.limit_ballid[r];
-    const V root = sqrt(V(d.limit_D[r]));
-    const V bias = root * (limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r]);
-    const V start = root * limit_jacobian_times(m, d, r, d.warm_change);
+    const V scale = row_scale<V>(m, d.limit_D[r]);
+    const V bias = scale * (limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r]);
+    const V start = scale * limit_jacobian_times(m, d, r, d.warm_change);
     const V side(static_cast<T>(ball < 0 ? m.limit_side[r] : 1));
-    MaskOf<V> left = root > V(0);
+    MaskOf<V> left = scale > V(0);
     for (int k = 0; any_lane(left); ++k) {
       const MaskOf<V> here = left && count == V(static_cast<T>(k));
       if (!any_lane(here)) continue;
       left = left && !here;
       const int row = m.nfriction + k;
-      d.block_root[row] = select(here, root, V(d.block_root[row]));
+      d.block_scale[row] = select(here, scale, V(d.block_scale[row]));
       d.block_bias[row] = select(here, bias, V(d.block_bias[row]));
       d.block_start[row] = select(here, start, V(d.block_start[row]));
       d.block_limit[k] = select(here, V(static_cast<T>(r)), V(d.block_limit[k]));
-      add_single_row(m, d, row, m.limit_dofid[r], m.limit_tendonid[r], ball, select(here, side * root, V(0)));
+      add_single_row(m, d, row, m.limit_dofid[r], m.limit_tendonid[r], ball,
+                     select(here, side * scale, V(0)));
     }
-    count += select(root > V(0), V(1), V(0));
+    count += select(scale > V(0), V(1), V(0));
   }
 }
 
@@ -108,7 +115,7 @@ MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
 // The rows of a contact slot: J' in place of Y, bias and start.
 template <class V>
 MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, int block, int slot) {
-  const V root = sqrt(V(d.contact_D[slot]));
+  const V scale = row_scale<V>(m, d.contact_D[slot]);
   const DataField<V> J = d.contact_J, qacc_smooth = d.qacc_smooth, change = d.warm_change,
                      column = d.block_Y.from(3 * m.nv * block);
   const IndexField<V> dofs = d.slot_dof, set = d.block_set;
@@ -122,36 +129,48 @@ MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>&
       const BaseRows<V> row = load_column<kTangents>(J, k);
       add_column<kTangents>(bias, row, V(qacc_smooth[dof]));
       add_column<kTangents>(start, row, V(change[dof]));
-      store_base(column, dof, scaled(root, row));
+      store_base(column, dof, scaled(scale, row));
     }
   });
-  d.block_root[3 * block] = root;
-  store_base(d.block_bias, block, scaled(root, bias));
-  store_base(d.block_start, block, scaled(root, start));
+  d.block_scale[3 * block] = scale;
+  store_base(d.block_bias, block, scaled(scale, bias));
+  store_base(d.block_start, block, scaled(scale, start));
 }
 
-// Y, the bias and the start of all blocks, and the roots of the rows' stiffness (block_root). The difference
-// of the warm start to qacc_smooth is in warm_change.
+// Y, the bias and the start of the rows that act, and their scales (block_scale). Writes inverse_root, and
+// the difference of the warm start to qacc_smooth: warm_change.
 template <class V>
-MANIPLE_FUNCTION void build_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
-                                   int limits) {
+MANIPLE_FUNCTION RowBlocks build_blocks(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        ActiveRows active) {
+  V acting(0);  // limits of each lane
+  for (int a = 0; a < active.limits; ++a) acting += select(d.limit_D[d.limit_active[a]] > V(0), V(1), V(0));
+  RowBlocks blocks;
+  blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
+  blocks.single = (blocks.rows + 2) / 3;
+  blocks.count = blocks.single + active.slots;
+  for (int k = 0; k < m.nv; ++k) {
+    // rounding can leave an inertia that is not positive
+    d.inverse_root[k] = sqrt(max(V(d.qLDiagInv[k]), V(0)));
+    d.warm_change[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
+  }
   const int nv = m.nv, words = m.ndofword;
   const DataField<V> bias = d.block_bias, start = d.block_start;
   for (int i = 0; i < 3 * nv * blocks.single; ++i) d.block_Y[i] = V(0);
   for (int i = 0; i < words * blocks.count; ++i) d.block_set[i] = 0;
-  for (int k = 0; k < 3 * blocks.single; ++k) bias[k] = start[k] = d.block_root[k] = V(0);
+  for (int k = 0; k < 3 * blocks.single; ++k) bias[k] = start[k] = d.block_scale[k] = V(0);
   for (int k = 0; k < m.nfriction; ++k) {
-    const V root(sqrt(m.friction_D[k]));
-    bias[k] = root * friction_jar(m, d, k, d.qacc_smooth);
-    start[k] = root * friction_jacobian_times<V>(m, k, d.warm_change);
-    add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, root);
+    const V scale = row_scale(m, V(m.friction_D[k]));
+    bias[k] = scale * friction_jar(m, d, k, d.qacc_smooth);
+    start[k] = scale * friction_jacobian_times<V>(m, k, d.warm_change);
+    add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, scale);
   }
   for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
-  place_limits(m, d, limits);
+  place_limits(m, d, active.limits);
   for (int block = blocks.single; block < blocks.count; ++block)
     place_contacts(m, d, block, block - blocks.single);
   for (int block = 0; block < blocks.count; ++block)
     solve_block(m, d, d.block_Y.from(3 * nv * block), d.block_set, words * block);
+  return blocks;
 }
 
 // A tile in registers.

@@ -326,23 +326,12 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
   const int nv = m.nv;
   RowSpace<V> x{{},    rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))),
                 lanes, V(0),        V(0)};
-  V acting(0);  // limits of each lane
-  for (int a = 0; a < rows.limits; ++a) acting += select(d.limit_D[d.limit_active[a]] > V(0), V(1), V(0));
-  x.blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
-  x.blocks.single = (x.blocks.rows + 2) / 3;
-  x.blocks.count = x.blocks.single + x.slots;
+  x.blocks = build_blocks(m, s, d, ActiveRows{rows.limits, x.slots});
 
   const DataField<V> change = d.warm_change, product = d.Msearch;
-  for (int k = 0; k < nv; ++k) {
-    const V inverse = d.qLDiagInv[k];
-    // rounding can leave an inertia that is not positive
-    x.lanes = x.lanes && inverse > V(0);
-    d.inverse_root[k] = sqrt(max(inverse, V(0)));
-    change[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
-  }
+  for (int k = 0; k < nv; ++k) x.lanes = x.lanes && d.qLDiagInv[k] > V(0);
   multiply_inertia(m, d.qM, change, product);
   for (int k = 0; k < nv; ++k) x.square = multiply_add(V(change[k]), V(product[k]), x.square);
-  build_blocks(m, d, x.blocks, rows.limits);
   build_A(m, d, x.blocks.count);
   x.lanes = x.lanes && is_well_conditioned(d, x.blocks.count);
 
@@ -414,7 +403,7 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
     d.qacc[k] = select(moved, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), V(value[k])),
                        V(d.qacc[k]));
   const auto inverse_of = [](V root) { return V(1) / select(root > V(0), root, V(1)); };
-  for (int k = m.nfriction; k < blocks.rows; ++k) jar[k] *= inverse_of(d.block_root[k]);
+  for (int k = m.nfriction; k < blocks.rows; ++k) jar[k] *= inverse_of(d.block_scale[k]);
   for (int a = 0; a < x.limits; ++a) {
     const int r = d.limit_active[a];
     V residual(0);
@@ -424,7 +413,7 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
   }
   for (int slot = 0; slot < x.slots; ++slot) {
     const int block = blocks.single + slot;
-    const V inverse = inverse_of(d.block_root[3 * block]);
+    const V inverse = inverse_of(d.block_scale[3 * block]);
     for (int r = 0; r < 3; ++r)
       d.contact_jar[3 * slot + r] =
           select(x.lanes, inverse * jar[3 * block + r], V(d.contact_jar[3 * slot + r]));

@@ -41,7 +41,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
   RowSpace<V> row_space;
-  row_space.lanes = MaskOf<V>(m.nrowblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact));
+  row_space.lanes = MaskOf<V>(m.nspaceblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact));
   if (any_lane(row_space.lanes)) row_space = begin_row_space(m, s, d, rows, row_space.lanes);
   // it writes all lanes, and the other solver those of its own
   if (!all_lanes(row_space.lanes))

@@ -1,9 +1,11 @@
 // maniple validate: everything a run checks before it allocates, and what it would hold.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
 #include "kernels/model/data.hpp"
+#include "kernels/model/derive.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
@@ -28,7 +30,8 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
     parts.push_back(fmt::format("{} {}-{}", count, shape_name(types.first), shape_name(types.second)));
   ModelSizes without = sizes;
   without.ncontact = 0;
-  if (without.nrowblock > 0) without.nrowblock -= without.nrowcontact;
+  without.nrowcontact = std::min(without.nrowcontact, 0);
+  size_solvers(model.solver, model.iterations, without);
   const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
   const std::size_t bytes = static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
   return fmt::format(
