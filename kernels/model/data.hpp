@@ -35,7 +35,7 @@
   FIELD(warm_change, nrowdof, "m/s^2 or rad/s^2", "qacc_warmstart - qacc_smooth")                    \
   FIELD(inverse_root, nrowdof, "1/kg^1/2", "1/sqrt(D) of M's factor")                                \
   FIELD(block_Y, 3 * nrowblock * nv, "1", "D^-1/2 L^-T J' times row_scale, [block][dof][row]")       \
-  FIELD(block_A, 9 * nspaceblock * (nspaceblock + 1) / 2, "1", "Y'Y, lower tiles [3][3]")            \
+  FIELD(block_A, 9 * nrowblock * (nrowblock + 1) / 2, "1", "Y'Y, lower tiles [3][3]")                \
   FIELD(block_factor, 9 * nspaceblock * (nspaceblock + 1) / 2, "1", "factor of 1 + C' A C")          \
   FIELD(block_inverse, 3 * nspaceblock, "1", "1 over the diagonal of the factor")                    \
   FIELD(block_limit, 3 * nrowblock, "1", "limit of each row after those of friction")                \
@@ -52,9 +52,8 @@
 // Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for
 // as many environments as a lane value has lanes.
 //      name            size            unit            meaning
-#define MANIPLE_DUAL_FIELDS(FIELD)                                       \
-  FIELD(dual_column, ndualrow* ndualrow, "1", "columns of A, scaled")    \
-  FIELD(dual_Y, ndualrow* nrowdof, "1", "L^-T J' / sqrt(D), dof by dof") \
+#define MANIPLE_DUAL_FIELDS(FIELD)                                    \
+  FIELD(dual_column, ndualrow* ndualrow, "1", "columns of A, scaled") \
   FIELD(dual_rows, kDualVectors* ndualrow, "1", "DualVector, one by one")
 
 // Integers of the solver that all lanes of a pack share.
@@ -70,6 +69,7 @@
   FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                       \
   FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")         \
   FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")      \
+  FIELD(dual_group, ndualrow, "groups of an environment's rows, see RowGroup")               \
   FIELD(dual_source, ndualrow, "place of an environment's rows in row_force")                \
   FIELD(dual_order, ndualrow, "visiting order of a sweep that the model does not list")
 
@@ -89,7 +89,7 @@
 
 namespace maniple {
 
-inline constexpr int kDualVectors = 9;
+inline constexpr int kDualVectors = 10;
 
 // A field of the state: tiles are [element][kTileWidth], hence the stride is known when compiling.
 template <class V>

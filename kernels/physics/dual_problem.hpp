@@ -26,14 +26,15 @@ MANIPLE_FUNCTION ScalarOf<V>& lane_element(const DataField<V>& field, int i, int
 // The vectors of a problem, one after the other in Data::dual_rows.
 enum DualVector {
   dual_force,
-  dual_previous,  // forces before the last step of momentum
+  dual_residual,  // (b + A f) over the diagonal
+  dual_previous,  // forces and residuals before the last step of momentum
+  dual_previous_residual,
+  dual_start,     // residuals at the start of the sweep
+  dual_fall,      // by how much its forces have fallen in a sweep in memory
   dual_diagonal,  // of A
   dual_bias,      // b over the diagonal
-  dual_residual,  // (b + A f) over the diagonal at the start of the sweep
   dual_low,       // smallest and largest force
   dual_high,
-  dual_end,     // of a sweep in memory: residuals so far
-  dual_fall,    // and by how much its forces have fallen
   dual_vectors  // number of them
 };
 static_assert(dual_vectors == kDualVectors);
@@ -43,7 +44,7 @@ static_assert(dual_vectors == kDualVectors);
 // column j times x.
 template <class V>
 struct DualProblem {
-  DataField<V> vectors, column, Y;
+  DataField<V> vectors, column;
   int source, order;   // first place in dual_source and dual_order
   int lane;            // the environment
   int rows, packs;     // rows, and lane values that hold them
@@ -53,15 +54,6 @@ struct DualProblem {
   ScalarOf<V> enough;  // improvement of a sweep below which it is the last
   ShuffleGenerator generator;
 };
-// Columns of its matrix, those of its rows and as many zeros that loops over them are of few lengths, with
-// kColumnUnit columns a turn. After those of the rows is one of zeros at least, unless the packs are full.
-template <int kPacks, class V>
-inline constexpr int kColumnUnit = kPacks <= 1 || lane_width<V> <= 8 ? kPacks* lane_width<V> : 8;
-template <int kPacks, class V>
-MANIPLE_FUNCTION int column_count(const DualProblem<V> x) {
-  constexpr int unit = kPacks == 0 ? 4 : kColumnUnit<kPacks, V>;
-  return unit == kPacks * lane_width<V> ? unit : (x.rows + unit - 1) / unit * unit;
-}
 // One of its vectors. kPacks is x.packs, or 0: not known when compiling.
 template <int kPacks, class V>
 MANIPLE_FUNCTION DataField<V> vector_of(const DualProblem<V> x, DualVector which) {
@@ -75,12 +67,23 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
   DualProblem<V> x;
   x.vectors = d.dual_rows.from(first * dual_vectors);
   x.column = d.dual_column.from(first * m.ndualrow);
-  x.Y = d.dual_Y.from(first * m.nrowdof);
   x.source = x.order = slot * m.ndualrow;
   x.lane = x.rows = x.packs = x.sweep = x.momentum = 0;
   x.share = x.enough = 0;
   return x;
 }
+
+// Rows of an environment that are taken together, as a number: a single row, or the four edges of a contact
+// whose first base row is `first`.
+struct RowGroup {
+  int first;  // base row
+  bool edges;
+
+  MANIPLE_FUNCTION RowGroup(int first_row, bool are_edges) : first(first_row), edges(are_edges) {}
+  MANIPLE_FUNCTION explicit RowGroup(int number) : RowGroup(number / 2, number % 2 != 0) {}
+  MANIPLE_FUNCTION int number() const { return 2 * first + static_cast<int>(edges); }
+  MANIPLE_FUNCTION int count() const { return edges ? 4 : 1; }
+};
 
 // What the problems of a pack have in common.
 template <class V>
@@ -91,19 +94,19 @@ struct DualRows {
 
 // ---- one environment: its matrix ----
 
-// Lists the environment's rows in MuJoCo's order: its columns of Y, D in place of the diagonal, and bias,
-// force and bounds. A frictionless contact is one row, of the sum of its four edges.
+// Lists the environment's rows in MuJoCo's order: D in place of the diagonal, bias, force and bounds. Returns
+// the number of groups of rows, which go to dual_group: a group is a single row or the edges of a contact. A
+// frictionless contact is a single row, of the sum of its four edges.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
-                                const DualProblem<V> x) {
+MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                               const DualProblem<V> x) {
   using T = ScalarOf<V>;
-  constexpr int width = lane_width<V>;
-  const int lane = x.lane, pitch = (kPacks > 0 ? kPacks : x.packs) * width;
+  const int lane = x.lane;
   const bool warm = !(m.disableflags & disable_warmstart);
   const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
                      diagonal = vector_of<kPacks>(x, dual_diagonal), low = vector_of<kPacks>(x, dual_low),
-                     high = vector_of<kPacks>(x, dual_high), Y = d.block_Y;
-  int count = 0;
+                     high = vector_of<kPacks>(x, dual_high);
+  int count = 0, groups = 0;
   // residuals: of qacc_smooth and of the warm start
   const auto add = [&](int source, T D, T smooth, T start, T least, T most) {
     d.dual_source[x.source + count] = source;
@@ -114,12 +117,8 @@ MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, c
     element(force, count) = warm ? clamp(-D * start, least, most) : T(0);
     ++count;
   };
-  const auto for_each_dof_of = [&](int block, const auto& body) {
-    const auto words = [&](int w) { return d.block_set[m.ndofword * block + w]; };
-    for_each_dof(words, 0, m.nv, [&](int dof) { body(dof * pitch + count, 3 * (m.nv * block + dof)); });
-  };
   const auto add_single = [&](int source, int row, T D, T least, T most) {
-    for_each_dof_of(row / 3, [&](int at, int k) { element(x.Y, at) = lane_element(Y, k + row % 3, lane); });
+    d.dual_group[groups++] = RowGroup(row, false).number();
     const T smooth = lane_element(d.block_bias, row, lane);
     add(source, D, smooth, smooth + lane_element(d.block_start, row, lane), least, most);
   };
@@ -135,100 +134,124 @@ MANIPLE_FUNCTION void list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, c
     const int slot = block - blocks.single, source = row_of_contact(m, slot);
     const T D = lane_element(d.contact_D, slot, lane);
     if (!(D > 0)) continue;
-    const auto base_of_lane = [&](const DataField<V> field, int k) {
-      return BaseRows<T>{lane_element(field, k, lane), lane_element(field, k + 1, lane),
-                         lane_element(field, k + 2, lane)};
-    };
-    const BaseRows<T> smooth = base_of_lane(d.block_bias, 3 * block),
-                      start = base_of_lane(d.block_start, 3 * block);
     const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
     if (m.contactclass_condim[m.candidate_class[candidate]] == 1) {
-      for_each_dof_of(block, [&](int at, int k) { element(x.Y, at) = lane_element(Y, k, lane); });
-      add(-1 - source, 4 * D, smooth.n, smooth.n + start.n, T(0), infinite);
+      add_single(-1 - source, 3 * block, 4 * D, T(0), infinite);
       continue;
     }
-    for_each_dof_of(block, [&](int at, int k) {
-      const Edges<T> edges = edges_of(base_of_lane(Y, k));
-      for (int e = 0; e < 4; ++e) element(x.Y, at + e) = edges.value[e];
-    });
-    const Edges<T> bias_of = edges_of(smooth),
-                   start_of =
-                       edges_of(BaseRows<T>{smooth.n + start.n, smooth.t + start.t, smooth.u + start.u});
-    for (int e = 0; e < 4; ++e) add(source + e, D, bias_of.value[e], start_of.value[e], T(0), infinite);
+    d.dual_group[groups++] = RowGroup(3 * block, true).number();
+    BaseRows<T> smooth, start;
+    T* const to_smooth[3] = {&smooth.n, &smooth.t, &smooth.u};
+    T* const to_start[3] = {&start.n, &start.t, &start.u};
+    for (int r = 0; r < 3; ++r) {
+      *to_smooth[r] = lane_element(d.block_bias, 3 * block + r, lane);
+      *to_start[r] = *to_smooth[r] + lane_element(d.block_start, 3 * block + r, lane);
+    }
+    const Edges<T> smooth_edges = edges_of(smooth), start_edges = edges_of(start);
+    for (int e = 0; e < 4; ++e)
+      add(source + e, D, smooth_edges.value[e], start_edges.value[e], T(0), infinite);
   }
+  return groups;
 }
+
+// A between two groups of rows, from the base rows of the tiles: element (r, c) of kRows by kColumns.
+template <int kRows, int kColumns, class V>
+struct GroupProduct {
+  ScalarOf<V> at[kRows][kColumns];
+
+  MANIPLE_FUNCTION GroupProduct(const DataField<V> A, int row, int column, int lane) {
+    using T = ScalarOf<V>;
+    const int first = tile_address(row / 3, column / 3) + 3 * (row % 3) + column % 3;
+    const auto base = [&](int r, int c) { return lane_element(A, first + 3 * r + c, lane); };
+    constexpr int base_rows = kRows == 4 ? 3 : 1;
+    T part[base_rows][kColumns];
+    for (int r = 0; r < base_rows; ++r)
+      spread(
+          base(r, 0), [&](int c) { return base(r, c); }, part[r]);
+    for (int c = 0; c < kColumns; ++c) {
+      T whole[kRows];
+      spread(
+          part[0][c], [&](int r) { return part[r][c]; }, whole);
+      for (int r = 0; r < kRows; ++r) at[r][c] = whole[r];
+    }
+  }
+
+ private:
+  // A single row is its base row, the edges of a contact are sums of three.
+  template <class T, class Base>
+  static MANIPLE_FUNCTION void spread(T first, const Base&, T (&rows)[1]) {
+    rows[0] = first;
+  }
+  template <class T, class Base>
+  static MANIPLE_FUNCTION void spread(T first, const Base& base, T (&rows)[4]) {
+    const Edges<T> edges = edges_of(BaseRows<T>{first, base(1), base(2)});
+    for (int e = 0; e < 4; ++e) rows[e] = edges.value[e];
+  }
+};
 
 // The diagonal and the columns of A, and what is relative to the diagonal.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void build_columns(const Model<ScalarOf<V>>& m, const DualProblem<V> x) {
-  constexpr int width = lane_width<V>;
-  const int packs = kPacks > 0 ? kPacks : x.packs, pitch = packs * width, nv = m.nv,
-            columns = column_count<kPacks>(x);
-  const DataField<V> Y = x.Y, column = x.column, bias = vector_of<kPacks>(x, dual_bias),
-                     diagonals = vector_of<kPacks>(x, dual_diagonal);
-  for (int p = 0; p < packs; ++p) {
-    V diagonal = V(1) / diagonals[p];
-    for (int k = 0; k < nv; ++k) diagonal = multiply_add(V(Y[k * packs + p]), V(Y[k * packs + p]), diagonal);
-    diagonals[p] = diagonal;
-    const V inverse = V(1) / diagonal;
-    bias[p] *= inverse;
-    for (int j = 0; j < columns; j += 4) {
-      V sum0(0), sum1(0), sum2(0), sum3(0);
-      for (int k = 0; k < nv; ++k) {
-        const V value = Y[k * packs + p];
-        const int at = k * pitch + j;
-        sum0 = multiply_add(value, V(element(Y, at)), sum0);
-        sum1 = multiply_add(value, V(element(Y, at + 1)), sum1);
-        sum2 = multiply_add(value, V(element(Y, at + 2)), sum2);
-        sum3 = multiply_add(value, V(element(Y, at + 3)), sum3);
+MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, int groups) {
+  using T = ScalarOf<V>;
+  const int packs = kPacks > 0 ? kPacks : x.packs, pitch = packs * lane_width<V>, lane = x.lane;
+  const DataField<V> A = d.block_A, column = x.column, bias = vector_of<kPacks>(x, dual_bias),
+                     diagonals = vector_of<kPacks>(x, dual_diagonal),
+                     own = vector_of<kPacks>(x, dual_residual);
+  // with one of zeros after those of the rows, unless the packs are full
+  const int columns = x.rows < pitch ? x.rows + 1 : pitch;
+  for (int i = 0; i < columns * packs; ++i) column[i] = V(0);
+  for (int p = 0; p < packs; ++p) own[p] = V(0);
+  const auto place = [&]<int kRows, int kColumns>(const GroupProduct<kRows, kColumns, V>& product, int i,
+                                                  int j) {
+    for (int r = 0; r < kRows; ++r)
+      for (int c = 0; c < kColumns; ++c) {
+        element(column, (j + c) * pitch + i + r) = product.at[r][c];
+        element(column, (i + r) * pitch + j + c) = product.at[r][c];
       }
-      const V scale = -inverse;
-      column[j * packs + p] = scale * sum0;
-      column[(j + 1) * packs + p] = scale * sum1;
-      column[(j + 2) * packs + p] = scale * sum2;
-      column[(j + 3) * packs + p] = scale * sum3;
+  };
+  for (int g = 0, i = 0; g < groups; ++g) {
+    const RowGroup rows(d.dual_group[g]);
+    for (int h = 0, j = 0; h <= g; ++h) {
+      const RowGroup other(d.dual_group[h]);
+      if (rows.edges && other.edges) {
+        place(GroupProduct<4, 4, V>(A, rows.first, other.first, lane), i, j);
+      } else if (rows.edges) {
+        place(GroupProduct<4, 1, V>(A, rows.first, other.first, lane), i, j);
+      } else if (other.edges) {
+        place(GroupProduct<1, 4, V>(A, rows.first, other.first, lane), i, j);
+      } else {
+        place(GroupProduct<1, 1, V>(A, rows.first, other.first, lane), i, j);
+      }
+      j += other.count();
     }
-    if (x.rows < pitch) column[x.rows * packs + p] = V(0);
+    i += rows.count();
   }
-  for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = ScalarOf<V>(-1);
+  for (int i = 0; i < x.rows; ++i) element(own, i) = element(column, i * pitch + i);
+  for (int p = 0; p < packs; ++p) {
+    const V diagonal = V(1) / diagonals[p] + own[p], inverse = V(1) / diagonal;
+    diagonals[p] = diagonal;
+    bias[p] *= inverse;
+    for (int j = 0; j < columns; ++j) column[j * packs + p] *= -inverse;
+  }
+  for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = T(-1);
 }
 
 // The residuals of the forces.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void find_residuals(const DualProblem<V> x, V (&residual)[kPacks]) {
-  const DataField<V> column = x.column, force = vector_of<kPacks>(x, dual_force);
-  V sum[kPacks][4];
-  unroll<0, kPacks>([&](auto p) {
-    sum[p][0] = -vector_of<kPacks>(x, dual_bias)[p];
-    sum[p][1] = sum[p][2] = sum[p][3] = V(0);
-  });
-  constexpr int together = kColumnUnit<kPacks, V>;
-  const int columns = column_count<kPacks>(x);
-  for (int first = 0; first < columns; first += together)
-    unroll<0, together>([&](auto offset) {
-      const int j = first + offset;
-      const V value(element(force, j));
-      unroll<0, kPacks>([&](auto p) {
-        sum[p][offset % 4] = multiply_add(V(column[j * kPacks + p]), value, sum[p][offset % 4]);
-      });
-    });
-  unroll<0, kPacks>([&](auto p) { residual[p] = -((sum[p][0] + sum[p][1]) + (sum[p][2] + sum[p][3])); });
-}
-// The same of pack p, in a problem of any size.
-template <class V>
-MANIPLE_FUNCTION V residual_of(const DualProblem<V> x, int p) {
-  const int packs = x.packs, rows = x.rows;
-  const DataField<V> column = x.column, force = vector_of<0>(x, dual_force);
-  V sum0 = -vector_of<0>(x, dual_bias)[p], sum1(0), sum2(0), sum3(0);
-  int j = 0;
-  for (; j + 4 <= rows; j += 4) {
-    sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
-    sum1 = multiply_add(V(column[(j + 1) * packs + p]), V(element(force, j + 1)), sum1);
-    sum2 = multiply_add(V(column[(j + 2) * packs + p]), V(element(force, j + 2)), sum2);
-    sum3 = multiply_add(V(column[(j + 3) * packs + p]), V(element(force, j + 3)), sum3);
+MANIPLE_FUNCTION void find_residuals(const DualProblem<V> x) {
+  const int packs = kPacks > 0 ? kPacks : x.packs;
+  const DataField<V> column = x.column, force = vector_of<kPacks>(x, dual_force),
+                     bias = vector_of<kPacks>(x, dual_bias), residual = vector_of<kPacks>(x, dual_residual);
+  for (int p = 0; p < packs; ++p) {
+    V even = -bias[p], odd(0);
+    int j = 0;
+    for (; j + 2 <= x.rows; j += 2) {
+      even = multiply_add(V(column[j * packs + p]), V(element(force, j)), even);
+      odd = multiply_add(V(column[(j + 1) * packs + p]), V(element(force, j + 1)), odd);
+    }
+    if (j < x.rows) even = multiply_add(V(column[j * packs + p]), V(element(force, j)), even);
+    residual[p] = -(even + odd);
   }
-  for (; j < rows; ++j) sum0 = multiply_add(V(column[j * packs + p]), V(element(force, j)), sum0);
-  return -((sum0 + sum1) + (sum2 + sum3));
 }
 
 // Begins the problem of an environment: x.lane, x.rows and x.packs are set.
@@ -239,28 +262,25 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   const int packs = kPacks > 0 ? kPacks : x.packs;
   const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
                      diagonal = vector_of<kPacks>(x, dual_diagonal);
-  for (int i = 0; i < m.nv * packs; ++i) x.Y[i] = V(0);
   for (int p = 0; p < packs; ++p) {
     force[p] = bias[p] = vector_of<kPacks>(x, dual_low)[p] = V(0);
     diagonal[p] = V(1);
     vector_of<kPacks>(x, dual_high)[p] = V(T(1e30));
   }
-  list_rows<kPacks>(m, d, rows.blocks, x);
-  build_columns<kPacks>(m, x);
+  build_columns<kPacks>(d, x, list_rows<kPacks>(m, d, rows.blocks, x));
   // MuJoCo's warm start: no force at all where that costs less
+  const DataField<V> residual = vector_of<kPacks>(x, dual_residual);
+  find_residuals<kPacks>(x);
   V cost(0);
-  const auto add = [&](int p, V residual) { cost += diagonal[p] * force[p] * (bias[p] + residual); };
-  if constexpr (kPacks == 0) {
-    for (int p = 0; p < packs; ++p) add(p, residual_of(x, p));
-  } else {
-    V residual[kPacks];
-    find_residuals(x, residual);
-    for (int p = 0; p < kPacks; ++p) add(p, residual[p]);
-  }
+  for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual[p]);
   const bool none = sum_lanes(cost) > 0;
   for (int p = 0; p < packs; ++p) {
-    if (none) force[p] = V(0);
+    if (none) {
+      force[p] = V(0);
+      residual[p] = V(bias[p]);
+    }
     vector_of<kPacks>(x, dual_previous)[p] = force[p];
+    vector_of<kPacks>(x, dual_previous_residual)[p] = residual[p];
   }
   x.sweep = x.momentum = 0;
   x.share = 0;

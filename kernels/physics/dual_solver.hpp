@@ -24,15 +24,39 @@ MANIPLE_FUNCTION T momentum_share(int sweeps) {
   return static_cast<T>(sweeps > 1 ? sweeps - 1 : 0) / static_cast<T>(sweeps + 2);
 }
 
-// The step of momentum, within the bounds. Stores where the sweep starts, pack p.
+// The step of momentum, within the bounds, and the residuals where the sweep starts: linear in the forces,
+// they go the same way but for what the bounds hold back.
 template <int kPacks, bool kBounded, class V>
-MANIPLE_FUNCTION void move_forces(const DualProblem<V> x, int p) {
-  const DataField<V> force = vector_of<kPacks>(x, dual_force), previous = vector_of<kPacks>(x, dual_previous);
-  const V now = force[p], moved = multiply_add(V(x.share), now - previous[p], now);
-  previous[p] = now;
-  force[p] = kBounded
-                 ? clamp(moved, V(vector_of<kPacks>(x, dual_low)[p]), V(vector_of<kPacks>(x, dual_high)[p]))
-                 : max(moved, V(0));
+MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
+  const int packs = kPacks > 0 ? kPacks : x.packs;
+  const DataField<V> force = vector_of<kPacks>(x, dual_force), previous = vector_of<kPacks>(x, dual_previous),
+                     residual = vector_of<kPacks>(x, dual_residual),
+                     previous_residual = vector_of<kPacks>(x, dual_previous_residual),
+                     start = vector_of<kPacks>(x, dual_start), fall = vector_of<kPacks>(x, dual_fall),
+                     low = vector_of<kPacks>(x, dual_low), high = vector_of<kPacks>(x, dual_high),
+                     column = x.column;
+  const V share(x.share);
+  MaskOf<V> held(false);
+  for (int p = 0; p < packs; ++p) {
+    const V old = force[p], free = multiply_add(share, old - previous[p], old);
+    const V moved = kBounded ? clamp(free, V(low[p]), V(high[p])) : max(free, V(0));
+    previous[p] = old;
+    force[p] = moved;
+    fall[p] = free - moved;
+    held = held || moved != free;
+    const V here = residual[p];
+    start[p] = multiply_add(share, here - previous_residual[p], here);
+    previous_residual[p] = here;
+  }
+  if (!any_lane(held)) return;
+  for (int p = 0; p < packs; ++p) {
+    const V back = fall[p];
+    for_each_lane(back != V(0), [&](int lane) {
+      const V change(get_lane(back, lane));
+      const int i = p * lane_width<V> + lane;
+      for (int q = 0; q < packs; ++q) start[q] = multiply_add(V(column[i * packs + q]), change, V(start[q]));
+    });
+  }
 }
 
 // What the end of a sweep needs to know of its course.
@@ -46,10 +70,11 @@ struct SweepCourse {
     const DataField<V> force = vector_of<kPacks>(x, dual_force);
     const V start = force[p];
     // the cost is quadratic: what it falls by is the mean of the slopes at both ends times the way
-    const V slope = vector_of<kPacks>(x, dual_residual)[p] + residual;
+    const V slope = vector_of<kPacks>(x, dual_start)[p] + residual;
     improvement = multiply_add(vector_of<kPacks>(x, dual_diagonal)[p] * slope, fall, improvement);
     along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
     force[p] = start - fall;
+    vector_of<kPacks>(x, dual_residual)[p] = residual;
   }
 };
 
@@ -77,11 +102,10 @@ struct SweepState {
 };
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x, SweepState<kPacks, V>& now) {
-  unroll<0, kPacks>([&](auto p) { move_forces<kPacks, kBounded>(x, p); });
-  find_residuals(x, now.residual);
+  move_forces<kPacks, kBounded>(x);
   unroll<0, kPacks>([&](auto p) {
     const V force = vector_of<kPacks>(x, dual_force)[p];
-    vector_of<kPacks>(x, dual_residual)[p] = now.residual[p];
+    now.residual[p] = vector_of<kPacks>(x, dual_start)[p];
     now.fall[p] = V(0);
     now.most[p] = kBounded ? force - vector_of<kPacks>(x, dual_low)[p] : force;
     if (kBounded) now.least[p] = force - vector_of<kPacks>(x, dual_high)[p];
@@ -134,23 +158,24 @@ template <class V, class Order>
 MANIPLE_FUNCTION bool sweep_in_memory(const Model<ScalarOf<V>>& m, DualProblem<V>& x, const Order order) {
   using T = ScalarOf<V>;
   const int rows = x.rows, packs = x.packs;
-  const DataField<V> residual = vector_of<0>(x, dual_residual), end = vector_of<0>(x, dual_end),
+  const DataField<V> start = vector_of<0>(x, dual_start), residual = vector_of<0>(x, dual_residual),
                      falls = vector_of<0>(x, dual_fall), force = vector_of<0>(x, dual_force),
                      low = vector_of<0>(x, dual_low), high = vector_of<0>(x, dual_high), column = x.column;
+  move_forces<0, true>(x);
   for (int p = 0; p < packs; ++p) {
-    move_forces<0, true>(x, p);
+    residual[p] = start[p];
     falls[p] = V(0);
   }
-  for (int p = 0; p < packs; ++p) residual[p] = end[p] = residual_of(x, p);
   for (int k = 0; k < rows; ++k) {
     const int i = order[k];
-    const T start = element(force, i);
-    const T fall = clamp(element(end, i), start - element(high, i), start - element(low, i));
+    const T old = element(force, i);
+    const T fall = clamp(element(residual, i), old - element(high, i), old - element(low, i));
     element(falls, i) = fall;
-    for (int p = 0; p < packs; ++p) end[p] = multiply_add(V(column[i * packs + p]), V(fall), V(end[p]));
+    for (int p = 0; p < packs; ++p)
+      residual[p] = multiply_add(V(column[i * packs + p]), V(fall), V(residual[p]));
   }
   SweepCourse<V> course;
-  for (int p = 0; p < packs; ++p) course.template add<0>(x, p, V(falls[p]), V(end[p]));
+  for (int p = 0; p < packs; ++p) course.template add<0>(x, p, V(falls[p]), V(residual[p]));
   return end_sweep(m, x, course);
 }
 
@@ -301,6 +326,7 @@ MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s
   V trace(0);
   for (int k = 0; k < m.nv; ++k) trace += d.qM[m.dof_Madr[k]];
   rows.enough[0] = V(m.tolerance) * trace;
+  build_A(m, d, rows.blocks.count);
   // of lanes that do not have them
   for (int a = 0; a < active.limits; ++a) d.row_force[row_of_limit(m, d.limit_active[a])] = V(0);
   for (int row = row_of_contact(m, 0), end = row_of_contact(m, active.slots); row < end; ++row)
