@@ -97,7 +97,6 @@ MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
 template <int kPacks, class V>
 struct SweepState {
   V residual[kPacks];
-  V fall[kPacks];                 // of the rows that have been visited
   V least[kPacks], most[kPacks];  // bounds of the fall
 };
 template <int kPacks, bool kBounded, class V>
@@ -106,7 +105,7 @@ MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x, SweepState<kPacks, V>&
   unroll<0, kPacks>([&](auto p) {
     const V force = vector_of<kPacks>(x, dual_force)[p];
     now.residual[p] = vector_of<kPacks>(x, dual_start)[p];
-    now.fall[p] = V(0);
+    vector_of<kPacks>(x, dual_fall)[p] = V(0);
     now.most[p] = kBounded ? force - vector_of<kPacks>(x, dual_low)[p] : force;
     if (kBounded) now.least[p] = force - vector_of<kPacks>(x, dual_high)[p];
   });
@@ -124,10 +123,9 @@ MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, SweepState<kPacks
     if (kBounded) falls[p] = max(falls[p], now.least[p]);
   }
   const V fall = broadcast_element(falls, i);
-  for (int p = 0; p < kPacks; ++p) {
-    now.fall[p] = select(MaskOf<V>::only(i - p * lane_width<V>), fall, now.fall[p]);
+  element(vector_of<kPacks>(x, dual_fall), i) = get_lane(fall, 0);
+  for (int p = 0; p < kPacks; ++p)
     now.residual[p] = multiply_add(V(x.column[i * kPacks + p]), fall, now.residual[p]);
-  }
 }
 
 // One sweep of kTogether problems, visit by visit in turns; sets whether they are solved. Each makes as many
@@ -147,8 +145,9 @@ MANIPLE_FUNCTION void sweep_together(const Model<ScalarOf<V>>& m, DualProblem<V>
     unroll<0, kTogether>([&](auto g) { visit_row<kPacks, kBounded>(x[g], order[g][k], now[g]); });
   unroll<0, kTogether>([&](auto g) {
     SweepCourse<V> course;
-    unroll<0, kPacks>(
-        [&](auto p) { course.template add<kPacks>(x[g], p, now[g].fall[p], now[g].residual[p]); });
+    unroll<0, kPacks>([&](auto p) {
+      course.template add<kPacks>(x[g], p, V(vector_of<kPacks>(x[g], dual_fall)[p]), now[g].residual[p]);
+    });
     solved[g] = end_sweep(m, problem[g], course);
   });
 }
@@ -256,7 +255,7 @@ struct DualQueue {
 template <int kPacks, bool kBounded, class V>
 MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
                                const DualQueue<V>& queue) {
-  constexpr int together = kPacks == 0 ? 1 : (kPacks <= 2 && lane_width<V> >= 4 ? 4 : 2);
+  constexpr int together = kPacks == 0 ? 1 : (lane_width<V> >= 4 ? 4 : 2);
   DualProblem<V> problem[together];
   int next = 0, open = 0;
   // takes environments into x until one needs sweeps
