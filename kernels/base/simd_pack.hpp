@@ -34,12 +34,6 @@ struct Mask {
   Mask() = default;
   MANIPLE_FUNCTION explicit Mask(Register value) : bits(value) {}
   MANIPLE_FUNCTION Mask(bool value) : bits(Register{} - static_cast<Integer>(value)) {}
-  // True in this lane; nowhere if there is no such lane.
-  static MANIPLE_FUNCTION Mask only(int lane) {
-    Register number{};
-    for (int i = 0; i < W; ++i) number[i] = i;
-    return Mask(number == static_cast<Integer>(lane));
-  }
   MANIPLE_FUNCTION bool operator[](int lane) const { return bits[lane] != 0; }
   MANIPLE_FUNCTION void set(int lane, bool value) { bits[lane] = -static_cast<Integer>(value); }
   friend MANIPLE_FUNCTION Mask operator&&(Mask a, Mask b) { return Mask(a.bits & b.bits); }

@@ -2,7 +2,6 @@
 // brought back.
 #pragma once
 
-#include "kernels/base/unroll.hpp"
 #include "kernels/model/visiting_order.hpp"
 #include "kernels/physics/row_blocks.hpp"
 
@@ -30,7 +29,7 @@ enum DualVector {
   dual_previous,  // forces and residuals before the last step of momentum
   dual_previous_residual,
   dual_start,     // residuals at the start of the sweep
-  dual_fall,      // by how much its forces have fallen in a sweep in memory
+  dual_fall,      // by how much the forces have fallen in the sweep
   dual_diagonal,  // of A
   dual_bias,      // b over the diagonal
   dual_low,       // smallest and largest force
@@ -45,12 +44,12 @@ static_assert(dual_vectors == kDualVectors);
 template <class V>
 struct DualProblem {
   DataField<V> vectors, column;
-  int source, order;   // first place in dual_source and dual_order
-  int lane;            // the environment
-  int rows, packs;     // rows, and lane values that hold them
-  int sweep;           // sweeps so far
-  int momentum;        // sweeps since it has begun anew
-  ScalarOf<V> share;   // see momentum_share
+  int source, order;  // first place in dual_source and dual_order
+  int lane;           // the environment
+  int rows, packs;    // rows, and lane values that hold them
+  int sweep;          // sweeps so far
+  // sweeps since momentum has begun anew, and see momentum_share
+  ScalarOf<V> momentum, share;
   ScalarOf<V> enough;  // improvement of a sweep below which it is the last
   ShuffleGenerator generator;
 };
@@ -68,8 +67,8 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
   x.vectors = d.dual_rows.from(first * dual_vectors);
   x.column = d.dual_column.from(first * m.ndualrow);
   x.source = x.order = slot * m.ndualrow;
-  x.lane = x.rows = x.packs = x.sweep = x.momentum = 0;
-  x.share = x.enough = 0;
+  x.lane = x.rows = x.packs = x.sweep = 0;
+  x.momentum = x.share = x.enough = 0;
   return x;
 }
 
@@ -236,12 +235,12 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
   for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = T(-1);
 }
 
-// The residuals of the forces.
+// The residuals of some forces.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void find_residuals(const DualProblem<V> x) {
+MANIPLE_FUNCTION void find_residuals(const DualProblem<V> x, DualVector forces, DualVector residuals) {
   const int packs = kPacks > 0 ? kPacks : x.packs;
-  const DataField<V> column = x.column, force = vector_of<kPacks>(x, dual_force),
-                     bias = vector_of<kPacks>(x, dual_bias), residual = vector_of<kPacks>(x, dual_residual);
+  const DataField<V> column = x.column, force = vector_of<kPacks>(x, forces),
+                     bias = vector_of<kPacks>(x, dual_bias), residual = vector_of<kPacks>(x, residuals);
   for (int p = 0; p < packs; ++p) {
     V even = -bias[p], odd(0);
     int j = 0;
@@ -270,7 +269,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   build_columns<kPacks>(d, x, list_rows<kPacks>(m, d, rows.blocks, x));
   // MuJoCo's warm start: no force at all where that costs less
   const DataField<V> residual = vector_of<kPacks>(x, dual_residual);
-  find_residuals<kPacks>(x);
+  find_residuals<kPacks>(x, dual_force, dual_residual);
   V cost(0);
   for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual[p]);
   const bool none = sum_lanes(cost) > 0;
@@ -282,8 +281,8 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
     vector_of<kPacks>(x, dual_previous)[p] = force[p];
     vector_of<kPacks>(x, dual_previous_residual)[p] = residual[p];
   }
-  x.sweep = x.momentum = 0;
-  x.share = 0;
+  x.sweep = 0;
+  x.momentum = x.share = 0;
   x.enough = element(rows.enough, x.lane);
 }
 

@@ -12,6 +12,7 @@
 // each other and wait for each other's results; several environments at a time fill the gaps.
 #pragma once
 
+#include "kernels/base/unroll.hpp"
 #include "kernels/physics/dual_problem.hpp"
 
 namespace maniple {
@@ -20,9 +21,12 @@ namespace maniple {
 
 // Part of its last change by which Nesterov's momentum carries a force on.
 template <class T>
-MANIPLE_FUNCTION T momentum_share(int sweeps) {
-  return static_cast<T>(sweeps > 1 ? sweeps - 1 : 0) / static_cast<T>(sweeps + 2);
+MANIPLE_FUNCTION T momentum_share(T sweeps) {
+  return max(sweeps - T(1), T(0)) / (sweeps + T(2));
 }
+
+// Sweeps after which the residuals are computed anew, before rounding adds up.
+inline constexpr int kCarriedSweeps = 32;
 
 // The step of momentum, within the bounds, and the residuals where the sweep starts: linear in the forces,
 // they go the same way but for what the bounds hold back.
@@ -35,15 +39,20 @@ MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
                      start = vector_of<kPacks>(x, dual_start), fall = vector_of<kPacks>(x, dual_fall),
                      low = vector_of<kPacks>(x, dual_low), high = vector_of<kPacks>(x, dual_high),
                      column = x.column;
+  if (x.sweep % kCarriedSweeps == kCarriedSweeps - 1) {
+    find_residuals<kPacks>(x, dual_force, dual_residual);
+    // (momentum would carry on the difference between new and old ones)
+    find_residuals<kPacks>(x, dual_previous, dual_previous_residual);
+  }
   const V share(x.share);
   MaskOf<V> held(false);
   for (int p = 0; p < packs; ++p) {
-    const V old = force[p], free = multiply_add(share, old - previous[p], old);
-    const V moved = kBounded ? clamp(free, V(low[p]), V(high[p])) : max(free, V(0));
+    const V old = force[p], wanted = multiply_add(share, old - previous[p], old);
+    const V moved = kBounded ? clamp(wanted, V(low[p]), V(high[p])) : max(wanted, V(0));
     previous[p] = old;
     force[p] = moved;
-    fall[p] = free - moved;
-    held = held || moved != free;
+    fall[p] = wanted - moved;
+    held = held || moved != wanted;
     const V here = residual[p];
     start[p] = multiply_add(share, here - previous_residual[p], here);
     previous_residual[p] = here;
@@ -85,11 +94,10 @@ MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
   using T = ScalarOf<V>;
   // (what does not depend on the numbers first: the next sweep waits for the rest)
   ++x.sweep;
-  const int sweeps = x.momentum + 1;
-  const T share = momentum_share<T>(sweeps);
-  const bool goes_on = !(sum_lanes(course.along) < 0);
-  x.momentum = static_cast<int>(goes_on) * sweeps;
-  x.share = static_cast<T>(goes_on) * share;
+  const T sweeps = x.momentum + 1, share = momentum_share(sweeps);
+  const T goes_on = static_cast<T>(!(sum_lanes(course.along) < 0));
+  x.momentum = goes_on * sweeps;
+  x.share = goes_on * share;
   return x.sweep >= m.iterations || T(0.5) * sum_lanes(course.improvement) < x.enough;
 }
 

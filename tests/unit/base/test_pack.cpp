@@ -110,13 +110,6 @@ TYPED_TEST(PackOf, TransposesRowsAndLanes) {
     for (int lane = 0; lane < lane_width<V>; ++lane) EXPECT_EQ(rows[i][lane], 100 * lane + i);
 }
 
-TYPED_TEST(PackOf, MaskOfOnlyOneLane) {
-  using M = MaskOf<TypeParam>;
-  for (int chosen = -1; chosen <= lane_width<TypeParam>; ++chosen)
-    for (int lane = 0; lane < lane_width<TypeParam>; ++lane)
-      EXPECT_EQ(M::only(chosen)[lane], lane == chosen) << chosen;
-}
-
 TYPED_TEST(PackOf, LanesAreSummedInABinaryTree) {
   using V = TypeParam;
   using T = ScalarOf<V>;
