@@ -139,13 +139,12 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
       continue;
     }
     d.dual_group[groups++] = RowGroup(3 * block, true).number();
-    BaseRows<T> smooth, start;
-    T* const to_smooth[3] = {&smooth.n, &smooth.t, &smooth.u};
-    T* const to_start[3] = {&start.n, &start.t, &start.u};
-    for (int r = 0; r < 3; ++r) {
-      *to_smooth[r] = lane_element(d.block_bias, 3 * block + r, lane);
-      *to_start[r] = *to_smooth[r] + lane_element(d.block_start, 3 * block + r, lane);
-    }
+    const auto base_of_lane = [&](const DataField<V> field) {
+      return BaseRows<T>{lane_element(field, 3 * block, lane), lane_element(field, 3 * block + 1, lane),
+                         lane_element(field, 3 * block + 2, lane)};
+    };
+    const BaseRows<T> smooth = base_of_lane(d.block_bias), change = base_of_lane(d.block_start),
+                      start{smooth.n + change.n, smooth.t + change.t, smooth.u + change.u};
     const Edges<T> smooth_edges = edges_of(smooth), start_edges = edges_of(start);
     for (int e = 0; e < 4; ++e)
       add(source + e, D, smooth_edges.value[e], start_edges.value[e], T(0), infinite);

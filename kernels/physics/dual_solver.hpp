@@ -6,10 +6,10 @@
 // contacts join (islands) one by one, here all rows take part in the same sweeps, and the results agree as
 // far as they converge.
 //
-// What the environments of a pack have in common ends with the rows: they have different ones, in different
-// orders, for different numbers of sweeps. So the environments are solved one by one, with their rows over
-// the lanes (on a GPU a lane is alone, and its thread loops over its rows). The steps of a sweep depend on
-// each other and wait for each other's results; several environments at a time fill the gaps.
+// What the environments of a pack have in common ends with A (row_blocks.hpp): they have different rows, in
+// different orders, for different numbers of sweeps. So the environments are solved one by one, with their
+// rows over the lanes (on a GPU a lane is alone, and its thread loops over its rows). The steps of a sweep
+// depend on each other and wait for each other's results; several environments at a time fill the gaps.
 #pragma once
 
 #include "kernels/base/unroll.hpp"
