@@ -44,10 +44,10 @@ static_assert(dual_vectors == kDualVectors);
 template <class V>
 struct DualProblem {
   DataField<V> vectors, column;
-  int source, order;  // first place in dual_source and dual_order
-  int lane;           // the environment
-  int rows, packs;    // rows, and lane values that hold them
-  int sweep;          // sweeps so far
+  int first;        // place in dual_source and dual_order
+  int lane;         // the environment
+  int rows, packs;  // rows, and lane values that hold them
+  int sweep;        // sweeps so far
   // sweeps since momentum has begun anew, and see momentum_share
   ScalarOf<V> momentum, share;
   ScalarOf<V> enough;  // improvement of a sweep below which it is the last
@@ -62,11 +62,11 @@ MANIPLE_FUNCTION DataField<V> vector_of(const DualProblem<V> x, DualVector which
 // The memory of problem number `slot` of those that are solved at a time.
 template <class V>
 MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
-  const int first = slot * (m.ndualrow / lane_width<V>);
+  const int place = slot * (m.ndualrow / lane_width<V>);
   DualProblem<V> x;
-  x.vectors = d.dual_rows.from(first * dual_vectors);
-  x.column = d.dual_column.from(first * m.ndualrow);
-  x.source = x.order = slot * m.ndualrow;
+  x.vectors = d.dual_rows.from(place * dual_vectors);
+  x.column = d.dual_column.from(place * m.ndualrow);
+  x.first = slot * m.ndualrow;
   x.lane = x.rows = x.packs = x.sweep = 0;
   x.momentum = x.share = x.enough = 0;
   return x;
@@ -108,7 +108,7 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
   int count = 0, groups = 0;
   // residuals: of qacc_smooth and of the warm start
   const auto add = [&](int source, T D, T smooth, T start, T least, T most) {
-    d.dual_source[x.source + count] = source;
+    d.dual_source[x.first + count] = source;
     element(diagonal, count) = D;
     element(bias, count) = smooth;
     element(low, count) = least;
@@ -288,7 +288,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 template <int kPacks, class V>
 MANIPLE_FUNCTION void store_forces(const Data<V>& d, const DualProblem<V> x) {
   for (int i = 0; i < x.rows; ++i) {
-    const int source = d.dual_source[x.source + i];
+    const int source = d.dual_source[x.first + i];
     const ScalarOf<V> force = element(vector_of<kPacks>(x, dual_force), i);
     if (source >= 0) {
       lane_element(d.row_force, source, x.lane) = force;

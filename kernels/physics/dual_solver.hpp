@@ -29,7 +29,7 @@ MANIPLE_FUNCTION T momentum_share(T sweeps) {
 inline constexpr int kCarriedSweeps = 32;
 
 // The step of momentum, within the bounds, and the residuals where the sweep starts: linear in the forces,
-// they go the same way but for what the bounds hold back.
+// they go the same way but for what the bounds hold back. dual_fall is zero then.
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
   const int packs = kPacks > 0 ? kPacks : x.packs;
@@ -45,21 +45,19 @@ MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
     find_residuals<kPacks>(x, dual_previous, dual_previous_residual);
   }
   const V share(x.share);
-  MaskOf<V> held(false);
   for (int p = 0; p < packs; ++p) {
     const V old = force[p], wanted = multiply_add(share, old - previous[p], old);
     const V moved = kBounded ? clamp(wanted, V(low[p]), V(high[p])) : max(wanted, V(0));
     previous[p] = old;
     force[p] = moved;
     fall[p] = wanted - moved;
-    held = held || moved != wanted;
     const V here = residual[p];
     start[p] = multiply_add(share, here - previous_residual[p], here);
     previous_residual[p] = here;
   }
-  if (!any_lane(held)) return;
   for (int p = 0; p < packs; ++p) {
     const V back = fall[p];
+    fall[p] = V(0);
     for_each_lane(back != V(0), [&](int lane) {
       const V change(get_lane(back, lane));
       const int i = p * lane_width<V> + lane;
@@ -113,7 +111,6 @@ MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x, SweepState<kPacks, V>&
   unroll<0, kPacks>([&](auto p) {
     const V force = vector_of<kPacks>(x, dual_force)[p];
     now.residual[p] = vector_of<kPacks>(x, dual_start)[p];
-    vector_of<kPacks>(x, dual_fall)[p] = V(0);
     now.most[p] = kBounded ? force - vector_of<kPacks>(x, dual_low)[p] : force;
     if (kBounded) now.least[p] = force - vector_of<kPacks>(x, dual_high)[p];
   });
@@ -169,10 +166,7 @@ MANIPLE_FUNCTION bool sweep_in_memory(const Model<ScalarOf<V>>& m, DualProblem<V
                      falls = vector_of<0>(x, dual_fall), force = vector_of<0>(x, dual_force),
                      low = vector_of<0>(x, dual_low), high = vector_of<0>(x, dual_high), column = x.column;
   move_forces<0, true>(x);
-  for (int p = 0; p < packs; ++p) {
-    residual[p] = start[p];
-    falls[p] = V(0);
-  }
+  for (int p = 0; p < packs; ++p) residual[p] = start[p];
   for (int k = 0; k < rows; ++k) {
     const int i = order[k];
     const T old = element(force, i);
@@ -207,7 +201,7 @@ struct ComputedOrder {
 template <class V>
 MANIPLE_FUNCTION ComputedOrder<V> computed_order(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                                  DualProblem<V>& x) {
-  ComputedOrder<V> order{d.dual_order, x.order};
+  ComputedOrder<V> order{d.dual_order, x.first};
   const int listed = x.rows <= m.ndualorder ? m.ndualsweep : 0;
   if (x.sweep == listed) {
     x.generator = ShuffleGenerator{};
@@ -238,9 +232,9 @@ MANIPLE_FUNCTION bool sweep_alone(const Model<ScalarOf<V>>& m, const Data<V>& d,
 template <int kPacks, bool kBounded, int kTogether, class V>
 MANIPLE_FUNCTION void sweep_first(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>* problem,
                                   bool (&solved)[kTogether]) {
-  bool listed = kTogether > 1;
-  for (int g = 0; g < kTogether; ++g) listed = listed && order_listed(m, problem[g]);
   if constexpr (kTogether > 1) {
+    bool listed = true;
+    for (int g = 0; g < kTogether; ++g) listed = listed && order_listed(m, problem[g]);
     if (listed) {
       const unsigned char* order[kTogether];
       for (int g = 0; g < kTogether; ++g) order[g] = listed_order(m, problem[g]);
@@ -279,9 +273,9 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, co
     return false;
   };
   // one sweep of the first problems; the next environments take the places of those that are solved
-  const auto sweep = [&](auto&& solved) {
+  const auto sweep = [&]<int kCount>(bool(&solved)[kCount]) {
     sweep_first<kPacks, kBounded>(m, d, problem, solved);
-    for (int g = std::extent_v<std::remove_reference_t<decltype(solved)>> - 1; g >= 0; --g) {
+    for (int g = kCount - 1; g >= 0; --g) {
       if (!solved[g]) continue;
       store_forces<kPacks>(d, problem[g]);
       if (!take(problem[g])) problem[g] = problem[--open];
@@ -334,7 +328,7 @@ MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s
   for (int k = 0; k < m.nv; ++k) trace += d.qM[m.dof_Madr[k]];
   rows.enough[0] = V(m.tolerance) * trace;
   build_A(m, d, rows.blocks.count);
-  // of lanes that do not have them
+  // zero in the lanes that do not have a row
   for (int a = 0; a < active.limits; ++a) d.row_force[row_of_limit(m, d.limit_active[a])] = V(0);
   for (int row = row_of_contact(m, 0), end = row_of_contact(m, active.slots); row < end; ++row)
     d.row_force[row] = V(0);
