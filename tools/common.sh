@@ -5,13 +5,13 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false
 
 # configure_build DIRECTORY [cmake arguments]: configures once; later changes of CMakeLists.txt are
-# seen by the build itself.
+# seen by the build itself. CXX names the compiler; without it, the clang of tools/packages.txt is taken.
 configure_build() {
   local directory=$1
   shift
   if [ ! -f "$directory/build.ninja" ] || [ $# -gt 0 ]; then
     mkdir -p "$directory"
-    cmake -S . -B "$directory" -G Ninja "$@" > "$directory/configure.log" 2>&1 ||
+    CXX=${CXX:-$(command -v clang++-19 || true)} cmake -S . -B "$directory" -G Ninja "$@" > "$directory/configure.log" 2>&1 ||
       { cat "$directory/configure.log" >&2; return 1; }
   fi
 }

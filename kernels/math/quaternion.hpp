@@ -13,9 +13,13 @@ struct Quat {
 };
 
 template <class V>
+MANIPLE_FUNCTION V dot(const Quat<V>& a, const Quat<V>& b) {
+  return multiply_add(a.z, b.z, multiply_add(a.y, b.y, multiply_add(a.x, b.x, a.w * b.w)));
+}
+template <class V>
 MANIPLE_FUNCTION Quat<V> operator*(const Quat<V>& a, const Quat<V>& b) {
-  return {a.w * b.w - a.x * b.x - a.y * b.y - a.z * b.z, a.w * b.x + a.x * b.w + a.y * b.z - a.z * b.y,
-          a.w * b.y - a.x * b.z + a.y * b.w + a.z * b.x, a.w * b.z + a.x * b.y - a.y * b.x + a.z * b.w};
+  return {dot(a, Quat<V>{b.w, -b.x, -b.y, -b.z}), dot(a, Quat<V>{b.x, b.w, b.z, -b.y}),
+          dot(a, Quat<V>{b.y, -b.z, b.w, b.x}), dot(a, Quat<V>{b.z, b.y, -b.x, b.w})};
 }
 template <class V>
 MANIPLE_FUNCTION Quat<V> conjugate(const Quat<V>& q) {
@@ -29,7 +33,7 @@ MANIPLE_FUNCTION Quat<V> operator*(V s, const Quat<V>& q) {
 // q / |q|; the identity where |q| < 1e-15.
 template <class V>
 MANIPLE_FUNCTION Quat<V> normalize(const Quat<V>& q) {
-  const V norm = sqrt(q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z);
+  const V norm = sqrt(dot(q, q));
   const MaskOf<V> zero = norm < V(kMinimumValue);
   const V inverse = V(1) / select(zero, V(1), norm);
   return {select(zero, V(1), q.w * inverse), select(zero, V(0), q.x * inverse),
@@ -39,33 +43,31 @@ MANIPLE_FUNCTION Quat<V> normalize(const Quat<V>& q) {
 // q / |q| for a q whose norm differs from one by rounding only: one Newton step from 1 is then exact.
 template <class V>
 MANIPLE_FUNCTION Quat<V> renormalize(const Quat<V>& q) {
-  const V square = q.w * q.w + q.x * q.x + q.y * q.y + q.z * q.z;
-  return (V(1.5) - V(0.5) * square) * q;
+  return multiply_add(V(-0.5), dot(q, q), V(1.5)) * q;
 }
 
 // Rotation of v by q: v + 2 w (u x v) + 2 u x (u x v).
 template <class V>
 MANIPLE_FUNCTION Vec3<V> rotate(const Quat<V>& q, const Vec3<V>& v) {
   const Vec3<V> u{q.x, q.y, q.z};
-  const Vec3<V> t = cross(u, v) + q.w * v;
-  return v + V(2) * cross(u, t);
+  const Vec3<V> t = multiply_add(q.w, v, cross(u, v));
+  return multiply_add(V(2), cross(u, t), v);
 }
 
 template <class V>
 MANIPLE_FUNCTION Mat3<V> matrix(const Quat<V>& q) {
   const V x2 = q.x + q.x, y2 = q.y + q.y, z2 = q.z + q.z;
-  const V xx = q.x * x2, yy = q.y * y2, zz = q.z * z2;
-  const V xy = q.x * y2, xz = q.x * z2, yz = q.y * z2;
-  const V wx = q.w * x2, wy = q.w * y2, wz = q.w * z2;
-  const V one(1);
-  return {one - (yy + zz), xy - wz, xz + wy, xy + wz,        one - (xx + zz),
-          yz - wx,         xz - wy, yz + wx, one - (xx + yy)};
+  const V wx = q.w * x2, wy = q.w * y2, wz = q.w * z2, one(1);
+  const auto plus = [](V sum, V a, V b) { return multiply_add(a, b, sum); };
+  return {plus(plus(one, -q.y, y2), -q.z, z2), plus(-wz, q.x, y2), plus(wy, q.x, z2),  plus(wz, q.x, y2),
+          plus(plus(one, -q.x, x2), -q.z, z2), plus(-wx, q.y, z2), plus(-wy, q.x, z2), plus(wx, q.y, z2),
+          plus(plus(one, -q.x, x2), -q.y, y2)};
 }
 
 // Rotation vector (axis times angle in [-pi, pi]) of a unit quaternion: mju_quat2Vel with dt = 1.
 template <class V>
 MANIPLE_FUNCTION Vec3<V> rotation_vector(const Quat<V>& q) {
-  const V sine = sqrt(q.x * q.x + q.y * q.y + q.z * q.z);
+  const V sine = sqrt(dot(Vec3<V>{q.x, q.y, q.z}, Vec3<V>{q.x, q.y, q.z}));
   const MaskOf<V> zero = sine < V(kMinimumValue);
   V angle = V(2) * atan2(sine, q.w);
   angle = select(angle > V(3.14159265358979323846), angle - V(6.28318530717958647692), angle);

@@ -48,10 +48,8 @@ struct Inertia {
 // Momentum (or force) of the motion v: mju_mulInertVec.
 template <class V>
 MANIPLE_FUNCTION Spatial<V> operator*(const Inertia<V>& i, const Spatial<V>& v) {
-  const Vec3<V> turned{i.xx * v.rot.x + i.xy * v.rot.y + i.xz * v.rot.z,
-                       i.xy * v.rot.x + i.yy * v.rot.y + i.yz * v.rot.z,
-                       i.xz * v.rot.x + i.yz * v.rot.y + i.zz * v.rot.z};
-  return {turned + cross(i.moment, v.lin), i.mass * v.lin + cross(v.rot, i.moment)};
+  const Mat3<V> rotational{i.xx, i.xy, i.xz, i.xy, i.yy, i.yz, i.xz, i.yz, i.zz};
+  return {rotational * v.rot + cross(i.moment, v.lin), multiply_add(i.mass, v.lin, cross(v.rot, i.moment))};
 }
 
 // Principal inertia `diagonal` [kg m^2] in a frame with orientation `mat`, of a mass whose center lies at
@@ -59,16 +57,18 @@ MANIPLE_FUNCTION Spatial<V> operator*(const Inertia<V>& i, const Spatial<V>& v) 
 template <class V>
 MANIPLE_FUNCTION Inertia<V> inertia_about(const Vec3<V>& diagonal, const Mat3<V>& mat, const Vec3<V>& offset,
                                           V mass) {
-  const Vec3<V> ax = diagonal.x * mat.column_x(), ay = diagonal.y * mat.column_y(),
-                az = diagonal.z * mat.column_z();
+  const auto scaled = [&](const Vec3<V>& row) {
+    return Vec3<V>{diagonal.x * row.x, diagonal.y * row.y, diagonal.z * row.z};
+  };
+  const Vec3<V> x = mat.row_x(), y = mat.row_y(), z = mat.row_z(), scaled_x = scaled(x), scaled_y = scaled(y);
   const Vec3<V> moment = mass * offset;
-  const V x2 = moment.x * offset.x, y2 = moment.y * offset.y, z2 = moment.z * offset.z;
-  return {ax.x * mat.xx + ay.x * mat.xy + az.x * mat.xz + (y2 + z2),
-          ax.y * mat.yx + ay.y * mat.yy + az.y * mat.yz + (x2 + z2),
-          ax.z * mat.zx + ay.z * mat.zy + az.z * mat.zz + (x2 + y2),
-          ax.x * mat.yx + ay.x * mat.yy + az.x * mat.yz - moment.x * offset.y,
-          ax.x * mat.zx + ay.x * mat.zy + az.x * mat.zz - moment.x * offset.z,
-          ax.y * mat.zx + ay.y * mat.zy + az.y * mat.zz - moment.y * offset.z,
+  const auto plus = [](V sum, V a, V b) { return multiply_add(a, b, sum); };
+  return {plus(plus(dot(scaled_x, x), moment.y, offset.y), moment.z, offset.z),
+          plus(plus(dot(scaled_y, y), moment.x, offset.x), moment.z, offset.z),
+          plus(plus(dot(scaled(z), z), moment.x, offset.x), moment.y, offset.y),
+          plus(dot(scaled_x, y), -moment.x, offset.y),
+          plus(dot(scaled_x, z), -moment.x, offset.z),
+          plus(dot(scaled_y, z), -moment.y, offset.z),
           moment,
           mass};
 }

@@ -1,5 +1,6 @@
 // Vectors and matrices of three dimensions over lane values. Plain structs of named components, so that
-// a compiler keeps them in registers; matrices are row-major as MuJoCo's.
+// a compiler keeps them in registers; matrices are row-major as MuJoCo's. Sums of products say themselves
+// where they round, so that it does not depend on the code around them.
 #pragma once
 
 #include "kernels/base/varying.hpp"
@@ -23,11 +24,17 @@ struct Vec3 {
 
 template <class V>
 MANIPLE_FUNCTION V dot(const Vec3<V>& a, const Vec3<V>& b) {
-  return a.x * b.x + a.y * b.y + a.z * b.z;
+  return multiply_add(a.z, b.z, multiply_add(a.y, b.y, a.x * b.x));
 }
 template <class V>
 MANIPLE_FUNCTION Vec3<V> cross(const Vec3<V>& a, const Vec3<V>& b) {
-  return {a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
+  return {multiply_add(a.y, b.z, -(a.z * b.y)), multiply_add(a.z, b.x, -(a.x * b.z)),
+          multiply_add(a.x, b.y, -(a.y * b.x))};
+}
+// s a + b.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> multiply_add(V s, const Vec3<V>& a, const Vec3<V>& b) {
+  return {multiply_add(s, a.x, b.x), multiply_add(s, a.y, b.y), multiply_add(s, a.z, b.z)};
 }
 template <class V>
 MANIPLE_FUNCTION Vec3<V> zero3() {
@@ -54,16 +61,16 @@ struct Mat3 {
   V xx, xy, xz, yx, yy, yz, zx, zy, zz;
 
   friend MANIPLE_FUNCTION Vec3<V> operator*(const Mat3& m, const Vec3<V>& v) {
-    return {m.xx * v.x + m.xy * v.y + m.xz * v.z, m.yx * v.x + m.yy * v.y + m.yz * v.z,
-            m.zx * v.x + m.zy * v.y + m.zz * v.z};
+    return {dot(m.row_x(), v), dot(m.row_y(), v), dot(m.row_z(), v)};
   }
   friend MANIPLE_FUNCTION Mat3 operator*(const Mat3& a, const Mat3& b) {
-    return {a.xx * b.xx + a.xy * b.yx + a.xz * b.zx, a.xx * b.xy + a.xy * b.yy + a.xz * b.zy,
-            a.xx * b.xz + a.xy * b.yz + a.xz * b.zz, a.yx * b.xx + a.yy * b.yx + a.yz * b.zx,
-            a.yx * b.xy + a.yy * b.yy + a.yz * b.zy, a.yx * b.xz + a.yy * b.yz + a.yz * b.zz,
-            a.zx * b.xx + a.zy * b.yx + a.zz * b.zx, a.zx * b.xy + a.zy * b.yy + a.zz * b.zy,
-            a.zx * b.xz + a.zy * b.yz + a.zz * b.zz};
+    const Vec3<V> x = b.column_x(), y = b.column_y(), z = b.column_z();
+    return {dot(a.row_x(), x), dot(a.row_x(), y), dot(a.row_x(), z), dot(a.row_y(), x), dot(a.row_y(), y),
+            dot(a.row_y(), z), dot(a.row_z(), x), dot(a.row_z(), y), dot(a.row_z(), z)};
   }
+  MANIPLE_FUNCTION Vec3<V> row_x() const { return {xx, xy, xz}; }
+  MANIPLE_FUNCTION Vec3<V> row_y() const { return {yx, yy, yz}; }
+  MANIPLE_FUNCTION Vec3<V> row_z() const { return {zx, zy, zz}; }
   MANIPLE_FUNCTION Vec3<V> column_x() const { return {xx, yx, zx}; }
   MANIPLE_FUNCTION Vec3<V> column_y() const { return {xy, yy, zy}; }
   MANIPLE_FUNCTION Vec3<V> column_z() const { return {xz, yz, zz}; }

@@ -19,8 +19,8 @@ MANIPLE_FUNCTION void bias_forces(const Model<ScalarOf<V>>& m, const State<V>& s
     Spatial<V> cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);
     const int dof = m.body_dofadr[i];
     for (int k = dof; k < dof + m.body_dofnum[i]; ++k) {
-      if (!m.dof_translation[k]) cacc.rot = cacc.rot + s.qvel[k] * load3<V>(d.cdof_dot, 6 * k);
-      cacc.lin = cacc.lin + s.qvel[k] * load3<V>(d.cdof_dot, 6 * k + 3);
+      if (!m.dof_translation[k]) cacc.rot = multiply_add(V(s.qvel[k]), load3<V>(d.cdof_dot, 6 * k), cacc.rot);
+      cacc.lin = multiply_add(V(s.qvel[k]), load3<V>(d.cdof_dot, 6 * k + 3), cacc.lin);
     }
     store6(d.cacc_bias, 6 * i, cacc);
     if (m.body_flags[i] & body_massless) {

@@ -75,8 +75,8 @@ template <class V>
 MANIPLE_FUNCTION Spatial<V> add_dof_velocities(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, Spatial<V> v, int dof, int count) {
   for (int k = dof; k < dof + count; ++k) {
-    if (!m.dof_translation[k]) v.rot = v.rot + s.qvel[k] * load3<V>(d.cdof, 6 * k);
-    v.lin = v.lin + s.qvel[k] * load3<V>(d.cdof, 6 * k + 3);
+    if (!m.dof_translation[k]) v.rot = multiply_add(V(s.qvel[k]), load3<V>(d.cdof, 6 * k), v.rot);
+    v.lin = multiply_add(V(s.qvel[k]), load3<V>(d.cdof, 6 * k + 3), v.lin);
   }
   return v;
 }

@@ -72,9 +72,9 @@ struct FluidDamping {
 
   friend MANIPLE_FUNCTION Spatial<V> operator*(const FluidDamping& damping, const Spatial<V>& motion) {
     const Mat3<V> inverse = transpose(damping.mat);
-    const Vec3<V> lin = motion.lin + cross(motion.rot, damping.offset);
+    const Vec3<V> velocity = motion.lin + cross(motion.rot, damping.offset);
     const Vec3<V> torque = damping.mat * scaled(damping.rot, inverse * motion.rot);
-    const Vec3<V> force = damping.mat * scaled(damping.lin, inverse * lin);
+    const Vec3<V> force = damping.mat * scaled(damping.lin, inverse * velocity);
     return {torque + cross(damping.offset, force), force};
   }
 };

@@ -52,9 +52,9 @@ MANIPLE_FUNCTION void reduce_columns(const DataField<V> matrix, const DataField<
   V sum[C];
   for (int c = 0; c < C; ++c) sum[c] = matrix[row + j[c]];
   for (int b = 0; b < count; ++b) {
-    const V f = factor[b];
+    const V f = -factor[b];
     const int at = rows(b);
-    for (int c = 0; c < C; ++c) sum[c] -= f * matrix[at + j[c]];
+    for (int c = 0; c < C; ++c) sum[c] = multiply_add(f, V(matrix[at + j[c]]), sum[c]);
   }
   for (int c = 0; c < C; ++c) matrix[row + j[c]] = sum[c];
 }
@@ -95,9 +95,9 @@ MANIPLE_FUNCTION void solve_backward(const Model<ScalarOf<V>>& m, const DataFiel
   const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
   for (int k = m.nv - 1; k >= 0; --k) {
     if (simple[k]) continue;
-    const V value = x[k];
+    const V value = -x[k];
     int address = Madr[k] + 1;
-    for (int i = parent[k]; i >= 0; i = parent[i]) x[i] -= factor[address++] * value;
+    for (int i = parent[k]; i >= 0; i = parent[i]) x[i] = multiply_add(V(factor[address++]), value, V(x[i]));
   }
 }
 
@@ -111,7 +111,7 @@ MANIPLE_FUNCTION void solve_forward(const Model<ScalarOf<V>>& m, const DataField
     V value = x[k] * scale[k];
     if (!simple[k]) {
       int address = Madr[k] + 1;
-      for (int i = parent[k]; i >= 0; i = parent[i]) value -= factor[address++] * x[i];
+      for (int i = parent[k]; i >= 0; i = parent[i]) value = multiply_add(-factor[address++], V(x[i]), value);
     }
     x[k] = value;
   }
@@ -138,8 +138,8 @@ MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const DataFi
     if (!simple[i])
       for (int j = parent[i]; j >= 0; j = parent[j]) {
         const V element = qM[++address];
-        sum += element * x[j];
-        result[j] += element * value;
+        sum = multiply_add(element, V(x[j]), sum);
+        result[j] = multiply_add(element, value, V(result[j]));
       }
     result[i] = sum;
   }

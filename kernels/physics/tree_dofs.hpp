@@ -136,7 +136,7 @@ MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>&
       const int k = pattern.below[first + b];
       const V element = H[hessian_address(k, i)], scaled = element * inverse[k];
       factor[b] = scaled;
-      diagonal -= scaled * element;
+      diagonal = multiply_add(-scaled, element, diagonal);
     }
     H[row + i] = diagonal;
     inverse[i] = V(1) / diagonal;
@@ -169,7 +169,7 @@ MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
     V value = x[i];
     for (int b = first; b < last; ++b) {
       const int k = pattern.below[b];
-      value -= H[hessian_address(k, i)] * x[k];
+      value = multiply_add(-H[hessian_address(k, i)], V(x[k]), value);
     }
     x[i] = value * inverse[i];
   }
@@ -178,9 +178,9 @@ MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
     V sum(0);
     for (int c = first; c < last; ++c) {
       const int i = pattern.col[c];
-      sum += H[row + i] * x[i];
+      sum = multiply_add(V(H[row + i]), V(x[i]), sum);
     }
-    x[k] -= sum * inverse[k];
+    x[k] = multiply_add(-sum, V(inverse[k]), V(x[k]));
   }
 }
 
