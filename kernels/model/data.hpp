@@ -10,43 +10,47 @@
 // a lane is in slot k; the Jacobian of a slot holds the dofs of slot_dof alone. The rows of a contact are the
 // edges of its friction pyramid, normal + and - tangent, kept as one normal and two tangent base rows.
 //      name            size            unit            meaning
-#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                             \
-  FIELD(friction_aref, nfriction, "m/s^2 or rad/s^2", "reference acceleration of the row")           \
-  FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")                      \
-  FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")                 \
-  FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited")            \
-  FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")                  \
-  FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")                     \
-  FIELD(contact_candidate, ncontact, "1", "number of the candidate pair")                            \
-  FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                              \
-  FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                             \
-  FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")               \
-  FIELD(contact_dropped, 1, "1", "contacts beyond the capacity")                                     \
-  FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")                          \
-  FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")              \
-  FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")                   \
-  FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")                     \
-  FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")                        \
-  FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")                  \
-  FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                                        \
-  FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                                       \
-  FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                                     \
-  FIELD(Msearch, nrowdof, "N", "M times the search direction")                                       \
-  FIELD(warm_change, nrowdof, "m/s^2 or rad/s^2", "qacc_warmstart - qacc_smooth")                    \
-  FIELD(inverse_root, nrowdof, "1/kg^1/2", "1/sqrt(D) of M's factor")                                \
-  FIELD(block_Y, 3 * nrowblock * nv, "1", "D^-1/2 L^-T J' times row_scale, [block][dof][row]")       \
-  FIELD(block_A, 9 * nrowblock * (nrowblock + 1) / 2, "1", "Y'Y, lower tiles [3][3]")                \
-  FIELD(block_factor, 9 * nspaceblock * (nspaceblock + 1) / 2, "1", "factor of 1 + C' A C")          \
-  FIELD(block_inverse, 3 * nspaceblock, "1", "1 over the diagonal of the factor")                    \
-  FIELD(block_limit, 3 * nrowblock, "1", "limit of each row after those of friction")                \
-  FIELD(block_scale, 3 * nrowblock, "kg^1/2", "row_scale of the rows; 0: none")                      \
-  FIELD(block_bias, 3 * nrowblock, "(kg m^2)^1/2/s^2", "residuals of qacc_smooth")                   \
-  FIELD(block_start, 3 * nrowblock, "(kg m^2)^1/2/s^2", "residuals of the warm start less these")    \
-  FIELD(block_f, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "forces of the iterate")                       \
-  FIELD(block_jar, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "residuals of the iterate")                  \
-  FIELD(block_df, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "change of the forces along the search")      \
-  FIELD(block_djar, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "change of the residuals along the search") \
-  FIELD(block_zone, 5 * nspaceblock, "1", "C of each block, see Zones")                              \
+#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                \
+  FIELD(friction_aref, nfriction, "m/s^2 or rad/s^2", "reference acceleration of the row")              \
+  FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")                         \
+  FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")                    \
+  FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited")               \
+  FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")                     \
+  FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")                        \
+  FIELD(contact_candidate, ncontact, "1", "number of the candidate pair")                               \
+  FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                                 \
+  FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                                \
+  FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")                  \
+  FIELD(contact_dropped, 1, "1", "contacts beyond the capacity")                                        \
+  FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")                             \
+  FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")                 \
+  FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")                      \
+  FIELD(contact_patch, npatchcontact, "1", "patch of the contact; -1: none")                            \
+  FIELD(contact_B, 18 * npatchcontact, "1", "base rows of the patch's motion, [slot][axis][row]")       \
+  FIELD(patch_S, 6 * npatch * nv, "1", "motion of the patch by the dofs of patch_dof, about its point") \
+  FIELD(patch_W, 21 * npatch, "kg", "sum of B' W B, lower triangle")                                    \
+  FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")                        \
+  FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")                           \
+  FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")                     \
+  FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                                           \
+  FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                                          \
+  FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                                        \
+  FIELD(Msearch, nrowdof, "N", "M times the search direction")                                          \
+  FIELD(warm_change, nrowdof, "m/s^2 or rad/s^2", "qacc_warmstart - qacc_smooth")                       \
+  FIELD(inverse_root, nrowdof, "1/kg^1/2", "1/sqrt(D) of M's factor")                                   \
+  FIELD(block_Y, 3 * nrowblock * nv, "1", "D^-1/2 L^-T J' times row_scale, [block][dof][row]")          \
+  FIELD(block_A, 9 * nrowblock * (nrowblock + 1) / 2, "1", "Y'Y, lower tiles [3][3]")                   \
+  FIELD(block_factor, 9 * nspaceblock * (nspaceblock + 1) / 2, "1", "factor of 1 + C' A C")             \
+  FIELD(block_inverse, 3 * nspaceblock, "1", "1 over the diagonal of the factor")                       \
+  FIELD(block_limit, 3 * nrowblock, "1", "limit of each row after those of friction")                   \
+  FIELD(block_scale, 3 * nrowblock, "kg^1/2", "row_scale of the rows; 0: none")                         \
+  FIELD(block_bias, 3 * nrowblock, "(kg m^2)^1/2/s^2", "residuals of qacc_smooth")                      \
+  FIELD(block_start, 3 * nrowblock, "(kg m^2)^1/2/s^2", "residuals of the warm start less these")       \
+  FIELD(block_f, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "forces of the iterate")                          \
+  FIELD(block_jar, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "residuals of the iterate")                     \
+  FIELD(block_df, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "change of the forces along the search")         \
+  FIELD(block_djar, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "change of the residuals along the search")    \
+  FIELD(block_zone, 5 * nspaceblock, "1", "C of each block, see Zones")                                 \
   FIELD(row_force, ndualrow, "N or N m", "force of each row, see row_of_limit")
 
 // Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for
@@ -63,6 +67,7 @@
   FIELD(slot_dofnum, ncontact, "dofs that the contacts of a slot move")                      \
   FIELD(slot_dof, ncontact* ncontactdof, "these dofs, leaves first")                         \
   FIELD(slot_tangents, ncontact, "tangents of a slot whose base rows are not zero, as bits") \
+  FIELD(slot_patches, npatchcontact, "patches of the contacts of a slot, as bits")           \
   FIELD(block_set, nrowblock* ndofword, "dofs of Y that are not zero, as bits")              \
   FIELD(H_set, nrowdof* ndofword, "columns of each row of H before the diagonal, as bits")   \
   FIELD(H_colnum, nrowdof, "number of these columns")                                        \

@@ -1,7 +1,10 @@
 #include "kernels/model/derive_contacts.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "kernels/model/candidates.hpp"
 #include "kernels/model/row_parameters.hpp"
@@ -88,6 +91,32 @@ int most_contacts(const Model<double>& m, const CandidatePair& candidate) {
   if (type1 == geom_plane && (type2 == geom_box || type2 == geom_cylinder)) return 4;
   if ((type1 == geom_plane || type1 == geom_capsule) && type2 == geom_capsule) return 2;
   return 1;
+}
+
+// Contacts that two bodies may have at once from which on they make a patch: its 6x6 weight costs as much as
+// about three of them.
+constexpr int kPatchContacts = 6;
+constexpr std::size_t kMostPatches = 32;  // bits of slot_patches
+
+// Pairs of bodies, welded ones as one, whose contacts make a patch, in the order of the candidates.
+using BodyPair = std::pair<int, int>;
+BodyPair bodies_of(const Model<double>& m, const CandidatePair& candidate) {
+  const int body1 = m.body_weldid[m.geom_bodyid[candidate.geom1]],
+            body2 = m.body_weldid[m.geom_bodyid[candidate.geom2]];
+  return {std::min(body1, body2), std::max(body1, body2)};
+}
+std::vector<BodyPair> patches_of(const Model<double>& m, const std::vector<CandidatePair>& candidates) {
+  std::vector<BodyPair> patches;
+  if (m.solver != solver_newton || m.nv <= kDenseDofs) return patches;
+  std::map<BodyPair, int> contacts;
+  for (const CandidatePair& candidate : candidates) {
+    int& most = contacts[bodies_of(m, candidate)];
+    const bool few = most < kPatchContacts;
+    most += most_contacts(m, candidate);
+    if (few && most >= kPatchContacts && patches.size() < kMostPatches)
+      patches.push_back(bodies_of(m, candidate));
+  }
+  return patches;
 }
 
 // `chosen` contacts, or for 0 what a robot in a heap has: about two per moving geom; never more than there
@@ -195,11 +224,14 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, sizes.nlimit, candidates));
   sizes.ndofword = (m.nv + 31) / 32;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
+  sizes.npatch = static_cast<int>(patches_of(m, candidates).size());
+  sizes.npatchcontact = sizes.npatch > 0 ? sizes.ncontact : 0;
 }
 
 void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
   derive_geoms(m, derived);
   const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
+  const std::vector<BodyPair> patches = patches_of(m, candidates);
   std::vector<ContactClass> classes;
   for (std::size_t c = 0; c < candidates.size(); ++c) {
     const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
@@ -232,6 +264,20 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     }
     derived.candidate_couples[c] = any1 && any2;
     if (!any1 && !any2) derived.candidate_class[c] = -1;
+    const auto patch = std::find(patches.begin(), patches.end(), bodies_of(m, candidates[c]));
+    derived.candidate_patch[c] = -1;
+    if (patch == patches.end()) continue;
+    const auto p = static_cast<int>(patch - patches.begin());
+    derived.candidate_patch[c] = p;
+    derived.patch_bodyid[p] = m.geom_bodyid[any2 ? g2 : g1];
+    int count = 0;
+    for (int k = m.nv - 1; k >= 0; --k) {
+      const bool in1 = dofs1[static_cast<std::size_t>(k)], in2 = dofs2[static_cast<std::size_t>(k)];
+      if (in1 == in2) continue;
+      derived.patch_dof[p * m.nv + count] = k;
+      derived.patch_sign[p * m.nv + count++] = in2 ? 1 : -1;
+    }
+    derived.patch_dofnum[p] = count;
   }
   for (std::size_t k = 0; k < classes.size(); ++k) {
     derived.contactclass_condim[k] = classes[k].condim;

@@ -8,6 +8,9 @@
 
 namespace maniple {
 
+// Robots of at most as many dofs are solved over all of them (dense_dofs.hpp).
+inline constexpr int kDenseDofs = 9;
+
 // Values of mjtIntegrator, mjtSolver, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtObj, mjtSensor
 // and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };

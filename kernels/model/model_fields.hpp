@@ -36,6 +36,8 @@
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
   SIZE(ncontactdof, "nv if there are any candidates, else 0")                                      \
+  SIZE(npatch, "pairs of bodies with many contacts, see contact_patch.hpp")                        \
+  SIZE(npatchcontact, "ncontact if there are any of these, else 0")                                \
   SIZE(nrowblock, "blocks of three rows of an environment whose Y is computed, at most")           \
   SIZE(nspaceblock, "those of an environment that is solved in row space")                         \
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
@@ -226,6 +228,11 @@
   INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")           \
   INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")             \
   INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")             \
+  INTEGER(candidate_patch, ncandidate, "patch of its contacts; -1: none")                             \
+  INTEGER(patch_bodyid, npatch, "body whose position is the patch's point")                           \
+  INTEGER(patch_dofnum, npatch, "dofs that move the two bodies against each other")                   \
+  INTEGER(patch_dof, npatch* nv, "these dofs, leaves first")                                          \
+  INTEGER(patch_sign, npatch* nv, "+1 where they move one body, -1 where the other")                  \
   INTEGER(contactclass_condim, ncontactclass, "dimensions")                                           \
   INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see visiting_order.hpp")  \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                \

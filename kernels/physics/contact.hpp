@@ -11,9 +11,6 @@
 
 namespace maniple {
 
-// Robots of at most as many dofs are solved over all of them (dense_dofs.hpp).
-inline constexpr int kDenseDofs = 9;
-
 // Values of the base rows of a contact: normal, first and second tangent.
 template <class V>
 struct BaseRows {
@@ -144,6 +141,12 @@ template <class V>
 struct BaseWeights {
   V nn, nt, nu, tt, uu;
 
+  // The same in the lanes of a mask, zero in the others.
+  MANIPLE_FUNCTION BaseWeights where(MaskOf<V> mask) const {
+    const V zero(0);
+    return {select(mask, nn, zero), select(mask, nt, zero), select(mask, nu, zero), select(mask, tt, zero),
+            select(mask, uu, zero)};
+  }
   // W times a column of B; of the tangents, those of kTangents.
   template <int kTangents>
   MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& b) const {
@@ -254,17 +257,29 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
   return result;
 }
 
+// Where the contacts of a slot are, and their axes; the tangents are zero if none has friction.
+template <class V>
+struct SlotFrame {
+  Vec3<V> pos, normal, tangent, other;
+};
+template <class V>
+MANIPLE_FUNCTION SlotFrame<V> slot_frame(const Data<V>& d, int slot, MaskOf<V> frictional) {
+  SlotFrame<V> frame{load3<V>(d.contact_pos, 3 * slot), load3<V>(d.contact_frame, 6 * slot), zero3<V>(),
+                     zero3<V>()};
+  if (!any_lane(frictional)) return frame;
+  frame.tangent = load3<V>(d.contact_frame, 6 * slot + 3);
+  contact_tangents(frame.normal, frame.tangent, frame.other);
+  return frame;
+}
+
 // Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane, or all if they are
 // few: slot_dofnum, slot_dof, contact_J, and which of its tangents differ from zero: slot_tangents. Zero in
 // lanes whose contact the dof does not move.
 template <class V>
 MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                    const SlotParameters<V>& parameters, V index) {
+                                    const SlotParameters<V>& parameters, const SlotFrame<V>& frame, V index) {
   using Word = bits::Integer<V>;
-  const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
   const bool frictionless = !any_lane(parameters.frictional);
-  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
-  if (!frictionless) contact_tangents(normal, tangent, other);
   const int first = slot * m.nv;
   int count = 0, root = -1;
   MaskOf<V> tangent_moves(false), other_moves(false);
@@ -280,7 +295,7 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
       ++count;
       if (m.dof_rootid[dof] != root) {
         root = m.dof_rootid[dof];
-        arm = pos - load3<V>(d.subtree_com, 3 * root);
+        arm = frame.pos - load3<V>(d.subtree_com, 3 * root);
       }
       Vec3<V> motion = load3<V>(d.cdof, 6 * dof + 3);
       if (!m.dof_translation[dof]) motion = motion + cross(load3<V>(d.cdof, 6 * dof), arm);
@@ -290,9 +305,9 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
         const V value = dot(axis, motion);
         return select(moves2, value, select(moves1, -value, V(0)));
       };
-      d.contact_J[3 * at] = entry(normal);
+      d.contact_J[3 * at] = entry(frame.normal);
       if (frictionless) continue;
-      const V t = parameters.friction1 * entry(tangent), u = parameters.friction2 * entry(other);
+      const V t = parameters.friction1 * entry(frame.tangent), u = parameters.friction2 * entry(frame.other);
       d.contact_J[3 * at + 1] = t;
       d.contact_J[3 * at + 2] = u;
       tangent_moves = tangent_moves || t != V(0);
@@ -301,6 +316,40 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   }
   d.slot_dofnum[slot] = count;
   d.slot_tangents[slot] = (any_lane(tangent_moves) ? 1 : 0) | (any_lane(other_moves) ? 2 : 0);
+}
+
+// body(p) for the patches of a set of bits, ascending.
+template <class Body>
+MANIPLE_FUNCTION void for_each_patch(int patches, const Body& body) {
+  for (auto left = static_cast<std::uint32_t>(patches); left != 0; left &= left - 1) body(lowest_bit(left));
+}
+
+// Which patches (contact_patch.hpp) the contacts of a slot belong to, contact_patch and slot_patches, and
+// contact_B.
+template <class V>
+MANIPLE_FUNCTION void patch_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                 const SlotParameters<V>& parameters, const SlotFrame<V>& frame, V index) {
+  using T = ScalarOf<V>;
+  const V patch = select(parameters.active, gather(m.candidate_patch, index, 1, 0), V(-1));
+  std::uint32_t patches = 0;
+  // lanes without a contact here hold anything
+  const MaskOf<V> has_patch = patch >= V(0);
+  for_each_lane(has_patch, [&](int lane) { patches |= 1u << static_cast<int>(get_lane(patch, lane)); });
+  d.contact_patch[slot] = patch;
+  d.slot_patches[slot] = static_cast<int>(patches);
+  Vec3<V> point = zero3<V>();
+  for_each_patch(d.slot_patches[slot], [&](int p) {
+    point = select<V>(patch == V(static_cast<T>(p)), load3<V>(d.xpos, 3 * m.patch_bodyid[p]), point);
+  });
+  const Vec3<V> arm = select<V>(has_patch, frame.pos - point, zero3<V>());
+  const auto row = [&](int r, V scale, const Vec3<V>& axis) {
+    const Vec3<V> force = select<V>(has_patch, scale * axis, zero3<V>()), torque = cross(arm, force);
+    const V values[6] = {torque.x, torque.y, torque.z, force.x, force.y, force.z};
+    for (int c = 0; c < 6; ++c) d.contact_B[3 * (6 * slot + c) + r] = values[c];
+  };
+  row(0, V(1), frame.normal);
+  row(1, parameters.friction1, frame.tangent);
+  row(2, parameters.friction2, frame.other);
 }
 
 // Slots in use: the most contacts of a lane.
@@ -318,7 +367,9 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     const V index = select(valid, V(d.contact_candidate[slot]), V(0));
     const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
     d.nefc[0] += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
-    slot_jacobian(m, d, slot, parameters, index);
+    const SlotFrame<V> frame = slot_frame(d, slot, parameters.frictional);
+    slot_jacobian(m, d, slot, parameters, frame, index);
+    if (m.npatch > 0) patch_rows(m, d, slot, parameters, frame, index);
     const BaseRows<V> velocity = contact_jacobian_times(m, d, slot, s.qvel);
     BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
     aref.n -= parameters.B * velocity.n;

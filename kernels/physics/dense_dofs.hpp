@@ -63,16 +63,20 @@ struct DenseDofs {
   MANIPLE_FUNCTION void start_hessian() const {
     unroll<0, kDofs*(kDofs + 1) / 2>([&](auto k) { d.H[k] = M[k]; });
   }
-  MANIPLE_FUNCTION void add_contact_hessian(int slot, const BaseWeights<V>& W) const {
+  MANIPLE_FUNCTION void add_contact_hessians(int slots) const {
     const DataField<V> H = d.H;
-    with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
-      BaseRows<V> J[kDofs];
-      unroll<0, kDofs>([&](auto i) { J[i] = column<kTangents>(slot, i); });
-      unroll<0, kDofs>([&](auto i) {
-        const BaseRows<V> w = W.template times<kTangents>(J[i]);
-        unroll<0, i + 1>([&](auto j) { add_product<kTangents>(H[hessian_address(i, j)], w, J[j]); });
+    for (int slot = 0; slot < slots; ++slot) {
+      const BaseWeights<V> W = base_weights(d, slot);
+      if (!any_lane(W.nn > V(0))) continue;
+      with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+        BaseRows<V> J[kDofs];
+        unroll<0, kDofs>([&](auto i) { J[i] = column<kTangents>(slot, i); });
+        unroll<0, kDofs>([&](auto i) {
+          const BaseRows<V> w = W.template times<kTangents>(J[i]);
+          unroll<0, i + 1>([&](auto j) { add_product<kTangents>(H[hessian_address(i, j)], w, J[j]); });
+        });
       });
-    });
+    }
   }
 
   // Sums take the newest term last: the others do not wait for it.

@@ -85,10 +85,7 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, con
     const int r = d.limit_active[a];
     add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
   }
-  for (int slot = 0; slot < rows.slots; ++slot) {
-    const BaseWeights<V> W = base_weights(d, slot);
-    if (any_lane(W.nn > V(0))) dofs.add_contact_hessian(slot, W);
-  }
+  dofs.add_contact_hessians(rows.slots);
 }
 
 // `smooth`: the line of the cost without rows.

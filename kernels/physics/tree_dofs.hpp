@@ -5,7 +5,7 @@
 #pragma once
 
 #include "kernels/model/dof_set.hpp"
-#include "kernels/physics/contact.hpp"
+#include "kernels/physics/contact_patch.hpp"
 #include "kernels/physics/inertia.hpp"
 
 namespace maniple {
@@ -190,6 +190,7 @@ struct TreeDofs {
   const Model<ScalarOf<V>>& m;
   const Data<V>& d;
   bool coupled = false;
+  int patches = 0;  // of the pack's contacts, as bits
   HessianPattern pattern;
 
   MANIPLE_FUNCTION TreeDofs(const Model<ScalarOf<V>>& model, const Data<V>& data)
@@ -200,6 +201,9 @@ struct TreeDofs {
   MANIPLE_FUNCTION void begin(int slots) {
     coupled = find_coupled_dofs(m, d, slots);
     pattern = hessian_pattern(m, d, coupled);
+    if (m.npatch == 0) return;
+    for (int slot = 0; slot < slots; ++slot) patches |= d.slot_patches[slot];
+    for_each_patch(patches, [&](int p) { patch_motion(m, d, p); });
   }
   // result = M x.
   MANIPLE_FUNCTION void multiply_inertia(const DataField<V> x, const DataField<V> result) const {
@@ -216,12 +220,26 @@ struct TreeDofs {
   }
   // H = M.
   MANIPLE_FUNCTION void start_hessian() const { maniple::start_hessian(m, d, coupled); }
-  // H += J' D J of the edges of a slot that push.
-  MANIPLE_FUNCTION void add_contact_hessian(int slot, const BaseWeights<V>& W) const {
-    const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
-    with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
-      add_weighted_square<kTangents>(d.contact_J, d.slot_dof, first, last, W, d.H);
+  // H += J' D J of the edges of the contacts that push: patch by patch, and one by one where they are of
+  // none.
+  MANIPLE_FUNCTION void add_contact_hessians(int slots) const {
+    for_each_patch(patches, [&](int p) {
+      for (int k = 21 * p; k < 21 * (p + 1); ++k) d.patch_W[k] = V(0);
     });
+    for (int slot = 0; slot < slots; ++slot) {
+      BaseWeights<V> W = base_weights(d, slot);
+      if (!any_lane(W.nn > V(0))) continue;
+      if (m.npatch > 0) {
+        add_patch_weights(d, slot, W);
+        W = W.where(d.contact_patch[slot] < V(0));
+        if (!any_lane(W.nn > V(0))) continue;
+      }
+      const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
+      with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
+        add_weighted_square<kTangents>(d.contact_J, d.slot_dof, first, last, W, d.H);
+      });
+    }
+    for_each_patch(patches, [&](int p) { add_patch_hessian(m, d, p); });
   }
   // H in place to its factor; then x to H^-1 x.
   MANIPLE_FUNCTION void factor() const { factor_hessian(m, d, pattern); }

@@ -1,0 +1,85 @@
+// The Hessian of contacts between one pair of bodies, all of which the same dofs move: the sole of a foot,
+// the corners of a box. With S, the bodies' motion against each other per unit of each dof, and B, the base
+// rows of a contact per unit of that motion, both about a point of the patch, J is B S, and the sum of J' W J
+// is S' (sum of B' W B) S: what a contact adds is of the size of a rigid motion, not of the dofs. Pays where
+// many contacts of a pair act at once; the model says which pairs these are.
+#pragma once
+
+#include "kernels/base/unroll.hpp"
+#include "kernels/physics/contact.hpp"
+
+namespace maniple {
+
+// Writes patch_S.
+template <class V>
+MANIPLE_FUNCTION void patch_motion(const Model<ScalarOf<V>>& m, const Data<V>& d, int patch) {
+  using T = ScalarOf<V>;
+  const Vec3<V> point = load3<V>(d.xpos, 3 * m.patch_bodyid[patch]);
+  const int first = patch * m.nv, last = first + m.patch_dofnum[patch];
+  for (int k = first; k < last; ++k) {
+    const int dof = m.patch_dof[k];
+    const Vec3<V> arm = point - load3<V>(d.subtree_com, 3 * m.dof_rootid[dof]);
+    const Spatial<V> motion = load6<V>(d.cdof, 6 * dof);
+    const Spatial<V> about_point{motion.rot, motion.lin + cross(motion.rot, arm)};
+    store6(d.patch_S, 6 * k, V(static_cast<T>(m.patch_sign[k])) * about_point);
+  }
+}
+
+// patch_W += B' W B of the contacts of a slot in the lanes where they belong to a patch.
+template <class V>
+MANIPLE_FUNCTION void add_patch_weights(const Data<V>& d, int slot, const BaseWeights<V>& W) {
+  using T = ScalarOf<V>;
+  BaseRows<V> B[6];
+  unroll<0, 6>([&](auto c) { B[c] = load_base<V>(d.contact_B, 6 * slot + c); });
+  for_each_patch(d.slot_patches[slot], [&](int p) {
+    const BaseWeights<V> own = W.where(d.contact_patch[slot] == V(static_cast<T>(p)));
+    const DataField<V> sum = d.patch_W.from(21 * p);
+    unroll<0, 6>([&](auto i) {
+      const BaseRows<V> w = own.template times<3>(B[i]);
+      unroll<0, i + 1>([&](auto j) { add_product<3>(sum[i * (i + 1) / 2 + j], w, B[j]); });
+    });
+  });
+}
+
+// H += S' patch_W S.
+template <class V>
+MANIPLE_FUNCTION void add_patch_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int patch) {
+  const DataField<V> S = d.patch_S, H = d.H, W = d.patch_W.from(21 * patch);
+  const int first = patch * m.nv, last = first + m.patch_dofnum[patch];
+  // row i of W S for dof k
+  const auto weighted = [&](int k, auto i) {
+    V sum = W[i * (i + 1) / 2] * S[6 * k];
+    unroll<1, 6>([&](auto j) {
+      constexpr int row = i < j ? j : i, column = i < j ? i : j;
+      sum = multiply_add(V(W[row * (row + 1) / 2 + column]), V(S[6 * k + j]), sum);
+    });
+    return sum;
+  };
+  const auto add = [&](V& element, const V(&w)[6], int k) {
+    V sum = element;
+    unroll<0, 6>([&](auto i) { sum = multiply_add(w[i], V(S[6 * k + i]), sum); });
+    element = sum;
+  };
+  int a = first;
+  // two rows at a time share what is loaded of S
+  for (; a + 1 < last; a += 2) {
+    const int row0 = hessian_address(m.patch_dof[a], 0), row1 = hessian_address(m.patch_dof[a + 1], 0);
+    V w0[6], w1[6];
+    unroll<0, 6>([&](auto i) {
+      w0[i] = weighted(a, i);
+      w1[i] = weighted(a + 1, i);
+    });
+    add(H[row0 + m.patch_dof[a]], w0, a);
+    for (int b = a + 1; b < last; ++b) {
+      add(H[row0 + m.patch_dof[b]], w0, b);
+      add(H[row1 + m.patch_dof[b]], w1, b);
+    }
+  }
+  if (a < last) {
+    V w[6];
+    unroll<0, 6>([&](auto i) { w[i] = weighted(a, i); });
+    add(H[hessian_address(m.patch_dof[a], m.patch_dof[a])], w, a);
+  }
+}
+
+}  // namespace maniple
