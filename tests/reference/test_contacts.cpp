@@ -20,6 +20,7 @@ constexpr const char* kG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
 // Models that ask for Newton's method, and for the dual solver.
 const std::vector<ModelCase> kNewtonCases = {
     {"contacts", "", "contacts.xml"},
+    {"patches", "", "patches.xml"},
     {"limits", "", "limits.xml"},
     {"tendon_limits", "", "tendon_limits.xml"},
     {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"},
