@@ -257,29 +257,17 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
   return result;
 }
 
-// Where the contacts of a slot are, and their axes; the tangents are zero if none has friction.
-template <class V>
-struct SlotFrame {
-  Vec3<V> pos, normal, tangent, other;
-};
-template <class V>
-MANIPLE_FUNCTION SlotFrame<V> slot_frame(const Data<V>& d, int slot, MaskOf<V> frictional) {
-  SlotFrame<V> frame{load3<V>(d.contact_pos, 3 * slot), load3<V>(d.contact_frame, 6 * slot), zero3<V>(),
-                     zero3<V>()};
-  if (!any_lane(frictional)) return frame;
-  frame.tangent = load3<V>(d.contact_frame, 6 * slot + 3);
-  contact_tangents(frame.normal, frame.tangent, frame.other);
-  return frame;
-}
-
 // Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane, or all if they are
 // few: slot_dofnum, slot_dof, contact_J, and which of its tangents differ from zero: slot_tangents. Zero in
 // lanes whose contact the dof does not move.
 template <class V>
 MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                    const SlotParameters<V>& parameters, const SlotFrame<V>& frame, V index) {
+                                    const SlotParameters<V>& parameters, V index) {
   using Word = bits::Integer<V>;
+  const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
   const bool frictionless = !any_lane(parameters.frictional);
+  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+  if (!frictionless) contact_tangents(normal, tangent, other);
   const int first = slot * m.nv;
   int count = 0, root = -1;
   MaskOf<V> tangent_moves(false), other_moves(false);
@@ -295,7 +283,7 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
       ++count;
       if (m.dof_rootid[dof] != root) {
         root = m.dof_rootid[dof];
-        arm = frame.pos - load3<V>(d.subtree_com, 3 * root);
+        arm = pos - load3<V>(d.subtree_com, 3 * root);
       }
       Vec3<V> motion = load3<V>(d.cdof, 6 * dof + 3);
       if (!m.dof_translation[dof]) motion = motion + cross(load3<V>(d.cdof, 6 * dof), arm);
@@ -305,9 +293,9 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
         const V value = dot(axis, motion);
         return select(moves2, value, select(moves1, -value, V(0)));
       };
-      d.contact_J[3 * at] = entry(frame.normal);
+      d.contact_J[3 * at] = entry(normal);
       if (frictionless) continue;
-      const V t = parameters.friction1 * entry(frame.tangent), u = parameters.friction2 * entry(frame.other);
+      const V t = parameters.friction1 * entry(tangent), u = parameters.friction2 * entry(other);
       d.contact_J[3 * at + 1] = t;
       d.contact_J[3 * at + 2] = u;
       tangent_moves = tangent_moves || t != V(0);
@@ -316,40 +304,6 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   }
   d.slot_dofnum[slot] = count;
   d.slot_tangents[slot] = (any_lane(tangent_moves) ? 1 : 0) | (any_lane(other_moves) ? 2 : 0);
-}
-
-// body(p) for the patches of a set of bits, ascending.
-template <class Body>
-MANIPLE_FUNCTION void for_each_patch(int patches, const Body& body) {
-  for (auto left = static_cast<std::uint32_t>(patches); left != 0; left &= left - 1) body(lowest_bit(left));
-}
-
-// Which patches (contact_patch.hpp) the contacts of a slot belong to, contact_patch and slot_patches, and
-// contact_B.
-template <class V>
-MANIPLE_FUNCTION void patch_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                 const SlotParameters<V>& parameters, const SlotFrame<V>& frame, V index) {
-  using T = ScalarOf<V>;
-  const V patch = select(parameters.active, gather(m.candidate_patch, index, 1, 0), V(-1));
-  std::uint32_t patches = 0;
-  // lanes without a contact here hold anything
-  const MaskOf<V> has_patch = patch >= V(0);
-  for_each_lane(has_patch, [&](int lane) { patches |= 1u << static_cast<int>(get_lane(patch, lane)); });
-  d.contact_patch[slot] = patch;
-  d.slot_patches[slot] = static_cast<int>(patches);
-  Vec3<V> point = zero3<V>();
-  for_each_patch(d.slot_patches[slot], [&](int p) {
-    point = select<V>(patch == V(static_cast<T>(p)), load3<V>(d.xpos, 3 * m.patch_bodyid[p]), point);
-  });
-  const Vec3<V> arm = select<V>(has_patch, frame.pos - point, zero3<V>());
-  const auto row = [&](int r, V scale, const Vec3<V>& axis) {
-    const Vec3<V> force = select<V>(has_patch, scale * axis, zero3<V>()), torque = cross(arm, force);
-    const V values[6] = {torque.x, torque.y, torque.z, force.x, force.y, force.z};
-    for (int c = 0; c < 6; ++c) d.contact_B[3 * (6 * slot + c) + r] = values[c];
-  };
-  row(0, V(1), frame.normal);
-  row(1, parameters.friction1, frame.tangent);
-  row(2, parameters.friction2, frame.other);
 }
 
 // Slots in use: the most contacts of a lane.
@@ -367,9 +321,7 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     const V index = select(valid, V(d.contact_candidate[slot]), V(0));
     const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
     d.nefc[0] += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
-    const SlotFrame<V> frame = slot_frame(d, slot, parameters.frictional);
-    slot_jacobian(m, d, slot, parameters, frame, index);
-    if (m.npatch > 0) patch_rows(m, d, slot, parameters, frame, index);
+    slot_jacobian(m, d, slot, parameters, index);
     const BaseRows<V> velocity = contact_jacobian_times(m, d, slot, s.qvel);
     BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
     aref.n -= parameters.B * velocity.n;
@@ -378,6 +330,36 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     store_base(d.contact_aref, slot, aref);
   }
   return slots;
+}
+
+// The candidates of the lanes that have a contact in a slot, and which lanes these are.
+template <class V>
+struct SlotContacts {
+  MaskOf<V> active;
+  V candidate;
+};
+template <class V>
+MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
+  // no contact of this environment pushes, or there is none in this slot
+  const MaskOf<V> active = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot)) && d.contact_D[slot] > V(0);
+  return {active, select(active, V(d.contact_candidate[slot]), V(0))};
+}
+
+// The axes of the base rows of a slot's contacts: the normal, and both tangents times the friction along
+// them. Anything in lanes without a contact.
+template <class V>
+struct ContactAxes {
+  Vec3<V> normal, tangent, other;
+};
+template <class V>
+MANIPLE_FUNCTION ContactAxes<V> contact_axes(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                             const SlotContacts<V>& contacts) {
+  const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
+  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+  contact_tangents(normal, tangent, other);
+  const V kind = max(gather(m.candidate_class, contacts.candidate, 1, 0), V(0));
+  return {normal, gather(m.contactclass_friction, kind, 2, 0) * tangent,
+          gather(m.contactclass_friction, kind, 2, 1) * other};
 }
 
 // The rows of one pack that act in some lane; friction rows always do.

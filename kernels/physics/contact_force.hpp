@@ -7,31 +7,13 @@
 
 namespace maniple {
 
-// The candidates of the lanes that have a contact in a slot, and which lanes these are.
-template <class V>
-struct SlotContacts {
-  MaskOf<V> active;
-  V candidate;
-};
-template <class V>
-MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
-  // no contact of this environment pushes, or there is none in this slot
-  const MaskOf<V> active = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot)) && d.contact_D[slot] > V(0);
-  return {active, select(active, V(d.contact_candidate[slot]), V(0))};
-}
-
 // Force [N] on geom 2 of the contacts of a slot, in the world's axes; zero in lanes without one.
 template <class V>
 MANIPLE_FUNCTION Vec3<V> contact_force_on_geom2(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
                                                 const SlotContacts<V>& contacts) {
   const BaseRows<V> force = contact_force(m, d, slot);
-  const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
-  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
-  contact_tangents(normal, tangent, other);
-  const V kind = max(gather(m.candidate_class, contacts.candidate, 1, 0), V(0));
-  const V friction1 = gather(m.contactclass_friction, kind, 2, 0);
-  const V friction2 = gather(m.contactclass_friction, kind, 2, 1);
-  const Vec3<V> sum = force.n * normal + friction1 * force.t * tangent + friction2 * force.u * other;
+  const ContactAxes<V> axes = contact_axes(m, d, slot, contacts);
+  const Vec3<V> sum = force.n * axes.normal + force.t * axes.tangent + force.u * axes.other;
   return select<V>(contacts.active, sum, zero3<V>());
 }
 

@@ -10,6 +10,41 @@
 
 namespace maniple {
 
+// body(p) for the patches of a set of bits, ascending.
+template <class Body>
+MANIPLE_FUNCTION void for_each_patch(int patches, const Body& body) {
+  for (auto left = static_cast<std::uint32_t>(patches); left != 0; left &= left - 1) body(lowest_bit(left));
+}
+
+// The patches of a slot's contacts, as bits; also writes contact_patch, and contact_B if there are any.
+template <class V>
+MANIPLE_FUNCTION int patches_of_slot(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  using T = ScalarOf<V>;
+  const SlotContacts<V> contacts = slot_contacts(d, slot);
+  const V patch = select(contacts.active, gather(m.candidate_patch, contacts.candidate, 1, 0), V(-1));
+  const MaskOf<V> has_patch = patch >= V(0);
+  std::uint32_t patches = 0;
+  for_each_lane(has_patch, [&](int lane) { patches |= 1u << static_cast<int>(get_lane(patch, lane)); });
+  d.contact_patch[slot] = patch;
+  if (patches == 0) return 0;
+  const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot);
+  Vec3<V> arm = zero3<V>();  // from the patch's point
+  for_each_patch(static_cast<int>(patches), [&](int p) {
+    const Vec3<V> point = load3<V>(d.xpos, 3 * m.patch_bodyid[p]);
+    arm = select<V>(patch == V(static_cast<T>(p)), pos - point, arm);
+  });
+  const auto row = [&](int r, const Vec3<V>& axis) {
+    const Vec3<V> force = select<V>(has_patch, axis, zero3<V>()), torque = cross(arm, force);
+    const V values[6] = {torque.x, torque.y, torque.z, force.x, force.y, force.z};
+    for (int c = 0; c < 6; ++c) d.contact_B[3 * (6 * slot + c) + r] = values[c];
+  };
+  const ContactAxes<V> axes = contact_axes(m, d, slot, contacts);
+  row(0, axes.normal);
+  row(1, axes.tangent);
+  row(2, axes.other);
+  return static_cast<int>(patches);
+}
+
 // Writes patch_S.
 template <class V>
 MANIPLE_FUNCTION void patch_motion(const Model<ScalarOf<V>>& m, const Data<V>& d, int patch) {
@@ -29,6 +64,7 @@ MANIPLE_FUNCTION void patch_motion(const Model<ScalarOf<V>>& m, const Data<V>& d
 template <class V>
 MANIPLE_FUNCTION void add_patch_weights(const Data<V>& d, int slot, const BaseWeights<V>& W) {
   using T = ScalarOf<V>;
+  if (d.slot_patches[slot] == 0) return;
   BaseRows<V> B[6];
   unroll<0, 6>([&](auto c) { B[c] = load_base<V>(d.contact_B, 6 * slot + c); });
   for_each_patch(d.slot_patches[slot], [&](int p) {

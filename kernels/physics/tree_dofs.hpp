@@ -202,7 +202,7 @@ struct TreeDofs {
     coupled = find_coupled_dofs(m, d, slots);
     pattern = hessian_pattern(m, d, coupled);
     if (m.npatch == 0) return;
-    for (int slot = 0; slot < slots; ++slot) patches |= d.slot_patches[slot];
+    for (int slot = 0; slot < slots; ++slot) patches |= d.slot_patches[slot] = patches_of_slot(m, d, slot);
     for_each_patch(patches, [&](int p) { patch_motion(m, d, p); });
   }
   // result = M x.
