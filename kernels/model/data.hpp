@@ -176,6 +176,11 @@ struct IndexList {
   MANIPLE_FUNCTION int operator[](int i) const {
     return base[i * stride];
   }
+  MANIPLE_FUNCTION IndexList from(int first) const {
+    IndexList rest = *this;
+    rest.base += first * stride;
+    return rest;
+  }
 };
 
 #define MANIPLE_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;

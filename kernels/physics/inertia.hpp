@@ -68,8 +68,10 @@ MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataFiel
   for (int i = nv - 1; i >= 0; --i) {
     const int row = Madr[i], depth = ancestors[i], below = m.dof_descendants[i];
     // where the rows of the descendants, the dofs from i + 1 on, have the column of dof i
-    const auto rows = [&](int b) { return rootadr[i + 1 + b] - depth; };
-    for (int b = 0; b < below; ++b) column[b] = matrix[rows(b)] * inverse[i + 1 + b];
+    const int* const root = rootadr + (i + 1);
+    const DataField<V> scale = inverse.from(i + 1);
+    const auto rows = [root, depth](int b) { return root[b] - depth; };
+    for (int b = 0; b < below; ++b) column[b] = matrix[rows(b)] * scale[b];
     int c = m.dof_simple[i] ? depth + 1 : 0;
     for (; c + 3 <= depth; c += 4) {
       const int j[4] = {c, c + 1, c + 2, c + 3};

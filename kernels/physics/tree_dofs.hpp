@@ -129,30 +129,31 @@ MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>&
   const DataField<V> H = d.H, inverse = d.HDiagInv, factor = d.factor_column;
   const int nv = m.nv;
   for (int i = nv - 1; i >= 0; --i) {
-    const int row = hessian_address(i, 0), list = i * (i - 1) / 2, columns = pattern.colnum[i];
-    const int first = below_address(nv, i), below = pattern.belownum[i];
+    const int row = hessian_address(i, 0), columns = pattern.colnum[i], below = pattern.belownum[i];
+    const IndexList col = pattern.col.from(i * (i - 1) / 2),
+                    below_rows = pattern.below.from(below_address(nv, i));
     V diagonal = H[row + i];
     for (int b = 0; b < below; ++b) {
-      const int k = pattern.below[first + b];
+      const int k = below_rows[b];
       const V element = H[hessian_address(k, i)], scaled = element * inverse[k];
       factor[b] = scaled;
       diagonal = multiply_add(-scaled, element, diagonal);
     }
     H[row + i] = diagonal;
     inverse[i] = V(1) / diagonal;
-    const auto rows = [&](int b) { return hessian_address(pattern.below[first + b], 0); };
+    const auto rows = [below_rows](int b) { return hessian_address(below_rows[b], 0); };
     int c = 0;
     for (; c + 8 <= columns; c += 8) {
       int j[8];
-      for (int k = 0; k < 8; ++k) j[k] = pattern.col[list + c + k];
+      for (int k = 0; k < 8; ++k) j[k] = col[c + k];
       reduce_columns<8>(H, factor, row, j, below, rows);
     }
     for (; c + 3 <= columns; c += 3) {
-      const int j[3] = {pattern.col[list + c], pattern.col[list + c + 1], pattern.col[list + c + 2]};
+      const int j[3] = {col[c], col[c + 1], col[c + 2]};
       reduce_columns<3>(H, factor, row, j, below, rows);
     }
     for (; c < columns; ++c) {
-      const int j[1] = {pattern.col[list + c]};
+      const int j[1] = {col[c]};
       reduce_columns<1>(H, factor, row, j, below, rows);
     }
   }
@@ -165,21 +166,21 @@ MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
   const DataField<V> H = d.H, inverse = d.HDiagInv;
   const int nv = m.nv;
   for (int i = nv - 1; i >= 0; --i) {
-    const int first = below_address(nv, i), last = first + pattern.belownum[i];
+    const int below = pattern.belownum[i];
+    const IndexList below_rows = pattern.below.from(below_address(nv, i));
     V value = x[i];
-    for (int b = first; b < last; ++b) {
-      const int k = pattern.below[b];
+    for (int b = 0; b < below; ++b) {
+      const int k = below_rows[b];
       value = multiply_add(-H[hessian_address(k, i)], V(x[k]), value);
     }
     x[i] = value * inverse[i];
   }
   for (int k = 0; k < nv; ++k) {
-    const int row = hessian_address(k, 0), first = k * (k - 1) / 2, last = first + pattern.colnum[k];
+    const int columns = pattern.colnum[k];
+    const IndexList col = pattern.col.from(k * (k - 1) / 2);
+    const DataField<V> row = H.from(hessian_address(k, 0));
     V sum(0);
-    for (int c = first; c < last; ++c) {
-      const int i = pattern.col[c];
-      sum = multiply_add(V(H[row + i]), V(x[i]), sum);
-    }
+    for (int c = 0; c < columns; ++c) sum = multiply_add(V(row[col[c]]), V(x[col[c]]), sum);
     x[k] = multiply_add(-sum, V(inverse[k]), V(x[k]));
   }
 }
