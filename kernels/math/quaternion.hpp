@@ -67,7 +67,8 @@ MANIPLE_FUNCTION Mat3<V> matrix(const Quat<V>& q) {
 // Rotation vector (axis times angle in [-pi, pi]) of a unit quaternion: mju_quat2Vel with dt = 1.
 template <class V>
 MANIPLE_FUNCTION Vec3<V> rotation_vector(const Quat<V>& q) {
-  const V sine = sqrt(dot(Vec3<V>{q.x, q.y, q.z}, Vec3<V>{q.x, q.y, q.z}));
+  const Vec3<V> u{q.x, q.y, q.z};
+  const V sine = sqrt(dot(u, u));
   const MaskOf<V> zero = sine < V(kMinimumValue);
   V angle = V(2) * atan2(sine, q.w);
   angle = select(angle > V(3.14159265358979323846), angle - V(6.28318530717958647692), angle);

@@ -29,7 +29,7 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
   for (const auto& [types, count] : counts)
     parts.push_back(fmt::format("{} {}-{}", count, shape_name(types.first), shape_name(types.second)));
   ModelSizes without = sizes;
-  without.ncontact = 0;
+  without.ncontact = without.npatch = without.npatchcontact = 0;
   without.nrowcontact = std::min(without.nrowcontact, 0);
   size_solvers(model.solver, model.iterations, without);
   const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
