@@ -92,10 +92,15 @@ MANIPLE_FUNCTION int lowest_bit(std::uint32_t word) {
   return __builtin_ctz(word);
 #endif
 }
+// body(position) for the bits that are set in a word, ascending.
+template <class Body>
+MANIPLE_FUNCTION void for_each_bit(std::uint32_t word, const Body& body) {
+  for (; word != 0; word &= word - 1) body(lowest_bit(word));
+}
 // body(lane) for the lanes in which the mask holds.
 template <class Mask, class Body>
 MANIPLE_FUNCTION void for_each_lane(const Mask& mask, const Body& body) {
-  for (std::uint32_t lanes = lane_bits(mask); lanes != 0; lanes &= lanes - 1) body(lowest_bit(lanes));
+  for_each_bit(lane_bits(mask), body);
 }
 // Position of the highest bit of a word that has one.
 MANIPLE_FUNCTION int highest_bit(std::uint32_t word) {

@@ -255,28 +255,25 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
                                                                  derived.candidate_dofset2 + c * words;
     std::fill_n(set1, words, 0);
     std::fill_n(set2, words, 0);
+    const auto patch = std::find(patches.begin(), patches.end(), bodies_of(m, candidates[c]));
+    const int p = patch == patches.end() ? -1 : static_cast<int>(patch - patches.begin());
     bool any1 = false, any2 = false;
-    for (int k = 0; k < m.nv; ++k) {
+    int count = 0;
+    for (int k = m.nv - 1; k >= 0; --k) {
       const bool in1 = dofs1[static_cast<std::size_t>(k)], in2 = dofs2[static_cast<std::size_t>(k)];
       if (in1 == in2) continue;  // neither, or both: it does not move one against the other
       insert_dof(in1 ? set1 : set2, 0, k);
       (in1 ? any1 : any2) = true;
+      if (p < 0) continue;
+      derived.patch_dof[p * m.nv + count] = k;
+      derived.patch_sign[p * m.nv + count] = in2 ? 1 : -1;
+      ++count;
     }
     derived.candidate_couples[c] = any1 && any2;
     if (!any1 && !any2) derived.candidate_class[c] = -1;
-    const auto patch = std::find(patches.begin(), patches.end(), bodies_of(m, candidates[c]));
-    derived.candidate_patch[c] = -1;
-    if (patch == patches.end()) continue;
-    const auto p = static_cast<int>(patch - patches.begin());
     derived.candidate_patch[c] = p;
+    if (p < 0) continue;
     derived.patch_bodyid[p] = m.geom_bodyid[any2 ? g2 : g1];
-    int count = 0;
-    for (int k = m.nv - 1; k >= 0; --k) {
-      const bool in1 = dofs1[static_cast<std::size_t>(k)], in2 = dofs2[static_cast<std::size_t>(k)];
-      if (in1 == in2) continue;
-      derived.patch_dof[p * m.nv + count] = k;
-      derived.patch_sign[p * m.nv + count++] = in2 ? 1 : -1;
-    }
     derived.patch_dofnum[p] = count;
   }
   for (std::size_t k = 0; k < classes.size(); ++k) {

@@ -19,7 +19,7 @@ MANIPLE_FUNCTION void for_each_dof(const Words& words, int first, int end, const
     auto left = static_cast<std::uint32_t>(words(w));
     if (32 * w < first) left &= ~0u << (first % 32);
     if (32 * w + 32 > end) left &= (1u << (end % 32)) - 1u;
-    for (; left != 0; left &= left - 1) body(32 * w + lowest_bit(left));
+    for_each_bit(left, [&](int bit) { body(32 * w + bit); });
   }
 }
 

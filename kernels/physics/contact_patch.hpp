@@ -10,15 +10,9 @@
 
 namespace maniple {
 
-// body(p) for the patches of a set of bits, ascending.
-template <class Body>
-MANIPLE_FUNCTION void for_each_patch(int patches, const Body& body) {
-  for (auto left = static_cast<std::uint32_t>(patches); left != 0; left &= left - 1) body(lowest_bit(left));
-}
-
 // The patches of a slot's contacts, as bits; also writes contact_patch, and contact_B if there are any.
 template <class V>
-MANIPLE_FUNCTION int patches_of_slot(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+MANIPLE_FUNCTION std::uint32_t patches_of_slot(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   using T = ScalarOf<V>;
   const SlotContacts<V> contacts = slot_contacts(d, slot);
   const V patch = select(contacts.active, gather(m.candidate_patch, contacts.candidate, 1, 0), V(-1));
@@ -29,7 +23,7 @@ MANIPLE_FUNCTION int patches_of_slot(const Model<ScalarOf<V>>& m, const Data<V>&
   if (patches == 0) return 0;
   const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot);
   Vec3<V> arm = zero3<V>();  // from the patch's point
-  for_each_patch(static_cast<int>(patches), [&](int p) {
+  for_each_bit(patches, [&](int p) {
     const Vec3<V> point = load3<V>(d.xpos, 3 * m.patch_bodyid[p]);
     arm = select<V>(patch == V(static_cast<T>(p)), pos - point, arm);
   });
@@ -42,7 +36,7 @@ MANIPLE_FUNCTION int patches_of_slot(const Model<ScalarOf<V>>& m, const Data<V>&
   row(0, axes.normal);
   row(1, axes.tangent);
   row(2, axes.other);
-  return static_cast<int>(patches);
+  return patches;
 }
 
 // Writes patch_S.
@@ -64,15 +58,16 @@ MANIPLE_FUNCTION void patch_motion(const Model<ScalarOf<V>>& m, const Data<V>& d
 template <class V>
 MANIPLE_FUNCTION void add_patch_weights(const Data<V>& d, int slot, const BaseWeights<V>& W) {
   using T = ScalarOf<V>;
-  if (d.slot_patches[slot] == 0) return;
+  const auto patches = static_cast<std::uint32_t>(d.slot_patches[slot]);
+  if (patches == 0) return;
   BaseRows<V> B[6];
   unroll<0, 6>([&](auto c) { B[c] = load_base<V>(d.contact_B, 6 * slot + c); });
-  for_each_patch(d.slot_patches[slot], [&](int p) {
+  for_each_bit(patches, [&](int p) {
     const BaseWeights<V> own = W.where(d.contact_patch[slot] == V(static_cast<T>(p)));
     const DataField<V> sum = d.patch_W.from(21 * p);
     unroll<0, 6>([&](auto i) {
       const BaseRows<V> w = own.template times<3>(B[i]);
-      unroll<0, i + 1>([&](auto j) { add_product<3>(sum[i * (i + 1) / 2 + j], w, B[j]); });
+      unroll<0, i + 1>([&](auto j) { add_product<3>(sum[hessian_address(i, j)], w, B[j]); });
     });
   });
 }
@@ -84,10 +79,10 @@ MANIPLE_FUNCTION void add_patch_hessian(const Model<ScalarOf<V>>& m, const Data<
   const int first = patch * m.nv, last = first + m.patch_dofnum[patch];
   // row i of W S for dof k
   const auto weighted = [&](int k, auto i) {
-    V sum = W[i * (i + 1) / 2] * S[6 * k];
+    V sum = W[hessian_address(i, 0)] * S[6 * k];
     unroll<1, 6>([&](auto j) {
       constexpr int row = i < j ? j : i, column = i < j ? i : j;
-      sum = multiply_add(V(W[row * (row + 1) / 2 + column]), V(S[6 * k + j]), sum);
+      sum = multiply_add(V(W[hessian_address(row, column)]), V(S[6 * k + j]), sum);
     });
     return sum;
   };

@@ -191,7 +191,7 @@ struct TreeDofs {
   const Model<ScalarOf<V>>& m;
   const Data<V>& d;
   bool coupled = false;
-  int patches = 0;  // of the pack's contacts, as bits
+  std::uint32_t patches = 0;  // of the pack's contacts, as bits
   HessianPattern pattern;
 
   MANIPLE_FUNCTION TreeDofs(const Model<ScalarOf<V>>& model, const Data<V>& data)
@@ -203,8 +203,12 @@ struct TreeDofs {
     coupled = find_coupled_dofs(m, d, slots);
     pattern = hessian_pattern(m, d, coupled);
     if (m.npatch == 0) return;
-    for (int slot = 0; slot < slots; ++slot) patches |= d.slot_patches[slot] = patches_of_slot(m, d, slot);
-    for_each_patch(patches, [&](int p) { patch_motion(m, d, p); });
+    for (int slot = 0; slot < slots; ++slot) {
+      const std::uint32_t own = patches_of_slot(m, d, slot);
+      d.slot_patches[slot] = static_cast<int>(own);
+      patches |= own;
+    }
+    for_each_bit(patches, [&](int p) { patch_motion(m, d, p); });
   }
   // result = M x.
   MANIPLE_FUNCTION void multiply_inertia(const DataField<V> x, const DataField<V> result) const {
@@ -224,7 +228,7 @@ struct TreeDofs {
   // H += J' D J of the edges of the contacts that push: patch by patch, and one by one where they are of
   // none.
   MANIPLE_FUNCTION void add_contact_hessians(int slots) const {
-    for_each_patch(patches, [&](int p) {
+    for_each_bit(patches, [&](int p) {
       for (int k = 21 * p; k < 21 * (p + 1); ++k) d.patch_W[k] = V(0);
     });
     for (int slot = 0; slot < slots; ++slot) {
@@ -240,7 +244,7 @@ struct TreeDofs {
         add_weighted_square<kTangents>(d.contact_J, d.slot_dof, first, last, W, d.H);
       });
     }
-    for_each_patch(patches, [&](int p) { add_patch_hessian(m, d, p); });
+    for_each_bit(patches, [&](int p) { add_patch_hessian(m, d, p); });
   }
   // H in place to its factor; then x to H^-1 x.
   MANIPLE_FUNCTION void factor() const { factor_hessian(m, d, pattern); }
