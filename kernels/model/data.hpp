@@ -2,6 +2,7 @@
 // pack, as named arrays of lane values. Both are generated from the field tables and hold pointers only.
 #pragma once
 
+#include "kernels/base/team.hpp"
 #include "kernels/base/varying.hpp"
 #include "kernels/model/field_tables.hpp"
 #include "kernels/model/model.hpp"
@@ -74,7 +75,7 @@
   FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                       \
   FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")         \
   FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")      \
-  FIELD(dual_group, ndualrow, "groups of an environment's rows, see RowGroup")               \
+  FIELD(dual_group, 2 * ndualrow, "groups of an environment's rows, see RowGroup")           \
   FIELD(dual_source, ndualrow, "place of an environment's rows in row_force")                \
   FIELD(dual_order, ndualrow, "visiting order of a sweep that the model does not list")
 
@@ -207,6 +208,8 @@ struct Data {
 #define MANIPLE_FIELD(name, size, description) IndexField<V> name;
   MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
+  // Who steps the pack.
+  [[no_unique_address]] Team<V> team;
   // Of the worker that steps the pack, where somebody asked for them (physics/stage_times.hpp).
   StageTimes* times = nullptr;
 };

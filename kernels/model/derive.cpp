@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kernels/model/derive_contacts.hpp"
 #include "kernels/model/row_parameters.hpp"
@@ -73,6 +74,33 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
       if (j != i && m.body_dofnum[j] > 0 && m.body_rootid[j] == m.body_rootid[i]) alone = false;
     derived.body_freealone[i] = alone;
   }
+}
+
+// The lists by which bodies are visited: children of each, and levels of the trees. Returns the number of
+// these.
+int derive_levels(const Model<double>& m, const DerivedFields& derived) {
+  int children = 0, levels = 0, bodies = 0;
+  std::vector<int> depth(static_cast<std::size_t>(m.nbody), 0);
+  for (int i = 0; i < m.nbody; ++i) {
+    derived.body_childadr[i] = children;
+    for (int j = m.nbody - 1; j > i; --j)
+      if (m.body_parentid[j] == i && !(derived.body_flags[j] & body_parent_static))
+        derived.body_child[children++] = j;
+    derived.body_childnum[i] = children - derived.body_childadr[i];
+    if (i == 0) continue;
+    const auto at = static_cast<std::size_t>(i);
+    depth[at] = depth[static_cast<std::size_t>(m.body_parentid[i])] + 1;
+    levels = std::max(levels, depth[at]);
+  }
+  std::fill(derived.body_child + children, derived.body_child + m.nbody, 0);
+  for (int level = 0; level < m.nbody; ++level) {
+    derived.level_bodyadr[level] = bodies;
+    for (int i = 1; i < m.nbody; ++i)
+      if (depth[static_cast<std::size_t>(i)] == level + 1) derived.level_body[bodies++] = i;
+    derived.level_bodynum[level] = bodies - derived.level_bodyadr[level];
+  }
+  derived.level_body[bodies] = 0;  // the world's place
+  return levels;
 }
 
 void derive_joints(const Model<double>& m, const DerivedFields& derived) {
@@ -486,6 +514,7 @@ void size_solvers(int solver, int iterations, ModelSizes& sizes) {
 
 void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_bodies(m, derived);
+  m.nlevel = derive_levels(m, derived);
   derive_joints(m, derived);
   derive_dofs(m, derived);
   derive_friction(m, derived);

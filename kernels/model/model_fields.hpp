@@ -209,6 +209,12 @@
   INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                       \
   INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                             \
   INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")              \
+  INTEGER(body_childnum, nbody, "children, but for those of bodies that do not move")                 \
+  INTEGER(body_childadr, nbody, "where they begin in body_child")                                     \
+  INTEGER(body_child, nbody, "children body by body, descending")                                     \
+  INTEGER(level_bodynum, nbody, "bodies that are level + 1 steps away from the world")                \
+  INTEGER(level_bodyadr, nbody, "where they begin in level_body")                                     \
+  INTEGER(level_body, nbody, "bodies level by level")                                                 \
   INTEGER(jnt_flags, njnt, "JointFlag bits")                                                          \
   INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                               \
   INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                 \
@@ -288,4 +294,5 @@
 // Numbers that hold for the whole model (derive.hpp).
 #define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \
   INTEGER(flags, "ModelFlag bits: which stages have anything to do") \
+  INTEGER(nlevel, "levels of bodies below the world")                \
   REAL(meaninertia, "mean diagonal of M at qpos0")

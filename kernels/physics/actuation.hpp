@@ -54,7 +54,7 @@ MANIPLE_FUNCTION Moment<V> actuator_moment(const Model<ScalarOf<V>>& m, const St
 // Writes actuator_length.
 template <class V>
 MANIPLE_FUNCTION void actuator_lengths(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int i = 0; i < m.nu; ++i) {
+  for (const int i : d.team.share(m.nu)) {
     if (m.actuator_trntype[i] == transmission_tendon) {
       d.actuator_length[i] = V(m.actuator_gear[6 * i]) * d.ten_length[m.actuator_trnid[2 * i]];
       continue;
@@ -72,7 +72,7 @@ MANIPLE_FUNCTION void actuator_lengths(const Model<ScalarOf<V>>& m, const State<
 // Writes actuator_velocity.
 template <class V>
 MANIPLE_FUNCTION void actuator_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int i = 0; i < m.nu; ++i) {
+  for (const int i : d.team.share(m.nu)) {
     if (m.disableflags & disable_actuation) {
       d.actuator_velocity[i] = V(0);
       continue;
@@ -162,18 +162,38 @@ MANIPLE_FUNCTION void limit_tendon_forces(const Model<ScalarOf<V>>& m, const Dat
   }
 }
 
+// Adds the forces of the actuators to qfrc_actuator.
+template <class V>
+MANIPLE_FUNCTION void add_actuator_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  for (int i = 0; i < m.nu; ++i) {
+    if (m.actuator_disabled[i]) continue;
+    const V force = d.actuator_force[i];
+    if (m.actuator_trntype[i] == transmission_tendon) {
+      add_tendon_force(m, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force, d.qfrc_actuator);
+      continue;
+    }
+    const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];
+    if (type == joint_slide || type == joint_hinge) {
+      d.qfrc_actuator[m.jnt_dofadr[joint]] += V(m.actuator_gear[6 * i]) * force;
+    } else {
+      const Moment<V> moment = actuator_moment(m, s, i);
+      for (int k = 0; k < moment.count; ++k) d.qfrc_actuator[moment.dof + k] += moment.value[k] * force;
+    }
+  }
+}
+
 // Writes act_dot, actuator_force, qfrc_actuator.
 template <class V>
 MANIPLE_FUNCTION void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nv = m.nv, nu = m.nu;
-  for (int i = 0; i < nv; ++i) d.qfrc_actuator[i] = V(0);
+  for (const int i : d.team.share(nv)) d.qfrc_actuator[i] = V(0);
   if (!(m.flags & model_actuation)) {
-    for (int i = 0; i < nu; ++i) d.actuator_force[i] = V(0);
-    for (int i = 0; i < m.na; ++i) d.act_dot[i] = V(0);
+    for (const int i : d.team.share(nu)) d.actuator_force[i] = V(0);
+    for (const int i : d.team.share(m.na)) d.act_dot[i] = V(0);
     return;
   }
   const MaskOf<V> zeroed = invalid_controls(m, s);
-  for (int i = 0; i < nu; ++i) {
+  for (const int i : d.team.share(nu)) {
     const int adr = m.actuator_actadr[i];
     if (adr >= 0) {
       const V control = select(zeroed, V(0), clamped_control(m, s, i));
@@ -195,32 +215,19 @@ MANIPLE_FUNCTION void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
       force += V(bias[0]) + V(bias[1]) * d.actuator_length[i] + V(bias[2]) * d.actuator_velocity[i];
     d.actuator_force[i] = force;
   }
-  if (m.flags & model_tendon_actfrclimited) limit_tendon_forces(m, d);
-  for (int i = 0; i < nu; ++i) {
-    if (m.actuator_disabled[i]) continue;
-    V force = d.actuator_force[i];
-    if (m.actuator_forcelimited[i])
-      force = clamp(force, V(m.actuator_forcerange[2 * i]), V(m.actuator_forcerange[2 * i + 1]));
-    d.actuator_force[i] = force;
-
-    if (m.actuator_trntype[i] == transmission_tendon) {
-      add_tendon_force(m, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force, d.qfrc_actuator);
-      continue;
-    }
-    const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];
-    if (type == joint_slide || type == joint_hinge) {
-      d.qfrc_actuator[m.jnt_dofadr[joint]] += V(m.actuator_gear[6 * i]) * force;
-    } else {
-      const Moment<V> moment = actuator_moment(m, s, i);
-      for (int k = 0; k < moment.count; ++k) d.qfrc_actuator[moment.dof + k] += moment.value[k] * force;
-    }
+  if (m.flags & model_tendon_actfrclimited) d.team.once([&] { limit_tendon_forces(m, d); });
+  for (const int i : d.team.share(nu)) {
+    if (m.actuator_disabled[i] || !m.actuator_forcelimited[i]) continue;
+    V& force = d.actuator_force[i];
+    force = clamp(force, V(m.actuator_forcerange[2 * i]), V(m.actuator_forcerange[2 * i + 1]));
   }
+  d.team.once([&] { add_actuator_forces(m, s, d); });
 
   if (m.flags & model_actgravcomp)
-    for (int i = 0; i < nv; ++i)
+    for (const int i : d.team.share(nv))
       if (m.jnt_actgravcomp[m.dof_jntid[i]]) d.qfrc_actuator[i] += d.qfrc_gravcomp[i];
   if (m.flags & model_actfrclimited)
-    for (int j = 0; j < m.njnt; ++j)
+    for (const int j : d.team.share(m.njnt))
       if (m.jnt_actfrclimited[j]) {
         V& force = d.qfrc_actuator[m.jnt_dofadr[j]];
         force = clamp(force, V(m.jnt_actfrcrange[2 * j]), V(m.jnt_actfrcrange[2 * j + 1]));
@@ -232,7 +239,7 @@ template <class V>
 MANIPLE_FUNCTION void advance_activations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                           const DataField<V>& act_dot) {
   if (!(m.flags & model_actuation)) return;
-  for (int i = 0; i < m.nu; ++i) {
+  for (const int i : d.team.share(m.nu)) {
     const int adr = m.actuator_actadr[i];
     if (adr < 0) continue;
     V act = next_activation(m, i, V(s.act[adr]), m.actuator_disabled[i] ? V(0) : V(act_dot[adr]));

@@ -69,24 +69,25 @@ MANIPLE_FUNCTION V& contact_element(const Data<V>& d, int slot, int e) {
   return d.contact_frame[6 * slot + e - 5];
 }
 
+// The elements of a contact of candidate c.
+template <class V>
+struct ContactList {
+  V value[kContactElements];
+};
+template <class V>
+MANIPLE_FUNCTION ContactList<V> contact_list(int c, const ContactPoint<V>& point) {
+  const Vec3<V>&pos = point.pos, &normal = point.normal, &tangent = point.tangent;
+  return {{V(static_cast<ScalarOf<V>>(c)), point.dist, pos.x, pos.y, pos.z, normal.x, normal.y, normal.z,
+           tangent.x, tangent.y, tangent.z}};
+}
+
 // Counts a contact of candidate c for each of the lanes in `hit`; where there is room for it, its elements go
 // to store(lane, slot, e, value).
 template <class V, class Store>
 MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
                                      const ContactPoint<V>& point, const Store& store) {
   using T = ScalarOf<V>;
-  const Vec3<V>&pos = point.pos, &normal = point.normal, &tangent = point.tangent;
-  const V values[kContactElements] = {V(static_cast<T>(c)),
-                                      point.dist,
-                                      pos.x,
-                                      pos.y,
-                                      pos.z,
-                                      normal.x,
-                                      normal.y,
-                                      normal.z,
-                                      tangent.x,
-                                      tangent.y,
-                                      tangent.z};
+  const ContactList<V> list = contact_list(c, point);
   for_each_lane(hit, [&](int lane) {
     const int slot = static_cast<int>(get_lane(V(d.ncon[0]), lane));
     if (slot >= m.ncontact) {
@@ -94,7 +95,7 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
       return;
     }
     set_lane(d.ncon[0], lane, static_cast<T>(slot + 1));
-    for (int e = 0; e < kContactElements; ++e) store(lane, slot, e, get_lane(values[e], lane));
+    for (int e = 0; e < kContactElements; ++e) store(lane, slot, e, get_lane(list.value[e], lane));
   });
 }
 
@@ -111,6 +112,45 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
+// The contacts of candidate c: emit(hit, point), where `hit` are the lanes that have the contact.
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
+  const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];
+  const GeomPose<V> pose1 = geom_pose(m, d, g1), pose2 = geom_pose(m, d, g2);
+  const V reach(m.candidate_reach[c]);
+  switch (m.geom_type[g1]) {
+    case geom_plane:
+      switch (m.geom_type[g2]) {
+        case geom_sphere:
+          plane_sphere(pose1, pose2.pos, pose2.size[0], reach, zero3<V>(), emit);
+          break;
+        case geom_capsule:
+          plane_capsule(pose1, pose2, reach, emit);
+          break;
+        case geom_ellipsoid:
+          plane_ellipsoid(pose1, pose2, reach, emit);
+          break;
+        case geom_cylinder:
+          plane_cylinder(pose1, pose2, reach, emit);
+          break;
+        case geom_box:
+          plane_box(pose1, pose2, reach, emit);
+          break;
+      }
+      break;
+    case geom_sphere:
+      if (m.geom_type[g2] == geom_sphere)
+        sphere_sphere(pose1.pos, pose1.mat.column_z(), pose1.size[0], pose2.pos, pose2.mat.column_z(),
+                      pose2.size[0], reach, MaskOf<V>(true), emit);
+      else
+        sphere_capsule(pose1, pose2, reach, emit);
+      break;
+    case geom_capsule:
+      capsule_capsule(pose1, pose2, reach, emit);
+      break;
+  }
+}
+
 // Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,
 // value).
 template <class V, class Store>
@@ -118,49 +158,45 @@ MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& 
   d.ncon[0] = V(0);
   for (int c = 0; c < m.ncandidate; ++c) {
     if (!is_near(m, d, c)) continue;
-    const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];
-    const GeomPose<V> pose1 = geom_pose(m, d, g1), pose2 = geom_pose(m, d, g2);
-    const V reach(m.candidate_reach[c]);
-    const auto emit = [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+    touch(m, d, c, [&](MaskOf<V> hit, const ContactPoint<V>& point) {
       if (any_lane(hit)) append_contact(m, d, c, hit, point, store);
-    };
-    switch (m.geom_type[g1]) {
-      case geom_plane:
-        switch (m.geom_type[g2]) {
-          case geom_sphere:
-            plane_sphere(pose1, pose2.pos, pose2.size[0], reach, zero3<V>(), emit);
-            break;
-          case geom_capsule:
-            plane_capsule(pose1, pose2, reach, emit);
-            break;
-          case geom_ellipsoid:
-            plane_ellipsoid(pose1, pose2, reach, emit);
-            break;
-          case geom_cylinder:
-            plane_cylinder(pose1, pose2, reach, emit);
-            break;
-          case geom_box:
-            plane_box(pose1, pose2, reach, emit);
-            break;
-        }
-        break;
-      case geom_sphere:
-        if (m.geom_type[g2] == geom_sphere)
-          sphere_sphere(pose1.pos, pose1.mat.column_z(), pose1.size[0], pose2.pos, pose2.mat.column_z(),
-                        pose2.size[0], reach, MaskOf<V>(true), emit);
-        else
-          sphere_capsule(pose1, pose2, reach, emit);
-        break;
-      case geom_capsule:
-        capsule_capsule(pose1, pose2, reach, emit);
-        break;
-    }
+    });
   }
+}
+
+// What collide() does, by a team, which has one environment: every member takes a candidate, counts its
+// contacts to learn which slots are theirs, and finds them again.
+template <class T>
+MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
+  int length = 0;
+  for (int first = 0; first < m.ncandidate; first += d.team.size()) {
+    const int c = first + d.team.rank();
+    const bool near = c < m.ncandidate && is_near(m, d, c);
+    int count = 0;
+    if (near) touch(m, d, c, [&](bool hit, const ContactPoint<T>&) { count += hit ? 1 : 0; });
+    int slot = d.team.append(count, length);
+    if (count == 0) continue;
+    touch(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
+      if (!hit) return;
+      if (slot < m.ncontact) {
+        const ContactList<T> list = contact_list(c, point);
+        for (int e = 0; e < kContactElements; ++e) contact_element(d, slot, e) = list.value[e];
+      }
+      ++slot;
+    });
+  }
+  d.team.once([&] {
+    const int kept = length < m.ncontact ? length : m.ncontact;
+    d.ncon[0] = static_cast<T>(kept);
+    d.contact_dropped[0] += static_cast<T>(length - kept);
+  });
 }
 
 // Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
 template <class V>
 MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  if constexpr (lane_width<V> == 1)
+    if (d.team.size() > 1) return collide_by_team(m, d);
   find_contacts(m, d, [&](int lane, int slot, int e, ScalarOf<V> value) {
     set_lane(contact_element(d, slot, e), lane, value);
   });

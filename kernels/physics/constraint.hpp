@@ -59,36 +59,49 @@ MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
   return max((V(1) - impedance) * invweight / impedance, V(kMinimumValue));
 }
 
-// Writes limit_D, limit_aref, limit_axis and limit_active. Returns how many rows act in some lane. Adds to
-// nefc.
+// Writes limit_D, limit_aref and limit_axis of row r if it acts in some lane, and counts it in these lanes.
+// Returns whether it does.
+template <class V>
+MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r,
+                                V& count) {
+  const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
+  V distance, velocity;
+  if (m.limit_ballid[r] < 0) {
+    const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
+    const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
+    distance = side * (position - V(m.limit_bound[r]));
+    velocity = side * (tendon < 0 ? V(s.qvel[dof]) : V(d.ten_velocity[tendon]));
+  } else {
+    const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
+    const V angle = sqrt(dot(rotation, rotation));
+    const Vec3<V> axis = normalize(rotation);
+    store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
+    distance = V(m.limit_bound[r]) - angle;
+    velocity = -dot(axis, load3<V>(s.qvel, dof));
+  }
+  const V beyond = distance - V(m.limit_margin[r]);
+  const MaskOf<V> active = beyond < V(0);
+  if (!any_lane(active)) return false;
+  count += select(active, V(1), V(0));
+  const V d_of_row = impedance(m.limit_solimp + 5 * r, beyond);
+  d.limit_D[r] = select(active, V(1) / regularization(d_of_row, V(m.limit_invweight[r])), V(0));
+  d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * d_of_row * beyond;
+  return true;
+}
+
+// All rows of limits, and limit_active. Returns how many rows act in some lane. Adds to nefc.
 template <class V>
 MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   int count = 0;
-  for (int r = 0; r < m.nlimit; ++r) {
-    const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
-    V distance, velocity;
-    if (m.limit_ballid[r] < 0) {
-      const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-      const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
-      distance = side * (position - V(m.limit_bound[r]));
-      velocity = side * (tendon < 0 ? V(s.qvel[dof]) : V(d.ten_velocity[tendon]));
-    } else {
-      const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
-      const V angle = sqrt(dot(rotation, rotation));
-      const Vec3<V> axis = normalize(rotation);
-      store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
-      distance = V(m.limit_bound[r]) - angle;
-      velocity = -dot(axis, load3<V>(s.qvel, dof));
-    }
-    const V beyond = distance - V(m.limit_margin[r]);
-    const MaskOf<V> active = beyond < V(0);
-    if (!any_lane(active)) continue;
-    d.limit_active[count++] = r;
-    d.nefc[0] += select(active, V(1), V(0));
-    const V d_of_row = impedance(m.limit_solimp + 5 * r, beyond);
-    d.limit_D[r] = select(active, V(1) / regularization(d_of_row, V(m.limit_invweight[r])), V(0));
-    d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * d_of_row * beyond;
+  V acting(0);
+  for (int first = 0; first < m.nlimit; first += d.team.size()) {
+    const int r = first + d.team.rank();
+    const bool acts = r < m.nlimit && limit_row(m, s, d, r, acting);
+    const int place = d.team.append(acts ? 1 : 0, count);
+    if (acts) d.limit_active[place] = r;
   }
+  acting = d.team.total(acting);
+  d.team.once([&] { d.nefc[0] += acting; });
   return count;
 }
 
@@ -159,7 +172,7 @@ MANIPLE_FUNCTION V friction_jacobian_times(const Model<ScalarOf<V>>& m, int r, c
 // Writes friction_aref.
 template <class V>
 MANIPLE_FUNCTION void friction_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int r = 0; r < m.nfriction; ++r)
+  for (const int r : d.team.share(m.nfriction))
     d.friction_aref[r] = -V(m.friction_B[r]) * friction_jacobian_times<V>(m, r, s.qvel);
 }
 

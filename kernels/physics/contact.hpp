@@ -88,12 +88,12 @@ MANIPLE_FUNCTION BaseRows<V> contact_jacobian_times(const Model<ScalarOf<V>>& m,
 template <class V>
 MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
                                         const BaseRows<V>& force, const DataField<V> result) {
-  const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
+  const int first = slot * m.nv;
   const DataField<V> J = d.contact_J;
   const IndexField<V> dofs = d.slot_dof;
   with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
-    for (int k = first; k < last; ++k)
-      add_product<kTangents>(result[dofs[k]], load_column<kTangents>(J, k), force);
+    for (const int k : d.team.share(d.slot_dofnum[slot]))
+      add_product<kTangents>(result[dofs[first + k]], load_column<kTangents>(J, first + k), force);
   });
 }
 
@@ -316,11 +316,12 @@ MANIPLE_FUNCTION int contact_slots(const Model<ScalarOf<V>>& m, const Data<V>& d
 template <class V>
 MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int slots = contact_slots(m, d);
-  for (int slot = 0; slot < slots; ++slot) {
+  V rows(0);  // of this member's slots
+  for (const int slot : d.team.share(slots)) {
     const MaskOf<V> valid = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot));
     const V index = select(valid, V(d.contact_candidate[slot]), V(0));
     const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
-    d.nefc[0] += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
+    rows += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
     slot_jacobian(m, d, slot, parameters, index);
     const BaseRows<V> velocity = contact_jacobian_times(m, d, slot, s.qvel);
     BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
@@ -329,6 +330,8 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     aref.u -= parameters.B * velocity.u;
     store_base(d.contact_aref, slot, aref);
   }
+  rows = d.team.total(rows);
+  d.team.once([&] { d.nefc[0] += rows; });
   return slots;
 }
 

@@ -44,9 +44,9 @@ template <class V>
 MANIPLE_FUNCTION void patch_motion(const Model<ScalarOf<V>>& m, const Data<V>& d, int patch) {
   using T = ScalarOf<V>;
   const Vec3<V> point = load3<V>(d.xpos, 3 * m.patch_bodyid[patch]);
-  const int first = patch * m.nv, last = first + m.patch_dofnum[patch];
-  for (int k = first; k < last; ++k) {
-    const int dof = m.patch_dof[k];
+  const int first = patch * m.nv;
+  for (const int at : d.team.share(m.patch_dofnum[patch])) {
+    const int k = first + at, dof = m.patch_dof[k];
     const Vec3<V> arm = point - load3<V>(d.subtree_com, 3 * m.dof_rootid[dof]);
     const Spatial<V> motion = load6<V>(d.cdof, 6 * dof);
     const Spatial<V> about_point{motion.rot, motion.lin + cross(motion.rot, arm)};
@@ -91,26 +91,20 @@ MANIPLE_FUNCTION void add_patch_hessian(const Model<ScalarOf<V>>& m, const Data<
     unroll<0, 6>([&](auto i) { sum = multiply_add(w[i], V(S[6 * k + i]), sum); });
     element = sum;
   };
-  int a = first;
-  // two rows at a time share what is loaded of S
-  for (; a + 1 < last; a += 2) {
-    const int row0 = hessian_address(m.patch_dof[a], 0), row1 = hessian_address(m.patch_dof[a + 1], 0);
-    V w0[6], w1[6];
-    unroll<0, 6>([&](auto i) {
-      w0[i] = weighted(a, i);
-      w1[i] = weighted(a + 1, i);
-    });
-    add(H[row0 + m.patch_dof[a]], w0, a);
-    for (int b = a + 1; b < last; ++b) {
-      add(H[row0 + m.patch_dof[b]], w0, b);
-      add(H[row1 + m.patch_dof[b]], w1, b);
+  // rows that are taken together share what is loaded of S
+  share_runs<2, 1>(d.team, last - first, [&]<int C>(std::integral_constant<int, C>, int begin) {
+    const int a = first + begin;
+    int row[C];
+    V w[C][6];
+    for (int r = 0; r < C; ++r) {
+      row[r] = hessian_address(m.patch_dof[a + r], 0);
+      unroll<0, 6>([&](auto i) { w[r][i] = weighted(a + r, i); });
     }
-  }
-  if (a < last) {
-    V w[6];
-    unroll<0, 6>([&](auto i) { w[i] = weighted(a, i); });
-    add(H[hessian_address(m.patch_dof[a], m.patch_dof[a])], w, a);
-  }
+    for (int r = 0; r + 1 < C; ++r)
+      for (int k = 0; k <= r; ++k) add(H[row[k] + m.patch_dof[a + r]], w[k], a + r);
+    for (int b = a + C - 1; b < last; ++b)
+      for (int r = 0; r < C; ++r) add(H[row[r] + m.patch_dof[b]], w[r], b);
+  });
 }
 
 }  // namespace maniple

@@ -72,17 +72,23 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
   return x;
 }
 
-// Rows of an environment that are taken together, as a number: a single row, or the four edges of a contact
-// whose first base row is `first`.
+// Rows of an environment that are taken together: a single row, or the four edges of a contact whose first
+// base row is `first`. In dual_group a group is two numbers.
 struct RowGroup {
   int first;  // base row
   bool edges;
-
-  MANIPLE_FUNCTION RowGroup(int first_row, bool are_edges) : first(first_row), edges(are_edges) {}
-  MANIPLE_FUNCTION explicit RowGroup(int number) : RowGroup(number / 2, number % 2 != 0) {}
-  MANIPLE_FUNCTION int number() const { return 2 * first + static_cast<int>(edges); }
-  MANIPLE_FUNCTION int count() const { return edges ? 4 : 1; }
+  int place;  // of its first row in the problem
 };
+template <class V>
+MANIPLE_FUNCTION RowGroup load_group(const Data<V>& d, int g) {
+  const int number = d.dual_group[2 * g];
+  return {number / 2, number % 2 != 0, d.dual_group[2 * g + 1]};
+}
+template <class V>
+MANIPLE_FUNCTION void store_group(const Data<V>& d, int g, const RowGroup& group) {
+  d.dual_group[2 * g] = 2 * group.first + static_cast<int>(group.edges);
+  d.dual_group[2 * g + 1] = group.place;
+}
 
 // What the problems of a pack have in common.
 template <class V>
@@ -117,7 +123,7 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
     ++count;
   };
   const auto add_single = [&](int source, int row, T D, T least, T most) {
-    d.dual_group[groups++] = RowGroup(row, false).number();
+    store_group(d, groups++, RowGroup{row, false, count});
     const T smooth = lane_element(d.block_bias, row, lane);
     add(source, D, smooth, smooth + lane_element(d.block_start, row, lane), least, most);
   };
@@ -138,7 +144,7 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
       add_single(-1 - source, 3 * block, 4 * D, T(0), infinite);
       continue;
     }
-    d.dual_group[groups++] = RowGroup(3 * block, true).number();
+    store_group(d, groups++, RowGroup{3 * block, true, count});
     const auto base_of_lane = [&](const DataField<V> field) {
       return BaseRows<T>{lane_element(field, 3 * block, lane), lane_element(field, 3 * block + 1, lane),
                          lane_element(field, 3 * block + 2, lane)};
@@ -197,8 +203,8 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
                      own = vector_of<kPacks>(x, dual_residual);
   // with one of zeros after those of the rows, unless the packs are full
   const int columns = x.rows < pitch ? x.rows + 1 : pitch;
-  for (int i = 0; i < columns * packs; ++i) column[i] = V(0);
-  for (int p = 0; p < packs; ++p) own[p] = V(0);
+  for (const int i : d.team.share(columns * packs)) column[i] = V(0);
+  for (const int p : d.team.share(packs)) own[p] = V(0);
   const auto place = [&]<int kRows, int kColumns>(const GroupProduct<kRows, kColumns, V>& product, int i,
                                                   int j) {
     for (int r = 0; r < kRows; ++r)
@@ -207,10 +213,11 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
         element(column, (i + r) * pitch + j + c) = product.at[r][c];
       }
   };
-  for (int g = 0, i = 0; g < groups; ++g) {
-    const RowGroup rows(d.dual_group[g]);
-    for (int h = 0, j = 0; h <= g; ++h) {
-      const RowGroup other(d.dual_group[h]);
+  for (const int g : d.team.share(groups)) {
+    const RowGroup rows = load_group(d, g);
+    for (int h = 0; h <= g; ++h) {
+      const RowGroup other = load_group(d, h);
+      const int i = rows.place, j = other.place;
       if (rows.edges && other.edges) {
         place(GroupProduct<4, 4, V>(A, rows.first, other.first, lane), i, j);
       } else if (rows.edges) {
@@ -220,27 +227,26 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
       } else {
         place(GroupProduct<1, 1, V>(A, rows.first, other.first, lane), i, j);
       }
-      j += other.count();
     }
-    i += rows.count();
   }
-  for (int i = 0; i < x.rows; ++i) element(own, i) = element(column, i * pitch + i);
-  for (int p = 0; p < packs; ++p) {
+  for (const int i : d.team.share(x.rows)) element(own, i) = element(column, i * pitch + i);
+  for (const int p : d.team.share(packs)) {
     const V diagonal = V(1) / diagonals[p] + own[p], inverse = V(1) / diagonal;
     diagonals[p] = diagonal;
     bias[p] *= inverse;
     for (int j = 0; j < columns; ++j) column[j * packs + p] *= -inverse;
   }
-  for (int j = 0; j < x.rows; ++j) element(column, j * pitch + j) = T(-1);
+  for (const int j : d.team.share(x.rows)) element(column, j * pitch + j) = T(-1);
 }
 
 // The residuals of some forces.
 template <int kPacks, class V>
-MANIPLE_FUNCTION void find_residuals(const DualProblem<V> x, DualVector forces, DualVector residuals) {
+MANIPLE_FUNCTION void find_residuals(const Team<V>& team, const DualProblem<V> x, DualVector forces,
+                                     DualVector residuals) {
   const int packs = kPacks > 0 ? kPacks : x.packs;
   const DataField<V> column = x.column, force = vector_of<kPacks>(x, forces),
                      bias = vector_of<kPacks>(x, dual_bias), residual = vector_of<kPacks>(x, residuals);
-  for (int p = 0; p < packs; ++p) {
+  for (const int p : team.share(packs)) {
     V even = -bias[p], odd(0);
     int j = 0;
     for (; j + 2 <= x.rows; j += 2) {
@@ -260,19 +266,20 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   const int packs = kPacks > 0 ? kPacks : x.packs;
   const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
                      diagonal = vector_of<kPacks>(x, dual_diagonal);
-  for (int p = 0; p < packs; ++p) {
+  for (const int p : d.team.share(packs)) {
     force[p] = bias[p] = vector_of<kPacks>(x, dual_low)[p] = V(0);
     diagonal[p] = V(1);
     vector_of<kPacks>(x, dual_high)[p] = V(T(1e30));
   }
-  build_columns<kPacks>(d, x, list_rows<kPacks>(m, d, rows.blocks, x));
+  const int groups = d.team.once([&] { return list_rows<kPacks>(m, d, rows.blocks, x); });
+  build_columns<kPacks>(d, x, groups);
   // MuJoCo's warm start: no force at all where that costs less
   const DataField<V> residual = vector_of<kPacks>(x, dual_residual);
-  find_residuals<kPacks>(x, dual_force, dual_residual);
+  find_residuals<kPacks>(d.team, x, dual_force, dual_residual);
   V cost(0);
   for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual[p]);
   const bool none = sum_lanes(cost) > 0;
-  for (int p = 0; p < packs; ++p) {
+  for (const int p : d.team.share(packs)) {
     if (none) {
       force[p] = V(0);
       residual[p] = V(bias[p]);
@@ -287,7 +294,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 
 template <int kPacks, class V>
 MANIPLE_FUNCTION void store_forces(const Data<V>& d, const DualProblem<V> x) {
-  for (int i = 0; i < x.rows; ++i) {
+  for (const int i : d.team.share(x.rows)) {
     const int source = d.dual_source[x.first + i];
     const ScalarOf<V> force = element(vector_of<kPacks>(x, dual_force), i);
     if (source >= 0) {

@@ -31,7 +31,7 @@ inline constexpr int kCarriedSweeps = 32;
 // The step of momentum, within the bounds, and the residuals where the sweep starts: linear in the forces,
 // they go the same way but for what the bounds hold back. dual_fall is zero then.
 template <int kPacks, bool kBounded, class V>
-MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
+MANIPLE_FUNCTION void move_forces(const Team<V>& team, const DualProblem<V> x) {
   const int packs = kPacks > 0 ? kPacks : x.packs;
   const DataField<V> force = vector_of<kPacks>(x, dual_force), previous = vector_of<kPacks>(x, dual_previous),
                      residual = vector_of<kPacks>(x, dual_residual),
@@ -40,12 +40,12 @@ MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
                      low = vector_of<kPacks>(x, dual_low), high = vector_of<kPacks>(x, dual_high),
                      column = x.column;
   if (x.sweep % kCarriedSweeps == kCarriedSweeps - 1) {
-    find_residuals<kPacks>(x, dual_force, dual_residual);
+    find_residuals<kPacks>(team, x, dual_force, dual_residual);
     // (momentum would carry on the difference between new and old ones)
-    find_residuals<kPacks>(x, dual_previous, dual_previous_residual);
+    find_residuals<kPacks>(team, x, dual_previous, dual_previous_residual);
   }
   const V share(x.share);
-  for (int p = 0; p < packs; ++p) {
+  for (const int p : team.share(packs)) {
     const V old = force[p], wanted = multiply_add(share, old - previous[p], old);
     const V moved = kBounded ? clamp(wanted, V(low[p]), V(high[p])) : max(wanted, V(0));
     previous[p] = old;
@@ -57,13 +57,14 @@ MANIPLE_FUNCTION void move_forces(const DualProblem<V> x) {
   }
   for (int p = 0; p < packs; ++p) {
     const V back = fall[p];
-    fall[p] = V(0);
     for_each_lane(back != V(0), [&](int lane) {
       const V change(get_lane(back, lane));
       const int i = p * lane_width<V> + lane;
-      for (int q = 0; q < packs; ++q) start[q] = multiply_add(V(column[i * packs + q]), change, V(start[q]));
+      for (const int q : team.share(packs))
+        start[q] = multiply_add(V(column[i * packs + q]), change, V(start[q]));
     });
   }
+  for (const int p : team.share(packs)) fall[p] = V(0);
 }
 
 // What the end of a sweep needs to know of its course.
@@ -71,17 +72,14 @@ template <class V>
 struct SweepCourse {
   V improvement = V(0), along = V(0);
 
-  // Adds pack p, whose forces have fallen by `fall` from where they were, and ends it.
+  // Adds pack p, whose forces will fall by `fall` from where they are.
   template <int kPacks>
   MANIPLE_FUNCTION void add(const DualProblem<V> x, int p, V fall, V residual) {
-    const DataField<V> force = vector_of<kPacks>(x, dual_force);
-    const V start = force[p];
+    const V start = vector_of<kPacks>(x, dual_force)[p];
     // the cost is quadratic: what it falls by is the mean of the slopes at both ends times the way
     const V slope = vector_of<kPacks>(x, dual_start)[p] + residual;
     improvement = multiply_add(vector_of<kPacks>(x, dual_diagonal)[p] * slope, fall, improvement);
     along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
-    force[p] = start - fall;
-    vector_of<kPacks>(x, dual_residual)[p] = residual;
   }
 };
 
@@ -107,7 +105,7 @@ struct SweepState {
 };
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x, SweepState<kPacks, V>& now) {
-  move_forces<kPacks, kBounded>(x);
+  move_forces<kPacks, kBounded>(Team<V>(), x);
   unroll<0, kPacks>([&](auto p) {
     const V force = vector_of<kPacks>(x, dual_force)[p];
     now.residual[p] = vector_of<kPacks>(x, dual_start)[p];
@@ -151,7 +149,11 @@ MANIPLE_FUNCTION void sweep_together(const Model<ScalarOf<V>>& m, DualProblem<V>
   unroll<0, kTogether>([&](auto g) {
     SweepCourse<V> course;
     unroll<0, kPacks>([&](auto p) {
-      course.template add<kPacks>(x[g], p, V(vector_of<kPacks>(x[g], dual_fall)[p]), now[g].residual[p]);
+      const V fall = vector_of<kPacks>(x[g], dual_fall)[p];
+      course.template add<kPacks>(x[g], p, fall, now[g].residual[p]);
+      V& force = vector_of<kPacks>(x[g], dual_force)[p];
+      force = force - fall;
+      vector_of<kPacks>(x[g], dual_residual)[p] = now[g].residual[p];
     });
     solved[g] = end_sweep(m, problem[g], course);
   });
@@ -159,24 +161,26 @@ MANIPLE_FUNCTION void sweep_together(const Model<ScalarOf<V>>& m, DualProblem<V>
 
 // One sweep of a problem of any size, in memory; returns whether it is solved.
 template <class V, class Order>
-MANIPLE_FUNCTION bool sweep_in_memory(const Model<ScalarOf<V>>& m, DualProblem<V>& x, const Order order) {
+MANIPLE_FUNCTION bool sweep_in_memory(const Model<ScalarOf<V>>& m, const Team<V>& team, DualProblem<V>& x,
+                                      const Order order) {
   using T = ScalarOf<V>;
   const int rows = x.rows, packs = x.packs;
   const DataField<V> start = vector_of<0>(x, dual_start), residual = vector_of<0>(x, dual_residual),
                      falls = vector_of<0>(x, dual_fall), force = vector_of<0>(x, dual_force),
                      low = vector_of<0>(x, dual_low), high = vector_of<0>(x, dual_high), column = x.column;
-  move_forces<0, true>(x);
-  for (int p = 0; p < packs; ++p) residual[p] = start[p];
+  move_forces<0, true>(team, x);
+  for (const int p : team.share(packs)) residual[p] = start[p];
   for (int k = 0; k < rows; ++k) {
     const int i = order[k];
     const T old = element(force, i);
     const T fall = clamp(element(residual, i), old - element(high, i), old - element(low, i));
-    element(falls, i) = fall;
-    for (int p = 0; p < packs; ++p)
+    if (team.leads()) element(falls, i) = fall;
+    for (const int p : team.share(packs))
       residual[p] = multiply_add(V(column[i * packs + p]), V(fall), V(residual[p]));
   }
   SweepCourse<V> course;
   for (int p = 0; p < packs; ++p) course.template add<0>(x, p, V(falls[p]), V(residual[p]));
+  for (const int p : team.share(packs)) force[p] = force[p] - falls[p];
   return end_sweep(m, x, course);
 }
 
@@ -205,10 +209,12 @@ MANIPLE_FUNCTION ComputedOrder<V> computed_order(const Model<ScalarOf<V>>& m, co
   const int listed = x.rows <= m.ndualorder ? m.ndualsweep : 0;
   if (x.sweep == listed) {
     x.generator = ShuffleGenerator{};
-    for (int i = 0; i < x.rows; ++i) order[i] = i;
-    for (int sweep = 0; sweep < listed; ++sweep) shuffle(order, x.rows, x.generator);
+    d.team.once([&] {
+      for (int i = 0; i < x.rows; ++i) order[i] = i;
+      for (int sweep = 0; sweep < listed; ++sweep) shuffle(order, x.rows, x.generator);
+    });
   }
-  shuffle(order, x.rows, x.generator);
+  d.team.once([&] { shuffle(order, x.rows, x.generator); });
   return order;
 }
 
@@ -217,7 +223,7 @@ template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION bool sweep_alone(const Model<ScalarOf<V>>& m, const Data<V>& d, DualProblem<V>& x) {
   const auto sweep = [&](const auto order) {
     if constexpr (kPacks == 0) {
-      return sweep_in_memory(m, x, order);
+      return sweep_in_memory(m, d.team, x, order);
     } else {
       const decltype(order) orders[1] = {order};
       bool solved[1];
@@ -326,12 +332,11 @@ MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s
   const DualRows<V> rows{build_blocks(m, s, d, active), d.Msearch};
   V trace(0);
   for (int k = 0; k < m.nv; ++k) trace += d.qM[m.dof_Madr[k]];
-  rows.enough[0] = V(m.tolerance) * trace;
+  d.team.once([&] { rows.enough[0] = V(m.tolerance) * trace; });
   build_A(m, d, rows.blocks.count);
   // zero in the lanes that do not have a row
-  for (int a = 0; a < active.limits; ++a) d.row_force[row_of_limit(m, d.limit_active[a])] = V(0);
-  for (int row = row_of_contact(m, 0), end = row_of_contact(m, active.slots); row < end; ++row)
-    d.row_force[row] = V(0);
+  for (const int a : d.team.share(active.limits)) d.row_force[row_of_limit(m, d.limit_active[a])] = V(0);
+  for (const int k : d.team.share(4 * active.slots)) d.row_force[row_of_contact(m, 0) + k] = V(0);
   if (m.nfriction > 0) {
     solve_environments<true>(m, d, rows);
   } else {

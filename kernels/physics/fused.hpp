@@ -7,6 +7,7 @@
 #include "kernels/math/spatial.hpp"
 #include "kernels/physics/collision.hpp"
 #include "kernels/physics/kinematics.hpp"
+#include "kernels/physics/tree_walk.hpp"
 
 namespace maniple {
 
@@ -74,44 +75,54 @@ MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V
 // Roots to leaves: poses of bodies and of the geoms that may touch.
 template <class V>
 MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  place_world_geoms(m, d);
-  for (int i = 1; i < m.nbody; ++i) {
-    Vec3<V> xpos;
-    Quat<V> xquat;
-    place_next_body(m, s, d, i, xpos, xquat);
-    if (m.body_geomnum[i] > 0) place_touching_geoms(m, d, i, xpos, matrix(xquat));
-  }
+  d.team.once([&] { place_world_geoms(m, d); });
+  const BodyLevels<V> levels(m, d);
+  for (int level = 0; level < levels.count; ++level)
+    for (const int k : d.team.share(levels.size(level))) {
+      const int i = levels.body(level, k);
+      Vec3<V> xpos;
+      Quat<V> xquat;
+      place_next_body(m, s, d, i, xpos, xquat);
+      if (m.body_geomnum[i] > 0) place_touching_geoms(m, d, i, xpos, matrix(xquat));
+    }
 }
 
 // Roots to leaves: poses, those of geoms as well or not, and the centers of mass of the roots' subtrees.
 template <class V>
 MANIPLE_FUNCTION void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        bool geoms) {
-  const int nbody = m.nbody;
-  if (geoms) place_world_geoms(m, d);
-  for (int i = 1; i < nbody; ++i) {
-    const int flags = m.body_flags[i];
-    Vec3<V> xpos;
-    Quat<V> xquat;
-    place_next_body(m, s, d, i, xpos, xquat);
-    const int root = m.body_rootid[i];
-    Vec3<V> xipos = xpos;
-    const bool massless = flags & body_massless;
-    if (!massless || (geoms && m.body_geomnum[i] > 0)) {
-      const Mat3<V> mat = matrix(xquat);
-      if (geoms) place_touching_geoms(m, d, i, xpos, mat);
-      if (!massless) {
-        if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
-        store_rotated_inertia(m, d, i, mat);
+  if (geoms) d.team.once([&] { place_world_geoms(m, d); });
+  const BodyLevels<V> levels(m, d);
+  for (int level = 0; level < levels.count; ++level)
+    for (const int k : d.team.share(levels.size(level))) {
+      const int i = levels.body(level, k), flags = m.body_flags[i];
+      Vec3<V> xpos;
+      Quat<V> xquat;
+      place_next_body(m, s, d, i, xpos, xquat);
+      Vec3<V> xipos = xpos;
+      const bool massless = flags & body_massless;
+      if (!massless || (geoms && m.body_geomnum[i] > 0)) {
+        const Mat3<V> mat = matrix(xquat);
+        if (geoms) place_touching_geoms(m, d, i, xpos, mat);
+        if (!massless) {
+          if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
+          store_rotated_inertia(m, d, i, mat);
+        }
       }
+      store3(d.xipos, 3 * i, xipos);
     }
-    store3(d.xipos, 3 * i, xipos);
-    const Vec3<V> moment = V(m.body_mass[i] * m.body_inversesubtreemass[root]) * xipos;
-    store3(d.subtree_com, 3 * root, root == i ? moment : load3<V>(d.subtree_com, 3 * root) + moment);
+  for (const int k : d.team.share(m.nbody - 1)) {
+    const int root = 1 + k;
+    if (m.body_rootid[root] != root) continue;
+    const ScalarOf<V> inverse = m.body_inversesubtreemass[root];
+    Vec3<V> center = load3<V>(d.xipos, 3 * root);
+    if (inverse > 0) {
+      center = V(m.body_mass[root] * inverse) * center;
+      for (int i = root + 1; i < m.nbody && m.body_rootid[i] == root; ++i)
+        center = center + V(m.body_mass[i] * inverse) * load3<V>(d.xipos, 3 * i);
+    }
+    store3(d.subtree_com, 3 * root, center);
   }
-  for (int i = 1; i < nbody; ++i)
-    if (m.body_rootid[i] == i && m.body_inversesubtreemass[i] == 0)
-      store3(d.subtree_com, 3 * i, load3<V>(d.xipos, 3 * i));
 }
 
 // One dof with motion axis `axis` joins: its share of the acceleration and then of the velocity.
@@ -130,110 +141,122 @@ MANIPLE_FUNCTION void join_translation(const Vec3<V>& axis, V qvel, bool at_rest
   cvel.lin = cvel.lin + velocity;
 }
 
+// cdof of body i, its spatial inertia (into crb), velocity, acceleration and cfrc_body, after its parent's.
+template <class V>
+MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                                const Spatial<V>& world_acceleration) {
+  const int flags = m.body_flags[i];
+  const Vec3<V> com = load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
+  bool at_rest = flags & body_parent_static;
+  Spatial<V> cvel = zero6<V>(), cacc = world_acceleration;
+  if (!at_rest) {
+    cvel = load6<V>(d.cvel, 6 * m.body_parentid[i]);
+    cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);
+  }
+  for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
+    int dof = m.jnt_dofadr[j];
+    const int type = m.jnt_type[j];
+    if (type == joint_slide) {
+      const Vec3<V> axis = load3<V>(d.xaxis, 3 * j);
+      store6(d.cdof, 6 * dof, Spatial<V>{zero3<V>(), axis});
+      join_translation(axis, V(s.qvel[dof]), at_rest, cvel, cacc);
+      at_rest = false;
+      continue;
+    }
+    const Vec3<V> to_com = com - load3<V>(d.xanchor, 3 * j);
+    if (type == joint_hinge) {
+      const Vec3<V> axis = load3<V>(d.xaxis, 3 * j);
+      const Spatial<V> cdof{axis, cross(axis, to_com)};
+      store6(d.cdof, 6 * dof, cdof);
+      join_dof(cdof, V(s.qvel[dof]), at_rest, cvel, cacc);
+      at_rest = false;
+      continue;
+    }
+    if (type == joint_free) {
+      store6(d.cdof, 6 * dof, Spatial<V>{zero3<V>(), {V(1), V(0), V(0)}});
+      store6(d.cdof, 6 * dof + 6, Spatial<V>{zero3<V>(), {V(0), V(1), V(0)}});
+      store6(d.cdof, 6 * dof + 12, Spatial<V>{zero3<V>(), {V(0), V(0), V(1)}});
+      cvel.lin = cvel.lin + load3<V>(s.qvel, dof);
+      dof += 3;
+      at_rest = false;
+    }
+    // the three axes turn with the velocity before the joint, and all at once
+    const Mat3<V> mat = matrix(load4<V>(d.xquat, 4 * i));
+    const Spatial<V> x{mat.column_x(), cross(mat.column_x(), to_com)},
+        y{mat.column_y(), cross(mat.column_y(), to_com)}, z{mat.column_z(), cross(mat.column_z(), to_com)};
+    store6(d.cdof, 6 * dof, x);
+    store6(d.cdof, 6 * dof + 6, y);
+    store6(d.cdof, 6 * dof + 12, z);
+    const Spatial<V> velocity = V(s.qvel[dof]) * x + V(s.qvel[dof + 1]) * y + V(s.qvel[dof + 2]) * z;
+    if (!at_rest) cacc = cacc + cross_motion(cvel, velocity);
+    cvel = cvel + velocity;
+    at_rest = false;
+  }
+  if (!(flags & body_leaf)) {
+    store6(d.cvel, 6 * i, cvel);
+    store6(d.cacc_bias, 6 * i, cacc);
+  }
+  if (flags & body_massless) {
+    store10(d.crb, 10 * i, Inertia<V>{V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)});
+    store6(d.cfrc_body, 6 * i, zero6<V>());
+    return;
+  }
+  const V mass(m.body_mass[i]);
+  const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - com, moment = mass * offset;
+  const V x2 = moment.x * offset.x, y2 = moment.y * offset.y, z2 = moment.z * offset.z;
+  const Inertia<V> inertia{d.crb[10 * i] + (y2 + z2),
+                           d.crb[10 * i + 1] + (x2 + z2),
+                           d.crb[10 * i + 2] + (x2 + y2),
+                           d.crb[10 * i + 3] - moment.x * offset.y,
+                           d.crb[10 * i + 4] - moment.x * offset.z,
+                           d.crb[10 * i + 5] - moment.y * offset.z,
+                           moment,
+                           mass};
+  store10(d.crb, 10 * i, inertia);
+  Spatial<V> force = inertia * cacc;
+  if (!at_rest) force = force + cross_force(cvel, inertia * cvel);
+  store6(d.cfrc_body, 6 * i, force);
+}
+
 // Roots to leaves: cdof, spatial inertias (into crb), velocities, accelerations and cfrc_body.
 template <class V>
 MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const bool gravity = !(m.disableflags & disable_gravity);
   const Spatial<V> world_acceleration{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()};
-  for (int i = 1; i < m.nbody; ++i) {
-    const int flags = m.body_flags[i];
-    const Vec3<V> com = load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
-    bool at_rest = flags & body_parent_static;
-    Spatial<V> cvel = zero6<V>(), cacc = world_acceleration;
-    if (!at_rest) {
-      cvel = load6<V>(d.cvel, 6 * m.body_parentid[i]);
-      cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);
-    }
-    for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
-      int dof = m.jnt_dofadr[j];
-      const int type = m.jnt_type[j];
-      if (type == joint_slide) {
-        const Vec3<V> axis = load3<V>(d.xaxis, 3 * j);
-        store6(d.cdof, 6 * dof, Spatial<V>{zero3<V>(), axis});
-        join_translation(axis, V(s.qvel[dof]), at_rest, cvel, cacc);
-        at_rest = false;
-        continue;
-      }
-      const Vec3<V> to_com = com - load3<V>(d.xanchor, 3 * j);
-      if (type == joint_hinge) {
-        const Vec3<V> axis = load3<V>(d.xaxis, 3 * j);
-        const Spatial<V> cdof{axis, cross(axis, to_com)};
-        store6(d.cdof, 6 * dof, cdof);
-        join_dof(cdof, V(s.qvel[dof]), at_rest, cvel, cacc);
-        at_rest = false;
-        continue;
-      }
-      if (type == joint_free) {
-        store6(d.cdof, 6 * dof, Spatial<V>{zero3<V>(), {V(1), V(0), V(0)}});
-        store6(d.cdof, 6 * dof + 6, Spatial<V>{zero3<V>(), {V(0), V(1), V(0)}});
-        store6(d.cdof, 6 * dof + 12, Spatial<V>{zero3<V>(), {V(0), V(0), V(1)}});
-        cvel.lin = cvel.lin + load3<V>(s.qvel, dof);
-        dof += 3;
-        at_rest = false;
-      }
-      // the three axes turn with the velocity before the joint, and all at once
-      const Mat3<V> mat = matrix(load4<V>(d.xquat, 4 * i));
-      const Spatial<V> x{mat.column_x(), cross(mat.column_x(), to_com)},
-          y{mat.column_y(), cross(mat.column_y(), to_com)}, z{mat.column_z(), cross(mat.column_z(), to_com)};
-      store6(d.cdof, 6 * dof, x);
-      store6(d.cdof, 6 * dof + 6, y);
-      store6(d.cdof, 6 * dof + 12, z);
-      const Spatial<V> velocity = V(s.qvel[dof]) * x + V(s.qvel[dof + 1]) * y + V(s.qvel[dof + 2]) * z;
-      if (!at_rest) cacc = cacc + cross_motion(cvel, velocity);
-      cvel = cvel + velocity;
-      at_rest = false;
-    }
-    if (!(flags & body_leaf)) {
-      store6(d.cvel, 6 * i, cvel);
-      store6(d.cacc_bias, 6 * i, cacc);
-    }
-    if (flags & body_massless) {
-      store10(d.crb, 10 * i, Inertia<V>{V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)});
-      store6(d.cfrc_body, 6 * i, zero6<V>());
-      continue;
-    }
-    const V mass(m.body_mass[i]);
-    const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - com, moment = mass * offset;
-    const V x2 = moment.x * offset.x, y2 = moment.y * offset.y, z2 = moment.z * offset.z;
-    const Inertia<V> inertia{d.crb[10 * i] + (y2 + z2),
-                             d.crb[10 * i + 1] + (x2 + z2),
-                             d.crb[10 * i + 2] + (x2 + y2),
-                             d.crb[10 * i + 3] - moment.x * offset.y,
-                             d.crb[10 * i + 4] - moment.x * offset.z,
-                             d.crb[10 * i + 5] - moment.y * offset.z,
-                             moment,
-                             mass};
-    store10(d.crb, 10 * i, inertia);
-    Spatial<V> force = inertia * cacc;
-    if (!at_rest) force = force + cross_force(cvel, inertia * cvel);
-    store6(d.cfrc_body, 6 * i, force);
-  }
+  const BodyLevels<V> levels(m, d);
+  for (int level = 0; level < levels.count; ++level)
+    for (const int k : d.team.share(levels.size(level)))
+      move_body(m, s, d, levels.body(level, k), world_acceleration);
 }
 
-// Leaves to roots: composite inertias and forces, the rows of qM and qfrc_bias.
+// Leaves to roots: composite inertias and forces. Then the rows of qM and qfrc_bias.
 template <class V>
 MANIPLE_FUNCTION void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  for (int i = m.nbody - 1; i > 0; --i) {
-    const Inertia<V> inertia = load10<V>(d.crb, 10 * i);
-    const Spatial<V> force = load6<V>(d.cfrc_body, 6 * i);
-    const int first = m.body_dofadr[i];
-    for (int k = first + m.body_dofnum[i] - 1; k >= first && k >= 0; --k) {
-      Spatial<V> momentum;
-      const Vec3<V> lin = load3<V>(d.cdof, 6 * k + 3);
-      if (m.dof_translation[k]) {
-        d.qfrc_bias[k] = dot(lin, force.lin);
-        momentum = {cross(inertia.moment, lin), inertia.mass * lin};
-      } else {
-        const Vec3<V> rot = load3<V>(d.cdof, 6 * k);
-        d.qfrc_bias[k] = dot(lin, force.lin) + dot(rot, force.rot);
-        momentum = inertia * Spatial<V>{rot, lin};
+  const BodyLevels<V> levels(m, d);
+  for (int level = levels.count - 1; level >= 0; --level)
+    for (const int n : d.team.share(levels.size(level))) {
+      const int i = levels.body_back(level, n);
+      const int* const child = m.body_child + m.body_childadr[i];
+      for (int c = 0; c < m.body_childnum[i]; ++c) {
+        for (int k = 0; k < 10; ++k) d.crb[10 * i + k] += d.crb[10 * child[c] + k];
+        for (int k = 0; k < 6; ++k) d.cfrc_body[6 * i + k] += d.cfrc_body[6 * child[c] + k];
       }
-      store_inertia_row(m, d, k, momentum);
     }
-    const int parent = m.body_parentid[i];
-    if (parent == 0 || (m.body_flags[i] & body_parent_static)) continue;
-    for (int k = 0; k < 10; ++k) d.crb[10 * parent + k] += d.crb[10 * i + k];
-    for (int k = 0; k < 6; ++k) d.cfrc_body[6 * parent + k] += d.cfrc_body[6 * i + k];
+  for (const int k : d.team.share(m.nv)) {
+    const int body = m.dof_bodyid[k];
+    const Inertia<V> inertia = load10<V>(d.crb, 10 * body);
+    const Spatial<V> force = load6<V>(d.cfrc_body, 6 * body);
+    Spatial<V> momentum;
+    const Vec3<V> lin = load3<V>(d.cdof, 6 * k + 3);
+    if (m.dof_translation[k]) {
+      d.qfrc_bias[k] = dot(lin, force.lin);
+      momentum = {cross(inertia.moment, lin), inertia.mass * lin};
+    } else {
+      const Vec3<V> rot = load3<V>(d.cdof, 6 * k);
+      d.qfrc_bias[k] = dot(lin, force.lin) + dot(rot, force.rot);
+      momentum = inertia * Spatial<V>{rot, lin};
+    }
+    store_inertia_row(m, d, k, momentum);
   }
 }
 

@@ -59,11 +59,12 @@ MANIPLE_FUNCTION void reduce_columns(const DataField<V> matrix, const DataField<
   for (int c = 0; c < C; ++c) matrix[row + j[c]] = sum[c];
 }
 
-// In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`. `column` is scratch.
+// In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`.
 template <class V>
-MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataField<V> matrix,
-                                     const DataField<V> inverse, const DataField<V> column) {
+MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> matrix,
+                                     const DataField<V> inverse) {
   const int nv = m.nv;
+  const DataField<V> column = d.factor_column;
   const int *const Madr = m.dof_Madr, *const rootadr = m.dof_Mrootadr, *const ancestors = m.dof_ancestors;
   for (int i = nv - 1; i >= 0; --i) {
     const int row = Madr[i], depth = ancestors[i], below = m.dof_descendants[i];
@@ -71,19 +72,16 @@ MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataFiel
     const int* const root = rootadr + (i + 1);
     const DataField<V> scale = inverse.from(i + 1);
     const auto rows = [root, depth](int b) { return root[b] - depth; };
-    for (int b = 0; b < below; ++b) column[b] = matrix[rows(b)] * scale[b];
-    int c = m.dof_simple[i] ? depth + 1 : 0;
-    for (; c + 3 <= depth; c += 4) {
-      const int j[4] = {c, c + 1, c + 2, c + 3};
-      reduce_columns<4>(matrix, column, row, j, below, rows);
-    }
-    for (; c <= depth; ++c) {
-      const int j[1] = {c};
-      reduce_columns<1>(matrix, column, row, j, below, rows);
-    }
-    inverse[i] = V(1) / matrix[row];
+    for (const int b : d.team.share(below)) column[b] = matrix[rows(b)] * scale[b];
+    share_runs<4, 1>(d.team, m.dof_simple[i] ? 0 : depth + 1,
+                     [&]<int C>(std::integral_constant<int, C>, int first) {
+                       int j[C];
+                       for (int c = 0; c < C; ++c) j[c] = first + c;
+                       reduce_columns<C>(matrix, column, row, j, below, rows);
+                     });
+    if (d.team.leads()) inverse[i] = V(1) / matrix[row];
   }
-  for (int i = 0; i < nv; ++i) {
+  for (const int i : d.team.share(nv)) {
     if (m.dof_simple[i]) continue;
     const V scale = inverse[i];
     for (int c = Madr[i] + 1; c <= rootadr[i]; ++c) matrix[c] *= scale;
@@ -92,57 +90,57 @@ MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const DataFiel
 
 // In place: x = L^-T x.
 template <class V>
-MANIPLE_FUNCTION void solve_backward(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+MANIPLE_FUNCTION void solve_backward(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> factor,
                                      const DataField<V> x) {
-  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
-  for (int k = m.nv - 1; k >= 0; --k) {
+  const int *const Madr = m.dof_Madr, *const simple = m.dof_simple;
+  for (int k = m.nv - 1; k > 0; --k) {
     if (simple[k]) continue;
     const V value = -x[k];
-    int address = Madr[k] + 1;
-    for (int i = parent[k]; i >= 0; i = parent[i]) x[i] = multiply_add(V(factor[address++]), value, V(x[i]));
+    const int address = Madr[k] + 1, *const ancestor = m.dof_ancestorlist + k * (k - 1) / 2;
+    for (const int a : d.team.share(m.dof_ancestors[k])) {
+      const int i = ancestor[a];
+      x[i] = multiply_add(V(factor[address + a]), value, V(x[i]));
+    }
   }
 }
 
 // In place: x = L^-1 (scale x).
 template <class V>
-MANIPLE_FUNCTION void solve_forward(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+MANIPLE_FUNCTION void solve_forward(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> factor,
                                     const DataField<V> scale, const DataField<V> x) {
   const int nv = m.nv;
-  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
-  for (int k = 0; k < nv; ++k) {
-    V value = x[k] * scale[k];
-    if (!simple[k]) {
-      int address = Madr[k] + 1;
-      for (int i = parent[k]; i >= 0; i = parent[i]) value = multiply_add(-factor[address++], V(x[i]), value);
-    }
-    x[k] = value;
+  const int* const simple = m.dof_simple;
+  for (const int k : d.team.share(nv)) x[k] *= scale[k];
+  for (int i = 0; i + 1 < nv; ++i) {
+    const V value = -x[i];
+    const int first = i + 1, depth = m.dof_ancestors[i], *const root = m.dof_Mrootadr + first;
+    for (const int b : d.team.share(m.dof_descendants[i]))
+      if (!simple[first + b]) x[first + b] = multiply_add(V(factor[root[b] - depth]), value, V(x[first + b]));
   }
 }
 
 // In place: x = (L'*D*L)^-1 x.
 template <class V>
-MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const DataField<V> factor,
+MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> factor,
                                     const DataField<V> inverse, const DataField<V> x) {
-  solve_backward(m, factor, x);
-  solve_forward(m, factor, inverse, x);
+  solve_backward(m, d, factor, x);
+  solve_forward(m, d, factor, inverse, x);
 }
 
-// result = M x, with M packed as qM (mj_mulM).
+// result = M x (mj_mulM).
 template <class V>
-MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const DataField<V> qM,
-                                       const DataField<V> x, const DataField<V> result) {
-  const int nv = m.nv;
-  const int *const Madr = m.dof_Madr, *const parent = m.dof_parentid, *const simple = m.dof_simple;
-  for (int i = 0; i < nv; ++i) {
-    int address = Madr[i];
-    const V value = x[i];
-    V sum = qM[address] * value;
+MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> x,
+                                       const DataField<V> result) {
+  const DataField<V> qM = d.qM;
+  const int *const simple = m.dof_simple, *const parent = m.dof_parentid;
+  for (const int i : d.team.share(m.nv)) {
+    int address = m.dof_Madr[i];
+    V sum = qM[address] * x[i];
     if (!simple[i])
-      for (int j = parent[i]; j >= 0; j = parent[j]) {
-        const V element = qM[++address];
-        sum = multiply_add(element, V(x[j]), sum);
-        result[j] = multiply_add(element, value, V(result[j]));
-      }
+      for (int j = parent[i]; j >= 0; j = parent[j]) sum = multiply_add(V(qM[++address]), V(x[j]), sum);
+    const int first = i + 1, depth = m.dof_ancestors[i], *const root = m.dof_Mrootadr + first;
+    for (int b = 0; b < m.dof_descendants[i]; ++b)
+      if (!simple[first + b]) sum = multiply_add(V(qM[root[b] - depth]), V(x[first + b]), sum);
     result[i] = sum;
   }
 }

@@ -10,9 +10,9 @@ namespace maniple {
 
 // qpos advanced by the velocity `qvel` over the time dt [s]: mj_integratePos.
 template <class V, class Field>
-MANIPLE_FUNCTION void integrate_positions(const Model<ScalarOf<V>>& m, const StateField<V>& qpos,
-                                          const Field& qvel, V dt) {
-  for (int j = 0; j < m.njnt; ++j) {
+MANIPLE_FUNCTION void integrate_positions(const Model<ScalarOf<V>>& m, const Team<V>& team,
+                                          const StateField<V>& qpos, const Field& qvel, V dt) {
+  for (const int j : team.share(m.njnt)) {
     const int type = m.jnt_type[j];
     int q = m.jnt_qposadr[j], dof = m.jnt_dofadr[j];
     if (type == joint_slide || type == joint_hinge) {
@@ -34,12 +34,12 @@ MANIPLE_FUNCTION void advance(const Model<ScalarOf<V>>& m, const State<V>& s, co
                               const DataField<V>& act_dot, const DataField<V>& qacc, const Field& velocity) {
   const V h(m.timestep);
   advance_activations(m, s, d, act_dot);
-  for (int i = 0; i < m.nv; ++i) {
+  for (const int i : d.team.share(m.nv)) {
     s.qvel[i] += h * qacc[i];
     s.qacc_warmstart[i] = d.qacc[i];
   }
-  integrate_positions(m, s.qpos, velocity, h);
-  s.time[0] += h;
+  integrate_positions(m, d.team, s.qpos, velocity, h);
+  d.team.once([&] { s.time[0] += h; });
 }
 
 template <class V>
@@ -50,13 +50,13 @@ MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V
   }
   // (M + h * d(damping force)/d(qvel)) qacc = forces
   const V h(m.timestep);
-  for (int i = 0; i < m.nM; ++i) d.qH[i] = d.qM[i];
-  for (int i = 0; i < m.nv; ++i) {
+  for (const int i : d.team.share(m.nM)) d.qH[i] = d.qM[i];
+  for (const int i : d.team.share(m.nv)) {
     d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
     d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
   }
-  factor_inertia(m, d.qH, d.qHDiagInv, d.factor_column);
-  solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
+  factor_inertia(m, d, d.qH, d.qHDiagInv);
+  solve_inertia(m, d, d.qH, d.qHDiagInv, d.qacc_implicit);
   advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
 }
 
@@ -170,17 +170,11 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
   }
 }
 
+// Adds -h * d(force)/d(qvel) of the actuators to qH.
 template <class V>
-MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                             const Data<V>& d) {
-  // (M - h * d(force)/d(qvel)) qacc = forces, with the derivative of passive forces and actuators only
-  const V h(m.timestep);
-  for (int i = 0; i < m.nM; ++i) d.qH[i] = d.qM[i];
-  for (int i = 0; i < m.nv; ++i) {
-    if (m.flags & model_dampers) d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
-    d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
-  }
-  for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
+MANIPLE_FUNCTION void add_actuator_damping(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                           V h) {
+  for (int k = 0; k < m.nu; ++k) {
     if (!depends_on_velocity<V>(m, k)) continue;
     const V derivative = h * actuator_velocity_derivative(m, s, d, k);
     if (m.actuator_trntype[k] == transmission_tendon) {
@@ -196,11 +190,24 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
         d.qH[m.dof_Madr[dof] + i - j] -= derivative * moment.value[i] * moment.value[j];
     }
   }
-  if (m.flags & model_tendon_dampers) add_tendon_damping(m, d, h, d.qH);
-  if (m.flags & model_fluid) add_fluid_damping(m, d, h, d.qH);
-  factor_inertia(m, d.qH, d.qHDiagInv, d.factor_column);
-  solve_inertia(m, d.qH, d.qHDiagInv, d.qacc_implicit);
-  if (m.flags & model_free_alone) solve_free_bodies(m, s, d);
+}
+
+template <class V>
+MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                             const Data<V>& d) {
+  // (M - h * d(force)/d(qvel)) qacc = forces, with the derivative of passive forces and actuators only
+  const V h(m.timestep);
+  for (const int i : d.team.share(m.nM)) d.qH[i] = d.qM[i];
+  for (const int i : d.team.share(m.nv)) {
+    if (m.flags & model_dampers) d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
+    d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
+  }
+  if (m.flags & model_actuator_velocity) d.team.once([&] { add_actuator_damping(m, s, d, h); });
+  if (m.flags & model_tendon_dampers) d.team.once([&] { add_tendon_damping(m, d, h, d.qH); });
+  if (m.flags & model_fluid) d.team.once([&] { add_fluid_damping(m, d, h, d.qH); });
+  factor_inertia(m, d, d.qH, d.qHDiagInv);
+  solve_inertia(m, d, d.qH, d.qHDiagInv, d.qacc_implicit);
+  if (m.flags & model_free_alone) d.team.once([&] { solve_free_bodies(m, s, d); });
   advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
 }
 
@@ -212,13 +219,13 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
   const int nq = m.nq, nv = m.nv, na = m.na;
   const ScalarOf<V> h = m.timestep;
   const ScalarOf<V> sixth = ScalarOf<V>(1) / ScalarOf<V>(6), third = ScalarOf<V>(1) / ScalarOf<V>(3);
-  for (int i = 0; i < nq; ++i) d.qpos_start[i] = s.qpos[i];
-  for (int i = 0; i < nv; ++i) {
+  for (const int i : d.team.share(nq)) d.qpos_start[i] = s.qpos[i];
+  for (const int i : d.team.share(nv)) {
     d.qvel_start[i] = s.qvel[i];
     d.qvel_sum[i] = V(sixth) * s.qvel[i];
     d.qacc_sum[i] = V(sixth) * d.qacc[i];
   }
-  for (int i = 0; i < na; ++i) {
+  for (const int i : d.team.share(na)) {
     d.act_start[i] = s.act[i];
     d.act_dot_sum[i] = V(sixth) * d.act_dot[i];
   }
@@ -226,24 +233,24 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     // Newton's method starts where the stage before has ended: MuJoCo's starts where the last time step has,
     // but both converge. The dual solver does not, and its start decides where it ends.
     if (m.solver != solver_pgs)
-      for (int i = 0; i < nv; ++i) s.qacc_warmstart[i] = d.qacc[i];
+      for (const int i : d.team.share(nv)) s.qacc_warmstart[i] = d.qacc[i];
     const V dt(stage == 3 ? h : h / 2);
     const V weight(stage == 3 ? sixth : third);
     // qvel still holds the velocity of the previous stage
-    for (int i = 0; i < nq; ++i) s.qpos[i] = d.qpos_start[i];
-    integrate_positions(m, s.qpos, s.qvel, dt);
-    for (int i = 0; i < nv; ++i) s.qvel[i] = d.qvel_start[i] + dt * d.qacc[i];
-    for (int i = 0; i < na; ++i) s.act[i] = d.act_start[i] + dt * d.act_dot[i];
+    for (const int i : d.team.share(nq)) s.qpos[i] = d.qpos_start[i];
+    integrate_positions(m, d.team, s.qpos, s.qvel, dt);
+    for (const int i : d.team.share(nv)) s.qvel[i] = d.qvel_start[i] + dt * d.qacc[i];
+    for (const int i : d.team.share(na)) s.act[i] = d.act_start[i] + dt * d.act_dot[i];
     evaluate();
-    for (int i = 0; i < nv; ++i) {
+    for (const int i : d.team.share(nv)) {
       d.qvel_sum[i] += weight * s.qvel[i];
       d.qacc_sum[i] += weight * d.qacc[i];
     }
-    for (int i = 0; i < na; ++i) d.act_dot_sum[i] += weight * d.act_dot[i];
+    for (const int i : d.team.share(na)) d.act_dot_sum[i] += weight * d.act_dot[i];
   }
-  for (int i = 0; i < nq; ++i) s.qpos[i] = d.qpos_start[i];
-  for (int i = 0; i < nv; ++i) s.qvel[i] = d.qvel_start[i];
-  for (int i = 0; i < na; ++i) s.act[i] = d.act_start[i];
+  for (const int i : d.team.share(nq)) s.qpos[i] = d.qpos_start[i];
+  for (const int i : d.team.share(nv)) s.qvel[i] = d.qvel_start[i];
+  for (const int i : d.team.share(na)) s.act[i] = d.act_start[i];
   advance(m, s, d, d.act_dot_sum, d.qacc_sum, d.qvel_sum);
 }
 

@@ -33,7 +33,7 @@ MANIPLE_FUNCTION V damping_derivative(const Model<ScalarOf<V>>& m, int i, V velo
 
 template <class V>
 MANIPLE_FUNCTION void spring_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int j = 0; j < m.njnt; ++j) {
+  for (const int j : d.team.share(m.njnt)) {
     if (!(m.jnt_flags[j] & joint_sprung)) continue;
     const int type = m.jnt_type[j];
     int q = m.jnt_qposadr[j], dof = m.jnt_dofadr[j];
@@ -71,22 +71,22 @@ MANIPLE_FUNCTION void gravity_compensation(const Model<ScalarOf<V>>& m, const Da
 template <class V>
 MANIPLE_FUNCTION void passive_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nv = m.nv;
-  for (int i = 0; i < nv; ++i) {
+  for (const int i : d.team.share(nv)) {
     d.qfrc_spring[i] = V(0);
     d.qfrc_gravcomp[i] = V(0);
     d.qfrc_damper[i] = m.flags & model_dampers ? -s.qvel[i] * damping_coefficient(m, i, V(s.qvel[i])) : V(0);
   }
   if (m.flags & model_springs) spring_forces(m, s, d);
-  if (m.flags & model_tendon_springs) add_tendon_springs(m, d);
-  if (m.flags & model_tendon_dampers) add_tendon_dampers(m, d);
-  for (int i = 0; i < nv; ++i) d.qfrc_passive[i] = d.qfrc_spring[i] + d.qfrc_damper[i];
+  if (m.flags & model_tendon_springs) d.team.once([&] { add_tendon_springs(m, d); });
+  if (m.flags & model_tendon_dampers) d.team.once([&] { add_tendon_dampers(m, d); });
+  for (const int i : d.team.share(nv)) d.qfrc_passive[i] = d.qfrc_spring[i] + d.qfrc_damper[i];
   if (m.flags & model_fluid) {
-    fluid_forces(m, d);
-    for (int i = 0; i < nv; ++i) d.qfrc_passive[i] += d.qfrc_fluid[i];
+    d.team.once([&] { fluid_forces(m, d); });
+    for (const int i : d.team.share(nv)) d.qfrc_passive[i] += d.qfrc_fluid[i];
   }
   if (!(m.flags & model_gravcomp)) return;
-  gravity_compensation(m, d);
-  for (int i = 0; i < nv; ++i)
+  d.team.once([&] { gravity_compensation(m, d); });
+  for (const int i : d.team.share(nv))
     if (!m.jnt_actgravcomp[m.dof_jntid[i]]) d.qfrc_passive[i] += d.qfrc_gravcomp[i];
 }
 

@@ -14,11 +14,11 @@ namespace maniple {
 template <class V, class Dofs>
 MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                                     ActiveRows rows) {
-  for (int a = 0; a < rows.limits; ++a) {
+  for (const int a : d.team.share(rows.limits)) {
     const int r = d.limit_active[a];
     d.limit_jar[r] = limit_jacobian_times(m, d, r, d.qacc) - d.limit_aref[r];
   }
-  for (int slot = 0; slot < rows.slots; ++slot) {
+  for (const int slot : d.team.share(rows.slots)) {
     const BaseRows<V> x = dofs.contact_times(slot, d.qacc);
     const BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
     store_base(d.contact_jar, slot, BaseRows<V>{x.n - aref.n, x.t - aref.t, x.u - aref.u});
@@ -57,12 +57,15 @@ MANIPLE_FUNCTION V twice_row_cost(const Model<ScalarOf<V>>& m, const Data<V>& d,
 template <class V, class Dofs>
 MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                                         ActiveRows rows) {
-  for (int i = 0; i < dofs.count(); ++i) d.qfrc_constraint[i] = V(0);
-  for (int r = 0; r < m.nfriction; ++r) add_friction_force(m, r, friction_force(m, d, r), d.qfrc_constraint);
-  for (int a = 0; a < rows.limits; ++a) {
-    const int r = d.limit_active[a];
-    add_limit_force(m, d, r, limit_force(m, d, r), d.qfrc_constraint);
-  }
+  for (const int i : d.team.share(dofs.count())) d.qfrc_constraint[i] = V(0);
+  d.team.once([&] {
+    for (int r = 0; r < m.nfriction; ++r)
+      add_friction_force(m, r, friction_force(m, d, r), d.qfrc_constraint);
+    for (int a = 0; a < rows.limits; ++a) {
+      const int r = d.limit_active[a];
+      add_limit_force(m, d, r, limit_force(m, d, r), d.qfrc_constraint);
+    }
+  });
   for (int slot = 0; slot < rows.slots; ++slot)
     dofs.add_contact_force(slot, contact_force(m, d, slot), d.qfrc_constraint);
 }
@@ -73,18 +76,20 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, con
                               ActiveRows rows) {
   const DataField<V> H = d.H;
   dofs.start_hessian();
-  for (int r = 0; r < m.nfriction; ++r) {
-    const V curvature = friction_row(m, r, friction_jar(m, d, r, d.qacc)).curvature;
-    const int dof = m.friction_dofid[r];
-    if (dof >= 0)
-      H[hessian_address(dof, dof)] += curvature;
-    else
-      add_tendon_hessian(m, m.friction_tendonid[r], curvature, H);
-  }
-  for (int a = 0; a < rows.limits; ++a) {
-    const int r = d.limit_active[a];
-    add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
-  }
+  d.team.once([&] {
+    for (int r = 0; r < m.nfriction; ++r) {
+      const V curvature = friction_row(m, r, friction_jar(m, d, r, d.qacc)).curvature;
+      const int dof = m.friction_dofid[r];
+      if (dof >= 0)
+        H[hessian_address(dof, dof)] += curvature;
+      else
+        add_tendon_hessian(m, m.friction_tendonid[r], curvature, H);
+    }
+    for (int a = 0; a < rows.limits; ++a) {
+      const int r = d.limit_active[a];
+      add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
+    }
+  });
   dofs.add_contact_hessians(rows.slots);
 }
 
@@ -155,11 +160,11 @@ template <class V, class Dofs>
 MANIPLE_FUNCTION void evaluate_search(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                                       ActiveRows rows) {
   dofs.multiply_inertia(d.search, d.Msearch);
-  for (int a = 0; a < rows.limits; ++a) {
+  for (const int a : d.team.share(rows.limits)) {
     const int r = d.limit_active[a];
     d.limit_search[r] = limit_jacobian_times(m, d, r, d.search);
   }
-  for (int slot = 0; slot < rows.slots; ++slot)
+  for (const int slot : d.team.share(rows.slots))
     store_base(d.contact_search, slot, dofs.contact_times(slot, d.search));
 }
 
@@ -168,15 +173,15 @@ template <class V>
 MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
                                         MaskOf<V> active, V alpha) {
   const auto move = [&](V& value, V change) { value = select(active, value + alpha * change, value); };
-  for (int i = 0; i < m.nv; ++i) {
+  for (const int i : d.team.share(m.nv)) {
     move(d.qacc[i], d.search[i]);
     move(d.Ma[i], d.Msearch[i]);
   }
-  for (int a = 0; a < rows.limits; ++a) {
+  for (const int a : d.team.share(rows.limits)) {
     const int r = d.limit_active[a];
     move(d.limit_jar[r], d.limit_search[r]);
   }
-  for (int k = 0; k < 3 * rows.slots; ++k) move(d.contact_jar[k], d.contact_search[k]);
+  for (const int k : d.team.share(3 * rows.slots)) move(d.contact_jar[k], d.contact_search[k]);
 }
 
 // The start of the iterations: qacc_warmstart where its cost is lower than that of qacc_smooth. Writes qacc,
@@ -184,10 +189,10 @@ MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<
 template <class V, class Dofs>
 MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                  const Dofs& dofs, ActiveRows rows, MaskOf<V> active) {
-  for (int i = 0; i < dofs.count(); ++i) d.Ma[i] = d.qfrc_smooth[i];
+  for (const int i : d.team.share(dofs.count())) d.Ma[i] = d.qfrc_smooth[i];
   evaluate_rows(m, d, dofs, rows);
   if (m.disableflags & disable_warmstart) return;
-  for (int i = 0; i < dofs.count(); ++i) d.search[i] = s.qacc_warmstart[i] - d.qacc_smooth[i];
+  for (const int i : d.team.share(dofs.count())) d.search[i] = s.qacc_warmstart[i] - d.qacc_smooth[i];
   evaluate_search(m, d, dofs, rows);
   V square(0);
   for (int i = 0; i < dofs.count(); ++i) square = multiply_add(V(d.search[i]), V(d.Msearch[i]), square);
@@ -209,10 +214,10 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
     for (int i = 0; i < dofs.count(); ++i) {
       const V component = descent(i);  // of the negative gradient
       square += component * component;
-      d.search[i] = component;
     }
     active = active && sqrt(square) * scale >= tolerance;
     if (!any_lane(active)) break;
+    for (const int i : d.team.share(dofs.count())) d.search[i] = descent(i);
     hessian(m, d, dofs, rows);
     dofs.factor();
     dofs.solve(d.search);

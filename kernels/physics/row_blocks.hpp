@@ -148,27 +148,28 @@ MANIPLE_FUNCTION RowBlocks build_blocks(const Model<ScalarOf<V>>& m, const State
   blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
   blocks.single = (blocks.rows + 2) / 3;
   blocks.count = blocks.single + active.slots;
-  for (int k = 0; k < m.nv; ++k) {
+  for (const int k : d.team.share(m.nv)) {
     // rounding can leave an inertia that is not positive
     d.inverse_root[k] = sqrt(max(V(d.qLDiagInv[k]), V(0)));
     d.warm_change[k] = s.qacc_warmstart[k] - d.qacc_smooth[k];
   }
   const int nv = m.nv, words = m.ndofword;
   const DataField<V> bias = d.block_bias, start = d.block_start;
-  for (int i = 0; i < 3 * nv * blocks.single; ++i) d.block_Y[i] = V(0);
-  for (int i = 0; i < words * blocks.count; ++i) d.block_set[i] = 0;
-  for (int k = 0; k < 3 * blocks.single; ++k) bias[k] = start[k] = d.block_scale[k] = V(0);
-  for (int k = 0; k < m.nfriction; ++k) {
-    const V scale = row_scale(m, V(m.friction_D[k]));
-    bias[k] = scale * friction_jar(m, d, k, d.qacc_smooth);
-    start[k] = scale * friction_jacobian_times<V>(m, k, d.warm_change);
-    add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, scale);
-  }
-  for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
-  place_limits(m, d, active.limits);
-  for (int block = blocks.single; block < blocks.count; ++block)
-    place_contacts(m, d, block, block - blocks.single);
-  for (int block = 0; block < blocks.count; ++block)
+  for (const int i : d.team.share(3 * nv * blocks.single)) d.block_Y[i] = V(0);
+  for (const int i : d.team.share(words * blocks.count)) d.block_set[i] = 0;
+  for (const int k : d.team.share(3 * blocks.single)) bias[k] = start[k] = d.block_scale[k] = V(0);
+  d.team.once([&] {
+    for (int k = 0; k < m.nfriction; ++k) {
+      const V scale = row_scale(m, V(m.friction_D[k]));
+      bias[k] = scale * friction_jar(m, d, k, d.qacc_smooth);
+      start[k] = scale * friction_jacobian_times<V>(m, k, d.warm_change);
+      add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, scale);
+    }
+    for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
+    place_limits(m, d, active.limits);
+  });
+  for (const int slot : d.team.share(active.slots)) place_contacts(m, d, blocks.single + slot, slot);
+  for (const int block : d.team.share(blocks.count))
     solve_block(m, d, d.block_Y.from(3 * nv * block), d.block_set, words * block);
   return blocks;
 }
@@ -196,7 +197,7 @@ template <class V>
 MANIPLE_FUNCTION void build_A(const Model<ScalarOf<V>>& m, const Data<V>& d, int count) {
   const int nv = m.nv, words = m.ndofword;
   const DataField<V> A = d.block_A;
-  for (int i = 0; i < count; ++i)
+  for (const int i : d.team.share(count))
     for (int j = 0; j <= i; ++j) {
       const DataField<V> Yi = d.block_Y.from(3 * nv * i), Yj = d.block_Y.from(3 * nv * j);
       Tile<V> sum;

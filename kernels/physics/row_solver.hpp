@@ -330,7 +330,7 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
 
   const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) x.lanes = x.lanes && d.qLDiagInv[k] > V(0);
-  multiply_inertia(m, d.qM, change, product);
+  multiply_inertia(m, d, change, product);
   for (int k = 0; k < nv; ++k) x.square = multiply_add(V(change[k]), V(product[k]), x.square);
   build_A(m, d, x.blocks.count);
   x.lanes = x.lanes && is_well_conditioned(d, x.blocks.count);
@@ -398,7 +398,7 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
     for_each_dof(words, 0, m.nv,
                  [&](int k) { add_product<3>(value[k], load_base<V>(Y, m.nv * block + k), f); });
   }
-  solve_forward(m, d.qLD, d.inverse_root, value);
+  solve_forward(m, d, d.qLD, d.inverse_root, value);
   for (int k = 0; k < m.nv; ++k)
     d.qacc[k] = select(moved, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), V(value[k])),
                        V(d.qacc[k]));

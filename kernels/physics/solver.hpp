@@ -16,11 +16,11 @@ template <class V>
 MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
-  for (int i = 0; i < nv; ++i) {
+  for (const int i : d.team.share(nv)) {
     d.qacc[i] = d.qacc_smooth[i];
     d.qfrc_constraint[i] = V(0);
   }
-  d.nefc[0] = V(static_cast<T>(m.nfriction));
+  d.team.once([&] { d.nefc[0] = V(static_cast<T>(m.nfriction)); });
   if (m.nrowdof == 0) return;
   ActiveRows rows;
   friction_rows(m, s, d);
@@ -32,9 +32,9 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
   if (m.solver == solver_pgs) {
     dual_forces(m, s, d, rows);
     constraint_forces(m, d, TreeDofs<V>(m, d), rows);
-    for (int i = 0; i < nv; ++i) d.qacc[i] = d.qfrc_constraint[i];
-    solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc);
-    for (int i = 0; i < nv; ++i) d.qacc[i] += d.qacc_smooth[i];
+    for (const int i : d.team.share(nv)) d.qacc[i] = d.qfrc_constraint[i];
+    solve_inertia(m, d, d.qLD, d.qLDiagInv, d.qacc);
+    for (const int i : d.team.share(nv)) d.qacc[i] += d.qacc_smooth[i];
     return;
   }
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));

@@ -18,8 +18,8 @@ namespace maniple {
 // Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias.
 template <class V>
 MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int i = 0; i < m.nM; ++i) d.qLD[i] = d.qM[i];
-  factor_inertia(m, d.qLD, d.qLDiagInv, d.factor_column);
+  for (const int i : d.team.share(m.nM)) d.qLD[i] = d.qM[i];
+  factor_inertia(m, d, d.qLD, d.qLDiagInv);
   if (m.ntendon > 0) {
     tendon_lengths(m, s, d);
     tendon_velocities(m, s, d);
@@ -28,12 +28,12 @@ MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   actuator_velocities(m, s, d);
   passive_forces(m, s, d);
   actuation(m, s, d);
-  for (int i = 0; i < m.nv; ++i) {
+  for (const int i : d.team.share(m.nv)) {
     const V force = d.qfrc_passive[i] - d.qfrc_bias[i] + d.qfrc_actuator[i];
     d.qfrc_smooth[i] = force;
     d.qacc_smooth[i] = force;
   }
-  solve_inertia(m, d.qLD, d.qLDiagInv, d.qacc_smooth);
+  solve_inertia(m, d, d.qLD, d.qLDiagInv, d.qacc_smooth);
   end_stage(d, PhysicsStage::smooth_acceleration);
   solve_constraints(m, s, d);
 }
@@ -113,16 +113,23 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   if (m.nsensordata > 0) sensors(m, s, d, SensorStage::position_and_velocity);
 }
 
+// reset_to_default by a team.
 template <class V>
-MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>& s, MaskOf<V> which) {
-  for (int i = 0; i < m.nq; ++i) s.qpos[i] = select(which, V(m.qpos0[i]), V(s.qpos[i]));
-  for (int i = 0; i < m.nv; ++i) {
+MANIPLE_FUNCTION void reset_by(const Model<ScalarOf<V>>& m, const Team<V>& team, const State<V>& s,
+                               MaskOf<V> which) {
+  for (const int i : team.share(m.nq)) s.qpos[i] = select(which, V(m.qpos0[i]), V(s.qpos[i]));
+  for (const int i : team.share(m.nv)) {
     s.qvel[i] = select(which, V(0), V(s.qvel[i]));
     s.qacc_warmstart[i] = select(which, V(0), V(s.qacc_warmstart[i]));
   }
-  for (int i = 0; i < m.na; ++i) s.act[i] = select(which, V(0), V(s.act[i]));
-  for (int i = 0; i < m.nu; ++i) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
-  s.time[0] = select(which, V(0), V(s.time[0]));
+  for (const int i : team.share(m.na)) s.act[i] = select(which, V(0), V(s.act[i]));
+  for (const int i : team.share(m.nu)) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
+  team.once([&] { s.time[0] = select(which, V(0), V(s.time[0])); });
+}
+
+template <class V>
+MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>& s, MaskOf<V> which) {
+  reset_by(m, Team<V>(), s, which);
 }
 
 template <class V>
@@ -133,19 +140,19 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));
   if (resets && any_lane(bad)) {
-    reset_to_default(m, s, bad);
+    reset_by(m, d.team, s, bad);
     contacts_known = false;
   }
 
   // a bad acceleration restarts its environment; the others repeat the stage and get the same bits
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!contacts_known) d.contact_dropped[0] = V(0);
+    if (!contacts_known) d.team.once([&] { d.contact_dropped[0] = V(0); });
     dynamics(m, s, d, all_fields, contacts_known);
     MaskOf<V> bad_acceleration(false);
     for (int i = 0; i < m.nv; ++i) bad_acceleration = bad_acceleration || is_bad(V(d.qacc[i]));
     bad = bad || bad_acceleration;
     if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
-    reset_to_default(m, s, bad_acceleration);
+    reset_by(m, d.team, s, bad_acceleration);
     contacts_known = false;
   }
   if (all_fields) all_sensors(m, s, d);

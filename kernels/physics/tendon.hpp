@@ -50,7 +50,7 @@ MANIPLE_FUNCTION void add_tendon_product(const Model<ScalarOf<V>>& m, int t, V s
 // Writes ten_length.
 template <class V>
 MANIPLE_FUNCTION void tendon_lengths(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int t = 0; t < m.ntendon; ++t) {
+  for (const int t : d.team.share(m.ntendon)) {
     V length(0);
     for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
       length += V(m.ten_J[k]) * s.qpos[m.jnt_qposadr[m.dof_jntid[m.ten_J_colind[k]]]];
@@ -61,7 +61,7 @@ MANIPLE_FUNCTION void tendon_lengths(const Model<ScalarOf<V>>& m, const State<V>
 // Writes ten_velocity.
 template <class V>
 MANIPLE_FUNCTION void tendon_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int t = 0; t < m.ntendon; ++t) d.ten_velocity[t] = tendon_jacobian_times<V>(m, t, s.qvel);
+  for (const int t : d.team.share(m.ntendon)) d.ten_velocity[t] = tendon_jacobian_times<V>(m, t, s.qvel);
 }
 
 // Adds the springs of tendons to qfrc_spring. Between the two ends of tendon_lengthspring there is no force.

@@ -29,16 +29,18 @@ MANIPLE_FUNCTION void couple_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d,
 // pattern.
 template <class V>
 MANIPLE_FUNCTION bool find_coupled_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int slots) {
-  for (int i = 0; i < m.nv * m.ndofword; ++i) d.H_set[i] = m.dof_coupledset[i];
-  bool coupled = m.flags & model_rows_couple;
-  for (int slot = 0; slot < slots; ++slot)
-    for_each_lane(d.contact_D[slot] > V(0), [&](int lane) {
-      const int candidate = static_cast<int>(get_lane(V(d.contact_candidate[slot]), lane));
-      if (!m.candidate_couples[candidate]) return;
-      couple_dofs(m, d, candidate);
-      coupled = true;
-    });
-  return coupled;
+  for (const int i : d.team.share(m.nv * m.ndofword)) d.H_set[i] = m.dof_coupledset[i];
+  return d.team.once([&] {
+    bool coupled = m.flags & model_rows_couple;
+    for (int slot = 0; slot < slots; ++slot)
+      for_each_lane(d.contact_D[slot] > V(0), [&](int lane) {
+        const int candidate = static_cast<int>(get_lane(V(d.contact_candidate[slot]), lane));
+        if (!m.candidate_couples[candidate]) return;
+        couple_dofs(m, d, candidate);
+        coupled = true;
+      });
+    return coupled;
+  });
 }
 
 // Which elements of H may differ from zero.
@@ -47,13 +49,9 @@ struct HessianPattern {
   IndexList belownum, below;  // rows after the diagonal, column by column, ascending
 };
 
-// The pattern of M where no contact couples two branches of a tree; else that of H_set with what elimination
-// fills in, which goes to H_col and H_below.
+// The pattern of H_set with what elimination fills in, to H_col and H_below.
 template <class V>
-MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
-  if (!coupled)
-    return {IndexList(m.dof_ancestors), IndexList(m.dof_ancestorlist), IndexList(m.dof_descendants),
-            IndexList(m.dof_descendantlist)};
+MANIPLE_FUNCTION void fill_pattern(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   const int words = m.ndofword, nv = m.nv;
   for (int k = 0; k < nv; ++k) d.H_belownum[k] = 0;
   for (int k = nv - 1; k >= 0; --k) {
@@ -73,37 +71,40 @@ MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, con
       const int i = d.H_col[k * (k - 1) / 2 + c];
       d.H_below[below_address(nv, i) + d.H_belownum[i]++] = k;
     }
+}
+
+// The pattern of M where no contact couples two branches of a tree; else that of what is coupled.
+template <class V>
+MANIPLE_FUNCTION HessianPattern hessian_pattern(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
+  if (!coupled)
+    return {IndexList(m.dof_ancestors), IndexList(m.dof_ancestorlist), IndexList(m.dof_descendants),
+            IndexList(m.dof_descendantlist)};
+  d.team.once([&] { fill_pattern(m, d); });
   return {IndexList(d.H_colnum), IndexList(d.H_col), IndexList(d.H_belownum), IndexList(d.H_below)};
 }
 
 // H += B' W B for the columns first <= k < last of J. Dofs of two lanes' contacts may meet in one slot: their
-// elements get zeros and are not read. Three rows of H at a time share what is loaded of J.
+// elements get zeros and are not read. Rows of H that are taken together share what is loaded of J.
 template <int kTangents, class V>
-MANIPLE_FUNCTION void add_weighted_square(const DataField<V> J, const IndexField<V> dofs, int first, int last,
-                                          const BaseWeights<V> W, const DataField<V> H) {
-  const auto weighted = [&](int k) { return W.template times<kTangents>(load_column<kTangents>(J, k)); };
-  int a = first;
-  for (; a + 2 < last; a += 3) {
-    const int dof1 = dofs[a + 1], dof2 = dofs[a + 2];
-    const int row0 = hessian_address(dofs[a], 0), row1 = hessian_address(dof1, 0),
-              row2 = hessian_address(dof2, 0);
-    const BaseRows<V> w0 = weighted(a), w1 = weighted(a + 1), w2 = weighted(a + 2);
-    add_product<kTangents>(H[row0 + dofs[a]], w0, load_column<kTangents>(J, a));
-    add_product<kTangents>(H[row0 + dof1], w0, load_column<kTangents>(J, a + 1));
-    add_product<kTangents>(H[row1 + dof1], w1, load_column<kTangents>(J, a + 1));
-    for (int b = a + 2; b < last; ++b) {
+MANIPLE_FUNCTION void add_weighted_square(const Team<V>& team, const DataField<V> J, const IndexField<V> dofs,
+                                          int first, int last, const BaseWeights<V> W, const DataField<V> H) {
+  share_runs<3, 1>(team, last - first, [&]<int C>(std::integral_constant<int, C>, int begin) {
+    const int a = first + begin;
+    int row[C];
+    BaseRows<V> w[C];
+    for (int i = 0; i < C; ++i) {
+      row[i] = hessian_address(dofs[a + i], 0);
+      w[i] = W.template times<kTangents>(load_column<kTangents>(J, a + i));
+    }
+    for (int i = 0; i + 1 < C; ++i)
+      for (int k = 0; k <= i; ++k)
+        add_product<kTangents>(H[row[k] + dofs[a + i]], w[k], load_column<kTangents>(J, a + i));
+    for (int b = a + C - 1; b < last; ++b) {
       const int j = dofs[b];
       const BaseRows<V> column = load_column<kTangents>(J, b);
-      add_product<kTangents>(H[row0 + j], w0, column);
-      add_product<kTangents>(H[row1 + j], w1, column);
-      add_product<kTangents>(H[row2 + j], w2, column);
+      for (int i = 0; i < C; ++i) add_product<kTangents>(H[row[i] + j], w[i], column);
     }
-  }
-  for (; a < last; ++a) {
-    const int row = hessian_address(dofs[a], 0);
-    const BaseRows<V> w = weighted(a);
-    for (int b = a; b < last; ++b) add_product<kTangents>(H[row + dofs[b]], w, load_column<kTangents>(J, b));
-  }
+  });
 }
 
 // H = M, where the dofs of coupled rows have elements outside of M's pattern.
@@ -111,7 +112,7 @@ template <class V>
 MANIPLE_FUNCTION void start_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, bool coupled) {
   const DataField<V> H = d.H, qM = d.qM;
   const int* const parent = m.dof_parentid;
-  for (int i = 0; i < m.nv; ++i) {
+  for (const int i : d.team.share(m.nv)) {
     const int row = hessian_address(i, 0);
     // the factorization reads elements outside the pattern of coupled rows, too
     if (coupled)
@@ -132,30 +133,18 @@ MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>&
     const int row = hessian_address(i, 0), columns = pattern.colnum[i], below = pattern.belownum[i];
     const IndexList col = pattern.col.from(i * (i - 1) / 2),
                     below_rows = pattern.below.from(below_address(nv, i));
-    V diagonal = H[row + i];
-    for (int b = 0; b < below; ++b) {
+    for (const int b : d.team.share(below)) {
       const int k = below_rows[b];
-      const V element = H[hessian_address(k, i)], scaled = element * inverse[k];
-      factor[b] = scaled;
-      diagonal = multiply_add(-scaled, element, diagonal);
+      factor[b] = H[hessian_address(k, i)] * inverse[k];
     }
-    H[row + i] = diagonal;
-    inverse[i] = V(1) / diagonal;
     const auto rows = [below_rows](int b) { return hessian_address(below_rows[b], 0); };
-    int c = 0;
-    for (; c + 8 <= columns; c += 8) {
-      int j[8];
-      for (int k = 0; k < 8; ++k) j[k] = col[c + k];
-      reduce_columns<8>(H, factor, row, j, below, rows);
-    }
-    for (; c + 3 <= columns; c += 3) {
-      const int j[3] = {col[c], col[c + 1], col[c + 2]};
-      reduce_columns<3>(H, factor, row, j, below, rows);
-    }
-    for (; c < columns; ++c) {
-      const int j[1] = {col[c]};
-      reduce_columns<1>(H, factor, row, j, below, rows);
-    }
+    // the diagonal comes first
+    share_runs<8, 3>(d.team, columns + 1, [&]<int C>(std::integral_constant<int, C>, int first) {
+      int j[C];
+      for (int c = 0; c < C; ++c) j[c] = first + c == 0 ? i : col[first + c - 1];
+      reduce_columns<C>(H, factor, row, j, below, rows);
+    });
+    if (d.team.leads()) inverse[i] = V(1) / H[row + i];
   }
 }
 
@@ -165,24 +154,25 @@ MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
                                     const HessianPattern pattern, const DataField<V> x) {
   const DataField<V> H = d.H, inverse = d.HDiagInv;
   const int nv = m.nv;
-  for (int i = nv - 1; i >= 0; --i) {
-    const int below = pattern.belownum[i];
-    const IndexList below_rows = pattern.below.from(below_address(nv, i));
-    V value = x[i];
-    for (int b = 0; b < below; ++b) {
-      const int k = below_rows[b];
-      value = multiply_add(-H[hessian_address(k, i)], V(x[k]), value);
-    }
-    x[i] = value * inverse[i];
-  }
-  for (int k = 0; k < nv; ++k) {
-    const int columns = pattern.colnum[k];
-    const IndexList col = pattern.col.from(k * (k - 1) / 2);
+  // x stays multiplied by D until the end
+  for (int k = nv - 1; k > 0; --k) {
+    const V value = -(x[k] * inverse[k]);
     const DataField<V> row = H.from(hessian_address(k, 0));
-    V sum(0);
-    for (int c = 0; c < columns; ++c) sum = multiply_add(V(row[col[c]]), V(x[col[c]]), sum);
-    x[k] = multiply_add(-sum, V(inverse[k]), V(x[k]));
+    const IndexList col = pattern.col.from(k * (k - 1) / 2);
+    for (const int c : d.team.share(pattern.colnum[k])) {
+      const int i = col[c];
+      x[i] = multiply_add(V(row[i]), value, V(x[i]));
+    }
   }
+  for (int i = 0; i + 1 < nv; ++i) {
+    const V value = -(x[i] * inverse[i]);
+    const IndexList below_rows = pattern.below.from(below_address(nv, i));
+    for (const int b : d.team.share(pattern.belownum[i])) {
+      const int k = below_rows[b];
+      x[k] = multiply_add(V(H[hessian_address(k, i)]), value, V(x[k]));
+    }
+  }
+  for (const int i : d.team.share(nv)) x[i] *= inverse[i];
 }
 
 // See the head of this file. begin() comes before everything that has to do with H.
@@ -203,16 +193,14 @@ struct TreeDofs {
     coupled = find_coupled_dofs(m, d, slots);
     pattern = hessian_pattern(m, d, coupled);
     if (m.npatch == 0) return;
-    for (int slot = 0; slot < slots; ++slot) {
-      const std::uint32_t own = patches_of_slot(m, d, slot);
-      d.slot_patches[slot] = static_cast<int>(own);
-      patches |= own;
-    }
+    for (const int slot : d.team.share(slots))
+      d.slot_patches[slot] = static_cast<int>(patches_of_slot(m, d, slot));
+    for (int slot = 0; slot < slots; ++slot) patches |= static_cast<std::uint32_t>(d.slot_patches[slot]);
     for_each_bit(patches, [&](int p) { patch_motion(m, d, p); });
   }
   // result = M x.
   MANIPLE_FUNCTION void multiply_inertia(const DataField<V> x, const DataField<V> result) const {
-    maniple::multiply_inertia(m, d.qM, x, result);
+    maniple::multiply_inertia(m, d, x, result);
   }
   // J x of the base rows of a slot.
   MANIPLE_FUNCTION BaseRows<V> contact_times(int slot, const DataField<V> x) const {
@@ -229,19 +217,19 @@ struct TreeDofs {
   // none.
   MANIPLE_FUNCTION void add_contact_hessians(int slots) const {
     for_each_bit(patches, [&](int p) {
-      for (int k = 21 * p; k < 21 * (p + 1); ++k) d.patch_W[k] = V(0);
+      for (const int k : d.team.share(21)) d.patch_W[21 * p + k] = V(0);
     });
     for (int slot = 0; slot < slots; ++slot) {
       BaseWeights<V> W = base_weights(d, slot);
       if (!any_lane(W.nn > V(0))) continue;
       if (m.npatch > 0) {
-        add_patch_weights(d, slot, W);
+        d.team.once([&] { add_patch_weights(d, slot, W); });
         W = W.where(d.contact_patch[slot] < V(0));
         if (!any_lane(W.nn > V(0))) continue;
       }
       const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
       with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
-        add_weighted_square<kTangents>(d.contact_J, d.slot_dof, first, last, W, d.H);
+        add_weighted_square<kTangents>(d.team, d.contact_J, d.slot_dof, first, last, W, d.H);
       });
     }
     for_each_bit(patches, [&](int p) { add_patch_hessian(m, d, p); });

@@ -23,6 +23,7 @@ const std::vector<ModelCase> kNewtonCases = {
     {"patches", "", "patches.xml"},
     {"limits", "", "limits.xml"},
     {"tendon_limits", "", "tendon_limits.xml"},
+    {"hand", "", "hand.xml"},
     {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"},
     {"walker2d", "gymnasium", "envs/mujoco/assets/walker2d.xml"},
     {"walker2d_v5", "gymnasium", "envs/mujoco/assets/walker2d_v5.xml"},
@@ -47,6 +48,7 @@ const std::vector<ModelCase> kDualCases = {
     {"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"tendon_limits_pgs", "", "tendon_limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+    {"hand_pgs", "", "hand.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
 };
 
 class Contacts : public ::testing::TestWithParam<ModelCase> {

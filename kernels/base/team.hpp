@@ -1,0 +1,178 @@
+// The threads that step one lane value together. On a CPU that is one thread with a pack of environments, and
+// nothing here costs anything. On a GPU it is one thread as well for a small robot, and a team of them for a
+// large one, whose working set then lies in the memory that a team shares.
+//
+// Members of a team run the same code on the same values, hence take the same turns. What they compute for
+// themselves, in registers, all of them compute. What is written to memory is written once: loops over
+// bodies, dofs, rows run over Team::share, which deals the numbers out and keeps what is written and read
+// before, within and after the loop apart; what has to go in order is done by one member, in Team::once. A
+// sum over elements is made by whoever needs it, in their order, so that no bit depends on a team's size.
+#pragma once
+
+#include "kernels/base/pack.hpp"
+
+namespace maniple {
+
+// Numbers first, first + step, ... before (or, with a negative step, after) last: for range-based loops.
+struct CountingIterator {
+  int number, step;
+
+  MANIPLE_FUNCTION int operator*() const { return number; }
+  MANIPLE_FUNCTION void operator++() { number += step; }
+  MANIPLE_FUNCTION bool operator!=(const CountingIterator& end) const {
+    return step > 0 ? number < end.number : number > end.number;
+  }
+};
+struct CountingRange {
+  int first, last, step;
+
+  MANIPLE_FUNCTION CountingIterator begin() const { return {first, step}; }
+  MANIPLE_FUNCTION CountingIterator end() const { return {last, step}; }
+};
+
+// The team of a pack: one thread.
+template <class V>
+class Team {
+ public:
+  static constexpr int size() { return 1; }
+  static constexpr int rank() { return 0; }
+  static constexpr bool leads() { return true; }
+  MANIPLE_FUNCTION static void barrier() {}
+  // This member's part of 0 .. count - 1.
+  MANIPLE_FUNCTION static CountingRange share(int count) { return {0, count, 1}; }
+  // Runs body(), whose result all members get, if any.
+  template <class Body>
+  MANIPLE_FUNCTION static auto once(const Body& body) {
+    return body();
+  }
+  // Adds `count` places to a list of `length`; returns the first of them. Those of all members follow each
+  // other in the order of their ranks, and `length` becomes that with all of them.
+  MANIPLE_FUNCTION static int append(int count, int& length) {
+    const int first = length;
+    length += count;
+    return first;
+  }
+  // Sum of the members' values, which are whole numbers.
+  MANIPLE_FUNCTION static V total(V value) { return value; }
+};
+
+#ifdef MANIPLE_SCALAR_LANES
+using TeamMember = Kokkos::TeamPolicy<ExecutionSpace>::member_type;
+#else
+// On a CPU a team is what a test makes of it.
+class TeamMember {
+ public:
+  virtual ~TeamMember() = default;
+  virtual int team_rank() const = 0;
+  virtual int team_size() const = 0;
+  virtual void team_barrier() const = 0;
+};
+#endif
+
+// Threads of a team, at most.
+inline constexpr int kTeamThreads = 32;
+
+// The team of a scalar.
+template <class T>
+class ScalarTeam {
+ public:
+  // One thread alone.
+  ScalarTeam() = default;
+  // `exchange`: room for kTeamThreads integers in memory that the members share.
+  MANIPLE_FUNCTION ScalarTeam(const TeamMember& member, int* exchange)
+      : rank_(member.team_rank()), size_(member.team_size()), member_(&member), exchange_(exchange) {}
+
+  MANIPLE_FUNCTION int size() const { return size_; }
+  MANIPLE_FUNCTION int rank() const { return rank_; }
+  MANIPLE_FUNCTION bool leads() const { return rank_ == 0; }
+  // What any member has written before is seen by all after it.
+  MANIPLE_FUNCTION void barrier() const {
+    if (size_ > 1) member_->team_barrier();
+  }
+
+  // With a barrier before the loop, for what others may still read that it will overwrite, and one after it.
+  class Share {
+   public:
+    MANIPLE_FUNCTION Share(const ScalarTeam& team, int count) : team_(team), count_(count) { team.barrier(); }
+    MANIPLE_FUNCTION ~Share() { team_.barrier(); }
+    Share(const Share&) = delete;
+    Share& operator=(const Share&) = delete;
+    MANIPLE_FUNCTION CountingIterator begin() const { return {team_.rank_, team_.size_}; }
+    MANIPLE_FUNCTION CountingIterator end() const { return {count_, team_.size_}; }
+
+   private:
+    const ScalarTeam& team_;
+    int count_;
+  };
+  MANIPLE_FUNCTION Share share(int count) const { return Share(*this, count); }
+
+  template <class Body>
+  MANIPLE_FUNCTION auto once(const Body& body) const {
+    if constexpr (std::is_void_v<decltype(body())>) {
+      barrier();
+      if (leads()) body();
+      barrier();
+    } else {
+      static_assert(std::is_convertible_v<decltype(body()), int>);
+      if (size_ == 1) return static_cast<int>(body());
+      barrier();
+      if (leads()) exchange_[0] = static_cast<int>(body());
+      barrier();
+      return static_cast<int>(exchange_[0]);
+    }
+  }
+
+  MANIPLE_FUNCTION int append(int count, int& length) const {
+    int first = length;
+    if (size_ == 1) {
+      length += count;
+      return first;
+    }
+    barrier();
+    exchange_[rank_] = count;
+    barrier();
+    for (int member = 0; member < size_; ++member) {
+      if (member < rank_) first += exchange_[member];
+      length += exchange_[member];
+    }
+    return first;
+  }
+
+  MANIPLE_FUNCTION T total(T value) const {
+    int sum = 0;
+    append(static_cast<int>(value), sum);
+    return static_cast<T>(sum);
+  }
+
+ private:
+  int rank_ = 0, size_ = 1;
+  const TeamMember* member_ = nullptr;
+  int* exchange_ = nullptr;
+};
+template <>
+class Team<float> : public ScalarTeam<float> {
+ public:
+  using ScalarTeam::ScalarTeam;
+};
+template <>
+class Team<double> : public ScalarTeam<double> {
+ public:
+  using ScalarTeam::ScalarTeam;
+};
+
+// Calls body(std::integral_constant<int, C>(), first) for runs of C numbers that follow each other and
+// together are 0 .. count - 1. A thread alone takes kMost of them at a time and kLess of the rest, for bodies
+// that share what they load; members of a team take single ones. With the barriers of Team::share.
+template <int kMost, int kLess, class V, class Body>
+MANIPLE_FUNCTION void share_runs(const Team<V>& team, int count, const Body& body) {
+  int i = 0;
+  if (team.size() == 1) {
+    for (; i + kMost <= count; i += kMost) body(std::integral_constant<int, kMost>(), i);
+    for (; i + kLess <= count; i += kLess) body(std::integral_constant<int, kLess>(), i);
+    for (; i < count; ++i) body(std::integral_constant<int, 1>(), i);
+    return;
+  }
+  for (const int k : team.share(count)) body(std::integral_constant<int, 1>(), k);
+}
+
+}  // namespace maniple
