@@ -1,24 +1,30 @@
-// Working memory of kernels: one block of lane values per worker (a thread of the execution space),
-// allocated once and reused by every pack that the worker steps.
+// Working memory of kernels: one block of lane values per worker (a thread of the execution space, or a team
+// of them), allocated once and reused by every pack that the worker steps.
 #pragma once
 
+#include <algorithm>
 #include <string>
 
-#include "kernels/base/pack.hpp"
+#include "kernels/base/team.hpp"
 
 namespace maniple {
+
+// Threads that work at a time, each in scratch of its own. On a GPU an eighth of those that it can hold: with
+// all the registers that a thread can have, as the kernels need them, no more fit on it anyway.
+inline int worker_count() {
+  if constexpr (kScalarLanes) return std::max(1, static_cast<int>(ExecutionSpace().concurrency()) / 8);
+  return static_cast<int>(Kokkos::Experimental::UniqueToken<ExecutionSpace>().size());
+}
 
 template <class V>
 class Scratch {
  public:
-  using Token = Kokkos::Experimental::UniqueToken<ExecutionSpace>;
-
   Scratch() = default;
   // `elements` lane values per worker.
   Scratch(const std::string& label, int elements)
-      : elements_(elements), workers_(Token().size()), memory_(label, count(elements, workers_)) {}
+      : elements_(elements), workers_(worker_count()), memory_(label, count(elements, workers_)) {}
 
-  static std::size_t bytes(int elements) { return count(elements, Token().size()) * sizeof(ScalarOf<V>); }
+  static std::size_t bytes(int elements) { return count(elements, worker_count()) * sizeof(ScalarOf<V>); }
 
   // The worker's block: element i is base[i * stride]. On a GPU neighbouring threads interleave.
   MANIPLE_FUNCTION V* base(int worker) const {
@@ -26,6 +32,10 @@ class Scratch {
     return kScalarLanes ? first + worker : first + static_cast<std::ptrdiff_t>(worker) * elements_;
   }
   MANIPLE_FUNCTION int stride() const { return kScalarLanes ? workers_ : 1; }
+  // The block of a worker that is a team, whose elements follow each other.
+  MANIPLE_FUNCTION V* block(int worker) const {
+    return reinterpret_cast<V*>(memory_.data()) + static_cast<std::ptrdiff_t>(worker) * elements_;
+  }
   int workers() const { return workers_; }
 
  private:
@@ -41,6 +51,13 @@ class Scratch {
 // Runs body(item, worker) for every item; no other item meets the worker at that time.
 template <class Body>
 void for_each_item(const std::string& label, std::int64_t items, const Body& body) {
+#ifdef MANIPLE_SCALAR_LANES
+  const int workers = static_cast<int>(std::min<std::int64_t>(items, worker_count()));
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<ExecutionSpace>(0, workers), KOKKOS_LAMBDA(int worker) {
+        for (std::int64_t item = worker; item < items; item += workers) body(item, worker);
+      });
+#else
   const Kokkos::Experimental::UniqueToken<ExecutionSpace> token;
   Kokkos::parallel_for(
       label, Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, items),
@@ -49,6 +66,7 @@ void for_each_item(const std::string& label, std::int64_t items, const Body& bod
         body(item, worker);
         token.release(worker);
       });
+#endif
 }
 
 // Runs body(tile, lane, worker) for every pack of the tiles: lane is the pack's first lane in its tile.
@@ -60,5 +78,39 @@ void for_each_pack(const std::string& label, std::int64_t tiles, const Body& bod
         body(pack / packs_per_tile, static_cast<int>(pack % packs_per_tile) * lane_width<V>, worker);
       });
 }
+
+#ifdef MANIPLE_SCALAR_LANES
+// Teams that a processor of a GPU holds at a time: as many as find room for their working sets in the memory
+// that it has for teams, and for their registers.
+inline constexpr int kTeamsPerProcessor = 20;
+// Bytes of that memory for each of them; the integers that the members exchange come first.
+inline constexpr int kTeamBytes = 11 * 1024;
+inline constexpr int kTeamExchangeBytes = kTeamThreads * static_cast<int>(sizeof(int));
+
+// Runs body(team, shared, item, worker) for every item, whose worker is a team: `shared` are
+// kTeamBytes - kTeamExchangeBytes of its fast memory.
+template <class T, class Body>
+void for_each_item_by_team(const std::string& label, std::int64_t items, const Body& body) {
+  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<kTeamThreads, kTeamsPerProcessor>>;
+  // a host's back end, for which lanes can be scalars in a test, may have no teams
+  constexpr int threads = std::is_same_v<MemorySpace, Kokkos::HostSpace> ? 1 : kTeamThreads;
+  // a processor holds 2048 threads
+  const int most = std::max(1, static_cast<int>(ExecutionSpace().concurrency()) / 2048 * kTeamsPerProcessor);
+  const int teams = static_cast<int>(std::min<std::int64_t>({items, most, worker_count()}));
+  Kokkos::parallel_for(
+      label, Policy(teams, threads).set_scratch_size(0, Kokkos::PerTeam(kTeamBytes)),
+      KOKKOS_LAMBDA(const typename Policy::member_type& member) {
+        const int bytes = kTeamBytes;  // Kokkos takes it by reference
+        char* const memory = static_cast<char*>(member.team_scratch(0).get_shmem(bytes));
+        const Team<T> team(member, reinterpret_cast<int*>(memory));
+        T* const shared = reinterpret_cast<T*>(memory + kTeamExchangeBytes);
+        const int worker = member.league_rank();
+        for (std::int64_t item = worker; item < items; item += teams) {
+          body(team, shared, item, worker);
+          team.barrier();
+        }
+      });
+}
+#endif
 
 }  // namespace maniple

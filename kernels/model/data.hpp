@@ -214,6 +214,39 @@ struct Data {
   StageTimes* times = nullptr;
 };
 
+// What a time step reads and writes most, in the order in which a team takes it into its fast memory.
+#define MANIPLE_TEAM_FIELDS(FIELD) \
+  FIELD(search)                    \
+  FIELD(Msearch)                   \
+  FIELD(Ma)                        \
+  FIELD(qacc)                      \
+  FIELD(qacc_smooth)               \
+  FIELD(qfrc_smooth)               \
+  FIELD(qfrc_constraint)           \
+  FIELD(factor_column)             \
+  FIELD(qLDiagInv)                 \
+  FIELD(HDiagInv)                  \
+  FIELD(H)                         \
+  FIELD(qLD)                       \
+  FIELD(qM)                        \
+  FIELD(dual_rows)                 \
+  FIELD(cdof)                      \
+  FIELD(contact_D)                 \
+  FIELD(contact_jar)               \
+  FIELD(contact_search)            \
+  FIELD(contact_aref)              \
+  FIELD(crb)                       \
+  FIELD(cfrc_body)                 \
+  FIELD(xpos)                      \
+  FIELD(xquat)                     \
+  FIELD(xipos)                     \
+  FIELD(cvel)                      \
+  FIELD(cacc_bias)                 \
+  FIELD(geom_xpos)                 \
+  FIELD(contact_J)                 \
+  FIELD(dual_column)               \
+  FIELD(block_Y)
+
 // Elements of one environment's state.
 MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
@@ -274,6 +307,35 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, in
   MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return data;
+}
+
+// Moves the fields of MANIPLE_TEAM_FIELDS to `shared`, which has room for `room` numbers, while they fit.
+template <class T>
+MANIPLE_FUNCTION void move_to_shared(const ModelSizes& sizes, Data<T>& data, T* shared, int room) {
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
+  struct {
+#define MANIPLE_FIELD(name, size, unit, description) int name;
+    MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+    MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+    MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
+    MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  } elements;
+#define MANIPLE_FIELD(name, size, unit, description) elements.name = size;
+  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
+  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  const auto move = [&](DataField<T>& field, int size) {
+    if (size > room) return;
+    field = DataField<T>(shared, 1);
+    shared += size;
+    room -= size;
+  };
+#define MANIPLE_FIELD(name) move(data.name, elements.name);
+  MANIPLE_TEAM_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
 }
 
 #undef MANIPLE_SIZE

@@ -8,7 +8,8 @@
 
 namespace maniple {
 
-// Robots of at most as many dofs are solved over all of them (dense_dofs.hpp).
+// Robots of at most as many dofs are solved over all of them (dense_dofs.hpp), and stepped by one thread on
+// a GPU, whose registers hold much of what they need. A team steps a larger one.
 inline constexpr int kDenseDofs = 9;
 
 // Values of mjtIntegrator, mjtSolver, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtObj, mjtSensor
@@ -158,6 +159,11 @@ struct ModelSizes {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
 };
+
+// Whether a team of threads steps each environment of this model.
+MANIPLE_FUNCTION bool is_for_teams(const ModelSizes& sizes) {
+  return kScalarLanes && sizes.nv > kDenseDofs;
+}
 
 // T is float or double; integers are int in both.
 template <class T>

@@ -46,9 +46,11 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
   using V = Lanes<T>;
   const bool exports = last && batch.exports.extent(0) > 0;
   const MaskOf<V> bad = step(batch.model, state, data, exports, contacts_known);
-  count_incidents(batch.bad_states, environments, bad, V(1), control_step);
-  const V dropped = data.contact_dropped[0];
-  count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, control_step);
+  if (data.team.leads()) {
+    count_incidents(batch.bad_states, environments, bad, V(1), control_step);
+    const V dropped = data.contact_dropped[0];
+    count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, control_step);
+  }
   if (exports) export_fields(batch, environments, worker);
 }
 
@@ -91,9 +93,37 @@ MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int
   return data;
 }
 
+#ifdef MANIPLE_SCALAR_LANES
+// `substeps` without exports, an environment by a team each.
+template <class T>
+void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
+  for_each_item_by_team<T>(
+      "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth,
+      KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
+        const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
+                                                static_cast<int>(environment % kTileWidth));
+        Data<T> data = data_of_scratch<T>(batch.model, batch.scratch.block(worker), 1);
+        move_to_shared(batch.model, data, shared,
+                       (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
+        data.team = team;
+        for (int substep = 0; substep < substeps; ++substep)
+          step_pack(batch, state, data, PackEnvironments{environment}, worker, false, control_step, false);
+      });
+}
+#endif
+
 template <class T>
 void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   using V = Lanes<T>;
+#ifdef MANIPLE_SCALAR_LANES
+  if (is_for_teams(batch.model)) {
+    // a step that writes all fields takes a thread
+    const int last = batch.exports.extent(0) > 0 ? 1 : 0;
+    if (substeps > last) step_by_teams(batch, substeps - last, control_step);
+    if (last == 0) return;
+    substeps = last;
+  }
+#endif
   if (regroups(batch.model)) {
     // a worker's turn is as long as its cache holds, and short enough that all workers get some
     const int turn = static_cast<int>(

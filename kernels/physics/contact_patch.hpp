@@ -96,14 +96,14 @@ MANIPLE_FUNCTION void add_patch_hessian(const Model<ScalarOf<V>>& m, const Data<
     const int a = first + begin;
     int row[C];
     V w[C][6];
-    for (int r = 0; r < C; ++r) {
+    unroll<0, C>([&](auto r) {
       row[r] = hessian_address(m.patch_dof[a + r], 0);
       unroll<0, 6>([&](auto i) { w[r][i] = weighted(a + r, i); });
-    }
-    for (int r = 0; r + 1 < C; ++r)
-      for (int k = 0; k <= r; ++k) add(H[row[k] + m.patch_dof[a + r]], w[k], a + r);
+    });
+    unroll<0, C - 1>(
+        [&](auto r) { unroll<0, r + 1>([&](auto k) { add(H[row[k] + m.patch_dof[a + r]], w[k], a + r); }); });
     for (int b = a + C - 1; b < last; ++b)
-      for (int r = 0; r < C; ++r) add(H[row[r] + m.patch_dof[b]], w[r], b);
+      unroll<0, C>([&](auto r) { add(H[row[r] + m.patch_dof[b]], w[r], b); });
   });
 }
 

@@ -73,13 +73,13 @@ MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const Data<V>&
     const DataField<V> scale = inverse.from(i + 1);
     const auto rows = [root, depth](int b) { return root[b] - depth; };
     for (const int b : d.team.share(below)) column[b] = matrix[rows(b)] * scale[b];
-    share_runs<4, 1>(d.team, m.dof_simple[i] ? 0 : depth + 1,
+    share_runs<4, 1>(d.team, m.dof_simple[i] ? 1 : depth + 1,
                      [&]<int C>(std::integral_constant<int, C>, int first) {
                        int j[C];
                        for (int c = 0; c < C; ++c) j[c] = first + c;
                        reduce_columns<C>(matrix, column, row, j, below, rows);
+                       if (first == 0) inverse[i] = V(1) / matrix[row];
                      });
-    if (d.team.leads()) inverse[i] = V(1) / matrix[row];
   }
   for (const int i : d.team.share(nv)) {
     if (m.dof_simple[i]) continue;

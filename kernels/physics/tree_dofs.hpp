@@ -92,17 +92,19 @@ MANIPLE_FUNCTION void add_weighted_square(const Team<V>& team, const DataField<V
     const int a = first + begin;
     int row[C];
     BaseRows<V> w[C];
-    for (int i = 0; i < C; ++i) {
+    unroll<0, C>([&](auto i) {
       row[i] = hessian_address(dofs[a + i], 0);
       w[i] = W.template times<kTangents>(load_column<kTangents>(J, a + i));
-    }
-    for (int i = 0; i + 1 < C; ++i)
-      for (int k = 0; k <= i; ++k)
+    });
+    unroll<0, C - 1>([&](auto i) {
+      unroll<0, i + 1>([&](auto k) {
         add_product<kTangents>(H[row[k] + dofs[a + i]], w[k], load_column<kTangents>(J, a + i));
+      });
+    });
     for (int b = a + C - 1; b < last; ++b) {
       const int j = dofs[b];
       const BaseRows<V> column = load_column<kTangents>(J, b);
-      for (int i = 0; i < C; ++i) add_product<kTangents>(H[row[i] + j], w[i], column);
+      unroll<0, C>([&](auto i) { add_product<kTangents>(H[row[i] + j], w[i], column); });
     }
   });
 }
@@ -143,8 +145,8 @@ MANIPLE_FUNCTION void factor_hessian(const Model<ScalarOf<V>>& m, const Data<V>&
       int j[C];
       for (int c = 0; c < C; ++c) j[c] = first + c == 0 ? i : col[first + c - 1];
       reduce_columns<C>(H, factor, row, j, below, rows);
+      if (first == 0) inverse[i] = V(1) / H[row + i];
     });
-    if (d.team.leads()) inverse[i] = V(1) / H[row + i];
   }
 }
 

@@ -125,10 +125,12 @@ class Environment {
   explicit Environment(const Model<T>& model)
       : model_(model),
         state_(static_cast<std::size_t>(state_elements(model)) * kTileWidth, T(0)),
-        scratch_(static_cast<std::size_t>(data_elements(model))) {}
+        scratch_(static_cast<std::size_t>(data_elements(model))),
+        shared_(kShared) {}
 
   void set(const RandomState& state) {
     std::fill(scratch_.begin(), scratch_.end(), std::numeric_limits<T>::quiet_NaN());
+    std::fill(shared_.begin(), shared_.end(), std::numeric_limits<T>::quiet_NaN());
     std::fill(state_.begin(), state_.end(), T(0));
     const State<T> s = state_of_tile<T>(model_, state_.data(), 0);
     const auto copy = [](const Numbers& from, const StateField<T>& to) {
@@ -140,9 +142,14 @@ class Environment {
     copy(state.ctrl, s.ctrl);
     copy(state.qacc_warmstart, s.qacc_warmstart);
   }
-  // `steps` of mj_step by one thread, and by a team.
-  void step_alone(int steps) { step_by(Team<T>(), steps); }
+  // `steps` of mj_step by one thread, and by a team with fast memory.
+  void step_alone(int steps) {
+    data_ = data_of_scratch<T>(model_, scratch_.data(), 1);
+    step_by(Team<T>(), steps);
+  }
   void step_together(FiberTeam& team, int steps) {
+    data_ = data_of_scratch<T>(model_, scratch_.data(), 1);
+    move_to_shared(model_, data_, shared_.data(), kShared);
     int exchange[kTeamThreads];
     std::fill_n(exchange, kTeamThreads, -1);
     team.run([&](const TeamMember& member) { step_by(Team<T>(member, exchange), steps); });
@@ -150,31 +157,32 @@ class Environment {
   // State and results of the last step, as bytes.
   std::string bytes() const {
     std::string result(reinterpret_cast<const char*>(state_.data()), state_.size() * sizeof(T));
-    const Data<T> d = data();
     const auto append = [&](const DataField<T>& field, int size) {
       result.append(reinterpret_cast<const char*>(field.base), static_cast<std::size_t>(size) * sizeof(T));
     };
-    append(d.qacc, model_.nv);
-    append(d.qfrc_constraint, model_.nv);
-    append(d.qfrc_actuator, model_.nv);
-    append(d.ncon, 1);
-    append(d.nefc, 1);
-    append(d.contact_dropped, 1);
+    append(data_.qacc, model_.nv);
+    append(data_.qfrc_constraint, model_.nv);
+    append(data_.qfrc_actuator, model_.nv);
+    append(data_.ncon, 1);
+    append(data_.nefc, 1);
+    append(data_.contact_dropped, 1);
     return result;
   }
-  T contacts() const { return data().ncon[0]; }
+  T contacts() const { return data_.ncon[0]; }
 
  private:
-  Data<T> data() const { return data_of_scratch<T>(model_, const_cast<T*>(scratch_.data()), 1); }
+  static constexpr int kShared = 2000;  // numbers: less than the working set of some models
+
   void step_by(const Team<T>& team, int steps) {
-    Data<T> d = data();
+    Data<T> d = data_;
     d.team = team;
     const State<T> s = state_of_tile<T>(model_, state_.data(), 0);
     for (int i = 0; i < steps; ++i) step(model_, s, d, false, false);
   }
 
   const Model<T>& model_;
-  std::vector<T> state_, scratch_;
+  std::vector<T> state_, scratch_, shared_;
+  Data<T> data_;
 };
 
 struct TeamCase {
