@@ -4,7 +4,9 @@
 
 #include <Kokkos_Core.hpp>
 
-#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+// The build may ask for it on a CPU, too: all that a GPU runs but threads in parallel can be tested so.
+#if !defined(MANIPLE_SCALAR_LANES) && \
+    (defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL))
 #define MANIPLE_SCALAR_LANES
 #endif
 

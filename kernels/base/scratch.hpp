@@ -9,8 +9,8 @@
 
 namespace maniple {
 
-// Threads that work at a time, each in scratch of its own. On a GPU an eighth of those that it can hold: with
-// all the registers that a thread can have, as the kernels need them, no more fit on it anyway.
+// Workers at a time, each in scratch of its own. On a GPU an eighth of the threads that it can hold: with all
+// the registers that a thread can have, as the kernels need them, no more fit on it anyway.
 inline int worker_count() {
   if constexpr (kScalarLanes) return std::max(1, static_cast<int>(ExecutionSpace().concurrency()) / 8);
   return static_cast<int>(Kokkos::Experimental::UniqueToken<ExecutionSpace>().size());
@@ -26,14 +26,14 @@ class Scratch {
 
   static std::size_t bytes(int elements) { return count(elements, worker_count()) * sizeof(ScalarOf<V>); }
 
-  // The worker's block: element i is base[i * stride]. On a GPU neighbouring threads interleave.
+  // Element i of a worker that is a thread is base(worker)[i * stride()]: on a GPU neighbours interleave.
   MANIPLE_FUNCTION V* base(int worker) const {
     V* const first = reinterpret_cast<V*>(memory_.data());
     return kScalarLanes ? first + worker : first + static_cast<std::ptrdiff_t>(worker) * elements_;
   }
   MANIPLE_FUNCTION int stride() const { return kScalarLanes ? workers_ : 1; }
-  // The block of a worker that is a team, whose elements follow each other.
-  MANIPLE_FUNCTION V* block(int worker) const {
+  // Element i of a worker that is a team is team_base(worker)[i]. A launch has workers of one kind.
+  MANIPLE_FUNCTION V* team_base(int worker) const {
     return reinterpret_cast<V*>(memory_.data()) + static_cast<std::ptrdiff_t>(worker) * elements_;
   }
   int workers() const { return workers_; }
@@ -80,35 +80,28 @@ void for_each_pack(const std::string& label, std::int64_t tiles, const Body& bod
 }
 
 #ifdef MANIPLE_SCALAR_LANES
-// Teams that a processor of a GPU holds at a time: as many as find room for their working sets in the memory
-// that it has for teams, and for their registers.
-inline constexpr int kTeamsPerProcessor = 20;
-// Bytes of that memory for each of them; the integers that the members exchange come first.
+// Bytes of fast memory of a team; the integers that the members exchange come first. Every GPU has this much
+// for the teams that it holds: as many as have all the registers that their threads can have.
 inline constexpr int kTeamBytes = 11 * 1024;
 inline constexpr int kTeamExchangeBytes = kTeamThreads * static_cast<int>(sizeof(int));
+inline constexpr int kTeamsPerProcessor = 8;
 
 // Runs body(team, shared, item, worker) for every item, whose worker is a team: `shared` are
-// kTeamBytes - kTeamExchangeBytes of its fast memory.
+// kTeamBytes - kTeamExchangeBytes of its fast memory. The body's first write is behind a barrier.
 template <class T, class Body>
 void for_each_item_by_team(const std::string& label, std::int64_t items, const Body& body) {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<kTeamThreads, kTeamsPerProcessor>>;
-  // a host's back end, for which lanes can be scalars in a test, may have no teams
-  constexpr int threads = std::is_same_v<MemorySpace, Kokkos::HostSpace> ? 1 : kTeamThreads;
-  // a processor holds 2048 threads
-  const int most = std::max(1, static_cast<int>(ExecutionSpace().concurrency()) / 2048 * kTeamsPerProcessor);
-  const int teams = static_cast<int>(std::min<std::int64_t>({items, most, worker_count()}));
+  constexpr int threads = kLaunchesTeams ? kTeamThreads : 1;
+  const int teams = static_cast<int>(std::min<std::int64_t>(items, std::max(1, worker_count() / threads)));
   Kokkos::parallel_for(
       label, Policy(teams, threads).set_scratch_size(0, Kokkos::PerTeam(kTeamBytes)),
-      KOKKOS_LAMBDA(const typename Policy::member_type& member) {
+      KOKKOS_LAMBDA(const TeamMember& member) {
         const int bytes = kTeamBytes;  // Kokkos takes it by reference
         char* const memory = static_cast<char*>(member.team_scratch(0).get_shmem(bytes));
         const Team<T> team(member, reinterpret_cast<int*>(memory));
         T* const shared = reinterpret_cast<T*>(memory + kTeamExchangeBytes);
         const int worker = member.league_rank();
-        for (std::int64_t item = worker; item < items; item += teams) {
-          body(team, shared, item, worker);
-          team.barrier();
-        }
+        for (std::int64_t item = worker; item < items; item += teams) body(team, shared, item, worker);
       });
 }
 #endif

@@ -2,26 +2,30 @@
 // nothing here costs anything. On a GPU it is one thread as well for a small robot, and a team of them for a
 // large one, whose working set then lies in the memory that a team shares.
 //
-// Members of a team run the same code on the same values, hence take the same turns. What they compute for
-// themselves, in registers, all of them compute. What is written to memory is written once: loops over
-// bodies, dofs, rows run over Team::share, which deals the numbers out and keeps what is written and read
-// before, within and after the loop apart; what has to go in order is done by one member, in Team::once. A
-// sum over elements is made by whoever needs it, in their order, so that no bit depends on a team's size.
+// Members of a team run the same code on the same values: what they compute in registers, all of them
+// compute, and a sum over elements is made by whoever needs it, in the order of the elements, so that no bit
+// depends on a team's size. What is written to memory is written by one of them: loops over bodies, dofs,
+// rows run over Team::share, which deals the numbers out; what has to go in order is done by the leader, in
+// Team::once. Both stand between two barriers: one before, for what others may still read, and one after, for
+// what they read next. (That makes two in a row between neighbours, which are cheap.) The rules:
+//  - An iteration of a shared loop reads nothing that another one writes, and is not left by break or return.
+//  - Within a shared loop or a once there is no share, once, reserve, total or barrier.
+//  - Outside of them nothing is written to memory. Where leads() guards a write, a later barrier covers it.
+//  - Branches with barriers inside depend on the model, on memory, or on registers that all computed alike.
+//  - What once changes in registers changes for the leader only: it is returned, or goes to memory.
 #pragma once
 
 #include "kernels/base/pack.hpp"
 
 namespace maniple {
 
-// Numbers first, first + step, ... before (or, with a negative step, after) last: for range-based loops.
+// Numbers first, first + step, ... before last: for range-based loops.
 struct CountingIterator {
   int number, step;
 
   MANIPLE_FUNCTION int operator*() const { return number; }
   MANIPLE_FUNCTION void operator++() { number += step; }
-  MANIPLE_FUNCTION bool operator!=(const CountingIterator& end) const {
-    return step > 0 ? number < end.number : number > end.number;
-  }
+  MANIPLE_FUNCTION bool operator!=(const CountingIterator& end) const { return number < end.number; }
 };
 struct CountingRange {
   int first, last, step;
@@ -45,9 +49,9 @@ class Team {
   MANIPLE_FUNCTION static auto once(const Body& body) {
     return body();
   }
-  // Adds `count` places to a list of `length`; returns the first of them. Those of all members follow each
-  // other in the order of their ranks, and `length` becomes that with all of them.
-  MANIPLE_FUNCTION static int append(int count, int& length) {
+  // Reserves `count` places at the end of a list of `length`; returns the first of them. Those of the members
+  // follow each other in the order of their ranks; `length` grows by all of them.
+  MANIPLE_FUNCTION static int reserve(int count, int& length) {
     const int first = length;
     length += count;
     return first;
@@ -59,7 +63,7 @@ class Team {
 #ifdef MANIPLE_SCALAR_LANES
 using TeamMember = Kokkos::TeamPolicy<ExecutionSpace>::member_type;
 #else
-// On a CPU a team is what a test makes of it.
+// A CPU launches no teams; a test can play one.
 class TeamMember {
  public:
   virtual ~TeamMember() = default;
@@ -71,6 +75,9 @@ class TeamMember {
 
 // Threads of a team, at most.
 inline constexpr int kTeamThreads = 32;
+
+// Whether launches have teams: on a CPU they have none, also where its lanes are scalars.
+inline constexpr bool kLaunchesTeams = !std::is_same_v<MemorySpace, Kokkos::HostSpace>;
 
 // The team of a scalar.
 template <class T>
@@ -90,7 +97,6 @@ class ScalarTeam {
     if (size_ > 1) member_->team_barrier();
   }
 
-  // With a barrier before the loop, for what others may still read that it will overwrite, and one after it.
   class Share {
    public:
     MANIPLE_FUNCTION Share(const ScalarTeam& team, int count) : team_(team), count_(count) { team.barrier(); }
@@ -113,16 +119,16 @@ class ScalarTeam {
       if (leads()) body();
       barrier();
     } else {
-      static_assert(std::is_convertible_v<decltype(body()), int>);
+      static_assert(std::is_integral_v<decltype(body())>);
       if (size_ == 1) return static_cast<int>(body());
       barrier();
       if (leads()) exchange_[0] = static_cast<int>(body());
       barrier();
-      return static_cast<int>(exchange_[0]);
+      return exchange_[0];
     }
   }
 
-  MANIPLE_FUNCTION int append(int count, int& length) const {
+  MANIPLE_FUNCTION int reserve(int count, int& length) const {
     int first = length;
     if (size_ == 1) {
       length += count;
@@ -140,7 +146,7 @@ class ScalarTeam {
 
   MANIPLE_FUNCTION T total(T value) const {
     int sum = 0;
-    append(static_cast<int>(value), sum);
+    reserve(static_cast<int>(value), sum);
     return static_cast<T>(sum);
   }
 

@@ -110,19 +110,19 @@ struct StateField {
   MANIPLE_FUNCTION operator Varying<V>() const { return {base, stride}; }
 };
 
-// A field of the scratch: contiguous packs on a CPU; on a GPU the threads of a launch are interleaved
-// with a stride that the launch chooses.
+// A field of the scratch: contiguous packs on a CPU, and the numbers of a team; on a GPU threads that work
+// alone are interleaved with a stride that the launch chooses.
 template <class V>
 struct DataField {
   V* base = nullptr;
 #ifdef MANIPLE_SCALAR_LANES
-  int stride = 1;
+  std::ptrdiff_t stride = 1;
 #else
   static constexpr int stride = 1;
 #endif
 
   DataField() = default;
-  MANIPLE_FUNCTION DataField(V* first, [[maybe_unused]] int field_stride) : base(first) {
+  MANIPLE_FUNCTION DataField(V* first, [[maybe_unused]] std::ptrdiff_t field_stride) : base(first) {
 #ifdef MANIPLE_SCALAR_LANES
     stride = field_stride;
 #endif
@@ -134,7 +134,7 @@ struct DataField {
     return DataField(base + first * stride, stride);
   }
   MANIPLE_FUNCTION operator Varying<V>() const {
-    return {base, stride};
+    return {base, static_cast<int>(stride)};
   }
 };
 
@@ -162,7 +162,7 @@ struct IndexField {
 struct IndexList {
   const int* base = nullptr;
 #ifdef MANIPLE_SCALAR_LANES
-  int stride = 1;
+  std::ptrdiff_t stride = 1;
 #else
   static constexpr int stride = 1;
 #endif
@@ -171,7 +171,7 @@ struct IndexList {
   template <class V>
   MANIPLE_FUNCTION explicit IndexList(const IndexField<V>& field) : base(&field[0]) {
 #ifdef MANIPLE_SCALAR_LANES
-    stride = field.place.stride * static_cast<int>(sizeof(V) / sizeof(int));
+    stride = field.place.stride * static_cast<std::ptrdiff_t>(sizeof(V) / sizeof(int));
 #endif
   }
   MANIPLE_FUNCTION int operator[](int i) const {
@@ -287,9 +287,9 @@ MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* ti
   return state;
 }
 
-// The fields over data_elements(sizes) lane values, `stride` apart (1 on a CPU).
+// The fields over data_elements(sizes) lane values, `stride` apart (1 on a CPU, and for a team).
 template <class V>
-MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, int stride) {
+MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, std::ptrdiff_t stride) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   Data<V> data;
   V* next = scratch;
@@ -309,9 +309,10 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, in
   return data;
 }
 
-// Moves the fields of MANIPLE_TEAM_FIELDS to `shared`, which has room for `room` numbers, while they fit.
+// Places the fields of MANIPLE_TEAM_FIELDS in `shared`, which has room for `room` numbers, one after the
+// other; those that no longer fit stay where they are. What they hold does not go along.
 template <class T>
-MANIPLE_FUNCTION void move_to_shared(const ModelSizes& sizes, Data<T>& data, T* shared, int room) {
+MANIPLE_FUNCTION void place_in_shared(const ModelSizes& sizes, Data<T>& data, T* shared, int room) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   struct {
 #define MANIPLE_FIELD(name, size, unit, description) int name;
@@ -327,13 +328,13 @@ MANIPLE_FUNCTION void move_to_shared(const ModelSizes& sizes, Data<T>& data, T* 
   MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
   MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
-  const auto move = [&](DataField<T>& field, int size) {
+  const auto place = [&](DataField<T>& field, int size) {
     if (size > room) return;
     field = DataField<T>(shared, 1);
     shared += size;
     room -= size;
   };
-#define MANIPLE_FIELD(name) move(data.name, elements.name);
+#define MANIPLE_FIELD(name) place(data.name, elements.name);
   MANIPLE_TEAM_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 }

@@ -494,8 +494,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   }
   count_contacts(m, sizes);
   sizes.nrowdof = sizes.nfriction + sizes.nlimit + sizes.ncontact > 0 ? m.nv : 0;
-  // where dry friction alone has many rows, the space of the dofs is the smaller one; and a team has the dofs
-  // to share where one contact's rows are few
+  // where dry friction alone has many rows, the space of the dofs is the smaller one; and what there is to
+  // share for a team is the dofs: row_solver.hpp knows nothing of teams
   if (m.solver != solver_newton || 2 * sizes.nfriction > m.nv || is_for_teams(m)) sizes.nrowcontact = -1;
   size_solvers(m.solver, m.iterations, sizes);
 }

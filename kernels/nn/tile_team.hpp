@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "kernels/base/team.hpp"
 #include "kernels/base/varying.hpp"
 
 namespace maniple {
@@ -14,8 +15,7 @@ namespace maniple {
 #ifdef MANIPLE_SCALAR_LANES
 class TileTeam {
  public:
-  using Member = Kokkos::TeamPolicy<ExecutionSpace>::member_type;
-  MANIPLE_FUNCTION explicit TileTeam(const Member& member) : member_(member) {}
+  MANIPLE_FUNCTION explicit TileTeam(const TeamMember& member) : member_(member) {}
 
   // body(lane) for each group of `Packs` packs of V in the tile.
   template <class V, int Packs, class Body>
@@ -31,7 +31,7 @@ class TileTeam {
   MANIPLE_FUNCTION void barrier() const { member_.team_barrier(); }
 
  private:
-  const Member& member_;
+  const TeamMember& member_;
 };
 #else
 class TileTeam {
@@ -65,8 +65,8 @@ template <class Body>
 void for_tiles(const std::string& name, std::int64_t tiles, int workers, const Body& body) {
 #ifdef MANIPLE_SCALAR_LANES
   Kokkos::parallel_for(
-      name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kTileWidth),
-      KOKKOS_LAMBDA(const TileTeam::Member& member) {
+      name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kLaunchesTeams ? kTileWidth : 1),
+      KOKKOS_LAMBDA(const TeamMember& member) {
         const int worker = member.league_rank();
         for (std::int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile) {
           body(TileTeam(member), tile, worker);

@@ -16,7 +16,7 @@ MANIPLE_FUNCTION void export_fields(const PhysicsBatch<T>& batch, const PackEnvi
                                     int worker) {
   using V = Lanes<T>;
   const V* const scratch = batch.scratch.base(worker);
-  const int stride = batch.scratch.stride();
+  const std::ptrdiff_t stride = batch.scratch.stride();
   for (std::size_t r = 0; r < batch.exports.extent(0); ++r) {
     const ExportRange range = batch.exports(r);
     for (int lane = 0; lane < lane_width<V>; ++lane) {
@@ -102,9 +102,9 @@ void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t cont
       KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
         const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
                                                 static_cast<int>(environment % kTileWidth));
-        Data<T> data = data_of_scratch<T>(batch.model, batch.scratch.block(worker), 1);
-        move_to_shared(batch.model, data, shared,
-                       (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
+        Data<T> data = data_of_scratch<T>(batch.model, batch.scratch.team_base(worker), 1);
+        place_in_shared(batch.model, data, shared,
+                        (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
         data.team = team;
         for (int substep = 0; substep < substeps; ++substep)
           step_pack(batch, state, data, PackEnvironments{environment}, worker, false, control_step, false);

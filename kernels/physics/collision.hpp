@@ -71,11 +71,11 @@ MANIPLE_FUNCTION V& contact_element(const Data<V>& d, int slot, int e) {
 
 // The elements of a contact of candidate c.
 template <class V>
-struct ContactList {
+struct ContactElements {
   V value[kContactElements];
 };
 template <class V>
-MANIPLE_FUNCTION ContactList<V> contact_list(int c, const ContactPoint<V>& point) {
+MANIPLE_FUNCTION ContactElements<V> contact_elements(int c, const ContactPoint<V>& point) {
   const Vec3<V>&pos = point.pos, &normal = point.normal, &tangent = point.tangent;
   return {{V(static_cast<ScalarOf<V>>(c)), point.dist, pos.x, pos.y, pos.z, normal.x, normal.y, normal.z,
            tangent.x, tangent.y, tangent.z}};
@@ -87,7 +87,7 @@ template <class V, class Store>
 MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
                                      const ContactPoint<V>& point, const Store& store) {
   using T = ScalarOf<V>;
-  const ContactList<V> list = contact_list(c, point);
+  const ContactElements<V> elements = contact_elements(c, point);
   for_each_lane(hit, [&](int lane) {
     const int slot = static_cast<int>(get_lane(V(d.ncon[0]), lane));
     if (slot >= m.ncontact) {
@@ -95,7 +95,7 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
       return;
     }
     set_lane(d.ncon[0], lane, static_cast<T>(slot + 1));
-    for (int e = 0; e < kContactElements; ++e) store(lane, slot, e, get_lane(list.value[e], lane));
+    for (int e = 0; e < kContactElements; ++e) store(lane, slot, e, get_lane(elements.value[e], lane));
   });
 }
 
@@ -111,6 +111,9 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   }
   return any_lane(dot(difference, difference) <= bound * bound);
 }
+
+// Contacts of a candidate in one environment, at most.
+inline constexpr int kCandidateContacts = 4;
 
 // The contacts of candidate c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
@@ -164,26 +167,25 @@ MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& 
   }
 }
 
-// What collide() does, by a team, which has one environment: every member takes a candidate, counts its
-// contacts to learn which slots are theirs, and finds them again.
+// What collide() does, by a team, which has one environment: every member takes a candidate and learns from
+// the number of its contacts which slots are theirs.
 template <class T>
 MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
   int length = 0;
   for (int first = 0; first < m.ncandidate; first += d.team.size()) {
     const int c = first + d.team.rank();
     const bool near = c < m.ncandidate && is_near(m, d, c);
+    ContactPoint<T> found[kCandidateContacts];
     int count = 0;
-    if (near) touch(m, d, c, [&](bool hit, const ContactPoint<T>&) { count += hit ? 1 : 0; });
-    int slot = d.team.append(count, length);
-    if (count == 0) continue;
-    touch(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
-      if (!hit) return;
-      if (slot < m.ncontact) {
-        const ContactList<T> list = contact_list(c, point);
-        for (int e = 0; e < kContactElements; ++e) contact_element(d, slot, e) = list.value[e];
-      }
-      ++slot;
-    });
+    if (near)
+      touch(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
+        if (hit) found[count++] = point;
+      });
+    const int slot = d.team.reserve(count, length);
+    for (int k = 0; k < count && slot + k < m.ncontact; ++k) {
+      const ContactElements<T> elements = contact_elements(c, found[k]);
+      for (int e = 0; e < kContactElements; ++e) contact_element(d, slot + k, e) = elements.value[e];
+    }
   }
   d.team.once([&] {
     const int kept = length < m.ncontact ? length : m.ncontact;

@@ -93,15 +93,15 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
 template <class V>
 MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   int count = 0;
-  V acting(0);
+  V acting(0);  // of this member's rows
   for (int first = 0; first < m.nlimit; first += d.team.size()) {
     const int r = first + d.team.rank();
     const bool acts = r < m.nlimit && limit_row(m, s, d, r, acting);
-    const int place = d.team.append(acts ? 1 : 0, count);
+    const int place = d.team.reserve(acts ? 1 : 0, count);
     if (acts) d.limit_active[place] = r;
   }
-  acting = d.team.total(acting);
-  d.team.once([&] { d.nefc[0] += acting; });
+  const V all_acting = d.team.total(acting);
+  d.team.once([&] { d.nefc[0] += all_acting; });
   return count;
 }
 

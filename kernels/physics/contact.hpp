@@ -330,8 +330,8 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
     aref.u -= parameters.B * velocity.u;
     store_base(d.contact_aref, slot, aref);
   }
-  rows = d.team.total(rows);
-  d.team.once([&] { d.nefc[0] += rows; });
+  const V all_rows = d.team.total(rows);
+  d.team.once([&] { d.nefc[0] += all_rows; });
   return slots;
 }
 

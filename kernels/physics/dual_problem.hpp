@@ -50,8 +50,8 @@ struct DualProblem {
   int sweep;        // sweeps so far
   // sweeps since momentum has begun anew, and see momentum_share
   ScalarOf<V> momentum, share;
-  ScalarOf<V> enough;  // improvement of a sweep below which it is the last
-  ShuffleGenerator generator;
+  ScalarOf<V> enough;          // improvement of a sweep below which it is the last
+  ShuffleGenerator generator;  // goes on in a team's leader alone
 };
 // One of its vectors. kPacks is x.packs, or 0: not known when compiling.
 template <int kPacks, class V>

@@ -174,7 +174,7 @@ MANIPLE_FUNCTION bool sweep_in_memory(const Model<ScalarOf<V>>& m, const Team<V>
     const int i = order[k];
     const T old = element(force, i);
     const T fall = clamp(element(residual, i), old - element(high, i), old - element(low, i));
-    if (team.leads()) element(falls, i) = fall;
+    if (team.leads()) element(falls, i) = fall;  // for after the sweep
     for (const int p : team.share(packs))
       residual[p] = multiply_add(V(column[i * packs + p]), V(fall), V(residual[p]));
   }

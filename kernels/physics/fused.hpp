@@ -75,16 +75,13 @@ MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V
 // Roots to leaves: poses of bodies and of the geoms that may touch.
 template <class V>
 MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  d.team.once([&] { place_world_geoms(m, d); });
-  const BodyLevels<V> levels(m, d);
-  for (int level = 0; level < levels.count; ++level)
-    for (const int k : d.team.share(levels.size(level))) {
-      const int i = levels.body(level, k);
-      Vec3<V> xpos;
-      Quat<V> xquat;
-      place_next_body(m, s, d, i, xpos, xquat);
-      if (m.body_geomnum[i] > 0) place_touching_geoms(m, d, i, xpos, matrix(xquat));
-    }
+  place_world_geoms(m, d);
+  for (int i = 1; i < m.nbody; ++i) {
+    Vec3<V> xpos;
+    Quat<V> xquat;
+    place_next_body(m, s, d, i, xpos, xquat);
+    if (m.body_geomnum[i] > 0) place_touching_geoms(m, d, i, xpos, matrix(xquat));
+  }
 }
 
 // Roots to leaves: poses, those of geoms as well or not, and the centers of mass of the roots' subtrees.

@@ -4,7 +4,7 @@
 // the rows' residuals (jar, here divided by sqrt(R)) at the acceleration qacc_smooth + M^-1 J' R^-1/2 f are
 // b + A f with A = Y'Y, of the size of the rows and not of the dofs. Newton's step for the rows in their
 // quadratic zone, whose curvature is C C', needs the factor of 1 + C' A C alone. The rows of a pack and the
-// order of its sums are those of row_blocks.hpp.
+// order of its sums are those of row_blocks.hpp. Not for teams of threads.
 #pragma once
 
 #include "kernels/physics/line_search.hpp"

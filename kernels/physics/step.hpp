@@ -1,6 +1,7 @@
 // The physics of one pack of environments: forward dynamics and one time step (mj_forward, mj_step).
 // On a CPU each is compiled once per lane type, in step_*.cpp, with all stages inside; on a GPU the
-// definitions come with the kernel that calls them.
+// definitions come with the kernel that calls them. A team of threads (kernels/base/team.hpp) may run step()
+// without `all_fields`; the others are for one thread.
 #pragma once
 
 #include "kernels/model/data.hpp"

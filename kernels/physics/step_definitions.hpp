@@ -113,10 +113,10 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   if (m.nsensordata > 0) sensors(m, s, d, SensorStage::position_and_velocity);
 }
 
-// reset_to_default by a team.
+// The same by a team.
 template <class V>
-MANIPLE_FUNCTION void reset_by(const Model<ScalarOf<V>>& m, const Team<V>& team, const State<V>& s,
-                               MaskOf<V> which) {
+MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V>& team, const State<V>& s,
+                                       MaskOf<V> which) {
   for (const int i : team.share(m.nq)) s.qpos[i] = select(which, V(m.qpos0[i]), V(s.qpos[i]));
   for (const int i : team.share(m.nv)) {
     s.qvel[i] = select(which, V(0), V(s.qvel[i]));
@@ -129,7 +129,7 @@ MANIPLE_FUNCTION void reset_by(const Model<ScalarOf<V>>& m, const Team<V>& team,
 
 template <class V>
 MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>& s, MaskOf<V> which) {
-  reset_by(m, Team<V>(), s, which);
+  reset_to_default(m, Team<V>(), s, which);
 }
 
 template <class V>
@@ -140,7 +140,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));
   if (resets && any_lane(bad)) {
-    reset_by(m, d.team, s, bad);
+    reset_to_default(m, d.team, s, bad);
     contacts_known = false;
   }
 
@@ -152,7 +152,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
     for (int i = 0; i < m.nv; ++i) bad_acceleration = bad_acceleration || is_bad(V(d.qacc[i]));
     bad = bad || bad_acceleration;
     if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
-    reset_by(m, d.team, s, bad_acceleration);
+    reset_to_default(m, d.team, s, bad_acceleration);
     contacts_known = false;
   }
   if (all_fields) all_sensors(m, s, d);

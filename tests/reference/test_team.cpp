@@ -60,7 +60,7 @@ class FiberTeam {
     int team_size() const override { return static_cast<int>(team.members_.size()); }
     void team_barrier() const override {
       Member& self = *team.members_[static_cast<std::size_t>(rank)];
-      self.barrier = __builtin_return_address(0);
+      self.barrier = __builtin_return_address(0);  // in the code into which the barrier is inlined
       swapcontext(&self.context, &team.scheduler_);
     }
     void begin() {
@@ -99,7 +99,7 @@ TEST(FiberTeam, SeesAMissingBarrier) {
   EXPECT_EQ(last_writer(FiberTeam::Order::descending), 0);
 }
 
-TEST(ScalarTeam, SharesAndAppends) {
+TEST(ScalarTeam, SharesAndReserves) {
   constexpr int kMembers = 5, kCount = 23;
   std::vector<int> visits(kCount, 0), list(3 * kMembers, -1);
   int exchange[kTeamThreads], leaders = 0;
@@ -108,7 +108,7 @@ TEST(ScalarTeam, SharesAndAppends) {
     for (const int i : team.share(kCount)) ++visits[static_cast<std::size_t>(i)];
     // ranks add 0, 1, 2, 0, 1 numbers
     int length = 0;
-    const int own = team.rank() % 3, first = team.append(own, length);
+    const int own = team.rank() % 3, first = team.reserve(own, length);
     for (int i = 0; i < own; ++i) list[static_cast<std::size_t>(first + i)] = team.rank();
     EXPECT_EQ(length, 4);
     EXPECT_EQ(team.once([&] { return ++leaders; }), 1);
@@ -149,7 +149,7 @@ class Environment {
   }
   void step_together(FiberTeam& team, int steps) {
     data_ = data_of_scratch<T>(model_, scratch_.data(), 1);
-    move_to_shared(model_, data_, shared_.data(), kShared);
+    place_in_shared(model_, data_, shared_.data(), kShared);
     int exchange[kTeamThreads];
     std::fill_n(exchange, kTeamThreads, -1);
     team.run([&](const TeamMember& member) { step_by(Team<T>(member, exchange), steps); });
@@ -169,6 +169,8 @@ class Environment {
     return result;
   }
   T contacts() const { return data_.ncon[0]; }
+  T dropped() const { return data_.contact_dropped[0]; }
+  int resets() const { return resets_; }
 
  private:
   static constexpr int kShared = 2000;  // numbers: less than the working set of some models
@@ -177,17 +179,20 @@ class Environment {
     Data<T> d = data_;
     d.team = team;
     const State<T> s = state_of_tile<T>(model_, state_.data(), 0);
-    for (int i = 0; i < steps; ++i) step(model_, s, d, false, false);
+    for (int i = 0; i < steps; ++i)
+      if (step(model_, s, d, false, false) && team.leads()) ++resets_;
   }
 
   const Model<T>& model_;
   std::vector<T> state_, scratch_, shared_;
   Data<T> data_;
+  int resets_ = 0;
 };
 
 struct TeamCase {
   ModelCase model;
   std::string integrator;  // "": the model's
+  int max_contacts = 0;    // 0: from the model
 };
 
 class Teams : public ::testing::TestWithParam<TeamCase> {
@@ -198,6 +203,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
     const ModelConfig config = oracle::config_of(GetParam().model);
     if (config.path.empty()) GTEST_SKIP() << "package " << GetParam().model.package << " is not installed";
     SimulationConfig simulation;
+    simulation.max_contacts = GetParam().max_contacts;
     if (!GetParam().integrator.empty()) simulation.integrator = GetParam().integrator;
     const MujocoModel mujoco = load_mujoco_model(config, simulation);
     ImportedModel imported = import_model(config, simulation);
@@ -209,12 +215,18 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
     constexpr int kCount = 5, kSteps = 2;
     Environment<T> environment(model);
     std::string expected, found;
-    T contacts = 0;
-    for (const RandomState& state : oracle::visited_states(*mujoco.model, kCount)) {
+    T contacts = 0, dropped = 0;
+    std::vector<RandomState> states = oracle::visited_states(*mujoco.model, kCount);
+    // two more are reset: one before the step, and one within it, whose acceleration is bad
+    states.insert(states.end(), states.begin(), states.begin() + 2);
+    states[kCount].qvel[2] = std::nan("");
+    states[kCount + 1].qvel.back() = 9e9;
+    for (const RandomState& state : states) {
       environment.set(state);
       environment.step_alone(kSteps);
       expected = environment.bytes();
       contacts += environment.contacts();
+      dropped += environment.dropped();
       for (const int size : {3, kTeamThreads})
         for (const auto order : {FiberTeam::Order::ascending, FiberTeam::Order::descending}) {
           FiberTeam team(size, order);
@@ -227,6 +239,9 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
         }
     }
     if (model.ncandidate > 0) EXPECT_GT(contacts, 0);
+    if (GetParam().max_contacts > 0) EXPECT_GT(dropped, 0);
+    // both bad states, alone and by four teams each
+    EXPECT_GE(environment.resets(), 2 * 5);
   }
 };
 TEST_P(Teams, StepWithTheBitsOfOneThreadInSinglePrecision) {
@@ -247,6 +262,7 @@ const std::vector<TeamCase> kCases = {
     {{"hand", "", "hand.xml"}, "RK4"},
     {{"fluid", "", "fluid.xml"}, "implicitfast"},
     {{"contacts", "", "contacts.xml"}, ""},
+    {{"contacts_overflow", "", "contacts.xml"}, "", 3},
     {{"patches", "", "patches.xml"}, ""},
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},

@@ -1,5 +1,9 @@
 // Dense layers against plain loops in long double, for shapes that are not multiples of any block, and
-// the whole backward pass of a training kernel against finite differences of its own loss.
+// the whole backward pass of a training kernel against finite differences of its own loss. They call the
+// layers outside of a launch, as only a CPU's team can.
+#include "kernels/base/macros.hpp"
+
+#ifndef MANIPLE_SCALAR_LANES
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -321,3 +325,4 @@ TEST(MinibatchOrder, IsAPermutationDealtEvenly) {
 
 }  // namespace
 }  // namespace maniple
+#endif
