@@ -31,6 +31,11 @@ const std::vector<ModelCase> kNewtonCases = {
     {"ant", "gymnasium", "envs/mujoco/assets/ant.xml"},
     {"point", "gymnasium", "envs/mujoco/assets/point.xml"},
     {"reacher", "gymnasium", "envs/mujoco/assets/reacher.xml"},
+    {"inverted_pendulum", "gymnasium", "envs/mujoco/assets/inverted_pendulum.xml"},
+    {"inverted_double_pendulum", "gymnasium", "envs/mujoco/assets/inverted_double_pendulum.xml"},
+    {"swimmer", "gymnasium", "envs/mujoco/assets/swimmer.xml"},
+    {"dm_acrobot", "dm_control", "suite/acrobot.xml"},
+    {"dm_point_mass", "dm_control", "suite/point_mass.xml"},
     {"dm_cartpole", "dm_control", "suite/cartpole.xml"},
     {"dm_pendulum", "dm_control", "suite/pendulum.xml"},
     {"dm_cheetah", "dm_control", "suite/cheetah.xml"},
@@ -49,6 +54,22 @@ const std::vector<ModelCase> kDualCases = {
     {"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"tendon_limits_pgs", "", "tendon_limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"hand_pgs", "", "hand.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+};
+
+// Models that touch nothing, or hardly ever: only their limits are compared.
+const std::vector<std::string> kUntouched = {
+    "limits",
+    "limits_pgs",
+    "tendon_limits",
+    "tendon_limits_pgs",
+    "reacher",
+    "swimmer",
+    "inverted_pendulum",
+    "dm_acrobot",
+    "dm_point_mass",
+    "dm_cartpole",
+    "inverted_double_pendulum",
+    "dm_pendulum",
 };
 
 class Contacts : public ::testing::TestWithParam<ModelCase> {
@@ -119,7 +140,7 @@ TEST_P(Contacts, AreMujocosInOrder) {
       ASSERT_NEAR(ours.dist[i], theirs.dist[i], 1e-11)
           << "contact " << i << " of geoms " << ours.geom1[i] << " and " << ours.geom2[i];
     ASSERT_LE(difference(ours.pos, theirs.pos, 1 + largest(theirs.pos)), 1e-11);
-    ASSERT_LE(difference(ours.frame, theirs.frame, 1), 1e-10);
+    ASSERT_LE(difference(ours.frame, theirs.frame, 1), 1e-11);
     ASSERT_EQ(ours.D.size(), theirs.D.size());
     EXPECT_EQ(get_lane(V(data.nefc[0]), lane), d->nefc);
     EXPECT_EQ(get_lane(V(data.ncon[0]), lane), d->ncon);
@@ -130,8 +151,7 @@ TEST_P(Contacts, AreMujocosInOrder) {
     ASSERT_LE(difference(ours.force, theirs.force, 1 + largest(theirs.force)), 1e-8);
     contacts += d->ncon;
   });
-  if (mujoco_.model->ngeom > 3 && GetParam().name.find("limits") == std::string::npos &&
-      GetParam().name != "reacher" && GetParam().name != "dm_cartpole" && GetParam().name != "dm_pendulum") {
+  if (std::find(kUntouched.begin(), kUntouched.end(), GetParam().name) == kUntouched.end()) {
     EXPECT_GT(contacts, kStates / 4) << "hardly any contacts in these states";
   }
 }
@@ -251,7 +271,10 @@ TEST_P(Contacts, SinglePrecision) {
   std::vector<double> errors;
   int other_rows = 0;
   for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState&) {
-    const double scale = 1e-3 + largest({d->qacc, d->qacc + mujoco_.model->nv});
+    double scale = 1e-3 + largest({d->qacc, d->qacc + mujoco_.model->nv});
+    // a robot that lies at rest on its limits: what cancels is all there is
+    if (GetParam().name == "inverted_pendulum")
+      scale += largest({d->qacc_smooth, d->qacc_smooth + mujoco_.model->nv});
     double error = 0;
     for (int i = 0; i < mujoco_.model->nv; ++i)
       error = std::max(error,

@@ -238,8 +238,8 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
               << "team of " << size << (order == FiberTeam::Order::ascending ? "" : ", last member first");
         }
     }
-    if (model.ncandidate > 0) EXPECT_GT(contacts, 0);
-    if (GetParam().max_contacts > 0) EXPECT_GT(dropped, 0);
+    EXPECT_EQ(contacts > 0, model.ncandidate > 0);
+    EXPECT_EQ(dropped > 0, GetParam().max_contacts > 0);
     // both bad states, alone and by four teams each
     EXPECT_GE(environment.resets(), 2 * 5);
   }

@@ -1,4 +1,4 @@
-"""`maniple rollout` of walking robots against MuJoCo's own stepping, with recorded starts and controls; and that an
+"""`maniple rollout` of the suites' robots against MuJoCo's own stepping, with recorded starts and controls; and that an
 environment's numbers depend neither on the number of ranks nor on its place in the batch."""
 
 import importlib.util
@@ -17,7 +17,28 @@ MODELS = {
     "ant": f"{GYMNASIUM}/ant.xml",
     "dm_walker": f"{CONTROL}/walker.xml",
     "dm_cheetah": f"{CONTROL}/cheetah.xml",
+    "walker2d_v5": f"{GYMNASIUM}/walker2d_v5.xml",
+    "humanoid": f"{GYMNASIUM}/humanoid.xml",
+    "humanoidstandup": f"{GYMNASIUM}/humanoidstandup.xml",
+    "swimmer": f"{GYMNASIUM}/swimmer.xml",
+    "reacher": f"{GYMNASIUM}/reacher.xml",
+    "inverted_pendulum": f"{GYMNASIUM}/inverted_pendulum.xml",
+    "inverted_double_pendulum": f"{GYMNASIUM}/inverted_double_pendulum.xml",
+    "point": f"{GYMNASIUM}/point.xml",
+    "dm_acrobot": f"{CONTROL}/acrobot.xml",
+    "dm_cartpole": f"{CONTROL}/cartpole.xml",
+    "dm_hopper": f"{CONTROL}/hopper.xml",
+    "dm_humanoid": f"{CONTROL}/humanoid.xml",
+    "dm_pendulum": f"{CONTROL}/pendulum.xml",
+    "dm_point_mass": f"{CONTROL}/point_mass.xml",
 }
+# touch nothing, or hardly ever
+UNTOUCHED = {"swimmer", "reacher", "inverted_pendulum", "inverted_double_pendulum", "dm_acrobot", "dm_cartpole",
+             "dm_pendulum", "dm_point_mass"}
+# its sphere touches the floor or not by a rounding, which decides about friction
+CHAOTIC = {"point"}
+# here MuJoCo ends its iterations before they have converged, at its tolerance, and Maniple does one more
+ENDED_EARLY = {"reacher", "inverted_pendulum"}
 ENVS, STEPS, COMPARED, PERTURBED = 8, 1000, 100, 4
 
 
@@ -70,6 +91,8 @@ def rollout(maniple, folder, path, qpos, qvel, ctrl, *keys, fields="[qpos, qvel]
 @pytest.mark.parametrize("name", MODELS)
 def test_stays_with_mujoco(maniple, tmp_path, name):
     model = load(MODELS[name])
+    if name in ENDED_EARLY:
+        model.opt.tolerance = 1e-15
     (qpos, qvel), ctrl = starts(model, ENVS, 1), controls(model, ENVS, STEPS, 2)
     results = rollout(maniple, tmp_path, MODELS[name], qpos, qvel, ctrl, "simulation.precision=double",
                       fields="[qpos, qvel, ctrl, ncon]")
@@ -83,7 +106,7 @@ def test_stays_with_mujoco(maniple, tmp_path, name):
         np.testing.assert_array_equal(trajectory["step"], np.arange(STEPS + 1))
         np.testing.assert_array_equal(trajectory["ctrl"][:, 1:], ctrl)
         ours = np.concatenate([trajectory["qpos"], trajectory["qvel"]], axis=2)
-        assert np.mean(trajectory["ncon"][:, 1:] > 0) > 0.2, "hardly any contacts"
+        assert name in UNTOUCHED or np.mean(trajectory["ncon"][:, 1:] > 0) > 0.2, "hardly any contacts"
 
     # what MuJoCo itself makes of a difference in the last digits; the floor is a few roundings a step
     difference, spread = np.zeros(COMPARED + 1), 4 * np.finfo(float).eps * np.arange(1, COMPARED + 2)
@@ -97,9 +120,9 @@ def test_stays_with_mujoco(maniple, tmp_path, name):
             noise = [1e-15 * random.choice([-1, 1], size) for size in (model.nq, model.nv)]
             other, _ = mujoco_steps(model, qpos[env] + noise[0], qvel[env] + noise[1], ctrl[env, :COMPARED])
             spread = np.maximum(spread, np.max(np.abs(other - theirs) / scale, axis=1))
-    assert contacts > ENVS * COMPARED / 10, "hardly any contacts in the steps that are compared"
+    assert name in UNTOUCHED or contacts > ENVS * COMPARED / 10, "hardly any contacts in the steps that are compared"
     assert np.all(difference <= 10 * np.maximum.accumulate(spread)), (difference, spread)
-    assert difference[-1] < 1e-8  # none of these is chaotic within so few steps
+    assert name in CHAOTIC or difference[-1] < 1e-8
 
 
 @pytest.mark.parametrize("name", ["ant", "half_cheetah"])
