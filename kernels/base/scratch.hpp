@@ -9,22 +9,33 @@
 
 namespace maniple {
 
-// Workers at a time, each in scratch of its own. On a GPU an eighth of the threads that it can hold: with all
-// the registers that a thread can have, as the kernels need them, no more fit on it anyway.
-inline int worker_count() {
+// Workers at a time, if they are threads. On a GPU an eighth of those that it can hold: with all the
+// registers that a thread can have, as the kernels need them, no more fit on it anyway.
+inline int thread_count() {
   if constexpr (kScalarLanes) return std::max(1, static_cast<int>(ExecutionSpace().concurrency()) / 8);
   return static_cast<int>(Kokkos::Experimental::UniqueToken<ExecutionSpace>().size());
 }
+
+// Memory of a GPU that its workers may have. Where it is scarce, they are fewer.
+inline constexpr std::size_t kScratchBytes = std::size_t{1} << 31;
 
 template <class V>
 class Scratch {
  public:
   Scratch() = default;
-  // `elements` lane values per worker.
-  Scratch(const std::string& label, int elements)
-      : elements_(elements), workers_(worker_count()), memory_(label, count(elements, workers_)) {}
+  // `elements` lane values for each worker.
+  Scratch(const std::string& label, int elements, int workers)
+      : elements_(elements), workers_(workers), memory_(label, count(elements, workers)) {}
 
-  static std::size_t bytes(int elements) { return count(elements, worker_count()) * sizeof(ScalarOf<V>); }
+  static std::size_t bytes(int elements, int workers) {
+    return count(elements, workers) * sizeof(ScalarOf<V>);
+  }
+  // How many workers there should be.
+  static int workers_for(int elements) {
+    if constexpr (!kScalarLanes) return thread_count();
+    const std::size_t fit = kScratchBytes / std::max<std::size_t>(1, bytes(elements, 1));
+    return std::max(1, static_cast<int>(std::min(fit, static_cast<std::size_t>(thread_count()))));
+  }
 
   // Element i of a worker that is a thread is base(worker)[i * stride()]: on a GPU neighbours interleave.
   MANIPLE_FUNCTION V* base(int worker) const {
@@ -48,11 +59,12 @@ class Scratch {
   Kokkos::View<ScalarOf<V>*, MemorySpace> memory_;
 };
 
-// Runs body(item, worker) for every item; no other item meets the worker at that time.
+// Runs body(item, worker) for every item by the workers of a scratch; no other item meets the worker at that
+// time.
 template <class Body>
-void for_each_item(const std::string& label, std::int64_t items, const Body& body) {
+void for_each_item(const std::string& label, std::int64_t items, [[maybe_unused]] int workers,
+                   const Body& body) {
 #ifdef MANIPLE_SCALAR_LANES
-  const int workers = static_cast<int>(std::min<std::int64_t>(items, worker_count()));
   Kokkos::parallel_for(
       label, Kokkos::RangePolicy<ExecutionSpace>(0, workers), KOKKOS_LAMBDA(int worker) {
         for (std::int64_t item = worker; item < items; item += workers) body(item, worker);
@@ -69,12 +81,13 @@ void for_each_item(const std::string& label, std::int64_t items, const Body& bod
 #endif
 }
 
-// Runs body(tile, lane, worker) for every pack of the tiles: lane is the pack's first lane in its tile.
+// Runs body(tile, lane, worker) for every pack of the tiles, likewise: lane is the pack's first lane in its
+// tile.
 template <class V, class Body>
-void for_each_pack(const std::string& label, std::int64_t tiles, const Body& body) {
+void for_each_pack(const std::string& label, std::int64_t tiles, int workers, const Body& body) {
   constexpr int packs_per_tile = 32 / lane_width<V>;
   for_each_item(
-      label, tiles * packs_per_tile, KOKKOS_LAMBDA(std::int64_t pack, int worker) {
+      label, tiles * packs_per_tile, workers, KOKKOS_LAMBDA(std::int64_t pack, int worker) {
         body(pack / packs_per_tile, static_cast<int>(pack % packs_per_tile) * lane_width<V>, worker);
       });
 }
@@ -86,13 +99,13 @@ inline constexpr int kTeamBytes = 11 * 1024;
 inline constexpr int kTeamExchangeBytes = kTeamThreads * static_cast<int>(sizeof(int));
 inline constexpr int kTeamsPerProcessor = 8;
 
-// Runs body(team, shared, item, worker) for every item, whose worker is a team: `shared` are
-// kTeamBytes - kTeamExchangeBytes of its fast memory. The body's first write is behind a barrier.
+// The same with workers that are teams: body(team, shared, item, worker), where `shared` are
+// kTeamBytes - kTeamExchangeBytes of a team's fast memory. The body's first write is behind a barrier.
 template <class T, class Body>
-void for_each_item_by_team(const std::string& label, std::int64_t items, const Body& body) {
+void for_each_item_by_team(const std::string& label, std::int64_t items, int workers, const Body& body) {
   using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<kTeamThreads, kTeamsPerProcessor>>;
   constexpr int threads = kLaunchesTeams ? kTeamThreads : 1;
-  const int teams = static_cast<int>(std::min<std::int64_t>(items, std::max(1, worker_count() / threads)));
+  const int teams = std::min(workers, std::max(1, thread_count() / threads));
   Kokkos::parallel_for(
       label, Policy(teams, threads).set_scratch_size(0, Kokkos::PerTeam(kTeamBytes)),
       KOKKOS_LAMBDA(const TeamMember& member) {

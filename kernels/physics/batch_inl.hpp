@@ -98,7 +98,7 @@ MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int
 template <class T>
 void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   for_each_item_by_team<T>(
-      "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth,
+      "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth, batch.scratch.workers(),
       KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
         const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
                                                 static_cast<int>(environment % kTileWidth));
@@ -129,7 +129,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
     const int turn = static_cast<int>(
         std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
     for_each_item(
-        "maniple::physics::step", (batch.state.tiles + turn - 1) / turn,
+        "maniple::physics::step", (batch.state.tiles + turn - 1) / turn, batch.scratch.workers(),
         KOKKOS_LAMBDA(std::int64_t item, int worker) {
           const std::int64_t first = item * turn, left = batch.state.tiles - first;
           const int tiles = left < turn ? static_cast<int>(left) : turn;
@@ -147,7 +147,8 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
     return;
   }
   for_each_pack<V>(
-      "maniple::physics::step", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      "maniple::physics::step", batch.state.tiles, batch.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const Data<V> data = data_of_worker(batch, worker);
         const PackEnvironments environments{tile * kTileWidth + lane};
@@ -160,7 +161,8 @@ template <class T>
 void forward_batch(const PhysicsBatch<T>& batch) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::physics::forward", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      "maniple::physics::forward", batch.state.tiles, batch.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                 data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride()));
         export_fields(batch, PackEnvironments{tile * kTileWidth + lane}, worker);
@@ -172,7 +174,8 @@ void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std:
                           std::int64_t control_step) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::physics::random_control", batch.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
+      "maniple::physics::random_control", batch.state.tiles, batch.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const std::uint64_t env = static_cast<std::uint64_t>(first_env + tile * kTileWidth + lane);
         PhiloxBlock block[lane_width<V>];

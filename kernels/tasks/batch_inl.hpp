@@ -58,7 +58,7 @@ struct TaskPack {
 template <class T>
 void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   for_each_pack<Lanes<T>>(
-      "maniple::tasks::apply_actions", physics.state.tiles,
+      "maniple::tasks::apply_actions", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         apply_actions(batch.task, TaskPack<T>(batch, physics, tile, lane, worker).lanes);
       });
@@ -68,7 +68,7 @@ template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::finish_step", physics.state.tiles,
+      "maniple::tasks::finish_step", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         const std::int32_t* const record = physics.bad_states.tile(tile) + lane;
@@ -85,7 +85,8 @@ template <class T>
 void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::reset", physics.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      "maniple::tasks::reset", physics.state.tiles, physics.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T>(batch, physics, tile, lane, worker).reset_and_observe(batch, physics, V(0) == V(0));
       });
 }
@@ -94,7 +95,8 @@ template <class T>
 void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::observe", physics.state.tiles, KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      "maniple::tasks::observe", physics.state.tiles, physics.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         pack.refresh(physics, batch.observe_needs);
         observe(batch.task, pack.lanes, V(0) == V(0));
@@ -105,7 +107,7 @@ template <class T>
 void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                    std::int64_t max_steps) {
   for_each_pack<Lanes<T>>(
-      "maniple::tasks::randomize_episode_steps", physics.state.tiles,
+      "maniple::tasks::randomize_episode_steps", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         randomize_episode_steps(TaskPack<T>(batch, physics, tile, lane, worker).lanes, max_steps);
       });

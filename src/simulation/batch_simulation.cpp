@@ -42,13 +42,14 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   const ModelSizes& sizes = model_.sizes;
   physics_.model = device_model_.model();
   physics_.state = TiledView<T>("maniple::simulation::state", partition_.tiles, state_elements(sizes));
-  physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes));
+  const int workers = Scratch<Lanes<T>>::workers_for(data_elements(sizes));
+  physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes), workers);
   physics_.bad_states = TiledView<std::int32_t>("maniple::simulation::bad_states", partition_.tiles, 2);
   physics_.dropped_contacts =
       TiledView<std::int32_t>("maniple::simulation::dropped_contacts", partition_.tiles, 2);
   if (regroups(sizes)) {
     physics_.regroup_scratch =
-        Scratch<Lanes<T>>("maniple::simulation::regroup_scratch", regroup_elements<Lanes<T>>(sizes));
+        Scratch<Lanes<T>>("maniple::simulation::regroup_scratch", regroup_elements<Lanes<T>>(sizes), workers);
   }
   if (has_task()) allocate_task();
   place_fields(config.output);
@@ -66,8 +67,8 @@ void BatchSimulation<T>::allocate_task() {
       TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_.sizes()));
   task_batch_.counters =
       TiledView<std::int32_t>("maniple::simulation::task_counters", partition_.tiles, kTaskCounters);
-  task_batch_.scratch =
-      Scratch<Lanes<T>>("maniple::simulation::task_scratch", task_batch_.task.scratch_elements());
+  task_batch_.scratch = Scratch<Lanes<T>>("maniple::simulation::task_scratch",
+                                          task_batch_.task.scratch_elements(), physics_.scratch.workers());
   const auto tiles = [&](const std::string& name, int elements) {
     return TiledView<float>("maniple::simulation::" + name, partition_.tiles, elements);
   };
@@ -407,10 +408,14 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   std::size_t reals =
       static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
   std::size_t bytes = 4 * sizeof(std::int32_t);  // records of incidents
-  const auto bytes_of_scratch = [single](int elements) {
-    return single ? Scratch<Lanes<float>>::bytes(elements) : Scratch<Lanes<double>>::bytes(elements);
+  using Single = Scratch<Lanes<float>>;
+  using Double = Scratch<Lanes<double>>;
+  const int data = data_elements(model.sizes);
+  const int workers = single ? Single::workers_for(data) : Double::workers_for(data);
+  const auto bytes_of_scratch = [&](int elements) {
+    return single ? Single::bytes(elements, workers) : Double::bytes(elements, workers);
   };
-  std::size_t scratch = bytes_of_scratch(data_elements(model.sizes));
+  std::size_t scratch = bytes_of_scratch(data);
   if (regroups(model.sizes)) {
     scratch += bytes_of_scratch(single ? regroup_elements<Lanes<float>>(model.sizes)
                                        : regroup_elements<Lanes<double>>(model.sizes));

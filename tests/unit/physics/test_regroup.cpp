@@ -33,10 +33,10 @@ class Regrouped {
     const ModelSizes& sizes = imported.sizes;
     batch.model = device_.model();
     batch.state = TiledView<T>("state", kTiles, state_elements(sizes));
-    batch.scratch = Scratch<Lanes<T>>("scratch", data_elements(sizes));
+    batch.scratch = Scratch<Lanes<T>>("scratch", data_elements(sizes), thread_count());
     batch.bad_states = TiledView<std::int32_t>("bad_states", kTiles, 2);
     batch.dropped_contacts = TiledView<std::int32_t>("dropped_contacts", kTiles, 2);
-    batch.regroup_scratch = Scratch<Lanes<T>>("regroup", regroup_elements<Lanes<T>>(sizes));
+    batch.regroup_scratch = Scratch<Lanes<T>>("regroup", regroup_elements<Lanes<T>>(sizes), thread_count());
     std::mt19937 generator(7);
     std::uniform_real_distribution<double> uniform(-1, 1);
     for (std::int64_t env = 0; env < kTiles * kTileWidth; ++env) {
