@@ -1,4 +1,4 @@
-// A program that fails in the way its argument names: started under mpirun by tests/mpi_tests.cmake, which
+// A program that fails in the way its argument names: started under mpirun by tests/CMakeLists.txt, which
 // checks exit code, the single message and that it ends.
 #include <chrono>
 #include <string>
