@@ -113,3 +113,15 @@ class Maniple:
 def maniple():
     assert PROGRAM.is_file(), f"{PROGRAM} is not built"
     return Maniple()
+
+
+def pytest_sessionfinish(session):
+    """Where MANIPLE_FORBID_SKIPS is set, as in CI, a test that was left out fails the run."""
+    if "MANIPLE_FORBID_SKIPS" not in os.environ:
+        return
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    for kind in ("skipped", "xfailed", "deselected"):
+        for test in reporter.stats.get(kind, []):
+            reporter.write_line(f"\n{kind}: {test.nodeid}")
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
