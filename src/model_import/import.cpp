@@ -211,8 +211,8 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
   MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
 #undef MANIPLE_REAL
-  integers_ = Kokkos::View<int*, MemorySpace>("model integers", integer_count);
-  reals_ = Kokkos::View<T*, MemorySpace>("model reals", real_count);
+  integers_ = Kokkos::View<int*, MemorySpace>("maniple::model::integers", integer_count);
+  reals_ = Kokkos::View<T*, MemorySpace>("maniple::model::reals", real_count);
   auto host_integers = Kokkos::create_mirror_view(integers_);
   auto host_reals = Kokkos::create_mirror_view(reals_);
   std::size_t next_integer = 0, next_real = 0;
