@@ -41,9 +41,13 @@ class Maniple:
     root = ROOT
     program = PROGRAM
 
-    def __call__(self, *arguments, ranks=1, exit_code=0, timeout=300, cwd=ROOT):
-        result = subprocess.run(command(ranks, *arguments), cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True,
-                                timeout=timeout)
+    def __call__(self, *arguments, ranks=1, exit_code=0, timeout=300, cwd=ROOT, environment=None):
+        """`environment`: variables of the ranks (not of mpirun) beyond the usual ones."""
+        settings = [f"{name}={value}" for name, value in (environment or {}).items()]
+        line = command(ranks, *arguments)
+        at = line.index(str(PROGRAM))
+        line[at:at] = ["env", *settings] if settings else []
+        result = subprocess.run(line, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
         if exit_code is not None and result.returncode != exit_code:
             raise AssertionError(
                 f"maniple {' '.join(map(str, arguments))} on {ranks} ranks: exit code {result.returncode}, "

@@ -1,6 +1,6 @@
 // Writing and reading checkpoints. Rank 0 makes the file and writes what is equal on all ranks; then
-// every rank writes its rows, collectively; then every rank reads its rows back and compares. Checksums
-// are taken from memory before anything is written and do not depend on the number of ranks.
+// every rank writes its rows into the space that is left for them, summing the checksum as it goes; then
+// the file is sealed with it and read back.
 #include "src/io/checkpoint.hpp"
 
 #include <sys/stat.h>
@@ -18,6 +18,8 @@
 #include "src/io/checksum.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
+#include "src/io/seal.hpp"
+#include "src/io/shared_file.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
@@ -26,12 +28,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kFormat = 2;
 
 struct StoredDataset {
   std::string name, type;
   hdf5::Shape shape;
-  std::uint64_t checksum = 0;
 };
 
 // What a file says about itself: everything but the numbers.
@@ -46,8 +47,8 @@ struct Contents {
     return nullptr;
   }
 
-  // One value a line: the form that ranks exchange and that the file's own checksum covers. Text is
-  // length-prefixed, because a digest or name could hold anything.
+  // One value a line: the form that ranks exchange. Text is length-prefixed, because a digest or name
+  // could hold anything.
   std::string to_text() const {
     std::ostringstream out;
     auto text = [&](const std::string& s) { out << s.size() << ' ' << s << '\n'; };
@@ -59,7 +60,7 @@ struct Contents {
     for (const StoredDataset& d : datasets) {
       text(d.name);
       text(d.type);
-      out << d.checksum << ' ' << d.shape.size();
+      out << d.shape.size();
       for (hsize_t extent : d.shape) out << ' ' << extent;
       out << '\n';
     }
@@ -87,15 +88,11 @@ struct Contents {
       d.name = text();
       d.type = text();
       std::size_t rank = 0;
-      in >> d.checksum >> rank;
+      in >> rank;
       d.shape.resize(rank);
       for (hsize_t& extent : d.shape) in >> extent;
     }
     return c;
-  }
-  std::uint64_t checksum() const {
-    const std::string text = to_text();
-    return row_checksum(text.data(), text.size(), 0);
   }
 };
 
@@ -156,84 +153,109 @@ std::int64_t block_of(const ArchiveEntry& entry) {
          std::max<std::int64_t>(1, (1 << 20) / static_cast<std::int64_t>(row_bytes(entry) * kTileWidth));
 }
 
-std::uint64_t sum_over_ranks(std::uint64_t local, Collectives& collectives) {
-  std::int64_t value;
-  std::memcpy(&value, &local, sizeof value);  // two's complement addition wraps the same way
-  collectives.sum(&value, 1);
-  std::memcpy(&local, &value, sizeof local);
-  return local;
-}
-
-// Checksums of an archive's arrays as they are in memory. Refuses "replicated" arrays that differ.
-Contents describe(std::int64_t step, const CheckpointIdentity& identity, const Archive& archive,
-                  const Partition& partition, Collectives& collectives) {
-  Contents contents;
-  contents.step = step;
-  contents.identity = identity;
-  RowBuffer buffer;
+// Collective. Refuses "replicated" arrays that differ between ranks.
+void check_replicated(const Archive& archive, Collectives& collectives) {
+  std::vector<std::int64_t> lowest;
   for (const ArchiveEntry& entry : archive.entries()) {
-    StoredDataset stored{entry.name, stored_type(entry.type), {}, 0};
-    if (entry.per_env) {
-      stored.shape = {static_cast<hsize_t>(partition.num_envs), entry.elements};
-      std::uint64_t sum = 0;
-      const std::int64_t block = block_of(entry);
-      for (std::int64_t first = 0; first < partition.envs(); first += block) {
-        const std::int64_t count = std::min(block, partition.envs() - first);
-        unsigned char* rows = buffer.of(static_cast<std::size_t>(count) * row_bytes(entry));
-        convert<true>(entry, first, count, rows);
-        sum += rows_checksum(rows, count, row_bytes(entry), partition.first_env() + first);
-      }
-      stored.checksum = sum_over_ranks(sum, collectives);
-    } else {
-      stored.shape = {entry.elements};
-      stored.checksum = row_checksum(entry.data, row_bytes(entry), 0);
-      std::int64_t lowest, highest;
-      std::memcpy(&lowest, &stored.checksum, sizeof lowest);
-      highest = lowest;
-      collectives.min(&lowest, 1);
-      collectives.max(&highest, 1);
-      if (lowest != highest)
-        throw Error("checkpoint: " + entry.name + " should be equal on all ranks and is not");
-    }
-    contents.datasets.push_back(std::move(stored));
+    const std::uint64_t sum = entry.per_env ? 0 : words_checksum(entry.data, row_bytes(entry), 0);
+    lowest.push_back(static_cast<std::int64_t>(sum));
   }
-  // as a file lists them, so that both give the same text
-  std::sort(contents.datasets.begin(), contents.datasets.end(),
-            [](const StoredDataset& a, const StoredDataset& b) { return a.name < b.name; });
-  return contents;
+  std::vector<std::int64_t> highest = lowest;
+  collectives.min(lowest.data(), lowest.size());
+  collectives.max(highest.data(), highest.size());
+  for (std::size_t i = 0; i < lowest.size(); ++i)
+    if (lowest[i] != highest[i])
+      throw Error("checkpoint: " + archive.entries()[i].name + " should be equal on all ranks and is not");
 }
 
-// Rank 0: the file with everything but the rows of the environments.
-void create(const std::string& path, const Contents& contents, const Archive& archive) {
+// What rank 0 has made and the others need to know.
+struct Layout {
+  std::vector<std::int64_t> places;  // by entry: where its rows begin; unused for replicated ones
+  std::uint64_t checksum = 0;        // of everything but the rows
+};
+
+// The end of the words that [place, place + bytes) takes part in.
+std::int64_t whole_words(std::int64_t bytes) {
+  return (bytes + 7) / 8 * 8;
+}
+
+// Rank 0: the file with everything but the rows of the environments, for which it has space.
+Layout create(const std::string& path, std::int64_t step, const CheckpointIdentity& identity,
+              const Archive& archive) {
   std::int64_t numbers = 0;
   for (const ArchiveEntry& entry : archive.entries())
-    numbers += static_cast<std::int64_t>(row_bytes(entry)) * (entry.per_env ? contents.identity.num_envs : 1);
+    numbers += static_cast<std::int64_t>(row_bytes(entry)) * (entry.per_env ? identity.num_envs : 1);
+  Layout layout;
   {
-    const hdf5::File file = hdf5::create_file(path, file_bytes(numbers, contents.datasets.size()));
-    const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
+    hdf5::File file = hdf5::create_file(path, file_bytes(numbers, archive.entries().size()));
+    hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
     hdf5::write_fixed_attribute(root, "file", "maniple checkpoint");
-    hdf5::write_attribute(root, "format", contents.format);
-    hdf5::write_attribute(root, "step", contents.step);
-    hdf5::write_fixed_attribute(root, "kind", contents.identity.kind);
-    hdf5::write_fixed_attribute(root, "model_digest", contents.identity.model_digest);
-    hdf5::write_fixed_attribute(root, "task_digest", contents.identity.task_digest);
-    hdf5::write_fixed_attribute(root, "precision", contents.identity.precision);
-    hdf5::write_attribute(root, "num_envs", contents.identity.num_envs);
-    hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(contents.identity.seed));
-    hdf5::write_attribute(root, "checksum", contents.checksum());
+    hdf5::write_attribute(root, "format", kFormat);
+    hdf5::write_attribute(root, "step", step);
+    hdf5::write_fixed_attribute(root, "kind", identity.kind);
+    hdf5::write_fixed_attribute(root, "model_digest", identity.model_digest);
+    hdf5::write_fixed_attribute(root, "task_digest", identity.task_digest);
+    hdf5::write_fixed_attribute(root, "precision", identity.precision);
+    hdf5::write_attribute(root, "num_envs", identity.num_envs);
+    hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(identity.seed));
+    root.reset();
     for (const ArchiveEntry& entry : archive.entries()) {
-      const StoredDataset& stored = *contents.find(entry.name);
+      const hdf5::Shape shape = entry.per_env
+                                    ? hdf5::Shape{static_cast<hsize_t>(identity.num_envs), entry.elements}
+                                    : hdf5::Shape{entry.elements};
       const hdf5::Dataset dataset =
-          hdf5::create_dataset(file, entry.name, entry.type, stored.shape, entry.unit, entry.description);
-      hdf5::write_attribute(dataset, "checksum", stored.checksum);
+          hdf5::create_dataset(file, entry.name, entry.type, shape, entry.unit, entry.description);
       if (!entry.reproducible) hdf5::write_attribute(dataset, "reproducible", std::int64_t{0});
       if (!entry.per_env && entry.elements > 0)
         hdf5::check(
             H5Dwrite(dataset, hdf5::native_type(entry.type), H5S_ALL, H5S_ALL, H5P_DEFAULT, entry.data),
             path + ": " + entry.name);
+      layout.places.push_back(entry.per_env ? hdf5::place_of(dataset, path + ": " + entry.name) : 0);
     }
-    hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), path);
+    hdf5::close(file, path);
   }
+  // the checksum of what lies between the rows
+  std::vector<std::pair<std::int64_t, std::int64_t>> rows;
+  const SharedFile file(path, false);
+  for (std::size_t i = 0; i < archive.entries().size(); ++i) {
+    const ArchiveEntry& entry = archive.entries()[i];
+    if (!entry.per_env) continue;
+    const std::int64_t first = layout.places[i];
+    const std::int64_t last = first + static_cast<std::int64_t>(row_bytes(entry)) * identity.num_envs;
+    rows.emplace_back(first, first + whole_words(last - first));
+    char rest[8] = {};
+    if (last < file.size())
+      file.read(rest, static_cast<std::size_t>(std::min(rows.back().second, file.size()) - last), last);
+    if (first % 8 != 0 || std::any_of(rest, rest + 8, [](char c) { return c != 0; }))
+      throw Error(path + ": " + entry.name + " does not have its words of the file for itself");
+  }
+  std::sort(rows.begin(), rows.end());
+  rows.emplace_back(file.size(), file.size());
+  std::int64_t at = kSealBytes;
+  for (const auto& [first, last] : rows) {
+    layout.checksum += file_checksum(file, at, first);
+    at = last;
+  }
+  return layout;
+}
+
+// Writes the rows of this rank's environments to their place and returns their checksum.
+std::uint64_t write_rows(const SharedFile& file, const ArchiveEntry& entry, std::int64_t place,
+                         const Partition& partition, RowBuffer& buffer) {
+  std::uint64_t sum = 0;
+  const std::int64_t block = block_of(entry);
+  for (std::int64_t first = 0; first < partition.envs(); first += block) {
+    const std::int64_t count = std::min(block, partition.envs() - first);
+    const std::size_t bytes = static_cast<std::size_t>(count) * row_bytes(entry);
+    unsigned char* rows = buffer.of(bytes);
+    convert<true>(entry, first, count, rows);
+    // tiles of 32 environments begin at whole words, whatever a row takes
+    const std::int64_t position =
+        place + (partition.first_env() + first) * static_cast<std::int64_t>(row_bytes(entry));
+    sum += words_checksum(rows, bytes, position);
+    file.write(rows, bytes, position);
+  }
+  return sum;
 }
 
 // One rank: what the file says about itself; Error when it cannot be read or contradicts itself.
@@ -252,45 +274,35 @@ Contents read_contents(const std::string& path) {
   for (const hdf5::Member& member : hdf5::members(file)) {
     if (!member.is_dataset) continue;
     const hdf5::Dataset dataset = hdf5::open_dataset(file, member.path);
-    contents.datasets.push_back({member.path, hdf5::type_of(dataset), hdf5::shape_of(dataset),
-                                 hdf5::read_unsigned_attribute(dataset, "checksum")});
+    contents.datasets.push_back({member.path, hdf5::type_of(dataset), hdf5::shape_of(dataset)});
   }
-  if (contents.checksum() != hdf5::read_unsigned_attribute(root, "checksum"))
-    throw Error(path + ": the checksum of its description does not match");
   return contents;
 }
 
-// Collective. Compares every checksum with the numbers of the file, which go `into_archive` on the way:
-// after an Error the archive's arrays hold anything.
+// Collective. The numbers of a good file go into the archive's arrays: after an Error these hold anything.
 void read_numbers(const std::string& path, const Contents& contents, const Archive& archive,
-                  const Partition& partition, Collectives& collectives, bool into_archive) {
+                  const Partition& partition, Collectives& collectives) {
   // what is equal on all ranks: rank 0 reads, the others receive
   for (const ArchiveEntry& entry : archive.entries()) {
     if (entry.per_env) continue;
     const StoredDataset& stored = *contents.find(entry.name);
     const std::size_t count = static_cast<std::size_t>(stored.shape.at(0));
-    std::vector<unsigned char> numbers(count * hdf5::bytes_of(entry.type));
+    const std::size_t bytes = count * hdf5::bytes_of(entry.type);
+    void* target = entry.resize ? entry.resize(count) : entry.data;
     run_on_root(collectives, [&] {
       const hdf5::File file = hdf5::open_file(path, false);
       const hdf5::Dataset dataset = hdf5::open_dataset(file, entry.name);
-      hdf5::read_box(dataset, hdf5::native_type(entry.type), {0}, stored.shape, numbers.data(), path);
-      if (row_checksum(numbers.data(), numbers.size(), 0) != stored.checksum)
-        throw Error(path + ": " + entry.name + ": the checksum does not match");
+      hdf5::read_box(dataset, hdf5::native_type(entry.type), {0}, stored.shape, target, path);
     });
-    if (!into_archive) continue;
-    collectives.broadcast(numbers.data(), numbers.size(), 0);
-    void* target = entry.resize ? entry.resize(count) : entry.data;
-    if (!numbers.empty()) std::memcpy(target, numbers.data(), numbers.size());
+    collectives.broadcast(target, bytes, 0);
   }
   // the environments of this rank
-  RowBuffer buffer;
-  for (const ArchiveEntry& entry : archive.entries()) {
-    if (!entry.per_env) continue;
-    const StoredDataset& stored = *contents.find(entry.name);
-    std::uint64_t sum = 0;
-    run_together(collectives, [&] {
-      if (partition.envs() == 0) return;
-      const hdf5::File file = hdf5::open_file(path, false);
+  run_together(collectives, [&] {
+    if (partition.envs() == 0) return;
+    RowBuffer buffer;
+    const hdf5::File file = hdf5::open_file(path, false);
+    for (const ArchiveEntry& entry : archive.entries()) {
+      if (!entry.per_env) continue;
       const hdf5::Dataset dataset = hdf5::open_dataset(file, entry.name);
       const std::int64_t block = block_of(entry);
       for (std::int64_t first = 0; first < partition.envs(); first += block) {
@@ -299,13 +311,10 @@ void read_numbers(const std::string& path, const Contents& contents, const Archi
         hdf5::read_box(dataset, hdf5::native_type(entry.type),
                        {static_cast<hsize_t>(partition.first_env() + first), 0},
                        {static_cast<hsize_t>(count), entry.elements}, rows, path);
-        sum += rows_checksum(rows, count, row_bytes(entry), partition.first_env() + first);
-        if (into_archive) convert<false>(entry, first, count, rows);
+        convert<false>(entry, first, count, rows);
       }
-    });
-    if (sum_over_ranks(sum, collectives) != stored.checksum)
-      throw Error(path + ": " + entry.name + ": the checksum does not match");
-  }
+    }
+  });
 }
 
 // Steps of the checkpoints in a directory, newest first; only complete names "<step>.h5".
@@ -397,6 +406,8 @@ void check_entries(const std::string& path, const Contents& contents, const Arch
 // Collective. Loads one file or throws: InputError when it is good but of another run, Error when bad.
 std::int64_t load(const std::string& path, const CheckpointIdentity& identity, const Archive& archive,
                   const Partition& partition, Collectives& collectives, bool policy_only) {
+  if (check_seal(path, collectives) == Sealed::no)
+    throw Error(path + ": has no checksum: not a checkpoint of this version, or damaged");
   std::string text;
   run_on_root(collectives, [&] {
     try {
@@ -412,7 +423,7 @@ std::int64_t load(const std::string& path, const CheckpointIdentity& identity, c
                      "this program reads " + std::to_string(kFormat));
   check_identity(path, contents.identity, identity, policy_only);
   check_entries(path, contents, archive, partition);
-  read_numbers(path, contents, archive, partition, collectives, true);
+  read_numbers(path, contents, archive, partition, collectives);
   return contents.step;
 }
 
@@ -455,36 +466,32 @@ std::string write_checkpoint(const std::string& directory, std::int64_t step,
   const std::string path = file_of(folder, step);
   const std::string temporary = broadcast_text(collectives, temporary_name(path));
   try {
-    const Contents contents = describe(step, identity, archive, partition, collectives);
+    check_replicated(archive, collectives);
+    Layout layout;
     run_on_root(collectives, [&] {
       make_directory(folder);
       remove_abandoned(folder);
       unlink(temporary.c_str());
-      create(temporary, contents, archive);
+      layout = create(temporary, step, identity, archive);
     });
-    {
-      hdf5::File file = hdf5::open_parallel(temporary, true, collectives);
+    layout.places.resize(archive.entries().size());
+    collectives.broadcast(layout.places.data(), layout.places.size() * sizeof(std::int64_t), 0);
+    std::uint64_t sum = layout.checksum;  // of rank 0; the others have rows alone
+    run_together(collectives, [&] {
+      if (partition.envs() == 0) return;
+      const SharedFile file(temporary, true);
       RowBuffer buffer;
-      for (const ArchiveEntry& entry : archive.entries()) {
-        if (!entry.per_env) continue;
-        hdf5::Dataset dataset;
-        run_together(collectives, [&] { dataset = hdf5::open_dataset(file, entry.name); });
-        unsigned char* rows = buffer.of(static_cast<std::size_t>(partition.envs()) * row_bytes(entry));
-        convert<true>(entry, 0, partition.envs(), rows);
-        const hdf5::Shape count{static_cast<hsize_t>(partition.envs()), entry.elements};
-        hdf5::write_box(dataset, entry.type, {static_cast<hsize_t>(partition.first_env()), 0}, count, count,
-                        rows, collectives, temporary + ": " + entry.name);
-      }
-      // on every rank: each makes its own writes durable, closing alone does not
-      run_together(collectives, [&] { hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), temporary); });
-      run_together(collectives, [&] { hdf5::check(file.reset(), temporary); });
-    }
-    run_on_root(collectives, [&] {
-      const Contents found = read_contents(temporary);
-      for (const ArchiveEntry& entry : archive.entries())
-        if (!found.find(entry.name)) throw Error(temporary + ": " + entry.name + " is missing after writing");
+      for (std::size_t i = 0; i < archive.entries().size(); ++i)
+        if (archive.entries()[i].per_env)
+          sum += write_rows(file, archive.entries()[i], layout.places[i], partition, buffer);
+      file.sync();
     });
-    read_numbers(temporary, contents, archive, partition, collectives, false);
+    sum = sum_over_ranks(sum, collectives);
+    run_on_root(collectives, [&] {
+      write_seal(SharedFile(temporary, true), sum);
+      read_contents(temporary);
+    });
+    check_seal(temporary, collectives);
     run_on_root(collectives, [&] {
       commit_file(temporary, path);
       prune(folder, step, keep);

@@ -1,38 +1,38 @@
-// See hdf5.hpp. Limits of HDF5 1.10 that shape this file: filters need collective transfers, locks fail
-// on some parallel file systems, closing a parallel file does not make it durable (flush does).
+// See hdf5.hpp. Locks of HDF5 1.10 fail on some parallel file systems; closing a file does not make it
+// durable.
 #include "src/io/hdf5.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "src/base/error.hpp"
 #include "src/io/commit.hpp"
+#include "src/io/seal.hpp"
 #include "src/parallel/failure.hpp"
-#include "src/parallel/mpi_access.hpp"
 
 namespace maniple::hdf5 {
 
 namespace {
+
+// Datasets may be larger than their file by what compression can do (deflate: 1032), small ones always.
+constexpr double kMostExpansion = 1100, kAlwaysAllowedBytes = 64e6;
 
 // The library prints its error stack to stderr by default; ours goes into exceptions.
 void silence() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);
 }
 
+// Locks protect nothing here (names are unique until the rename) and fail on file systems without flock.
 Properties file_access() {
   silence();
   Properties access(check_id(H5Pcreate(H5P_FILE_ACCESS), "HDF5 file access properties"));
   check(H5Pset_fclose_degree(access, H5F_CLOSE_STRONG), "HDF5 file access properties");
   // object headers of 1.8 carry checksums, those before do not
   check(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18), "HDF5 file access properties");
-  // large arrays start on pages
-  check(H5Pset_alignment(access, 64 * 1024, 4096), "HDF5 file access properties");
-  return access;
-}
-
-// Locks protect nothing here (names are unique until the rename) and fail on file systems without flock.
-Properties serial_access() {
-  Properties access = file_access();
+  // everything begins at a whole word of the checksum
+  check(H5Pset_alignment(access, 1, 8), "HDF5 file access properties");
   H5Pset_file_locking(access, false, true);
   return access;
 }
@@ -112,26 +112,22 @@ herr_t close_file(hid_t file) {
 
 File create_file(const std::string& path, std::int64_t bytes) {
   reserve_bytes(path, bytes);
-  const Properties access = serial_access();
-  File file(check_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access), path));
+  const Properties access = file_access();
+  const Properties creation(check_id(H5Pcreate(H5P_FILE_CREATE), path));
+  check(H5Pset_userblock(creation, static_cast<hsize_t>(kSealBytes)), path);
+  File file(check_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access), path));
   reserve_bytes(path, bytes);  // truncating gave the blocks back
   return file;
 }
 
 File open_file(const std::string& path, bool writable) {
-  const Properties access = serial_access();
+  const Properties access = file_access();
   return File(check_id(H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access), path));
 }
 
-File open_parallel(const std::string& path, bool writable, Collectives& collectives) {
-  File file;
-  run_together(collectives, [&] {
-    const Properties access = file_access();
-    check(H5Pset_fapl_mpio(access, mpi_communicator(collectives), MPI_INFO_NULL), path);
-    check(H5Pset_coll_metadata_write(access, true), path);
-    file = File(check_id(H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access), path));
-  });
-  return file;
+void close(File& file, const std::string& path) {
+  check(H5Fflush(file, H5F_SCOPE_GLOBAL), path);
+  check(file.reset(), path);
 }
 
 hid_t native_type(ElementType type) {
@@ -269,7 +265,16 @@ void create_text(hid_t file, const std::string& name, const std::string& text,
 }
 
 Dataset open_dataset(hid_t file, const std::string& name) {
-  return Dataset(check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "dataset " + name));
+  Dataset dataset(check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "dataset " + name));
+  const Type type(check_id(H5Dget_type(dataset), name));
+  double bytes = static_cast<double>(H5Tget_size(type));
+  for (const hsize_t extent : shape_of(dataset)) bytes *= static_cast<double>(extent);
+  hsize_t stored = 0;
+  check(H5Fget_filesize(file, &stored), name);
+  if (bytes > kMostExpansion * static_cast<double>(stored) + kAlwaysAllowedBytes)
+    throw Error(fmt::format("dataset {}: {:.3g} bytes in a file of {} bytes: sparse datasets are not read",
+                            name, bytes, stored));
+  return dataset;
 }
 
 Shape shape_of(hid_t dataset) {
@@ -299,35 +304,22 @@ void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape&
   check(H5Dread(dataset, memory_type, memory_space, file_space, H5P_DEFAULT, data), what);
 }
 
-bool write_box(hid_t dataset, ElementType type, const Shape& first, const Shape& count,
-               const Shape& memory_shape, const void* data, Collectives& collectives, const std::string& what,
-               bool independent) {
-  std::int64_t collective = 0;
-  run_together(collectives, [&] {
-    const Space file_space(check_id(H5Dget_space(dataset), what));
-    const Space memory_space = space_of_shape(memory_shape);
-    const bool empty = std::find(count.begin(), count.end(), hsize_t{0}) != count.end();
-    if (empty) {
-      check(H5Sselect_none(file_space), what);
-      check(H5Sselect_none(memory_space), what);
-    } else {
-      const Shape origin(count.size(), 0);
-      check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr),
-            what);
-      check(H5Sselect_hyperslab(memory_space, H5S_SELECT_SET, origin.data(), nullptr, count.data(), nullptr),
-            what);
-    }
-    const Properties transfer(check_id(H5Pcreate(H5P_DATASET_XFER), what));
-    check(H5Pset_dxpl_mpio(transfer, independent ? H5FD_MPIO_INDEPENDENT : H5FD_MPIO_COLLECTIVE), what);
-    static const double nowhere = 0;  // an empty box may come with no memory at all
-    check(H5Dwrite(dataset, native_type(type), memory_space, file_space, transfer, data ? data : &nowhere),
-          what);
-    std::uint32_t local_cause = 1, global_cause = 1;
-    check(H5Pget_mpio_no_collective_cause(transfer, &local_cause, &global_cause), what);
-    collective = local_cause == H5D_MPIO_COLLECTIVE && global_cause == H5D_MPIO_COLLECTIVE;
-  });
-  collectives.min(&collective, 1);
-  return collective != 0;
+std::int64_t place_of(hid_t dataset, const std::string& what) {
+  const haddr_t address = H5Dget_offset(dataset);  // from the beginning of the file
+  if (address == HADDR_UNDEF) throw Error(what + ": no space in the file");
+  return static_cast<std::int64_t>(address);
+}
+
+std::int64_t place_of_chunk(hid_t dataset, const Shape& first, const std::string& what) {
+  unsigned filters = 0;
+  haddr_t address = HADDR_UNDEF;
+  hsize_t bytes = 0;
+  check(H5Dget_chunk_info_by_coord(dataset, first.data(), &filters, &address, &bytes), what);
+  if (address == HADDR_UNDEF) throw Error(what + ": no space in the file");
+#if !H5_VERSION_GE(1, 14, 2)
+  address += static_cast<haddr_t>(kSealBytes);  // counted from behind the user block until then
+#endif
+  return static_cast<std::int64_t>(address);
 }
 
 std::vector<Member> members(hid_t file) {

@@ -1,7 +1,7 @@
 // HDF5 for the rest of src/io: handles that close themselves, calls that throw, and the few operations
-// that our files need. Files are created, described and closed by one rank with the serial driver; all
-// ranks then reopen them through MPI-IO and only move numbers. Metadata is thus written once, and an
-// error while creating a file is the error of one rank.
+// that our files need. Files are created, described and closed by one rank; where all ranks then write,
+// they ask for nothing but the places of the numbers (SharedFile). Metadata is thus written once, and no
+// call of the library is collective.
 #pragma once
 
 #include <hdf5.h>
@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "src/io/archive.hpp"
-#include "src/parallel/collectives.hpp"
 
 namespace maniple::hdf5 {
 
@@ -61,11 +60,12 @@ hid_t check_id(hid_t id, const std::string& what);
 void check(herr_t status, const std::string& what);
 
 // ---- files ----
-// Serial; replaces a file. Blocks for `bytes` are reserved first, so that a full disk is an Error before
-// the library has anything to lose.
+// Replaces a file; with room for a seal. Blocks for `bytes` are reserved first, so that a full disk is an
+// Error before the library has anything to lose.
 File create_file(const std::string& path, std::int64_t bytes);
-File open_file(const std::string& path, bool writable);  // serial, no file locks
-File open_parallel(const std::string& path, bool writable, Collectives& collectives);  // collective
+File open_file(const std::string& path, bool writable);  // no file locks
+// Writes what is left to write and closes; the destructor of File would keep an error to itself.
+void close(File& file, const std::string& path);
 
 // ---- types ----
 hid_t native_type(ElementType type);  // not owned
@@ -99,6 +99,7 @@ void create_and_write(hid_t file, const std::string& name, ElementType type, con
 // A scalar dataset of fixed-length text.
 void create_text(hid_t file, const std::string& name, const std::string& text,
                  const std::string& description);
+// Refuses datasets whose numbers cannot all be in the file (2^60 elements of which none was written).
 Dataset open_dataset(hid_t file, const std::string& name);
 Shape shape_of(hid_t dataset);
 std::string type_of(hid_t dataset);
@@ -106,12 +107,10 @@ std::string type_of(hid_t dataset);
 void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape& count, void* data,
               const std::string& what);
 
-// Collective. Writes the box [first, first + count) from memory laid out as [memory_shape], of which the
-// leading corner of `count` is taken; a rank with an empty box takes part. All ranks throw when one
-// fails. Returns whether HDF5 did transfer collectively, on all ranks.
-bool write_box(hid_t dataset, ElementType type, const Shape& first, const Shape& count,
-               const Shape& memory_shape, const void* data, Collectives& collectives, const std::string& what,
-               bool independent = false);
+// Where in the file the numbers of a contiguous dataset begin.
+std::int64_t place_of(hid_t dataset, const std::string& what);
+// Where the chunk begins that holds the element `first`.
+std::int64_t place_of_chunk(hid_t dataset, const Shape& first, const std::string& what);
 
 // Every object below the root in alphabetical order: path without leading '/', and whether it is a
 // dataset (otherwise a group).

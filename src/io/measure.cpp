@@ -13,6 +13,7 @@
 #include "src/base/error.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
+#include "src/io/shared_file.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
@@ -77,22 +78,22 @@ FileSystemReport measure_file_system(const std::string& directory, std::int64_t 
       unlink(temporary.c_str());
     });
     const double start = now();
+    std::int64_t place = 0;
     run_on_root(collectives, [&] {
-      const hdf5::File file =
+      hdf5::File file =
           hdf5::create_file(temporary, file_bytes(bytes_per_rank * static_cast<std::int64_t>(ranks), 1));
-      hdf5::create_dataset(file, "numbers", ElementType::float64, {ranks * count}, "1",
-                           "test of the file system");
+      place = hdf5::place_of(hdf5::create_dataset(file, "numbers", ElementType::float64, {ranks * count}, "1",
+                                                  "test of the file system"),
+                             temporary);
+      hdf5::close(file, temporary);
     });
-    {
-      hdf5::File file = hdf5::open_parallel(temporary, true, collectives);
-      hdf5::Dataset dataset;
-      run_together(collectives, [&] { dataset = hdf5::open_dataset(file, "numbers"); });
-      hdf5::write_box(dataset, ElementType::float64, {rank * count}, {count}, {count}, numbers.data(),
-                      collectives, temporary);
-      run_together(collectives, [&] { hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), temporary); });
-      dataset.reset();
-      run_together(collectives, [&] { hdf5::check(file.reset(), temporary); });
-    }
+    collectives.broadcast(&place, sizeof place, 0);
+    run_together(collectives, [&] {
+      const SharedFile file(temporary, true);
+      const std::size_t bytes = count * sizeof(double);
+      file.write(numbers.data(), bytes, place + static_cast<std::int64_t>(rank * bytes));
+      file.sync();
+    });
     run_on_root(collectives, [&] { commit_file(temporary, path); });
     report.write_seconds = now() - start;
 

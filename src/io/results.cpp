@@ -1,6 +1,7 @@
 // Writes results.h5. What is equal on all ranks waits in rank 0's memory until commit(); trajectories go
-// out in blocks of samples, collectively, into chunks that hold such a block for a range of environments
-// (a single sample of [env, sample, size] is a comb of small pieces, which no file system likes).
+// out in blocks of samples, each rank by itself, into chunks that hold such a block for a range of
+// environments (a single sample of [env, sample, size] is a comb of small pieces, which no file system
+// likes; of a chunk the environments of a rank are one piece).
 #include "src/io/results.hpp"
 
 #include <unistd.h>
@@ -8,13 +9,14 @@
 #include <algorithm>
 #include <cstring>
 #include <ctime>
-#include <exception>
 #include <filesystem>
 #include <optional>
 
 #include "src/base/error.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
+#include "src/io/seal.hpp"
+#include "src/io/shared_file.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
@@ -52,9 +54,11 @@ struct Deferred {
 struct Recorder {
   TrajectoryField field;
   std::vector<unsigned char> buffer;  // [env of this rank][block][size]
-  std::int64_t first = 0, count = 0;  // samples in the buffer
-  std::int64_t written = 0;           // samples in the file; the dataset is cut to this at the end
-  hdf5::Dataset dataset;
+  std::int64_t first = 0, count = 0;  // samples in the buffer; first is a multiple of block
+  std::int64_t chunk_envs = 1;
+  std::vector<std::int64_t> places;  // of the chunks in the file, [range of environments][block]
+
+  std::int64_t samples() const { return first + count; }
 };
 
 }  // namespace
@@ -64,7 +68,7 @@ struct ResultsWriter::Impl {
   std::string path, temporary;
   std::vector<Deferred> deferred;
 
-  hdf5::File file;  // open on all ranks while a trajectory is written
+  SharedFile file;  // open on all ranks while a trajectory is written
   Partition partition;
   std::vector<Recorder> recorders;
   std::int64_t samples = 0, block = 1;
@@ -78,26 +82,27 @@ struct ResultsWriter::Impl {
     reserve_bytes(temporary, static_cast<std::int64_t>(std::filesystem::file_size(temporary)) + bytes);
   }
 
+  // Collective. Of each chunk the rows of this rank's environments are contiguous, in memory as in the file.
+  // The last block of a run that stops early goes out whole; the dataset is cut to what was recorded.
   void flush(Recorder& recorder) {
     if (recorder.count == 0) return;
-    const auto size = static_cast<hsize_t>(recorder.field.size);
-    const auto envs = static_cast<hsize_t>(partition.envs());
-    hdf5::write_box(recorder.dataset, type,
-                    {static_cast<hsize_t>(partition.first_env()), static_cast<hsize_t>(recorder.first), 0},
-                    {envs, static_cast<hsize_t>(recorder.count), size},
-                    {envs, static_cast<hsize_t>(block), size}, recorder.buffer.data(), collectives,
-                    temporary + ": trajectory/" + recorder.field.name);
-    recorder.written = std::max(recorder.written, recorder.first + recorder.count);
+    run_together(collectives, [&] { write_block(recorder); });
     recorder.first += recorder.count;
     recorder.count = 0;
   }
 
-  void close_parallel() {
-    if (!file.valid()) return;
-    // on every rank: each makes its own writes durable, closing alone does not
-    run_together(collectives, [&] { hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), temporary); });
-    for (Recorder& recorder : recorders) recorder.dataset.reset();
-    run_together(collectives, [&] { hdf5::check(file.reset(), temporary); });
+  void write_block(const Recorder& recorder) const {
+    const std::int64_t row = block * recorder.field.size * static_cast<std::int64_t>(hdf5::bytes_of(type));
+    const std::int64_t blocks = (samples + block - 1) / block;
+    const std::int64_t begin = partition.first_env(), end = begin + partition.envs();
+    for (std::int64_t env = begin; row > 0 && env < end;) {
+      const std::int64_t range = env / recorder.chunk_envs, range_start = range * recorder.chunk_envs;
+      const std::int64_t count = std::min(end, range_start + recorder.chunk_envs) - env;
+      file.write(recorder.buffer.data() + (env - begin) * row, static_cast<std::size_t>(count * row),
+                 recorder.places[static_cast<std::size_t>(range * blocks + recorder.first / block)] +
+                     (env - range_start) * row);
+      env += count;
+    }
   }
 
   void write_deferred(hid_t h5) {
@@ -129,7 +134,7 @@ struct ResultsWriter::Impl {
     }
     for (const Recorder& r : recorders) {
       const hdf5::Dataset dataset = hdf5::open_dataset(h5, "trajectory/" + r.field.name);
-      const hdf5::Shape shape{static_cast<hsize_t>(partition.num_envs), static_cast<hsize_t>(r.written),
+      const hdf5::Shape shape{static_cast<hsize_t>(partition.num_envs), static_cast<hsize_t>(r.samples()),
                               static_cast<hsize_t>(r.field.size)};
       if (hdf5::shape_of(dataset) != shape)
         throw Error(temporary + ": trajectory/" + r.field.name + " has another shape than was written");
@@ -148,22 +153,24 @@ ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& reco
       unlink(impl_->temporary.c_str());
       const std::size_t text =
           record.deck_text.size() + record.resolved_text.size() + record.model_xml.size();
-      const hdf5::File file =
-          hdf5::create_file(impl_->temporary, file_bytes(static_cast<std::int64_t>(text), 3));
-      const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), impl_->temporary));
+      hdf5::File file = hdf5::create_file(impl_->temporary, file_bytes(static_cast<std::int64_t>(text), 3));
+      hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), impl_->temporary));
       hdf5::write_attribute(root, "file", std::string("maniple results"));
       hdf5::write_attribute(root, "format", std::int64_t{1});
       hdf5::create_text(file, "run/deck", record.deck_text, "decks and overrides as given");
       hdf5::create_text(file, "run/resolved", record.resolved_text,
                         "every key with its value; itself a deck");
       hdf5::create_text(file, "run/model_xml", record.model_xml, "the model as compiled");
-      const hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), impl_->temporary));
+      hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), impl_->temporary));
       hdf5::write_attribute(run, "verb", record.verb);
       hdf5::write_attribute(run, "version", record.version);
       hdf5::write_attribute(run, "build", record.build);
       hdf5::write_attribute(run, "ranks", std::int64_t{record.ranks});
       hdf5::write_attribute(run, "host", host_name());
       hdf5::write_attribute(run, "date", utc_now());
+      root.reset();
+      run.reset();
+      hdf5::close(file, impl_->temporary);
     });
   } catch (...) {
     if (collectives.rank() == 0) unlink(impl_->temporary.c_str());
@@ -173,12 +180,6 @@ ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& reco
 }
 
 ResultsWriter::~ResultsWriter() {
-  // Closing is collective, and an exception may be this rank's alone: then the process is about to end,
-  // and the file is left to it.
-  if (std::uncaught_exceptions() > 0) {
-    for (Recorder& recorder : impl_->recorders) recorder.dataset.release();
-    impl_->file.release();
-  }
   // without commit there is no file
   if (!impl_->committed && impl_->collectives.rank() == 0) unlink(impl_->temporary.c_str());
   delete impl_;
@@ -224,6 +225,12 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
       static_cast<std::int64_t>(kBufferBytes / std::max<std::size_t>(1, sample_bytes)), 1,
       std::max<std::int64_t>(1, samples));
 
+  for (const TrajectoryField& field : fields) {
+    Recorder recorder;
+    recorder.field = field;
+    recorder.buffer.resize(static_cast<std::size_t>(partition.envs() * impl.block * field.size) * bytes);
+    impl.recorders.push_back(std::move(recorder));
+  }
   run_on_root(impl.collectives, [&] {
     const auto up = [](hsize_t x, hsize_t multiple) { return (x + multiple - 1) / multiple * multiple; };
     std::vector<hdf5::Shape> shapes, chunks;
@@ -242,21 +249,29 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
           static_cast<std::int64_t>(up(envs, chunk[0]) * up(shapes.back()[1], chunk[1]) * size * bytes);
     }
     impl.reserve(file_bytes(numbers, fields.size()));
-    const hdf5::File file = hdf5::open_file(impl.temporary, true);
-    for (std::size_t f = 0; f < fields.size(); ++f)
-      hdf5::create_dataset(file, "trajectory/" + fields[f].name, impl.type, shapes[f], fields[f].unit,
-                           fields[f].description, chunks[f]);
-  });
-  impl.file = hdf5::open_parallel(impl.temporary, true, impl.collectives);
-  run_together(impl.collectives, [&] {
-    for (const TrajectoryField& field : fields) {
-      Recorder recorder;
-      recorder.field = field;
-      recorder.buffer.resize(static_cast<std::size_t>(partition.envs() * impl.block * field.size) * bytes);
-      recorder.dataset = hdf5::open_dataset(impl.file, "trajectory/" + field.name);
-      impl.recorders.push_back(std::move(recorder));
+    hdf5::File file = hdf5::open_file(impl.temporary, true);
+    for (std::size_t f = 0; f < fields.size(); ++f) {
+      const std::string name = "trajectory/" + fields[f].name;
+      const hdf5::Shape &shape = shapes[f], &chunk = chunks[f];
+      const hdf5::Dataset dataset =
+          hdf5::create_dataset(file, name, impl.type, shape, fields[f].unit, fields[f].description, chunk);
+      if (chunk.empty()) continue;
+      impl.recorders[f].chunk_envs = static_cast<std::int64_t>(chunk[0]);
+      for (hsize_t env = 0; env < shape[0]; env += chunk[0])
+        for (hsize_t sample = 0; sample < shape[1]; sample += chunk[1])
+          impl.recorders[f].places.push_back(
+              hdf5::place_of_chunk(dataset, {env, sample, 0}, impl.temporary + ": " + name));
     }
+    hdf5::close(file, impl.temporary);
   });
+  for (Recorder& recorder : impl.recorders) {
+    std::int64_t counts[2] = {recorder.chunk_envs, static_cast<std::int64_t>(recorder.places.size())};
+    impl.collectives.broadcast(counts, sizeof counts, 0);
+    recorder.chunk_envs = counts[0];
+    recorder.places.resize(static_cast<std::size_t>(counts[1]));
+    impl.collectives.broadcast(recorder.places.data(), recorder.places.size() * sizeof(std::int64_t), 0);
+  }
+  run_together(impl.collectives, [&] { impl.file = SharedFile(impl.temporary, true); });
 }
 
 void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, const void* rows) {
@@ -264,13 +279,10 @@ void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, 
   const auto found = std::find_if(impl.recorders.begin(), impl.recorders.end(),
                                   [&](const Recorder& r) { return r.field.name == field; });
   if (found == impl.recorders.end()) throw Error("trajectory: no field " + field);
-  if (sample < 0 || sample >= impl.samples)
-    throw Error("trajectory: sample " + std::to_string(sample) + " of " + std::to_string(impl.samples));
   Recorder& recorder = *found;
-  if (sample != recorder.first + recorder.count) {
-    impl.flush(recorder);
-    recorder.first = sample;
-  }
+  if (sample != recorder.samples() || sample >= impl.samples)
+    throw Error("trajectory: sample " + std::to_string(sample) + " of " + field + " after " +
+                std::to_string(recorder.samples()) + " of " + std::to_string(impl.samples));
   const std::size_t row = static_cast<std::size_t>(recorder.field.size) * hdf5::bytes_of(impl.type);
   const auto* source = static_cast<const unsigned char*>(rows);
   for (std::int64_t env = 0; env < impl.partition.envs(); ++env)
@@ -281,28 +293,36 @@ void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, 
 
 std::string ResultsWriter::commit() {
   Impl& impl = *impl_;
-  for (Recorder& recorder : impl.recorders) impl.flush(recorder);
-  impl.close_parallel();
+  if (impl.file.is_open())
+    run_together(impl.collectives, [&] {
+      for (const Recorder& recorder : impl.recorders)
+        if (recorder.count > 0) impl.write_block(recorder);
+      impl.file.sync();
+      impl.file.close();
+    });
   run_on_root(impl.collectives, [&] {
     std::size_t values = 0;
     for (const Deferred& d : impl.deferred) values += d.values.size() + d.integers.size();
     impl.reserve(file_bytes(static_cast<std::int64_t>(8 * values), impl.deferred.size()));
     {
-      const hdf5::File file = hdf5::open_file(impl.temporary, true);
+      hdf5::File file = hdf5::open_file(impl.temporary, true);
       // a run that stopped early recorded fewer samples than were planned
       for (const Recorder& recorder : impl.recorders) {
-        if (recorder.written == impl.samples) continue;
+        if (recorder.samples() == impl.samples) continue;
         const hdf5::Dataset dataset = hdf5::open_dataset(file, "trajectory/" + recorder.field.name);
         const hdf5::Shape shape{static_cast<hsize_t>(impl.partition.num_envs),
-                                static_cast<hsize_t>(recorder.written),
+                                static_cast<hsize_t>(recorder.samples()),
                                 static_cast<hsize_t>(recorder.field.size)};
         hdf5::check(H5Dset_extent(dataset, shape.data()),
                     impl.temporary + ": trajectory/" + recorder.field.name);
       }
       impl.write_deferred(file);
-      hdf5::check(H5Fflush(file, H5F_SCOPE_GLOBAL), impl.temporary);
+      hdf5::close(file, impl.temporary);
     }
     impl.verify();
+  });
+  write_seal(impl.temporary, impl.collectives);
+  run_on_root(impl.collectives, [&] {
     commit_file(impl.temporary, impl.path);
     impl.committed = true;
   });

@@ -46,7 +46,7 @@ class ResultsWriter {
   // Datasets /trajectory/<field> for `samples` samples, element type float or double by precision.
   void create_trajectory(const std::vector<TrajectoryField>& fields, std::int64_t samples,
                          bool double_precision, const Partition& partition);
-  // One sample of one field: rows [env of this rank][size], packed; collective.
+  // The next sample of one field: rows [env of this rank][size], packed. Collective.
   void write_sample(const std::string& field, std::int64_t sample, const void* rows);
   void write_steps(const std::vector<std::int64_t>& steps);
   // /evaluation/<name> [episode]; the same on all ranks.

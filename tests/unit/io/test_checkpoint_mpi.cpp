@@ -73,40 +73,6 @@ TEST_F(CheckpointMpi, FilesOfAnyNumberOfRanksAreEqual) {
   world->barrier();
 }
 
-// HDF5 silently falls back to independent writes for many reasons; ours must not.
-TEST_F(CheckpointMpi, WritesAreCollective) {
-  const std::string path = directory.path() + "/x.h5";
-  const auto rank = static_cast<hsize_t>(world->rank()), ranks = static_cast<hsize_t>(world->size());
-  run_on_root(*world, [&] {
-    const hdf5::File file = hdf5::create_file(path, 0);
-    hdf5::create_dataset(file, "flat", ElementType::float64, {ranks * 100, 3}, "1", "contiguous");
-    hdf5::create_dataset(file, "chunked", ElementType::float32, {ranks * 100, 8, 3}, "1", "chunked",
-                         {64, 4, 3});
-  });
-  hdf5::File file = hdf5::open_parallel(path, true, *world);
-  std::vector<double> flat(300, static_cast<double>(rank));
-  std::vector<float> chunked(100 * 5 * 3, static_cast<float>(rank));
-  {
-    const hdf5::Dataset dataset = hdf5::open_dataset(file, "flat");
-    EXPECT_TRUE(hdf5::write_box(dataset, ElementType::float64, {rank * 100, 0}, {100, 3}, {100, 3},
-                                flat.data(), *world, path));
-    // a rank without rows takes part
-    const hsize_t rows = rank == 0 ? 0 : 100;
-    EXPECT_TRUE(hdf5::write_box(dataset, ElementType::float64, {rank * 100, 0}, {rows, 3}, {rows, 3},
-                                flat.data(), *world, path));
-    EXPECT_FALSE(hdf5::write_box(dataset, ElementType::float64, {rank * 100, 0}, {100, 3}, {100, 3},
-                                 flat.data(), *world, path, true))
-        << "the test of the test: an independent write is told apart";
-  }
-  {
-    const hdf5::Dataset dataset = hdf5::open_dataset(file, "chunked");
-    EXPECT_TRUE(hdf5::write_box(dataset, ElementType::float32, {rank * 100, 1, 0}, {100, 4, 3}, {100, 5, 3},
-                                chunked.data(), *world, path));
-  }
-  file.reset();
-  world->barrier();
-}
-
 TEST_F(CheckpointMpi, DamageSeenByOneRankMakesAllFallBack) {
   write(*world, "run", 5000, 1);
   const std::string newest = write(*world, "run", 5000, 2);

@@ -1,0 +1,138 @@
+#include "src/io/seal.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "src/base/error.hpp"
+#include "src/io/checksum.hpp"
+#include "src/parallel/failure.hpp"
+
+namespace maniple {
+
+namespace {
+
+constexpr std::int64_t kBlockBytes = std::int64_t{1} << 20;  // stays in the cache between read and sum
+constexpr std::int64_t kLeastBlocks = 4;                     // of a rank: small files are for few ranks
+constexpr const char* kMark = "maniple seal 1\n";
+
+struct Seal {
+  std::int64_t bytes = 0;
+  std::uint64_t checksum = 0;
+
+  std::string text() const {
+    std::string block = fmt::format("{}bytes {:020d}\nchecksum {:016x}\n", kMark, bytes, checksum);
+    block.resize(static_cast<std::size_t>(kSealBytes), '\0');
+    return block;
+  }
+};
+
+// Nothing where there is no seal; Error where it or the length of the file is not as written.
+std::optional<Seal> read_seal(const SharedFile& file) {
+  const std::int64_t bytes = file.size();
+  std::string block(static_cast<std::size_t>(std::min(kSealBytes, bytes)), '\0');
+  file.read(block.data(), block.size(), 0);
+  if (block.compare(0, std::strlen(kMark), kMark) != 0) return std::nullopt;
+  Seal seal;
+  unsigned long long length = 0, checksum = 0;
+  if (std::sscanf(block.c_str() + std::strlen(kMark), "bytes %llu checksum %llx", &length, &checksum) == 2)
+    seal = {static_cast<std::int64_t>(length), checksum};
+  if (seal.text() != block)
+    throw Error(file.path() + ": damaged: its first bytes are not as they were written");
+  if (seal.bytes != bytes)
+    throw Error(fmt::format("{}: {} bytes long and was written with {}: {}", file.path(), bytes, seal.bytes,
+                            bytes < seal.bytes ? "truncated" : "changed"));
+  return seal;
+}
+
+// The share of a rank in the bytes behind the seal.
+std::pair<std::int64_t, std::int64_t> share_of(std::int64_t bytes, int rank, int ranks) {
+  const std::int64_t blocks = (bytes - kSealBytes + kBlockBytes - 1) / kBlockBytes;
+  const std::int64_t share = std::max(kLeastBlocks, (blocks + ranks - 1) / ranks);
+  const auto start_of = [&](std::int64_t r) { return std::min(bytes, kSealBytes + r * share * kBlockBytes); };
+  return {start_of(rank), start_of(rank + 1)};
+}
+
+void compare(const SharedFile& file, const Seal& seal, std::uint64_t found) {
+  if (found != seal.checksum)
+    throw Error(
+        file.path() +
+        ": the checksum does not match: the file is damaged, or was changed after it had been written");
+}
+
+// Collective; `bytes` of rank 0 is the length of the file.
+std::uint64_t checksum_of_all(const std::string& path, std::int64_t bytes, Collectives& collectives) {
+  collectives.broadcast(&bytes, sizeof bytes, 0);
+  std::uint64_t sum = 0;
+  run_together(collectives, [&] {
+    const auto [first, last] = share_of(bytes, collectives.rank(), collectives.size());
+    if (first < last) sum = file_checksum(SharedFile(path, false), first, last);
+  });
+  return sum_over_ranks(sum, collectives);
+}
+
+}  // namespace
+
+std::uint64_t file_checksum(const SharedFile& file, std::int64_t first, std::int64_t last) {
+  std::vector<unsigned char> block(
+      static_cast<std::size_t>(std::min(kBlockBytes, std::max<std::int64_t>(0, last - first))));
+  std::uint64_t sum = 0;
+  for (std::int64_t at = first; at < last; at += kBlockBytes) {
+    const auto bytes = static_cast<std::size_t>(std::min(kBlockBytes, last - at));
+    file.read(block.data(), bytes, at);
+    sum += words_checksum(block.data(), bytes, at);
+  }
+  return sum;
+}
+
+std::uint64_t sum_over_ranks(std::uint64_t local, Collectives& collectives) {
+  std::int64_t value;
+  std::memcpy(&value, &local, sizeof value);  // two's complement addition wraps the same way
+  collectives.sum(&value, 1);
+  std::memcpy(&local, &value, sizeof local);
+  return local;
+}
+
+void write_seal(const SharedFile& file, std::uint64_t checksum) {
+  const std::string text = Seal{file.size(), checksum}.text();
+  file.write(text.data(), text.size(), 0);
+}
+
+void write_seal(const std::string& path, Collectives& collectives) {
+  SharedFile file;
+  std::int64_t bytes = 0;
+  run_on_root(collectives, [&] {
+    file = SharedFile(path, true);
+    bytes = file.size();
+  });
+  const std::uint64_t checksum = checksum_of_all(path, bytes, collectives);
+  run_on_root(collectives, [&] { write_seal(file, checksum); });
+}
+
+Sealed check_seal(const std::string& path) {
+  const SharedFile file(path, false);
+  const std::optional<Seal> seal = read_seal(file);
+  if (!seal) return Sealed::no;
+  compare(file, *seal, file_checksum(file, kSealBytes, seal->bytes));
+  return Sealed::yes;
+}
+
+Sealed check_seal(const std::string& path, Collectives& collectives) {
+  // rank 0 says whether there is a seal, and which: all compare with the same
+  SharedFile file;
+  std::optional<Seal> seal;
+  run_on_root(collectives, [&] {
+    file = SharedFile(path, false);
+    seal = read_seal(file);
+  });
+  std::int64_t found = seal.has_value();
+  collectives.broadcast(&found, sizeof found, 0);
+  if (!found) return Sealed::no;
+  const std::uint64_t sum = checksum_of_all(path, seal ? seal->bytes : 0, collectives);
+  run_on_root(collectives, [&] { compare(file, *seal, sum); });
+  return Sealed::yes;
+}
+
+}  // namespace maniple
