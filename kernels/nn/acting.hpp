@@ -31,13 +31,13 @@ struct SampleLayout {
 
 // Where a worker keeps what one tile needs; elements are counted in scalars.
 struct TileScratch {
-  int activations = 0, deltas = 0, rows = 0, transposed = 0, gradient = 0, block = 0;
-  int elements = 0;
+  std::int64_t activations = 0, deltas = 0, rows = 0, transposed = 0, gradient = 0, block = 0;
+  std::int64_t elements = 0;
 
   TileScratch() = default;
-  TileScratch(const Network& network, const SampleLayout& layout, int num_rows, int num_totals) {
-    const auto take = [this](int count) {
-      const int first = elements;
+  TileScratch(const Network& network, const SampleLayout& layout, int num_rows, std::int64_t num_totals) {
+    const auto take = [this](std::int64_t count) {
+      const std::int64_t first = elements;
       elements += padded_parameters(count);
       return first;
     };
@@ -130,7 +130,7 @@ struct Act {
       team.barrier();
       const int n = network.num_observations;
       double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n + 1);
-      team.items(n, [&](int i) {
+      team.items(n, [&](std::int64_t i) {
         double sum = 0, squares = 0;
         for (int lane = 0; lane < kTileWidth; ++lane) {
           const double z = static_cast<double>(rows[i * kTileWidth + lane]);
@@ -179,7 +179,7 @@ struct Record {
     if (any == T(0)) return;
     const int terms = episode_reward_term.elements;
     double* const total = statistics + static_cast<std::int64_t>(worker) * (terms + 4);
-    team.items(terms + 3, [&](int row) {
+    team.items(terms + 3, [&](std::int64_t row) {
       double sum = 0;
       for (int lane = 0; lane < lanes; ++lane) {
         if (done[lane] == T(0)) continue;
@@ -235,7 +235,7 @@ struct EstimateAdvantages {
       *reinterpret_cast<V*>(rows + kTileWidth + lane) = squares;
     });
     team.barrier();
-    team.items(2, [&](int row) {
+    team.items(2, [&](std::int64_t row) {
       double sum = 0;
       for (int lane = 0; lane < kTileWidth; ++lane) sum += static_cast<double>(rows[row * kTileWidth + lane]);
       sum *= moment_scale;

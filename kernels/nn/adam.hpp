@@ -28,27 +28,29 @@ MANIPLE_FUNCTION void adam_step(const AdamSettings& s, double gradient, T& param
 inline constexpr int kNormBlock = 256;
 
 template <class GradientView, class BlockView>
-double gradient_norm(const GradientView& gradient, int count, const BlockView& blocks) {
-  const int num_blocks = (count + kNormBlock - 1) / kNormBlock;
+double gradient_norm(const GradientView& gradient, std::int64_t count, const BlockView& blocks) {
+  const std::int64_t num_blocks = (count + kNormBlock - 1) / kNormBlock;
   Kokkos::parallel_for(
-      "maniple::gradient_norm", Kokkos::RangePolicy<ExecutionSpace>(0, num_blocks), KOKKOS_LAMBDA(int block) {
+      "maniple::gradient_norm", Kokkos::RangePolicy<ExecutionSpace>(0, num_blocks),
+      KOKKOS_LAMBDA(std::int64_t block) {
         double sum = 0;
-        for (int i = block * kNormBlock; i < (block + 1) * kNormBlock && i < count; ++i)
+        for (std::int64_t i = block * kNormBlock; i < (block + 1) * kNormBlock && i < count; ++i)
           sum += gradient(i) * gradient(i);
         blocks(block) = sum;
       });
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), blocks);
   double sum = 0;
-  for (int block = 0; block < num_blocks; ++block) sum += host(block);
+  for (std::int64_t block = 0; block < num_blocks; ++block) sum += host(block);
   return ::sqrt(sum);
 }
 
 template <class T, class GradientView, class ParameterView>
-void apply_adam(const AdamSettings& settings, const GradientView& gradient, int count,
+void apply_adam(const AdamSettings& settings, const GradientView& gradient, std::int64_t count,
                 const ParameterView& parameters, const ParameterView& moment1, const ParameterView& moment2) {
   Kokkos::parallel_for(
-      "maniple::apply_adam", Kokkos::RangePolicy<ExecutionSpace>(0, count),
-      KOKKOS_LAMBDA(int i) { adam_step<T>(settings, gradient(i), parameters(i), moment1(i), moment2(i)); });
+      "maniple::apply_adam", Kokkos::RangePolicy<ExecutionSpace>(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+        adam_step<T>(settings, gradient(i), parameters(i), moment1(i), moment2(i));
+      });
 }
 
 }  // namespace maniple

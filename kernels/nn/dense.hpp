@@ -20,7 +20,8 @@ inline constexpr int kDenseRows = lane_width<Lanes<float>> >= 16 ? 8 : 4;
 // target = activation(weight source + bias) for Rows outputs of Packs packs of samples.
 template <class V, int Packs, int Rows>
 MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const ScalarOf<V>* bias, int inputs,
-                                          int stride, const V* source, V* target, Activation activation) {
+                                          std::int64_t stride, const V* source, V* target,
+                                          Activation activation) {
   constexpr int unit = kTileWidth / lane_width<V>;
   V sum[Rows][Packs];
   MANIPLE_UNROLL
@@ -55,7 +56,7 @@ MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* 
   V* out = reinterpret_cast<V*>(target + lane);
   const ScalarOf<V>* weight = parameters + layer.weight;
   const ScalarOf<V>* bias = parameters + layer.bias;
-  const int stride = layer.stride();
+  const std::int64_t stride = layer.stride();
   int row = 0;
   for (; row + kDenseRows <= layer.outputs; row += kDenseRows)
     dense_forward_block<V, Packs, kDenseRows>(weight + row * stride, bias + row, layer.inputs, stride, in,
@@ -70,8 +71,9 @@ MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* 
 
 // source_delta = (transposed weight target_delta) * derivative of the source, for Columns inputs.
 template <class V, int Packs, int Columns>
-MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int outputs, int stride, const V* delta,
-                                           const V* source, V* source_delta, Activation activation) {
+MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int outputs, std::int64_t stride,
+                                           const V* delta, const V* source, V* source_delta,
+                                           Activation activation) {
   constexpr int unit = kTileWidth / lane_width<V>;
   V sum[Columns][Packs];
   MANIPLE_UNROLL
@@ -111,7 +113,7 @@ MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>*
   const V* y = reinterpret_cast<const V*>(source + lane);
   V* out = reinterpret_cast<V*>(source_delta + lane);
   const ScalarOf<V>* weight = parameters + layer.weight;
-  const int stride = layer.stride();
+  const std::int64_t stride = layer.stride();
   int i = 0;
   for (; i + kDenseRows <= layer.inputs; i += kDenseRows)
     dense_backward_block<V, Packs, kDenseRows>(weight + i, layer.outputs, stride, d, y + i * unit,
@@ -124,16 +126,17 @@ MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>*
 // One parameter's share of the gradient over a tile: its samples in order. `index` counts the padded
 // weights of the layer row by row, then the biases. The form that a GPU thread computes.
 template <class T>
-MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, int index, const T* source, const T* delta) {
-  const int stride = layer.stride();
+MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, std::int64_t index, const T* source,
+                                     const T* delta) {
+  const std::int64_t stride = layer.stride();
   T sum(0);
   if (index < layer.outputs * stride) {
-    const int o = index / stride, i = index % stride;
+    const std::int64_t o = index / stride, i = index % stride;
     if (i < layer.inputs)
       for (int lane = 0; lane < kTileWidth; ++lane)
         sum = multiply_add(delta[o * kTileWidth + lane], source[i * kTileWidth + lane], sum);
   } else {
-    const int o = index - layer.outputs * stride;
+    const std::int64_t o = index - layer.outputs * stride;
     for (int lane = 0; lane < kTileWidth; ++lane) sum += delta[o * kTileWidth + lane];
   }
   return sum;
@@ -141,7 +144,7 @@ MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, int index, const T
 
 // [unit][32] -> [32][stride], units beyond `units` filled with zeros.
 template <class T>
-MANIPLE_FUNCTION void transpose_tile(const T* source, int units, int stride, T* transposed) {
+MANIPLE_FUNCTION void transpose_tile(const T* source, int units, std::int64_t stride, T* transposed) {
   int unit = 0;
 #if defined(MANIPLE_X86_INTRINSICS)
   if constexpr (std::is_same_v<T, float>) {
@@ -181,7 +184,7 @@ MANIPLE_FUNCTION void transpose_tile(const T* source, int units, int stride, T* 
 // gradient[row][column] += sum over the samples of delta[row][sample] transposed[sample][column].
 template <class V, int Rows, int Columns>
 MANIPLE_FUNCTION void dense_gradient_block(const ScalarOf<V>* delta, const ScalarOf<V>* transposed,
-                                           int stride, ScalarOf<V>* gradient) {
+                                           std::int64_t stride, ScalarOf<V>* gradient) {
   V sum[Rows][Columns];
   MANIPLE_UNROLL
   for (int row = 0; row < Rows; ++row) {
@@ -213,7 +216,7 @@ MANIPLE_FUNCTION void dense_gradient_block(const ScalarOf<V>* delta, const Scala
 template <class V, int Columns>
 MANIPLE_FUNCTION void dense_gradient_columns(const DenseLayer& layer, const ScalarOf<V>* delta,
                                              const ScalarOf<V>* transposed, ScalarOf<V>* gradient) {
-  const int stride = layer.stride();
+  const std::int64_t stride = layer.stride();
   int row = 0;
   for (; row + kDenseRows <= layer.outputs; row += kDenseRows)
     dense_gradient_block<V, kDenseRows, Columns>(delta + row * kTileWidth, transposed, stride,
@@ -230,7 +233,7 @@ MANIPLE_FUNCTION void dense_gradient(const DenseLayer& layer, const ScalarOf<V>*
                                      const ScalarOf<V>* delta, ScalarOf<V>* transposed,
                                      ScalarOf<V>* gradient) {
   constexpr int width = lane_width<V>;
-  const int stride = layer.stride();
+  const std::int64_t stride = layer.stride();
   transpose_tile(source, layer.inputs, stride, transposed);
   ScalarOf<V>* weight = gradient + layer.weight;
   int column = 0;
@@ -268,9 +271,9 @@ struct LaneDense {
   static MANIPLE_FUNCTION void gradient(const TileTeam& team, const DenseLayer& layer, const T* source,
                                         const T* delta, T* transposed, T* gradient) {
     if constexpr (kScalarLanes) {
-      const int weights = layer.outputs * layer.stride();
-      team.items(weights + layer.outputs, [&](int i) {
-        const int parameter = i < weights ? layer.weight + i : layer.bias + i - weights;
+      const std::int64_t weights = layer.outputs * layer.stride();
+      team.items(weights + layer.outputs, [&](std::int64_t i) {
+        const std::int64_t parameter = i < weights ? layer.weight + i : layer.bias + i - weights;
         gradient[parameter] += dense_gradient_of(layer, i, source, delta);
       });
     } else {

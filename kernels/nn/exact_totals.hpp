@@ -13,10 +13,11 @@ namespace maniple {
 // total[i] += rounded partial[i]. Returns how many partial sums were too large (or not finite) to be
 // added exactly: the caller must report them.
 template <class T>
-MANIPLE_FUNCTION double add_exactly(const T* __restrict__ partial, int count, double* __restrict__ total) {
+MANIPLE_FUNCTION double add_exactly(const T* __restrict__ partial, std::int64_t count,
+                                    double* __restrict__ total) {
   // a count as wide as the numbers: compilers may not reorder a sum of doubles into SIMD lanes
   std::int64_t inexact = 0;
-  for (int i = 0; i < count; ++i) {
+  for (std::int64_t i = 0; i < count; ++i) {
     const double x = static_cast<double>(partial[i]);
     inexact += ::fabs(x) <= kExactLimit / 2 ? 0 : 1;
     total[i] += exact_round(x);
@@ -24,8 +25,9 @@ MANIPLE_FUNCTION double add_exactly(const T* __restrict__ partial, int count, do
   return static_cast<double>(inexact);
 }
 template <class T>
-MANIPLE_FUNCTION double add_fast(const T* __restrict__ partial, int count, double* __restrict__ total) {
-  for (int i = 0; i < count; ++i) total[i] += static_cast<double>(partial[i]);
+MANIPLE_FUNCTION double add_fast(const T* __restrict__ partial, std::int64_t count,
+                                 double* __restrict__ total) {
+  for (std::int64_t i = 0; i < count; ++i) total[i] += static_cast<double>(partial[i]);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // The shape of a policy network as kernels see it: a list of dense layers over one flat parameter
-// buffer. Actor and critic may share their hidden layers (one chain, whose last layer yields the mean
-// actions and the value) or not (two chains). Plain data, so that a launch can carry it by value.
+// buffer. Parameters are counted in 64 bits: two layers of 50000 units have more than 2^31. Actor and critic
+// may share their hidden layers (one chain, whose last layer yields the mean actions and the value) or not
+// (two chains). Plain data, so that a launch can carry it by value.
 #pragma once
 
 #include "kernels/base/varying.hpp"
@@ -12,22 +13,22 @@ enum class Activation : int { identity, elu, relu, tanh };
 // Rows of weights are padded with zeros to a multiple of this many parameters, whatever the lane width,
 // so that vectors may run over the inputs and checkpoints look the same on every machine.
 inline constexpr int kParameterPadding = 16;
-MANIPLE_FUNCTION int padded_parameters(int count) {
+MANIPLE_FUNCTION std::int64_t padded_parameters(std::int64_t count) {
   return (count + kParameterPadding - 1) / kParameterPadding * kParameterPadding;
 }
 
 // target[o] = activation(bias[o] + sum_i weight[o][i] source[i]).
 struct DenseLayer {
   int inputs = 0, outputs = 0;
-  int weight = 0;   // first parameter; row o starts at weight + o * stride()
-  int bias = 0;     // first parameter
-  int source = -1;  // first unit among the activations; -1: the observation
-  int target = 0;   // first unit among the activations
+  std::int64_t weight = 0;  // first parameter; row o starts at weight + o * stride()
+  std::int64_t bias = 0;    // first parameter
+  int source = -1;          // first unit among the activations; -1: the observation
+  int target = 0;           // first unit among the activations
   Activation activation = Activation::identity;
   Activation source_activation = Activation::identity;  // of the layer that made the source
   bool library = false;                                 // wide: computed by a vendor's BLAS on a CPU
 
-  MANIPLE_FUNCTION int stride() const { return padded_parameters(inputs); }
+  MANIPLE_FUNCTION std::int64_t stride() const { return padded_parameters(inputs); }
 };
 
 struct Network {
@@ -35,12 +36,12 @@ struct Network {
   DenseLayer layers[max_layers];
   int num_layers = 0;
   int num_observations = 0, num_actions = 0;
-  int units = 0;       // activations of one sample, without the observation
-  int parameters = 0;  // of the flat buffer, padding included
-  int mean = 0;        // first unit of the mean actions
-  int value = 0;       // unit of the value
-  int log_std = 0;     // first parameter of the log standard deviations
-  int widest = 0;      // inputs or outputs of any layer
+  int units = 0;                // activations of one sample, without the observation
+  int mean = 0;                 // first unit of the mean actions
+  int value = 0;                // unit of the value
+  int widest = 0;               // inputs or outputs of any layer
+  std::int64_t parameters = 0;  // of the flat buffer, padding included
+  std::int64_t log_std = 0;     // first parameter of the log standard deviations
 };
 
 }  // namespace maniple

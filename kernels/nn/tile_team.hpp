@@ -24,8 +24,8 @@ class TileTeam {
   }
   // body(i) for 0 <= i < count, in any order.
   template <class Body>
-  MANIPLE_FUNCTION void items(int count, const Body& body) const {
-    for (int i = member_.team_rank(); i < count; i += member_.team_size()) body(i);
+  MANIPLE_FUNCTION void items(std::int64_t count, const Body& body) const {
+    for (std::int64_t i = member_.team_rank(); i < count; i += member_.team_size()) body(i);
   }
   MANIPLE_FUNCTION bool leads() const { return member_.team_rank() == 0; }
   MANIPLE_FUNCTION void barrier() const { member_.team_barrier(); }
@@ -43,8 +43,8 @@ class TileTeam {
   }
   // body(i) for 0 <= i < count, in any order.
   template <class Body>
-  MANIPLE_FUNCTION void items(int count, const Body& body) const {
-    for (int i = 0; i < count; ++i) body(i);
+  MANIPLE_FUNCTION void items(std::int64_t count, const Body& body) const {
+    for (std::int64_t i = 0; i < count; ++i) body(i);
   }
   MANIPLE_FUNCTION bool leads() const { return true; }
   MANIPLE_FUNCTION void barrier() const {}

@@ -33,7 +33,7 @@ MANIPLE_FUNCTION int minibatch_steps(int horizon, int minibatches, int m) {
 }
 
 // Totals of a minibatch: gradient of every parameter, the loss metrics, the number of inexact terms.
-MANIPLE_FUNCTION int minibatch_totals(const Network& network) {
+MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network) {
   return network.parameters + kNumLossMetrics + 1;
 }
 
@@ -60,16 +60,16 @@ struct TrainMinibatch {
     T* const rows = local + scratch.rows;
     T* const gradient = local + scratch.gradient;
     const int num_rows = network.num_actions + kNumLossMetrics;
-    const int num_sums = network.parameters + kNumLossMetrics;
-    team.items(num_rows * kTileWidth, [&](int i) { rows[i] = T(0); });
-    team.items(num_sums, [&](int i) { gradient[i] = T(0); });
+    const std::int64_t num_sums = network.parameters + kNumLossMetrics;
+    team.items(num_rows * kTileWidth, [&](std::int64_t i) { rows[i] = T(0); });
+    team.items(num_sums, [&](std::int64_t i) { gradient[i] = T(0); });
     team.barrier();
     for (int position = minibatch; position < horizon; position += minibatches) {
       const std::int64_t step = order[tile * horizon + position];
       sample_block(team, tile, step * tiles + tile, local);
     }
     // log standard deviations and metrics were kept per lane
-    team.items(num_rows, [&](int row) {
+    team.items(num_rows, [&](std::int64_t row) {
       T sum(0);
       for (int lane = 0; lane < kTileWidth; ++lane) sum += rows[row * kTileWidth + lane];
       if (row < network.num_actions)
@@ -80,7 +80,7 @@ struct TrainMinibatch {
     team.barrier();
     double* const total = totals + static_cast<std::int64_t>(worker) * minibatch_totals(network);
     if constexpr (kScalarLanes) {
-      team.items(num_sums, [&](int i) {
+      team.items(num_sums, [&](std::int64_t i) {
         if (!exact)
           add_fast(gradient + i, 1, total + i);
         else if (add_exactly(gradient + i, 1, total + i) > 0)
@@ -129,7 +129,8 @@ struct TrainMinibatch {
     }
     team.barrier();
     if (move_reference)
-      team.items(network.num_actions, [&](int k) { log_std_before[k] = parameters[network.log_std + k]; });
+      team.items(network.num_actions,
+                 [&](std::int64_t k) { log_std_before[k] = parameters[network.log_std + k]; });
     for (int l = network.num_layers - 1; l >= 0; --l) {
       const DenseLayer& layer = network.layers[l];
       const T* source = layer.source < 0 ? observation : activations + layer.source * kTileWidth;

@@ -1,14 +1,16 @@
 #include "src/driver/setup.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <map>
 #include <sstream>
 
 #include "kernels/base/pack.hpp"
 #include "src/base/log.hpp"
+#include "src/base/memory.hpp"
 #include "src/base/version.hpp"
+#include "src/learning/ppo.hpp"
 #include "src/model_import/import.hpp"
 
 namespace maniple {
@@ -43,31 +45,75 @@ Incidents add_ranks(Incidents mine, Session& session) {
   return all;
 }
 
-// Of this host: what programs can have, which is more than what lies idle (the page cache gives way).
-std::size_t available_memory() {
-  std::ifstream meminfo("/proc/meminfo");
-  std::string name, unit;
-  for (std::size_t kilobytes = 0; meminfo >> name >> kilobytes; std::getline(meminfo, unit))
-    if (name == "MemAvailable:") return kilobytes * 1024;
-  return static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) *
-         static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-}
-
-// Host memory only; a device back end reports its own failure at allocation.
-void check_memory(const MemoryEstimate& memory, Session& session, const Config& config) {
-  // the ranks of a host share its memory, and their shares differ by a tile at most
-  const int sharing = session.place().local_ranks;
-  const std::size_t needed = memory.rank_bytes * static_cast<std::size_t>(sharing);
-  std::int64_t fits = kScalarLanes || needed < available_memory();
-  session.collectives().min(&fits, 1);
-  if (fits == 0)
-    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     fmt::format("{} environments need {} for the {} rank{} of this host",
-                                 config.batch.num_envs, megabytes(needed), sharing, sharing == 1 ? "" : "s"),
-                     fmt::format("{} are available", megabytes(available_memory())));
+// Refuses, with the same words on every rank, what does not fit into a host or a control group together with
+// what its other ranks need. Host memory only; a device back end reports its own failure at allocation.
+void check_memory(const RankMemory& memory, Session& session, const Config& config) {
+  if (kScalarLanes) return;
+  struct Shared {
+    std::size_t needed = 0, available = 0;
+    int ranks = 0, first_rank = 0;
+  };
+  std::map<std::pair<std::string, std::string>, Shared> shared;  // (host, limit)
+  std::string mine = fmt::format("{}\n", memory.total());
+  for (const MemoryLimit& limit : memory_limits())
+    mine +=
+        fmt::format("{} {}\n", limit.available,
+                    limit.of_process ? fmt::format("{} of rank {}", limit.name, session.rank()) : limit.name);
+  const std::vector<std::string> all = session.collectives().gather_text(mine);
+  for (int rank = 0; rank < session.size(); ++rank) {
+    std::istringstream lines(all[static_cast<std::size_t>(rank)]);
+    std::size_t needed = 0, available = 0;
+    lines >> needed;
+    for (std::string name; lines >> available && lines.get() && std::getline(lines, name);) {
+      Shared& limit = shared[{session.places()[static_cast<std::size_t>(rank)].host, name}];
+      if (limit.ranks == 0) limit = {0, available, 0, rank};
+      limit.needed += needed;
+      limit.available = std::min(limit.available, available);
+      ++limit.ranks;
+    }
+  }
+  for (const auto& [place, limit] : shared) {
+    if (limit.needed < limit.available) continue;
+    const bool network = memory.network > memory.batch;
+    const std::string key = network ? "policy.hidden" : "batch.num_envs";
+    const std::string what = network ? fmt::format("the policy needs {} on each rank and the batch {}",
+                                                   megabytes(memory.network), megabytes(memory.batch))
+                                     : fmt::format("{} environments", config.batch.num_envs);
+    throw InputError(config.where_of(key), key,
+                     fmt::format("{}{} for the {} rank{} of host {}", what,
+                                 network ? fmt::format(", {}", megabytes(limit.needed))
+                                         : fmt::format(" need {}", megabytes(limit.needed)),
+                                 limit.ranks, limit.ranks == 1 ? "" : "s", place.first),
+                     fmt::format("{} are available{}", megabytes(limit.available),
+                                 place.second == "host" ? "" : " (limit of " + place.second + ")"));
+  }
 }
 
 }  // namespace
+
+RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
+                       const std::string& verb) {
+  const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
+  RankMemory memory;
+  memory.batch = simulation.rank_bytes;
+  memory.bytes_per_env = simulation.bytes_per_env;
+  if (!config.task.present) return memory;
+  if (verb == "train") {
+    const TrainingMemory training =
+        training_memory(config, simulation.num_observations, simulation.num_actions,
+                        simulation.num_reward_terms, partition.tiles);
+    memory.batch += training.rollout_bytes;
+    memory.bytes_per_env += training.rollout_bytes /
+                            static_cast<std::size_t>(std::max<std::int64_t>(1, partition.tiles * kTileWidth));
+    memory.network = training.network_bytes;
+  } else if (verb == "evaluate" || (verb == "rollout" && config.control.source == "policy")) {
+    const Network network = make_network(config.policy, simulation.num_observations, simulation.num_actions,
+                                         config.learning.blas_width, config.where_of("policy.hidden"));
+    const SampleLayout layout(simulation.num_observations, simulation.num_actions);
+    memory.network = policy_bytes(network, make_scratch(network, layout), tile_workers(partition.tiles));
+  }
+  return memory;
+}
 
 std::string build_description() {
 #ifdef __clang__
@@ -87,14 +133,14 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                      "at least one environment per rank");
   ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  const MemoryEstimate memory = estimate_memory(config, model, partition.tiles * kTileWidth, verb == "train");
+  const RankMemory memory = rank_memory(config, model, partition, verb);
   info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
                    config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
                    config.simulation.precision));
   info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
                    ExecutionSpace::name(), build_description()));
   info(fmt::format("memory: {} B per environment, {} per rank", memory.bytes_per_env,
-                   megabytes(memory.rank_bytes)));
+                   megabytes(memory.total())));
   if (session.size() > partition.num_tiles)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
                      session.size() - partition.num_tiles, session.size(), kTileWidth));

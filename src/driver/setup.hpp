@@ -15,6 +15,14 @@ namespace maniple {
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation.
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session,
                                               const std::string& verb);
+// What a verb needs on each rank.
+struct RankMemory {
+  std::size_t batch = 0, network = 0;  // B: of this rank's environments with their rollout; of the policy
+  std::size_t bytes_per_env = 0;
+  std::size_t total() const { return batch + network; }
+};
+RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
+                       const std::string& verb);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
 // The /run group of results.h5.

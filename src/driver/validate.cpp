@@ -52,8 +52,7 @@ ExitCode validate(const Config& config, Session& session) {
   check_trajectory_fields(config.output, model.sizes, config.task.present);
   if (config.initial_state.source == "keyframe") find_keyframe(config.initial_state, model);
   if (config.initial_state.source == "file") read_initial_state(config.initial_state, model.sizes, partition);
-  const MemoryEstimate memory =
-      estimate_memory(config, model, partition.tiles * kTileWidth, config.task.present);
+  const RankMemory memory = rank_memory(config, model, partition, config.task.present ? "train" : "rollout");
   if (config.control.source == "file")
     read_control_rows(config.control.file, config.control.where, model.sizes.nu, config.simulation.steps,
                       partition);
@@ -67,7 +66,7 @@ ExitCode validate(const Config& config, Session& session) {
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
       config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s", memory.bytes_per_env,
-      static_cast<double>(memory.rank_bytes) / 1e6);
+      static_cast<double>(memory.total()) / 1e6);
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
     text += fmt::format(

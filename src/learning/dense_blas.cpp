@@ -28,8 +28,8 @@ void BlasDense::forward(const TileTeam& team, const DenseLayer& layer, const flo
   V* out = reinterpret_cast<V*>(target);
   for (int o = 0; o < layer.outputs; ++o)
     for (int pack = 0; pack < packs; ++pack) out[o * packs + pack] = V(parameters[layer.bias + o]);
-  host_gemm(false, false, layer.outputs, kTileWidth, layer.inputs, parameters + layer.weight, layer.stride(),
-            source, kTileWidth, 1.0f, target, kTileWidth);
+  host_gemm(false, false, layer.outputs, kTileWidth, layer.inputs, parameters + layer.weight,
+            static_cast<int>(layer.stride()), source, kTileWidth, 1.0f, target, kTileWidth);
   for (int i = 0; i < layer.outputs * packs; ++i) out[i] = activate(layer.activation, out[i]);
 }
 
@@ -37,8 +37,8 @@ void BlasDense::backward(const TileTeam& team, const DenseLayer& layer, const fl
                          const float* delta, const float* source, float* source_delta) {
   if (!layer.library) return LaneDense::backward(team, layer, parameters, delta, source, source_delta);
   using V = Lanes<float>;
-  host_gemm(true, false, layer.inputs, kTileWidth, layer.outputs, parameters + layer.weight, layer.stride(),
-            delta, kTileWidth, 0.0f, source_delta, kTileWidth);
+  host_gemm(true, false, layer.inputs, kTileWidth, layer.outputs, parameters + layer.weight,
+            static_cast<int>(layer.stride()), delta, kTileWidth, 0.0f, source_delta, kTileWidth);
   V* out = reinterpret_cast<V*>(source_delta);
   const V* y = reinterpret_cast<const V*>(source);
   for (int i = 0; i < layer.inputs * kTileWidth / lane_width<V>; ++i)
@@ -49,7 +49,7 @@ void BlasDense::gradient(const TileTeam& team, const DenseLayer& layer, const fl
                          const float* delta, float* transposed, float* gradient) {
   if (!layer.library) return LaneDense::gradient(team, layer, source, delta, transposed, gradient);
   host_gemm(false, true, layer.outputs, layer.inputs, kTileWidth, delta, kTileWidth, source, kTileWidth, 1.0f,
-            gradient + layer.weight, layer.stride());
+            gradient + layer.weight, static_cast<int>(layer.stride()));
   for (int o = 0; o < layer.outputs; ++o) {
     float sum = 0;
     for (int lane = 0; lane < kTileWidth; ++lane) sum += delta[o * kTileWidth + lane];

@@ -67,6 +67,18 @@ Network make_network(const PolicyConfig& config, int observations, int actions, 
   return network;
 }
 
+TileScratch make_scratch(const Network& network, const SampleLayout& layout) {
+  constexpr int metrics_and_count = 16;
+  return TileScratch(network, layout,
+                     std::max({network.num_actions + metrics_and_count, network.num_observations, 2}),
+                     network.parameters + metrics_and_count);
+}
+
+std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers) {
+  return sizeof(float) * static_cast<std::size_t>(network.parameters + 2 * network.num_observations +
+                                                  workers * scratch.elements);
+}
+
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config,
                                       std::uint32_t seed) {
   std::vector<float> parameters(static_cast<std::size_t>(network.parameters), 0.0f);
@@ -116,9 +128,7 @@ Policy::Policy(const Config& config, int observations, int actions)
       normal_scale_("maniple::normal_scale", static_cast<std::size_t>(observations)),
       used_mean_(static_cast<std::size_t>(observations)),
       used_scale_(static_cast<std::size_t>(observations)) {
-  constexpr int metrics_and_count = 16;
-  scratch_ = TileScratch(network_, layout_, std::max({actions + metrics_and_count, observations, 2}),
-                         network_.parameters + metrics_and_count);
+  scratch_ = make_scratch(network_, layout_);
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
   const std::vector<float> initial = initial_parameters(network_, config_, config.batch.seed);

@@ -18,6 +18,12 @@ namespace maniple {
 Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width,
                      const SourceLocation& where_hidden = {});
 
+// What a worker needs for acting and for learning from a tile.
+TileScratch make_scratch(const Network& network, const SampleLayout& layout);
+
+// Bytes on each rank of a policy that `workers` workers act or learn with.
+std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers);
+
 // Initial parameters: weights uniform in +-1/sqrt(inputs) (the default of the published settings), zero
 // biases, the configured log standard deviation; drawn per weight from (seed, layer, output, input).
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config, std::uint32_t seed);

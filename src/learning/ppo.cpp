@@ -37,7 +37,7 @@ void deal_minibatches(std::uint32_t seed, const Partition& partition, std::uint3
 }
 
 // totals[0] += totals[1] + ... where each worker has `count` of them.
-void sum_workers(const Numbers<double>& totals, int count, int workers) {
+void sum_workers(const Numbers<double>& totals, std::int64_t count, int workers) {
   if (workers == 1) return;
   Kokkos::parallel_for(
       "maniple::sum_workers", Range(0, count), KOKKOS_LAMBDA(std::int64_t i) {
@@ -46,13 +46,33 @@ void sum_workers(const Numbers<double>& totals, int count, int workers) {
 }
 
 template <class From, class To>
-void convert(const Numbers<From>& from, int count, const Numbers<To>& to) {
+void convert(const Numbers<From>& from, std::int64_t count, const Numbers<To>& to) {
   Kokkos::parallel_for(
       "maniple::convert", Range(0, count),
       KOKKOS_LAMBDA(std::int64_t i) { to(i) = static_cast<To>(from(i)); });
 }
 
 }  // namespace
+
+TrainingMemory training_memory(const Config& config, int observations, int actions, int reward_terms,
+                               std::int64_t tiles) {
+  const Network network = make_network(config.policy, observations, actions, config.learning.blas_width,
+                                       config.where_of("policy.hidden"));
+  const SampleLayout layout(observations, actions);
+  const int workers = tile_workers(tiles);
+  const std::int64_t sums = minibatch_totals(network), steps = tiles * config.learning.horizon;
+  const auto size = [](auto count) { return static_cast<std::size_t>(count); };
+  TrainingMemory memory;
+  memory.network_bytes =
+      policy_bytes(network, make_scratch(network, layout), workers) +
+      sizeof(float) * size(2 * network.parameters + (config.learning.reduction == "exact" ? 0 : sums)) +
+      sizeof(double) * size(workers * (sums + reward_terms + 2 * observations + 8) +
+                            (network.parameters + kNormBlock - 1) / kNormBlock);
+  memory.rollout_bytes =
+      sizeof(float) * size(steps * (layout.elements * kTileWidth + actions) + tiles * actions * kTileWidth) +
+      sizeof(std::int32_t) * size(steps);
+  return memory;
+}
 
 // Sums over the minibatches of an iteration, for its report.
 struct Ppo::UpdateSums {
@@ -84,7 +104,8 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
   observation_moments_ = decltype(observation_moments_)("maniple::observation_moments",
                                                         size(workers_ * (2 * network.num_observations + 1)));
   advantage_moments_ = decltype(advantage_moments_)("maniple::advantage_moments", size(workers_ * 3));
-  fast_sums_ = decltype(fast_sums_)("maniple::fast_sums", size(minibatch_totals(network)));
+  if (learning.reduction != "exact")
+    fast_sums_ = decltype(fast_sums_)("maniple::fast_sums", size(minibatch_totals(network)));
   norm_blocks_ = decltype(norm_blocks_)("maniple::norm_blocks",
                                         size((network.parameters + kNormBlock - 1) / kNormBlock));
   moment1_ = decltype(moment1_)("maniple::adam_moment1", size(network.parameters));
@@ -224,7 +245,7 @@ Ppo::UpdateSums Ppo::update() {
   train.totals = totals_.data();
   // the policy of the rollout is the first reference of the KL divergence
   repeat(policy_.parameters().data() + network.log_std, network.num_actions, reference_log_std_);
-  const int num_totals = minibatch_totals(network);
+  const std::int64_t num_totals = minibatch_totals(network);
   for (int epoch = 0; epoch < learning.epochs; ++epoch) {
     {
       const StageClock::Region region(clock_, "update");
@@ -257,7 +278,7 @@ Ppo::UpdateSums Ppo::update() {
 }
 
 void Ppo::step_optimizer(UpdateSums& sums, double inexact) {
-  const int count = policy_.network().parameters;
+  const std::int64_t count = policy_.network().parameters;
   const double norm = gradient_norm(totals_, count, norm_blocks_);
   if (inexact > 0 || !(norm <= kExactLimit / 2)) {
     ++sums.skipped;
@@ -276,7 +297,8 @@ void Ppo::step_optimizer(UpdateSums& sums, double inexact) {
   apply_adam<float>(adam, totals_, count, policy_.parameters(), moment1_, moment2_);
 }
 
-std::vector<double> Ppo::reduce(const Kokkos::View<double*, MemorySpace>& totals, int count, int first) {
+std::vector<double> Ppo::reduce(const Kokkos::View<double*, MemorySpace>& totals, std::int64_t count,
+                                std::int64_t first) {
   const StageClock::Region region(clock_, "communication");
   sum_workers(totals, count, workers_);
   const bool fast = config_.learning.reduction != "exact" && totals.data() == totals_.data();
@@ -296,7 +318,7 @@ std::vector<double> Ppo::reduce(const Kokkos::View<double*, MemorySpace>& totals
 
 void Ppo::finish_statistics() {
   const std::size_t means = episode_means_.size();
-  const std::vector<double> sums = reduce(statistics_, static_cast<int>(means) + 2, 0);
+  const std::vector<double> sums = reduce(statistics_, static_cast<std::int64_t>(means) + 2, 0);
   if (sums[means + 1] > 0) ++inexact_sums_;
   if (sums[0] > 0)
     for (std::size_t i = 0; i < means; ++i) episode_means_[i] = sums[i + 1] / sums[0];
@@ -304,7 +326,7 @@ void Ppo::finish_statistics() {
 
 void Ppo::merge_observations() {
   const std::size_t n = static_cast<std::size_t>(policy_.network().num_observations);
-  const std::vector<double> sums = reduce(observation_moments_, static_cast<int>(2 * n + 1), 0);
+  const std::vector<double> sums = reduce(observation_moments_, static_cast<std::int64_t>(2 * n + 1), 0);
   if (sums[2 * n] > 0) ++inexact_sums_;
   const auto middle = sums.begin() + static_cast<std::ptrdiff_t>(n);
   policy_.merge_observations(std::vector<double>(sums.begin(), middle),

@@ -41,6 +41,14 @@ struct IterationReport {
   double episode_length = 0;  // control steps
 };
 
+// What training takes on a rank beside its environments, known before anything is allocated.
+struct TrainingMemory {
+  std::size_t network_bytes = 0;  // parameters, their gradients and moments, scratch: whatever the batch
+  std::size_t rollout_bytes = 0;  // the steps of an iteration
+};
+TrainingMemory training_memory(const Config& config, int observations, int actions, int reward_terms,
+                               std::int64_t tiles);
+
 class Ppo {
  public:
   // Allocates the rollout. The environment and the collectives must outlive this.
@@ -79,7 +87,8 @@ class Ppo {
   void merge_observations();
   // Sums the workers' rows of `totals` and those of all ranks; returns a host copy of the sums from
   // `first` on.
-  std::vector<double> reduce(const Kokkos::View<double*, MemorySpace>& totals, int count, int first);
+  std::vector<double> reduce(const Kokkos::View<double*, MemorySpace>& totals, std::int64_t count,
+                             std::int64_t first);
   IterationReport report(const UpdateSums& sums) const;
 
   Environment& environment_;

@@ -7,9 +7,11 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <new>
 #include <thread>
 
 #include "src/base/log.hpp"
+#include "src/base/memory.hpp"
 #include "src/parallel/mpi_access.hpp"
 
 namespace maniple {
@@ -41,6 +43,15 @@ void agree(Collectives& collectives, const std::string* error, bool is_input_err
   throw Error(text);
 }
 
+// bad_alloc says nothing about why.
+std::string message_of(const std::exception& error) {
+  if (!dynamic_cast<const std::bad_alloc*>(&error)) return error.what();
+  std::string text = std::string("out of memory (") + error.what() + ")";
+  for (const MemoryLimit& limit : memory_limits())
+    text += "; " + std::to_string(limit.available / 1000000) + " MB left by " + limit.name;
+  return text;
+}
+
 void print(const std::string& message) {
   live_line("");
   record("error", {{"text", message}});
@@ -63,7 +74,7 @@ void run_together(Collectives& collectives, const std::function<void()>& work) {
     error = e.what();
   } catch (const std::exception& e) {
     failed = true;
-    error = e.what();
+    error = message_of(e);
   }
   agree(collectives, failed ? &error : nullptr, is_input_error);
 }
@@ -88,7 +99,7 @@ int run_guarded(const std::function<int()>& body) {
   } catch (const InputError& e) {
     fail_all_ranks(e.what(), ExitCode::bad_input);
   } catch (const std::exception& e) {
-    fail_all_ranks(e.what(), ExitCode::error);
+    fail_all_ranks(message_of(e), ExitCode::error);
   } catch (...) {
     fail_all_ranks("unknown exception", ExitCode::error);
   }

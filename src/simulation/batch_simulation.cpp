@@ -401,13 +401,13 @@ std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel
                    allowed);
 }
 
-MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs,
-                               bool trains) {
+MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs) {
   const bool single = config.simulation.precision == "single";
   const std::size_t real = single ? sizeof(float) : sizeof(double);
   std::size_t reals =
       static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
   std::size_t bytes = 4 * sizeof(std::int32_t);  // records of incidents
+  MemoryEstimate memory;
   using Single = Scratch<Lanes<float>>;
   using Double = Scratch<Lanes<double>>;
   const int data = data_elements(model.sizes);
@@ -427,13 +427,10 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
     reals += static_cast<std::size_t>(task_elements(task.sizes()));
     bytes += sizeof(std::int32_t) * kTaskCounters +
              sizeof(float) * static_cast<std::size_t>(observations + actions + 2 * terms + 5);
-    // of each step of an iteration: observations, actions and their means, log probability, value, reward,
-    // flags, advantage, return
-    if (trains)
-      bytes += sizeof(float) *
-               static_cast<std::size_t>(config.learning.horizon * (observations + 2 * actions + 6));
+    memory.num_observations = observations;
+    memory.num_actions = actions;
+    memory.num_reward_terms = terms;
   }
-  MemoryEstimate memory;
   memory.bytes_per_env = reals * real + bytes;
   memory.scratch_bytes = scratch;
   memory.rank_bytes = memory.bytes_per_env * static_cast<std::size_t>(envs) + scratch;

@@ -15,9 +15,11 @@ namespace maniple {
 
 // Bytes that the batch will take, known before anything is allocated.
 struct MemoryEstimate {
-  std::size_t bytes_per_env = 0;  // state, task, exported fields, learning's view of it
+  std::size_t bytes_per_env = 0;  // state, task, exported fields
   std::size_t scratch_bytes = 0;  // per rank, shared by all its environments
   std::size_t rank_bytes = 0;     // per_env * environments of this rank + scratch
+  int num_observations = 0, num_actions = 0,
+      num_reward_terms = 0;  // of the task: what learning's share depends on
 };
 
 class Simulation : public Environment {
@@ -65,10 +67,8 @@ class Simulation : public Environment {
   virtual std::vector<std::int64_t> task_counts(const std::string& counter) const = 0;
 };
 
-// What the configured batch needs on a rank with `envs` environments; `trains`: with the steps of a training
-// iteration, which take most of it.
-MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs,
-                               bool trains);
+// What the configured batch needs on a rank with `envs` environments, without learning.
+MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs);
 
 // Refuses fields that neither the model nor a task has, and fields named twice (when the run samples
 // trajectories at all).

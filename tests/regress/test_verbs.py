@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import resource
 import subprocess
 import time
 
@@ -107,8 +108,32 @@ def test_trajectories_belong_to_rollout(maniple, tmp_path, verb):
 
 def test_a_batch_that_cannot_fit(maniple, tmp_path):
     result = maniple("rollout", *ARM, "batch.num_envs=1000000000000", f"output.directory={tmp_path}", ranks=2, exit_code=2)
-    assert re.search(r"batch\.num_envs: 1000000000000 environments need \S+ MB for the 2 ranks of this host; \S+ MB are available",
+    assert re.search(r"batch\.num_envs: 1000000000000 environments need \S+ MB for the 2 ranks of host \S+; \S+ MB are available",
                      result.stderr)
+
+
+@pytest.mark.parametrize("hidden", ["[50000,50000]", "[65536,65536,65536]"])
+@pytest.mark.parametrize("verb", ["train", "evaluate"])
+def test_a_network_that_cannot_fit(maniple, tmp_path, verb, hidden):
+    result = maniple(verb, CARTPOLE, "batch.num_envs=64", f"policy.hidden={hidden}", f"control.checkpoint={tmp_path}",
+                     f"output.directory={tmp_path}", ranks=2, exit_code=2)
+    assert re.search(r"policy\.hidden: the policy needs \d+\.\d MB on each rank and the batch \S+ MB, "
+                     r"\d+\.\d MB for the 2 ranks of host \S+; \S+ MB are available", result.stderr)
+    assert result.stderr.count("maniple: error") == 1
+
+
+def test_a_limit_of_address_space_counts(maniple, tmp_path):
+    """A network that fits into any host, but not into what the shell lets a process have."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (3 << 30, before[1]))
+    try:
+        result = maniple("train", CARTPOLE, "batch.num_envs=64", "policy.hidden=[8000,8000]",
+                         f"output.directory={tmp_path}", ranks=2, exit_code=2)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+    assert re.search(r"policy\.hidden: .* for the 1 rank of host \S+; \S+ MB are available "
+                     r"\(limit of ulimit -v of rank [01]\)", result.stderr)
 
 
 def test_policy_of_another_size(maniple, tmp_path):

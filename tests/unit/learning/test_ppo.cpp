@@ -34,6 +34,65 @@ Config toy_config(std::int64_t envs) {
   return config;
 }
 
+// Bytes that Kokkos has handed out and not taken back, and the most at any time.
+std::int64_t held_bytes = 0, most_bytes = 0;
+
+TEST(TrainingMemory, IsWhatAllocationsTake) {
+  for (const std::vector<int>& hidden : {std::vector<int>{16, 8}, {300, 200}})
+    for (const char* reduction : {"exact", "fast"}) {
+      Config config = toy_config(1000);
+      config.policy.hidden = hidden;
+      config.learning.reduction = reduction;
+      on_ranks(1, [&](int, Collectives& collectives) {
+        ToyEnvironment environment(config.batch.num_envs, 0, 1);
+        namespace Tools = Kokkos::Tools::Experimental;
+        const Tools::EventSet before = Tools::get_callbacks();
+        held_bytes = most_bytes = 0;
+        Tools::set_allocate_data_callback(
+            [](Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t size) {
+              held_bytes += static_cast<std::int64_t>(size);
+              most_bytes = std::max(most_bytes, held_bytes);
+            });
+        Tools::set_deallocate_data_callback(
+            [](Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t size) {
+              held_bytes -= static_cast<std::int64_t>(size);
+            });
+        {
+          Ppo ppo(environment, config, collectives);
+          ppo.start();
+          ppo.iterate();
+        }
+        Tools::set_callbacks(before);
+        const TrainingMemory memory = training_memory(
+            config, environment.num_observations(), environment.num_actions(),
+            static_cast<int>(environment.reward_terms().size()), environment.partition().tiles);
+        const auto estimate = static_cast<double>(memory.network_bytes + memory.rollout_bytes);
+        EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)
+            << hidden[0] << " units, " << reduction;
+      });
+    }
+}
+
+// The closed form for two layers of 50000 units: more parameters than an int counts.
+TEST(Networks, CountParametersIn64Bits) {
+  PolicyConfig config;
+  config.hidden = {50000, 50000};
+  config.shared = true;
+  const Network network = make_network(config, 4, 1, 256);
+  EXPECT_EQ(network.parameters,
+            std::int64_t{50000} * 16 + 50000 + std::int64_t{50000} * 50000 + 50000 + 2 * 50000 + 16 + 16);
+  EXPECT_EQ(network.layers[2].weight, std::int64_t{50000} * 16 + 50000 + std::int64_t{50000} * 50000 + 50000);
+  EXPECT_EQ(network.log_std, network.parameters - 16);
+  config.hidden.assign(7, 65536);
+  config.shared = false;
+  EXPECT_GT(make_network(config, 4, 1, 256).parameters, 12 * (std::int64_t{1} << 32));
+  Config large;
+  large.policy.hidden = {50000, 50000};
+  const TrainingMemory memory = training_memory(large, 4, 1, 2, 32);
+  // parameter, two moments and a gradient of a tile in single precision, the sum in double
+  EXPECT_NEAR(static_cast<double>(memory.network_bytes) / static_cast<double>(network.parameters), 24.0, 0.1);
+}
+
 void append(std::vector<double>& values, const IterationReport& report) {
   for (const auto& value : report.values) values.push_back(value.value);
 }

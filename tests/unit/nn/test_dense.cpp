@@ -6,6 +6,7 @@
 #ifndef MANIPLE_SCALAR_LANES
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -21,13 +22,13 @@ namespace {
 template <class T>
 struct Buffer {
   Kokkos::View<T*, Kokkos::HostSpace> view;
-  explicit Buffer(int count) : view("test", static_cast<std::size_t>(count)) {}
+  explicit Buffer(std::int64_t count) : view("test", static_cast<std::size_t>(count)) {}
   T* data() const { return view.data(); }
-  T& operator[](int i) const { return view.data()[i]; }
+  T& operator[](std::int64_t i) const { return view.data()[i]; }
 };
 
 template <class T>
-void fill(const Buffer<T>& buffer, int count, std::mt19937_64& generator) {
+void fill(const Buffer<T>& buffer, std::int64_t count, std::mt19937_64& generator) {
   std::uniform_real_distribution<double> draw(-1, 1);
   for (int i = 0; i < count; ++i) buffer[i] = static_cast<T>(draw(generator));
 }
@@ -51,7 +52,7 @@ TYPED_TEST_SUITE(Dense, Scalars);
 template <class T, class Kind>
 void compare_with_definitions(DenseLayer layer) {
   std::mt19937_64 generator(static_cast<std::uint64_t>(layer.inputs * 1000 + layer.outputs));
-  const int stride = layer.stride(), parameters = layer.bias + padded_parameters(layer.outputs);
+  const std::int64_t stride = layer.stride(), parameters = layer.bias + padded_parameters(layer.outputs);
   Buffer<T> weight(parameters), source(layer.inputs * 32), target(layer.outputs * 32),
       delta(layer.outputs * 32), source_delta(layer.inputs * 32), transposed(stride * 32),
       gradient(parameters);
@@ -131,6 +132,35 @@ TEST(DenseBlas, WideLayersFollowTheDefinitions) {
   }
 }
 
+// Parameters beyond the first 2^31 of a buffer; only those in use exist.
+TEST(DenseLanes, ParametersAreCountedIn64Bits) {
+  constexpr int inputs = 33, outputs = 19;
+  constexpr std::int64_t far = (std::int64_t{1} << 32) + 4096;
+  const DenseLayer near = make_layer(inputs, outputs, Activation::elu);
+  DenseLayer layer = near;
+  layer.weight += far;
+  layer.bias += far;
+  const std::int64_t count = near.bias + padded_parameters(outputs);
+  std::mt19937_64 generator(5);
+  Buffer<float> weight(count), source(inputs * 32), delta(outputs * 32), target(outputs * 32),
+      expected_target(outputs * 32), source_delta(inputs * 32), expected_source_delta(inputs * 32),
+      transposed(48 * 32), gradient(count), expected_gradient(count);
+  fill(weight, count, generator);
+  fill(source, inputs * 32, generator);
+  fill(delta, outputs * 32, generator);
+  const float* const parameters = weight.data() - far;
+  const TileTeam team;
+  LaneDense::forward(team, near, weight.data(), source.data(), expected_target.data());
+  LaneDense::backward(team, near, weight.data(), delta.data(), source.data(), expected_source_delta.data());
+  LaneDense::gradient(team, near, source.data(), delta.data(), transposed.data(), expected_gradient.data());
+  LaneDense::forward(team, layer, parameters, source.data(), target.data());
+  LaneDense::backward(team, layer, parameters, delta.data(), source.data(), source_delta.data());
+  LaneDense::gradient(team, layer, source.data(), delta.data(), transposed.data(), gradient.data() - far);
+  for (int i = 0; i < outputs * 32; ++i) ASSERT_EQ(target[i], expected_target[i]);
+  for (int i = 0; i < inputs * 32; ++i) ASSERT_EQ(source_delta[i], expected_source_delta[i]);
+  for (std::int64_t i = 0; i < count; ++i) ASSERT_EQ(gradient[i], expected_gradient[i]);
+}
+
 TEST(DenseLanes, SamplesDoNotSeeEachOther) {
   const DenseLayer layer = make_layer(13, 11, Activation::elu);
   std::mt19937_64 generator(5);
@@ -201,8 +231,8 @@ struct Training {
     return config;
   }
   double loss() {
-    const int count = minibatch_totals(network);
-    for (int i = 0; i < count; ++i) totals[i] = 0;
+    const std::int64_t count = minibatch_totals(network);
+    for (std::int64_t i = 0; i < count; ++i) totals[i] = 0;
     train.exact = false;
     for (int tile = 0; tile < tiles; ++tile) train(TileTeam(), tile, 0);
     const double* metrics = totals.data() + network.parameters;
@@ -261,7 +291,7 @@ TEST(TrainMinibatch, ReferenceMovesOnRequest) {
 
 TEST(TrainMinibatch, TotalsAreWholeQuanta) {
   Training t(true);
-  const int count = minibatch_totals(t.network);
+  const std::int64_t count = minibatch_totals(t.network);
   t.loss();
   const auto fractions = [&] {
     int found = 0;
@@ -282,7 +312,7 @@ TEST(TrainMinibatch, TooLargeSumsAreCounted) {
   Training t(true);
   for (int i = 0; i < t.tiles * t.horizon * t.layout.elements * 32; ++i)
     if (i / 32 % t.layout.elements == t.layout.target) t.blocks[i] = 1e6;
-  const int count = minibatch_totals(t.network);
+  const std::int64_t count = minibatch_totals(t.network);
   for (int i = 0; i < count; ++i) t.totals[i] = 0;
   t.train.exact = true;
   for (int tile = 0; tile < t.tiles; ++tile) t.train(TileTeam(), tile, 0);
