@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "kernels/math/quaternion.hpp"
 #include "kernels/model/derive_contacts.hpp"
 #include "kernels/model/row_parameters.hpp"
 
@@ -36,6 +37,50 @@ int derive_symmetry(const double* inertia, const double* mat, double* symmetry) 
   return 0;
 }
 
+// Free bodies whose trees have no other dofs: what is welded to them counts as one with them.
+void derive_free_bodies(const Model<double>& m, const DerivedFields& derived) {
+  const int nbody = m.nbody;
+  std::vector<Vec3<double>> pos(static_cast<std::size_t>(nbody), Vec3<double>{0, 0, 0});
+  std::vector<Quat<double>> quat(static_cast<std::size_t>(nbody), Quat<double>{1, 0, 0, 0});
+  for (int root = 0; root < nbody; ++root) {
+    double *const center = derived.body_freecom + 3 * root, *const inertia =
+                                                                derived.body_freeinertia + 9 * root;
+    std::fill_n(center, 3, 0.0);
+    std::fill_n(inertia, 9, 0.0);
+    bool alone = m.body_jntnum[root] == 1 && m.jnt_type[m.body_jntadr[root]] == joint_free;
+    // a tree's bodies follow each other
+    int end = root + 1;
+    for (; alone && end < nbody && m.body_rootid[end] == root; ++end) alone = m.body_dofnum[end] == 0;
+    derived.body_freealone[root] = alone ? end - root : 0;
+    if (!alone) continue;
+    std::vector<Vec3<double>> com;
+    Vec3<double> sum{0, 0, 0};
+    for (int i = root; i < end; ++i) {
+      const auto at = static_cast<std::size_t>(i), parent = static_cast<std::size_t>(m.body_parentid[i]);
+      if (i > root) {
+        pos[at] = pos[parent] + rotate(quat[parent], uniform3<double>(m.body_pos + 3 * i));
+        quat[at] = normalize(quat[parent] * uniform4<double>(m.body_quat + 4 * i));
+      }
+      com.push_back(pos[at] + rotate(quat[at], uniform3<double>(m.body_ipos + 3 * i)));
+      sum = sum + m.body_mass[i] * com.back();
+    }
+    const Vec3<double> whole = derived.body_inversesubtreemass[root] * sum;
+    store3(center, 0, whole);
+    for (int i = root; i < end; ++i) {
+      const Mat3<double> turn =
+          matrix(normalize(quat[static_cast<std::size_t>(i)] * uniform4<double>(m.body_iquat + 4 * i)));
+      const Vec3<double> principal = uniform3<double>(m.body_inertia + 3 * i);
+      const Mat3<double> scale{principal.x, 0, 0, 0, principal.y, 0, 0, 0, principal.z};
+      // the parallel axis theorem
+      const Mat3<double> arm = cross_matrix(com[static_cast<std::size_t>(i - root)] - whole);
+      double own[9], shift[9];
+      store9(&own[0], 0, turn * scale * transpose(turn));
+      store9(&shift[0], 0, arm * transpose(arm));
+      for (int k = 0; k < 9; ++k) inertia[k] += own[k] + m.body_mass[i] * shift[k];
+    }
+  }
+}
+
 void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nbody; ++i) {
     matrix_of_quaternion(m.body_iquat + 4 * i, derived.body_imat + 9 * i);
@@ -66,14 +111,7 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
       derived.body_inertialocal[6 * i + k] = sum;
     }
   }
-  // MuJoCo's mj_isFreeBody: alone in its tree with six dofs, and all the mass below is its own
-  for (int i = 0; i < m.nbody; ++i) {
-    bool alone = m.body_jntnum[i] == 1 && m.jnt_type[m.body_jntadr[i]] == joint_free &&
-                 m.body_subtreemass[i] == m.body_mass[i];
-    for (int j = 0; alone && j < m.nbody; ++j)
-      if (j != i && m.body_dofnum[j] > 0 && m.body_rootid[j] == m.body_rootid[i]) alone = false;
-    derived.body_freealone[i] = alone;
-  }
+  derive_free_bodies(m, derived);
 }
 
 // The lists by which bodies are visited: children of each, and levels of the trees. Returns the number of

@@ -137,7 +137,7 @@ enum ModelFlag : int {
   model_actuation = 128,          // there are actuators and they are not disabled
   model_sensors = 256,            // there are sensors and they are not disabled
   model_actuator_velocity = 512,  // some actuator force depends on velocity
-  model_free_alone = 1024,        // some free body is alone in its tree
+  model_free_alone = 1024,        // some free joint is the only joint of its tree
   model_fluid = 1 << 16,          // a fluid acts on the bodies
   model_tendon_springs = 1 << 17,
   model_tendon_dampers = 1 << 18,

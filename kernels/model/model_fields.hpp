@@ -208,7 +208,8 @@
 #define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                   \
   INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                       \
   INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                             \
-  INTEGER(body_freealone, nbody, "is the only moving body of its tree, on a free joint")              \
+  INTEGER(body_freealone, nbody,                                                                      \
+          "bodies of its tree, if the free joint of this one is its only joint, else 0")              \
   INTEGER(body_childnum, nbody, "children, but for those of bodies that do not move")                 \
   INTEGER(body_childadr, nbody, "where they begin in body_child")                                     \
   INTEGER(body_child, nbody, "children body by body, descending")                                     \
@@ -254,6 +255,8 @@
   REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")    \
   REAL(body_symmetry, 5 * nbody,                                                                      \
        "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")       \
+  REAL(body_freecom, 3 * nbody, "m: center of mass of these bodies, in the body frame")               \
+  REAL(body_freeinertia, 9 * nbody, "kg m^2: their inertia about it, in the body frame, as a matrix") \
   REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                      \
   REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                                \
   REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                     \

@@ -106,15 +106,17 @@ MANIPLE_FUNCTION void add_fluid_damping(const Model<ScalarOf<V>>& m, const Data<
   }
 }
 
-// The same for a free body that is alone in its tree, to its full 6x6 block.
+// The same for the bodies of a tree whose only joint is the free joint of `root`, to its full 6x6 block.
 template <class V>
-MANIPLE_FUNCTION void add_free_fluid_damping(const Model<ScalarOf<V>>& m, const Data<V>& d, int body, int dof,
+MANIPLE_FUNCTION void add_free_fluid_damping(const Model<ScalarOf<V>>& m, const Data<V>& d, int root, int dof,
                                              V scale, V (&a)[36]) {
-  if (!in_fluid<V>(m, body)) return;
-  const FluidDamping<V> damping = fluid_damping_of_body(m, d, body);
-  for (int i = 0; i < 6; ++i) {
-    const Spatial<V> force = scale * (damping * load6<V>(d.cdof, 6 * (dof + i)));
-    for (int j = 0; j < 6; ++j) a[6 * i + j] += dot(load6<V>(d.cdof, 6 * (dof + j)), force);
+  for (int body = root; body < root + m.body_freealone[root]; ++body) {
+    if (!in_fluid<V>(m, body)) continue;
+    const FluidDamping<V> damping = fluid_damping_of_body(m, d, body);
+    for (int i = 0; i < 6; ++i) {
+      const Spatial<V> force = scale * (damping * load6<V>(d.cdof, 6 * (dof + i)));
+      for (int j = 0; j < 6; ++j) a[6 * i + j] += dot(load6<V>(d.cdof, 6 * (dof + j)), force);
+    }
   }
 }
 

@@ -87,19 +87,15 @@ MANIPLE_FUNCTION bool depends_on_velocity(const Model<ScalarOf<V>>& m, int i) {
           (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0));
 }
 
-// Adds h * d(bias force)/d(qvel) of free body `body` to its 6x6 block: linear rows by rotational columns,
-// and rotational rows by rotational columns (mjd_freeMhat).
+// Adds h * d(bias force)/d(qvel) of a free joint that is the only one of its tree to its 6x6 block: linear
+// rows by rotational columns, and rotational rows by rotational columns (mjd_freeMhat). In the body frame,
+// where the velocity of rotation is given, all bodies of the tree together are one that is constant.
 template <class V>
 MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, int body, int dof, V (&a)[36]) {
-  const V h(m.timestep), mass(m.body_mass[body]);
-  const Mat3<V> rotation = matrix(load4<V>(d.xquat, 4 * body));
-  const Mat3<V> inertial = rotation * uniform9<V>(m.body_imat + 9 * body);
-  const Vec3<V> com = load3<V>(d.xipos, 3 * body) - load3<V>(d.xpos, 3 * body);
-  const Vec3<V> w = rotation * load3<V>(s.qvel, dof + 3);
-  const Vec3<V> diagonal = uniform3<V>(m.body_inertia + 3 * body);
-  const Mat3<V> scale{diagonal.x, V(0), V(0), V(0), diagonal.y, V(0), V(0), V(0), diagonal.z};
-  const Mat3<V> inertia = inertial * scale * transpose(inertial);
+  const V h(m.timestep), mass(m.body_subtreemass[body]);
+  const Vec3<V> com = uniform3<V>(m.body_freecom + 3 * body), w = load3<V>(s.qvel, dof + 3);
+  const Mat3<V> inertia = uniform9<V>(m.body_freeinertia + 9 * body);
   const Vec3<V> momentum = inertia * w, turning = cross(w, com);
   const V along = dot(w, com);
   // [w x com] + [w][com], as cross-product matrices
@@ -107,15 +103,14 @@ MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, cons
                   com.y * w.x + turning.z, com.y * w.y - along,     com.y * w.z - turning.x,
                   com.z * w.x - turning.y, com.z * w.y + turning.x, com.z * w.z - along};
   const Mat3<V> p = cross_matrix(com) * k, q = cross_matrix(w) * inertia, r = cross_matrix(momentum);
-  const Mat3<V> c{q.xx - mass * p.xx - r.xx, q.xy - mass * p.xy - r.xy, q.xz - mass * p.xz - r.xz,
-                  q.yx - mass * p.yx - r.yx, q.yy - mass * p.yy - r.yy, q.yz - mass * p.yz - r.yz,
-                  q.zx - mass * p.zx - r.zx, q.zy - mass * p.zy - r.zy, q.zz - mass * p.zz - r.zz};
-  const Mat3<V> linear = k * rotation, rotational = transpose(rotation) * c * rotation;
+  const Mat3<V> linear = matrix(load4<V>(d.xquat, 4 * body)) * k;
   const V factor = -h * mass;
   const V linear_rows[9] = {linear.xx, linear.xy, linear.xz, linear.yx, linear.yy,
                             linear.yz, linear.zx, linear.zy, linear.zz};
-  const V rotational_rows[9] = {rotational.xx, rotational.xy, rotational.xz, rotational.yx, rotational.yy,
-                                rotational.yz, rotational.zx, rotational.zy, rotational.zz};
+  const V rotational_rows[9] = {
+      q.xx - mass * p.xx - r.xx, q.xy - mass * p.xy - r.xy, q.xz - mass * p.xz - r.xz,
+      q.yx - mass * p.yx - r.yx, q.yy - mass * p.yy - r.yy, q.yz - mass * p.yz - r.yz,
+      q.zx - mass * p.zx - r.zx, q.zy - mass * p.zy - r.zy, q.zz - mass * p.zz - r.zz};
   for (int row = 0; row < 3; ++row)
     for (int column = 0; column < 3; ++column) {
       a[6 * row + 3 + column] += factor * linear_rows[3 * row + column];
@@ -140,8 +135,8 @@ MANIPLE_FUNCTION void solve6(V (&a)[36], V (&x)[6]) {
   }
 }
 
-// Overwrites qacc_implicit of free bodies that are alone in their tree: their 6x6 blocks are solved with
-// the gyroscopic derivative that implicitfast leaves out elsewhere.
+// Overwrites qacc_implicit of free joints that are the only ones of their trees: their 6x6 blocks are solved
+// with the gyroscopic derivative that implicitfast leaves out elsewhere.
 template <class V>
 MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const V h(m.timestep);
