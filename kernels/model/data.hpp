@@ -75,8 +75,11 @@
   FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                       \
   FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")         \
   FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")      \
-  FIELD(dual_group, 2 * ndualrow, "groups of an environment's rows, see RowGroup")           \
-  FIELD(dual_source, ndualrow, "place of an environment's rows in row_force")                \
+  FIELD(tree_island, ndualtree, "island of each tree of each lane; -1: it has no row")       \
+  FIELD(island_nefc, ndualtree, "rows of each island of each lane")                          \
+  FIELD(dual_queue, ndualtree, "islands that wait for their turn, see DualQueue")            \
+  FIELD(dual_group, 2 * ndualrow, "groups of an island's rows, see RowGroup")                \
+  FIELD(dual_source, ndualrow, "place of an island's rows in row_force")                     \
   FIELD(dual_order, ndualrow, "visiting order of a sweep that the model does not list")
 
 // Intermediate results that only the integrators and factorizations need.

@@ -535,20 +535,22 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   // where dry friction alone has many rows, the space of the dofs is the smaller one; and what there is to
   // share for a team is the dofs: row_solver.hpp knows nothing of teams
   if (m.solver != solver_newton || 2 * sizes.nfriction > m.nv || is_for_teams(m)) sizes.nrowcontact = -1;
-  size_solvers(m.solver, m.iterations, sizes);
+  size_solvers(m, sizes);
 }
 
-void size_solvers(int solver, int iterations, ModelSizes& sizes) {
-  sizes.nrowblock = sizes.nspaceblock = sizes.ndualrow = sizes.ndualorder = sizes.ndualsweep = 0;
+void size_solvers(const Model<double>& m, ModelSizes& sizes) {
+  sizes.nrowblock = sizes.nspaceblock = sizes.ndualrow = 0;
+  sizes.ndualtree = sizes.ndualorder = sizes.ndualsweep = 0;
   if (sizes.nrowdof == 0) return;
   const int single = (sizes.nfriction + sizes.nlimit + 2) / 3;
   if (sizes.nrowcontact >= 0) sizes.nrowblock = sizes.nspaceblock = single + sizes.nrowcontact;
-  if (solver != solver_pgs) return;
+  if (m.solver != solver_pgs) return;
   sizes.nrowblock = single + sizes.ncontact;
   // whole registers, whatever the lane width
   sizes.ndualrow = (sizes.nfriction + sizes.nlimit + 4 * sizes.ncontact + 15) / 16 * 16;
+  sizes.ndualtree = m.disableflags & disable_island ? 1 : sizes.ntree;
   sizes.ndualorder = std::min(sizes.ndualrow, kOrderedRows);
-  sizes.ndualsweep = std::min(iterations, kOrderedSweeps);
+  sizes.ndualsweep = std::min(m.iterations, kOrderedSweeps);
 }
 
 void derive_model(Model<double>& m, const DerivedFields& derived) {

@@ -19,7 +19,7 @@ struct DerivedFields {
 // Sets the sizes of MANIPLE_ROW_SIZES.
 void count_rows(const Model<double>& m, ModelSizes& sizes);
 // Of these, sets those of the solvers' scratch, from the rows.
-void size_solvers(int solver, int iterations, ModelSizes& sizes);
+void size_solvers(const Model<double>& m, ModelSizes& sizes);
 
 // Fills the derived fields and options of a model whose other fields are set. `m` keeps its own pointers.
 void derive_model(Model<double>& m, const DerivedFields& derived);

@@ -91,6 +91,7 @@ enum DisableBit : int {
   disable_midphase = 1 << 14,
   disable_eulerdamp = 1 << 15,
   disable_autoreset = 1 << 16,
+  disable_island = 1 << 18,
 };
 
 // What of a body may be skipped.

@@ -13,6 +13,7 @@
   SIZE(na, "activation states")             \
   SIZE(nbody, "bodies, the world included") \
   SIZE(njnt, "joints")                      \
+  SIZE(ntree, "trees of moving bodies")     \
   SIZE(ngeom, "geoms")                      \
   SIZE(npair, "explicit contact pairs")     \
   SIZE(nexclude, "excluded body pairs")     \
@@ -42,6 +43,7 @@
   SIZE(nspaceblock, "those of an environment that is solved in row space")                         \
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
+  SIZE(ndualtree, "trees that make islands of these rows; 1: all rows are one")                    \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
   SIZE(ndualorder, "most rows in dual_order")
 
@@ -76,6 +78,7 @@
   INTEGER(body_dofnum, nbody, "dofs of this body")                               \
   INTEGER(body_dofadr, nbody, "first dof; -1: none")                             \
   INTEGER(body_weldid, nbody, "body that it is welded to, at the top")           \
+  INTEGER(body_treeid, nbody, "tree of moving bodies that it is in; -1: none")   \
   INTEGER(body_geomnum, nbody, "geoms of this body")                             \
   INTEGER(body_geomadr, nbody, "first geom; -1: none")                           \
   INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                 \
@@ -88,6 +91,7 @@
   INTEGER(dof_bodyid, nv, "body of the dof")                                     \
   INTEGER(dof_jntid, nv, "joint of the dof")                                     \
   INTEGER(dof_parentid, nv, "parent dof; -1: none")                              \
+  INTEGER(dof_treeid, nv, "tree of the dof")                                     \
   INTEGER(dof_Madr, nv, "address of the diagonal in qM")                         \
   INTEGER(dof_simplenum, nv, "consecutive simple dofs from here on")             \
   INTEGER(geom_type, ngeom, "mjtGeom")                                           \

@@ -1,8 +1,9 @@
-// The dual problem of one environment (dual_solver.hpp), its rows over the lanes: how it is listed, built and
-// brought back.
+// The dual problems of one environment (dual_solver.hpp), one for each of its islands with its rows over the
+// lanes: how they start, are listed, built and brought back.
 #pragma once
 
 #include "kernels/model/visiting_order.hpp"
+#include "kernels/physics/primal_solver.hpp"
 #include "kernels/physics/row_blocks.hpp"
 
 namespace maniple {
@@ -38,14 +39,15 @@ enum DualVector {
 };
 static_assert(dual_vectors == kDualVectors);
 
-// The dual problem of one environment, rows over lanes; functions take it by value, as they take fields.
-// A row is solved when its force falls by its residual; when force j falls by x, the residuals change by
-// column j times x.
+// The dual problem of one island of an environment, rows over lanes; functions take it by value, as they take
+// fields. A row is solved when its force falls by its residual; when force j falls by x, the residuals change
+// by column j times x.
 template <class V>
 struct DualProblem {
   DataField<V> vectors, column;
   int first;        // place in dual_source and dual_order
   int lane;         // the environment
+  int island;       // of its islands
   int rows, packs;  // rows, and lane values that hold them
   int sweep;        // sweeps so far
   // sweeps since momentum has begun anew, and see momentum_share
@@ -67,13 +69,13 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
   x.vectors = d.dual_rows.from(place * dual_vectors);
   x.column = d.dual_column.from(place * m.ndualrow);
   x.first = slot * m.ndualrow;
-  x.lane = x.rows = x.packs = x.sweep = 0;
+  x.lane = x.island = x.rows = x.packs = x.sweep = 0;
   x.momentum = x.share = x.enough = 0;
   return x;
 }
 
-// Rows of an environment that are taken together: a single row, or the four edges of a contact whose first
-// base row is `first`. In dual_group a group is two numbers.
+// Rows of an island that are taken together: a single row, or the four edges of a contact whose first base
+// row is `first`. In dual_group a group is two numbers.
 struct RowGroup {
   int first;  // base row
   bool edges;
@@ -94,12 +96,177 @@ MANIPLE_FUNCTION void store_group(const Data<V>& d, int g, const RowGroup& group
 template <class V>
 struct DualRows {
   RowBlocks blocks;
-  DataField<V> enough;  // [1], see DualProblem
+  DataField<V> inertia;  // of the dofs of each island, summed
 };
 
-// ---- one environment: its matrix ----
+// ---- a pack: where the forces start ----
 
-// Lists the environment's rows in MuJoCo's order: D in place of the diagonal, bias, force and bounds. Returns
+// row_force at qacc_warmstart, or none at all where that costs less: MuJoCo's start. Zero in the lanes that
+// do not have a row. Takes qfrc_constraint and search.
+template <class V>
+MANIPLE_FUNCTION void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                   ActiveRows active) {
+  const DataField<V> force = d.row_force;
+  const int contacts = row_of_contact(m, 0);
+  if (m.disableflags & disable_warmstart) {
+    for (const int r : d.team.share(m.nfriction)) force[r] = V(0);
+    for (const int a : d.team.share(active.limits)) force[row_of_limit(m, d.limit_active[a])] = V(0);
+    for (const int k : d.team.share(4 * active.slots)) force[contacts + k] = V(0);
+    return;
+  }
+  const V infinite(ScalarOf<V>(1e30));
+  // residuals of qacc_smooth and, with the change, of the warm start
+  const auto limit_bias = [&](int r) {
+    return limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r];
+  };
+  for (const int r : d.team.share(m.nfriction)) {
+    const V loss(m.friction_loss[r]);
+    force[r] = clamp(-V(m.friction_D[r]) * (d.block_bias[r] + d.block_start[r]), -loss, loss);
+  }
+  for (const int a : d.team.share(active.limits)) {
+    const int r = d.limit_active[a];
+    const V D = d.limit_D[r], residual = limit_bias(r) + limit_jacobian_times(m, d, r, d.warm_change);
+    force[row_of_limit(m, r)] = select(D > V(0), clamp(-D * residual, V(0), infinite), V(0));
+  }
+  for (const int slot : d.team.share(active.slots)) {
+    const int block = blocks.single + slot, first = row_of_contact(m, slot);
+    const BaseRows<V> bias = load_base<V>(d.block_bias, block), change = load_base<V>(d.block_start, block);
+    const Edges<V> residual = edges_of(BaseRows<V>{bias.n + change.n, bias.t + change.t, bias.u + change.u});
+    const V D = d.contact_D[slot];
+    for (int e = 0; e < 4; ++e)
+      force[first + e] = select(D > V(0), clamp(-D * residual.value[e], V(0), infinite), V(0));
+  }
+  // twice the cost: f' A f + 2 f' b = q' M^-1 q + f' (2 b + f / D) with q = J' f
+  constraint_forces(m, d, TreeDofs<V>(m, d), active);
+  for (const int i : d.team.share(m.nv)) d.search[i] = d.qfrc_constraint[i];
+  solve_inertia(m, d, d.qLD, d.qLDiagInv, d.search);
+  V cost(0);
+  for (int i = 0; i < m.nv; ++i) cost += d.qfrc_constraint[i] * d.search[i];
+  const auto add_row = [&](V f, V bias, V D) {
+    cost += select(D > V(0), f * (V(2) * bias + f / select(D > V(0), D, V(1))), V(0));
+  };
+  for (int r = 0; r < m.nfriction; ++r) add_row(force[r], d.block_bias[r], V(m.friction_D[r]));
+  for (int a = 0; a < active.limits; ++a) {
+    const int r = d.limit_active[a];
+    add_row(force[row_of_limit(m, r)], limit_bias(r), d.limit_D[r]);
+  }
+  for (int slot = 0; slot < active.slots; ++slot) {
+    const Edges<V> bias = edges_of(load_base<V>(d.block_bias, blocks.single + slot));
+    for (int e = 0; e < 4; ++e) add_row(force[row_of_contact(m, slot) + e], bias.value[e], d.contact_D[slot]);
+  }
+  const MaskOf<V> none = cost > V(0);
+  if (!any_lane(none)) return;
+  const auto clear = [&](int row) { force[row] = select(none, V(0), V(force[row])); };
+  for (const int r : d.team.share(m.nfriction)) clear(r);
+  for (const int a : d.team.share(active.limits)) clear(row_of_limit(m, d.limit_active[a]));
+  for (const int k : d.team.share(4 * active.slots)) clear(contacts + k);
+}
+
+// ---- one environment: its islands ----
+
+// A group of rows of an environment: dry friction or limit number `number`, or the contact of that slot.
+struct RowSource {
+  enum Kind { friction, limit, frictionless, edges } kind;
+  int number;
+  int first;  // base row
+
+  MANIPLE_FUNCTION int rows() const { return kind == edges ? 4 : 1; }
+};
+
+// Calls visit(source) for the groups of rows of an environment, in MuJoCo's order.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                      int lane, const Visit& visit) {
+  for (int r = 0; r < m.nfriction; ++r) visit(RowSource{RowSource::friction, r, r});
+  for (int row = m.nfriction; row < blocks.rows; ++row) {
+    const int r = static_cast<int>(lane_element(d.block_limit, row - m.nfriction, lane));
+    if (r < 0) break;
+    visit(RowSource{RowSource::limit, r, row});
+  }
+  for (int block = blocks.single; block < blocks.count; ++block) {
+    const int slot = block - blocks.single;
+    if (!(lane_element(d.contact_D, slot, lane) > 0)) continue;
+    const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
+    const bool frictionless = m.contactclass_condim[m.candidate_class[candidate]] == 1;
+    visit(RowSource{frictionless ? RowSource::frictionless : RowSource::edges, slot, 3 * block});
+  }
+}
+
+// Calls visit(tree) for the trees that the rows of a group are about, of which there is one at least.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_tree(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSource source,
+                                    int lane, const Visit& visit) {
+  if (source.kind == RowSource::frictionless || source.kind == RowSource::edges) {
+    const int candidate = static_cast<int>(lane_element(d.contact_candidate, source.number, lane));
+    for (int side = 0; side < 2; ++side) {
+      const int tree = m.body_treeid[m.candidate_bodyid[2 * candidate + side]];
+      if (tree >= 0) visit(tree);
+    }
+    return;
+  }
+  const bool friction = source.kind == RowSource::friction;
+  const int dof = friction ? m.friction_dofid[source.number] : m.limit_dofid[source.number];
+  if (dof >= 0) return visit(m.dof_treeid[dof]);
+  const int tendon = friction ? m.friction_tendonid[source.number] : m.limit_tendonid[source.number];
+  for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+    if (m.ten_J[k] != 0) visit(m.dof_treeid[m.ten_J_colind[k]]);
+}
+
+// Joins the trees that rows of an environment are about to islands, which MuJoCo solves one by one
+// (mj_island), and numbers these by their first trees: tree_island, island_nefc, and the inertia of the
+// island's dofs in `inertia`.
+template <class V>
+MANIPLE_FUNCTION void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                   const DataField<V> inertia, int lane) {
+  using T = ScalarOf<V>;
+  const int trees = m.ndualtree, first = lane * trees;
+  const IndexField<V> island = d.tree_island, rows = d.island_nefc;
+  for (int t = 0; t < trees; ++t) {
+    island[first + t] = -1;
+    rows[first + t] = 0;
+  }
+  if (trees == 1) {
+    island[first] = 0;
+    rows[first] = static_cast<int>(lane_element(d.nefc, 0, lane));
+  } else {
+    // an island goes by the number of its first tree until all are known
+    for_each_source(m, d, blocks, lane, [&](const RowSource source) {
+      int joined = -1;
+      for_each_tree(m, d, source, lane, [&](int tree) {
+        int& own = island[first + tree];
+        if (own < 0) own = tree;
+        if (joined < 0) {
+          joined = own;
+          rows[first + tree] += source.rows();
+        }
+        if (own == joined) return;
+        const int low = own < joined ? own : joined, high = own < joined ? joined : own;
+        for (int t = high; t < trees; ++t)
+          if (island[first + t] == high) island[first + t] = low;
+        joined = low;
+      });
+    });
+    int count = 0;
+    for (int t = 0; t < trees; ++t) {
+      int& own = island[first + t];
+      if (own < 0) continue;
+      // the islands of the trees before are numbered
+      own = own == t ? count++ : int(island[first + own]);
+      const int of_tree = rows[first + t];
+      rows[first + t] = 0;
+      rows[first + own] += of_tree;
+    }
+  }
+  for (int t = 0; t < trees; ++t) lane_element(inertia, t, lane) = T(0);
+  for (int k = 0; k < m.nv; ++k) {
+    const int own = island[first + (trees == 1 ? 0 : m.dof_treeid[k])];
+    if (own >= 0) lane_element(inertia, own, lane) += lane_element(d.qM, m.dof_Madr[k], lane);
+  }
+}
+
+// ---- one island: its matrix ----
+
+// Lists the island's rows in MuJoCo's order: D in place of the diagonal, bias, force and bounds. Returns
 // the number of groups of rows, which go to dual_group: a group is a single row or the edges of a contact. A
 // frictionless contact is a single row, of the sum of its four edges.
 template <int kPacks, class V>
@@ -107,54 +274,56 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
                                const DualProblem<V> x) {
   using T = ScalarOf<V>;
   const int lane = x.lane;
-  const bool warm = !(m.disableflags & disable_warmstart);
   const DataField<V> force = vector_of<kPacks>(x, dual_force), bias = vector_of<kPacks>(x, dual_bias),
                      diagonal = vector_of<kPacks>(x, dual_diagonal), low = vector_of<kPacks>(x, dual_low),
                      high = vector_of<kPacks>(x, dual_high);
   int count = 0, groups = 0;
-  // residuals: of qacc_smooth and of the warm start
-  const auto add = [&](int source, T D, T smooth, T start, T least, T most) {
+  const auto is_here = [&](const RowSource source) {
+    bool here = m.ndualtree == 1;
+    if (!here)
+      for_each_tree(m, d, source, lane,
+                    [&](int tree) { here = d.tree_island[lane * m.ndualtree + tree] == x.island; });
+    return here;
+  };
+  const auto add = [&](int source, T D, T residual, T start, T least, T most) {
     d.dual_source[x.first + count] = source;
     element(diagonal, count) = D;
-    element(bias, count) = smooth;
+    element(bias, count) = residual;
     element(low, count) = least;
     element(high, count) = most;
-    element(force, count) = warm ? clamp(-D * start, least, most) : T(0);
+    element(force, count) = start;
     ++count;
   };
-  const auto add_single = [&](int source, int row, T D, T least, T most) {
-    store_group(d, groups++, RowGroup{row, false, count});
-    const T smooth = lane_element(d.block_bias, row, lane);
-    add(source, D, smooth, smooth + lane_element(d.block_start, row, lane), least, most);
-  };
   constexpr T infinite(1e30);
-  for (int r = 0; r < m.nfriction; ++r)
-    add_single(r, r, m.friction_D[r], -m.friction_loss[r], m.friction_loss[r]);
-  for (int row = m.nfriction; row < blocks.rows; ++row) {
-    const int r = static_cast<int>(lane_element(d.block_limit, row - m.nfriction, lane));
-    if (r < 0) break;
-    add_single(row_of_limit(m, r), row, lane_element(d.limit_D, r, lane), T(0), infinite);
-  }
-  for (int block = blocks.single; block < blocks.count; ++block) {
-    const int slot = block - blocks.single, source = row_of_contact(m, slot);
-    const T D = lane_element(d.contact_D, slot, lane);
-    if (!(D > 0)) continue;
-    const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
-    if (m.contactclass_condim[m.candidate_class[candidate]] == 1) {
-      add_single(-1 - source, 3 * block, 4 * D, T(0), infinite);
-      continue;
+  for_each_source(m, d, blocks, lane, [&](const RowSource source) {
+    if (!is_here(source)) return;
+    const int r = source.number;
+    store_group(d, groups++, RowGroup{source.first, source.kind == RowSource::edges, count});
+    const T residual = lane_element(d.block_bias, source.first, lane);
+    const auto start = [&](int row) { return lane_element(d.row_force, row, lane); };
+    switch (source.kind) {
+      case RowSource::friction:
+        return add(r, m.friction_D[r], residual, start(r), -m.friction_loss[r], m.friction_loss[r]);
+      case RowSource::limit: {
+        const int row = row_of_limit(m, r);
+        return add(row, lane_element(d.limit_D, r, lane), residual, start(row), T(0), infinite);
+      }
+      case RowSource::frictionless: {
+        const int row = row_of_contact(m, r);
+        return add(-1 - row, 4 * lane_element(d.contact_D, r, lane), residual, 4 * start(row), T(0),
+                   infinite);
+      }
+      case RowSource::edges: {
+        const int row = row_of_contact(m, r);
+        const BaseRows<T> base{residual, lane_element(d.block_bias, source.first + 1, lane),
+                               lane_element(d.block_bias, source.first + 2, lane)};
+        const Edges<T> residuals = edges_of(base);
+        for (int e = 0; e < 4; ++e)
+          add(row + e, lane_element(d.contact_D, r, lane), residuals.value[e], start(row + e), T(0),
+              infinite);
+      }
     }
-    store_group(d, groups++, RowGroup{3 * block, true, count});
-    const auto base_of_lane = [&](const DataField<V> field) {
-      return BaseRows<T>{lane_element(field, 3 * block, lane), lane_element(field, 3 * block + 1, lane),
-                         lane_element(field, 3 * block + 2, lane)};
-    };
-    const BaseRows<T> smooth = base_of_lane(d.block_bias), change = base_of_lane(d.block_start),
-                      start{smooth.n + change.n, smooth.t + change.t, smooth.u + change.u};
-    const Edges<T> smooth_edges = edges_of(smooth), start_edges = edges_of(start);
-    for (int e = 0; e < 4; ++e)
-      add(source + e, D, smooth_edges.value[e], start_edges.value[e], T(0), infinite);
-  }
+  });
   return groups;
 }
 
@@ -258,7 +427,7 @@ MANIPLE_FUNCTION void find_residuals(const Team<V>& team, const DualProblem<V> x
   }
 }
 
-// Begins the problem of an environment: x.lane, x.rows and x.packs are set.
+// Begins the problem of an island: x.lane, x.island, x.rows and x.packs are set.
 template <int kPacks, class V>
 MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
                                  DualProblem<V>& x) {
@@ -273,23 +442,15 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   }
   const int groups = d.team.once([&] { return list_rows<kPacks>(m, d, rows.blocks, x); });
   build_columns<kPacks>(d, x, groups);
-  // MuJoCo's warm start: no force at all where that costs less
   const DataField<V> residual = vector_of<kPacks>(x, dual_residual);
   find_residuals<kPacks>(d.team, x, dual_force, dual_residual);
-  V cost(0);
-  for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual[p]);
-  const bool none = sum_lanes(cost) > 0;
   for (const int p : d.team.share(packs)) {
-    if (none) {
-      force[p] = V(0);
-      residual[p] = V(bias[p]);
-    }
     vector_of<kPacks>(x, dual_previous)[p] = force[p];
     vector_of<kPacks>(x, dual_previous_residual)[p] = residual[p];
   }
   x.sweep = 0;
   x.momentum = x.share = 0;
-  x.enough = element(rows.enough, x.lane);
+  x.enough = m.tolerance * lane_element(rows.inertia, x.island, x.lane);
 }
 
 template <int kPacks, class V>

@@ -2,14 +2,14 @@
 //   1/2 f' A f + f' b,   A = J M^-1 J' + R,   b = J qacc_smooth - aref,   R = 1/D,
 // within their bounds, row after row in shuffled orders, with Nesterov's momentum between the sweeps. Models
 // that ask for it mostly end it before it has converged, so that its iterates are the result: rows, orders,
-// start and tests are MuJoCo's one to one. A model of several trees is the exception: MuJoCo solves what
-// contacts join (islands) one by one, here all rows take part in the same sweeps, and the results agree as
-// far as they converge.
+// start and tests are MuJoCo's one to one. So are the islands: trees of bodies that no row joins are solved
+// one by one, each in its own order and for as many sweeps as it needs.
 //
 // What the environments of a pack have in common ends with A (row_blocks.hpp): they have different rows, in
-// different orders, for different numbers of sweeps. So the environments are solved one by one, with their
-// rows over the lanes (on a GPU a lane is alone, and its thread loops over its rows). The steps of a sweep
-// depend on each other and wait for each other's results; several environments at a time fill the gaps.
+// different orders, for different numbers of sweeps. So the islands of the environments are solved one by
+// one, with their rows over the lanes (on a GPU a lane is alone, and its thread loops over its rows). The
+// steps of a sweep depend on each other and wait for each other's results; several islands at a time fill the
+// gaps.
 #pragma once
 
 #include "kernels/base/unroll.hpp"
@@ -252,33 +252,48 @@ MANIPLE_FUNCTION void sweep_first(const Model<ScalarOf<V>>& m, const Data<V>& d,
 
 // ---- all environments ----
 
-// Lanes that wait for their turn, those with many rows first.
+// Islands that wait for their turn, those with many rows first: places in island_nefc.
 template <class V>
 struct DualQueue {
-  int lanes[lane_width<V>];
-  int count = 0;
+  IndexField<V> islands;
+  int count;
 };
+// Those with `least` to `most` rows.
+template <class V>
+MANIPLE_FUNCTION DualQueue<V> queue_of(const Model<ScalarOf<V>>& m, const Data<V>& d, int least, int most) {
+  const IndexField<V> islands = d.dual_queue, rows = d.island_nefc;
+  const int count = d.team.once([&] {
+    int length = 0;
+    for (int i = 0; i < lane_width<V> * m.ndualtree; ++i) {
+      if (rows[i] < least || rows[i] > most) continue;
+      int place = length++;
+      for (; place > 0 && rows[islands[place - 1]] < rows[i]; --place) islands[place] = islands[place - 1];
+      islands[place] = i;
+    }
+    return length;
+  });
+  return {islands, count};
+}
 
-// Solves the environments of a queue, whose rows fill kPacks lane values (0: any number of them).
+// Solves the islands of a queue, whose rows fill kPacks lane values (0: any number of them).
 template <int kPacks, bool kBounded, class V>
 MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
-                               const DualQueue<V>& queue) {
+                               const DualQueue<V> queue) {
   constexpr int together = kPacks == 0 ? 1 : (lane_width<V> >= 4 ? 4 : 2);
   DualProblem<V> problem[together];
   int next = 0, open = 0;
-  // takes environments into x until one needs sweeps
+  // takes the next island into x; false: there is none
   const auto take = [&](DualProblem<V>& x) {
-    while (next < queue.count) {
-      x.lane = queue.lanes[next++];
-      x.rows = static_cast<int>(lane_element(d.nefc, 0, x.lane));
-      x.packs = (x.rows + lane_width<V> - 1) / lane_width<V>;
-      begin_problem<kPacks>(m, d, rows, x);
-      if (m.iterations > 0) return true;
-      store_forces<kPacks>(d, x);
-    }
-    return false;
+    if (next == queue.count) return false;
+    const int i = queue.islands[next++];
+    x.lane = i / m.ndualtree;
+    x.island = i % m.ndualtree;
+    x.rows = d.island_nefc[i];
+    x.packs = (x.rows + lane_width<V> - 1) / lane_width<V>;
+    begin_problem<kPacks>(m, d, rows, x);
+    return true;
   };
-  // one sweep of the first problems; the next environments take the places of those that are solved
+  // one sweep of the first problems; the next islands take the places of those that are solved
   const auto sweep = [&]<int kCount>(bool(&solved)[kCount]) {
     sweep_first<kPacks, kBounded>(m, d, problem, solved);
     for (int g = kCount - 1; g >= 0; --g) {
@@ -300,28 +315,15 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, co
 }
 
 template <bool kBounded, class V>
-MANIPLE_FUNCTION void solve_environments(const Model<ScalarOf<V>>& m, const Data<V>& d,
-                                         const DualRows<V> rows) {
+MANIPLE_FUNCTION void solve_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows) {
   constexpr int width = lane_width<V>;
-  const auto queue_of = [&](int least, int most) {
-    DualQueue<V> queue;
-    for (int lane = 0; lane < width; ++lane) {
-      const int nefc = static_cast<int>(lane_element(d.nefc, 0, lane));
-      if (nefc < least || nefc > most) continue;
-      int place = queue.count++;
-      for (; place > 0 && lane_element(d.nefc, 0, queue.lanes[place - 1]) < nefc; --place)
-        queue.lanes[place] = queue.lanes[place - 1];
-      queue.lanes[place] = lane;
-    }
-    return queue;
-  };
   if constexpr (width == 1) {
-    solve_queue<0, true>(m, d, rows, queue_of(1, m.ndualrow));
+    solve_queue<0, true>(m, d, rows, queue_of(m, d, 1, m.ndualrow));
   } else {
-    solve_queue<1, kBounded>(m, d, rows, queue_of(1, width));
-    solve_queue<2, kBounded>(m, d, rows, queue_of(width + 1, 2 * width));
-    solve_queue<3, kBounded>(m, d, rows, queue_of(2 * width + 1, 3 * width));
-    solve_queue<0, true>(m, d, rows, queue_of(3 * width + 1, m.ndualrow));
+    solve_queue<1, kBounded>(m, d, rows, queue_of(m, d, 1, width));
+    solve_queue<2, kBounded>(m, d, rows, queue_of(m, d, width + 1, 2 * width));
+    solve_queue<3, kBounded>(m, d, rows, queue_of(m, d, 2 * width + 1, 3 * width));
+    solve_queue<0, true>(m, d, rows, queue_of(m, d, 3 * width + 1, m.ndualrow));
   }
 }
 
@@ -330,17 +332,16 @@ template <class V>
 MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                   ActiveRows active) {
   const DualRows<V> rows{build_blocks(m, s, d, active), d.Msearch};
-  V trace(0);
-  for (int k = 0; k < m.nv; ++k) trace += d.qM[m.dof_Madr[k]];
-  d.team.once([&] { rows.enough[0] = V(m.tolerance) * trace; });
+  start_forces(m, d, rows.blocks, active);
+  if (m.iterations == 0) return;
   build_A(m, d, rows.blocks.count);
-  // zero in the lanes that do not have a row
-  for (const int a : d.team.share(active.limits)) d.row_force[row_of_limit(m, d.limit_active[a])] = V(0);
-  for (const int k : d.team.share(4 * active.slots)) d.row_force[row_of_contact(m, 0) + k] = V(0);
+  d.team.once([&] {
+    for (int lane = 0; lane < lane_width<V>; ++lane) find_islands(m, d, rows.blocks, rows.inertia, lane);
+  });
   if (m.nfriction > 0) {
-    solve_environments<true>(m, d, rows);
+    solve_islands<true>(m, d, rows);
   } else {
-    solve_environments<false>(m, d, rows);
+    solve_islands<false>(m, d, rows);
   }
 }
 

@@ -31,7 +31,7 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
   ModelSizes without = sizes;
   without.ncontact = without.npatch = without.npatchcontact = 0;
   without.nrowcontact = std::min(without.nrowcontact, 0);
-  size_solvers(model.solver, model.iterations, without);
+  size_solvers(host_model(model), without);
   const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
   const std::size_t bytes = static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
   return fmt::format(

@@ -61,10 +61,11 @@ static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL
               same(disable_gravity, mjDSBL_GRAVITY) && same(disable_clampctrl, mjDSBL_CLAMPCTRL) &&
               same(disable_actuation, mjDSBL_ACTUATION) && same(disable_sensor, mjDSBL_SENSOR) &&
               same(disable_eulerdamp, mjDSBL_EULERDAMP) && same(disable_autoreset, mjDSBL_AUTORESET) &&
-              same(disable_constraint, mjDSBL_CONSTRAINT) && same(disable_limit, mjDSBL_LIMIT) &&
-              same(disable_contact, mjDSBL_CONTACT) && same(disable_filterparent, mjDSBL_FILTERPARENT) &&
-              same(disable_midphase, mjDSBL_MIDPHASE) && same(disable_frictionloss, mjDSBL_FRICTIONLOSS) &&
-              same(disable_refsafe, mjDSBL_REFSAFE) && same(disable_warmstart, mjDSBL_WARMSTART));
+              same(disable_island, mjDSBL_ISLAND) && same(disable_constraint, mjDSBL_CONSTRAINT) &&
+              same(disable_limit, mjDSBL_LIMIT) && same(disable_contact, mjDSBL_CONTACT) &&
+              same(disable_filterparent, mjDSBL_FILTERPARENT) && same(disable_midphase, mjDSBL_MIDPHASE) &&
+              same(disable_frictionloss, mjDSBL_FRICTIONLOSS) && same(disable_refsafe, mjDSBL_REFSAFE) &&
+              same(disable_warmstart, mjDSBL_WARMSTART));
 
 // Sensor types by number: name in MJCF.
 const char* sensor_name(int type) {

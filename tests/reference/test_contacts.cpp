@@ -214,8 +214,6 @@ TEST_P(DualContacts, IteratesOfTheDualSolver) {
   using V = Lanes<double>;
   const mjModel& m = *mujoco_.model;
   const Model<double> model = host_model(imported_);
-  // islands are solved one by one, which ours are not
-  if (m.ntree > 1) mujoco_.model->opt.disableflags |= mjDSBL_ISLAND;
   const int own = m.opt.iterations, listed = imported_.sizes.ndualorder;
   const double tolerance = m.opt.tolerance;
   int sweeps = 0;
@@ -233,7 +231,8 @@ TEST_P(DualContacts, IteratesOfTheDualSolver) {
       for (int i = 0; i < m.nv; ++i) qacc.push_back(get_lane(V(data.qacc[i]), lane));
       const Numbers expected(d->qacc, d->qacc + m.nv);
       ASSERT_LE(difference(qacc, expected, 1e-3 + largest(expected)), 1e-10);
-      sweeps = std::max(sweeps, static_cast<int>(d->solver_niter[0]));
+      for (int i = 0; i < std::max(1, std::min<int>(d->nisland, mjNISLAND)); ++i)
+        sweeps = std::max(sweeps, static_cast<int>(d->solver_niter[i]));
     });
   }
   EXPECT_GT(sweeps, 10);
@@ -267,7 +266,6 @@ TEST_P(Contacts, NeighboursChangeNothing) {
 TEST_P(Contacts, SinglePrecision) {
   using V = Lanes<float>;
   if (imported_.solver != solver_pgs) converge();
-  if (mujoco_.model->ntree > 1) mujoco_.model->opt.disableflags |= mjDSBL_ISLAND;
   std::vector<double> errors;
   int other_rows = 0;
   for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState&) {
@@ -284,7 +282,7 @@ TEST_P(Contacts, SinglePrecision) {
   });
   std::sort(errors.begin(), errors.end());
   // a heap that the dual solver leaves far from converged keeps more of the roundings on its way
-  EXPECT_LT(errors[errors.size() * 99 / 100], GetParam().dual && mujoco_.model->ntree > 1 ? 4e-4 : 1e-4);
+  EXPECT_LT(errors[errors.size() * 99 / 100], GetParam().dual && mujoco_.model->ntree > 1 ? 6e-4 : 1e-4);
   EXPECT_LE(other_rows, kStates / 100);
   RecordProperty("median", std::to_string(errors[errors.size() / 2]));
 }
