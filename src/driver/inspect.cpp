@@ -4,28 +4,23 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "src/base/error.hpp"
 #include "src/io/digest.hpp"
+#include "src/io/isolated.hpp"
+#include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
 
 namespace maniple {
 
-int inspect_file(const std::string& path, std::ostream& out) {
-  std::error_code ignored;
-  if (!std::filesystem::is_regular_file(path, ignored))
-    throw InputError(SourceLocation{path}, "", "no such file", "a results, checkpoint or dataset file");
-  std::vector<ObjectSummary> objects;
-  std::string digest;
-  try {
-    objects = summarize_file(path);
-    digest = file_digest(path);
-  } catch (const Error& error) {
-    throw InputError(SourceLocation{path}, "", "cannot be read", error.what());
-  }
+namespace {
 
+std::string description_of(const std::string& path) {
+  std::ostringstream out;
+  std::error_code ignored;
   out << fmt::format("{}  {} bytes\n", path, std::filesystem::file_size(path, ignored));
-  for (const ObjectSummary& object : objects) {
+  for (const ObjectSummary& object : summarize_file(path)) {
     if (object.is_dataset) {
       std::string shape;
       for (const std::int64_t extent : object.shape)
@@ -38,7 +33,22 @@ int inspect_file(const std::string& path, std::ostream& out) {
     if (object.path != "/") out << object.path << "/\n";
     for (const auto& [name, value] : object.attributes) out << fmt::format("  {:<14} {}\n", name, value);
   }
-  out << "digest " << digest << "\n";
+  out << "digest " << file_digest(path) << "\n";
+  return out.str();
+}
+
+}  // namespace
+
+int inspect_file(const std::string& path, std::ostream& out) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored))
+    throw InputError(SourceLocation{path}, "", "no such file", "a results, checkpoint or dataset file");
+  try {
+    check_seal(path);
+    out << run_isolated(path, [&] { return description_of(path); });
+  } catch (const Error& error) {
+    throw InputError(SourceLocation{path}, "", "cannot be read", error.what());
+  }
   return 0;
 }
 

@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
+#include "src/io/dataset.hpp"
 #include "src/learning/ppo.hpp"
 #include "src/model_import/import.hpp"
 
@@ -145,7 +146,16 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
                      session.size() - partition.num_tiles, session.size(), kTileWidth));
   check_memory(memory, session, config);
+  check_input_files(config, session);
   return make_simulation(config, std::move(model), session.rank(), session.size());
+}
+
+void check_input_files(const Config& config, Session& session) {
+  if (config.initial_state.source == "file")
+    check_input(config.initial_state.file, config.initial_state.where, "initial_state.file",
+                session.collectives());
+  if (config.control.source == "file")
+    check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation) {

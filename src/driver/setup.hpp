@@ -23,6 +23,8 @@ struct RankMemory {
 };
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
                        const std::string& verb);
+// Refuses files of initial states and controls that are not as this program wrote them. Collective.
+void check_input_files(const Config& config, Session& session);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
 // The /run group of results.h5.

@@ -51,6 +51,7 @@ ExitCode validate(const Config& config, Session& session) {
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   check_trajectory_fields(config.output, model.sizes, config.task.present);
   if (config.initial_state.source == "keyframe") find_keyframe(config.initial_state, model);
+  check_input_files(config, session);
   if (config.initial_state.source == "file") read_initial_state(config.initial_state, model.sizes, partition);
   const RankMemory memory = rank_memory(config, model, partition, config.task.present ? "train" : "rollout");
   if (config.control.source == "file")

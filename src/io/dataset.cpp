@@ -1,12 +1,18 @@
-// Reading users' datasets. Each rank opens the file by itself with the serial driver: reading needs no
-// agreement, and a file of one row is read the same way as one of a million.
+// Reading users' datasets. Each rank opens the file by itself, in a child process that the library may
+// crash: reading needs no agreement, and a file of one row is read the same way as one of a million.
 #include "src/io/dataset.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <functional>
+#include <sstream>
 
 #include "src/io/hdf5.hpp"
+#include "src/io/isolated.hpp"
+#include "src/io/seal.hpp"
 
 namespace maniple {
 
@@ -53,17 +59,42 @@ hdf5::File open_input(const std::string& file, const SourceLocation& where, cons
   }
 }
 
+// run_isolated() whose errors are about the user's input.
+std::string read_isolated(const std::string& file, const SourceLocation& where, const std::string& place,
+                          const std::function<std::string()>& work) {
+  try {
+    return run_isolated(file, work);
+  } catch (const InputError&) {
+    throw;
+  } catch (const Error& error) {
+    throw InputError(where, place, "cannot be read", error.what());
+  }
+}
+
 bool has_dataset(hid_t file, const std::string& name) {
   return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0;
 }
 
 }  // namespace
 
+void check_input(const std::string& file, const SourceLocation& where, const std::string& key,
+                 Collectives& collectives) {
+  std::int64_t exists = 0;
+  std::error_code ignored;
+  if (collectives.rank() == 0) exists = std::filesystem::is_regular_file(file, ignored);
+  collectives.broadcast(&exists, sizeof exists, 0);
+  if (!exists) return;
+  try {
+    check_seal(file, collectives);
+  } catch (const Error& error) {
+    throw InputError(where, key, "cannot be used", error.what());
+  }
+}
+
 struct InputDataset::Impl {
   std::string place;  // for messages: deck key, file and dataset
   SourceLocation where;
-  hdf5::File handle;
-  hdf5::Dataset dataset;
+  std::string file, dataset;
   hdf5::Shape shape;
 };
 
@@ -73,21 +104,28 @@ InputDataset::InputDataset(const std::string& file, const SourceLocation& where,
   const std::string place = (key.empty() ? "" : key + ": ") + file + ": /" + dataset;
   impl_->place = place;
   impl_->where = where;
-  impl_->handle = open_input(file, where, key);
-  if (!has_dataset(impl_->handle, dataset))
-    throw InputError(where, place, "no such dataset", "a dataset of numbers " + allowed_text(allowed));
-  try {
-    impl_->dataset = hdf5::open_dataset(impl_->handle, dataset);
-  } catch (const Error&) {
-    throw InputError(where, place, "not a dataset", "a dataset of numbers " + allowed_text(allowed));
-  }
-  const std::string type = hdf5::type_of(impl_->dataset);
-  if (type == "string" || type == "other")
-    throw InputError(where, place, "elements of type " + type, "floating-point or integer numbers");
-  impl_->shape = hdf5::shape_of(impl_->dataset);
-  if (!fits(impl_->shape, allowed))
-    throw InputError(where, place, "shape " + shape_text(impl_->shape),
-                     "allowed is " + allowed_text(allowed));
+  impl_->file = file;
+  impl_->dataset = dataset;
+  std::istringstream extents(read_isolated(file, where, place, [&] {
+    const hdf5::File handle = open_input(file, where, key);
+    if (!has_dataset(handle, dataset))
+      throw InputError(where, place, "no such dataset", "a dataset of numbers " + allowed_text(allowed));
+    hdf5::Dataset opened;
+    try {
+      opened = hdf5::open_dataset(handle, dataset);
+    } catch (const Error& error) {
+      throw InputError(where, place, std::string("not a dataset that can be read: ") + error.what(),
+                       "a dataset of numbers " + allowed_text(allowed));
+    }
+    const std::string type = hdf5::type_of(opened);
+    if (type == "string" || type == "other")
+      throw InputError(where, place, "elements of type " + type, "floating-point or integer numbers");
+    const hdf5::Shape shape = hdf5::shape_of(opened);
+    if (!fits(shape, allowed))
+      throw InputError(where, place, "shape " + shape_text(shape), "allowed is " + allowed_text(allowed));
+    return fmt::format("{}", fmt::join(shape, " "));
+  }));
+  for (hsize_t extent = 0; extents >> extent;) impl_->shape.push_back(extent);
 }
 
 InputDataset::~InputDataset() = default;
@@ -102,14 +140,17 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
                                        const std::vector<std::int64_t>& count) const {
   std::size_t total = 1;
   for (const std::int64_t c : count) total *= static_cast<std::size_t>(c);
-  std::vector<double> values(total);
   const std::string& place = impl_->place;
-  try {
-    hdf5::read_box(impl_->dataset, H5T_NATIVE_DOUBLE, hdf5::Shape(first.begin(), first.end()),
-                   hdf5::Shape(count.begin(), count.end()), values.data(), place);
-  } catch (const Error& error) {
-    throw InputError(impl_->where, place, "cannot be read", error.what());
-  }
+  const SharedMemory memory(total * sizeof(double));
+  read_isolated(impl_->file, impl_->where, place, [&] {
+    const hdf5::File file = hdf5::open_file(impl_->file, false);
+    hdf5::read_box(hdf5::open_dataset(file, impl_->dataset), H5T_NATIVE_DOUBLE,
+                   hdf5::Shape(first.begin(), first.end()), hdf5::Shape(count.begin(), count.end()),
+                   memory.data(), place);
+    return std::string();
+  });
+  const auto* numbers = static_cast<const double*>(memory.data());
+  std::vector<double> values(numbers, numbers + total);
   for (std::size_t i = 0; i < total; ++i) {
     if (std::isfinite(values[i])) continue;
     std::string position;
@@ -129,7 +170,10 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
 
 bool InputDataset::exists(const std::string& file, const SourceLocation& where, const std::string& dataset,
                           const std::string& key) {
-  return has_dataset(open_input(file, where, key), dataset);
+  const std::string place = (key.empty() ? "" : key + ": ") + file;
+  return read_isolated(file, where, place, [&] {
+           return std::string(has_dataset(open_input(file, where, key), dataset) ? "yes" : "no");
+         }) == "yes";
 }
 
 std::vector<double> read_state_rows(const std::string& file, const SourceLocation& where,

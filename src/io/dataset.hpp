@@ -8,9 +8,15 @@
 #include <vector>
 
 #include "src/base/error.hpp"
+#include "src/parallel/collectives.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
+
+// Collective. Compares a file that this program wrote with its checksum, InputError when they differ; files
+// of others, or that are not there, pass.
+void check_input(const std::string& file, const SourceLocation& where, const std::string& key,
+                 Collectives& collectives);
 
 // What one dimension of a dataset may be.
 struct AllowedExtent {

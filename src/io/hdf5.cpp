@@ -122,6 +122,8 @@ File create_file(const std::string& path, std::int64_t bytes) {
 
 File open_file(const std::string& path, bool writable) {
   const Properties access = file_access();
+  // files of others may be of any version
+  if (!writable) check(H5Pset_libver_bounds(access, H5F_LIBVER_EARLIEST, H5F_LIBVER_LATEST), path);
   return File(check_id(H5Fopen(path.c_str(), writable ? H5F_ACC_RDWR : H5F_ACC_RDONLY, access), path));
 }
 

@@ -1,5 +1,4 @@
-// The only door to MPI itself: src/parallel includes this, and src/io for the MPI-IO property of a file.
-// Everything else of the program speaks through Collectives.
+// The only door to MPI itself, for src/parallel. Everything else of the program speaks through Collectives.
 #pragma once
 
 #ifndef OMPI_SKIP_MPICXX
