@@ -127,6 +127,21 @@ MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const Data<V>& 
   solve_forward(m, d, factor, inverse, x);
 }
 
+// result = D^1/2 L x, whose square is x' M x. `factor` is L; inverse_root has been computed.
+template <class V>
+MANIPLE_FUNCTION void multiply_by_root(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> x,
+                                       const DataField<V> result) {
+  const DataField<V> factor = d.qLD;
+  const int *const simple = m.dof_simple, *const parent = m.dof_parentid;
+  for (const int i : d.team.share(m.nv)) {
+    int address = m.dof_Madr[i];
+    V sum = x[i];
+    if (!simple[i])
+      for (int j = parent[i]; j >= 0; j = parent[j]) sum = multiply_add(V(factor[++address]), V(x[j]), sum);
+    result[i] = sum / d.inverse_root[i];
+  }
+}
+
 // result = M x (mj_mulM).
 template <class V>
 MANIPLE_FUNCTION void multiply_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> x,

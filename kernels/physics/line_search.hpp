@@ -1,68 +1,110 @@
 // The exact line search of Newton's methods (PrimalSearch of engine_solver.c finds the same point by other
 // steps). Along a line the cost of the rows is piecewise quadratic, hence its derivative is piecewise linear.
+// A Newton step ends at alpha = 1 as long as no row changes its zone on the way. So everything is measured
+// from there, by sums of squares and by what the rows add that have changed: near the minimum the parts of
+// the derivative itself cancel, and single precision would leave nothing of it but rounding.
 #pragma once
 
 #include "kernels/base/pack.hpp"
 
 namespace maniple {
 
-// The derivative of the cost along the search direction at the step alpha, as the line that it follows
-// there: intercept + alpha * slope.
+// The cost along the search direction at some step alpha, where its derivative follows the line
+//   slope * (alpha - 1) + rest + error.
 template <class V>
-struct DerivativeLine {
-  V intercept, slope;
+struct LinePoint {
+  V start{0};                // the slope at the step zero, a sum of squares
+  V slope{0};                // that at alpha
+  V rest{0};                 // of rows that have left the zone in which they were
+  V error{0};                // the derivative at 1 if no row had: what the Newton step misses
+  MaskOf<V> changed{false};  // rows have left their zone
 
-  friend MANIPLE_FUNCTION MaskOf<V> operator==(const DerivativeLine& a, const DerivativeLine& b) {
-    return a.intercept == b.intercept && a.slope == b.slope;
+  MANIPLE_FUNCTION V derivative(V alpha) const { return multiply_add(slope, alpha - V(1), rest + error); }
+  // Where the line is zero.
+  MANIPLE_FUNCTION V zero() const { return V(1) - (rest + error) / slope; }
+
+  // Adds a row whose residual x changes by `change`: of the curvature D between low and high, linear beyond.
+  MANIPLE_FUNCTION void add_row(V x, V change, V low, V high, V D, V alpha) {
+    const V there = multiply_add(alpha, change, x), end = x + change, weighted = D * change;
+    const MaskOf<V> was = x > low && x<high, is = there> low && there < high;
+    start = multiply_add(select(was, weighted, V(0)), change, start);
+    slope = multiply_add(select(is, weighted, V(0)), change, slope);
+    const V moved = select(is, end, clamp(there, low, high)) - select(was, end, clamp(x, low, high));
+    rest = multiply_add(moved, weighted, rest);
+    changed = changed || (D > V(0) && ((there > low) != (x > low) || (there < high) != (x < high)));
+  }
+  // The same of rows that push where their residual is negative, all of the curvature D.
+  template <int N>
+  MANIPLE_FUNCTION void add_pushing(const V (&x)[N], const V (&change)[N], V D, V alpha) {
+    V at_start(0), at_alpha(0), of_moved(0);
+    MaskOf<V> moved(false);
+    for (int i = 0; i < N; ++i) {
+      const MaskOf<V> was = x[i] < V(0), is = multiply_add(alpha, change[i], x[i]) < V(0);
+      const V end = x[i] + change[i];
+      at_start = multiply_add(select(was, change[i], V(0)), change[i], at_start);
+      at_alpha = multiply_add(select(is, change[i], V(0)), change[i], at_alpha);
+      of_moved = multiply_add(select(is, end, V(0)) - select(was, end, V(0)), change[i], of_moved);
+      moved = moved || is != was;
+    }
+    start = multiply_add(D, at_start, start);
+    slope = multiply_add(D, at_alpha, slope);
+    rest = multiply_add(D, of_moved, rest);
+    changed = changed || (D > V(0) && moved);
   }
 };
 
-// That line at some step. `same`: every row is in the zone in which it was at the step zero.
-template <class V>
-struct LinePoint {
-  DerivativeLine<V> line{V(0), V(0)};
-  MaskOf<V> same{true};
-};
-
-// The step along the search direction that minimizes the cost, and how much the cost falls if it is quadratic
-// all the way. (The difference of two costs would be all rounding in single precision.) `exact`: the rows are
-// in the zones in which they were, so that the step has met the minimum of the cost itself.
+// The step along the search direction that minimizes the cost. `prospect`: by how much the cost would fall in
+// a whole step if no row changed its zone, Newton's measure of what is left. (What it falls by says little: a
+// stiff row that is about to change its zone makes a step short, however far the minimum.) `exact`: the rows
+// are in the zones in which they were, so that a step without rounding meets the minimum of the cost itself.
 template <class V>
 struct LineMinimum {
-  V alpha, improvement;
+  V alpha, prospect;
   MaskOf<V> exact;
 };
 
-// For the lanes in `active`; line_at(alpha) is the LinePoint there, `start` the derivative at zero. The
-// search direction is a Newton step: where no row changes its zone it ends at 1, but for its rounding. Else,
-// as the derivative grows with the step, Newton's method on it ends where the line through one point is still
-// the line at its zero, or where its size is at most `enough`. Bisection guards the steps.
+// A longer step would magnify the rounding of its direction, and costs no more than another iteration.
+inline constexpr int kLongestStep = 1000;
+
+// For the lanes in `active`; line_at(alpha) is the LinePoint there. Where no row changes its zone the step
+// ends at 1, but for its error. Else, as the derivative grows with the step, Newton's method on it ends where
+// the line through one point is still the line at its zero, or where the derivative is at most `enough` times
+// that at the step zero. Bisection guards the steps. No step raises the cost: a direction along which it does
+// not fall is not taken (alpha is zero), and where `iterations` end too early the step is one up to which the
+// derivative cannot have become positive.
 template <class V, class LineAt>
-MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(const LineAt& line_at, V start, MaskOf<V> active, V enough,
+MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(const LineAt& line_at, MaskOf<V> active, V enough,
                                                  int iterations) {
   using T = ScalarOf<V>;
-  V alpha = select(active, V(1), V(0)), low(0), high(T(1e30));
+  const V half(T(0.5)), longest(T{kLongestStep});
   LinePoint<V> point = line_at(V(1));
-  MaskOf<V> exact = active && point.same;
-  const V corrected = -point.line.intercept / point.line.slope;
-  alpha = select(exact && corrected > V(T(0.5)) && corrected < V(2), corrected, alpha);
-  V derivative = point.line.slope + point.line.intercept;
+  const V start = point.start;
+  V low(0), fall = start - point.error, steepest = start, high = longest + longest;
+  active = active && fall > V(0);
+  const MaskOf<V> exact = active && !point.changed;
+  const V corrected = point.zero();
+  V alpha = select(exact && corrected > half && corrected < V(2), corrected, V(1));
+  alpha = select(active, alpha, V(0));
+  enough *= fall;
+  V derivative = point.derivative(V(1));
   active = active && !exact && abs(derivative) > enough;
   for (int iteration = 1; iteration < iterations && any_lane(active); ++iteration) {
-    low = select(active && derivative < V(0), alpha, low);
+    const MaskOf<V> falls = active && derivative < V(0);
+    low = select(falls, alpha, low);
+    fall = select(falls, -derivative, fall);
+    steepest = select(falls, point.slope, steepest);
     high = select(active && derivative > V(0), alpha, high);
-    const DerivativeLine<V> line = point.line;
-    const V newton = -line.intercept / line.slope;
+    const V slope = point.slope, rest = point.rest, newton = min(point.zero(), longest);
     const MaskOf<V> inside = newton > low && newton < high;
-    const V next = select(inside, newton, V(T(0.5)) * (low + min(high, low + low + V(1))));
-    alpha = select(active, next, alpha);
+    alpha = select(active, select(inside, newton, half * (low + min(high, low + low + V(1)))), alpha);
     point = line_at(alpha);
-    derivative = multiply_add(alpha, point.line.slope, point.line.intercept);
-    const MaskOf<V> met = active && inside && point.line == line;
-    exact = exact || (met && point.same);
-    active = active && !met && abs(derivative) > enough;
+    derivative = point.derivative(alpha);
+    const MaskOf<V> met = inside && point.slope == slope && point.rest == rest;
+    active = active && !met && abs(derivative) > enough && alpha < longest;
   }
-  return {alpha, V(T(-0.5)) * start * alpha, exact};
+  // between two points no row is in its quadratic zone that is so in neither of them
+  alpha = select(active && derivative > V(0), low + fall / (steepest + point.slope), alpha);
+  return {alpha, half * start, exact};
 }
 
 }  // namespace maniple

@@ -93,66 +93,40 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, con
   dofs.add_contact_hessians(rows.slots);
 }
 
-// `smooth`: the line of the cost without rows.
+// `square`: of the search direction in the norm of M. `decrement`: the search direction times the negative
+// gradient.
 template <class V>
-MANIPLE_FUNCTION LinePoint<V> derivative_line(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
-                                              const DerivativeLine<V>& smooth, V alpha) {
-  DerivativeLine<V> sum = smooth;
-  MaskOf<V> changed(false);  // by rows that this lane has
+MANIPLE_FUNCTION LinePoint<V> line_point(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+                                         V square, V decrement, V alpha) {
+  LinePoint<V> point{square, square};
   for (int a = 0; a < rows.limits; ++a) {
     const int r = d.limit_active[a];
-    const V jar = d.limit_jar[r], change = d.limit_search[r];
-    const MaskOf<V> push = multiply_add(alpha, change, jar) < V(0);
-    const V D = d.limit_D[r], pushed = select(push, D * change, V(0));
-    sum.intercept += jar * pushed;
-    sum.slope += change * pushed;
-    changed = changed || (D > V(0) && push != (jar < V(0)));
+    point.template add_pushing<1>({d.limit_jar[r]}, {d.limit_search[r]}, d.limit_D[r], alpha);
   }
-  for (int slot = 0; slot < rows.slots; ++slot) {
-    const Edges<V> jars = edges_of(load_base<V>(d.contact_jar, slot));
-    const Edges<V> changes = edges_of(load_base<V>(d.contact_search, slot));
-    const V D = d.contact_D[slot];
-    V intercept(0), slope(0);
-    MaskOf<V> crossed(false);
-    for (int e = 0; e < 4; ++e) {
-      const V jar = jars.value[e], change = changes.value[e];
-      const MaskOf<V> push = multiply_add(alpha, change, jar) < V(0);
-      const V pushed = select(push, change, V(0));
-      intercept += jar * pushed;
-      slope += change * pushed;
-      crossed = crossed || push != (jar < V(0));
-    }
-    sum.intercept += D * intercept;
-    sum.slope += D * slope;
-    changed = changed || (D > V(0) && crossed);
-  }
+  for (int slot = 0; slot < rows.slots; ++slot)
+    point.add_pushing(edges_of(load_base<V>(d.contact_jar, slot)).value,
+                      edges_of(load_base<V>(d.contact_search, slot)).value, d.contact_D[slot], alpha);
   for (int r = 0; r < m.nfriction; ++r) {
-    const V change = friction_jacobian_times<V>(m, r, d.search), jar = friction_jar(m, d, r, d.qacc);
-    const FrictionRow<V> row = friction_row(m, r, multiply_add(alpha, change, jar));
-    const FrictionRow<V> before = friction_row(m, r, jar);
-    const V steep = row.curvature * change;
-    sum.intercept += select(row.curvature > V(0), jar * steep, -row.force * change);
-    sum.slope += steep * change;
-    changed =
-        changed || row.curvature != before.curvature || (row.curvature == V(0) && row.force != before.force);
+    const V zone(m.friction_loss[r] / m.friction_D[r]);
+    point.add_row(friction_jar(m, d, r, d.qacc), friction_jacobian_times<V>(m, r, d.search), -zone, zone,
+                  V(m.friction_D[r]), alpha);
   }
-  return {sum, !changed};
+  point.error = point.start - decrement;
+  return point;
 }
 
-// For the lanes in `active`; `decrement` is the search direction times the negative gradient.
+// For the lanes in `active`; see line_point for `decrement`.
 template <class V>
 MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
                                             MaskOf<V> active, V decrement, V scale) {
-  DerivativeLine<V> smooth{V(0), V(0)};
-  V square(0);
+  V square(0), norm(0);
   for (int i = 0; i < m.nv; ++i) {
-    smooth.intercept += d.search[i] * (d.Ma[i] - d.qfrc_smooth[i]);
-    smooth.slope += d.search[i] * d.Msearch[i];
-    square += d.search[i] * d.search[i];
+    square += d.search[i] * d.Msearch[i];
+    norm += d.search[i] * d.search[i];
   }
-  const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(square) / scale;
-  const auto line_at = [&](V alpha) { return derivative_line(m, d, rows, smooth, alpha); };
-  return minimize_on_line(line_at, -decrement, active, enough, m.ls_iterations);
+  const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(norm) / (scale * decrement);
+  const auto line_at = [&](V alpha) { return line_point(m, d, rows, max(square, V(0)), decrement, alpha); };
+  return minimize_on_line(line_at, active, enough, m.ls_iterations);
 }
 
 // Msearch and the rows' changes along the search direction.
@@ -200,6 +174,10 @@ MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const State<V>& s,
   move_along_search(m, d, rows, active && warm <= smooth, V(1));
 }
 
+// A step that should meet the minimum has done so if it leaves this part of the square of the gradient. Where
+// rounding leaves more, stiff rows are far from where they press as they should.
+inline constexpr double kSolvedSquare = 1e-6;
+
 // qacc of the lanes in `active`, and jar of their rows, from the rows and the warm start.
 template <class Dofs, class V>
 MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
@@ -208,13 +186,17 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
   dofs.begin(rows.slots);
   warm_start(m, s, d, dofs, rows, active);
   const auto descent = [&](int i) { return d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i]; };
-  for (int iteration = 0; iteration < m.iterations; ++iteration) {
+  const auto gradient_square = [&] {
     constraint_forces(m, d, dofs, rows);
     V square(0);
     for (int i = 0; i < dofs.count(); ++i) {
       const V component = descent(i);  // of the negative gradient
       square += component * component;
     }
+    return square;
+  };
+  V square = gradient_square();
+  for (int iteration = 0; iteration < m.iterations; ++iteration) {
     active = active && sqrt(square) * scale >= tolerance;
     if (!any_lane(active)) break;
     for (const int i : d.team.share(dofs.count())) d.search[i] = descent(i);
@@ -226,8 +208,12 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
     evaluate_search(m, d, dofs, rows);
     const LineMinimum<V> minimum = line_search(m, d, rows, active, decrement, scale);
     move_along_search(m, d, rows, active, minimum.alpha);
-    active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
+    active = active && minimum.prospect * scale >= tolerance && minimum.alpha > V(0);
     if (!any_lane(active)) break;
+    // where no row has changed its zone, the gradient is gone but for rounding
+    const V before = square;
+    square = gradient_square();
+    active = active && !(minimum.exact && square <= V(kSolvedSquare) * before);
   }
 }
 

@@ -265,34 +265,21 @@ MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
   return cost;
 }
 
-// `smooth`: the line of the cost without rows.
+// `square`: of the search direction in the norm of M.
 template <class V>
 MANIPLE_FUNCTION LinePoint<V> row_line(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
-                                       const DataField<V> jar, const DataField<V> djar,
-                                       const DerivativeLine<V>& smooth, V alpha) {
-  DerivativeLine<V> sum = smooth;
-  MaskOf<V> changed(false);
-  for (int k = 0; k < blocks.rows; ++k) {
+                                       const DataField<V> jar, const DataField<V> djar, V square, V alpha) {
+  LinePoint<V> point{square, square};
+  for (int k = 0; k < m.nfriction; ++k) {
     const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
-    const V low(bounds.low), high(bounds.high), x = jar[k], change = djar[k];
-    const V there = multiply_add(alpha, change, x);
-    const MaskOf<V> inside = there > low && there < high;
-    sum.intercept = multiply_add(select(inside, x, clamp(there, low, high)), change, sum.intercept);
-    sum.slope = multiply_add(select(inside, change, V(0)), change, sum.slope);
-    changed = changed || (there > low) != (x > low) || (there < high) != (x < high);
+    point.add_row(jar[k], djar[k], V(bounds.low), V(bounds.high), V(1), alpha);
   }
-  for (int block = blocks.single; block < blocks.count; ++block) {
-    const Edges<V> jars = edges_of(load_base<V>(jar, block)), changes = edges_of(load_base<V>(djar, block));
-    for (int e = 0; e < 4; ++e) {
-      const V x = jars.value[e], change = changes.value[e];
-      const MaskOf<V> push = multiply_add(alpha, change, x) < V(0);
-      const V pushed = select(push, change, V(0));
-      sum.intercept = multiply_add(x, pushed, sum.intercept);
-      sum.slope = multiply_add(change, pushed, sum.slope);
-      changed = changed || push != (x < V(0));
-    }
-  }
-  return {sum, !changed};
+  for (int k = m.nfriction; k < blocks.rows; ++k)
+    point.template add_pushing<1>({jar[k]}, {djar[k]}, V(1), alpha);
+  for (int block = blocks.single; block < blocks.count; ++block)
+    point.add_pushing(edges_of(load_base<V>(jar, block)).value, edges_of(load_base<V>(djar, block)).value,
+                      V(1), alpha);
+  return point;
 }
 
 // The problem of a pack. The iterate is qacc_smooth + share * warm_change + M^-1 J' R^-1/2 f.
@@ -302,7 +289,6 @@ struct RowSpace {
   int limits, slots;  // that act
   MaskOf<V> lanes;    // whose problem it is
   V share;
-  V square;  // of warm_change in the norm of M
 };
 
 // The lanes whose rows are not too stiff. Where 1 is lost beside the diagonal of A, so are the forces of
@@ -324,14 +310,14 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
                                              ActiveRows rows, MaskOf<V> lanes) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
-  RowSpace<V> x{{},    rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))),
-                lanes, V(0),        V(0)};
+  RowSpace<V> x{{}, rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))), lanes, V(0)};
   x.blocks = build_blocks(m, s, d, ActiveRows{rows.limits, x.slots});
 
   const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) x.lanes = x.lanes && d.qLDiagInv[k] > V(0);
   multiply_inertia(m, d, change, product);
-  for (int k = 0; k < nv; ++k) x.square = multiply_add(V(change[k]), V(product[k]), x.square);
+  V square(0);  // of the change in the norm of M
+  for (int k = 0; k < nv; ++k) square = multiply_add(V(change[k]), V(product[k]), square);
   build_A(m, d, x.blocks.count);
   x.lanes = x.lanes && is_well_conditioned(d, x.blocks.count);
 
@@ -342,11 +328,10 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
     jar[k] = bias[k] + start[k];
   }
   if (!(m.disableflags & disable_warmstart)) {
-    const V cost = multiply_add(V(T(0.5)), x.square, row_cost(m, x.blocks, jar));
+    const V cost = multiply_add(V(T(0.5)), square, row_cost(m, x.blocks, jar));
     x.share = select(cost <= row_cost(m, x.blocks, bias), V(1), V(0));
   }
   const MaskOf<V> warm = x.share > V(0);
-  x.square = select(warm, x.square, V(0));
   for (int k = 0; k < nv; ++k) change[k] = select(warm, V(change[k]), V(0));
   for (int k = 0; k < size; ++k) {
     start[k] = select(warm, V(start[k]), V(0));
@@ -420,39 +405,49 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
   }
 }
 
+// The square of the search direction M^-1 J' R^-1/2 df - share warm_change in the norm of M, from its
+// components in the basis of Y, so that nothing is lost where the two parts cancel. `start`: those of
+// warm_change.
+template <class V>
+MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x,
+                                 const DataField<V> start, const DataField<V> search) {
+  const DataField<V> Y = d.block_Y;
+  for (int i = 0; i < m.nv; ++i) search[i] = -x.share * start[i];
+  for (int block = 0; block < x.blocks.count; ++block) {
+    const BaseRows<V> df = load_base<V>(d.block_df, block);
+    const auto words = [&](int w) { return d.block_set[m.ndofword * block + w]; };
+    for_each_dof(words, 0, m.nv,
+                 [&](int k) { add_product<3>(search[k], load_base<V>(Y, m.nv * block + k), df); });
+  }
+  V square(0);
+  for (int i = 0; i < m.nv; ++i) square = multiply_add(V(search[i]), V(search[i]), square);
+  return square;
+}
+
 // Newton's iterations for the lanes in `active`, which have rows.
 template <class V>
 MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data<V>& d, RowSpace<V> x,
                                          MaskOf<V> active, V scale, V tolerance) {
   using T = ScalarOf<V>;
-  const DataField<V> start = d.block_start, f = d.block_f, jar = d.block_jar, df = d.block_df,
-                     djar = d.block_djar;
+  const DataField<V> f = d.block_f, jar = d.block_jar, df = d.block_df, djar = d.block_djar,
+                     start = d.Msearch;
   const int size = 3 * x.blocks.count;
+  multiply_by_root(m, d, d.warm_change, start);
+  // what rounding leaves of the derivative
+  const V enough(T(16) * std::numeric_limits<T>::epsilon());
   for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
     find_newton_step(m, d, x.blocks, iteration == 0);
-    // the derivatives of half the square of the difference to qacc_smooth, in the norm of M
-    V start_df(0), df_djar(0), f_djar(0);
-    for (int k = 0; k < size; ++k) {
-      start_df = multiply_add(V(start[k]), V(df[k]), start_df);
-      df_djar = multiply_add(V(df[k]), V(djar[k]), df_djar);
-      f_djar = multiply_add(V(f[k]), V(djar[k]), f_djar);
-    }
-    const V along = start_df - x.share * x.square;
-    const DerivativeLine<V> smooth{multiply_add(x.share, along, f_djar), df_djar - x.share * along};
-    const auto line_at = [&](V alpha) { return row_line(m, x.blocks, jar, djar, smooth, alpha); };
-    const V start_derivative = line_at(V(0)).line.intercept;
-    // what rounding leaves of the derivative
-    const V enough = V(T(16) * std::numeric_limits<T>::epsilon()) * abs(start_derivative);
-    const LineMinimum<V> minimum =
-        minimize_on_line(line_at, start_derivative, active, enough, m.ls_iterations);
+    const V square = search_square(m, d, x, start, d.search);
+    const auto line_at = [&](V alpha) { return row_line(m, x.blocks, jar, djar, square, alpha); };
+    const LineMinimum<V> minimum = minimize_on_line(line_at, active, enough, m.ls_iterations);
+    const V alpha = minimum.alpha;
     // by selection: what a finished lane does not take may be infinite
-    const V alpha = select(minimum.exact, V(1), minimum.alpha);
     for (int k = 0; k < size; ++k) {
       f[k] = select(active, multiply_add(alpha, V(df[k]), V(f[k])), V(f[k]));
       jar[k] = select(active, multiply_add(alpha, V(djar[k]), V(jar[k])), V(jar[k]));
     }
     x.share = select(active, x.share - alpha * x.share, x.share);
-    active = active && !minimum.exact && minimum.improvement * scale >= tolerance;
+    active = active && !minimum.exact && minimum.prospect * scale >= tolerance && alpha > V(0);
   }
   finish_row_space(m, d, x);
 }

@@ -1,0 +1,218 @@
+// Newton's method where it is hard: stiff rows that cancel each other, friction next to nothing, both
+// precisions. The oracle is libmujoco, in double precision, from the same states.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/reference/batch_under_test.hpp"
+#include "tests/reference/constraint_rows.hpp"
+
+namespace maniple {
+namespace {
+
+double rounded(double value) {
+  return static_cast<double>(static_cast<float>(value));
+}
+Numbers rounded(const mjtNum* values, std::int64_t count) {
+  Numbers result;
+  for (std::int64_t i = 0; i < count; ++i) result.push_back(rounded(values[i]));
+  return result;
+}
+
+// ---- an airborne ant with three joints at their limits ----
+
+// From states around this one the warm start of the second step is all but the solution: the Newton step is
+// what rounding leaves of the difference of two large ones.
+RandomState ant_state(std::mt19937_64& generator) {
+  std::uniform_real_distribution<double> noise(-2e-3, 2e-3);
+  RandomState state;
+  for (const double q : {0.15, -0.18, 0.562, 0.997, 0.038, 0.042, -0.049, 0.497, 0.784, -0.199, -0.508, -0.53,
+                         -0.922, 0.423, 0.552})
+    state.qpos.push_back(rounded(q + noise(generator)));
+  for (const double v : {0.999, -0.58, -0.747, 0.235, 0.558, -0.066, 0.143, -7.618, -3.39, -0.419, 0.173,
+                         2.876, 1.252, -3.404})
+    state.qvel.push_back(rounded(v + 10 * noise(generator)));
+  for (const double u : {0.018, -0.299, 0.318, 0.002, -0.38, -0.042, -0.017, -0.291})
+    state.ctrl.push_back(rounded(u));
+  state.qacc_warmstart.assign(state.qvel.size(), 0.0);
+  return state;
+}
+
+template <class V>
+void check_ant() {
+  SCOPED_TRACE(sizeof(ScalarOf<V>) == 8 ? "double" : "single");
+  const ModelConfig config = oracle::config_of({"ant", "gymnasium", "envs/mujoco/assets/ant.xml"});
+  ASSERT_FALSE(config.path.empty()) << "package gymnasium is not installed";
+  const MujocoModel mujoco = load_mujoco_model(config, {});
+  const ImportedModel imported = import_model(config, {});
+  const mjModel& m = *mujoco.model;
+  const oracle::DataPointer d = oracle::make_data(m);
+  Batch<V> batch(imported);
+  std::mt19937_64 generator(5);
+  double worst = 0;
+  for (int tile = 0; tile < 60; ++tile) {
+    std::vector<RandomState> states;
+    for (int env = 0; env < kEnvs; ++env) states.push_back(ant_state(generator));
+    batch.set(states);
+    for (int step = 0; step < 3; ++step) batch.run_step();
+    for (int env = 0; env < kEnvs; ++env) {
+      oracle::set_state(m, d.get(), states[static_cast<std::size_t>(env)]);
+      for (int step = 0; step < 3; ++step) mj_step(&m, d.get());
+      worst = std::max(worst, difference(batch.state("qvel", env), {d->qvel, d->qvel + m.nv}, 1));
+    }
+  }
+  EXPECT_LE(worst, sizeof(ScalarOf<V>) == 8 ? 1e-6 : 1e-2);
+}
+
+TEST(Newton, AntAtItsLimitsInTheAir) {
+  check_ant<Lanes<double>>();
+  check_ant<Lanes<float>>();
+}
+
+// ---- bodies at rest with any friction ----
+
+class NewtonFriction : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    mju_user_warning = [](const char*) {};
+    path_ = std::filesystem::temp_directory_path() / ("maniple_newton_" + std::to_string(getpid()) + ".xml");
+  }
+  void TearDown() override {
+    mju_user_warning = nullptr;
+    std::filesystem::remove(path_);
+  }
+  void load(double friction) {
+    char number[32];
+    std::snprintf(number, sizeof(number), "%.9g", friction);
+    const std::string with = std::string(" friction=\"") + number + " 0 0\"";
+    std::ofstream(path_) << "<mujoco><option timestep=\"0.004\"/><worldbody><geom type=\"plane\" "
+                            "contype=\"2\" conaffinity=\"0\" size=\"9 9 .1\""
+                         << with << "/>\n"
+                         << "<body pos=\"0 0 .1\"><freejoint/><geom type=\"box\" contype=\"0\" "
+                            "conaffinity=\"2\" size=\".1 .1 .1\""
+                         << with << "/></body>\n"
+                         << "<body pos=\"1 0 .1\"><freejoint/><geom type=\"sphere\" contype=\"0\" "
+                            "conaffinity=\"2\" size=\".1\""
+                         << with << "/></body>\n"
+                         << "<body pos=\"0 1 .1\"><freejoint/><geom type=\"capsule\" contype=\"0\" "
+                            "conaffinity=\"2\" size=\".1 .2\" zaxis=\"1 0 0\""
+                         << with << "/></body>\n"
+                         << "</worldbody></mujoco>\n";
+    ModelConfig config;
+    config.file = config.path = path_.string();
+    imported_ = import_model(config, {});
+    mujoco_ = load_mujoco_model(config, {});
+  }
+  // On the way from small velocities to rest.
+  std::vector<RandomState> states(int seed) const {
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer d = oracle::make_data(m);
+    std::mt19937_64 generator(static_cast<std::uint64_t>(seed));
+    std::uniform_real_distribution<double> uniform(-0.2, 0.2);
+    std::vector<RandomState> result;
+    for (int env = 0; env < kEnvs; ++env) {
+      mj_resetData(&m, d.get());
+      const double speed = env % 4 == 0 ? 0 : std::pow(10, -(env % 4));
+      for (int i = 0; i < m.nv; ++i) d->qvel[i] = speed * uniform(generator);
+      for (int step = 0; step < 4 * env; ++step) mj_step(&m, d.get());
+      result.push_back(
+          {rounded(d->qpos, m.nq), rounded(d->qvel, m.nv), {}, {}, rounded(d->qacc_warmstart, m.nv), 0});
+    }
+    return result;
+  }
+  template <class V>
+  void check(double friction, int seed);
+
+  std::filesystem::path path_;
+  MujocoModel mujoco_;
+  ImportedModel imported_;
+};
+
+// What a rounding of the state to single precision changes at most: the cost of MuJoCo's solution, by the
+// rows of the state as it is, and the solution itself.
+struct Rounding {
+  double cost = 0, qacc = 0;
+};
+Rounding rounding_of(const mjModel& m, const RandomState& state, const Numbers& qacc) {
+  const oracle::DataPointer d = oracle::make_data(m), moved = oracle::make_data(m);
+  oracle::set_state(m, d.get(), state);
+  mj_forward(&m, d.get());
+  const double cost = cost_of(m, d.get(), qacc);
+  std::mt19937_64 generator(3);
+  std::uniform_real_distribution<double> relative(-6e-8, 6e-8);
+  Rounding result;
+  for (int i = 0; i < 8; ++i) {
+    RandomState near = state;
+    for (double& q : near.qpos) q += std::max(std::abs(q), 0.1) * relative(generator);
+    for (double& v : near.qvel) v *= 1 + relative(generator);
+    oracle::set_state(m, moved.get(), near);
+    mj_forward(&m, moved.get());
+    const Numbers other(moved->qacc, moved->qacc + m.nv);
+    result.cost = std::max(result.cost, cost_of(m, d.get(), other) - cost);
+    result.qacc = std::max(result.qacc, difference(other, qacc, 1));
+  }
+  return result;
+}
+
+template <class V>
+void NewtonFriction::check(double friction, int seed) {
+  constexpr bool kDouble = sizeof(ScalarOf<V>) == 8;
+  SCOPED_TRACE(std::string(kDouble ? "double" : "single") + ", friction " + std::to_string(friction));
+  const mjModel& m = *mujoco_.model;
+  const oracle::DataPointer d = oracle::make_data(m);
+  const std::vector<RandomState> starts = states(seed);
+  Batch<V> batch(imported_);
+  batch.set(starts);
+  batch.run_forward();
+  for (int env = 0; env < kEnvs; ++env) {
+    SCOPED_TRACE("environment " + std::to_string(env));
+    const RandomState& start = starts[static_cast<std::size_t>(env)];
+    oracle::set_state(m, d.get(), start);
+    mj_forward(&m, d.get());
+    const Numbers qacc = batch.data(env).at("qacc"), theirs(d->qacc, d->qacc + m.nv);
+    const double best = cost_of(m, d.get(), theirs);
+    double cost = m.opt.tolerance * m.stat.meaninertia * static_cast<double>(m.nv) + 1e-12 * std::abs(best);
+    if (!kDouble) {
+      const Rounding rounding = rounding_of(m, start, theirs);
+      cost += 10 * rounding.cost + 1e-6 * std::abs(best);
+      EXPECT_LE(difference(qacc, theirs, 1), 10 * rounding.qacc + 1e-3) << numbers_text(qacc, theirs);
+    }
+    EXPECT_LE(cost_of(m, d.get(), qacc) - best, cost) << best << numbers_text(qacc, theirs);
+  }
+  // for two seconds
+  batch.set(starts);
+  constexpr int kSteps = 500;
+  int bad = 0;
+  for (int step = 0; step < kSteps; ++step) {
+    const std::vector<bool> flags = batch.run_step();
+    bad += static_cast<int>(std::count(flags.begin(), flags.end(), true));
+  }
+  EXPECT_EQ(bad, 0);
+  for (int env = 0; env < kEnvs; env += 4) {
+    SCOPED_TRACE("environment " + std::to_string(env));
+    oracle::set_state(m, d.get(), starts[static_cast<std::size_t>(env)]);
+    for (int step = 0; step < kSteps; ++step) mj_step(&m, d.get());
+    const Numbers qpos = batch.state("qpos", env), qvel = batch.state("qvel", env);
+    for (const std::size_t k : {2, 9, 16}) EXPECT_NEAR(qpos[k], d->qpos[k], 1e-3) << "height " << k;
+    EXPECT_LE(largest(qvel), largest({d->qvel, d->qvel + m.nv}) + 1e-2);
+  }
+}
+
+TEST_F(NewtonFriction, AnyOfItAtRest) {
+  const char* const wanted = std::getenv("MANIPLE_FUZZ_FRICTIONS");
+  const int count = wanted == nullptr ? 8 : std::atoi(wanted);
+  std::mt19937_64 generator(1);
+  std::uniform_real_distribution<double> exponent(-6, 1);
+  for (int i = 0; i < count; ++i) {
+    const double friction = i == 0 ? 0 : std::pow(10, exponent(generator));
+    load(friction);
+    check<Lanes<double>>(friction, i);
+  }
+}
+
+}  // namespace
+}  // namespace maniple
