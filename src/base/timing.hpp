@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/activity.hpp"
+
 namespace maniple {
 
 // Seconds since an arbitrary moment, steadily rising.
@@ -34,8 +36,9 @@ class StageClock {
   // Counts the time from construction to destruction.
   class Region {
    public:
-    Region(StageClock& clock, std::string stage)
-        : clock_(clock), stage_(std::move(stage)), start_(wall_seconds()) {
+    // `stage` lives as long as the program: the watchdog reads it at any time.
+    Region(StageClock& clock, const char* stage)
+        : clock_(clock), stage_(stage), activity_(stage), start_(wall_seconds()) {
       Kokkos::Profiling::pushRegion(stage_);
     }
     ~Region() {
@@ -48,7 +51,8 @@ class StageClock {
 
    private:
     StageClock& clock_;
-    std::string stage_;
+    const char* stage_;
+    ActivityStage activity_;
     double start_;
   };
 

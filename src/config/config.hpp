@@ -147,6 +147,7 @@ struct BenchConfig {
 
 struct RunConfig {
   double wall_time = 0;           // s until a clean stop with exit 75; 0: none
+  double hang_timeout = 600;      // s without a step forward on any rank until the run ends; 0: none
   std::string progress = "auto";  // auto | bar | plain | none
 };
 

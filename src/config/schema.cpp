@@ -132,6 +132,7 @@ const std::vector<Key>& schema() {
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
 
       KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),
+      KEY(run.hang_timeout, at_least(0), "s", "in which no rank moves (a pause of the job itself does not count); then the rank that hangs is named and the run ends with exit 1; three times as long until the first iteration is done; 0: never"),
       KEY(run.progress, one_of({"auto", "bar", "plain", "none"}), "", "auto: a bar on a terminal, else plain lines"),
   };
   return keys;

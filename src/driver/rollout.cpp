@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "src/base/activity.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/setup.hpp"
@@ -103,6 +104,7 @@ ExitCode rollout(const Config& config, Session& session) {
       simulation->inject_nan(config.simulation.inject_nan_env);
     control.step(step);
     ++step;
+    note_done("control step", step);
     if (every > 0 && step % every == 0) sample(step);
     const double seconds = std::chrono::duration<double>(Clock::now() - loop_started).count();
     progress.update(step, fmt::format("{}steps/s  {}",

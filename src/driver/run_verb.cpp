@@ -20,6 +20,7 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
   };
   // doctor looks at the machine and needs no robot
   const Config config = load_config(command.decks, command.overrides, command.verb != "doctor");
+  session.watchdog().set_timeout(config.run.hang_timeout);
   const bool writes = command.verb != "validate" && command.verb != "doctor";
   open_log(session.rank(), writes ? config.output.directory : "");
   const ExitCode code = verbs.at(command.verb)(config, session);

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include "src/base/activity.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/setup.hpp"
@@ -116,6 +117,7 @@ ExitCode train(const Config& config, Session& session) {
   std::string results_path;
   const auto save = [&] {
     const auto begun = Clock::now();
+    const ActivityStage stage("output");
     ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "train"),
                           collectives);
     results.write_metrics(rows.metrics());
@@ -135,6 +137,7 @@ ExitCode train(const Config& config, Session& session) {
   while (iteration < config.learning.iterations) {
     const IterationReport report = ppo.iterate();
     ++iteration;
+    note_done("iteration", iteration);
     double seconds = earlier_seconds + seconds_since(loop_started);
     collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
     rows.append(report, seconds);

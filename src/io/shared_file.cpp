@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "src/base/activity.hpp"
 #include "src/base/error.hpp"
 
 namespace maniple {
@@ -29,6 +30,7 @@ void move_all(const std::string& path, const char* action, std::size_t bytes, co
     if (moved < 0) fail(path, action);
     if (moved == 0) throw Error(path + ": " + action + ": the file is truncated");
     done += static_cast<std::size_t>(moved);
+    note_progress();
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "src/base/activity.hpp"
 #include "src/base/error.hpp"
 
 namespace maniple {
@@ -37,6 +38,7 @@ EvaluationResult evaluate(Environment& environment, Policy& policy, const Config
     policy.act(environment.observation(), environment.action(), config.evaluation.deterministic,
                config.batch.seed, partition.first_env(), step);
     environment.step();
+    note_done("control step", step + 1);
     Kokkos::fence();
     const auto host = [](const TiledView<float>& view) {
       return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view.data);

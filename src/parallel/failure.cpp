@@ -22,6 +22,7 @@ MPI_Comm failure_channel = MPI_COMM_NULL;
 bool finalize_is_safe = true;
 
 constexpr std::chrono::milliseconds kGrace{500};
+constexpr std::chrono::seconds kPatience{30};  // with MPI_Abort and MPI_Finalize, which may hang
 
 struct Verdict {
   std::int64_t rank;  // the lowest rank with an error; number of ranks: none
@@ -60,6 +61,14 @@ void print(const std::string& message) {
   const std::string line = "maniple: error: " + message + "\n";
   std::fwrite(line.data(), 1, line.size(), stderr);
   std::fflush(stderr);
+}
+
+// The process ends in so many seconds, whatever hangs meanwhile.
+void leave_within(std::chrono::seconds time, ExitCode code) {
+  std::thread([time, code] {
+    std::this_thread::sleep_for(time);
+    std::_Exit(static_cast<int>(code));
+  }).detach();
 }
 
 }  // namespace
@@ -128,6 +137,7 @@ void fail_all_ranks(const std::string& message, ExitCode code) {
     if (initialized && !finalized) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
     std::_Exit(static_cast<int>(code));
   }
+  leave_within(kPatience, code);
   int rank = 0, size = 1;
   MPI_Comm_rank(failure_channel, &rank);
   MPI_Comm_size(failure_channel, &size);
@@ -172,6 +182,16 @@ void fail_all_ranks(const std::string& message, ExitCode code) {
   // a lower rank aborts with its own code; give it the chance
   if (lower_failed) std::this_thread::sleep_for(kGrace);
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
+}
+
+void fail_without_mpi(const std::string& message, ExitCode code, const std::function<void()>& last) {
+  leave_within(std::chrono::seconds(5), code);
+  // not by stdio: the main thread may hang with its lock
+  const std::string line = (isatty(STDERR_FILENO) ? "\n" : "") + ("maniple: error: " + message + "\n");
+  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  last();
+  record("error", {{"text", message}});
   std::_Exit(static_cast<int>(code));
 }
 

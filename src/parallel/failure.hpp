@@ -32,6 +32,11 @@ int run_guarded(const std::function<int()>& body);
 // prints; when every rank failed they leave in order, otherwise MPI_Abort ends the others.
 [[noreturn]] void fail_all_ranks(const std::string& message, ExitCode code);
 
+// The same from a thread that may not call MPI, in a program whose main thread hangs: prints, calls `last`
+// (which tells the other ranks), and leaves with `code`, for which a launcher ends the others.
+[[noreturn]] void fail_without_mpi(const std::string& message, ExitCode code,
+                                   const std::function<void()>& last);
+
 // From here on fail_all_ranks() leaves without MPI_Finalize: a library that ends itself in there is in a
 // state that it would not survive (HDF5 after a close that failed on a full disk).
 void leave_without_finalize();

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "kernels/base/macros.hpp"
+#include "src/base/activity.hpp"
 #include "src/base/error.hpp"
 #include "src/parallel/mpi_access.hpp"
 
@@ -64,6 +65,7 @@ class MpiCollectives final : public Collectives, public CommunicatorOwner {
   void min(std::int64_t* data, std::size_t count) override { reduce(data, count, MPI_INT64_T, MPI_MIN); }
 
   void broadcast(void* data, std::size_t bytes, int root) override {
+    const ActivityCollective entered;
     char* position = static_cast<char*>(data);
     for (; bytes > 0;) {
       const std::size_t piece = std::min(bytes, kLongestCall);
@@ -72,9 +74,13 @@ class MpiCollectives final : public Collectives, public CommunicatorOwner {
       bytes -= piece;
     }
   }
-  void barrier() override { check_mpi(MPI_Barrier(communicator_), "MPI_Barrier"); }
+  void barrier() override {
+    const ActivityCollective entered;
+    check_mpi(MPI_Barrier(communicator_), "MPI_Barrier");
+  }
 
   std::vector<std::string> gather_text(const std::string& text) override {
+    const ActivityCollective entered;
     const int length = static_cast<int>(text.size());
     std::vector<int> lengths(size_), first(size_, 0);
     check_mpi(MPI_Allgather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, communicator_), "MPI_Allgather");
@@ -95,6 +101,7 @@ class MpiCollectives final : public Collectives, public CommunicatorOwner {
   template <class T>
   void reduce(T* data, std::size_t count, MPI_Datatype type, MPI_Op operation) {
     if (size_ == 1) return;
+    const ActivityCollective entered;
     for (; count > 0;) {
       const std::size_t piece = std::min(count, kLongestCall);
       check_mpi(MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(piece), type, operation, communicator_),

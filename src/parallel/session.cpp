@@ -187,6 +187,9 @@ Session::Session(int& argc, char**& argv) {
   // every rank sees the same list, hence throws the same error
   const std::string error = shared_device_error(places_);
   if (!error.empty()) throw InputError(error);
+  std::vector<std::string> hosts;
+  for (const RankPlace& each : places_) hosts.push_back(each.host);
+  watchdog_ = std::make_unique<Watchdog>(*collectives_, hosts);
 
   if (!Kokkos::is_initialized()) {
     start_kokkos(place, fair_threads(place, places_));

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/parallel/collectives.hpp"
+#include "src/parallel/watchdog.hpp"
 
 namespace maniple {
 
@@ -54,11 +55,14 @@ class Session {
   // By rank.
   const std::vector<RankPlace>& places() const { return places_; }
   const RankPlace& place() const { return places_[rank()]; }
+  // Ends the job when nothing moves any more.
+  Watchdog& watchdog() { return *watchdog_; }
   // Of Kokkos, e.g. "Serial" or "Cuda".
   std::string execution_space() const;
 
  private:
   struct Runtime;
+  std::unique_ptr<Watchdog> watchdog_;  // outlives MPI, whose end may hang, too
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Collectives> host_collectives_;  // only where collectives_ is NCCL's
   std::unique_ptr<Collectives> collectives_;

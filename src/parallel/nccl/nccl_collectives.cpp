@@ -16,6 +16,7 @@
 #include <string>
 #include <thread>
 
+#include "src/base/activity.hpp"
 #include "src/base/error.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
@@ -107,6 +108,7 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
   template <class T>
   void reduce(T* data, std::size_t count, ncclDataType_t type) {
     if (count == 0) return;
+    const ActivityCollective entered;
     // The sum must see what earlier kernels of any stream wrote.
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     check_nccl(ncclAllReduce(data, data, count, type, ncclSum, communicator_, stream_), "ncclAllReduce");

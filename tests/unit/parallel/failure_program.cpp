@@ -1,9 +1,13 @@
 // A program that fails in the way its argument names: started under mpirun by tests/CMakeLists.txt, which
 // checks exit code, the single message and that it ends.
+#include <signal.h>
+#include <unistd.h>
+
 #include <chrono>
 #include <string>
 #include <thread>
 
+#include "src/base/activity.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/session.hpp"
 
@@ -20,6 +24,13 @@ int main(int argc, char** argv) {
     // the others wait in a collective operation that never completes
     if (how == "last" && rank == last) throw Error("seen by one rank");
     if (how == "upper" && rank > 0) throw InputError("seen by some ranks");
+    // nothing fails, and nothing goes on
+    session.watchdog().set_timeout(1);
+    note_done("iteration", 7);
+    session.collectives().barrier();
+    if (how == "stopped" && rank == last) raise(SIGSTOP);
+    const ActivityStage stage("update");
+    while (how == "stuck" && rank == last) pause();
     session.collectives().barrier();
     return 0;
   });

@@ -1,0 +1,66 @@
+// What this process is doing, for the watchdog's thread to read at any moment: the stage of the main
+// thread, the iterations done, the collective operations it has entered, and a counter that rises with every
+// step forward. Noting costs a few stores.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace maniple {
+
+struct Activity {
+  std::atomic<const char*> stage{"start"};        // text that lives as long as the program
+  std::atomic<const char*> counted{"iteration"};  // what is counted: "iteration", "control step"
+  std::atomic<std::int64_t> done{-1};             // so many of them; -1: still starting
+  std::atomic<std::int64_t> collectives{0};  // entered so far: the same number on all ranks that are abreast
+  std::atomic<bool> waiting{false};          // inside a collective operation
+  std::atomic<std::uint64_t> progress{0};    // steps forward so far
+};
+inline constinit Activity activity;
+
+// The main thread moved on: a block was written, a stage began.
+inline void note_progress() {
+  activity.progress.fetch_add(1, std::memory_order_relaxed);
+}
+// So many iterations (or control steps) are done; the first call ends the start.
+inline void note_done(const char* counted, std::int64_t done) {
+  activity.counted.store(counted, std::memory_order_relaxed);
+  activity.done.store(done, std::memory_order_relaxed);
+  note_progress();
+}
+
+// A stage from construction to destruction; stages nest.
+class ActivityStage {
+ public:
+  explicit ActivityStage(const char* stage)
+      : before_(activity.stage.exchange(stage, std::memory_order_relaxed)) {
+    note_progress();
+  }
+  ~ActivityStage() {
+    activity.stage.store(before_, std::memory_order_relaxed);
+    note_progress();
+  }
+  ActivityStage(const ActivityStage&) = delete;
+  ActivityStage& operator=(const ActivityStage&) = delete;
+
+ private:
+  const char* before_;
+};
+
+// A collective operation from construction to destruction.
+class ActivityCollective {
+ public:
+  ActivityCollective() {
+    activity.collectives.fetch_add(1, std::memory_order_relaxed);
+    activity.waiting.store(true, std::memory_order_relaxed);
+    note_progress();
+  }
+  ~ActivityCollective() {
+    activity.waiting.store(false, std::memory_order_relaxed);
+    note_progress();
+  }
+  ActivityCollective(const ActivityCollective&) = delete;
+  ActivityCollective& operator=(const ActivityCollective&) = delete;
+};
+
+}  // namespace maniple
