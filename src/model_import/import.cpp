@@ -20,12 +20,12 @@ namespace {
 class Fnv {
  public:
   template <class T>
-  void add(const T* values, std::size_t count) {
+  [[gnu::noinline]] void add(const T* values, std::size_t count) {
     const auto* bytes = reinterpret_cast<const unsigned char*>(values);
     for (std::size_t i = 0; i < count * sizeof(T); ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
   }
   template <class T>
-  void add(const std::vector<T>& values) {
+  [[gnu::noinline]] void add(const std::vector<T>& values) {
     const std::uint64_t count = values.size();
     add(&count, 1);
     add(values.data(), values.size());
@@ -47,6 +47,32 @@ std::vector<std::string> names_of(const mjModel& m, mjtObj type, std::int64_t co
     names.emplace_back(name == nullptr ? "" : name);
   }
   return names;
+}
+
+// What is done with each of the tables' many arrays is not inlined, which would take minutes to compile.
+template <class To, class From>
+[[gnu::noinline]] void copy_array(std::vector<To>& to, const From* from, std::int64_t count) {
+  to.assign(from, from + count);
+}
+template <class T>
+[[gnu::noinline]] T* sized(std::vector<T>& values, std::int64_t count) {
+  values.resize(static_cast<std::size_t>(count));
+  return values.data();
+}
+// All arrays of one type share one allocation; each starts at a multiple of 64 bytes.
+std::size_t padded(std::size_t count) {
+  constexpr std::size_t alignment = 16;
+  return (count + alignment - 1) / alignment * alignment;
+}
+// Copies an array to `next` of the mirror of an allocation, and returns its place on the device.
+template <class Device, class Mirror, class From>
+[[gnu::noinline]] auto* placed(const Device& device, const Mirror& mirror, std::size_t& next,
+                               const std::vector<From>& from) {
+  auto* const place = device.data() + next;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    mirror(next + i) = static_cast<typename Mirror::value_type>(from[i]);
+  next += padded(from.size());
+  return place;
 }
 
 std::vector<double> numbers(const mjtNum* values, std::int64_t count) {
@@ -127,7 +153,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 #undef MANIPLE_VECTOR
   {
     MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
-#define MANIPLE_ARRAY(name, extent, meaning) imported.name.assign(m.name, m.name + (extent));
+#define MANIPLE_ARRAY(name, extent, meaning) copy_array(imported.name, m.name, extent);
     MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
   }
@@ -156,9 +182,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   DerivedFields derived;
   {
     MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
-#define MANIPLE_ARRAY(name, extent, meaning)              \
-  imported.name.resize(static_cast<std::size_t>(extent)); \
-  derived.name = imported.name.data();
+#define MANIPLE_ARRAY(name, extent, meaning) derived.name = sized(imported.name, extent);
     MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
   }
@@ -201,9 +225,6 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
 #undef MANIPLE_REAL
 #undef MANIPLE_VECTOR
 
-  // All arrays of one type share one allocation; each starts at a multiple of 64 bytes.
-  constexpr std::size_t alignment = 16;
-  auto padded = [](std::size_t count) { return (count + alignment - 1) / alignment * alignment; };
   std::size_t integer_count = 0, real_count = 0;
 #define MANIPLE_INTEGER(name, extent, meaning) integer_count += padded(imported.name.size());
 #define MANIPLE_REAL(name, extent, meaning) real_count += padded(imported.name.size());
@@ -216,15 +237,10 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
   auto host_integers = Kokkos::create_mirror_view(integers_);
   auto host_reals = Kokkos::create_mirror_view(reals_);
   std::size_t next_integer = 0, next_real = 0;
-#define MANIPLE_INTEGER(name, extent, meaning)                                                               \
-  for (std::size_t i = 0; i < imported.name.size(); ++i) host_integers(next_integer + i) = imported.name[i]; \
-  model_.name = integers_.data() + next_integer;                                                             \
-  next_integer += padded(imported.name.size());
-#define MANIPLE_REAL(name, extent, meaning)                       \
-  for (std::size_t i = 0; i < imported.name.size(); ++i)          \
-    host_reals(next_real + i) = static_cast<T>(imported.name[i]); \
-  model_.name = reals_.data() + next_real;                        \
-  next_real += padded(imported.name.size());
+#define MANIPLE_INTEGER(name, extent, meaning) \
+  model_.name = placed(integers_, host_integers, next_integer, imported.name);
+#define MANIPLE_REAL(name, extent, meaning) \
+  model_.name = placed(reals_, host_reals, next_real, imported.name);
   MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
   MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
