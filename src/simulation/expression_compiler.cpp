@@ -182,8 +182,7 @@ Value ExpressionCompiler::name_value(const Syntax& tree, const ExpressionSource&
     open_definitions_.push_back(name);
     const Value result = value(*definition->tree, definition->source);
     open_definitions_.pop_back();
-    // Assignments change what a definition means later in a reset; elsewhere its value stays.
-    if (phase_ != Phase::reset) names_[name] = result;
+    names_[name] = result;
     return result;
   }
   if (const Quantity* quantity = context_.quantity(name)) {

@@ -65,6 +65,7 @@ class ExpressionCompiler {
   Phase phase_;
   ExpressionGraph graph_;
   Derived derived_ = Derived::none;
+  // Definitions that were used, too: each is evaluated once, where it is used first, with its draws.
   std::map<std::string, Value> names_;
   std::vector<std::string> open_definitions_;
   std::map<int, Node> assigned_;  // by element of the state

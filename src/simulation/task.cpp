@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "kernels/tasks/task_fields.hpp"
 #include "src/simulation/message_text.hpp"
@@ -266,6 +267,25 @@ void compile_observations(const TaskConfig& config, const TaskModel& model, Expr
   task.observe_needs = observe.derived();
 }
 
+// ---- definitions ----
+
+// Does a definition have one of these names or calls in it, or in a definition that it uses.
+bool mentions(const ExpressionContext& context, const std::string& definition,
+              const std::set<std::string>& words) {
+  std::set<std::string> seen;
+  std::vector<const Syntax*> open{context.definition(definition)->tree.get()};
+  while (!open.empty()) {
+    const Syntax& tree = *open.back();
+    open.pop_back();
+    for (const auto& child : tree.children) open.push_back(child.get());
+    if (tree.kind != Syntax::Kind::name && tree.kind != Syntax::Kind::call) continue;
+    if (words.contains(tree.text)) return true;
+    const ParsedExpression* const used = context.definition(tree.text);
+    if (used && seen.insert(tree.text).second) open.push_back(used->tree.get());
+  }
+  return false;
+}
+
 // ---- digest ----
 
 class Checksum {
@@ -335,12 +355,11 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
 
   // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.
   for (const auto& [name, source] : definitions) {
-    const bool random =
-        source.text.find("uniform") != std::string::npos || source.text.find("normal") != std::string::npos;
-    const bool flags = source.text.find("terminated") != std::string::npos ||
-                       source.text.find("time_out") != std::string::npos;
-    if (!random && !flags)
-      ExpressionCompiler(context, Phase::observe).compile({name, source.where, source.key});
+    const bool random = mentions(context, name, {"uniform", "normal"});
+    const bool flags = mentions(context, name, {"terminated", "time_out"});
+    if (!flags)
+      ExpressionCompiler(context, random ? Phase::reset : Phase::observe)
+          .compile({name, source.where, source.key});
   }
   return task;
 }

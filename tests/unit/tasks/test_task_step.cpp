@@ -259,6 +259,28 @@ TYPED_TEST(TaskStep, ResetsDrawFromTheirDistributions) {
   EXPECT_GT(highest, 0.495);
 }
 
+// A definition is evaluated once in a reset, where it is used first: its draws are the same in all uses, also
+// behind another definition, and a later assignment does not change it.
+TYPED_TEST(TaskStep, DefinitionsAreDrawnOnce) {
+  TaskConfig config = empty_task(zoo());
+  config.definitions = {{"turn", "uniform(-pi, pi)"}, {"twice", "2 * turn"}, {"start", "qpos[hip] + turn"}};
+  config.resets = {reset_term("qvel[0]", "cos(turn)"),     reset_term("qvel[1]", "sin(turn)"),
+                   reset_term("qvel[2]", "twice - turn"),  reset_term("qvel[3]", "turn"),
+                   reset_term("qpos[hip]", "start"),       reset_term("qvel[4]", "start"),
+                   reset_term("qvel[5]", "uniform(0, 1)"), reset_term("qvel[6]", "uniform(0, 1)")};
+  TaskRig<TypeParam> rig(config, zoo());
+  EXPECT_EQ(rig.compiled.num_random, 3);  // without a name each draw is its own
+  rig.reset(kAll);
+  for (int env = 0; env < kTileWidth; ++env) {
+    const double c = rig.get("qvel", 0, env), s = rig.get("qvel", 1, env), turn = rig.get("qvel", 3, env);
+    EXPECT_NEAR(c * c + s * s, 1, 1e-6);
+    EXPECT_NEAR(std::atan2(s, c), turn, 1e-6);
+    EXPECT_NEAR(rig.get("qvel", 2, env), turn, 2e-6);
+    EXPECT_EQ(rig.get("qpos", kHip, env), rig.get("qvel", 4, env));
+    EXPECT_NE(rig.get("qvel", 5, env), rig.get("qvel", 6, env));
+  }
+}
+
 // The numbers of an environment are those of its global index, wherever it lies, whatever was reset with it.
 TYPED_TEST(TaskStep, DrawsBelongToTheEnvironment) {
   TaskConfig config = empty_task(zoo());
