@@ -21,15 +21,20 @@ struct TaskBatch {
   Scratch<Lanes<T>> scratch;         // Task::scratch_elements()
 
   // What learning sees, see src/simulation/environment.hpp.
-  TiledView<float> action, observation, reward, reward_term, terminated, truncated;
+  TiledView<float> action, observation, reward, reward_term, terminated, truncated, invalid;
   TiledView<float> episode_return, episode_length, episode_reward_term;
+  TiledView<float> final_observation;  // without elements: not asked for
 };
 
 // Actions into the controls of the state.
 template <class T>
 void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics);
-// Terminations, rewards, resets of finished environments, observations. Environments whose state the
-// physics had to reset in `control_step` have failed.
+// Actions without a policy, uniform in ActionTarget's range: Philox(seed, control; environment, step, draw).
+template <class T>
+void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step);
+// Terminations, rewards, resets of finished environments, observations. Environments have failed whose state
+// the physics had to reset in `control_step`, or has left as one that must be; the latter are reset and
+// counted here.
 template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step);
 // Every environment into a fresh episode, with its observation.

@@ -32,9 +32,32 @@ struct TaskPack {
     lanes.reward_term = batch.reward_term.tile(tile) + lane;
     lanes.terminated = batch.terminated.tile(tile) + lane;
     lanes.truncated = batch.truncated.tile(tile) + lane;
+    lanes.invalid = batch.invalid.tile(tile) + lane;
     lanes.episode_return = batch.episode_return.tile(tile) + lane;
     lanes.episode_length = batch.episode_length.tile(tile) + lane;
     lanes.episode_reward_term = batch.episode_reward_term.tile(tile) + lane;
+    lanes.final_observation = batch.final_observation.tile(tile) + lane;
+  }
+
+  // The lanes that the physics of this control step failed. It has reset those that it found at the beginning
+  // of a physics step; what the last one left is looked at here, and reset as well.
+  MANIPLE_FUNCTION MaskOf<V> bad_states(const PhysicsBatch<T>& physics, std::int64_t tile, int lane,
+                                        std::int32_t control_step) const {
+    MaskOf<V> left(false);
+    for (int i = 0; i < physics.model.nq; ++i) left = left || is_bad(V(state.qpos[i]));
+    for (int i = 0; i < physics.model.nv; ++i) left = left || is_bad(V(state.qvel[i]));
+    std::int32_t* const record = physics.bad_states.tile(tile) + lane;
+    if (any_lane(left)) {
+      reset_to_default(physics.model, state, left);
+      for_each_lane(left, [&](int i) {
+        ++record[i];
+        record[kTileWidth + i] = control_step;
+      });
+    }
+    V bad(0);
+    for (int i = 0; i < lane_width<V>; ++i)
+      if (record[i] > 0 && record[kTileWidth + i] == control_step) set_lane(bad, i, T(1));
+    return bad != V(0);
   }
 
   // Brings Data up to the current state, as far as a program reads it.
@@ -43,14 +66,15 @@ struct TaskPack {
     if (needs == Derived::forward) forward(physics.model, state, data);
   }
 
-  // Resets the lanes of `which` to the model's default and the task's reset terms, then observes.
+  // Resets the lanes of `which`, if any, to the model's default and the task's reset terms, then observes.
+  // Data must belong to the state before.
   MANIPLE_FUNCTION void reset_and_observe(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                           MaskOf<V> which) {
     if (any_lane(which)) {
       reset_to_default(physics.model, state, which);
       reset(batch.task, lanes, which);
+      refresh(physics, batch.observe_needs);
     }
-    refresh(physics, batch.observe_needs);
     observe(batch.task, lanes, which);
   }
 };
@@ -65,18 +89,30 @@ void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physi
 }
 
 template <class T>
+void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step) {
+  for_each_item(
+      "maniple::tasks::random_actions", batch.action.tiles, batch.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int) {
+        for (int lane = 0; lane < kTileWidth; ++lane)
+          random_actions(batch.task, batch.seed,
+                         static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane),
+                         static_cast<std::uint32_t>(control_step), batch.action.tile(tile) + lane);
+      });
+}
+
+template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::tasks::finish_step", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
-        const std::int32_t* const record = physics.bad_states.tile(tile) + lane;
-        V bad(0);
-        for (int i = 0; i < lane_width<V>; ++i)
-          if (record[i] > 0 && record[kTileWidth + i] == control_step) set_lane(bad, i, T(1));
-        pack.refresh(physics, batch.evaluate_needs);
-        const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad != V(0));
+        const MaskOf<V> bad = pack.bad_states(physics, tile, lane, control_step);
+        // one pass for both programs: few packs have an environment to reset
+        const bool observes_more = batch.observe_needs > batch.evaluate_needs;
+        pack.refresh(physics, observes_more ? batch.observe_needs : batch.evaluate_needs);
+        const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad);
+        if (batch.final_observation.elements > 0) observe_final(batch.task, pack.lanes);
         pack.reset_and_observe(batch, physics, done);
       });
 }
@@ -115,6 +151,7 @@ void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch
 
 #define MANIPLE_INSTANTIATE_TASK_BATCH(T)                                                        \
   template void apply_actions_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);             \
+  template void random_actions_batch<T>(const TaskBatch<T>&, std::int64_t);                      \
   template void finish_step_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&, std::int32_t); \
   template void reset_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);                     \
   template void observe_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);                   \

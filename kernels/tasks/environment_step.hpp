@@ -33,9 +33,11 @@ struct TaskLanes {
   float* reward_term = nullptr;          // [num_reward_terms]
   float* terminated = nullptr;           // [1] 0 or 1
   float* truncated = nullptr;            // [1] 0 or 1
+  float* invalid = nullptr;              // [1] 0 or 1
   float* episode_return = nullptr;       // [1] of the episode that this step belongs to
   float* episode_length = nullptr;       // [1] control steps
   float* episode_reward_term = nullptr;  // [num_reward_terms]
+  float* final_observation = nullptr;    // [num_observations] where a file asks for it
 };
 
 // Numbers of one pack in a tile of another type than the lanes'.
@@ -60,13 +62,14 @@ MANIPLE_FUNCTION void count_lanes(std::int32_t* counters, TaskCounter counter, M
   for (int i = 0; i < lane_width<V>; ++i) counters[counter * kTileWidth + i] += get_lane(where, i) ? 1 : 0;
 }
 
-// x where it is finite; 0, and counted, elsewhere: one bad expression must not spoil a whole policy.
+// x where it is a number that a state could have (is_bad); 0, and counted, elsewhere: one bad expression must
+// not spoil a whole policy.
 template <class V>
-MANIPLE_FUNCTION V finite_or_zero(const TaskLanes<V>& lanes, V x) {
-  const MaskOf<V> finite = x - x == V(0);
-  if (all_lanes(finite)) return x;
-  count_lanes<V>(lanes.counters, counter_bad_values, !finite);
-  return select(finite, x, V(0));
+MANIPLE_FUNCTION V usable_or_zero(const TaskLanes<V>& lanes, V x) {
+  const MaskOf<V> bad = is_bad(x);
+  if (!any_lane(bad)) return x;
+  count_lanes<V>(lanes.counters, counter_bad_values, bad);
+  return select(bad, V(0), x);
 }
 
 // The memory that a program of the task works on.
@@ -81,7 +84,7 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
   banks[Bank::data] = lanes.data;
   banks[Bank::task] = lanes.fields;
   banks[Bank::output] = lanes.scratch.from(task.num_registers);
-  banks[Bank::random] = lanes.scratch.from(task.num_registers + task.num_outputs());
+  banks[Bank::random] = lanes.scratch.from(task.first_random());
   return banks;
 }
 
@@ -105,9 +108,24 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
   }
 }
 
+// Actions of one environment drawn from their ranges; component k at action[k * kTileWidth].
+template <class T>
+MANIPLE_FUNCTION void random_actions(const Task<T>& task, std::uint32_t seed, std::uint64_t env,
+                                     std::uint32_t control_step, float* action) {
+  PhiloxBlock block;
+  for (int k = 0; k < task.num_actions; ++k) {
+    if (k % 4 == 0)
+      block =
+          random_block(seed, RandomPurpose::control, env, control_step, static_cast<std::uint32_t>(k / 4));
+    const float low = task.actions[k].random_low, high = task.actions[k].random_high;
+    action[k * kTileWidth] = low + (high - low) * uniform01<float>(block.word[k % 4]);
+  }
+}
+
 // Ends the control step: counts it, then terminations, rewards and the sums of the episode, of the state
-// that the physics left. `bad`: environments whose state had to be reset by the physics; they fail.
-// Returns the environments whose episode is over.
+// that the physics left. `bad`: environments whose state was not finite or too large and has been reset; they
+// fail, without a reward. Their step is invalid, as is one with a reward that is no usable number: what such
+// a step says of actions is not to be learned. Returns the environments whose episode is over.
 template <class V>
 MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> bad) {
   std::int32_t* const episode_step = lanes.counters + counter_episode_step * kTileWidth;
@@ -123,8 +141,11 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   store_lanes(lanes.truncated, truncated);
   const TaskLayout layout = task_layout(task.sizes());
   V reward(0);
+  MaskOf<V> invalid = bad;
   for (int k = 0; k < task.num_reward_terms; ++k) {
-    const V term = finite_or_zero(lanes, banks.at(Bank::output, kFirstRewardOutput + k));
+    const V value = select(bad, V(0), V(banks.at(Bank::output, kFirstRewardOutput + k)));
+    invalid = invalid || is_bad(value);
+    const V term = usable_or_zero(lanes, value);
     V& sum = lanes.fields[layout.episode_reward_term + k];
     sum += term;
     reward += term;
@@ -134,6 +155,7 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   V& episode_return = lanes.fields[layout.episode_return];
   episode_return += reward;
   store_lanes(lanes.reward, reward);
+  store_lanes(lanes.invalid, truth<V>(invalid));
   store_lanes(lanes.episode_return, episode_return);
   store_lanes(lanes.episode_length, steps);
   return terminated != V(0) || truncated != V(0);
@@ -177,6 +199,23 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
   count_lanes<V>(lanes.counters, counter_reset_count, which);
 }
 
+// Writes the observations of the state that ended a step, before any reset, and nothing else: the next
+// control step's prev() follows what observe() stores.
+template <class V>
+MANIPLE_FUNCTION void observe_final(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+  const Varying<V> copy = lanes.scratch.from(task.first_copy());
+  for (int i = 0; i < task_elements(task.sizes()); ++i) copy[i] = lanes.fields[i];
+  lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
+  lanes.scratch[register_flag] = V(0);
+  Banks<V> banks = banks_of(task, lanes);
+  banks[Bank::task] = copy;
+  run_program(task.observe, banks);
+  for (int k = 0; k < task.num_observations; ++k) {
+    const V value = banks.at(Bank::output, k);
+    store_lanes(lanes.final_observation + k * kTileWidth, select(is_bad(value), V(0), value));
+  }
+}
+
 // Writes the observations of the current state and what prev() will read in the next control step.
 // `fresh`: environments that were just reset, whose previous control step is the reset itself.
 template <class V>
@@ -186,7 +225,7 @@ MANIPLE_FUNCTION void observe(const Task<ScalarOf<V>>& task, const TaskLanes<V>&
   const Banks<V> banks = banks_of(task, lanes);
   run_program(task.observe, banks);
   for (int k = 0; k < task.num_observations; ++k)
-    store_lanes(lanes.observation + k * kTileWidth, finite_or_zero(lanes, banks.at(Bank::output, k)));
+    store_lanes(lanes.observation + k * kTileWidth, usable_or_zero(lanes, V(banks.at(Bank::output, k))));
 }
 
 // Episode steps uniformly in [0, max_steps), as if the episodes had started at different times.

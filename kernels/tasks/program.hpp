@@ -95,6 +95,7 @@ struct ActionTarget {
   bool clipped = false;
   T scale = 1, offset = 0;
   T low = 0, high = 0;
+  float random_low = -1, random_high = 1;  // range of actions drawn without a policy
 };
 
 // Outputs of the evaluation: terminated, truncated, then one weighted reward per term.
@@ -116,8 +117,10 @@ struct Task {
   int num_random = 0;     // draws of one reset
 
   MANIPLE_FUNCTION TaskSizes sizes() const { return {num_actions, num_memory, num_reward_terms}; }
-  // Lane values that one pack needs: registers, outputs, random numbers.
-  MANIPLE_FUNCTION int scratch_elements() const { return num_registers + num_outputs() + num_random; }
+  // Lane values that one pack needs: registers, outputs, random numbers, a copy of the task's state.
+  MANIPLE_FUNCTION int first_random() const { return num_registers + num_outputs(); }
+  MANIPLE_FUNCTION int first_copy() const { return first_random() + num_random; }
+  MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(sizes()); }
   MANIPLE_FUNCTION int num_outputs() const {
     const int evaluated = kFirstRewardOutput + num_reward_terms;
     return evaluated > num_observations ? evaluated : num_observations;

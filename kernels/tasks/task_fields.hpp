@@ -23,7 +23,7 @@ namespace maniple {
   FIELD(episode_step, "1", "control steps since the reset")                                \
   FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")         \
   FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far") \
-  FIELD(bad_values, "1", "rewards and observations that were not finite and became 0 so far")
+  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far")
 
 // Number of elements of each size that the table names.
 struct TaskSizes {

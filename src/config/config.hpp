@@ -143,6 +143,7 @@ struct EvaluationConfig {
 struct BenchConfig {
   std::int64_t steps = 200;  // control steps per repeat
   int repeats = 5;
+  std::string actions = "random";  // random | zero
 };
 
 struct RunConfig {

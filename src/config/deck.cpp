@@ -318,7 +318,7 @@ void check_together(const Config& config) {
   const ControlConfig& control = config.control;
   if (control.source == "file" && control.file.empty())
     refuse("control.source", "found 'file' without control.file",
-           "allowed: with control.file, an HDF5 file with /ctrl");
+           "allowed: with control.file, an HDF5 file with /ctrl, or with a task /action");
   if (control.source == "policy" && control.checkpoint.empty())
     refuse("control.source", "found 'policy' without control.checkpoint",
            "allowed: with control.checkpoint, a checkpoint file or the directory of a run");

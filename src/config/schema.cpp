@@ -69,8 +69,8 @@ const std::vector<Key>& schema() {
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),
 
-      KEY(control.source, one_of({"zero", "random", "file", "policy"}), "", "random: uniform in the control range, one draw per control step"),
-      KEY(control.file, anything(), "", "HDF5 with /ctrl [env or 1, step, nu]; relative to the deck"),
+      KEY(control.source, one_of({"zero", "random", "file", "policy"}), "", "of controls, with a task of actions; random: such that controls are uniform in their range, one draw per control step (unlimited: in [-1, 1])"),
+      KEY(control.file, anything(), "", "HDF5 with /ctrl [env or 1, step, nu], with a task /action [env or 1, step, size]; relative to the deck"),
       KEY(control.checkpoint, anything(), "", "policy: a checkpoint file or a run's directory; relative to the deck"),
 
       KEY(initial_state.source, one_of({"default", "keyframe", "file", "task"}), "", "task: the task's reset terms"),
@@ -79,7 +79,7 @@ const std::vector<Key>& schema() {
 
       KEY(output.directory, anything(), "", "the run's directory; relative to the working directory"),
       KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "control steps from sample to sample; 0: no trajectory"),
-      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data, and observation action reward terminated truncated"),
+      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data, and of a task observation final_observation action reward terminated truncated invalid"),
 
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
@@ -130,6 +130,7 @@ const std::vector<Key>& schema() {
 
       KEY(bench.steps, at_least(1), "control steps", "per repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
+      KEY(bench.actions, one_of({"random", "zero"}), "", "of a task, in its environment steps; as control.source"),
 
       KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),
       KEY(run.hang_timeout, at_least(0), "s", "in which no rank moves (a pause of the job itself does not count); then the rank that hangs is named and the run ends with exit 1; three times as long until the first iteration is done; 0: never"),

@@ -1,5 +1,5 @@
 // maniple bench: physics steps per second with random controls, and environment steps per second, with a
-// task at actions of zero; repeats, so that a reader sees the spread. One more repeat, which does not count,
+// task at random actions; repeats, so that a reader sees the spread. One more repeat, which does not count,
 // shares the time out among the stages of physics. Writes bench.json.
 #include <fmt/format.h>
 
@@ -78,15 +78,18 @@ ExitCode bench(const Config& config, Session& session) {
     physics_rates.push_back(env_steps * config.simulation.decimation /
                             time_on_all_ranks(session, physics_repeat));
 
-  // environment steps: control steps, with a task whole ones: actions held at zero, terms and resets included
+  // environment steps: control steps, with a task whole ones: actions, terms and resets included
   std::vector<double> env_rates;
   if (!simulation->has_task()) {
     for (const double rate : physics_rates) env_rates.push_back(rate / config.simulation.decimation);
   } else {
     simulation->reset();
-    Kokkos::deep_copy(simulation->action().data, 0.0f);
+    simulation->zero_action();
     const auto env_repeat = [&] {
-      for (std::int64_t i = 0; i < steps; ++i) simulation->step();
+      for (std::int64_t i = 0; i < steps; ++i) {
+        if (config.bench.actions == "random") simulation->random_action(control_step++);
+        simulation->step();
+      }
     };
     env_repeat();
     for (int repeat = 0; repeat < config.bench.repeats; ++repeat)

@@ -1,5 +1,6 @@
 // maniple rollout: steps the batch with zero, random, recorded or learned controls and records
-// trajectories of any field. Without a task this is MuJoCo's rollout; with one, the task's episodes.
+// trajectories of any field. Without a task this is MuJoCo's rollout; with one, the task's episodes, and
+// what is zero, random or recorded are its actions.
 #include <fmt/format.h>
 
 #include <chrono>
@@ -27,8 +28,11 @@ class ControlSource {
   ControlSource(const Config& config, Simulation& simulation, Session& session)
       : config_(config), simulation_(simulation) {
     if (config.control.source == "file") {
-      controls_ = read_control_rows(config.control.file, config.control.where, simulation.model().sizes.nu,
-                                    config.simulation.steps, simulation.partition());
+      const bool acts = simulation.has_task();
+      controls_ = (acts ? read_action_rows : read_control_rows)(
+          config.control.file, config.control.where,
+          acts ? simulation.num_actions() : simulation.model().sizes.nu, config.simulation.steps,
+          simulation.partition());
     } else if (config.control.source == "policy") {
       if (!simulation.has_task())
         throw InputError(config.control.where, "control.source", "policy without a task",
@@ -44,15 +48,20 @@ class ControlSource {
 
   // One control step.
   void step(std::int64_t control_step) {
-    if (policy_) {
-      policy_->act(simulation_.observation(), simulation_.action(), config_.evaluation.deterministic,
-                   config_.batch.seed, simulation_.partition().first_env(), control_step);
+    const std::string& source = config_.control.source;
+    if (simulation_.has_task()) {
+      if (source == "policy")
+        policy_->act(simulation_.observation(), simulation_.action(), config_.evaluation.deterministic,
+                     config_.batch.seed, simulation_.partition().first_env(), control_step);
+      if (source == "random") simulation_.random_action(control_step);
+      if (source == "zero") simulation_.zero_action();
+      if (source == "file") simulation_.set_action(controls_.rows(control_step));
       simulation_.step();
       return;
     }
-    if (config_.control.source == "random") simulation_.random_control(control_step);
-    if (config_.control.source == "zero") simulation_.zero_control();
-    if (config_.control.source == "file") simulation_.set_control(controls_.rows(control_step));
+    if (source == "random") simulation_.random_control(control_step);
+    if (source == "zero") simulation_.zero_control();
+    if (source == "file") simulation_.set_control(controls_.rows(control_step));
     simulation_.step_physics();
   }
 

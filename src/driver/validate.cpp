@@ -54,9 +54,13 @@ ExitCode validate(const Config& config, Session& session) {
   check_input_files(config, session);
   if (config.initial_state.source == "file") read_initial_state(config.initial_state, model.sizes, partition);
   const RankMemory memory = rank_memory(config, model, partition, config.task.present ? "train" : "rollout");
+  CompiledTask task;
+  if (config.task.present)
+    task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
   if (config.control.source == "file")
-    read_control_rows(config.control.file, config.control.where, model.sizes.nu, config.simulation.steps,
-                      partition);
+    (config.task.present ? read_action_rows : read_control_rows)(
+        config.control.file, config.control.where, config.task.present ? task.num_actions : model.sizes.nu,
+        config.simulation.steps, partition);
   std::string text = fmt::format(
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"
@@ -69,7 +73,6 @@ ExitCode validate(const Config& config, Session& session) {
       config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s", memory.bytes_per_env,
       static_cast<double>(memory.total()) / 1e6);
   if (config.task.present) {
-    const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
     text += fmt::format(
         "task {}\n  {} actions, {} observations, control step {:.6g} s, rewards:", config.task.name,
         task.num_actions, task.num_observations, model.timestep * config.simulation.decimation);

@@ -189,8 +189,8 @@ bool has_state_rows(const std::string& file, const SourceLocation& where, const 
   return InputDataset::exists(file, where, dataset, "initial_state.file");
 }
 
-ControlRows::ControlRows(InputDataset dataset, int nu, std::int64_t steps, const Partition& partition)
-    : dataset_(std::make_shared<InputDataset>(std::move(dataset))), nu_(nu), steps_(steps) {
+ControlRows::ControlRows(InputDataset dataset, int size, std::int64_t steps, const Partition& partition)
+    : dataset_(std::make_shared<InputDataset>(std::move(dataset))), size_(size), steps_(steps) {
   const bool shared = dataset_->extent(0) == 1 && partition.num_envs != 1;
   first_env_ = shared ? 0 : partition.first_env();
   envs_ = shared ? 1 : partition.envs();
@@ -202,13 +202,13 @@ const std::vector<double>& ControlRows::rows(std::int64_t step) {
   if (step < block_first_ || step >= block_first_ + block_steps_) {
     block_first_ = step;
     block_steps_ =
-        std::clamp<std::int64_t>(kBlockValues / std::max<std::int64_t>(1, envs_ * nu_), 1, steps_ - step);
-    block_ = dataset_->read({first_env_, step, 0}, {envs_, block_steps_, nu_});
+        std::clamp<std::int64_t>(kBlockValues / std::max<std::int64_t>(1, envs_ * size_), 1, steps_ - step);
+    block_ = dataset_->read({first_env_, step, 0}, {envs_, block_steps_, size_});
   }
-  rows_.resize(static_cast<std::size_t>(envs_ * nu_));
+  rows_.resize(static_cast<std::size_t>(envs_ * size_));
   for (std::int64_t env = 0; env < envs_; ++env)
-    std::copy_n(block_.begin() + (env * block_steps_ + step - block_first_) * nu_, nu_,
-                rows_.begin() + env * nu_);
+    std::copy_n(block_.begin() + (env * block_steps_ + step - block_first_) * size_, size_,
+                rows_.begin() + env * size_);
   return rows_;
 }
 
@@ -217,6 +217,21 @@ ControlRows read_control_rows(const std::string& file, const SourceLocation& whe
   InputDataset dataset(file, where, "ctrl",
                        {{"env", {partition.num_envs, 1}}, {"step", {}, steps}, {"nu", {nu}}}, "control.file");
   return ControlRows(std::move(dataset), nu, steps, partition);
+}
+
+ControlRows read_action_rows(const std::string& file, const SourceLocation& where, int size,
+                             std::int64_t steps, const Partition& partition) {
+  const auto has = [&](const char* dataset) {
+    return InputDataset::exists(file, where, dataset, "control.file");
+  };
+  if (!has("action") && has("ctrl"))
+    throw InputError(where, "control.file: " + file, "/ctrl and no /action, in a deck with a task",
+                     "/action [env or 1, step, " + std::to_string(size) +
+                         "]: a task acts through its actions; a deck without a task steps /ctrl");
+  InputDataset dataset(file, where, "action",
+                       {{"env", {partition.num_envs, 1}}, {"step", {}, steps}, {"size", {size}}},
+                       "control.file");
+  return ControlRows(std::move(dataset), size, steps, partition);
 }
 
 }  // namespace maniple

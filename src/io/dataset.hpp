@@ -56,24 +56,28 @@ std::vector<double> read_state_rows(const std::string& file, const SourceLocatio
                                     const Partition& partition);
 bool has_state_rows(const std::string& file, const SourceLocation& where, const std::string& dataset);
 
-// Controls of a rollout, read in blocks of control steps.
+// Controls or actions of a rollout, read in blocks of control steps.
 class ControlRows {
  public:
   ControlRows() = default;
-  ControlRows(InputDataset dataset, int nu, std::int64_t steps, const Partition& partition);
-  // Rows of nu values for one control step: one for all environments, or one per environment of this rank.
+  ControlRows(InputDataset dataset, int size, std::int64_t steps, const Partition& partition);
+  // Rows of `size` values for one control step: one for all environments, or one per environment of this
+  // rank.
   const std::vector<double>& rows(std::int64_t step);
 
  private:
   std::shared_ptr<InputDataset> dataset_;
-  std::int64_t nu_ = 0, steps_ = 0, first_env_ = 0, envs_ = 0;
+  std::int64_t size_ = 0, steps_ = 0, first_env_ = 0, envs_ = 0;
   std::int64_t block_first_ = 0, block_steps_ = 0;
-  std::vector<double> block_;  // [env][step of the block][nu]
+  std::vector<double> block_;  // [env][step of the block][size]
   std::vector<double> rows_;
 };
 
 // /ctrl [env or 1, step, nu] with at least `steps` steps.
 ControlRows read_control_rows(const std::string& file, const SourceLocation& where, int nu,
                               std::int64_t steps, const Partition& partition);
+// The same of /action [env or 1, step, size], of a task with `size` actions.
+ControlRows read_action_rows(const std::string& file, const SourceLocation& where, int size,
+                             std::int64_t steps, const Partition& partition);
 
 }  // namespace maniple

@@ -7,13 +7,18 @@
 
 #include "kernels/physics/regroup.hpp"
 #include "src/io/dataset.hpp"
-#include "src/simulation/tile_rows.hpp"
 
 namespace maniple {
 namespace {
 
-constexpr const char* kTaskTrajectoryFields[] = {"observation", "action", "reward", "terminated",
-                                                 "truncated"};
+constexpr const char* kTaskTrajectoryFields[] = {"observation", "final_observation", "action", "reward",
+                                                 "terminated",  "truncated",         "invalid"};
+
+// Does the run record this field.
+bool records(const OutputConfig& output, const std::string& field) {
+  const std::vector<std::string>& fields = output.trajectory_fields;
+  return output.trajectory_every > 0 && std::find(fields.begin(), fields.end(), field) != fields.end();
+}
 
 // Elements of Data that the asked-for trajectory fields take.
 int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
@@ -79,9 +84,12 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.reward_term = tiles("reward_term", terms);
   task_batch_.terminated = tiles("terminated", 1);
   task_batch_.truncated = tiles("truncated", 1);
+  task_batch_.invalid = tiles("invalid", 1);
   task_batch_.episode_return = tiles("episode_return", 1);
   task_batch_.episode_length = tiles("episode_length", 1);
   task_batch_.episode_reward_term = tiles("episode_reward_term", terms);
+  if (records(config_.output, "final_observation"))
+    task_batch_.final_observation = tiles("final_observation", task_.num_observations);
 }
 
 template <class T>
@@ -118,12 +126,21 @@ void BatchSimulation<T>::place_fields(const OutputConfig& output) {
 template <class T>
 void BatchSimulation<T>::place_task_field(const std::string& name) {
   const std::pair<TrajectoryField, TiledView<float>> views[] = {
-      {{"observation", "task", "observation after the control step", num_observations()},
+      {{"observation", "task",
+        "observation that the next action answers; where the episode ended, the first one of the next "
+        "episode",
+        num_observations()},
        task_batch_.observation},
+      {{"final_observation", "task",
+        "observation of the state that the control step led to, also where the episode ended in it",
+        num_observations()},
+       task_batch_.final_observation},
       {{"action", "1", "action of the control step", num_actions()}, task_batch_.action},
       {{"reward", "reward", "reward of the control step", 1}, task_batch_.reward},
       {{"terminated", "1", "1: the episode ended by failure or success", 1}, task_batch_.terminated},
       {{"truncated", "1", "1: the episode ran out of time", 1}, task_batch_.truncated},
+      {{"invalid", "1", "1: the state or a reward was not finite or too large; not to be learned from", 1},
+       task_batch_.invalid},
   };
   for (const auto& [field, view] : views)
     if (field.name == name) fields_.push_back({field, FieldPlace::Source::task, 0, view});
@@ -143,10 +160,10 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     if (!has_task())
       throw InputError(initial.where, "initial_state.source", "task without a task",
                        "default, keyframe or file");
-    return;
+  } else {
+    Kokkos::deep_copy(physics_.state.data, T(0));
+    set_state_rows("qpos", model_.qpos0);
   }
-  Kokkos::deep_copy(physics_.state.data, T(0));
-  set_state_rows("qpos", model_.qpos0);
   if (initial.source == "keyframe") {
     const std::size_t key = find_keyframe(initial, model_);
     const auto row = [key](const std::vector<double>& values, int size) {
@@ -162,7 +179,10 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     for (const auto& [field, rows] : read_initial_state(initial, model_.sizes, partition_))
       set_state_rows(field, rows);
   }
-  if (has_task()) observe_batch(task_batch_, physics_);
+  if (!has_task()) return;
+  if (initial.source != "task") observe_batch(task_batch_, physics_);
+  if (task_batch_.final_observation.elements > 0)
+    Kokkos::deep_copy(task_batch_.final_observation.data, task_batch_.observation.data);
 }
 
 template <class T>
@@ -243,12 +263,13 @@ std::int64_t BatchSimulation<T>::count_incidents(const TiledView<std::int32_t>& 
 
 template <class T>
 std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::places_of_incidents(
-    const TiledView<std::int32_t>& view, std::size_t limit) const {
+    const TiledView<std::int32_t>& view, std::size_t limit, std::int64_t since) const {
   const HostTiles<std::int32_t> records(view);
   std::vector<std::pair<std::int64_t, std::int64_t>> found;
   for (std::int64_t env = 0; env < partition_.envs() && found.size() < limit; ++env) {
     const std::int32_t* const record = records.env(env);
-    if (record[0] > 0) found.emplace_back(partition_.first_env() + env, record[kTileWidth]);
+    if (record[0] > 0 && record[kTileWidth] >= since)
+      found.emplace_back(partition_.first_env() + env, record[kTileWidth]);
   }
   return found;
 }
@@ -426,7 +447,9 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
     const auto terms = static_cast<int>(task.reward_names.size());
     reals += static_cast<std::size_t>(task_elements(task.sizes()));
     bytes += sizeof(std::int32_t) * kTaskCounters +
-             sizeof(float) * static_cast<std::size_t>(observations + actions + 2 * terms + 5);
+             sizeof(float) * static_cast<std::size_t>(observations + actions + 2 * terms + 6);
+    if (records(config.output, "final_observation"))
+      bytes += sizeof(float) * static_cast<std::size_t>(observations);
     memory.num_observations = observations;
     memory.num_actions = actions;
     memory.num_reward_terms = terms;

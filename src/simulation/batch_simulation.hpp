@@ -11,6 +11,7 @@
 #include "src/simulation/device_task.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/simulation/task.hpp"
+#include "src/simulation/tile_rows.hpp"
 
 namespace maniple {
 
@@ -36,6 +37,7 @@ class BatchSimulation final : public Simulation {
   TiledView<float> reward_term() const override { return task_batch_.reward_term; }
   TiledView<float> terminated() const override { return task_batch_.terminated; }
   TiledView<float> truncated() const override { return task_batch_.truncated; }
+  TiledView<float> invalid() const override { return task_batch_.invalid; }
   TiledView<float> episode_return() const override { return task_batch_.episode_return; }
   TiledView<float> episode_length() const override { return task_batch_.episode_length; }
   TiledView<float> episode_reward_term() const override { return task_batch_.episode_reward_term; }
@@ -52,6 +54,11 @@ class BatchSimulation final : public Simulation {
 
   void initialize(const InitialStateConfig& config) override;
   void forward() override;
+  void zero_action() override { Kokkos::deep_copy(task_batch_.action.data, 0.0f); }
+  void random_action(std::int64_t control_step) override { random_actions_batch(task_batch_, control_step); }
+  void set_action(const std::vector<double>& rows) override {
+    rows_to_tiles(task_batch_.action, 0, num_actions(), rows);
+  }
   void zero_control() override;
   void random_control(std::int64_t control_step) override;
   void set_control(const std::vector<double>& rows) override;
@@ -62,13 +69,14 @@ class BatchSimulation final : public Simulation {
   TrajectoryField trajectory_field(const std::string& name) const override;
   void read_field(const std::string& name, std::vector<std::byte>& rows) const override;
   void inject_nan(std::int64_t global_env) override;
-  std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const override {
-    return places_of_incidents(physics_.bad_states, limit);
+  std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit,
+                                                                      std::int64_t since = 0) const override {
+    return places_of_incidents(physics_.bad_states, limit, since);
   }
   std::int64_t dropped_contacts() const override { return count_incidents(physics_.dropped_contacts); }
   std::vector<std::pair<std::int64_t, std::int64_t>> overflowing_environments(
       std::size_t limit) const override {
-    return places_of_incidents(physics_.dropped_contacts, limit);
+    return places_of_incidents(physics_.dropped_contacts, limit, 0);
   }
   std::vector<std::int64_t> task_counts(const std::string& counter) const override;
 
@@ -83,7 +91,8 @@ class BatchSimulation final : public Simulation {
 
   std::int64_t count_incidents(const TiledView<std::int32_t>& view) const;
   std::vector<std::pair<std::int64_t, std::int64_t>> places_of_incidents(const TiledView<std::int32_t>& view,
-                                                                         std::size_t limit) const;
+                                                                         std::size_t limit,
+                                                                         std::int64_t since) const;
 
   // Host copies of tiles that describe() hands out, and the way back.
   struct HostCopies {

@@ -33,8 +33,8 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   std::vector<ActionTarget<T>> actions;
   for (const CompiledAction& action : task.actions)
     actions.push_back({action.element, action.clipped, static_cast<T>(action.scale),
-                       static_cast<T>(action.offset), static_cast<T>(action.low),
-                       static_cast<T>(action.high)});
+                       static_cast<T>(action.offset), static_cast<T>(action.low), static_cast<T>(action.high),
+                       static_cast<float>(action.random_low), static_cast<float>(action.random_high)});
   actions_ = to_device("maniple::simulation::actions", actions);
 
   const Instruction* next = instructions_.data();

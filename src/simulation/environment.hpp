@@ -37,6 +37,9 @@ class Environment {
   virtual TiledView<float> reward_term() const = 0;  // [number of terms], weighted, summing to reward
   virtual TiledView<float> terminated() const = 0;   // [1], 0 or 1
   virtual TiledView<float> truncated() const = 0;    // [1], 0 or 1
+  // [1], 0 or 1: the step is not to be learned from. Its state was not finite or too large (which also ends
+  // the episode, as a failure without a reward), or a reward was.
+  virtual TiledView<float> invalid() const = 0;
   // Of the running episode before a reset took effect: return and length, [1] each.
   virtual TiledView<float> episode_return() const = 0;
   virtual TiledView<float> episode_length() const = 0;

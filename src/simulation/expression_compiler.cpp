@@ -168,7 +168,6 @@ const Quantity& ExpressionCompiler::known_quantity(const Quantity& quantity, con
     refuse_expression(source, tree.column,
                       "'" + quantity.name + "' is not known while an environment is being reset",
                       "allowed in resets: " + list(known_names(), kScreenful));
-  derived_ = std::max(derived_, quantity.derived);
   return quantity;
 }
 

@@ -42,7 +42,6 @@ class ExpressionCompiler {
   void finish();
 
   ExpressionGraph& graph() { return graph_; }
-  Derived derived() const { return derived_; }
 
  private:
   // "a number" or "a vector of 3", for messages.
@@ -64,7 +63,6 @@ class ExpressionCompiler {
   ExpressionContext& context_;
   Phase phase_;
   ExpressionGraph graph_;
-  Derived derived_ = Derived::none;
   // Definitions that were used, too: each is evaluated once, where it is used first, with its draws.
   std::map<std::string, Value> names_;
   std::vector<std::string> open_definitions_;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
-#include <string_view>
 #include <utility>
 
 #include "kernels/tasks/task_fields.hpp"
@@ -122,35 +121,21 @@ void name_elements(Quantity& field, const TaskModel& model) {
     named("joint", by_dof(model, 1));
 }
 
-// Fields of Data that position and velocity stages fill; the others need mj_forward.
-constexpr std::string_view kKinematicFields[] = {
-    "xpos",  "xquat",     "xmat",       "xipos",        "ximat",           "xanchor",
-    "xaxis", "site_xpos", "site_xmat",  "subtree_com",  "cinert",          "cdof",
-    "cvel",  "cdof_dot",  "ten_length", "ten_velocity", "actuator_length", "actuator_velocity"};
-
-Derived stage_of(std::string_view field) {
-  const bool kinematic = std::find(std::begin(kKinematicFields), std::end(kKinematicFields), field) !=
-                         std::end(kKinematicFields);
-  return kinematic ? Derived::kinematics : Derived::forward;
-}
-
 }  // namespace
 
 void ExpressionContext::add_fields(const TaskModel& model) {
-  const auto add_field = [&](const FieldInfo& field, Bank bank, bool in_reset, Derived derived) {
+  const auto add_field = [&](const FieldInfo& field, Bank bank, bool in_reset) {
     Quantity quantity{.name = field.name,
                       .unit = field.unit,
                       .description = field.description,
                       .size = field.size,
                       .in_reset = in_reset,
-                      .derived = derived,
                       .component = in_bank(bank, field.first)};
     name_elements(quantity, model);
     add(std::move(quantity));
   };
-  for (const FieldInfo& field : state_fields(model.sizes)) add_field(field, Bank::state, true, Derived::none);
-  for (const FieldInfo& field : data_fields(model.sizes))
-    add_field(field, Bank::data, false, stage_of(field.name));
+  for (const FieldInfo& field : state_fields(model.sizes)) add_field(field, Bank::state, true);
+  for (const FieldInfo& field : data_fields(model.sizes)) add_field(field, Bank::data, false);
 }
 
 // Positions and velocities of the joints that have one, in the order of the model.
@@ -249,7 +234,6 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
          .row = 3,
          .element_kind = "body",
          .elements = rows(model.bodies, 3),
-         .derived = Derived::kinematics,
          .component = std::move(component)});
   };
   bodies("body_lin_vel", "m/s", "velocity of the body frame's origin, world axes", in_world(linear_velocity));
@@ -262,7 +246,6 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
     add({.name = name,
          .unit = "m",
          .description = description,
-         .derived = Derived::kinematics,
          .component = in_bank(Bank::data, subtree_com + axis)});
   };
   center_of_mass("com_x", "center of mass of the whole model, x", 0);

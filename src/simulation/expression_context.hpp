@@ -34,8 +34,7 @@ struct Quantity {
   std::string element_kind = "";  // "joint", "body", ...: what the names are; "": none
   std::vector<Element> elements = {};
   bool in_reset = false;  // known while resetting, too
-  Derived derived = Derived::none;
-  Component component;  // the node of one of the numbers
+  Component component;    // the node of one of the numbers
 };
 
 // An expression and its syntax tree.

@@ -36,7 +36,15 @@ class Simulation : public Environment {
   // Derived fields (xpos, sensordata, ...) of the current state, without stepping.
   virtual void forward() = 0;
 
-  // ---- open loop: control, then one control step of `decimation` physics steps ----
+  // ---- without a policy: actions of a task for the next step() ----
+  virtual void zero_action() = 0;
+  // Such that the controls are uniform in their range, `clip` applied (unlimited: actions in [-1, 1]); a
+  // function of seed, environment, step.
+  virtual void random_action(std::int64_t control_step) = 0;
+  // One row of num_actions() values per environment of this rank, or one row for all.
+  virtual void set_action(const std::vector<double>& rows) = 0;
+
+  // ---- physics alone: control, then one control step of `decimation` physics steps ----
   virtual void zero_control() = 0;
   // Uniform in the control range (unlimited controls: in [-1, 1]); a function of seed, environment, step.
   virtual void random_control(std::int64_t control_step) = 0;
@@ -57,8 +65,9 @@ class Simulation : public Environment {
   // Test hook: the position of one global environment becomes NaN.
   virtual void inject_nan(std::int64_t global_env) = 0;
   // Global indices of up to `limit` environments of this rank whose bad state was reset, with the
-  // control step at which it happened last.
-  virtual std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit) const = 0;
+  // control step at which it happened last, if that is `since` or later.
+  virtual std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(
+      std::size_t limit, std::int64_t since = 0) const = 0;
   // The same for contacts that were left out because an environment had more than its capacity.
   virtual std::int64_t dropped_contacts() const = 0;
   virtual std::vector<std::pair<std::int64_t, std::int64_t>> overflowing_environments(

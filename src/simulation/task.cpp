@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <set>
+#include <string_view>
 
 #include "kernels/tasks/task_fields.hpp"
 #include "src/simulation/message_text.hpp"
@@ -150,6 +151,20 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
   return actions;
 }
 
+// The actions whose controls are those that the actuator's range and `clip` leave; without either, +-1.
+void set_random_range(CompiledAction& action, const TaskActuator& actuator) {
+  if ((!actuator.limited && !action.clipped) || action.scale == 0) return;
+  double low = actuator.limited ? actuator.low : action.low;
+  double high = actuator.limited ? actuator.high : action.high;
+  if (actuator.limited && action.clipped) {
+    low = std::clamp(low, action.low, action.high);
+    high = std::clamp(high, action.low, action.high);
+  }
+  action.random_low = (low - action.offset) / action.scale;
+  action.random_high = (high - action.offset) / action.scale;
+  if (action.scale < 0) std::swap(action.random_low, action.random_high);
+}
+
 std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model) {
   const int first_control = field_named(state_fields(model.sizes), "ctrl").first;
   std::vector<CompiledAction> actions;
@@ -164,6 +179,7 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
                                      model.actuators[static_cast<std::size_t>(action.actuator)].name),
                          "one action per actuator");
       action.element = first_control + action.actuator;
+      set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
       actions.push_back(std::move(action));
     }
   }
@@ -171,6 +187,39 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
 }
 
 // ---- the three programs ----
+
+// Fields of Data that position and velocity stages fill; the others need mj_forward.
+constexpr std::string_view kKinematicFields[] = {
+    "xpos",  "xquat",     "xmat",       "xipos",        "ximat",           "xanchor",
+    "xaxis", "site_xpos", "site_xmat",  "subtree_com",  "cinert",          "cdof",
+    "cvel",  "cdof_dot",  "ten_length", "ten_velocity", "actuator_length", "actuator_velocity"};
+
+// The stages that fill one element of Data.
+Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskModel& model) {
+  const FieldInfo& field = *std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& f) {
+    return element >= f.first && element < f.first + f.size;
+  });
+  bool kinematic = std::find(std::begin(kKinematicFields), std::end(kKinematicFields), field.name) !=
+                   std::end(kKinematicFields);
+  if (field.name == std::string_view("sensordata")) {
+    const int place = element - field.first;
+    kinematic = std::any_of(model.sensors.begin(), model.sensors.end(), [&](const TaskSensor& sensor) {
+      return !sensor.of_forces && place >= sensor.adr && place < sensor.adr + sensor.dim;
+    });
+  }
+  return kinematic ? Derived::kinematics : Derived::forward;
+}
+
+// The stages that fill every element of Data that a program reads.
+Derived needs_of(const Program& program, const TaskModel& model) {
+  const std::vector<FieldInfo> fields = data_fields(model.sizes);
+  Derived needs = Derived::none;
+  for (const Instruction& i : program.instructions)
+    for (const auto& [bank, element] :
+         {std::pair{i.bank_a, i.a}, std::pair{i.bank_b, i.b}, std::pair{i.bank_c, i.c}})
+      if (bank == Bank::data) needs = std::max(needs, stage_of(element, fields, model));
+  return needs;
+}
 
 // Terminations, then rewards, which may read them.
 void compile_evaluation(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
@@ -220,7 +269,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     task.reward_names.push_back(term.name);
   }
   task.evaluate = graph.compile(constants);
-  task.evaluate_needs = evaluate.derived();
+  task.evaluate_needs = needs_of(task.evaluate, model);
 }
 
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
@@ -264,7 +313,7 @@ void compile_observations(const TaskConfig& config, const TaskModel& model, Expr
   }
   observe.finish();
   task.observe = graph.compile(constants);
-  task.observe_needs = observe.derived();
+  task.observe_needs = needs_of(task.observe, model);
 }
 
 // ---- definitions ----

@@ -20,6 +20,7 @@ struct CompiledAction {
   double scale = 1, offset = 0;  // control = action * scale + offset, then clip
   bool clipped = false;
   double low = 0, high = 0;
+  double random_low = -1, random_high = 1;  // actions whose controls fill the control's range
 };
 
 struct CompiledTask {

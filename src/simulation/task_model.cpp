@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/physics/sensor.hpp"
+
 namespace maniple {
 namespace {
 
@@ -55,12 +57,16 @@ TaskModel task_model(const ImportedModel& model) {
     if (model.actuator_biastype[i] == bias_affine)
       for (std::size_t k = 0; k < 3; ++k) actuator.bias[k] = model.actuator_biasprm[10 * i + k];
     actuator.actadr = model.actuator_actadr[i];
+    actuator.limited = model.actuator_ctrllimited[i] != 0;
+    actuator.low = model.actuator_ctrlrange[2 * i];
+    actuator.high = model.actuator_ctrlrange[2 * i + 1];
     result.actuators.push_back(actuator);
   }
 
   const std::vector<std::string> sensor_names = complete_names(model.sensor_names, "sensor");
   for (std::size_t i = 0; i < sensor_names.size(); ++i)
-    result.sensors.push_back({sensor_names[i], model.sensor_adr[i], model.sensor_dim[i]});
+    result.sensors.push_back(
+        {sensor_names[i], model.sensor_adr[i], model.sensor_dim[i], reads_forces(model.sensor_type[i])});
   return result;
 }
 

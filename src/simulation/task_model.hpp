@@ -31,11 +31,14 @@ struct TaskActuator {
   double gain = 1;             // gainprm[0]
   double bias[3] = {0, 0, 0};  // force = gain * ctrl + bias[0] + bias[1] * length + bias[2] * velocity
   int actadr = -1;             // of its activation; -1: none
+  bool limited = false;        // the control has a range
+  double low = 0, high = 0;
 };
 
 struct TaskSensor {
   std::string name;
   int adr = 0, dim = 1;
+  bool of_forces = false;  // needs accelerations or forces, not only positions and velocities
 };
 
 struct TaskModel {

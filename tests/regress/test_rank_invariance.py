@@ -41,14 +41,15 @@ def test_rollout(maniple, tmp_path, num_envs, precision):
         directory = tmp_path / str(ranks)
         maniple("rollout", DECK, f"batch.num_envs={num_envs}", "control.source=random", "initial_state.source=task",
                 "simulation.steps=40", f"simulation.precision={precision}", "output.trajectory.every=4",
-                "output.trajectory.fields=[qpos, qvel, ctrl, qacc]", f"output.directory={directory}", ranks=ranks)
+                "output.trajectory.fields=[qpos, qvel, ctrl, qacc, observation, final_observation, action, reward, terminated]", f"output.directory={directory}", ranks=ranks)
         with h5py.File(directory / "results.h5") as file:
             trajectories[ranks] = {k: v[()] for k, v in file["trajectory"].items()}
         trajectories[ranks]["digest"] = maniple.digest(directory / "results.h5")
     for ranks in RANKS[1:]:
         assert trajectories[ranks]["digest"] == trajectories[1]["digest"]
-        for name in ("qpos", "qvel", "ctrl", "qacc", "step"):
+        for name in trajectories[1].keys() - {"digest"}:
             np.testing.assert_array_equal(trajectories[ranks][name], trajectories[1][name], err_msg=f"{ranks} {name}")
+    assert trajectories[1]["reward"].any() and trajectories[1]["terminated"].any()
     # no two environments are alike, also beyond a tile
     qpos = trajectories[1]["qpos"]
     assert qpos.shape[:2] == (num_envs, 11)

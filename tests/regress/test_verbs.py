@@ -41,6 +41,15 @@ def test_bench(maniple, tmp_path, deck):
     assert shares["kinematics"] > 0 and shares["solver"] > 0
 
 
+def test_bench_acts_at_random(maniple, tmp_path):
+    """A reward that is no number for any action but zero."""
+    for actions, warns in (("random", True), ("zero", False)):
+        result = maniple("bench", "inputs/bench/cartpole.yaml", "task.rewards={r: {expression: 'sqrt(-abs(action[0]))'}}",
+                         "batch.num_envs=32", "bench.steps=2", "bench.repeats=1",
+                         *([] if warns else ["bench.actions=zero"]), f"output.directory={tmp_path / actions}")
+        assert ("rewards or observations were not finite" in result.stdout + result.stderr) == warns
+
+
 def test_facts_of_a_run(maniple, tmp_path):
     result = maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=2", f"output.directory={tmp_path}", ranks=2)
     assert re.search(r"^memory: \d+ B per environment, \S+ MB per rank$", result.stdout, re.M)
@@ -73,7 +82,7 @@ def test_start_to_first_step(maniple, tmp_path):
 def test_losses_are_told(maniple, tmp_path):
     result = maniple("train", CARTPOLE, *LOSSES, "batch.num_envs=70", "learning.iterations=2", f"output.directory={tmp_path}",
                      ranks=2)
-    assert re.search(r"^warning: \d+ rewards or observations were not finite and became 0: \d+ in environment \d+, ",
+    assert re.search(r"^warning: \d+ rewards or observations were not finite or beyond 1e10 and became 0: \d+ in environment \d+, ",
                      result.stdout + result.stderr, re.M)
     assert re.search(r"^\d+ components of actions clipped \(task\.actions\[\]\.clip\): \d+ in environment 0, .*, and others$",
                      result.stdout, re.M)

@@ -32,6 +32,7 @@ class ToyEnvironment : public Environment {
     reward_term_ = make(2);
     terminated_ = make(1);
     truncated_ = make(1);
+    invalid_ = make(1);
     return_ = make(1);
     length_ = make(1);
     episode_term_ = make(2);
@@ -70,6 +71,12 @@ class ToyEnvironment : public Environment {
         episode_term_.at(env, k) = running_.at(env, k);
       }
       return_.at(env, 0) = running_.at(env, 0) + running_.at(env, 1);
+      const bool broken = breaks && breaks(global(env), control_step_);
+      invalid_.at(env, 0) = broken ? 1.0f : 0.0f;
+      if (broken) {
+        terminated_.at(env, 0) = 1.0f;
+        reward_.at(env, 0) = return_.at(env, 0) = episode_term_.at(env, 0) = garbage;
+      }
       length_.at(env, 0) = steps_.at(env, 0);
       if (terminated_.at(env, 0) + truncated_.at(env, 0) > 0)
         begin(env);
@@ -84,6 +91,7 @@ class ToyEnvironment : public Environment {
   TiledView<float> reward_term() const override { return reward_term_; }
   TiledView<float> terminated() const override { return terminated_; }
   TiledView<float> truncated() const override { return truncated_; }
+  TiledView<float> invalid() const override { return invalid_; }
   TiledView<float> episode_return() const override { return return_; }
   TiledView<float> episode_length() const override { return length_; }
   TiledView<float> episode_reward_term() const override { return episode_term_; }
@@ -98,6 +106,10 @@ class ToyEnvironment : public Environment {
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return {}; }
 
   TiledView<float>& position() { return x_; }
+  // The states that fail like those of a simulation that blew up, by global environment and control step, and
+  // the rewards that come of it.
+  std::function<bool(std::uint64_t, std::int64_t)> breaks;
+  float garbage = 0;
 
  private:
   std::uint64_t global(std::int64_t env) const {
@@ -124,8 +136,8 @@ class ToyEnvironment : public Environment {
   std::int64_t tiles_;
   std::int64_t control_step_ = 0;
   std::vector<std::string> terms_{"alive", "position"};
-  TiledView<float> x_, steps_, action_, observation_, reward_, reward_term_, terminated_, truncated_, return_,
-      length_, episode_term_, running_;
+  TiledView<float> x_, steps_, action_, observation_, reward_, reward_term_, terminated_, truncated_,
+      invalid_, return_, length_, episode_term_, running_;
 };
 
 // What the threads of one run share.

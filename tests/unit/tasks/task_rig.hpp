@@ -119,8 +119,8 @@ class TaskRig {
         fields_(tile_size(task_elements(compiled.sizes()))),
         scratch_(static_cast<std::size_t>(task.scratch_elements())),
         counters_(kTaskCounters * kTileWidth) {
-    for (auto* tile : {&action, &observation, &reward, &reward_term, &terminated, &truncated, &episode_return,
-                       &episode_length, &episode_reward_term})
+    for (auto* tile : {&action, &observation, &reward, &reward_term, &terminated, &truncated, &invalid,
+                       &episode_return, &episode_length, &episode_reward_term, &final_observation})
       tile->resize(tile_size(256));
     for (V& value : scratch_) value = V(std::numeric_limits<T>::quiet_NaN());
     for (int env = 0; env < kTileWidth; ++env)
@@ -173,6 +173,9 @@ class TaskRig {
     for_each_pack(
         [&](const TaskLanes<V>& lanes, int lane) { maniple::observe<V>(task, lanes, mask(fresh, lane)); });
   }
+  void observe_final() {
+    for_each_pack([&](const TaskLanes<V>& lanes, int) { maniple::observe_final(task, lanes); });
+  }
   void randomize_episode_steps(std::int64_t max_steps) {
     for_each_pack(
         [&](const TaskLanes<V>& lanes, int) { maniple::randomize_episode_steps(lanes, max_steps); });
@@ -186,8 +189,8 @@ class TaskRig {
   ModelSizes sizes;
   DeviceTask<T> device;
   Task<T> task;
-  std::vector<float> action, observation, reward, reward_term, terminated, truncated, episode_return,
-      episode_length, episode_reward_term;
+  std::vector<float> action, observation, reward, reward_term, terminated, truncated, invalid, episode_return,
+      episode_length, episode_reward_term, final_observation;
 
  private:
   // Packs need their own alignment.
@@ -237,6 +240,8 @@ class TaskRig {
       lanes.reward_term = reward_term.data() + lane;
       lanes.terminated = terminated.data() + lane;
       lanes.truncated = truncated.data() + lane;
+      lanes.invalid = invalid.data() + lane;
+      lanes.final_observation = final_observation.data() + lane;
       lanes.episode_return = episode_return.data() + lane;
       lanes.episode_length = episode_length.data() + lane;
       lanes.episode_reward_term = episode_reward_term.data() + lane;

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <random>
 
 #include "src/config/deck.hpp"
+#include "tests/unit/physics/simulated_model.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
 namespace maniple {
@@ -26,6 +29,13 @@ TermConfig reset_term(const std::string& target, const std::string& text) {
   TermConfig term = expression_term(text);
   term.target = target;
   return term;
+}
+
+// The element of Data at which xpos begins: data of these tests lie one element after the other.
+int xpos_first(const ImportedModel& model) {
+  for (const FieldInfo& field : data_fields(model.sizes))
+    if (std::string(field.name) == "xpos") return field.first;
+  return 0;
 }
 
 template <class V>
@@ -74,8 +84,9 @@ TYPED_TEST(TaskStep, EpisodesEndInTime) {
 
 TYPED_TEST(TaskStep, BadStatesFail) {
   TaskConfig config = empty_task(zoo());
-  config.rewards = {library_term("is_alive")};
+  config.rewards = {library_term("is_alive"), library_term("is_terminated")};
   config.rewards[0].name = "alive";
+  config.rewards[1].name = "failed";
   TaskRig<TypeParam> rig(config, zoo());
   std::vector<bool> bad(kTileWidth);
   bad[11] = true;
@@ -83,11 +94,15 @@ TYPED_TEST(TaskStep, BadStatesFail) {
   for (int env = 0; env < kTileWidth; ++env) {
     EXPECT_EQ(rig.at(rig.terminated, 0, env), env == 11 ? 1.0f : 0.0f);
     EXPECT_EQ(done[static_cast<std::size_t>(env)], env == 11);
+    EXPECT_EQ(rig.at(rig.invalid, 0, env), env == 11 ? 1.0f : 0.0f);
     EXPECT_EQ(rig.at(rig.reward, 0, env), env == 11 ? 0.0f : 0.02f);
+    EXPECT_EQ(rig.at(rig.reward_term, 1, env), 0.0f);
+    EXPECT_EQ(rig.counter(counter_bad_values, env), 0);
   }
 }
 
-TYPED_TEST(TaskStep, ValuesThatAreNotFiniteBecomeZeroAndAreCounted) {
+// What no state can have becomes zero and is counted; of the rewards, it makes the step invalid.
+TYPED_TEST(TaskStep, ValuesThatAreNotFiniteOrTooLargeBecomeZero) {
   TaskConfig config = empty_task(zoo());
   config.rewards = {expression_term("log(qpos[hip])", "bad"), expression_term("1", "good")};
   config.observations = {expression_term("1 / qpos[hip]"), expression_term("2")};
@@ -100,6 +115,59 @@ TYPED_TEST(TaskStep, ValuesThatAreNotFiniteBecomeZeroAndAreCounted) {
     EXPECT_EQ(rig.at(rig.observation, 0, env), env == 5 ? 0.0f : 0.5f);
     EXPECT_EQ(rig.at(rig.observation, 1, env), 2.0f);
     EXPECT_EQ(rig.counter(counter_bad_values, env), env == 5 ? 2 : 0);
+    EXPECT_EQ(rig.at(rig.invalid, 0, env), env == 5);
+    EXPECT_EQ(rig.at(rig.terminated, 0, env), 0);
+  }
+  for (const double size : {9e9, 2e10, 1e30}) {
+    config.reward_times_dt = false;
+    config.rewards = {expression_term("qpos[hip]", "large")};
+    config.observations = {expression_term("-qpos[hip]")};
+    TaskRig<TypeParam> large(config, zoo());
+    large.set("qpos", kHip, 3, size);
+    large.evaluate();
+    large.observe();
+    const float kept = size < 1e10 ? static_cast<float>(size) : 0;
+    EXPECT_EQ(large.at(large.reward, 0, 3), kept);
+    EXPECT_EQ(large.at(large.observation, 0, 3), -kept);
+    EXPECT_EQ(large.at(large.invalid, 0, 3), kept == 0);
+    EXPECT_EQ(large.counter(counter_bad_values, 3), kept == 0 ? 2 : 0);
+  }
+}
+
+// What the step led to, seen before the reset; neither the reset's observation nor prev() notice it.
+TYPED_TEST(TaskStep, FinalObservationsAreThoseBeforeTheReset) {
+  TaskConfig config = empty_task(zoo());
+  config.episode_length = 0.04;
+  config.terminations = {library_term("time_out")};
+  config.observations = {
+      expression_term("[qpos[hip], prev(qpos[hip]), prev(prev(qpos[hip])), episode_step, 1 / 0]")};
+  config.resets = {reset_term("qpos[hip]", "uniform(5, 6)")};
+  TaskRig<TypeParam> rig(config, zoo()), plain(config, zoo());
+  rig.reset(kAll);
+  rig.observe(kAll);
+  plain.reset(kAll);
+  plain.observe(kAll);
+  for (int step = 1; step <= 4; ++step) {
+    const float start = rig.at(rig.observation, 0, 9), before = rig.at(rig.observation, 1, 9);
+    for (int env = 0; env < kTileWidth; ++env) {
+      rig.set("qpos", kHip, env, step + 0.125 * env);
+      plain.set("qpos", kHip, env, step + 0.125 * env);
+    }
+    const std::vector<bool> done = rig.evaluate();
+    plain.evaluate();
+    EXPECT_EQ(done[9], step % 2 == 0);
+    rig.observe_final();
+    EXPECT_EQ(rig.at(rig.final_observation, 0, 9), static_cast<float>(step) + 0.125f * 9);
+    EXPECT_EQ(rig.at(rig.final_observation, 1, 9), start);
+    EXPECT_EQ(rig.at(rig.final_observation, 2, 9), before);
+    EXPECT_EQ(rig.at(rig.final_observation, 3, 9), step % 2 == 0 ? 2 : 1);
+    EXPECT_EQ(rig.at(rig.final_observation, 4, 9), 0);
+    rig.reset(done);
+    rig.observe(done);
+    plain.reset(done);
+    plain.observe(done);
+    EXPECT_EQ(rig.observation, plain.observation);
+    EXPECT_EQ(rig.counter(counter_bad_values, 9), plain.counter(counter_bad_values, 9));
   }
 }
 
@@ -398,7 +466,11 @@ TEST(TaskNeeds, FieldsOfDataThatMustBeFresh) {
   };
   EXPECT_EQ(needs("qpos[hip]", "qvel"), std::pair(Derived::none, Derived::none));
   EXPECT_EQ(needs("xpos[torso].z", "qvel"), std::pair(Derived::kinematics, Derived::none));
-  EXPECT_EQ(needs("1", "sensordata"), std::pair(Derived::none, Derived::forward));
+  // the zoo's sensors are of positions and velocities
+  EXPECT_EQ(needs("1", "sensordata"), std::pair(Derived::none, Derived::kinematics));
+  EXPECT_EQ(needs("sum(qfrc_actuator^2)", "qacc"), std::pair(Derived::forward, Derived::forward));
+  // what nothing depends on is not needed
+  EXPECT_EQ(needs("0 * qpos[hip]", "select(1, qvel[0], qacc[0])"), std::pair(Derived::none, Derived::none));
   EXPECT_EQ(needs("com_z - prev(com_z)", "1"), std::pair(Derived::kinematics, Derived::kinematics));
 }
 
@@ -419,6 +491,37 @@ CompiledTask deck_task(const std::string& name, Config& config, ImportedModel& m
   config = load_config({std::string(MANIPLE_SOURCE_DIR) + "/inputs/tasks/" + name + ".yaml"}, {});
   model = import_model(config.model, config.simulation);
   return compile_task(config.task, model, model.timestep * config.simulation.decimation);
+}
+
+// One pass serves all programs of a control step, and which one it is depends on the lanes beside an
+// environment: what forward_kinematics fills, forward fills with the same bits.
+TYPED_TEST(TaskStep, BothPassesAgreeOnKinematicFields) {
+  using V = TypeParam;
+  const ImportedModel& imported = zoo();
+  SimulatedModel<V> whole(imported), part(imported);
+  std::mt19937 generator(4);
+  std::normal_distribution<double> noise(0, 0.3);
+  for (SimulatedModel<V>* model : {&whole, &part}) {
+    generator.seed(4);
+    for (int i = 0; i < imported.sizes.nq; ++i)
+      model->state.qpos[i] += V(static_cast<ScalarOf<V>>(noise(generator)));
+    for (int i = 0; i < imported.sizes.nv; ++i)
+      model->state.qvel[i] = V(static_cast<ScalarOf<V>>(noise(generator)));
+  }
+  whole.forward();
+  forward_kinematics<V>(part.model(), part.state, part.data);
+  int compared = 0;
+  for (const FieldInfo& field : data_fields(imported.sizes)) {
+    if (field.size == 0) continue;
+    TaskConfig config = empty_task(imported);
+    config.observations = {expression_term(field.name)};
+    if (compile_task(config, imported, 0.02).observe_needs != Derived::kinematics) continue;
+    ++compared;
+    const V* const a = &whole.data.xpos[0] - xpos_first(imported) + field.first;
+    const V* const b = &part.data.xpos[0] - xpos_first(imported) + field.first;
+    EXPECT_EQ(std::memcmp(a, b, sizeof(V) * static_cast<std::size_t>(field.size)), 0) << field.name;
+  }
+  EXPECT_GE(compared, 15);
 }
 
 // Isaac-Cartpole-v0: observations, rewards and ends of an episode against the formulas of its definition.
