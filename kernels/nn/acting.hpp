@@ -14,6 +14,7 @@ namespace maniple {
 struct SampleLayout {
   int observation = 0, action = 0, mean = 0;
   int log_prob = 0, value = 0, reward = 0, done = 0, advantage = 0, target = 0;
+  int weight = 0;  // 1, or 0: an invalid step, which is not learned from
   int elements = 0;
 
   SampleLayout() = default;
@@ -26,7 +27,8 @@ struct SampleLayout {
         done(log_prob + 3),
         advantage(log_prob + 4),
         target(log_prob + 5),
-        elements(log_prob + 6) {}
+        weight(log_prob + 6),
+        elements(log_prob + 7) {}
 };
 
 // Where a worker keeps what one tile needs; elements are counted in scalars.
@@ -145,16 +147,19 @@ struct Act {
   }
 };
 
-// After a control step: rewards with the bootstrap of time-outs, ends of episodes and their statistics.
+// After a control step: rewards with the bootstrap of time-outs, ends of episodes and their statistics. What
+// an invalid step returned is unknown: the rollout of its environment stops before it, with the value of its
+// observation for all that would have followed, and its episode is no part of the statistics.
 template <class T>
 struct Record {
   SampleLayout layout;
   T* blocks = nullptr;  // of this step
-  TiledView<T> reward, terminated, truncated, episode_return, episode_length, episode_reward_term;
+  TiledView<T> reward, terminated, truncated, invalid;
+  TiledView<T> episode_return, episode_length, episode_reward_term;
   T reward_scale = 1, gamma = 0;
   bool bootstrap = false;
   std::int64_t envs = 0;
-  double* statistics = nullptr;  // [worker][count, return, length, terms ..., inexact]
+  double* statistics = nullptr;  // [worker][count, return, length, terms ..., invalid, inexact]
   double statistics_scale = 0;
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
@@ -167,30 +172,34 @@ struct Record {
       const V cut = *reinterpret_cast<const V*>(truncated.tile(tile) + lane);
       V r = *reinterpret_cast<const V*>(reward.tile(tile) + lane) * V(reward_scale);
       if (bootstrap) r = multiply_add(V(gamma) * out[layout.value * unit], cut, r);
-      out[layout.reward * unit] = r;
-      out[layout.done * unit] = max(end, cut);
+      const MaskOf<V> left_out = *reinterpret_cast<const V*>(invalid.tile(tile) + lane) != V(T(0));
+      out[layout.reward * unit] = select(left_out, V(out[layout.value * unit]), r);
+      out[layout.done * unit] = select(left_out, V(T(1)), max(end, cut));
+      out[layout.weight * unit] = select(left_out, V(T(0)), V(T(1)));
     });
     team.barrier();
     const T* const done = block + layout.done * kTileWidth;
+    const T* const weight = block + layout.weight * kTileWidth;
     const int lanes = static_cast<int>(envs - tile * kTileWidth < kTileWidth ? envs - tile * kTileWidth
                                                                              : std::int64_t{kTileWidth});
     T any(0);
     for (int lane = 0; lane < lanes; ++lane) any = any + done[lane];
     if (any == T(0)) return;
     const int terms = episode_reward_term.elements;
-    double* const total = statistics + static_cast<std::int64_t>(worker) * (terms + 4);
-    team.items(terms + 3, [&](std::int64_t row) {
+    double* const total = statistics + static_cast<std::int64_t>(worker) * (terms + 5);
+    team.items(terms + 4, [&](std::int64_t row) {
+      const bool counts_invalid = row == terms + 3;
       double sum = 0;
       for (int lane = 0; lane < lanes; ++lane) {
-        if (done[lane] == T(0)) continue;
+        if (done[lane] == T(0) || (weight[lane] == T(0)) != counts_invalid) continue;
         T x(1);
         if (row == 1) x = episode_return.tile(tile)[lane];
         if (row == 2) x = episode_length.tile(tile)[lane];
-        if (row > 2) x = episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
+        if (row > 2 && !counts_invalid) x = episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
         sum += static_cast<double>(x);
       }
-      sum *= statistics_scale;
-      if (add_exactly(&sum, 1, total + row) > 0) total[terms + 3] = 1;
+      if (!counts_invalid) sum *= statistics_scale;
+      if (add_exactly(&sum, 1, total + row) > 0) total[terms + 4] = 1;
     });
   }
 };
@@ -203,7 +212,7 @@ struct EstimateAdvantages {
   std::int64_t tiles = 0;
   int horizon = 0;
   T gamma = 0, lambda = 0;
-  double* moments = nullptr;  // [worker][2 + inexact]: exact sums of A and A^2 times moment_scale
+  double* moments = nullptr;  // [worker][4]: exact sums of A and A^2 times moment_scale, invalid, inexact
   double moment_scale = 0;
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
@@ -216,7 +225,7 @@ struct EstimateAdvantages {
     T* const rows = act.memory + static_cast<std::int64_t>(worker) * act.scratch.elements + act.scratch.rows;
     team.lanes<V, 1>([&](int lane) {
       V next_value = *reinterpret_cast<const V*>(last + layout.value * kTileWidth + lane);
-      V advantage(T(0)), sum(T(0)), squares(T(0));
+      V advantage(T(0)), sum(T(0)), squares(T(0)), invalid(T(0));
       const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, act.envs);
       for (int step = horizon - 1; step >= 0; --step) {
         V* const x =
@@ -227,20 +236,23 @@ struct EstimateAdvantages {
         x[layout.advantage * unit] = advantage;
         x[layout.target * unit] = advantage + value;
         next_value = value;
+        // (the advantage of an invalid step is zero)
         const V counted = select(real, advantage, V(T(0)));
         sum += counted;
         squares = multiply_add(counted, counted, squares);
+        invalid += select(real, V(T(1)) - x[layout.weight * unit], V(T(0)));
       }
       *reinterpret_cast<V*>(rows + lane) = sum;
       *reinterpret_cast<V*>(rows + kTileWidth + lane) = squares;
+      *reinterpret_cast<V*>(rows + 2 * kTileWidth + lane) = invalid;
     });
     team.barrier();
-    team.items(2, [&](std::int64_t row) {
+    team.items(3, [&](std::int64_t row) {
       double sum = 0;
       for (int lane = 0; lane < kTileWidth; ++lane) sum += static_cast<double>(rows[row * kTileWidth + lane]);
-      sum *= moment_scale;
-      double* const total = moments + worker * 3;
-      if (add_exactly(&sum, 1, total + row) > 0) total[2] = 1;
+      if (row < 2) sum *= moment_scale;
+      double* const total = moments + worker * 4;
+      if (add_exactly(&sum, 1, total + row) > 0) total[3] = 1;
     });
   }
 };

@@ -113,7 +113,8 @@ struct TrainMinibatch {
                               stored[layout.value * unit],           stored[layout.advantage * unit],
                               stored[layout.target * unit],          output[network.value * unit],
                               parameters + network.log_std,          log_std_before};
-      const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, envs);
+      const MaskOf<V> real =
+          real_lanes<V>(tile * kTileWidth + lane, envs) && stored[layout.weight * unit] != V(T(0));
       ppo_loss<V>(settings, network.num_actions, x, real, static_cast<T>(scale),
                   {delta + network.mean * unit, unit}, delta[network.value * unit], {row, unit},
                   {row + network.num_actions * unit, unit});

@@ -181,6 +181,20 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   return record;
 }
 
+void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,
+                            std::int64_t samples, std::int64_t since) {
+  Incidents mine;
+  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1, since)) {
+    ++mine.count;
+    mine.places.push_back(fmt::format("environment {} at control step {}", env, step));
+  }
+  const Incidents bad = add_ranks(mine, session);
+  warn(fmt::format("iteration {}: {} control step{} left out of learning ({})", iteration, samples,
+                   samples == 1 ? "" : "s",
+                   bad.count > 0 ? fmt::format("bad state in {}", fmt::join(bad.places, ", "))
+                                 : std::string("rewards that are not finite or too large")));
+}
+
 void report_incidents(const Simulation& simulation, Session& session) {
   const auto all_ranks = [&](std::int64_t count, const auto& environments) {
     Incidents mine{count, {}};
@@ -211,8 +225,8 @@ void report_incidents(const Simulation& simulation, Session& session) {
     return add_ranks(mine, session);
   };
   if (const Incidents values = counted("bad_values"); values.count > 0)
-    warn(fmt::format("{} rewards or observations were not finite and became 0: {}", values.count,
-                     fmt::join(values.places, ", ")));
+    warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}",
+                     values.count, fmt::join(values.places, ", ")));
   if (const Incidents clipped = counted("clipped_actions"); clipped.count > 0)
     info(fmt::format("{} components of actions clipped (task.actions[].clip): {}", clipped.count,
                      fmt::join(clipped.places, ", ")));

@@ -142,6 +142,9 @@ ExitCode train(const Config& config, Session& session) {
     collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
     rows.append(report, seconds);
     record_iteration(report, iteration, seconds);
+    if (report.invalid_samples > 0)
+      report_invalid_samples(*simulation, session, iteration, report.invalid_samples,
+                             (iteration - 1) * config.learning.horizon);
     const double rate =
         steps_per_iteration * static_cast<double>(iteration - first_iteration) / seconds_since(loop_started);
     progress.update(iteration, fmt::format("{}steps/s  return {:.3f}  length {:.0f}  {}", human_rate(rate),

@@ -66,7 +66,7 @@ TrainingMemory training_memory(const Config& config, int observations, int actio
   memory.network_bytes =
       policy_bytes(network, make_scratch(network, layout), workers) +
       sizeof(float) * size(2 * network.parameters + (config.learning.reduction == "exact" ? 0 : sums)) +
-      sizeof(double) * size(workers * (sums + reward_terms + 2 * observations + 8) +
+      sizeof(double) * size(workers * (sums + reward_terms + 2 * observations + 10) +
                             (network.parameters + kNormBlock - 1) / kNormBlock);
   memory.rollout_bytes =
       sizeof(float) * size(steps * (layout.elements * kTileWidth + actions) + tiles * actions * kTileWidth) +
@@ -100,10 +100,10 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
       decltype(reference_log_std_)("maniple::reference_log_std", size(tile_steps * network.num_actions));
   order_ = decltype(order_)("maniple::minibatch_order", size(tile_steps));
   totals_ = decltype(totals_)("maniple::gradient_totals", size(workers_ * minibatch_totals(network)));
-  statistics_ = decltype(statistics_)("maniple::episode_statistics", size(workers_ * (terms + 4)));
+  statistics_ = decltype(statistics_)("maniple::episode_statistics", size(workers_ * (terms + 5)));
   observation_moments_ = decltype(observation_moments_)("maniple::observation_moments",
                                                         size(workers_ * (2 * network.num_observations + 1)));
-  advantage_moments_ = decltype(advantage_moments_)("maniple::advantage_moments", size(workers_ * 3));
+  advantage_moments_ = decltype(advantage_moments_)("maniple::advantage_moments", size(workers_ * 4));
   if (learning.reduction != "exact")
     fast_sums_ = decltype(fast_sums_)("maniple::fast_sums", size(minibatch_totals(network)));
   norm_blocks_ = decltype(norm_blocks_)("maniple::norm_blocks",
@@ -158,6 +158,7 @@ void Ppo::roll_out() {
   record.reward = environment_.reward();
   record.terminated = environment_.terminated();
   record.truncated = environment_.truncated();
+  record.invalid = environment_.invalid();
   record.episode_return = environment_.episode_return();
   record.episode_length = environment_.episode_length();
   record.episode_reward_term = environment_.episode_reward_term();
@@ -210,12 +211,13 @@ void Ppo::estimate_advantages() {
   advantage_mean_ = 0;
   advantage_scale_ = 1;
   if (!learning.normalize_advantage) return;
-  const std::vector<double> moments = reduce(advantage_moments_, 3, 0);
-  if (moments[2] > 0) ++inexact_sums_;
-  advantage_mean_ = moments[0];
+  const std::vector<double> moments = reduce(advantage_moments_, 4, 0);
+  if (moments[3] > 0) ++inexact_sums_;
+  const double valid = std::max(1.0, samples - moments[2]), share = samples / valid;
+  advantage_mean_ = share * moments[0];
   // the unbiased estimate, as torch.std
-  const double variance =
-      std::max(0.0, moments[1] - moments[0] * moments[0]) * samples / std::max(1.0, samples - 1);
+  const double variance = std::max(0.0, share * moments[1] - advantage_mean_ * advantage_mean_) * valid /
+                          std::max(1.0, valid - 1);
   advantage_scale_ = 1.0 / (std::sqrt(variance) + 1e-8);
 }
 
@@ -318,8 +320,9 @@ std::vector<double> Ppo::reduce(const Kokkos::View<double*, MemorySpace>& totals
 
 void Ppo::finish_statistics() {
   const std::size_t means = episode_means_.size();
-  const std::vector<double> sums = reduce(statistics_, static_cast<std::int64_t>(means) + 2, 0);
-  if (sums[means + 1] > 0) ++inexact_sums_;
+  const std::vector<double> sums = reduce(statistics_, static_cast<std::int64_t>(means) + 3, 0);
+  invalid_samples_ = std::llround(sums[means + 1]);
+  if (sums[means + 2] > 0) ++inexact_sums_;
   if (sums[0] > 0)
     for (std::size_t i = 0; i < means; ++i) episode_means_[i] = sums[i + 1] / sums[0];
 }
@@ -349,6 +352,7 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   }
   result.episode_return = episode_means_[0];
   result.episode_length = episode_means_[1];
+  result.invalid_samples = invalid_samples_;
   add("iteration", "1", "iterations done", static_cast<double>(iteration_));
   add("env_steps", "1", "control steps of all environments so far",
       static_cast<double>(iteration_) * config_.learning.horizon * static_cast<double>(partition_.num_envs));
@@ -377,6 +381,8 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
       static_cast<double>(sums.skipped));
   add("inexact_statistics", "1", "statistics so far with terms too large to be exact",
       static_cast<double>(inexact_sums_));
+  add("invalid_samples", "1", "control steps left out: their state or reward was not finite or too large",
+      static_cast<double>(invalid_samples_));
   return result;
 }
 

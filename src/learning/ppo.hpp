@@ -15,6 +15,8 @@
 // - All biases start at zero (rl_games); Adam's epsilon is 1e-8.
 // - A normaliser of observations takes in an iteration's observations after its update, so that the
 //   rollout and the update see equal inputs.
+// - An invalid step (its state or reward was not finite or too large) has no weight in any sum, and the
+//   rollout of its environment is cut before it; it is counted. An episode that ends in one is not averaged.
 // - A minibatch whose sums are not finite, or too large to be exact, makes no step; it is counted.
 #pragma once
 
@@ -39,6 +41,7 @@ struct IterationReport {
   std::vector<Value> values;
   double episode_return = 0;  // mean over the episodes that ended; the last known mean if none did
   double episode_length = 0;  // control steps
+  std::int64_t invalid_samples = 0;
 };
 
 // What training takes on a rank beside its environments, known before anything is allocated.
@@ -103,7 +106,7 @@ class Ppo {
   Kokkos::View<float*, MemorySpace> reference_log_std_;  // [step][tile][actions]
   Kokkos::View<std::int32_t*, MemorySpace> order_;       // [tile][horizon]
   Kokkos::View<double*, MemorySpace> totals_;            // [worker][minibatch_totals]
-  Kokkos::View<double*, MemorySpace> statistics_;        // [worker][count, return, length, terms, inexact]
+  Kokkos::View<double*, MemorySpace> statistics_;        // [worker][terms + 5], see Record
   Kokkos::View<double*, MemorySpace> observation_moments_, advantage_moments_;
   Kokkos::View<float*, MemorySpace> fast_sums_;
   Kokkos::View<double*, MemorySpace> norm_blocks_;
@@ -116,6 +119,7 @@ class Ppo {
   std::int64_t optimizer_steps_ = 0;
   double learning_rate_;
   double advantage_mean_ = 0, advantage_scale_ = 1;
+  std::int64_t invalid_samples_ = 0;   // of the last iteration
   std::int64_t inexact_sums_ = 0;      // statistics that were too large to be exact, so far
   std::vector<double> episode_means_;  // return, length, terms: of the last iteration that ended episodes
 };

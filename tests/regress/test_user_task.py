@@ -2,8 +2,10 @@
 and its rewards are those that its expressions say."""
 
 import re
+import subprocess
 
 import h5py
+import mujoco
 import numpy as np
 import pytest
 
@@ -111,6 +113,156 @@ def test_rewards_are_what_the_expressions_say(maniple, deck, tmp_path):
     observation = np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1)
     np.testing.assert_allclose(t["observation"], observation, atol=2e-6)
     assert np.all(np.abs(t["qpos"][:, 0, 0]) <= 0.3) and np.ptp(t["qpos"][:, 0, 0]) > 0.3
+
+
+@pytest.mark.parametrize("source", ["zero", "random", "file"])
+def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source):
+    envs, steps, rollout = 33, 230, tmp_path / "rollout"  # episodes of 100 steps
+    actions = np.random.default_rng(3).uniform(-1.5, 1.5, (envs, steps, 1)).astype(np.float32)
+    with h5py.File(tmp_path / "actions.h5", "w") as file:
+        file["action"] = actions
+    fields = ["qpos", "qvel", "ctrl", "action", "observation", "final_observation", "reward", "terminated", "truncated",
+              "invalid"]
+    arguments = ["rollout", deck, f"batch.num_envs={envs}", f"simulation.steps={steps}", "simulation.precision=double",
+                 "initial_state.source=task", f"control.source={source}", "output.trajectory.every=1",
+                 f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={rollout}"]
+    if source == "file":
+        arguments.append(f"control.file={tmp_path}/actions.h5")
+    maniple("validate", *arguments[1:])
+    maniple(*arguments, ranks=2)
+    with h5py.File(rollout / "results.h5") as file:
+        t = {name: file["trajectory"][name][()] for name in fields}
+    # actions: those of the file, none, or such that the controls fill their range of +-2
+    np.testing.assert_array_equal(t["ctrl"][:, 1:][~ends(t)[:, 1:]], 2.0 * t["action"][:, 1:][~ends(t)[:, 1:]])
+    drawn = t["action"][:, 1:]
+    if source == "file":
+        np.testing.assert_array_equal(drawn, actions)
+    if source == "zero":
+        assert not drawn.any()
+    if source == "random":
+        assert drawn.min() >= -1 and drawn.max() < 1 and abs(drawn.mean()) < 0.05 and abs(drawn.std() - 3**-0.5) < 0.02
+        assert len(np.unique(drawn)) > 0.99 * drawn.size
+    # what each step led to, by MuJoCo, also where an episode ended in it
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "pendulum.xml"))
+    data = mujoco.MjData(model)
+    led_to = np.empty((envs, steps, 2))
+    for env in range(envs):
+        for step in range(steps):
+            data.qpos[:], data.qvel[:] = t["qpos"][env, step], t["qvel"][env, step]
+            data.ctrl[:] = 2.0 * t["action"][env, step + 1]
+            mujoco.mj_step(model, data, 2)
+            led_to[env, step] = data.qpos[0], data.qvel[0]
+    angle, speed = led_to[..., 0], led_to[..., 1]
+    np.testing.assert_allclose(t["final_observation"][:, 1:], np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1),
+                               atol=2e-6)
+    np.testing.assert_allclose(t["reward"][:, 1:, 0], 0.02 * (-np.cos(angle) - 0.01 * drawn[..., 0] ** 2), atol=2e-6)
+    # ends: of time, in steps 100 and 200; the observation then is the first one of the next episode
+    assert not t["terminated"].any() and not t["invalid"].any()
+    np.testing.assert_array_equal(np.flatnonzero(t["truncated"][0, :, 0]), [100, 200])
+    np.testing.assert_array_equal(t["truncated"], np.broadcast_to(t["truncated"][:1], t["truncated"].shape))
+    going = ~ends(t)
+    np.testing.assert_array_equal(t["observation"][going], t["final_observation"][going])
+    angle, speed = t["qpos"][..., 0], t["qvel"][..., 0]
+    np.testing.assert_allclose(t["observation"], np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1), atol=2e-6)
+    assert np.all(np.abs(angle[:, [100, 200]]) <= 0.3) and np.all(np.abs(speed[:, [100, 200]]) <= 0.1)
+    assert len(np.unique(angle[:, [0, 100, 200]])) == 3 * envs
+
+
+def ends(trajectory):
+    """Where the sample is the first one of the next episode."""
+    return (trajectory["terminated"] + trajectory["truncated"])[..., 0] > 0
+
+
+def test_a_file_of_controls_is_no_file_of_actions(maniple, deck, tmp_path):
+    with h5py.File(tmp_path / "controls.h5", "w") as file:
+        file["ctrl"] = np.zeros((1, 5, 1))
+    messages = []
+    for verb in ("validate", "rollout"):
+        result = subprocess.run([str(maniple.program), verb, str(deck), "simulation.steps=5", "control.source=file",
+                                 f"control.file={tmp_path}/controls.h5", f"output.directory={tmp_path}"],
+                                capture_output=True, text=True, timeout=60)
+        assert result.returncode == 2
+        messages.append(re.search(r"^maniple: error: (.*)", result.stderr, re.M).group(1))
+    assert messages[0] == messages[1]
+    assert re.search(r"control\.file: .*controls\.h5: /ctrl and no /action, in a deck with a task; /action \[env or 1, step, 1\]",
+                     messages[0])
+
+
+# Speed doubles with each step. One start in fifty is so fast that the first step leaves a bad state (beyond 1e10), as
+# many are bad from the start.
+UNSTABLE_MODEL = """
+<mujoco model="unstable">
+  <option timestep="0.01" gravity="0 0 0"><flag contact="disable"/></option>
+  <worldbody>
+    <body name="cart"><joint name="x" type="slide" axis="1 0 0"/><geom size="0.1" mass="1"/></body>
+  </worldbody>
+  <actuator>
+    <general name="push" joint="x" gainprm="1" biastype="affine" biasprm="0 0 100" ctrlrange="-1 1" ctrllimited="true"/>
+  </actuator>
+</mujoco>
+"""
+
+UNSTABLE_DECK = """
+model:
+  file: unstable.xml
+batch:
+  num_envs: 203
+task:
+  name: Unstable
+  episode_length: 0.05
+  definitions:
+    luck: "uniform(0, 1)"
+  actions:
+    - {term: actuator_control, actuators: [push]}
+  observations:
+    - expression: "qvel[x]"
+      clip: [-40, 40]
+  rewards:
+    slow: {expression: "-qvel[x]^2", weight: 1}
+    alive: {term: is_alive, weight: 1}
+  terminations:
+    time_out: {term: time_out}
+  resets:
+    - set: "qvel[x]"
+      expression: "luck < 0.02 ? 9e9 : luck < 0.04 ? 5e10 : uniform(-1, 1)"
+policy:
+  hidden: [16]
+  fixed_std: false
+  normalize_observations: true
+learning:
+  iterations: 4
+  horizon: 12
+  normalize_advantage: true
+"""
+
+
+def test_bad_states_are_left_out_of_learning(maniple, tmp_path):
+    (tmp_path / "unstable.xml").write_text(UNSTABLE_MODEL)
+    (tmp_path / "unstable.yaml").write_text(UNSTABLE_DECK)
+    digests = []
+    for ranks in (1, 3):
+        run = tmp_path / str(ranks)
+        result = maniple("train", tmp_path / "unstable.yaml", f"output.directory={run}", ranks=ranks)
+        checkpoint = maniple.checkpoints(run)[-1]
+        digests.append((maniple.digest(run / "results.h5"), maniple.digest(checkpoint)))
+    assert digests[0] == digests[1]
+    with h5py.File(run / "results.h5") as file:
+        metrics = {name: series[()] for name, series in file["metrics"].items()}
+    with h5py.File(checkpoint) as file:
+        bad = file["simulation/bad_states"][()]
+        mean, variance = file["policy/observation_mean"][0], file["policy/observation_variance"][0]
+    # about 4 % of some 2000 episodes
+    assert np.all(metrics["invalid_samples"] > 0) and 40 < bad.sum() < 160
+    assert metrics["invalid_samples"].sum() == bad.sum()
+    # (1 + 4 + ... + 4^5) 0.01 s, and as much again for what controls of 1 N add
+    assert np.all(np.abs(metrics["episode_return"]) < 30) and np.all(metrics["value_loss"] < 1e3)
+    assert not metrics["skipped_minibatches"].any() and not metrics["inexact_statistics"].any()
+    assert abs(mean) < 40 and variance < 40**2
+    found = re.findall(r"iteration (\d+): (\d+) control steps left out of learning \(bad state in environment (\d+) at control "
+                       r"step (\d+)[,)]", result.stdout + result.stderr)
+    assert [int(count) for _, count, _, _ in found] == list(metrics["invalid_samples"])
+    for iteration, _, env, step in found:
+        assert bad[int(env)] > 0 and int(step) // 12 == int(iteration) - 1
 
 
 def test_a_misspelt_name_shows_a_caret(maniple, deck, tmp_path):

@@ -103,10 +103,13 @@ struct Outcome {
   std::vector<double> reported;
 };
 
-Outcome train(const Config& config, int ranks, int iterations) {
+using Setting = std::function<void(ToyEnvironment&)>;
+
+Outcome train(const Config& config, int ranks, int iterations, const Setting& setting = {}) {
   Outcome outcome;
   on_ranks(ranks, [&](int rank, Collectives& collectives) {
     ToyEnvironment environment(config.batch.num_envs, rank, ranks);
+    if (setting) setting(environment);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     std::vector<double> reported;
@@ -265,6 +268,68 @@ TEST(Ppo, ADivergedRewardMakesNoStepAndIsCounted) {
     for (const auto& value : report.values)
       if (value.name == "skipped_minibatches") skipped = value.value;
     EXPECT_EQ(skipped, 12.0);
+    const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
+    EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
+  });
+}
+
+double reported(const IterationReport& report, const std::string& name) {
+  for (const auto& value : report.values)
+    if (value.name == name) return value.value;
+  return std::nan("");
+}
+
+// What comes from a bad state leaves no trace in what is learned, whatever its numbers are and wherever its
+// environment lies.
+TEST(Ppo, InvalidStepsAreLeftOut) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  Config config = toy_config(203);
+  config.learning.normalize_advantage = config.policy.normalize_observations = true;
+  config.learning.entropy_coef = 0.005;
+  const auto breaking = [](float garbage) {
+    return [garbage](ToyEnvironment& environment) {
+      environment.breaks = [](std::uint64_t env, std::int64_t step) {
+        return env % 40 == 3 && step % 7 == 5;
+      };
+      environment.garbage = garbage;
+    };
+  };
+  const Outcome one = train(config, 1, 3, breaking(0));
+  for (const float garbage : {1e12f, 3e38f, std::nanf("")})
+    expect_equal_bits(one, train(config, 1, 3, breaking(garbage)));
+  for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 3, breaking(1e12f)));
+
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(203, 0, 1);
+    breaking(1e12f)(environment);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    // steps 5 of 1 to 10 and 12 and 19 of 11 to 20, each in environments 3, 43, ... 203 is none
+    for (const double expected : {5.0, 10.0}) {
+      const IterationReport report = ppo.iterate();
+      EXPECT_EQ(report.invalid_samples, expected);
+      EXPECT_EQ(reported(report, "invalid_samples"), expected);
+      EXPECT_EQ(reported(report, "inexact_statistics"), 0);
+      EXPECT_EQ(reported(report, "skipped_minibatches"), 0);
+      EXPECT_LT(std::abs(report.episode_return), 100);
+    }
+  });
+}
+
+TEST(Ppo, NothingIsLearnedFromInvalidStepsAlone) {
+  Config config = toy_config(70);
+  config.learning.entropy_coef = 0.01;
+  config.learning.normalize_advantage = true;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(70, 0, 1);
+    environment.breaks = [](std::uint64_t, std::int64_t) { return true; };
+    environment.garbage = 1e12f;
+    Ppo ppo(environment, config, collectives);
+    const std::vector<float> before = initial_parameters(ppo.policy().network(), config.policy, 5);
+    ppo.start();
+    const IterationReport report = ppo.iterate();
+    EXPECT_EQ(report.invalid_samples, 700);
+    EXPECT_EQ(report.episode_return, 0) << "none that counts has ended";
     const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
     EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
   });

@@ -279,6 +279,92 @@ TEST(TrainMinibatch, PaddedEnvironmentsCountNothing) {
   for (int i = 0; i < minibatch_totals(t.network); ++i) EXPECT_EQ(t.totals[i], before[i]);
 }
 
+TEST(TrainMinibatch, SamplesWithoutWeightCountNothing) {
+  Training t(false);
+  const auto set = [&](int first, int last, double value) {
+    for (int step = 0; step < t.horizon; ++step)
+      for (int element = first; element < last; ++element)
+        for (const int lane : {0, 7, 31})
+          t.blocks[(step * t.tiles * t.layout.elements + element) * 32 + lane] = value;
+  };
+  const double all = t.loss();
+  set(t.layout.weight, t.layout.weight + 1, 0);
+  const double loss = t.loss();
+  EXPECT_NE(loss, all);
+  const std::vector<double> before(t.totals.data(), t.totals.data() + minibatch_totals(t.network));
+  set(3, t.layout.weight, 1e30);
+  EXPECT_EQ(t.loss(), loss);
+  for (int i = 0; i < minibatch_totals(t.network); ++i) EXPECT_EQ(t.totals[i], before[i]);
+}
+
+// The rollout of a tile whose environments 3 and 40 break in step 2: what their rewards say does not matter,
+// the advantages before are those of a rollout that stops there with the value of its last observation.
+TEST(InvalidSteps, CutTheRolloutBeforeThem) {
+  constexpr int horizon = 4, broken = 3, elements = 1;
+  constexpr double gamma = 0.9, lambda = 0.8;
+  const SampleLayout layout(elements, 1);
+  Buffer<double> blocks(horizon * layout.elements * 32), statistics(7);
+  std::mt19937_64 generator(5);
+  fill(blocks, horizon * layout.elements * 32, generator);
+  const auto at = [&](int step, int element, int lane) -> double& {
+    return blocks[(step * layout.elements + element) * 32 + lane];
+  };
+  Record<double> record;
+  record.layout = layout;
+  const auto tile = [](int count) { return TiledView<double>("record", 1, count); };
+  record.reward = tile(1);
+  record.terminated = tile(1);
+  record.truncated = tile(1);
+  record.invalid = tile(1);
+  record.episode_return = tile(1);
+  record.episode_length = tile(1);
+  record.episode_reward_term = tile(2);
+  record.envs = 30;
+  record.gamma = gamma;
+  record.statistics = statistics.data();
+  record.statistics_scale = 1;
+  for (int i = 0; i < 7; ++i) statistics[i] = 0;
+  const auto reward = [](int step, int lane) { return 0.1 * step - 0.02 * lane; };
+  for (int step = 0; step < horizon; ++step) {
+    for (int lane = 0; lane < 32; ++lane) {
+      const bool breaks = step == 2 && (lane == broken || lane == 31);  // 31 is padding
+      record.reward.at(lane, 0) = breaks ? 1e12 : reward(step, lane);
+      record.invalid.at(lane, 0) = record.terminated.at(lane, 0) = breaks;
+      if (step == 1 && lane == 8) record.terminated.at(lane, 0) = 1;
+      record.episode_return.at(lane, 0) = breaks ? std::nan("") : 5;
+      record.episode_length.at(lane, 0) = 7;
+      record.episode_reward_term.at(lane, 0) = breaks ? 1e300 : 2;
+      record.episode_reward_term.at(lane, 1) = 3;
+    }
+    record.blocks = blocks.data() + step * layout.elements * 32;
+    record(TileTeam(), 0, 0);
+  }
+  // episodes, their return, length and terms; invalid steps; sums that are not exact
+  const double expected[] = {1, 5, 7, 2, 3, 1, 0};
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(statistics[i], expected[i]) << i;
+  for (const int lane : {broken, broken + 1}) {
+    double advantage[horizon], next = 0, next_value = 0.7;
+    for (int step = horizon - 1; step >= 0; --step) {
+      next = advantage[step] = gae_step(at(step, layout.reward, lane), at(step, layout.done, lane),
+                                        at(step, layout.value, lane), next_value, next, gamma, lambda);
+      next_value = at(step, layout.value, lane);
+      EXPECT_EQ(at(step, layout.weight, lane), lane == broken && step == 2 ? 0.0 : 1.0);
+    }
+    const auto difference = [&](int step) {
+      const double after = step + 1 < horizon ? at(step + 1, layout.value, lane) : 0.7;
+      return reward(step, lane) + gamma * after - at(step, layout.value, lane);
+    };
+    double sum = difference(1);
+    if (lane != broken) sum += gamma * lambda * (difference(2) + gamma * lambda * difference(3));
+    EXPECT_NEAR(advantage[1], sum, 1e-14);
+    EXPECT_NEAR(advantage[0], difference(0) + gamma * lambda * sum, 1e-14);
+    EXPECT_NEAR(advantage[3], difference(3), 1e-14);
+    if (lane == broken) {
+      EXPECT_EQ(advantage[2], 0);
+    }
+  }
+}
+
 TEST(TrainMinibatch, ReferenceMovesOnRequest) {
   Training t(true);
   t.train.move_reference = true;
