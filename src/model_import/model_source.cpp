@@ -5,7 +5,11 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <utility>
+
+#include "src/model_import/mujoco_guard.hpp"
 
 namespace maniple {
 namespace {
@@ -80,19 +84,59 @@ int line_of(const std::string& text, std::size_t position) {
                  std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
 }
 
-// The number behind "line " or "line number=" in libmujoco's text; 0: none.
-int line_number(const std::string& text) {
+// The number behind "line " or "line number=" in libmujoco's text, and the file that annotate() may have
+// written behind it; 0: none.
+SourceLocation line_in(const std::string& text) {
   for (const char* mark : {"ine number=", "line = ", "line "}) {
     const std::size_t at = text.rfind(mark);
-    if (at != std::string::npos) return std::atoi(text.c_str() + at + std::strlen(mark));
+    if (at == std::string::npos) continue;
+    const std::size_t number = at + std::strlen(mark), end = text.find_first_not_of("0123456789", number);
+    SourceLocation where{"", std::atoi(text.c_str() + number), 0};
+    if (end != std::string::npos && text.compare(end, 4, " of ") == 0)
+      where.file = text.substr(end + 4, text.find('\n', end) - end - 4);
+    return where;
   }
-  return 0;
+  return {};
 }
+
+// The info of an element, which libmujoco has for these types; else null.
+mjString* info_of_element(mjsElement* e, mjtObj type) {
+  switch (type) {
+    case mjOBJ_BODY:
+      return mjs_asBody(e)->info;
+    case mjOBJ_JOINT:
+      return mjs_asJoint(e)->info;
+    case mjOBJ_GEOM:
+      return mjs_asGeom(e)->info;
+    case mjOBJ_ACTUATOR:
+      return mjs_asActuator(e)->info;
+    case mjOBJ_SENSOR:
+      return mjs_asSensor(e)->info;
+    case mjOBJ_TENDON:
+      return mjs_asTendon(e)->info;
+    case mjOBJ_EQUALITY:
+      return mjs_asEquality(e)->info;
+    case mjOBJ_PAIR:
+      return mjs_asPair(e)->info;
+    case mjOBJ_FLEX:
+      return mjs_asFlex(e)->info;
+    case mjOBJ_PLUGIN:
+      return mjs_asPlugin(e)->info;
+    default:
+      return nullptr;
+  }
+}
+constexpr mjtObj kTypesWithInfo[] = {mjOBJ_BODY,   mjOBJ_JOINT,    mjOBJ_GEOM, mjOBJ_ACTUATOR, mjOBJ_SENSOR,
+                                     mjOBJ_TENDON, mjOBJ_EQUALITY, mjOBJ_PAIR, mjOBJ_FLEX,     mjOBJ_PLUGIN};
+
+constexpr int kDeepest = 20;  // files within files
 
 }  // namespace
 
-ModelSource::ModelSource(const std::string& path) : path_(path) {
-  text_ = expand(path, fs::path(path).parent_path().string(), 0);
+ModelSource::ModelSource(const std::string& path) : ModelSource(path, 0) {}
+
+ModelSource::ModelSource(const std::string& path, int depth) : path_(path) {
+  text_ = expand(path, fs::path(path).parent_path().string(), depth);
 }
 
 ModelSource ModelSource::of_binary(const std::string& path) {
@@ -106,7 +150,7 @@ std::string ModelSource::expand(const std::string& path, const std::string& dire
   const std::string text = read_file(path);
   std::size_t begin = 0, end = text.size();
   Tag tag;
-  if (depth > 0) {  // of an included file: what is between the root's tags
+  if (path != path_) {  // of an included file: what is between the root's tags
     if (!next_tag(text, 0, tag)) return "";
     begin = tag.end;
     end = std::max(begin, std::min(text.size(), text.rfind("</")));
@@ -123,11 +167,20 @@ std::string ModelSource::expand(const std::string& path, const std::string& dire
   std::size_t copied = begin;
   for (std::size_t at = begin; next_tag(text, at, tag) && tag.begin < end; at = tag.end) {
     std::string file;
-    if (tag.name != "include" || !attribute_value(text, tag, "file", &file) || depth > 20) continue;
+    const bool attached = tag.name == "model";
+    if ((tag.name != "include" && !attached) || !attribute_value(text, tag, "file", &file) ||
+        depth > kDeepest)
+      continue;
     // libmujoco looks beside the main file first, then beside the including one.
     fs::path target = fs::path(path_).parent_path() / file;
     if (!fs::exists(target)) target = fs::path(directory) / file;
     if (!fs::exists(target)) continue;
+    if (attached) {
+      std::string name;
+      attribute_value(text, tag, "name", &name);
+      add_attached_model(file, target.string(), name, depth + 1);
+      continue;
+    }
     has_includes_ = true;
     copy(copied, tag.begin);
     result += '\n';
@@ -148,74 +201,142 @@ std::string ModelSource::expand(const std::string& path, const std::string& dire
   return result;
 }
 
+void ModelSource::add_attached_model(const std::string& file, const std::string& path,
+                                     const std::string& name, int depth) {
+  AttachedModel model{name, file, ModelSource(path, depth)};
+  Tag root;
+  // without a name it has that of its root
+  if (name.empty() && next_tag(model.source.text_, 0, root))
+    attribute_value(model.source.text_, root, "model", &model.name);
+  const fs::path directory = fs::path(file).parent_path();
+  std::vector<AttachedModel> deeper = std::move(model.source.attached_);
+  model.source.attached_.clear();
+  attached_.push_back(std::move(model));
+  for (AttachedModel& other : deeper) {
+    other.file = (directory / other.file).string();
+    attached_.push_back(std::move(other));
+  }
+}
+
+bool ModelSource::any_includes() const {
+  return has_includes_ || std::any_of(attached_.begin(), attached_.end(),
+                                      [](const AttachedModel& model) { return model.source.has_includes_; });
+}
+
 SourceLocation ModelSource::location(int expanded_line) const {
   if (expanded_line >= 1 && expanded_line <= static_cast<int>(lines_.size()))
     return lines_[static_cast<std::size_t>(expanded_line - 1)];
   return {path_, 0, 0};
 }
 
-const std::vector<ModelSource::ElementLine>& ModelSource::elements(const mjSpec* spec, mjtObj type) {
-  auto [entry, is_new] = elements_.try_emplace(type);
-  if (!is_new) return entry->second;
-  // libmujoco keeps the lines of the main file only; so parse the expanded text for the others.
-  char error[1000] = "";
-  std::unique_ptr<mjSpec, void (*)(mjSpec*)> expanded(
-      has_includes_ ? mj_parseXMLString(text_.c_str(), nullptr, error, sizeof(error)) : nullptr,
-      mj_deleteSpec);
-  const mjSpec* listed = expanded ? expanded.get() : spec;
-  if (listed == nullptr || (has_includes_ && !expanded)) return entry->second;
-  for (mjsElement* e = mjs_firstElement(listed, type); e != nullptr; e = mjs_nextElement(listed, e)) {
-    const mjString* info = nullptr;
-    switch (type) {
-      case mjOBJ_BODY:
-        info = mjs_asBody(e)->info;
-        break;
-      case mjOBJ_JOINT:
-        info = mjs_asJoint(e)->info;
-        break;
-      case mjOBJ_GEOM:
-        info = mjs_asGeom(e)->info;
-        break;
-      case mjOBJ_ACTUATOR:
-        info = mjs_asActuator(e)->info;
-        break;
-      case mjOBJ_SENSOR:
-        info = mjs_asSensor(e)->info;
-        break;
-      case mjOBJ_TENDON:
-        info = mjs_asTendon(e)->info;
-        break;
-      case mjOBJ_EQUALITY:
-        info = mjs_asEquality(e)->info;
-        break;
-      case mjOBJ_PAIR:
-        info = mjs_asPair(e)->info;
-        break;
-      case mjOBJ_FLEX:
-        info = mjs_asFlex(e)->info;
-        break;
-      case mjOBJ_PLUGIN:
-        info = mjs_asPlugin(e)->info;
-        break;
-      default:
-        break;
-    }
-    entry->second.push_back(
-        {mjs_getString(mjs_getName(e)), info == nullptr ? 0 : line_number(mjs_getString(info))});
-  }
-  return entry->second;
+std::string ModelSource::info_of(const SourceLocation& where) const {
+  return "line " + std::to_string(where.line) + (where.file == path_ ? "" : " of " + where.file);
 }
 
-SourceLocation ModelSource::element(const mjSpec* spec, mjtObj type, int id, const std::string& name) {
-  const std::vector<ElementLine>& list = elements(spec, type);
-  int line = 0;
-  if (id >= 0 && id < static_cast<int>(list.size()) && list[static_cast<std::size_t>(id)].name == name)
-    line = list[static_cast<std::size_t>(id)].line;
-  if (line == 0 && !name.empty())
-    for (const ElementLine& e : list)
-      if (e.name == name) line = e.line;
-  if (line > 0) return location(line);
-  // URDF, or generated elements: the first tag of that name, preferably of that kind.
+SourceLocation ModelSource::of_info(const std::string& info) const {
+  SourceLocation where = line_in(info);
+  if (where.file.empty()) where.file = path_;
+  return where;
+}
+
+void ModelSource::annotate(mjSpec* spec) const {
+  Tag root;
+  if (next_tag(text_, 0, root) && root.name == "robot") return annotate_urdf(spec);
+  // libmujoco keeps the lines of whole files only; so it parses the expanded texts for the others
+  std::unique_ptr<mjSpec, void (*)(mjSpec*)> expanded(nullptr, mj_deleteSpec);
+  if (any_includes()) {
+    mjVFS files;
+    mj_defaultVFS(&files);
+    for (const AttachedModel& model : attached_)
+      mj_addBufferVFS(&files, model.file.c_str(), model.source.text_.data(),
+                      static_cast<int>(model.source.text_.size()));
+    char error[1000] = "";
+    std::vector<std::string> ignored;  // they have been told once
+    try {
+      guarded([&] { expanded.reset(mj_parseXMLString(text_.c_str(), &files, error, sizeof(error))); },
+              ignored);
+    } catch (const Error&) {
+    }
+    mj_deleteVFS(&files);
+    if (!expanded) return;
+  }
+  const mjSpec* const listed = expanded ? expanded.get() : spec;
+  const auto source_of = [&](const mjSpec* origin) -> const ModelSource* {
+    if (origin == nullptr || origin == listed) return this;
+    const std::string name = mjs_getString(origin->modelname);
+    for (const AttachedModel& model : attached_)
+      if (model.name == name) return &model.source;
+    return nullptr;
+  };
+  for (const mjtObj type : kTypesWithInfo) {
+    mjsElement* known = mjs_firstElement(listed, type);
+    for (mjsElement* e = mjs_firstElement(spec, type); e != nullptr && known != nullptr;
+         e = mjs_nextElement(spec, e), known = mjs_nextElement(listed, known)) {
+      const int line = line_in(mjs_getString(info_of_element(known, type))).line;
+      const ModelSource* const source = source_of(mjs_getOriginSpec(known));
+      if (line > 0 && source != nullptr)
+        mjs_setString(info_of_element(e, type), info_of(source->location(line)).c_str());
+    }
+  }
+}
+
+// Links, joints and geoms of a URDF. A link's geoms are in the order of its <visual> and <collision>, or of
+// the latter alone.
+void ModelSource::annotate_urdf(mjSpec* spec) const {
+  struct Link {
+    int line = 0;
+    std::vector<int> collisions, shapes;
+  };
+  std::map<std::string, Link> links;
+  std::map<std::string, int> joints;
+  Link* link = nullptr;
+  Tag tag;
+  for (std::size_t at = 0; next_tag(text_, at, tag); at = tag.end) {
+    const int line = line_of(text_, tag.begin);
+    std::string name;
+    attribute_value(text_, tag, "name", &name);
+    if (tag.name == "link") {
+      link = &links[name];
+      link->line = line;
+    } else if (tag.name == "joint") {
+      joints[name] = line;
+    } else if (link != nullptr && (tag.name == "visual" || tag.name == "collision")) {
+      link->shapes.push_back(line);
+      if (tag.name == "collision") link->collisions.push_back(line);
+    }
+  }
+  const auto annotate_element = [&](mjsElement* e, mjtObj type, int line) {
+    if (line > 0) mjs_setString(info_of_element(e, type), info_of({path_, line, 0}).c_str());
+  };
+  for (mjsElement* e = mjs_firstElement(spec, mjOBJ_BODY); e != nullptr; e = mjs_nextElement(spec, e)) {
+    const auto found = links.find(mjs_getString(mjs_getName(e)));
+    if (found == links.end()) continue;
+    const Link& described = found->second;
+    annotate_element(e, mjOBJ_BODY, described.line);
+    mjsBody* const body = mjs_asBody(e);
+    std::vector<mjsElement*> geoms;
+    for (mjsElement* g = mjs_firstChild(body, mjOBJ_GEOM, 0); g != nullptr; g = mjs_nextChild(body, g, 0))
+      geoms.push_back(g);
+    const std::vector<int>& lines =
+        geoms.size() == described.shapes.size() ? described.shapes : described.collisions;
+    for (std::size_t i = 0; i < geoms.size(); ++i)
+      annotate_element(geoms[i], mjOBJ_GEOM, geoms.size() == lines.size() ? lines[i] : described.line);
+  }
+  for (mjsElement* e = mjs_firstElement(spec, mjOBJ_JOINT); e != nullptr; e = mjs_nextElement(spec, e)) {
+    const auto found = joints.find(mjs_getString(mjs_getName(e)));
+    if (found != joints.end()) annotate_element(e, mjOBJ_JOINT, found->second);
+  }
+}
+
+SourceLocation ModelSource::element(const mjSpec* spec, mjtObj type, int id, const std::string& name) const {
+  for (mjsElement* e = spec == nullptr ? nullptr : mjs_firstElement(spec, type); e != nullptr;
+       e = mjs_nextElement(spec, e)) {
+    const mjString* const info = mjs_getId(e) == id ? info_of_element(e, type) : nullptr;
+    if (info == nullptr) continue;
+    const SourceLocation where = of_info(mjs_getString(info));
+    if (where.line > 0) return where;
+  }
+  // generated elements: the first tag of that name, preferably of that kind
   const std::string kind = mju_type2Str(type) != nullptr ? mju_type2Str(type) : "";
   for (const bool same_kind : {true, false}) {
     Tag tag;
@@ -237,9 +358,9 @@ SourceLocation ModelSource::attribute(const std::string& tag_name, const std::st
 }
 
 SourceLocation ModelSource::of_message(const std::string& message) const {
-  const int line = line_number(message);
-  // Lines of the main file count from its start; "line 0" is a line of an included file.
-  if (line > 0) return {path_, line, 0};
+  // lines of the main file count from its start; "line 0" is a line of an included file
+  const SourceLocation stated = of_info(message);
+  if (stated.line > 0) return stated;
   if (!has_includes_) return {path_, 0, 0};
   std::vector<std::string> words;
   for (std::size_t open = message.find('\''); open != std::string::npos;) {

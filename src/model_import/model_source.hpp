@@ -1,10 +1,10 @@
 // The text of a model as its author sees it: which file and line an element of the compiled model comes
-// from, through <include>. Needed because libmujoco forgets the lines of included files.
+// from, through <include> and <attach>. Needed because libmujoco forgets the lines of included files, the
+// files of attached models, and both in a URDF.
 #pragma once
 
 #include <mujoco/mujoco.h>
 
-#include <map>
 #include <string>
 #include <vector>
 
@@ -15,38 +15,53 @@ namespace maniple {
 class ModelSource {
  public:
   ModelSource() = default;
-  // Reads an MJCF or URDF file and expands its includes. Never throws for bad XML: libmujoco reports it.
+  // Reads an MJCF or URDF file, expands its includes, and reads the models that it attaches. Never throws for
+  // bad XML: libmujoco reports it.
   explicit ModelSource(const std::string& path);
 
   // A model without text: every location is the file alone.
   static ModelSource of_binary(const std::string& path);
 
+  // The file with included ones in place.
   const std::string& text() const { return text_; }
-  bool has_includes() const { return has_includes_; }
-  // The file and line of a line (from 1) of text().
-  SourceLocation location(int expanded_line) const;
-  // Where the element stands that `spec` (parsed from this source) lists as number `id` of its type.
-  SourceLocation element(const mjSpec* spec, mjtObj type, int id, const std::string& name);
+  // Writes to each element of a spec that has just been parsed from this source where it stands, as its info:
+  // "line N" of the file, or "line N of FILE". libmujoco passes it on to copies and quotes it in its
+  // messages.
+  void annotate(mjSpec* spec) const;
+  // Where element number `id` of its type stands, of an annotated and compiled spec; for those that libmujoco
+  // has made up, the first element of that name, or the file without a line.
+  SourceLocation element(const mjSpec* spec, mjtObj type, int id, const std::string& name) const;
   // The first element <tag ... attribute=...>, or the file without a line.
   SourceLocation attribute(const std::string& tag, const std::string& attribute) const;
-  // Where libmujoco's error message points to: "line N" in it, else, for a message about an included
-  // file, the line that holds most of the words which the message quotes.
+  // Where libmujoco's error message points to: what annotate() wrote or "line N" in it, else, for a message
+  // about an included file, the line that holds most of the words which the message quotes.
   SourceLocation of_message(const std::string& message) const;
 
  private:
-  struct ElementLine {
-    std::string name;
-    int line;
-  };
+  struct AttachedModel;
 
+  ModelSource(const std::string& path, int depth);
   std::string expand(const std::string& path, const std::string& directory, int depth);
-  const std::vector<ElementLine>& elements(const mjSpec* spec, mjtObj type);
+  void add_attached_model(const std::string& file, const std::string& path, const std::string& name,
+                          int depth);
+  bool any_includes() const;
+  // The file and line of a line (from 1) of text().
+  SourceLocation location(int expanded_line) const;
+  SourceLocation of_info(const std::string& info) const;
+  std::string info_of(const SourceLocation& where) const;
+  void annotate_urdf(mjSpec* spec) const;
 
   std::string path_;
   std::string text_;
   std::vector<SourceLocation> lines_;  // of each line of text_
   bool has_includes_ = false;
-  std::map<int, std::vector<ElementLine>> elements_;  // by mjtObj
+  std::vector<AttachedModel> attached_;  // and those that they attach
+};
+
+struct ModelSource::AttachedModel {
+  std::string name;  // in the attaching model's assets
+  std::string file;  // as libmujoco looks for it, seen from the main model
+  ModelSource source;
 };
 
 }  // namespace maniple

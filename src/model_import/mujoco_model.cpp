@@ -90,6 +90,7 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
       guarded([&] { spec = mj_parseXML(path, nullptr, error, sizeof(error)); }, loaded.warnings);
       loaded.spec.reset(spec);
       if (spec == nullptr) refuse(config, loaded.source.of_message(error), error);
+      loaded.source.annotate(spec);
       guarded([&] { model = mj_compile(spec, nullptr); }, loaded.warnings);
       loaded.model.reset(model);
     } catch (const InputError&) {

@@ -295,6 +295,65 @@ TEST_F(ModelImport, FollowsIncludes) {
   EXPECT_EQ(import_model(accepted, {}).sizes.njnt, 2);
 }
 
+// Elements of attached models, and of what these include, stand in their own files.
+TEST_F(ModelImport, FollowsAttachedModels) {
+  const std::string bolts = write("parts/bolts.xml", R"(<mujocoinclude>
+
+  <geom type="box" size="1 1 1"/>
+</mujocoinclude>)");
+  const std::string finger = write("parts/finger.xml", R"(<mujoco model="finger">
+  <worldbody>
+    <body name="tip"><joint name="bend"/>
+      <geom name="nail" type="box" size="1 1 1"/>
+      <include file="bolts.xml"/>
+    </body>
+  </worldbody>
+</mujoco>)");
+  const std::string arm = write("parts/arm.xml", R"(<mujoco model="unused name">
+  <asset><model file="finger.xml"/></asset>
+  <worldbody>
+    <body name="hand"><joint name="wrist"/>
+
+      <geom type="box" size="1 1 1"/>
+      <attach model="finger" prefix="f_"/>
+    </body>
+  </worldbody>
+  <actuator>
+    <adhesion body="hand" ctrlrange="0 1"/>
+    <adhesion name="grip" body="hand" ctrlrange="0 1"/>
+  </actuator>
+</mujoco>)");
+  const std::string main = write("robot.xml", R"(<mujoco>
+  <asset><model name="arm" file="parts/arm.xml"/></asset>
+  <include file="parts/floor.xml"/>
+  <worldbody>
+    <attach model="arm" prefix="l_"/>
+    <frame pos="1 0 0"><attach model="arm" body="hand" prefix="r_"/></frame>
+  </worldbody>
+  <actuator>
+    <adhesion name="own" body="l_hand" ctrlrange="0 1"/>
+  </actuator>
+</mujoco>)");
+  const std::string floor = write("parts/floor.xml", R"(<mujoco>
+  <worldbody>
+    <body><joint/>
+      <geom name="stone" type="ellipsoid" size="1 1 1"/></body></worldbody>
+</mujoco>)");
+  const std::string text = refusal(config(main));
+  EXPECT_CONTAINS(text, floor + ":4: geom \"stone\" may touch");
+  EXPECT_CONTAINS(text, arm + ":6: geom number 1 (no name) may touch");
+  EXPECT_CONTAINS(text, finger + ":4: geom \"l_f_nail\" may touch");
+  EXPECT_CONTAINS(text, bolts + ":3: geom number 3 (no name) may touch");
+  EXPECT_CONTAINS(text, main + ":9: actuator \"own\" is an adhesion actuator");
+  EXPECT_CONTAINS(text, arm + ":11: actuator");
+  EXPECT_CONTAINS(text, arm + ":12: actuator \"l_grip\"");
+  EXPECT_CONTAINS(text, arm + ":12: actuator \"r_grip\"");
+  // found when compiling: an element of the attached model that makes no sense
+  write("parts/finger.xml",
+        "<mujoco model=\"finger\"><worldbody>\n<body>\n\n<joint/></body></worldbody></mujoco>");
+  EXPECT_EQ(refusal(config(main)).find(finger + ":2: "), 0u) << refusal(config(main));
+}
+
 TEST_F(ModelImport, BrokenModelsAreLocated) {
   const std::string file = (folder_ / "robot.xml").string();
   EXPECT_EQ(
@@ -332,6 +391,33 @@ TEST_F(ModelImport, ReadsUrdf) {
   const ImportedModel m = import_model(config(write("robot.urdf", urdf)), {});
   EXPECT_EQ(m.joint_names, (std::vector<std::string>{"shoulder"}));
   EXPECT_EQ(m.jnt_range, (std::vector<double>{-1, 1}));
+}
+
+// Geoms of a URDF have no names, and links without joints become one with their parents.
+TEST_F(ModelImport, LocatesElementsOfUrdf) {
+  const std::string file = write("robot.urdf", R"(<?xml version="1.0"?>
+<robot name="r">
+  <link name="base">
+    <collision><geometry><box size="1 1 1"/></geometry></collision>
+  </link>
+  <link name="arm"><inertial><mass value="1"/><origin xyz="0 0 0.5"/>
+    <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual><geometry><sphere radius="1"/></geometry></visual>
+    <collision>
+      <geometry><sphere radius="1"/></geometry></collision>
+    <collision name="named"><geometry><cylinder radius="1" length="1"/></geometry></collision>
+    <collision>
+      <geometry><cylinder radius="1" length="1"/></geometry></collision>
+  </link>
+  <link name="tool"><collision><geometry><box size="1 1 1"/></geometry></collision></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+  <joint name="bolt" type="fixed"><parent link="arm"/><child link="tool"/></joint>
+</robot>)");
+  const std::string text = refusal(config(file));
+  EXPECT_CONTAINS(text, file + ":4: geom number 0 (no name) may touch geom number 4");
+  EXPECT_CONTAINS(text, file + ":9: geom number 1 (no name) may touch");
+  EXPECT_CONTAINS(text, file + ":11: geom \"named\" may touch");
+  EXPECT_CONTAINS(text, file + ":12: geom number 3 (no name) may touch");
 }
 
 }  // namespace
