@@ -37,9 +37,10 @@ bool is_binary(const std::string& path) {
 }
 
 // Tendons off by the user's decision: the model has none, and actuators on them act on nothing (a joint
-// with a gear of zero), so that the controls keep their places.
-void switch_off_tendons(mjModel& m, const ModelConfig& config) {
-  m.ntendon = m.nJten = m.nwrap = 0;
+// with a gear of zero), so that the controls keep their places. What libmujoco has computed with the tendons'
+// armature (invweight0, M0) is computed anew.
+void switch_off_tendons(mjModel& m, const ModelConfig& config, std::vector<std::string>& warnings) {
+  if (m.ntendon == 0) return;
   int scalar_joint = -1;
   for (int i = 0; i < m.njnt && scalar_joint < 0; ++i)
     if (m.jnt_type[i] == mjJNT_HINGE || m.jnt_type[i] == mjJNT_SLIDE) scalar_joint = i;
@@ -55,6 +56,11 @@ void switch_off_tendons(mjModel& m, const ModelConfig& config) {
     std::fill_n(m.actuator_dampingpoly + i * mjNPOLY, mjNPOLY, 0.0);
     std::fill_n(m.actuator_gear + 6 * m.actuator_outadr[i], 6, 0.0);
   }
+  std::fill_n(m.tendon_armature, m.ntendon, 0.0);
+  std::unique_ptr<mjData, void (*)(mjData*)> data(nullptr, mj_deleteData);
+  guarded([&] { data.reset(mj_makeData(&m)); }, warnings);
+  guarded([&] { mj_setConst(&m, data.get()); }, warnings);
+  m.ntendon = m.nJten = m.nwrap = 0;
 }
 
 }  // namespace
@@ -112,7 +118,7 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   if (!config.limits) m.opt.disableflags |= mjDSBL_LIMIT;
   if (!config.equality) m.opt.disableflags |= mjDSBL_EQUALITY;
   if (!config.frictionloss) m.opt.disableflags |= mjDSBL_FRICTIONLOSS;
-  if (!config.tendons) switch_off_tendons(m, config);
+  if (!config.tendons) switch_off_tendons(m, config, loaded.warnings);
   return loaded;
 }
 

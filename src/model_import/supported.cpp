@@ -417,6 +417,11 @@ class Inspection {
     }
   }
 
+  // Shapes of sites that touch sensors read; libmujoco stops at any other.
+  static bool is_touch_zone(int type) {
+    return type == mjGEOM_SPHERE || type == mjGEOM_CAPSULE || type == mjGEOM_ELLIPSOID ||
+           type == mjGEOM_CYLINDER || type == mjGEOM_BOX;
+  }
   void sensors() {
     if (m_.opt.disableflags & mjDSBL_SENSOR) return;
     for (int i = 0; i < m_.nsensor; ++i) {
@@ -428,6 +433,10 @@ class Inspection {
       } else if (sensor_of_tendon(m_.sensor_type[i]) && m_.ntendon == 0) {
         element(mjOBJ_SENSOR, i, "is of a tendon, and the deck says model.tendons: false");
       }
+      if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_zone(m_.site_type[m_.sensor_objid[i]]))
+        element(mjOBJ_SENSOR, i,
+                "feels what touches a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
+                    "; supported: sphere, capsule, ellipsoid, cylinder and box");
       if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
         element(mjOBJ_SENSOR, i, "has a delay, an interval or a history");
     }

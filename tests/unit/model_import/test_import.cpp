@@ -420,5 +420,48 @@ TEST_F(ModelImport, LocatesElementsOfUrdf) {
   EXPECT_CONTAINS(text, file + ":12: geom number 3 (no name) may touch");
 }
 
+// libmujoco stops at the first contact if a touch sensor's site is a mesh.
+TEST_F(ModelImport, RefusesTouchSensorsOfMeshes) {
+  const std::string text = refusal_of(R"(<mujoco>
+  <asset><mesh name="tetrahedron" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>
+  <worldbody><body><joint/><geom size="1"/><site name="skin" type="mesh" mesh="tetrahedron"/>
+    <site name="zone" type="box" size="1 1 1"/></body></worldbody>
+  <sensor><touch site="zone"/>
+    <touch site="skin"/></sensor>
+</mujoco>)");
+  EXPECT_CONTAINS(text, (folder_ / "robot.xml").string() +
+                            ":6: sensor number 1 (no name) feels what touches a site of type mesh");
+  EXPECT_EQ(text.find("sensor number 0"), std::string::npos) << text;
+}
+
+// A tendon's armature is part of the inertia at qpos0, from which libmujoco takes the weights of rows.
+TEST_F(ModelImport, TendonsThatAreOffHaveNoWeight) {
+  const auto text = [](const std::string& tendon, const std::string& actuator) {
+    return R"(<mujoco><worldbody><geom type="plane" size="0 0 1"/>
+      <body><joint name="a" axis="0 1 0" range="-1 1"/><geom size="0.1" pos="0.2 0 0"/>
+        <body pos="0.3 0 0"><joint name="b" axis="0 1 0"/><geom size="0.1" pos="0.2 0 0"/></body></body>
+      </worldbody>)" +
+           tendon + "<actuator>" + actuator + R"(<motor joint="b" gear="3"/></actuator></mujoco>)";
+  };
+  ModelConfig with = config(write("with.xml", text(R"(<tendon><fixed name="t" armature="2" stiffness="5">
+      <joint joint="a" coef="1"/><joint joint="b" coef="-0.5"/></fixed></tendon>)",
+                                                   R"(<motor tendon="t" armature="0.3"/>)")));
+  with.tendons = false;
+  const ImportedModel off = import_model(with, {});
+  const ImportedModel none =
+      import_model(config(write("without.xml", text("", R"(<motor joint="a" gear="0"/>)"))), {});
+  EXPECT_EQ(off.sizes.ntendon, 0);
+  const auto expect_equal = [](const std::vector<double>& ours, const std::vector<double>& theirs) {
+    ASSERT_EQ(ours.size(), theirs.size());
+    for (std::size_t i = 0; i < ours.size(); ++i)
+      EXPECT_NEAR(ours[i], theirs[i], 1e-12 * std::abs(theirs[i]));
+  };
+  expect_equal(off.dof_invweight0, none.dof_invweight0);
+  expect_equal(off.body_invweight0, none.body_invweight0);
+  expect_equal(off.dof_M0, none.dof_M0);
+  expect_equal(off.limit_invweight, none.limit_invweight);
+  EXPECT_NEAR(off.meaninertia, none.meaninertia, 1e-12);
+}
+
 }  // namespace
 }  // namespace maniple
