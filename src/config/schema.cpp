@@ -78,6 +78,7 @@ const std::vector<Key>& schema() {
       KEY(initial_state.file, anything(), "", "HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act; relative to the deck"),
 
       KEY(output.directory, anything(), "", "the run's directory; relative to the working directory"),
+      KEY(output.overwrite, anything(), "", "true: results of an earlier run in the directory are replaced, which otherwise is refused"),
       KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "control steps from sample to sample; 0: no trajectory"),
       KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data, and of a task observation final_observation action reward terminated truncated invalid"),
 

@@ -36,7 +36,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   report_incidents(*simulation, session);
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
-                        session.collectives());
+                        session.collectives(), kEvaluationFile);
   results.write_series("evaluation/episode_return", result.episode_return, "reward",
                        "sum of rewards of each episode");
   results.write_series("evaluation/episode_length", result.episode_length, "control steps",

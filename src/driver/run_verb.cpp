@@ -1,11 +1,13 @@
 // From a verb's name to its function.
 #include <functional>
 #include <map>
+#include <optional>
 
 #include "src/base/log.hpp"
 #include "src/config/deck.hpp"
 #include "src/driver/doctor.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/run_directory.hpp"
 
 namespace maniple {
 
@@ -22,6 +24,13 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
   const Config config = load_config(command.decks, command.overrides, command.verb != "doctor");
   session.watchdog().set_timeout(config.run.hang_timeout);
   const bool writes = command.verb != "validate" && command.verb != "doctor";
+  // bench only measures: its one file is replaced
+  std::optional<RunDirectory> directory;
+  if (writes && command.verb != "bench")
+    directory.emplace(
+        RunDirectory::Claim{config.output.directory, command.verb, config.learning.resume == "auto",
+                            config.output.overwrite, config.where_of("output.directory")},
+        session.collectives());
   open_log(session.rank(), writes ? config.output.directory : "");
   const ExitCode code = verbs.at(command.verb)(config, session);
   close_log();

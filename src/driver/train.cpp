@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <utility>
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
@@ -10,6 +11,7 @@
 #include "src/driver/stop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/learning/ppo.hpp"
+#include "src/parallel/failure.hpp"
 
 namespace maniple {
 namespace {
@@ -114,6 +116,8 @@ ExitCode train(const Config& config, Session& session) {
   const auto loop_started = Clock::now();
   const std::int64_t first_iteration = iteration;
   std::int64_t saved = resumed ? iteration : -1;
+  // an earlier run that this one replaces stays until there is something to replace it with
+  bool replaces = !resumed && config.output.overwrite;
   std::string results_path;
   const auto save = [&] {
     const auto begun = Clock::now();
@@ -126,6 +130,8 @@ ExitCode train(const Config& config, Session& session) {
         write_checkpoint(config.output.directory, iteration, identity, archive(), simulation->partition(),
                          collectives, config.learning.keep_checkpoints);
     saved = iteration;
+    if (std::exchange(replaces, false))
+      run_on_root(collectives, [&] { remove_other_checkpoints(config.output.directory, iteration); });
     output_seconds += seconds_since(begun);
     return path;
   };

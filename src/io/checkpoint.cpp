@@ -317,37 +317,46 @@ void read_numbers(const std::string& path, const Contents& contents, const Archi
   });
 }
 
-// Steps of the checkpoints in a directory, newest first; only complete names "<step>.h5".
-std::vector<std::int64_t> steps_in(const std::string& directory) {
+constexpr const char* kEnding = ".h5";
+constexpr const char* kSuperseded = ".h5.superseded";  // of a history that the run has left
+
+// Steps of the checkpoints in a directory, newest first; only complete names "<step><ending>".
+std::vector<std::int64_t> steps_in(const std::string& directory, const std::string& ending = kEnding) {
   std::vector<std::int64_t> steps;
   std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error)) {
-    const fs::path& path = entry->path();
-    const std::string stem = path.stem().string();
-    if (path.extension() != ".h5" || stem.empty() || stem.size() > 18) continue;
+  fs::directory_iterator entry(directory, error);
+  if (error == std::errc::no_such_file_or_directory) return steps;
+  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.size() <= ending.size() || !name.ends_with(ending)) continue;
+    const std::string stem = name.substr(0, name.size() - ending.size());
+    if (stem.size() > 18) continue;
     if (std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isdigit(c); }))
       steps.push_back(std::stoll(stem));
   }
+  if (error) throw Error(directory + ": cannot be listed: " + error.message());
   std::sort(steps.rbegin(), steps.rend());
   return steps;
 }
 
-std::string file_of(const std::string& directory, std::int64_t step) {
-  return directory + "/" + std::to_string(step) + ".h5";
+std::string file_of(const std::string& directory, std::int64_t step, const std::string& ending = kEnding) {
+  return directory + "/" + std::to_string(step) + ending;
 }
 
 // Rank 0, after a commit: newer steps belong to a history that this run has left (it started anew, or
-// fell back from bad files), so they step aside; of the others the last `keep` stay.
+// fell back from bad files), so they step aside; of the others the last `keep` stay, and as many of those.
 void prune(const std::string& directory, std::int64_t step, std::int64_t keep) {
+  keep = std::max<std::int64_t>(1, keep);
   std::error_code ignored;
   std::int64_t kept = 0;
   std::ostringstream list;
   for (const std::int64_t other : steps_in(directory)) {
     const std::string path = file_of(directory, other);
     if (other > step) {
-      fs::rename(path, path + ".superseded", ignored);
-      warn(path + ": belongs to an earlier run; renamed to " + path + ".superseded");
-    } else if (kept < std::max<std::int64_t>(1, keep)) {
+      const std::string aside = file_of(directory, other, kSuperseded);
+      fs::rename(path, aside, ignored);
+      warn(path + ": belongs to an earlier run; renamed to " + aside);
+    } else if (kept < keep) {
       ++kept;
       const auto bytes = fs::file_size(path, ignored);
       list << (kept > 1 ? ",\n" : "\n") << "    {\"step\": " << other << ", \"file\": \"" << other
@@ -356,6 +365,9 @@ void prune(const std::string& directory, std::int64_t step, std::int64_t keep) {
       fs::remove(path, ignored);
     }
   }
+  const std::vector<std::int64_t> left = steps_in(directory, kSuperseded);
+  for (std::size_t i = static_cast<std::size_t>(keep); i < left.size(); ++i)
+    fs::remove(file_of(directory, left[i], kSuperseded), ignored);
   write_text_file(directory + "/manifest.json", "{\n  \"newest\": " + std::to_string(step) +
                                                     ",\n  \"checkpoints\": [" + list.str() + "\n  ]\n}\n");
 }
@@ -432,7 +444,7 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
                                         Collectives& collectives, bool policy_only) {
   // rank 0 decides what there is: directories of a network file system may look different elsewhere
   std::vector<std::int64_t> steps;
-  if (collectives.rank() == 0) steps = steps_in(directory);
+  run_on_root(collectives, [&] { steps = steps_in(directory); });
   std::int64_t count = static_cast<std::int64_t>(steps.size());
   collectives.broadcast(&count, sizeof count, 0);
   steps.resize(static_cast<std::size_t>(count));
@@ -494,7 +506,11 @@ std::string write_checkpoint(const std::string& directory, std::int64_t step,
     check_seal(temporary, collectives);
     run_on_root(collectives, [&] {
       commit_file(temporary, path);
-      prune(folder, step, keep);
+      try {
+        prune(folder, step, keep);
+      } catch (const Error& error) {
+        warn(path + " is good, but the folder is not in order: " + error.what());
+      }
     });
   } catch (...) {
     if (collectives.rank() == 0) unlink(temporary.c_str());
@@ -507,6 +523,17 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const CheckpointIdentity& identity, const Archive& archive,
                                                    const Partition& partition, Collectives& collectives) {
   return load_newest(directory + "/checkpoints", identity, archive, partition, collectives, false);
+}
+
+std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
+  return steps_in(directory + "/checkpoints");
+}
+
+void remove_other_checkpoints(const std::string& directory, std::int64_t step) {
+  const std::string folder = directory + "/checkpoints";
+  for (const char* ending : {kEnding, kSuperseded})
+    for (const std::int64_t other : steps_in(folder, ending))
+      if (other != step || ending == kSuperseded) fs::remove(file_of(folder, other, ending));
 }
 
 std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,

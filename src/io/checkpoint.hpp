@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "src/io/archive.hpp"
 #include "src/parallel/collectives.hpp"
@@ -35,6 +36,13 @@ std::string write_checkpoint(const std::string& directory, std::int64_t step,
 std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const CheckpointIdentity& identity, const Archive& archive,
                                                    const Partition& partition, Collectives& collectives);
+
+// Rank 0. Steps of the checkpoints of a run's directory, newest first. Error when the directory is there and
+// cannot be listed: nothing may start anew because a file system failed to answer.
+std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
+
+// Rank 0. Removes all checkpoints of a run's directory but one: those of a run that another one replaced.
+void remove_other_checkpoints(const std::string& directory, std::int64_t step);
 
 // Collective. Reads only the named replicated entries of a checkpoint file (or of the newest good one
 // of a run directory): a policy for evaluation. Model and task must agree; batch size need not.

@@ -3,18 +3,17 @@
 #include "src/io/commit.hpp"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "src/base/error.hpp"
+#include "src/base/process.hpp"
 
 namespace maniple {
 
@@ -28,22 +27,6 @@ constexpr const char* kMark = ".tmp.";
   throw Error(path + ": " + action + ": " + std::strerror(errno));
 }
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
-
-std::string job_id() {
-  for (const char* variable : {"SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID"})
-    if (const char* value = std::getenv(variable)) {
-      std::string id;
-      for (const char* c = value; std::isalnum(static_cast<unsigned char>(*c)); ++c) id += *c;
-      if (!id.empty()) return id;
-    }
-  return "0";
-}
-
 struct Descriptor {
   int fd;
   ~Descriptor() {
@@ -51,8 +34,7 @@ struct Descriptor {
   }
 };
 
-void sync_path(const std::string& path, int flags) {
-  const Descriptor file{open(path.c_str(), flags)};
+void sync(const Descriptor& file, const std::string& path) {
   if (file.fd < 0) fail(path, "open");
   if (fsync(file.fd) != 0) fail(path, "fsync");
 }
@@ -60,7 +42,8 @@ void sync_path(const std::string& path, int flags) {
 }  // namespace
 
 std::string temporary_name(const std::string& path) {
-  return path + kMark + job_id() + "." + std::to_string(getpid()) + "." + host_name();
+  const std::string id = job().id;
+  return path + kMark + (id.empty() ? "0" : id) + "." + std::to_string(getpid()) + "." + host_name();
 }
 
 void reserve_bytes(const std::string& path, std::int64_t bytes) {
@@ -87,10 +70,18 @@ std::int64_t file_bytes(std::int64_t numbers, std::size_t datasets) {
 }
 
 void commit_file(const std::string& temporary, const std::string& path) {
-  sync_path(temporary, O_RDONLY);
+  {
+    const Descriptor file{open(temporary.c_str(), O_RDWR)};
+    if (file.fd < 0) fail(temporary, "open");
+    // blocks that were reserved behind the end of the file go back
+    struct stat status {};
+    if (fstat(file.fd, &status) == 0 && ftruncate(file.fd, status.st_size) != 0) fail(temporary, "truncate");
+    sync(file, temporary);
+  }
   if (rename(temporary.c_str(), path.c_str()) != 0) fail(path, "rename from " + temporary);
-  sync_path(fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".",
-            O_RDONLY | O_DIRECTORY);
+  const std::string directory =
+      fs::path(path).has_parent_path() ? fs::path(path).parent_path().string() : ".";
+  sync(Descriptor{open(directory.c_str(), O_RDONLY | O_DIRECTORY)}, directory);
 }
 
 void write_text_file(const std::string& path, const std::string& text) {
@@ -125,18 +116,10 @@ void remove_abandoned(const std::string& directory) {
     if (host_at == std::string::npos) continue;
     const long pid = std::strtol(name.c_str() + pid_at + 1, nullptr, 10);
     if (pid <= 0) continue;
-    bool abandoned = false;
     // MPI-IO puts files of its own beside the one that it opens: "<name>.locktest.<rank>"
     const std::string written_by = name.substr(host_at + 1, name.rfind(".locktest.") - host_at - 1);
-    if (written_by == host) {
-      abandoned = kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
-    } else {
-      std::error_code unknown;
-      const auto written = fs::last_write_time(entry->path(), unknown);
-      abandoned = !unknown && fs::file_time_type::clock::now() - written > std::chrono::hours(24);
-    }
     std::error_code failed;
-    if (abandoned) fs::remove(entry->path(), failed);
+    if (written_by != host || process_start(pid) < 0) fs::remove(entry->path(), failed);
   }
 }
 

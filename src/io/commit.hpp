@@ -19,14 +19,14 @@ void reserve_bytes(const std::string& path, std::int64_t bytes);
 // What a file of `datasets` datasets with `numbers` bytes of numbers takes at most, headers included.
 std::int64_t file_bytes(std::int64_t numbers, std::size_t datasets);
 
-// fsync(temporary), rename, fsync of the directory. Throws Error.
+// Gives back blocks reserved behind the end, fsync(temporary), rename, fsync of the directory. Throws Error.
 void commit_file(const std::string& temporary, const std::string& path);
 
 // Writes a small text file through a temporary name. Throws Error.
 void write_text_file(const std::string& path, const std::string& text);
 
-// Removes temporary files in `directory` whose writer is gone: a dead process of this host, or any
-// other host's after a day. Never throws.
+// Removes temporary files in `directory`, except those of live processes of this host. For whoever holds the
+// directory's lock (run_directory.hpp): other hosts do not write there. Never throws.
 void remove_abandoned(const std::string& directory);
 
 // Throws Error with path and reason when the directory cannot be made.

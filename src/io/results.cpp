@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "src/base/error.hpp"
+#include "src/base/process.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
 #include "src/io/seal.hpp"
@@ -33,12 +34,6 @@ std::string utc_now() {
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
 }
 
 // A small dataset that rank 0 writes at the end.
@@ -142,9 +137,10 @@ struct ResultsWriter::Impl {
   }
 };
 
-ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives)
+ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives,
+                             const std::string& name)
     : impl_(new Impl(collectives)) {
-  impl_->path = directory + "/results.h5";
+  impl_->path = directory + "/" + name;
   try {
     impl_->temporary = broadcast_text(collectives, temporary_name(impl_->path));
     run_on_root(collectives, [&] {

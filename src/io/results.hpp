@@ -1,5 +1,5 @@
-// <run>/results.h5: what the run was (/run), series (/metrics/<name>), trajectories, evaluations.
-// The file appears under its name only when complete, and is replaced atomically.
+// <run>/results.h5: what the run was (/run), series (/metrics/<name>), trajectories; and evaluation.h5. The
+// file appears under its name only when complete, and is replaced atomically.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,9 @@
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
+
+inline constexpr const char* kResultsFile = "results.h5";        // of train and rollout
+inline constexpr const char* kEvaluationFile = "evaluation.h5";  // of evaluate, beside the training's results
 
 struct RunRecord {
   std::string verb, deck_text, resolved_text, model_xml, version, build;
@@ -36,8 +39,9 @@ struct TrajectoryField {
 
 class ResultsWriter {
  public:
-  // Collective. Creates <directory>/results.h5 under a temporary name.
-  ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives);
+  // Collective. Creates <directory>/<name> under a temporary name.
+  ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives,
+                const std::string& name = kResultsFile);
   ~ResultsWriter();
   ResultsWriter(const ResultsWriter&) = delete;
   ResultsWriter& operator=(const ResultsWriter&) = delete;

@@ -14,6 +14,7 @@
 
 #include "kernels/base/macros.hpp"
 #include "src/base/error.hpp"
+#include "src/base/process.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
@@ -24,12 +25,6 @@ extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 namespace maniple {
 
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
-}
 
 std::vector<int> allowed_cores() {
   cpu_set_t mask;

@@ -76,7 +76,7 @@ def test_evaluation(maniple, tmp_path):
         directory = tmp_path / f"evaluate{ranks}"
         maniple("evaluate", DECK, "batch.num_envs=97", f"control.checkpoint={run}", f"output.directory={directory}",
                 ranks=ranks)
-        with h5py.File(directory / "results.h5") as file:
+        with h5py.File(directory / "evaluation.h5") as file:
             results[ranks] = file["evaluation/episode_return"][()], file["evaluation/episode_length"][()]
     assert results[1][0].shape == (97,)
     for one, three in zip(results[1], results[3]):

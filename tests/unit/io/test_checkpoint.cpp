@@ -110,6 +110,15 @@ TEST_F(Checkpoint, StepsOfAnAbandonedFutureStepAside) {
   EXPECT_EQ(read(batch), 50);
 }
 
+TEST_F(Checkpoint, OnlyTheLastSupersededStay) {
+  write(1);
+  for (const char* step : {"101", "102", "103", "104"})
+    std::ofstream(directory.path() + "/checkpoints/" + step + ".h5.superseded") << "old";
+  write(2, 75, 2);
+  EXPECT_EQ(names(), (std::vector<std::string>{"1.h5", "103.h5.superseded", "104.h5.superseded", "2.h5",
+                                               "manifest.json"}));
+}
+
 TEST_F(Checkpoint, AnotherRunIsRefusedByKey) {
   write(50);
   TestBatch batch(75, 0, 1);

@@ -1,0 +1,36 @@
+// A run's directory belongs to one run at a time, and what a run before it left there is not replaced unless
+// the user says so.
+#pragma once
+
+#include <string>
+
+#include "src/base/error.hpp"
+#include "src/parallel/collectives.hpp"
+
+namespace maniple {
+
+class RunDirectory {
+ public:
+  struct Claim {
+    std::string directory;
+    std::string verb;        // train, rollout or evaluate
+    bool continues = false;  // train: from checkpoints that are there
+    bool overwrite = false;  // what is there may be replaced
+    SourceLocation where;    // of output.directory
+  };
+
+  // Collective. Makes the directory and holds <directory>/run.lock until the destructor: a symbolic link
+  // whose target says who holds it, because that is made at once with all that it says, on network file
+  // systems too. The lock of a process of this host that is no more, or of an earlier start of the same
+  // job, is taken over. InputError, which says who or what is there: another run holds the lock, or the
+  // claim would replace results without permission.
+  RunDirectory(const Claim& claim, Collectives& collectives);
+  ~RunDirectory();
+  RunDirectory(const RunDirectory&) = delete;
+  RunDirectory& operator=(const RunDirectory&) = delete;
+
+ private:
+  std::string lock_, holder_;  // on rank 0; "": not held
+};
+
+}  // namespace maniple

@@ -1,0 +1,216 @@
+"""What is in a run's directory stays, unless the user says otherwise: results of a run before it, and a run that is
+still going on."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+
+import h5py
+import pytest
+
+CARTPOLE = "inputs/train/isaac_cartpole.yaml"
+SMALL = [CARTPOLE, "batch.num_envs=70", "learning.horizon=8", "learning.checkpoint_every=1", "run.progress=none"]
+ARM = ["model.file=inputs/models/arm6.xml", "batch.num_envs=40", "simulation.steps=3", "run.progress=none"]
+OVERWRITE = "output.overwrite=true"
+
+
+def start(maniple, verb, *arguments, **environment):
+    """The program as it is, on one rank."""
+    return subprocess.run([str(maniple.program), verb, *map(str, arguments)], cwd=maniple.root, capture_output=True,
+                          text=True, timeout=60, env={**os.environ, "OMP_NUM_THREADS": "1", **environment})
+
+
+def refusal(maniple, verb, *arguments, **environment):
+    result = start(maniple, verb, *arguments, **environment)
+    assert result.returncode == 2, result.stdout + result.stderr
+    return re.search(r"^maniple: error: (.*)", result.stderr, re.M).group(1)
+
+
+def done(maniple, verb, *arguments, **environment):
+    result = start(maniple, verb, *arguments, **environment)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+@pytest.fixture
+def trained(maniple, tmp_path):
+    directory = tmp_path / "run"
+    done(maniple, "train", *SMALL, "learning.iterations=3", f"output.directory={directory}")
+    return directory
+
+
+def digests(maniple, directory):
+    return {file.name: maniple.digest(file) for file in [directory / "results.h5", *maniple.checkpoints(directory)]}
+
+
+def test_evaluation_has_its_own_file(maniple, trained):
+    before = digests(maniple, trained)
+    arguments = ["evaluate", *SMALL, f"control.checkpoint={trained}", f"output.directory={trained}"]
+    done(maniple, *arguments)
+    assert digests(maniple, trained) == before
+    with h5py.File(trained / "evaluation.h5") as file:
+        assert file["evaluation/episode_return"].shape == (70,)
+    message = refusal(maniple, *arguments)
+    assert re.match(rf"command line: output\.directory: found {trained}/evaluation\.h5 of evaluate \(20[\d:TZ-]+\); "
+                    "allowed: another directory, or output.overwrite=true to replace it", message)
+    done(maniple, *arguments, OVERWRITE)
+
+
+def test_a_training_is_not_replaced(maniple, trained):
+    before = digests(maniple, trained)
+    again = ["train", *SMALL, "learning.iterations=2", f"output.directory={trained}"]
+    message = refusal(maniple, *again)
+    assert re.match(rf"command line: output\.directory: found {trained}/results\.h5 of train \(20[\d:TZ-]+\) and 3 checkpoints"
+                    rf" in {trained}/checkpoints, the newest of iteration 3; allowed: another directory, "
+                    "learning.resume=auto to continue that run, or output.overwrite=true to replace it", message)
+    (trained / "results.h5").rename(trained / "kept.h5")
+    assert "found 3 checkpoints in " in refusal(maniple, *again)
+    (trained / "kept.h5").rename(trained / "results.h5")
+    # who may replace it and then has nothing to replace it with leaves it
+    assert "environments need" in refusal(maniple, *again, OVERWRITE, "batch.num_envs=1000000000000")
+    assert digests(maniple, trained) == before
+    done(maniple, *again, OVERWRITE, "batch.seed=7")
+    assert [file.stem for file in maniple.checkpoints(trained)] == ["1", "2"]
+    assert not list(trained.glob("checkpoints/*.superseded"))
+    assert "resumed" in done(maniple, *again, "batch.seed=7", "learning.resume=auto", "learning.iterations=3")
+
+
+def test_other_verbs_do_not_replace_a_training(maniple, trained, tmp_path):
+    before = digests(maniple, trained)
+    assert f"{trained}/results.h5 of train" in refusal(maniple, "rollout", *ARM, f"output.directory={trained}")
+    assert digests(maniple, trained) == before
+    # nor the other way round, not even a training that would continue
+    rollout = tmp_path / "rollout"
+    done(maniple, "rollout", *ARM, f"output.directory={rollout}")
+    message = refusal(maniple, "train", *SMALL, "learning.iterations=1", f"output.directory={rollout}",
+                      "learning.resume=auto")
+    assert f"{rollout}/results.h5 of rollout" in message and "continue" not in message
+    assert f"{rollout}/results.h5 of rollout" in refusal(maniple, "rollout", *ARM, f"output.directory={rollout}")
+    done(maniple, "rollout", *ARM, f"output.directory={rollout}", OVERWRITE)
+
+
+def test_results_that_cannot_be_read_are_results(maniple, tmp_path):
+    (tmp_path / "results.h5").write_text("no HDF5")
+    assert "results.h5, which cannot be read" in refusal(maniple, "rollout", *ARM, f"output.directory={tmp_path}")
+    assert (tmp_path / "results.h5").read_text() == "no HDF5"
+
+
+def test_one_run_at_a_time(maniple, tmp_path):
+    directory = tmp_path / "run"
+    arguments = ["train", *SMALL, "learning.iterations=100000", f"output.directory={directory}", "learning.resume=auto"]
+    process = maniple.start(*arguments, ranks=2, log=tmp_path / "log")
+    maniple.wait_for(lambda: maniple.checkpoints(directory), "a first checkpoint", process=process)
+    ranks = maniple.ranks_of(process)
+    for other in (["train", *SMALL, "batch.seed=3", "learning.resume=auto", f"output.directory={directory}"],
+                  ["rollout", *ARM, f"output.directory={directory}", OVERWRITE]):
+        message = refusal(maniple, *other)
+        found = re.match(rf"command line: output\.directory: found {directory} in use: train since 20[\d:TZ-]+, process (\d+)"
+                         rf" of host {re.escape(socket.gethostname())}; allowed: another directory, or this one when that run"
+                         " has ended$", message)
+        assert found and int(found.group(1)) in ranks, message
+    maniple.kill_all(process)
+    # the lock of the dead does not count
+    assert os.path.islink(directory / "run.lock")
+    process = maniple.start(*arguments, ranks=1, log=tmp_path / "log")
+    maniple.wait_for(lambda: "resumed" in (tmp_path / "log").read_text(), "the next start", process=process)
+    assert "run.lock: left by a run that has ended: verb=train host=" in (tmp_path / "log").read_text()
+    os.kill(maniple.ranks_of(process)[0], signal.SIGTERM)
+    assert process.wait(timeout=60) == 75
+    assert not list(directory.glob("run.lock*"))
+    assert not list(directory.glob("checkpoints/*.superseded"))
+
+
+def test_the_lock_of_another_host(maniple, tmp_path):
+    lock = tmp_path / "run.lock"
+    lock.symlink_to("verb=train host=n7 pid=1 since=2026-01-02T03:04:05Z job=17 job_start=1 query=squeue -j 17"
+                    " process_start=5 namespace=pid:[4026531836]")
+    arguments = ["rollout", *ARM, f"output.directory={tmp_path}"]
+    for environment in ({}, {"SLURM_JOB_ID": "18", "SLURM_RESTART_COUNT": "2"},
+                        {"SLURM_JOB_ID": "17", "SLURM_RESTART_COUNT": "1"}):
+        assert refusal(maniple, *arguments, **environment) == (
+            f"command line: output.directory: found {tmp_path} in use: train since 2026-01-02T03:04:05Z, process 1 of host n7,"
+            " job 17; allowed: another directory, or this one when that run has ended; whether it has, 'squeue -j 17' knows:"
+            f" if so, remove {lock}")
+        assert os.path.islink(lock) and not (tmp_path / "results.h5").exists()
+    # a scheduler that starts the same job again has ended it before
+    done(maniple, *arguments, SLURM_JOB_ID="17", SLURM_RESTART_COUNT="2")
+    assert not list(tmp_path.glob("run.lock*"))
+
+
+def test_somebody_elses_file(maniple, tmp_path):
+    (tmp_path / "run.lock").write_text("mine")
+    assert f"{tmp_path}/run.lock is not a lock of this program" in refusal(
+        maniple, "rollout", *ARM, f"output.directory={tmp_path}")
+    assert (tmp_path / "run.lock").read_text() == "mine"
+
+
+# ---- a file system that does not answer ----
+FAULT = """
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+/* fails while listing a directory of the name $FAULT_FOLDER, after $FAULT_AFTER entries (-1: on opening it) */
+static DIR *faulty;
+static int left;
+static DIR *opened(DIR *directory, const char *path) {
+  const char *folder = getenv("FAULT_FOLDER");
+  size_t length = strlen(path), tail = strlen(folder);
+  if (directory && length >= tail && strcmp(path + length - tail, folder) == 0) {
+    left = atoi(getenv("FAULT_AFTER"));
+    if (left < 0) {
+      closedir(directory);
+      errno = ESTALE;
+      return 0;
+    }
+    faulty = directory;
+  }
+  return directory;
+}
+DIR *opendir(const char *path) {
+  DIR *(*next)(const char *) = dlsym(RTLD_NEXT, "opendir");
+  return opened(next(path), path);
+}
+DIR *fdopendir(int fd) {
+  DIR *(*next)(int) = dlsym(RTLD_NEXT, "fdopendir");
+  char link[64], path[4096];
+  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(link, path, sizeof path - 1);
+  path[length > 0 ? length : 0] = 0;
+  return opened(next(fd), path);
+}
+struct dirent *readdir(DIR *directory) {
+  struct dirent *(*next)(DIR *) = dlsym(RTLD_NEXT, "readdir");
+  if (directory == faulty && left-- <= 0) {
+    errno = EIO;
+    return 0;
+  }
+  return next(directory);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def fault(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("fault")
+    (folder / "fault.c").write_text(FAULT)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "fault.so", folder / "fault.c", "-ldl"], check=True)
+    return folder / "fault.so"
+
+
+@pytest.mark.parametrize("after, reason", [(-1, "Stale file handle"), (0, "Input/output error"), (3, "Input/output error")],
+                         ids=["open", "first", "later"])
+def test_checkpoints_that_cannot_be_listed(maniple, trained, fault, after, reason):
+    before = digests(maniple, trained)
+    arguments = ["train", *SMALL, "learning.iterations=4", f"output.directory={trained}", "learning.resume=auto"]
+    result = start(maniple, *arguments, LD_PRELOAD=str(fault), FAULT_FOLDER="/checkpoints", FAULT_AFTER=str(after))
+    assert result.returncode == 1, result.stdout + result.stderr
+    assert f"maniple: error: {trained}/checkpoints: cannot be listed: {reason}" in result.stderr
+    assert digests(maniple, trained) == before
+    assert "resumed" in done(maniple, *arguments)
