@@ -151,6 +151,7 @@ struct RunConfig {
   double wall_time = 0;           // s until a clean stop with exit 75; 0: none
   double hang_timeout = 600;      // s without a step forward on any rank until the run ends; 0: none
   std::string progress = "auto";  // auto | bar | plain | none
+  std::string status_file;        // gets the exit code at the end of a run that came to its end
 };
 
 struct Config {

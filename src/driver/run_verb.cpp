@@ -7,7 +7,9 @@
 #include "src/config/deck.hpp"
 #include "src/driver/doctor.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/commit.hpp"
 #include "src/io/run_directory.hpp"
+#include "src/parallel/failure.hpp"
 
 namespace maniple {
 
@@ -33,6 +35,10 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
         session.collectives());
   open_log(session.rank(), writes ? config.output.directory : "");
   const ExitCode code = verbs.at(command.verb)(config, session);
+  if (!config.run.status_file.empty())
+    run_on_root(session.collectives(), [&] {
+      write_text_file(config.run.status_file, std::to_string(static_cast<int>(code)) + "\n");
+    });
   close_log();
   return code;
 }

@@ -1,37 +1,72 @@
-"""The job scripts without a cluster: srun, scontrol and qsub are played by small scripts, so that what the jobs do
-with exit code 75 is seen: back into the queue, and on from the checkpoint with other ranks."""
+"""The job scripts without a cluster: srun, scontrol, mpirun, qsub and qstat are played by small scripts, so that what
+the jobs do with the run's exit code is seen: back into the queue, and on from the checkpoint with other ranks.
+tests/cluster runs the SLURM script under SLURM."""
 
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+# what qstat -f prints, long attributes broken as PBS does
+QSTAT = """Job Id: 17.pbs
+    Job_Name = long_run
+    Job_Owner = user@login1
+    resources_used.walltime = 00:00:01
+    queue = small
+    Account_Name = project
+    Resource_List.ncpus = 8
+    Resource_List.nodect = 2
+    Resource_List.place = scatter
+    Resource_List.select = 2:ncpus=4:mpiprocs=4:mem=20gb:this_is_a_very_long_resou
+\trce=true
+    Resource_List.walltime = {walltime}
+"""
 FAKES = {
     # as srun -K1: ranks differ from start to start
-    "srun": 'echo "srun $*" >> "$LOG"; while [[ $1 == -* ]]; do shift; done\n'
-            'exec mpirun --oversubscribe --bind-to none -n $((2 + ${SLURM_RESTART_COUNT:-0})) "$@"\n',
+    "srun": 'echo "srun $*" >> "$LOG"; echo "cpus $SRUN_CPUS_PER_TASK" >> "$LOG"; while [[ $1 == -* ]]; do shift; done\n'
+            'exec "$REAL_MPIRUN" --oversubscribe --bind-to none -n $((2 + ${SLURM_RESTART_COUNT:-0})) "$@"\n',
     "scontrol": 'echo "scontrol $*" >> "$LOG"\n',
-    "qsub": 'echo "qsub $*" >> "$LOG"\n',
+    # its ssh passes on only what -x names
+    "mpirun": 'echo "mpirun $*" >> "$LOG"; passed=(LOG="$LOG"); n=1\n'
+              'while [[ $1 == -* ]]; do case $1 in -x) passed+=("$2=${!2}"); shift;; -n) n=$2; shift;;\n'
+              ' --hostfile|--bind-to) shift;; esac; shift; done\n'
+              'exec "$REAL_MPIRUN" --allow-run-as-root --oversubscribe --bind-to none -n "$n" env -u HOME -u OMP_NUM_THREADS'
+              ' -u HDF5_USE_FILE_LOCKING "${passed[@]}" "$@"\n',
+    "qsub": 'echo "qsub $*" >> "$LOG"; for v in DECK DIRECTORY OVERRIDES MARGIN MANIPLE_MACHINE MANIPLE_PROGRAM; do\n'
+            ' echo "$v=${!v}" >> "$LOG"; done; echo 18.pbs; exit ${QSUB_CODE:-0}\n',
+    "qstat": 'cat "$QSTAT"\n',
 }
 SETTINGS = ["batch.num_envs=256", "learning.horizon=8"]
+SLURM = ["bash", "jobs/slurm/train.sbatch", "inputs/train/isaac_cartpole.yaml", *SETTINGS]
+
+
+def fake(folder, name, text):
+    (folder / name).write_text("#!/usr/bin/env bash\n" + text)
+    (folder / name).chmod(0o755)
 
 
 @pytest.fixture
 def cluster(tmp_path):
     for name, text in FAKES.items():
-        (tmp_path / name).write_text("#!/usr/bin/env bash\n" + text)
-        (tmp_path / name).chmod(0o755)
+        fake(tmp_path, name, text)
     (tmp_path / "nodes").write_text("localhost\nlocalhost\n")
+    (tmp_path / "qstat.txt").write_text(QSTAT.format(walltime="00:02:03"))
     environment = {
         **os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log"), "SLURM_JOB_ID": "17",
-        "SLURM_JOB_NODELIST": "n1", "PBS_O_WORKDIR": str(ROOT), "PBS_JOBID": "17.pbs",
-        "PBS_NODEFILE": str(tmp_path / "nodes"), "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
+        "SLURM_JOB_NODELIST": "n1", "PBS_O_WORKDIR": str(ROOT), "PBS_JOBID": "17.pbs", "PBS_O_QUEUE": "prod",
+        "QSTAT": str(tmp_path / "qstat.txt"), "PBS_NODEFILE": str(tmp_path / "nodes"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
+        "OMPI_MCA_hwloc_base_binding_policy": "none", "REAL_MPIRUN": shutil.which("mpirun"),
         "MANIPLE_PROGRAM": str(Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build")) / "maniple"),
     }
     return tmp_path, environment
+
+
+def run(command, environment):
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=120)
 
 
 def log(folder):
@@ -39,41 +74,119 @@ def log(folder):
     return file.read_text() if file.exists() else ""
 
 
+# ---- SLURM ----
 def test_slurm_requeues_and_continues(maniple, cluster):
     folder, environment = cluster
-    command = ["bash", "jobs/slurm/train.sbatch", "inputs/train/isaac_cartpole.yaml",
-               f"output.directory={folder}/run", *SETTINGS]
-    first = subprocess.run([*command, "learning.iterations=100000", "run.wall_time=3"], cwd=ROOT, env=environment,
-                           capture_output=True, text=True, timeout=120)
+    command = [*SLURM, f"output.directory={folder}/run"]
+    environment["SLURM_CPUS_PER_TASK"] = "3"
+    first = run([*command, "learning.iterations=100000", "run.wall_time=3"], environment)
     assert first.returncode == 75, first.stdout + first.stderr
     assert "scontrol requeue 17" in log(folder)
     assert "srun -K1 --mpi=pmix" in log(folder)
+    assert "cpus 3" in log(folder), "srun takes no --cpus-per-task from the job"
     reached = int(maniple.checkpoints(folder / "run")[-1].stem.lstrip("0"))
     (folder / "log").unlink()
     environment["SLURM_RESTART_COUNT"] = "1"
-    second = subprocess.run([*command, f"learning.iterations={reached + 2}"], cwd=ROOT, env=environment,
-                            capture_output=True, text=True, timeout=120)
+    second = run([*command, f"learning.iterations={reached + 2}"], environment)
     assert second.returncode == 0, second.stdout + second.stderr
     assert "scontrol" not in log(folder)
     assert int(maniple.checkpoints(folder / "run")[-1].stem.lstrip("0")) == reached + 2
 
 
-def test_pbs_submits_itself_again(cluster):
+def test_a_step_that_never_ran_is_no_success(cluster):
     folder, environment = cluster
-    deck = folder / "long.yaml"
-    deck.write_text(f"include: {ROOT}/inputs/train/isaac_cartpole.yaml\nbatch: {{num_envs: 256}}\n"
-                    "learning: {iterations: 100000, horizon: 8}\n")
-    environment |= {"DECK": str(deck), "DIRECTORY": str(folder / "run"), "WALL_TIME": "3"}
-    result = subprocess.run(["bash", "jobs/pbs/train.pbs"], cwd=ROOT, env=environment, capture_output=True, text=True,
-                            timeout=120)
-    assert result.returncode == 75, result.stdout + result.stderr
-    assert f"qsub -v DECK={deck}" in log(folder)
+    fake(folder, "srun", "echo 'srun: error: Task launch for StepId=17.0 failed on node n1: Invalid job credential' >&2\n")
+    result = run([*SLURM, f"output.directory={folder}/run"], environment)
+    assert result.returncode == 1
+    assert "srun reports success, but the run did not come to its end" in result.stderr
+
+
+def test_a_launcher_that_loses_the_exit_code(cluster):
+    # what the run says counts: the launcher was told to stop, too, and says so in its own way
+    folder, environment = cluster
+    fake(folder, "srun", FAKES["srun"].replace("exec ", "") + "exit 143\n")
+    command = [*SLURM, f"output.directory={folder}/run"]
+    assert run([*command, "learning.iterations=100000", "run.wall_time=3"], environment).returncode == 75
+    assert "scontrol requeue 17" in log(folder)
+
+
+def test_no_way_back_into_the_queue(cluster):
+    folder, environment = cluster
+    fake(folder, "scontrol", "echo 'Requested operation is presently disabled' >&2; exit 1\n")
+    result = run([*SLURM, f"output.directory={folder}/run", "learning.iterations=100000", "run.wall_time=3"], environment)
+    assert result.returncode == 1 and "submit the job again, it continues" in result.stderr
 
 
 def test_bad_input_is_not_requeued(cluster):
     folder, environment = cluster
-    result = subprocess.run(["bash", "jobs/slurm/train.sbatch", "inputs/train/isaac_cartpole.yaml",
-                             "learning.iteratons=3"], cwd=ROOT, env=environment, capture_output=True, text=True,
-                            timeout=60)
+    result = run([*SLURM, "learning.iteratons=3"], environment)
     assert result.returncode == 2
     assert "scontrol" not in log(folder)
+
+
+# ---- PBS ----
+@pytest.fixture
+def long_run(cluster):
+    folder, environment = cluster
+    deck = folder / "long.yaml"
+    deck.write_text(f"include: {ROOT}/inputs/train/isaac_cartpole.yaml\nbatch: {{num_envs: 256}}\n"
+                    "learning: {iterations: 100000, horizon: 8}\n")
+    environment |= {"DECK": str(deck), "DIRECTORY": str(folder / "run"), "OVERRIDES": "batch.seed=7 policy.hidden=[8,8]"}
+    return folder, environment
+
+
+PBS = ["bash", "jobs/pbs/train.pbs"]
+
+
+def test_pbs_submits_the_same_job_again(maniple, long_run):
+    # two minutes of margin out of 00:02:03 leave three seconds
+    folder, environment = long_run
+    result = run(PBS, environment)
+    assert result.returncode == 75, result.stdout + result.stderr
+    assert "job 18.pbs continues" in result.stdout
+    lines = log(folder).splitlines()
+    submitted = next(line for line in lines if line.startswith("qsub ")).split()
+    for words in ("-q prod", "-N long_run", "-A project", "-l place=scatter", "-l walltime=00:02:03",
+                  "-l select=2:ncpus=4:mpiprocs=4:mem=20gb:this_is_a_very_long_resource=true"):
+        assert words in " ".join(submitted)
+    passed = submitted[submitted.index("-v") + 1].split(",")
+    for name, value in {"DECK": environment["DECK"], "DIRECTORY": environment["DIRECTORY"], "MARGIN": "120",
+                        "OVERRIDES": environment["OVERRIDES"], "MANIPLE_PROGRAM": environment["MANIPLE_PROGRAM"]}.items():
+        assert name in passed and f"{name}={value}" in lines
+    # the overrides were this run's, too
+    assert "seed                         7" in maniple.inspect(maniple.checkpoints(folder / "run")[-1]) or \
+        "seed           7" in maniple.inspect(maniple.checkpoints(folder / "run")[-1])
+
+
+def test_pbs_passes_variables_to_other_nodes(long_run):
+    folder, environment = long_run
+    environment |= {"MANIPLE_PROGRAM": str(folder / "program"), "OMP_PROC_BIND": "false", "SECRET": "stays"}
+    fake(folder, "program", 'env > "$(dirname "$LOG")/environment"\n')
+    result = run(PBS, environment)
+    assert result.returncode == 1 and "mpirun reports success, but the run did not come to its end" in result.stderr
+    started = (folder / "environment").read_text().splitlines()
+    for line in ("HDF5_USE_FILE_LOCKING=FALSE", "OMP_NUM_THREADS=1", "OMP_PROC_BIND=false", "PBS_JOBID=17.pbs"):
+        assert line in started
+    launched = log(folder)
+    assert "-x LD_LIBRARY_PATH" in launched or "LD_LIBRARY_PATH" not in environment
+    assert "-x PATH" in launched and "SECRET" not in launched
+
+
+@pytest.mark.parametrize("walltime, code, message", [
+    ("00:02:00", 2, "a walltime of 00:02:00 leaves nothing before a margin of 120 s"),
+    ("", 1, "qstat -f 17.pbs does not tell the walltime of this job"),
+])
+def test_pbs_needs_a_walltime(long_run, walltime, code, message):
+    folder, environment = long_run
+    (folder / "qstat.txt").write_text(QSTAT.format(walltime=walltime))
+    result = run(PBS, environment)
+    assert result.returncode == code and message in result.stderr
+    assert not (folder / "run").exists()
+
+
+def test_pbs_says_when_it_cannot_submit(long_run):
+    folder, environment = long_run
+    result = run(PBS, environment | {"QSUB_CODE": "1"})
+    assert result.returncode == 1
+    assert "but qsub refuses the next job; this continues:" in result.stderr
+    assert f"env DECK={environment['DECK']} DIRECTORY={folder}/run OVERRIDES=batch.seed=7\\ policy.hidden=\\[8\\,8\\]" in result.stderr

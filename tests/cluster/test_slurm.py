@@ -1,0 +1,84 @@
+"""jobs/slurm/train.sbatch under SLURM itself, two nodes on this machine: what happens to steps that cannot start, to
+jobs that go back into the queue, and to jobs whose node dies."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from slurm import Cluster  # noqa: E402
+
+SETTINGS = ["batch.num_envs=256", "learning.horizon=8", "run.progress=none"]
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("slurm")
+    cluster = Cluster(folder)
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def submit(maniple, cluster, tmp_path):
+    """Submits the script from a folder that looks like the repository; returns the job's number and the file of its
+    output."""
+    for name in ("inputs", "jobs"):
+        (tmp_path / name).symlink_to(maniple.root / name)
+
+    def submit(*keys):
+        cluster.environment |= {"MANIPLE_PROGRAM": str(maniple.program), "VIRTUAL_ENV": str(maniple.root / ".venv")}
+        number = cluster.submit("--nodes=2", "--ntasks-per-node=2", "--output", tmp_path / "out", "jobs/slurm/train.sbatch",
+                                "inputs/train/isaac_cartpole.yaml", *SETTINGS, f"output.directory={tmp_path / 'run'}", *keys,
+                                cwd=tmp_path)
+        return number, tmp_path / "out"
+
+    return submit
+
+
+def test_a_job_that_runs(maniple, cluster, submit, tmp_path):
+    number, out = submit("learning.iterations=3")
+    job = cluster.wait_for_end(number)
+    assert (job["JobState"], job["ExitCode"]) == ("COMPLETED", "0:0"), out.read_text()
+    assert "on n[1-2]" in out.read_text() and "4 ranks" in out.read_text()
+    assert maniple.checkpoints(tmp_path / "run")[-1].stem == "3"
+
+
+def test_a_step_that_cannot_start_is_a_failure(cluster, submit, tmp_path):
+    # without its folder for temporary files, slurmstepd cannot set up PMIx; srun 22.05 then returns 0
+    folder = cluster.folder / "tmp"
+    folder.rename(cluster.folder / "gone")
+    try:
+        number, out = submit("learning.iterations=3")
+        job = cluster.wait_for_end(number)
+    finally:
+        (cluster.folder / "gone").rename(folder)
+    assert (job["JobState"], job["ExitCode"]) == ("FAILED", "1:0"), out.read_text()
+    assert "srun reports success, but the run did not come to its end" in out.read_text()
+    assert not (tmp_path / "run").exists()
+
+
+def test_back_into_the_queue_and_on(maniple, cluster, submit, tmp_path):
+    number, out = submit("learning.iterations=100000")
+    cluster.wait(lambda: (tmp_path / "run/results.h5").exists() or (tmp_path / "run/log.jsonl").exists(), "the run's start")
+    (tmp_path / "run/stop_now").touch()
+    cluster.wait(lambda: cluster.job(number)["Restarts"] == "1", "the way back into the queue")
+    assert "back into the queue" in out.read_text()
+    reached = int(maniple.checkpoints(tmp_path / "run")[-1].stem)
+    cluster.start_again(number)
+    cluster.wait(lambda: f"resumed {tmp_path / 'run'} at iteration {reached}" in out.read_text(), "the second start")
+    cluster.run("scancel", number)
+    assert cluster.wait_for_end(number)["JobState"] == "CANCELLED"
+
+
+def test_a_node_dies(maniple, cluster, submit, tmp_path):
+    number, out = submit("learning.iterations=100000", "learning.checkpoint_every=1")
+    cluster.wait(lambda: maniple.checkpoints(tmp_path / "run"), "a first checkpoint")
+    cluster.run("scontrol", "update", "NodeName=n2", "State=DOWN", "Reason=test")
+    cluster.wait(lambda: cluster.job(number)["Restarts"] == "1", "SLURM's own way back into the queue")
+    cluster.run("scontrol", "update", "NodeName=n2", "State=RESUME")
+    cluster.start_again(number)
+    cluster.wait(lambda: "resumed" in out.read_text(), "the second start")
+    cluster.run("scancel", number)
+    cluster.wait_for_end(number)
