@@ -7,13 +7,15 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <unordered_map>
 
 namespace maniple {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxDepth = 32;  // of nested values, and of includes
+constexpr int kMaxDepth = 32;               // of nested values, and of includes
+constexpr std::size_t kMaxValues = 100000;  // of one deck, anchors counted wherever they are used
 
 // The text of a deck by lines, to find out what the parser does not tell: where a value's first
 // character is behind quotes, anchors and block indicators.
@@ -76,9 +78,14 @@ class Source {
   std::vector<std::string> lines_;
 };
 
-DeckValue convert(const YAML::Node& node, const Source& source, const std::string& path, int depth) {
+// `values` counts: a few anchors of anchors can stand for more values than any memory holds.
+DeckValue convert(const YAML::Node& node, const Source& source, const std::string& path, int depth,
+                  std::size_t& values) {
   DeckValue value;
   value.where = source.location(node.Mark());
+  if (++values > kMaxValues)
+    throw InputError(value.where, path, "found more than " + std::to_string(kMaxValues) + " values",
+                     "allowed: fewer, where each use of an anchor counts anew");
   if (depth > kMaxDepth)
     throw InputError(value.where, path,
                      "found values nested more than " + std::to_string(kMaxDepth) + " deep",
@@ -97,24 +104,27 @@ DeckValue convert(const YAML::Node& node, const Source& source, const std::strin
     case YAML::NodeType::Sequence:
       value.kind = DeckValue::Kind::list;
       for (std::size_t i = 0; i < node.size(); ++i)
-        value.list.push_back(convert(node[i], source, path + "[" + std::to_string(i) + "]", depth + 1));
+        value.list.push_back(
+            convert(node[i], source, path + "[" + std::to_string(i) + "]", depth + 1, values));
       break;
-    case YAML::NodeType::Map:
+    case YAML::NodeType::Map: {
       value.kind = DeckValue::Kind::map;
+      std::unordered_map<std::string, int> lines;
       for (const auto& pair : node) {
         const SourceLocation where = source.location(pair.first.Mark());
         if (!pair.first.IsScalar())
           throw InputError(where, path, "found a key that is not plain text", "allowed: names as keys");
         const std::string& key = pair.first.Scalar();
         const std::string key_path = path.empty() ? key : path + "." + key;
-        if (const DeckEntry* first = value.entry(key))
+        if (const auto [first, is_new] = lines.emplace(key, where.line); !is_new)
           throw InputError(
               where, key_path,
-              "found the key a second time (first on line " + std::to_string(first->where.line) + ")",
+              "found the key a second time (first on line " + std::to_string(first->second) + ")",
               "allowed: each key once");
-        value.map.push_back({key, where, {convert(pair.second, source, key_path, depth + 1)}});
+        value.map.push_back({key, where, {convert(pair.second, source, key_path, depth + 1, values)}});
       }
       break;
+    }
   }
   return value;
 }
@@ -125,7 +135,8 @@ DeckValue parse(const std::string& text, const Source& source, const std::string
     if (documents.size() > 1)
       throw InputError(source.location(documents[1].Mark()), path, "found a second YAML document",
                        "allowed: one document in a file");
-    return documents.empty() ? DeckValue{} : convert(documents[0], source, path, 0);
+    std::size_t values = 0;
+    return documents.empty() ? DeckValue{} : convert(documents[0], source, path, 0, values);
   } catch (const YAML::Exception& problem) {
     throw InputError(source.location(problem.mark), path, "found text that is not YAML: " + problem.msg,
                      "allowed: YAML, 'key: value' on each line");
@@ -234,15 +245,16 @@ void merge(DeckValue& base, const DeckValue& over) {
     base = over;
     return;
   }
+  std::unordered_map<std::string, std::size_t> places;
+  for (std::size_t i = 0; i < base.map.size(); ++i) places.emplace(base.map[i].key, i);
   for (const DeckEntry& entry : over.map) {
-    DeckEntry* mine = nullptr;
-    for (DeckEntry& candidate : base.map)
-      if (candidate.key == entry.key) mine = &candidate;
-    if (mine) {
-      mine->where = entry.where;
-      merge(mine->value[0], entry.value[0]);
-    } else {
+    const auto [place, is_new] = places.emplace(entry.key, base.map.size());
+    if (is_new) {
       base.map.push_back(entry);
+    } else {
+      DeckEntry& mine = base.map[place->second];
+      mine.where = entry.where;
+      merge(mine.value[0], entry.value[0]);
     }
   }
 }

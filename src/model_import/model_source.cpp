@@ -1,12 +1,14 @@
 #include "src/model_import/model_source.hpp"
 
 #include <algorithm>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <utility>
 
 #include "src/model_import/mujoco_guard.hpp"
@@ -15,6 +17,8 @@ namespace maniple {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kMaxCopies = 4096;  // libmujoco needs minutes for a chain of a thousand bodies
 
 std::string read_file(const std::string& path) {
   std::ifstream stream(path, std::ios::binary);
@@ -137,6 +141,32 @@ ModelSource::ModelSource(const std::string& path) : ModelSource(path, 0) {}
 
 ModelSource::ModelSource(const std::string& path, int depth) : path_(path) {
   text_ = expand(path, fs::path(path).parent_path().string(), depth);
+  check_copies();
+}
+
+// Replicates stand in each other, and around the other two.
+void ModelSource::check_copies() const {
+  std::vector<double> around{1};  // copies that the open replicates make
+  Tag tag;
+  for (std::size_t at = 0; next_tag(text_, at, tag); at = tag.end) {
+    if (tag.name == "/replicate" && around.size() > 1) around.pop_back();
+    if (tag.name != "replicate" && tag.name != "composite" && tag.name != "flexcomp") continue;
+    std::string counts;
+    attribute_value(text_, tag, "count", &counts);
+    double copies = around.back();
+    std::istringstream numbers(counts);
+    for (double count; numbers >> count;) copies *= std::max(1.0, count);
+    if (copies > kMaxCopies) {
+      std::string found = "found <" + tag.name + " count=\"" + counts + "\">";
+      if (around.back() > 1) found += " in <replicate>";
+      char total[32];
+      std::snprintf(total, sizeof total, "%.15g", copies);
+      throw InputError(location(line_of(text_, tag.begin)), "", found + ", " + total + " copies in all",
+                       "allowed: at most " + std::to_string(kMaxCopies));
+    }
+    const bool is_open = tag.end < 2 || text_[tag.end - 2] != '/';
+    if (tag.name == "replicate" && is_open) around.push_back(copies);
+  }
 }
 
 ModelSource ModelSource::of_binary(const std::string& path) {
@@ -173,8 +203,9 @@ std::string ModelSource::expand(const std::string& path, const std::string& dire
       continue;
     // libmujoco looks beside the main file first, then beside the including one.
     fs::path target = fs::path(path_).parent_path() / file;
-    if (!fs::exists(target)) target = fs::path(directory) / file;
-    if (!fs::exists(target)) continue;
+    std::error_code ignored;
+    if (!fs::is_regular_file(target, ignored)) target = fs::path(directory) / file;
+    if (!fs::is_regular_file(target, ignored)) continue;  // libmujoco says so
     if (attached) {
       std::string name;
       attribute_value(text, tag, "name", &name);

@@ -16,7 +16,8 @@ class ModelSource {
  public:
   ModelSource() = default;
   // Reads an MJCF or URDF file, expands its includes, and reads the models that it attaches. Never throws for
-  // bad XML: libmujoco reports it.
+  // bad XML: libmujoco reports it. But it would compile for hours what a <replicate>, <composite> or
+  // <flexcomp> of many copies asks for: InputError.
   explicit ModelSource(const std::string& path);
 
   // A model without text: every location is the file alone.
@@ -44,6 +45,7 @@ class ModelSource {
   std::string expand(const std::string& path, const std::string& directory, int depth);
   void add_attached_model(const std::string& file, const std::string& path, const std::string& name,
                           int depth);
+  void check_copies() const;
   bool any_includes() const;
   // The file and line of a line (from 1) of text().
   SourceLocation location(int expanded_line) const;

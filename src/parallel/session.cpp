@@ -18,6 +18,7 @@
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
+#include "src/parallel/shared_memory.hpp"
 
 // OpenBLAS would start one thread per core in every rank. Weak: a program without OpenBLAS links too.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
@@ -169,6 +170,7 @@ Session::Session(int& argc, char**& argv) {
   MPI_Comm_rank(node, &place.local_rank);
   MPI_Comm_size(node, &place.local_ranks);
   MPI_Comm_free(&node);
+  if (place.local_rank == 0) remove_abandoned_segments();
 
 #if defined(KOKKOS_ENABLE_CUDA)
   run_together(*collectives_, [&] {

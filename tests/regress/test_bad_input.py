@@ -143,6 +143,39 @@ def test_unsupported_model(refused, tmp_path):
     assert "ball.xml:3: geom \"floor\" may touch geom \"ball\": contacts with condim 6" in message
 
 
+def test_too_much_of_everything(refused, tmp_path):
+    """Few words that ask for more than any memory holds."""
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x, x]\n"]
+    bomb += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 9)]
+    (tmp_path / "bomb.yaml").write_text("".join(bomb))
+    assert re.search(r"bomb\.yaml:\d+: .*found more than 100000 values; allowed: ",
+                     refused("validate", tmp_path / "bomb.yaml", ranks=1))
+    (tmp_path / "keys.yaml").write_text("".join(f"key{i}: {i}\n" for i in range(50000)))
+    assert "keys.yaml:1: key0: found an unknown key" in refused("validate", tmp_path / "keys.yaml", ranks=1)
+    definitions = "".join(f"    d{i}: '{i}'\n" for i in range(50000))
+    (tmp_path / "definitions.yaml").write_text(f"batch: {{num_env: 1}}\ntask:\n  definitions:\n{definitions}")
+    twice = tmp_path / "definitions.yaml"
+    assert "batch.num_env: " in refused("validate", twice, twice, ranks=1)
+
+
+@pytest.mark.parametrize("element, found", [
+    ('<composite type="cable" count="100000 1 1" size="1"><geom size="0.1"/></composite>',
+     r'found <composite count="100000 1 1">, 100000 copies in all; allowed: at most 4096'),
+    ('<replicate count="100"><replicate count="100"><geom size="0.1"/></replicate></replicate>',
+     r'found <replicate count="100"> in <replicate>, 10000 copies in all; allowed: at most 4096'),
+], ids=["composite", "replicate"])
+def test_too_many_copies(refused, tmp_path, element, found):
+    (tmp_path / "many.xml").write_text(f"<mujoco>\n  <worldbody>\n    {element}\n  </worldbody>\n</mujoco>\n")
+    message = refused("validate", f"model.file={tmp_path / 'many.xml'}", ranks=1)
+    assert re.search(r"many\.xml:3: " + found, message), message
+
+
+def test_a_folder_is_not_included(refused, tmp_path):
+    (tmp_path / "folder.xml").write_text('<mujoco>\n  <include file="."/>\n</mujoco>\n')
+    message = refused("validate", f"model.file={tmp_path / 'folder.xml'}", ranks=1)
+    assert "folder.xml" in message and "model.file" in message and "underflow" not in message, message
+
+
 # ---- tasks ----
 def caret_column(message, expression):
     """Where the caret stands below the expression, counted from its first character."""

@@ -68,7 +68,8 @@ def arm_controls(path, **options):
 
 def rollout(maniple, controls, directory, exit_code):
     return maniple("rollout", "model.file=inputs/models/arm6.xml", "batch.num_envs=20", "simulation.steps=10",
-                   "control.source=file", f"control.file={controls}", f"output.directory={directory}", ranks=2,
+                   "control.source=file", f"control.file={controls}", f"output.directory={directory}",
+                   "output.overwrite=true", ranks=2,
                    exit_code=exit_code, timeout=120)
 
 

@@ -100,7 +100,7 @@ def test_a_single_rank_watches_itself_unless_told_otherwise(maniple, tmp_path):
     shim = tmp_path / "hang.so"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, Path(__file__).with_name("hang.c"), "-ldl"], check=True)
     fault = {"HANG_RANK": 0, "HANG_CALL": "rename", "HANG_AFTER": 1, "LD_PRELOAD": shim}
-    keys = ["learning.checkpoint_every=1", f"output.directory={tmp_path / 'run'}"]
+    keys = ["learning.checkpoint_every=1", f"output.directory={tmp_path / 'run'}", "output.overwrite=true"]
     result = maniple(*TRAIN, "run.hang_timeout=1", *keys, exit_code=1, environment=fault, timeout=60)
     assert re.search(r"no rank moved for 1\.0 s: rank 0 \(host \S+, pid \d+\) has been in stage 'output' after iteration 1",
                      result.stderr)
