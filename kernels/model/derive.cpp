@@ -481,6 +481,8 @@ int sensor_flags(const Model<double>& m) {
 
 int model_flags(const Model<double>& m, const DerivedFields& derived) {
   int flags = tendon_flags(m, derived);
+  if (m.solver == solver_pgs || has_few_iterations(m) || has_few_line_iterations(m))
+    flags |= model_ends_early;
   const bool no_spring = m.disableflags & disable_spring, no_damper = m.disableflags & disable_damper;
   for (int j = 0; j < m.njnt; ++j) {
     if ((derived.jnt_flags[j] & joint_sprung) && !no_spring) flags |= model_springs;

@@ -148,6 +148,7 @@ enum ModelFlag : int {
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
   model_touch_sensors = 1 << 23,
   model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
+  model_ends_early = 1 << 25,   // the solver may end before it has converged
 };
 
 // Where the list of the dofs after dof i begins that are coupled to it: at most nv - 1 - i of them.

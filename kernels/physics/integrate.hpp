@@ -225,9 +225,9 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     d.act_dot_sum[i] = V(sixth) * d.act_dot[i];
   }
   for (int stage = 1; stage < 4; ++stage) {
-    // Newton's method starts where the stage before has ended: MuJoCo's starts where the last time step has,
-    // but both converge. The dual solver does not, and its start decides where it ends.
-    if (m.solver != solver_pgs)
+    // A solver that converges starts where the stage before has ended, which saves iterations. Where one ends
+    // before, its start decides where: MuJoCo's is the acceleration of the last time step, in every stage.
+    if (!(m.flags & model_ends_early))
       for (const int i : d.team.share(nv)) s.qacc_warmstart[i] = d.qacc[i];
     const V dt(stage == 3 ? h : h / 2);
     const V weight(stage == 3 ? sixth : third);

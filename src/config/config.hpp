@@ -32,6 +32,9 @@ struct SimulationConfig {
   std::string precision = "single";  // single | double
   double timestep = 0;               // s; 0: the model's
   std::string integrator;            // "" (the model's) | Euler | RK4 | implicitfast
+  std::string solver;                // "" (the model's) | Newton | PGS
+  int iterations = 0;                // of the solver, at most; 0: the model's
+  int ls_iterations = 0;             // of its line search, at most; 0: the model's
   int decimation = 1;                // physics steps per control step
   int max_contacts = 0;              // of one environment; 0: from the model
   std::int64_t steps = 1000;         // control steps of a rollout

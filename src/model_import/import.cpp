@@ -2,6 +2,7 @@
 
 #include <mujoco/mujoco.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
@@ -39,6 +40,9 @@ class Fnv {
  private:
   std::uint64_t hash_ = 0xcbf29ce484222325u;
 };
+
+// MuJoCo's, of mjOption: Newton's method has converged by then.
+constexpr int kDefaultIterations = 100, kDefaultLineIterations = 50;
 
 std::vector<std::string> names_of(const mjModel& m, mjtObj type, std::int64_t count) {
   std::vector<std::string> names;
@@ -135,6 +139,32 @@ std::string integrator_name(int integrator) {
   }
 }
 
+std::string solver_note(const ImportedModel& model) {
+  if (model.sizes.nrowdof == 0 || model.solver == solver_pgs) return "";
+  if (model.solver == solver_cg)
+    return "the model asks for the solver CG, which stops at some remaining error: results differ from "
+           "MuJoCo's "
+           "by that error, because Newton's method solves it here (simulation.solver=Newton settles it)";
+  const Model<double> m = host_model(model);
+  const bool islands = m.ntree > 1 && !(m.disableflags & disable_island);
+  const bool few = has_few_iterations(m) && islands, few_of_line = has_few_line_iterations(m);
+  if (!few && !few_of_line) return "";
+  std::string cut, keys;
+  if (few) {
+    cut = "Newton's method after " + std::to_string(m.iterations) + " iterations in islands of bodies";
+    keys = "simulation.iterations=" + std::to_string(kDefaultIterations);
+  }
+  if (few_of_line) {
+    cut += (few ? " and " : "") + std::string("line searches after ") + std::to_string(m.ls_iterations) +
+           " evaluations";
+    keys +=
+        (few ? " " : "") + std::string("simulation.ls_iterations=") + std::to_string(kDefaultLineIterations);
+  }
+  return "the model cuts off " + cut +
+         ": results differ from MuJoCo's where these have not converged, which are others here (" + keys +
+         " settles it)";
+}
+
 ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation) {
   MujocoModel loaded = load_mujoco_model(config, simulation);
   check_supported(loaded, config);
@@ -156,6 +186,12 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 #define MANIPLE_ARRAY(name, extent, meaning) copy_array(imported.name, m.name, extent);
     MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
+  }
+
+  if (imported.solver == solver_cg) {
+    // the solution, whatever the model grants CG: Newton's method needs fewer
+    imported.iterations = std::max(imported.iterations, kDefaultIterations);
+    imported.ls_iterations = std::max(imported.ls_iterations, kDefaultLineIterations);
   }
 
   imported.body_names = names_of(m, mjOBJ_BODY, m.nbody);

@@ -50,8 +50,8 @@ struct ImportedModel : ModelNumbers {
   std::vector<std::string> warnings;  // libmujoco's, from compiling the model
 };
 
-// Compiles config.path (MJCF, URDF or MJB) and applies the time step and integrator of `simulation` and
-// the features that `config` switches off. Throws InputError: for a file that libmujoco refuses, with its
+// Compiles config.path (MJCF, URDF or MJB) and applies the time step, integrator and solver of `simulation`
+// and the features that `config` switches off. Throws InputError: for a file that libmujoco refuses, with its
 // message and file:line; for a model that needs what the kernels lack, with every such element's kind,
 // name and file:line.
 ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation);
@@ -60,6 +60,10 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 std::string integrator_name(int integrator);
 // "plane", "height field", "capsule" and so on, whether or not the kernels have it.
 std::string shape_name(int geom_type);
+
+// Why results differ from MuJoCo's where the model asks for a solver that does not converge, and which deck
+// keys settle it, in one line; "" where they do not differ.
+std::string solver_note(const ImportedModel& model);
 
 // The model as kernels see it, over the host memory of `imported`, which must outlive it.
 Model<double> host_model(const ImportedModel& imported);

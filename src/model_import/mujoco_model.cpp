@@ -114,6 +114,10 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   if (simulation.integrator == "Euler") m.opt.integrator = mjINT_EULER;
   if (simulation.integrator == "RK4") m.opt.integrator = mjINT_RK4;
   if (simulation.integrator == "implicitfast") m.opt.integrator = mjINT_IMPLICITFAST;
+  if (simulation.solver == "Newton") m.opt.solver = mjSOL_NEWTON;
+  if (simulation.solver == "PGS") m.opt.solver = mjSOL_PGS;
+  if (simulation.iterations > 0) m.opt.iterations = simulation.iterations;
+  if (simulation.ls_iterations > 0) m.opt.ls_iterations = simulation.ls_iterations;
   if (!config.contacts) m.opt.disableflags |= mjDSBL_CONTACT;
   if (!config.limits) m.opt.disableflags |= mjDSBL_LIMIT;
   if (!config.equality) m.opt.disableflags |= mjDSBL_EQUALITY;

@@ -144,4 +144,34 @@ inline double cost_of(const mjModel& m, mjData* d, const Numbers& qacc) {
   return result;
 }
 
+// The gradient of this cost, and its length where a force is as long as the acceleration that it makes: in
+// the norm of M, in which the cost curves by 1 at least, the solution is no further away than that.
+struct Gradient {
+  Numbers value;
+  double length;
+};
+inline Gradient gradient_of(const mjModel& m, mjData* d, const Numbers& qacc) {
+  Numbers jar(static_cast<std::size_t>(d->nefc)), change(qacc.size());
+  Gradient gradient{Numbers(qacc.size()), 0};
+  mj_mulJacVec(&m, d, jar.data(), qacc.data());
+  for (std::size_t i = 0; i < jar.size(); ++i) jar[i] -= d->efc_aref[i];
+  mj_constraintUpdate(&m, d, jar.data(), nullptr, 0);
+  mj_mulM(&m, d, gradient.value.data(), qacc.data());
+  for (std::size_t i = 0; i < qacc.size(); ++i)
+    gradient.value[i] -= d->qfrc_smooth[i] + d->qfrc_constraint[i];
+  mj_solveM(&m, d, change.data(), gradient.value.data(), 1);
+  double square = 0;
+  for (std::size_t i = 0; i < qacc.size(); ++i) square += change[i] * gradient.value[i];
+  gradient.length = std::sqrt(std::max(square, 0.0));
+  return gradient;
+}
+// The length of an acceleration in the norm of M.
+inline double length_of(const mjModel& m, mjData* d, const Numbers& qacc) {
+  Numbers Ma(qacc.size());
+  mj_mulM(&m, d, Ma.data(), qacc.data());
+  double square = 0;
+  for (std::size_t i = 0; i < qacc.size(); ++i) square += qacc[i] * Ma[i];
+  return std::sqrt(std::max(square, 0.0));
+}
+
 }  // namespace maniple

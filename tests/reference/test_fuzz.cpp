@@ -69,15 +69,16 @@ class Fuzz : public ::testing::Test {
     ModelConfig config;
     config.file = config.path = path_.string();
     try {
-      imported_ = import_model(config, {});
+      imported_ = import_model(config, simulation_);
     } catch (const InputError& error) {
       EXPECT_GT(std::string(error.what()).size(), path_.string().size() + 20) << error.what();
       return false;
     }
-    mujoco_ = load_mujoco_model(config, {});
+    mujoco_ = load_mujoco_model(config, simulation_);
     return true;
   }
 
+  SimulationConfig simulation_;
   std::filesystem::path path_;
   std::string text_;
   MujocoModel mujoco_;
@@ -204,6 +205,48 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
   EXPECT_GT(rows_compared, 5 * compared);
   EXPECT_LT(overfull + explosive, compared / 5);
   RecordProperty("compared", compared);
+}
+
+// Sweeps of the dual solver, on models of one tree and of several: in each of their islands they are
+// MuJoCo's, however few. Rounding decides now and then whether momentum begins anew.
+TEST_F(Fuzz, SweepsOfTheDualSolverAreMujocos) {
+  using V = Lanes<double>;
+  simulation_.solver = "PGS";
+  simulation_.iterations = 12;
+  int compared = 0, different = 0, several = 0;
+  for_each_model(false, [&](int seed) {
+    if (is_singular()) return;
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer d = oracle::make_data(m);
+    Dice dice(static_cast<std::uint64_t>(seed));
+    std::vector<RandomState> states;
+    for (int env = 0; env < kEnvs; ++env) {
+      states.push_back(near_default(m, dice, 1));
+      for (double& a : states.back().qacc_warmstart) a = dice.uniform(-1, 1) * dice.logarithmic(0.1, 100);
+    }
+    const Model<double> model = host_model(imported_);
+    Batch<V> batch(imported_);
+    batch.set(states);
+    batch.run_forward();
+    batch.for_each_data([&](const Data<V>& data, int pack) {
+      for (int lane = 0; lane < lane_width<V>; ++lane) {
+        const RandomState& state = states[static_cast<std::size_t>(pack * lane_width<V> + lane)];
+        oracle::set_state(m, d.get(), state);
+        mj_forward(&m, d.get());
+        if (d->nefc == 0 || get_lane(V(data.contact_dropped[0]), lane) > 0) continue;
+        const Rows ours = rows_of<V>(model, imported_, data, state.qvel, lane), theirs = rows_of(m, d.get());
+        ++compared;
+        several += d->nisland > 1;
+        different += !(difference(ours.force, theirs.force, 1e-3 + largest(theirs.force)) < 1e-7);
+      }
+    });
+  });
+  EXPECT_GT(compared, 10 * number_of("MANIPLE_FUZZ_MODELS", 200) / 2);
+  EXPECT_GT(several, compared / 10);
+  EXPECT_LE(different, compared / 100);
+  RecordProperty("compared", compared);
+  RecordProperty("different", different);
+  RecordProperty("several islands", several);
 }
 
 // ---- many steps of all models ----
