@@ -1,5 +1,8 @@
 // Maniple: batched robot simulation and policy training as an MPI program. The steps of every run.
+#include <optional>
+
 #include "src/driver/command_line.hpp"
+#include "src/driver/stop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/session.hpp"
@@ -9,7 +12,10 @@ int main(int argc, char** argv) {
   const maniple::CommandLine command = maniple::parse_command_line(argc, argv);
   if (command.finished) return command.exit_code;
 
-  // 2 an error from here on ends every rank with one message and the same exit code
+  // 2 signals that ask a run to end in order are noted from here on; an error ends every rank with one
+  // message and the same exit code
+  std::optional<maniple::StopSignals> signals;
+  if (command.verb == "train" || command.verb == "rollout") signals.emplace();
   return maniple::run_guarded([&] {
     // 3 MPI, Kokkos and this rank's device, until the end of the program
     maniple::Session session(argc, argv);

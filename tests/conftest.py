@@ -54,11 +54,12 @@ class Maniple:
                 f"expected {exit_code}\n{result.stdout[-4000:]}\n{result.stderr[-4000:]}")
         return result
 
-    def start(self, *arguments, ranks=1, log=None):
-        """In the background, in a process group of its own. The log is a file, so that no pipe can fill up."""
+    def start(self, *arguments, ranks=1, log=None, environment=None):
+        """In the background, in a process group of its own. The log is a file, so that no pipe can fill up.
+        `environment`: variables of mpirun and the ranks beyond the usual ones."""
         with open(log or os.devnull, "w") as output:
-            return subprocess.Popen(command(ranks, *arguments), cwd=ROOT, env=ENVIRONMENT, stdout=output,
-                                    stderr=subprocess.STDOUT, start_new_session=True)
+            return subprocess.Popen(command(ranks, *arguments), cwd=ROOT, env={**ENVIRONMENT, **(environment or {})},
+                                    stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
 
     def ranks_of(self, process):
         """Process ids of the ranks that an mpirun started."""

@@ -2,6 +2,8 @@
 
 # MPI on a workstation or in a container: root may start it, and one thread per rank.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+# Ctrl-C: mpirun asks for a checkpoint at once, for the end 5 s later, and kills after 5 s more instead of 1 and 1.
+export OMPI_MCA_odls_base_sigkill_timeout=5
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false
 
 # configure_build DIRECTORY [cmake arguments]: configures once; later changes of CMakeLists.txt are

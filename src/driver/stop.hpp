@@ -3,13 +3,25 @@
 #pragma once
 
 #include <chrono>
-#include <memory>
+#include <cstdint>
 #include <string>
 
 #include "src/config/config.hpp"
 #include "src/parallel/collectives.hpp"
 
 namespace maniple {
+
+// Notes signals from construction to destruction, from before MPI starts, so that none that asks for a
+// clean end kills the program while it sets itself up: SIGTERM, SIGINT, SIGUSR1 and SIGHUP ask for a stop (a
+// second SIGINT ends the process at once), SIGCONT for a checkpoint, because Open MPI's mpirun, when it is to
+// end a job, sends it long before SIGTERM. Signals that were ignored (nohup) stay ignored.
+class StopSignals {
+ public:
+  StopSignals();
+  ~StopSignals();
+  StopSignals(const StopSignals&) = delete;
+  StopSignals& operator=(const StopSignals&) = delete;
+};
 
 class StopRequest {
  public:
@@ -19,25 +31,31 @@ class StopRequest {
     std::string reason;       // of rank 0's choice, for the log; "" when nothing is asked
   };
 
-  // SIGTERM, SIGINT and SIGUSR1 ask for a stop from here on, until the destructor; a second SIGINT ends
-  // the process at once. <output.directory>/checkpoint_now and stop_now are looked for at most once a
-  // second and removed when seen. run.wall_time counts from `started`.
+  // Signals count that came since the first StopSignals that still lives, or since here.
+  // <output.directory>/checkpoint_now and stop_now are looked for at most once a second and removed when
+  // seen. run.wall_time counts from `started`.
   StopRequest(const Config& config, std::chrono::steady_clock::time_point started);
-  ~StopRequest();
   StopRequest(const StopRequest&) = delete;
   StopRequest& operator=(const StopRequest&) = delete;
 
-  // Collective, once per iteration. The wall time is up when the longest time between two calls so far
-  // (which includes the checkpoints written in between), once more, would not fit into what is left.
+  // Collective, once per iteration. The wall time is up when the longest iteration so far, once more, and
+  // what output then takes would not fit into what is left.
   Decision agree(Collectives& collectives);
+  // Collective, within an iteration, on every rank equally often: what cannot wait for its end, signals and a
+  // wall time that leaves just enough for the output. Most calls return at once; about ten a second agree.
+  Decision poll(Collectives& collectives);
+  // Output took so long. It may take twice as long the next time, and is no part of the iteration.
+  void note_output(double seconds);
 
  private:
-  struct Handlers;
-  std::unique_ptr<Handlers> handlers_;
+  Decision decide(Collectives& collectives, bool within_iteration);
+
+  StopSignals signals_;
   std::string directory_;
   double wall_time_;
-  std::chrono::steady_clock::time_point started_, last_call_, last_look_;
-  double longest_interval_ = 0;  // s
+  std::chrono::steady_clock::time_point started_, last_call_, last_look_, last_poll_;
+  double longest_iteration_ = 0, longest_output_ = 0, output_since_call_ = 0;  // s
+  std::int64_t calls_ = 0, calls_per_poll_ = 1;
 };
 
 }  // namespace maniple

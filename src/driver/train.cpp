@@ -10,6 +10,7 @@
 #include "src/driver/setup.hpp"
 #include "src/driver/stop.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/snapshot.hpp"
 #include "src/learning/ppo.hpp"
 #include "src/parallel/failure.hpp"
 
@@ -88,10 +89,14 @@ ExitCode train(const Config& config, Session& session) {
   Ppo ppo(*simulation, config, collectives);
   MetricRows rows(ppo.report_names());
   const CheckpointIdentity identity = checkpoint_identity(config, *simulation);
-  const auto archive = [&] {
+  const auto state = [&] {
     Archive entries;
     simulation->describe(entries);
     ppo.describe(entries);
+    return entries;
+  };
+  // what simulation and learning change within an iteration, and the rows, which grow after it
+  const auto with_rows = [&](Archive entries) {
     rows.describe(entries);
     return entries;
   };
@@ -100,8 +105,8 @@ ExitCode train(const Config& config, Session& session) {
   std::int64_t iteration = 0;
   std::optional<std::int64_t> resumed;
   if (config.learning.resume == "auto")
-    resumed = read_newest_checkpoint(config.output.directory, identity, archive(), simulation->partition(),
-                                     collectives);
+    resumed = read_newest_checkpoint(config.output.directory, identity, with_rows(state()),
+                                     simulation->partition(), collectives);
   if (resumed) {
     iteration = *resumed;
     simulation->restored();
@@ -111,6 +116,12 @@ ExitCode train(const Config& config, Session& session) {
     ppo.start();
   }
 
+  // the state of the last finished iteration, for whoever cannot wait for the end of the next one
+  Snapshot kept;
+  const auto keep = [&] { kept.take(state(), simulation->partition().tiles); };
+  keep();
+
+  StopRequest stop(config, started);
   double output_seconds = 0;
   const double earlier_seconds = rows.last_wall_seconds();
   const auto loop_started = Clock::now();
@@ -119,53 +130,76 @@ ExitCode train(const Config& config, Session& session) {
   // an earlier run that this one replaces stays until there is something to replace it with
   bool replaces = !resumed && config.output.overwrite;
   std::string results_path;
-  const auto save = [&] {
-    const auto begun = Clock::now();
-    const ActivityStage stage("output");
+  const auto save_results = [&] {
     ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "train"),
                           collectives);
     results.write_metrics(rows.metrics());
     results_path = results.commit();
-    const std::string path =
-        write_checkpoint(config.output.directory, iteration, identity, archive(), simulation->partition(),
-                         collectives, config.learning.keep_checkpoints);
+  };
+  const auto save_state = [&] {
+    write_checkpoint(config.output.directory, iteration, identity, with_rows(kept.archive()),
+                     simulation->partition(), collectives, config.learning.keep_checkpoints);
     saved = iteration;
     if (std::exchange(replaces, false))
       run_on_root(collectives, [&] { remove_other_checkpoints(config.output.directory, iteration); });
+  };
+  // Results first: a run that is killed between the two then writes both again. Where time is short the
+  // state comes first.
+  const auto save = [&](bool hurried) {
+    const auto begun = Clock::now();
+    const ActivityStage stage("output");
+    if (hurried) save_state();
+    save_results();
+    if (!hurried) save_state();
     output_seconds += seconds_since(begun);
-    return path;
+    stop.note_output(seconds_since(begun));
   };
 
-  StopRequest stop(config, started);
   Progress progress(config.learning.iterations, config.run.progress, session.rank() == 0);
   const double steps_per_iteration = static_cast<double>(config.batch.num_envs) * config.learning.horizon;
   bool stopped = false;
-  while (iteration < config.learning.iterations) {
-    const IterationReport report = ppo.iterate();
-    ++iteration;
-    note_done("iteration", iteration);
-    double seconds = earlier_seconds + seconds_since(loop_started);
-    collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
-    rows.append(report, seconds);
-    record_iteration(report, iteration, seconds);
-    if (report.invalid_samples > 0)
-      report_invalid_samples(*simulation, session, iteration, report.invalid_samples,
-                             (iteration - 1) * config.learning.horizon);
-    const double rate =
-        steps_per_iteration * static_cast<double>(iteration - first_iteration) / seconds_since(loop_started);
-    progress.update(iteration, fmt::format("{}steps/s  return {:.3f}  length {:.0f}  {}", human_rate(rate),
-                                           report.episode_return, report.episode_length, resident_memory()));
-    const StopRequest::Decision decision = stop.agree(collectives);
-    stopped = decision.stop && iteration < config.learning.iterations;
+  // Says whether the run has to stop; writes what is asked for, of the last finished iteration.
+  const auto follow = [&](const StopRequest::Decision& decision) {
     if (!decision.reason.empty()) info(decision.reason);
-    const bool due =
-        config.learning.checkpoint_every > 0 && iteration % config.learning.checkpoint_every == 0;
-    if (stopped || decision.checkpoint || (due && iteration < config.learning.iterations)) save();
-    if (stopped) break;
+    stopped = decision.stop && iteration < config.learning.iterations;
+    if (decision.checkpoint && saved != iteration) save(decision.stop);
+    return stopped;
+  };
+  struct Interrupted {};
+  // The first output of a run with a wall time comes at once, so that what it takes is known.
+  if (config.run.wall_time > 0 && iteration < config.learning.iterations) save(false);
+  follow(stop.agree(collectives));
+  try {
+    while (iteration < config.learning.iterations && !stopped) {
+      const IterationReport report = ppo.iterate([&] {
+        if (follow(stop.poll(collectives))) throw Interrupted();
+      });
+      ++iteration;
+      note_done("iteration", iteration);
+      keep();
+      double seconds = earlier_seconds + seconds_since(loop_started);
+      collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
+      rows.append(report, seconds);
+      record_iteration(report, iteration, seconds);
+      if (report.invalid_samples > 0)
+        report_invalid_samples(*simulation, session, iteration, report.invalid_samples,
+                               (iteration - 1) * config.learning.horizon);
+      const double rate = steps_per_iteration * static_cast<double>(iteration - first_iteration) /
+                          seconds_since(loop_started);
+      progress.update(iteration,
+                      fmt::format("{}steps/s  return {:.3f}  length {:.0f}  {}", human_rate(rate),
+                                  report.episode_return, report.episode_length, resident_memory()));
+      follow(stop.agree(collectives));
+      const bool due =
+          config.learning.checkpoint_every > 0 && iteration % config.learning.checkpoint_every == 0;
+      if (due && saved != iteration && iteration < config.learning.iterations) save(false);
+    }
+  } catch (const Interrupted&) {
+    info(fmt::format("iteration {} is left unfinished", iteration + 1));
   }
   progress.finish();
   const double loop_seconds = seconds_since(loop_started);
-  if (saved != iteration) save();
+  if (saved != iteration) save(false);
 
   report_incidents(*simulation, session);
   if (iteration > first_iteration) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace maniple {
@@ -77,6 +78,7 @@ class Archive {
       entries_.push_back(
           {name, unit, description, element_type<T>(), true, tiles, count, first, tile_elements});
   }
+  void add(ArchiveEntry entry) { entries_.push_back(std::move(entry)); }
   const std::vector<ArchiveEntry>& entries() const { return entries_; }
 
  private:

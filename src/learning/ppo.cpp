@@ -122,13 +122,13 @@ void Ppo::start() {
   if (config_.learning.random_initial_episode_length) environment_.randomize_episode_steps();
 }
 
-IterationReport Ppo::iterate() {
+IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   UpdateSums sums;
   with_dense(policy_.uses_library(), [&](auto dense) {
     using Dense = decltype(dense);
-    roll_out<Dense>();
+    roll_out<Dense>(between_steps);
     estimate_advantages<Dense>();
-    sums = update<Dense>();
+    sums = update<Dense>(between_steps);
   });
   finish_statistics();
   if (policy_.normalizes()) merge_observations();
@@ -141,7 +141,7 @@ IterationReport Ppo::iterate() {
 }
 
 template <class Dense>
-void Ppo::roll_out() {
+void Ppo::roll_out(const std::function<void()>& between_steps) {
   const LearningConfig& learning = config_.learning;
   const SampleLayout& layout = policy_.layout();
   const double samples = static_cast<double>(partition_.num_envs) * learning.horizon;
@@ -180,6 +180,7 @@ void Ppo::roll_out() {
       for_tiles("maniple::act", partition_.tiles, workers_, act);
     }
     environment_.step();
+    between_steps();
     const StageClock::Region region(clock_, "policy");
     record.blocks = act.blocks;
     for_tiles("maniple::record", partition_.tiles, workers_, record);
@@ -222,7 +223,7 @@ void Ppo::estimate_advantages() {
 }
 
 template <class Dense>
-Ppo::UpdateSums Ppo::update() {
+Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
   const LearningConfig& learning = config_.learning;
   const Network& network = policy_.network();
   UpdateSums sums;
@@ -264,6 +265,7 @@ Ppo::UpdateSums Ppo::update() {
         Kokkos::deep_copy(totals_, 0.0);
         for_tiles("maniple::train_minibatch", partition_.tiles, workers_, train);
       }
+      between_steps();
       const std::vector<double> tail = reduce(totals_, num_totals, network.parameters);
       const StageClock::Region region(clock_, "update");
       for (int i = 0; i < kNumLossMetrics; ++i) sums.metrics[i] += tail[static_cast<std::size_t>(i)];

@@ -60,7 +60,9 @@ class Ppo {
   // Begins training: all environments into a fresh episode.
   void start();
   // One iteration: a rollout of `horizon` steps and the epochs of updates on it. Collective.
-  IterationReport iterate();
+  // `between_steps` is called after each control step and each minibatch; what it throws, on every rank at
+  // the same call, ends the iteration half-way, and the state is then good for nothing.
+  IterationReport iterate(const std::function<void()>& between_steps = [] {});
   // Names, units and descriptions of what iterate() reports, with zeros.
   IterationReport report_names() const;
 
@@ -80,11 +82,11 @@ class Ppo {
   struct UpdateSums;
 
   template <class Dense>
-  void roll_out();
+  void roll_out(const std::function<void()>& between_steps);
   template <class Dense>
   void estimate_advantages();
   template <class Dense>
-  UpdateSums update();
+  UpdateSums update(const std::function<void()>& between_steps);
   void step_optimizer(UpdateSums& sums, double kl);
   void finish_statistics();
   void merge_observations();

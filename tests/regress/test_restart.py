@@ -4,6 +4,7 @@ of the undisturbed one; a polite stop leaves a checkpoint and exit code 75."""
 import os
 import random
 import signal
+import subprocess
 import time
 
 import h5py
@@ -116,3 +117,57 @@ def check_metrics_end_with_the_checkpoint(maniple, directory):
     newest = maniple.checkpoints(directory)[-1]
     np.testing.assert_array_equal(iterations, np.arange(1, len(iterations) + 1))
     assert int("".join(c for c in newest.stem if c.isdigit())) == len(iterations)
+
+
+# one iteration takes seconds; without the kept state nothing could be saved before its end
+LONG = [DECK, "batch.num_envs=2048", "learning.horizon=2000", "learning.minibatches=4", "learning.epochs=1",
+        "learning.iterations=2", "learning.checkpoint_every=0", "learning.resume=auto", "run.progress=plain"]
+
+
+@pytest.fixture(scope="module")
+def undisturbed_long(maniple, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("long")
+    maniple("train", *LONG, f"output.directory={directory}", ranks=2)
+    return final_digests(maniple, directory)
+
+
+@pytest.mark.parametrize("number,how", [(signal.SIGTERM, "rank"), (signal.SIGHUP, "rank"), (signal.SIGINT, "mpirun")])
+def test_stop_within_an_iteration_keeps_the_last_one(maniple, tmp_path, undisturbed_long, number, how):
+    log = tmp_path / "log"
+    process = maniple.start("train", *LONG, f"output.directory={tmp_path}", ranks=2, log=log,
+                            environment={"OMPI_MCA_odls_base_sigkill_timeout": "3"})
+    first = number == signal.SIGHUP  # before or in the first iteration; the others in the second
+    maniple.wait_for(lambda: ("memory:" if first else "1/2") in log.read_text(), "the iteration", process=process)
+    if how == "rank":
+        os.kill(maniple.ranks_of(process)[1], number)
+    else:
+        process.send_signal(number)  # mpirun passes its own end on, and never returns the ranks' exit code
+    code = process.wait(timeout=120)
+    assert code == (75 if how == "rank" else 1), log.read_text()
+    if how == "rank":
+        assert [p.name for p in maniple.checkpoints(tmp_path)] == ["0.h5" if first else "1.h5"], log.read_text()
+    assert maniple.checkpoints(tmp_path), log.read_text()
+    maniple("train", *LONG, f"output.directory={tmp_path}", ranks=3)
+    assert final_digests(maniple, tmp_path) == undisturbed_long
+
+
+def test_wall_time_leaves_room_for_output_on_slow_storage(maniple, tmp_path, slow_storage):
+    # each fsync takes half a second, so that an output takes several; none had been made when the time is up
+    begun = time.monotonic()
+    limit = 12
+    maniple(*arguments(tmp_path, "learning.iterations=100000", "learning.checkpoint_every=0", f"run.wall_time={limit}"),
+            ranks=2, exit_code=75, environment=slow_storage)
+    with h5py.File(tmp_path / "results.h5") as file:
+        ended = file["metrics/wall_seconds"][-1]
+    assert ended + 2 < limit, "the loop ended early enough for the last output"
+    check_metrics_end_with_the_checkpoint(maniple, tmp_path)
+
+
+@pytest.fixture
+def slow_storage(tmp_path):
+    """Environment of a program whose every fsync takes half a second."""
+    source, library = tmp_path / "slow.c", tmp_path / "slow.so"
+    source.write_text("#include <sys/syscall.h>\n#include <unistd.h>\n"
+                      "int fsync(int fd) { usleep(500000); return (int)syscall(SYS_fsync, fd); }\n")
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source], check=True)
+    return {"LD_PRELOAD": str(library)}

@@ -37,7 +37,7 @@ TEST_F(StopMpi, NothingAskedNothingDone) {
 
 TEST_F(StopMpi, SignalOfOneRankStopsAll) {
   for (const auto& [number, name] : std::vector<std::pair<int, std::string>>{
-           {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}}) {
+           {SIGTERM, "SIGTERM"}, {SIGINT, "SIGINT"}, {SIGUSR1, "SIGUSR1"}, {SIGHUP, "SIGHUP"}}) {
     StopRequest stop(config, Clock::now());
     EXPECT_FALSE(stop.agree(*world).stop);
     if (is_last()) raise(number);
@@ -48,6 +48,52 @@ TEST_F(StopMpi, SignalOfOneRankStopsAll) {
   }
   StopRequest fresh(config, Clock::now());
   EXPECT_FALSE(fresh.agree(*world).stop) << "a signal counts once";
+}
+
+// mpirun, told to end a job, sends SIGCONT first and SIGTERM only after odls_base_sigkill_timeout seconds.
+TEST_F(StopMpi, ContinueAsksForACheckpointAndNoStop) {
+  StopRequest stop(config, Clock::now());
+  if (is_last()) raise(SIGCONT);
+  StopRequest::Decision decision = stop.agree(*world);
+  EXPECT_TRUE(decision.checkpoint);
+  EXPECT_FALSE(decision.stop);
+  EXPECT_FALSE(stop.agree(*world).checkpoint) << "once";
+}
+
+TEST_F(StopMpi, SignalsBeforeTheRunCount) {
+  const StopSignals early;
+  if (is_last()) raise(SIGTERM);
+  StopRequest stop(config, Clock::now());
+  EXPECT_TRUE(stop.agree(*world).stop);
+}
+
+TEST_F(StopMpi, IgnoredSignalsStayIgnored) {  // as nohup leaves them
+  signal(SIGHUP, SIG_IGN);
+  {
+    StopRequest stop(config, Clock::now());
+    if (is_last()) raise(SIGHUP);
+    EXPECT_FALSE(stop.agree(*world).stop);
+  }
+  signal(SIGHUP, SIG_DFL);
+}
+
+// All ranks call poll() equally often, and learn within a fraction of a second what one of them was told.
+TEST_F(StopMpi, PollsWithinAnIterationAgree) {
+  StopRequest stop(config, Clock::now());
+  const auto calls_until_stop = [&](std::int64_t most) {
+    for (std::int64_t call = 1; call <= most; ++call) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(is_last() ? 1 : 2));
+      if (stop.poll(*world).stop) return call;
+    }
+    return std::int64_t{0};
+  };
+  EXPECT_EQ(calls_until_stop(300), 0);
+  if (is_last()) raise(SIGUSR1);
+  std::int64_t calls = calls_until_stop(10000);
+  EXPECT_GT(calls, 0);
+  std::int64_t least = calls;
+  world->min(&least, 1);
+  EXPECT_EQ(calls, least);
 }
 
 TEST_F(StopMpi, HandlersAreGivenBack) {
@@ -104,6 +150,15 @@ TEST_F(StopMpi, WallTimeEndsBeforeTheLimitWithRoomForOneMoreIteration) {
 
   // an iteration of 0.3 s does not fit into the 0.4 s that are left of this limit once more
   config.run.wall_time = 0.8;
+  // what is noted as output is none of it
+  StopRequest outputs(config, Clock::now());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  outputs.note_output(0.05);
+  EXPECT_FALSE(outputs.agree(*world).stop);
+  // but twice as long an output has to fit, also in the middle of an iteration
+  outputs.note_output(0.4);
+  EXPECT_TRUE(outputs.poll(*world).stop);
+  EXPECT_EQ(outputs.agree(*world).reason, "run.wall_time");
   StopRequest slow(config, Clock::now());
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   EXPECT_TRUE(slow.agree(*world).stop);
