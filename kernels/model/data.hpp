@@ -260,10 +260,12 @@ MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
   return count;
 }
 
-// Lane values of one pack's scratch.
-MANIPLE_FUNCTION int data_elements(const ModelSizes& sizes) {
-  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
-  int count = 0;
+// Lane values of one pack's scratch. In 64 bits, for models that the import then refuses.
+MANIPLE_FUNCTION std::int64_t data_elements(const ModelSizes& sizes) {
+#define MANIPLE_LONG_SIZE(name, meaning) [[maybe_unused]] const std::int64_t name = sizes.name;
+  MANIPLE_ALL_SIZES(MANIPLE_LONG_SIZE)
+#undef MANIPLE_LONG_SIZE
+  std::int64_t count = 0;
 #define MANIPLE_FIELD(name, size, unit, description) count += size;
   MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)

@@ -8,6 +8,7 @@
 
 #include "kernels/model/candidates.hpp"
 #include "kernels/model/row_parameters.hpp"
+#include "kernels/model/shape_pairs.hpp"
 
 namespace maniple {
 namespace {
@@ -85,12 +86,13 @@ int place_class(std::vector<ContactClass>& classes, const ContactClass& wanted) 
   return place;
 }
 
-// mj_maxContact.
+int shape_pair_of(const Model<double>& m, const CandidatePair& candidate) {
+  return shape_pair(m.geom_type[candidate.geom1], m.geom_type[candidate.geom2]);
+}
+
 int most_contacts(const Model<double>& m, const CandidatePair& candidate) {
-  const int type1 = m.geom_type[candidate.geom1], type2 = m.geom_type[candidate.geom2];
-  if (type1 == geom_plane && (type2 == geom_box || type2 == geom_cylinder)) return 4;
-  if ((type1 == geom_plane || type1 == geom_capsule) && type2 == geom_capsule) return 2;
-  return 1;
+  const int pair = shape_pair_of(m, candidate);
+  return pair < 0 ? 0 : kShapePairs[pair].contacts;
 }
 
 // Contacts that two bodies may have at once from which on they make a patch: its 6x6 weight costs as much as
@@ -119,20 +121,36 @@ std::vector<BodyPair> patches_of(const Model<double>& m, const std::vector<Candi
   return patches;
 }
 
-// `chosen` contacts, or for 0 what a robot in a heap has: about two per moving geom; never more than there
-// can be. What goes beyond the capacity is counted as overflow.
+// Contacts that are at hand for a shape besides those with planes. Of equal balls each touches twelve at
+// most, hence six contacts a ball; in a stack of logs each touches six, at two points, hence six as well. The
+// links of a robot touch each other rarely.
+constexpr int kContactsOfLooseShape = 6, kContactsOfLink = 1, kSpareContacts = 8;
+// Where there are few planes: what a robot in a heap has, about two per moving geom.
+constexpr int kContactsInHeap = 2, kFewestContacts = 16;
+
+// `chosen` contacts, or for 0 as many as shapes at rest can have: all that are possible with planes, and what
+// is said above among each other; never more than there can be. What goes beyond is counted as overflow.
 int contact_capacity(const Model<double>& m, const std::vector<CandidatePair>& candidates, int chosen) {
+  std::vector<int> moving_bodies(static_cast<std::size_t>(m.nbody));  // of each tree
+  for (int i = 0; i < m.nbody; ++i)
+    if (m.body_dofnum[i] > 0) ++moving_bodies[static_cast<std::size_t>(m.body_rootid[i])];
   std::vector<bool> counted(static_cast<std::size_t>(m.ngeom));
-  int most = 0, moving = 0;
+  int with_planes = 0, others = 0, moving = 0, at_hand = kSpareContacts;
   for (const CandidatePair& candidate : candidates) {
-    most += most_contacts(m, candidate);
+    (m.geom_type[candidate.geom1] == geom_plane ? with_planes : others) += most_contacts(m, candidate);
     for (const int geom : {candidate.geom1, candidate.geom2}) {
       const auto g = static_cast<std::size_t>(geom);
-      if (!counted[g] && m.body_dofnum[m.body_weldid[m.geom_bodyid[geom]]] > 0) ++moving;
+      const int body = m.body_weldid[m.geom_bodyid[geom]];
+      if (counted[g] || m.body_dofnum[body] == 0) continue;
       counted[g] = true;
+      ++moving;
+      const bool loose = moving_bodies[static_cast<std::size_t>(m.body_rootid[body])] == 1;
+      at_hand += loose ? kContactsOfLooseShape : kContactsOfLink;
     }
   }
-  return std::min(most, chosen > 0 ? chosen : std::max(16, 2 * moving + 8));
+  const int at_rest = with_planes + std::min(others, at_hand);
+  const int in_heap = std::max(kFewestContacts, kContactsInHeap * moving + kSpareContacts);
+  return std::min(with_planes + others, chosen > 0 ? chosen : std::max(at_rest, in_heap));
 }
 
 void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
@@ -214,6 +232,13 @@ void matrix_of_quaternion(const double* q, double* mat) {
   mat[8] = w * w - x * x - y * y + z * z;
 }
 
+int most_contacts(const Model<double>& m) {
+  int most = 0;
+  for (const CandidatePair& candidate : candidate_pairs(m, m.disableflags))
+    most += most_contacts(m, candidate);
+  return most;
+}
+
 void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
   std::vector<ContactClass> classes;
@@ -237,6 +262,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
     derived.candidate_geom1[c] = g1;
     derived.candidate_geom2[c] = g2;
+    derived.candidate_shapes[c] = shape_pair_of(m, candidates[c]);
     derived.candidate_bodyid[2 * c] = m.geom_bodyid[g1];
     derived.candidate_bodyid[2 * c + 1] = m.geom_bodyid[g2];
     derived.geom_flags[g1] |= geom_touches;

@@ -13,6 +13,9 @@ void matrix_of_quaternion(const double* q, double* mat);
 // with the capacity that the user chose; 0 asks for one from the model.
 void count_contacts(const Model<double>& m, ModelSizes& sizes);
 
+// Contacts of an environment in which every pair of geoms that may touch does, at as many points as it can.
+int most_contacts(const Model<double>& m);
+
 void derive_contacts(const Model<double>& m, const DerivedFields& derived);
 
 }  // namespace maniple

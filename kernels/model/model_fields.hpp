@@ -234,6 +234,7 @@
   INTEGER(dof_coupledset, nv* ndofword, "ancestors and dofs before it on tendons with rows, as bits") \
   INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                      \
   INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                     \
+  INTEGER(candidate_shapes, ncandidate, "their place in kShapePairs; -1: they have no contacts")      \
   INTEGER(candidate_bodyid, 2 * ncandidate, "bodies of the two geoms")                                \
   INTEGER(candidate_class, ncandidate, "its contact parameters; -1: no dof moves it, no rows")        \
   INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")           \

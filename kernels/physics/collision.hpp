@@ -3,7 +3,9 @@
 // regroup.hpp; contacts beyond the capacity are counted and dropped.
 #pragma once
 
+#include "kernels/base/unroll.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/model/shape_pairs.hpp"
 #include "kernels/physics/collision_primitive.hpp"
 
 namespace maniple {
@@ -112,47 +114,29 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-// Contacts of a candidate in one environment, at most.
-inline constexpr int kCandidateContacts = 4;
-
 // The contacts of candidate c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void touch(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
-  const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];
-  const GeomPose<V> pose1 = geom_pose(m, d, g1), pose2 = geom_pose(m, d, g2);
+  const GeomPose<V> pose1 = geom_pose(m, d, m.candidate_geom1[c]),
+                    pose2 = geom_pose(m, d, m.candidate_geom2[c]);
   const V reach(m.candidate_reach[c]);
-  switch (m.geom_type[g1]) {
-    case geom_plane:
-      switch (m.geom_type[g2]) {
-        case geom_sphere:
-          plane_sphere(pose1, pose2.pos, pose2.size[0], reach, zero3<V>(), emit);
-          break;
-        case geom_capsule:
-          plane_capsule(pose1, pose2, reach, emit);
-          break;
-        case geom_ellipsoid:
-          plane_ellipsoid(pose1, pose2, reach, emit);
-          break;
-        case geom_cylinder:
-          plane_cylinder(pose1, pose2, reach, emit);
-          break;
-        case geom_box:
-          plane_box(pose1, pose2, reach, emit);
-          break;
-      }
-      break;
-    case geom_sphere:
-      if (m.geom_type[g2] == geom_sphere)
-        sphere_sphere(pose1.pos, pose1.mat.column_z(), pose1.size[0], pose2.pos, pose2.mat.column_z(),
-                      pose2.size[0], reach, MaskOf<V>(true), emit);
-      else
-        sphere_capsule(pose1, pose2, reach, emit);
-      break;
-    case geom_capsule:
-      capsule_capsule(pose1, pose2, reach, emit);
-      break;
-  }
+  const int shapes = m.candidate_shapes[c];
+  unroll<0, kNumShapePairs>([&](auto i) {
+    constexpr ShapePair pair = kShapePairs[i];
+    if (shapes == i) touch(Shapes<pair.type1, pair.type2>(), pose1, pose2, reach, emit);
+  });
 }
+
+// The contacts of one candidate in one environment.
+template <class T>
+struct FoundContacts {
+  ContactPoint<T> point[kMostShapeContacts];
+  int count = 0;
+
+  MANIPLE_FUNCTION void add(const ContactPoint<T>& found) {
+    if (count < kMostShapeContacts) point[count++] = found;
+  }
+};
 
 // Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,
 // value).
@@ -175,15 +159,14 @@ MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
   for (int first = 0; first < m.ncandidate; first += d.team.size()) {
     const int c = first + d.team.rank();
     const bool near = c < m.ncandidate && is_near(m, d, c);
-    ContactPoint<T> found[kCandidateContacts];
-    int count = 0;
+    FoundContacts<T> found;
     if (near)
       touch(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
-        if (hit) found[count++] = point;
+        if (hit) found.add(point);
       });
-    const int slot = d.team.reserve(count, length);
-    for (int k = 0; k < count && slot + k < m.ncontact; ++k) {
-      const ContactElements<T> elements = contact_elements(c, found[k]);
+    const int slot = d.team.reserve(found.count, length);
+    for (int k = 0; k < found.count && slot + k < m.ncontact; ++k) {
+      const ContactElements<T> elements = contact_elements(c, found.point[k]);
       for (int e = 0; e < kContactElements; ++e) contact_element(d, slot + k, e) = elements.value[e];
     }
   }

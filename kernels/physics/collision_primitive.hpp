@@ -1,9 +1,11 @@
 // Where two geoms touch: closed formulas for planes, spheres, capsules, cylinders, boxes and ellipsoids, with
 // the contact points and the order of MuJoCo's (engine_collision_primitive.c). Every function hands its
-// contacts to `emit(mask, point)`; the mask names the environments that have one.
+// contacts to `emit(mask, point)`; the mask names the environments that have one. At the end is what chooses
+// among them by the shapes' types: touch(Shapes<type1, type2>(), ...) for each row of kShapePairs.
 #pragma once
 
 #include "kernels/math/vector.hpp"
+#include "kernels/model/model.hpp"
 
 namespace maniple {
 
@@ -182,6 +184,52 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
     const V there = (u - mb * end) / ma, x1 = clamp(there, -one, one);
     touch(x1, select(x1 == there, end, clamp((v - mb * x1) / mc, -one, one)), parallel);
   }
+}
+
+// The types of two geoms, the lower first.
+template <int type1, int type2>
+struct Shapes {};
+
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_sphere>, const GeomPose<V>& plane,
+                            const GeomPose<V>& sphere, V reach, const Emit& emit) {
+  plane_sphere(plane, sphere.pos, sphere.size[0], reach, zero3<V>(), emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_capsule>, const GeomPose<V>& plane,
+                            const GeomPose<V>& capsule, V reach, const Emit& emit) {
+  plane_capsule(plane, capsule, reach, emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_ellipsoid>, const GeomPose<V>& plane,
+                            const GeomPose<V>& ellipsoid, V reach, const Emit& emit) {
+  plane_ellipsoid(plane, ellipsoid, reach, emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_cylinder>, const GeomPose<V>& plane,
+                            const GeomPose<V>& cylinder, V reach, const Emit& emit) {
+  plane_cylinder(plane, cylinder, reach, emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_box>, const GeomPose<V>& plane, const GeomPose<V>& box,
+                            V reach, const Emit& emit) {
+  plane_box(plane, box, reach, emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_sphere, geom_sphere>, const GeomPose<V>& sphere1,
+                            const GeomPose<V>& sphere2, V reach, const Emit& emit) {
+  sphere_sphere(sphere1.pos, sphere1.mat.column_z(), sphere1.size[0], sphere2.pos, sphere2.mat.column_z(),
+                sphere2.size[0], reach, MaskOf<V>(true), emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_sphere, geom_capsule>, const GeomPose<V>& sphere,
+                            const GeomPose<V>& capsule, V reach, const Emit& emit) {
+  sphere_capsule(sphere, capsule, reach, emit);
+}
+template <class V, class Emit>
+MANIPLE_FUNCTION void touch(Shapes<geom_capsule, geom_capsule>, const GeomPose<V>& capsule1,
+                            const GeomPose<V>& capsule2, V reach, const Emit& emit) {
+  capsule_capsule(capsule1, capsule2, reach, emit);
 }
 
 }  // namespace maniple

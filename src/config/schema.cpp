@@ -67,7 +67,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.iterations, between(0, 1e6), "iterations", "of the solver, at most; 0: the model's"),
       KEY(simulation.ls_iterations, between(0, 1e6), "iterations", "of the line search of the solver Newton, at most; 0: the model's"),
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
-      KEY(simulation.max_contacts, between(0, 100000), "contacts", "of one environment at a time; more are left out, counted and named; 0: from the model"),
+      KEY(simulation.max_contacts, between(0, 100000), "contacts", "of one environment at a time; more are left out, counted and named; 0: what shapes at rest can have"),
       KEY(simulation.steps, at_least(0), "control steps", "length of a rollout"),
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),

@@ -5,7 +5,7 @@
 #include <map>
 
 #include "kernels/model/data.hpp"
-#include "kernels/model/derive.hpp"
+#include "kernels/model/derive_contacts.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
@@ -17,7 +17,18 @@ namespace maniple {
 
 namespace {
 
-// Candidate pairs by the shapes of their geoms, and the capacity with the memory that it takes.
+// Working memory [B] that the contacts of an environment take.
+std::size_t contact_bytes(const ImportedModel& model, const ModelSizes& sizes, const Config& config) {
+  ModelSizes without = sizes;
+  without.ncontact = without.npatch = without.npatchcontact = 0;
+  without.nrowcontact = std::min(without.nrowcontact, 0);
+  size_solvers(host_model(model), without);
+  const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
+  return static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
+}
+
+// Candidate pairs by the shapes of their geoms, the capacity with the memory that it takes, and whether there
+// could be more.
 std::string contact_text(const ImportedModel& model, const Config& config) {
   const ModelSizes& sizes = model.sizes;
   if (sizes.ncandidate == 0) return "none are possible";
@@ -28,16 +39,21 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
   std::vector<std::string> parts;
   for (const auto& [types, count] : counts)
     parts.push_back(fmt::format("{} {}-{}", count, shape_name(types.first), shape_name(types.second)));
-  ModelSizes without = sizes;
-  without.ncontact = without.npatch = without.npatchcontact = 0;
-  without.nrowcontact = std::min(without.nrowcontact, 0);
-  size_solvers(host_model(model), without);
-  const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
-  const std::size_t bytes = static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
-  return fmt::format(
+  const std::size_t bytes = contact_bytes(model, sizes, config);
+  std::string text = fmt::format(
       "{} pairs of geoms ({})\n  contact capacity {} of an environment, with at most {} rows and {} B of "
       "working memory (simulation.max_contacts)",
       sizes.ncandidate, fmt::join(parts, ", "), sizes.ncontact, 4 * sizes.ncontact, bytes);
+  const Model<double> view = host_model(model);
+  const int most = most_contacts(view);
+  if (most <= sizes.ncontact) return text;
+  ModelSizes covering = sizes;
+  covering.ncontact = most;
+  count_rows(view, covering);
+  return text + fmt::format(
+                    "\n  more are left out, counted and named; were all pairs to touch at once, there would "
+                    "be {}: simulation.max_contacts={} covers them, for {} B more of an environment",
+                    most, most, contact_bytes(model, covering, config) - bytes);
 }
 
 }  // namespace

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
+#include "kernels/model/data.hpp"
 #include "kernels/model/derive.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
@@ -215,6 +217,12 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   Model<double> view = host_model(imported);
   sizes.ncontact = simulation.max_contacts;
   count_rows(view, sizes);
+  if (data_elements(sizes) > std::numeric_limits<int>::max())
+    throw InputError(config.where, "model.file",
+                     "an environment with " + std::to_string(sizes.nv) + " dofs and up to " +
+                         std::to_string(sizes.ncontact) + " contacts needs " +
+                         std::to_string(data_elements(sizes)) + " numbers of working memory",
+                     "less than 2^31; simulation.max_contacts sets the contacts");
   DerivedFields derived;
   {
     MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/model/candidates.hpp"
+#include "kernels/model/shape_pairs.hpp"
 #include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
@@ -275,20 +276,6 @@ class Inspection {
     if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\"");
   }
 
-  // Shapes between which the kernels compute contacts.
-  static bool shapes_supported(int type1, int type2) {
-    switch (type1) {
-      case mjGEOM_PLANE:
-        return type2 == mjGEOM_SPHERE || type2 == mjGEOM_CAPSULE || type2 == mjGEOM_ELLIPSOID ||
-               type2 == mjGEOM_CYLINDER || type2 == mjGEOM_BOX;
-      case mjGEOM_SPHERE:
-        return type2 == mjGEOM_SPHERE || type2 == mjGEOM_CAPSULE;
-      case mjGEOM_CAPSULE:
-        return type2 == mjGEOM_CAPSULE;
-      default:
-        return false;
-    }
-  }
   void contacts() {
     if (candidates_.empty()) return;
     // one reason per geom and kind of contact, whatever the number of pairs
@@ -296,7 +283,7 @@ class Inspection {
     for (const CandidatePair& pair : candidates_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
-      if (!shapes_supported(type1, type2)) {
+      if (shape_pair(type1, type2) < 0) {
         reasons[{g1, "contacts of " + one(shape_name(type1)) + " with " + one(shape_name(type2))}].push_back(
             g2);
         continue;
