@@ -30,20 +30,22 @@ MANIPLE_FUNCTION Quat<V> operator*(V s, const Quat<V>& q) {
   return {s * q.w, s * q.x, s * q.y, s * q.z};
 }
 
-// q / |q|; the identity where |q| < 1e-15.
+// q / |q|, but q where its length is one up to 1e-15, and the identity where it is below that
+// (mju_normalize4).
 template <class V>
 MANIPLE_FUNCTION Quat<V> normalize(const Quat<V>& q) {
   const V norm = sqrt(dot(q, q));
   const MaskOf<V> zero = norm < V(kMinimumValue);
-  const V inverse = V(1) / select(zero, V(1), norm);
+  const V inverse = V(1) / select(zero || abs(norm - V(1)) <= V(kMinimumValue), V(1), norm);
   return {select(zero, V(1), q.w * inverse), select(zero, V(0), q.x * inverse),
           select(zero, V(0), q.y * inverse), select(zero, V(0), q.z * inverse)};
 }
 
-// q / |q| for a q whose norm differs from one by rounding only: one Newton step from 1 is then exact.
+// The same for a q whose length differs from one by rounding only: one Newton step from 1 is then exact.
 template <class V>
 MANIPLE_FUNCTION Quat<V> renormalize(const Quat<V>& q) {
-  return multiply_add(V(-0.5), dot(q, q), V(1.5)) * q;
+  const V excess = dot(q, q) - V(1);
+  return select(abs(excess) <= V(2 * kMinimumValue), V(1), multiply_add(V(-0.5), excess, V(1))) * q;
 }
 
 // Rotation of v by q: v + 2 w (u x v) + 2 u x (u x v).
@@ -54,14 +56,16 @@ MANIPLE_FUNCTION Vec3<V> rotate(const Quat<V>& q, const Vec3<V>& v) {
   return multiply_add(V(2), cross(u, t), v);
 }
 
+// The diagonal is summed and rounded as in mju_quat2Mat: where a geom touches by a rounding, this decides.
 template <class V>
 MANIPLE_FUNCTION Mat3<V> matrix(const Quat<V>& q) {
   const V x2 = q.x + q.x, y2 = q.y + q.y, z2 = q.z + q.z;
-  const V wx = q.w * x2, wy = q.w * y2, wz = q.w * z2, one(1);
-  const auto plus = [](V sum, V a, V b) { return multiply_add(a, b, sum); };
-  return {plus(plus(one, -q.y, y2), -q.z, z2), plus(-wz, q.x, y2), plus(wy, q.x, z2),  plus(wz, q.x, y2),
-          plus(plus(one, -q.x, x2), -q.z, z2), plus(-wx, q.y, z2), plus(-wy, q.x, z2), plus(wx, q.y, z2),
-          plus(plus(one, -q.x, x2), -q.y, y2)};
+  const V wx = q.w * x2, wy = q.w * y2, wz = q.w * z2;
+  const V ww = q.w * q.w, xx = q.x * q.x, yy = q.y * q.y, zz = q.z * q.z, less = ww - xx;
+  return {
+      ww + xx - yy - zz, multiply_add(q.x, y2, -wz), multiply_add(q.x, z2, wy),  multiply_add(q.x, y2, wz),
+      less + yy - zz,    multiply_add(q.y, z2, -wx), multiply_add(q.x, z2, -wy), multiply_add(q.y, z2, wx),
+      less - yy + zz};
 }
 
 // Rotation vector (axis times angle in [-pi, pi]) of a unit quaternion: mju_quat2Vel with dt = 1.

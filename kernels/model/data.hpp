@@ -230,7 +230,7 @@ struct Data {
   FIELD(qLDiagInv)                 \
   FIELD(HDiagInv)                  \
   FIELD(H)                         \
-  FIELD(qLD)                       \
+  FIELD(qM_factor)                 \
   FIELD(qM)                        \
   FIELD(dual_rows)                 \
   FIELD(cdof)                      \

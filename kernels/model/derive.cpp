@@ -215,16 +215,21 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-// The constant Jacobian of fixed tendons, and the sums of damping over each tendon and its actuators.
+// The constant Jacobian of fixed tendons, and the sums of damping over each tendon and its actuators. A joint
+// that is several times on a tendon has several numbers, of which MuJoCo's first is their sum and the others
+// are zero. Where its rows are dense (mj_isSparse), it copies number by number, so that the last one stays.
 void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
+  constexpr int kDenseRows = 60;
+  const bool sparse = m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= kDenseRows);
   for (int t = 0; t < m.ntendon; ++t) {
     const int first = m.ten_J_rowadr[t], end = first + m.ten_J_rownnz[t];
     for (int k = first; k < end; ++k) {
-      derived.ten_J[k] = 0;
-      // a joint that is twice on the tendon has two numbers, of which MuJoCo uses the first
+      derived.ten_J[k] = derived.ten_rowJ[k] = 0;
       if (k > first && m.ten_J_colind[k] == m.ten_J_colind[k - 1]) continue;
       for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
         if (m.jnt_dofadr[m.wrap_objid[w]] == m.ten_J_colind[k]) derived.ten_J[k] += m.wrap_prm[w];
+      const bool several = k + 1 < end && m.ten_J_colind[k + 1] == m.ten_J_colind[k];
+      if (sparse || !several) derived.ten_rowJ[k] = derived.ten_J[k];
     }
     double damping = m.tendon_damping[t];
     double poly[2] = {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]};

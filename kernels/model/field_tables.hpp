@@ -36,7 +36,7 @@
   FIELD(cacc_bias, 6 * nbody, "1/s^2", "cacc of the recursion, for qacc = 0")      \
   FIELD(cfrc_body, 6 * nbody, "N", "spatial force (rot:lin) of the recursion")     \
   FIELD(qM, nM, "kg", "inertia matrix, ancestor-packed rows")                      \
-  FIELD(qLD, nM, "kg", "L'*D*L factor of qM")                                      \
+  FIELD(qM_factor, nM, "kg", "L'*D*L factor of qM, packed as qM")                  \
   FIELD(qLDiagInv, nv, "1/kg", "1/diag(D)")                                        \
   FIELD(qfrc_spring, nv, "N", "passive spring force")                              \
   FIELD(qfrc_damper, nv, "N", "passive damper force")                              \

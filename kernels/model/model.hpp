@@ -12,10 +12,11 @@ namespace maniple {
 // a GPU, whose registers hold much of what they need. A team steps a larger one.
 inline constexpr int kDenseDofs = 9;
 
-// Values of mjtIntegrator, mjtSolver, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias, mjtObj, mjtSensor
-// and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
+// Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias,
+// mjtObj, mjtSensor and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
+enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };
 enum GeomType : int {
   geom_plane = 0,
   geom_sphere = 2,

@@ -59,6 +59,7 @@
   INTEGER(iterations, "of the solver, at most")                  \
   INTEGER(ls_iterations, "of its line search, at most")          \
   INTEGER(solver, "mjtSolver")                                   \
+  INTEGER(jacobian, "mjtJacobian")                               \
   REAL(timestep, "s")                                            \
   REAL(tolerance, "of the solver, for scaled cost and gradient") \
   REAL(ls_tolerance, "of its line search")                       \
@@ -291,6 +292,7 @@
        "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "     \
        "over its square, along the three axes of the inertial frame")                                 \
   REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                 \
+  REAL(ten_rowJ, nJten, "the same in the tendon's constraint rows, see derive_tendons")               \
   REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                    \
   REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                       \
   REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                     \

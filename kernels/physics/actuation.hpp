@@ -169,7 +169,8 @@ MANIPLE_FUNCTION void add_actuator_forces(const Model<ScalarOf<V>>& m, const Sta
     if (m.actuator_disabled[i]) continue;
     const V force = d.actuator_force[i];
     if (m.actuator_trntype[i] == transmission_tendon) {
-      add_tendon_force(m, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force, d.qfrc_actuator);
+      add_tendon_force(m, m.ten_J, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force,
+                       d.qfrc_actuator);
       continue;
     }
     const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];

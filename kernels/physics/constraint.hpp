@@ -1,7 +1,7 @@
 // Constraint rows of joints and tendons: dry friction and limits (mj_instantiateFriction,
 // mj_instantiateLimit, mj_makeImpedance, mj_referenceConstraint). Every row has a place of its own that the
 // model knows, so that lanes with different active limits need no bookkeeping: a limit that does not act has
-// D = 0. Their Jacobians are unit vectors, the rotation axis of a ball joint, or a tendon's row of ten_J.
+// D = 0. Their Jacobians are unit vectors, the rotation axis of a ball joint, or a tendon's row of ten_rowJ.
 //
 // A row turns jar = J qacc - aref into a force and a cost. A limit only pushes: force -D jar where jar < 0.
 // Dry friction is the same within its largest force, and constant beyond (mj_constraintUpdate).
@@ -50,7 +50,7 @@ MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D
   const int first = m.ten_J_rowadr[t], last = first + m.ten_J_rownnz[t];
   for (int k = first; k < last; ++k)
     for (int l = first; l <= k; ++l)
-      H[hessian_address(m.ten_J_colind[k], m.ten_J_colind[l])] += V(m.ten_J[k] * m.ten_J[l]) * D;
+      H[hessian_address(m.ten_J_colind[k], m.ten_J_colind[l])] += V(m.ten_rowJ[k] * m.ten_rowJ[l]) * D;
 }
 
 // Regularization R of a row with this impedance; `invweight` approximates the diagonal of J M^-1 J'.
@@ -70,7 +70,7 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
     const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
     const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
     distance = side * (position - V(m.limit_bound[r]));
-    velocity = side * (tendon < 0 ? V(s.qvel[dof]) : V(d.ten_velocity[tendon]));
+    velocity = side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
   } else {
     const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
     const V angle = sqrt(dot(rotation, rotation));
@@ -112,7 +112,7 @@ MANIPLE_FUNCTION V limit_jacobian_times(const Model<ScalarOf<V>>& m, const Data<
   const int dof = m.limit_dofid[r];
   if (m.limit_ballid[r] >= 0) return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
   const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-  return side * (dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.limit_tendonid[r], x));
+  return side * (dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.limit_tendonid[r], x));
 }
 
 // result += J' force of limit row r.
@@ -128,7 +128,7 @@ MANIPLE_FUNCTION void add_limit_force(const Model<ScalarOf<V>>& m, const Data<V>
   if (dof >= 0)
     result[dof] += force;
   else
-    add_tendon_force(m, m.limit_tendonid[r], force, result);
+    add_tendon_force(m, m.ten_rowJ, m.limit_tendonid[r], force, result);
 }
 
 // H += J' D J of limit row r.
@@ -166,7 +166,7 @@ MANIPLE_FUNCTION FrictionRow<V> friction_row(const Model<ScalarOf<V>>& m, int r,
 template <class V, class Field>
 MANIPLE_FUNCTION V friction_jacobian_times(const Model<ScalarOf<V>>& m, int r, const Field& x) {
   const int dof = m.friction_dofid[r];
-  return dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.friction_tendonid[r], x);
+  return dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.friction_tendonid[r], x);
 }
 
 // Writes friction_aref.
@@ -190,7 +190,7 @@ MANIPLE_FUNCTION void add_friction_force(const Model<ScalarOf<V>>& m, int r, V f
   if (dof >= 0)
     result[dof] += force;
   else
-    add_tendon_force(m, m.friction_tendonid[r], force, result);
+    add_tendon_force(m, m.ten_rowJ, m.friction_tendonid[r], force, result);
 }
 
 // The solver's force of friction row r and of limit row r. Newton's method leaves accelerations, the dual

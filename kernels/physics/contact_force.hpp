@@ -107,13 +107,15 @@ MANIPLE_FUNCTION MaskOf<V> ray_meets(int type, const ScalarOf<V>* size, const Ve
       ray.cut_slab(p.y, u.y, V(size[1]));
       ray.cut_slab(p.z, u.z, V(size[2]));
       return ray.meets();
-    default:  // capsule or cylinder
+    case geom_cylinder:
+    case geom_capsule:
       ray.cut_quadratic(u.x * u.x + u.y * u.y, p.x * u.x + p.y * u.y,
                         p.x * p.x + p.y * p.y - radius * radius);
       ray.cut_slab(p.z, u.z, V(size[1]));
       if (type == geom_cylinder) return ray.meets();
       return ray.meets() || ball(V(size[1])) || ball(V(-size[1]));
   }
+  return MaskOf<V>(false);  // the import refuses touch sensors with other shapes
 }
 
 // Readings of all touch sensors: the normal forces [N] of the contacts of a site's body whose ray along the

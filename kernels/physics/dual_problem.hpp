@@ -139,7 +139,7 @@ MANIPLE_FUNCTION void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d
   // twice the cost: f' A f + 2 f' b = q' M^-1 q + f' (2 b + f / D) with q = J' f
   constraint_forces(m, d, TreeDofs<V>(m, d), active);
   for (const int i : d.team.share(m.nv)) d.search[i] = d.qfrc_constraint[i];
-  solve_inertia(m, d, d.qLD, d.qLDiagInv, d.search);
+  solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.search);
   V cost(0);
   for (int i = 0; i < m.nv; ++i) cost += d.qfrc_constraint[i] * d.search[i];
   const auto add_row = [&](V f, V bias, V D) {

@@ -59,6 +59,12 @@ MANIPLE_FUNCTION void reduce_columns(const DataField<V> matrix, const DataField<
   for (int c = 0; c < C; ++c) matrix[row + j[c]] = sum[c];
 }
 
+// MuJoCo's rule for matrices that are not positive definite: a pivot below mjMINVAL counts as that much.
+template <class V>
+MANIPLE_FUNCTION V bounded_pivot(V pivot) {
+  return select(pivot < V(kMinimumValue), V(kMinimumValue), pivot);
+}
+
 // In place: the L'*D*L factor of a matrix packed as qM; 1/D goes to `inverse`.
 template <class V>
 MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> matrix,
@@ -78,7 +84,9 @@ MANIPLE_FUNCTION void factor_inertia(const Model<ScalarOf<V>>& m, const Data<V>&
                        int j[C];
                        for (int c = 0; c < C; ++c) j[c] = first + c;
                        reduce_columns<C>(matrix, column, row, j, below, rows);
-                       if (first == 0) inverse[i] = V(1) / matrix[row];
+                       if (first > 0) return;
+                       matrix[row] = bounded_pivot(V(matrix[row]));
+                       inverse[i] = V(1) / matrix[row];
                      });
   }
   for (const int i : d.team.share(nv)) {
@@ -131,7 +139,7 @@ MANIPLE_FUNCTION void solve_inertia(const Model<ScalarOf<V>>& m, const Data<V>& 
 template <class V>
 MANIPLE_FUNCTION void multiply_by_root(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> x,
                                        const DataField<V> result) {
-  const DataField<V> factor = d.qLD;
+  const DataField<V> factor = d.qM_factor;
   const int *const simple = m.dof_simple, *const parent = m.dof_parentid;
   for (const int i : d.team.share(m.nv)) {
     int address = m.dof_Madr[i];

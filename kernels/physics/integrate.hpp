@@ -118,10 +118,25 @@ MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, cons
     }
 }
 
-// x = a^-1 x for an unsymmetric 6x6 whose symmetric part is positive definite: elimination without pivots.
+// x = a^-1 x for an unsymmetric 6x6, by elimination with pivots from the column (mju_factorLU6,
+// mju_solveLU6). Returns where a is regular; x means nothing elsewhere.
 template <class V>
-MANIPLE_FUNCTION void solve6(V (&a)[36], V (&x)[6]) {
+MANIPLE_FUNCTION MaskOf<V> solve6(V (&a)[36], V (&x)[6]) {
+  MaskOf<V> regular(true);
+  const auto swap = [](MaskOf<V> where, V& one, V& other) {
+    const V kept = one;
+    one = select(where, other, one);
+    other = select(where, kept, other);
+  };
   for (int k = 0; k < 6; ++k) {
+    // the largest element moves up; that its row is the pivot's is all that matters
+    for (int i = k + 1; i < 6; ++i) {
+      const MaskOf<V> larger = abs(a[6 * i + k]) > abs(a[7 * k]);
+      if (!any_lane(larger)) continue;
+      for (int j = k; j < 6; ++j) swap(larger, a[6 * k + j], a[6 * i + j]);
+      swap(larger, x[k], x[i]);
+    }
+    regular = regular && !(abs(a[7 * k]) < V(kMinimumValue));
     const V inverse = V(1) / a[7 * k];
     for (int i = k + 1; i < 6; ++i) {
       const V factor = a[6 * i + k] * inverse;
@@ -132,6 +147,18 @@ MANIPLE_FUNCTION void solve6(V (&a)[36], V (&x)[6]) {
   for (int i = 5; i >= 0; --i) {
     for (int j = i + 1; j < 6; ++j) x[i] -= a[6 * i + j] * x[j];
     x[i] = x[i] / a[7 * i];
+  }
+  return regular;
+}
+
+// Writes M to the rows of qH of free joints that are the only ones of their trees: what holds where
+// solve_free_bodies meets a singular block.
+template <class V>
+MANIPLE_FUNCTION void keep_inertia_of_free_bodies(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int body = 1; body < m.nbody; ++body) {
+    if (!m.body_freealone[body]) continue;
+    const int dof = m.jnt_dofadr[m.body_jntadr[body]];
+    for (int k = m.dof_Madr[dof]; k <= m.dof_Mrootadr[dof + 5]; ++k) d.qH[k] = d.qM[k];
   }
 }
 
@@ -160,8 +187,8 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
     }
     if (m.flags & model_fluid) add_free_fluid_damping(m, d, body, dof, h, a);
     add_free_bias_derivative(m, s, d, body, dof, a);
-    solve6(a, x);
-    for (int i = 0; i < 6; ++i) d.qacc_implicit[dof + i] = x[i];
+    const MaskOf<V> regular = solve6(a, x);
+    for (int i = 0; i < 6; ++i) d.qacc_implicit[dof + i] = select(regular, x[i], V(d.qacc_implicit[dof + i]));
   }
 }
 
@@ -200,6 +227,7 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
   if (m.flags & model_actuator_velocity) d.team.once([&] { add_actuator_damping(m, s, d, h); });
   if (m.flags & model_tendon_dampers) d.team.once([&] { add_tendon_damping(m, d, h, d.qH); });
   if (m.flags & model_fluid) d.team.once([&] { add_fluid_damping(m, d, h, d.qH); });
+  if (m.flags & model_free_alone) d.team.once([&] { keep_inertia_of_free_bodies(m, d); });
   factor_inertia(m, d, d.qH, d.qHDiagInv);
   solve_inertia(m, d, d.qH, d.qHDiagInv, d.qacc_implicit);
   if (m.flags & model_free_alone) d.team.once([&] { solve_free_bodies(m, s, d); });

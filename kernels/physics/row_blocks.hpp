@@ -45,7 +45,7 @@ MANIPLE_FUNCTION void add_single_row(const Model<ScalarOf<V>>& m, const Data<V>&
   };
   if (tendon >= 0) {
     for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-      add(m.ten_J_colind[k], scale * V(m.ten_J[k]));
+      add(m.ten_J_colind[k], scale * V(m.ten_rowJ[k]));
   } else if (ball >= 0) {
     for (int k = 0; k < 3; ++k) add(dof + k, -(scale * d.limit_axis[3 * ball + k]));
   } else {
@@ -86,7 +86,7 @@ MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d
 template <class V>
 MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> Y,
                                   const IndexField<V> set, int first_word) {
-  const DataField<V> factor = d.qLD, root = d.inverse_root;
+  const DataField<V> factor = d.qM_factor, root = d.inverse_root;
   const int *const parent = m.dof_parentid, *const rootadr = m.dof_Mrootadr,
                    *const descendants = m.dof_descendants, *const ancestors = m.dof_ancestors;
   const auto words = [&](int w) { return set[first_word + w]; };

@@ -383,7 +383,7 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
     for_each_dof(words, 0, m.nv,
                  [&](int k) { add_product<3>(value[k], load_base<V>(Y, m.nv * block + k), f); });
   }
-  solve_forward(m, d, d.qLD, d.inverse_root, value);
+  solve_forward(m, d, d.qM_factor, d.inverse_root, value);
   for (int k = 0; k < m.nv; ++k)
     d.qacc[k] = select(moved, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), V(value[k])),
                        V(d.qacc[k]));

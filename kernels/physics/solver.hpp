@@ -33,7 +33,7 @@ MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State
     dual_forces(m, s, d, rows);
     constraint_forces(m, d, TreeDofs<V>(m, d), rows);
     for (const int i : d.team.share(nv)) d.qacc[i] = d.qfrc_constraint[i];
-    solve_inertia(m, d, d.qLD, d.qLDiagInv, d.qacc);
+    solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc);
     for (const int i : d.team.share(nv)) d.qacc[i] += d.qacc_smooth[i];
     return;
   }

@@ -18,8 +18,8 @@ namespace maniple {
 // Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias.
 template <class V>
 MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (const int i : d.team.share(m.nM)) d.qLD[i] = d.qM[i];
-  factor_inertia(m, d, d.qLD, d.qLDiagInv);
+  for (const int i : d.team.share(m.nM)) d.qM_factor[i] = d.qM[i];
+  factor_inertia(m, d, d.qM_factor, d.qLDiagInv);
   if (m.ntendon > 0) {
     tendon_lengths(m, s, d);
     tendon_velocities(m, s, d);
@@ -33,7 +33,7 @@ MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
     d.qfrc_smooth[i] = force;
     d.qacc_smooth[i] = force;
   }
-  solve_inertia(m, d, d.qLD, d.qLDiagInv, d.qacc_smooth);
+  solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
   end_stage(d, PhysicsStage::smooth_acceleration);
   solve_constraints(m, s, d);
 }

@@ -1,28 +1,29 @@
 // Fixed tendons: lengths, velocities, springs with a deadband, dampers, and what they add to the matrix of
 // implicitfast (mj_tendon, mj_springdamper, mjd_passive_vel). The length is a weighted sum of joint
 // positions, so the Jacobian is constant: row t is ten_J, at the dofs ten_J_colind, ten_J_rownnz[t] numbers
-// from ten_J_rowadr[t] on, dofs ascending.
+// from ten_J_rowadr[t] on, dofs ascending; constraint rows have ten_rowJ in its place.
 #pragma once
 
 #include "kernels/model/data.hpp"
 
 namespace maniple {
 
-// J x of tendon t.
+// J x of tendon t; J is ten_J or ten_rowJ.
 template <class V, class Field>
-MANIPLE_FUNCTION V tendon_jacobian_times(const Model<ScalarOf<V>>& m, int t, const Field x) {
+MANIPLE_FUNCTION V tendon_jacobian_times(const Model<ScalarOf<V>>& m, const ScalarOf<V>* J, int t,
+                                         const Field x) {
   V sum(0);
   for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
-    sum += V(m.ten_J[k]) * x[m.ten_J_colind[k]];
+    sum += V(J[k]) * x[m.ten_J_colind[k]];
   return sum;
 }
 
-// result += J' force of tendon t.
+// result += J' force of tendon t; J is ten_J or ten_rowJ.
 template <class V>
-MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, int t, V force,
+MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, const ScalarOf<V>* J, int t, V force,
                                        const DataField<V> result) {
   for (int k = m.ten_J_rowadr[t], end = k + m.ten_J_rownnz[t]; k < end; ++k)
-    result[m.ten_J_colind[k]] += V(m.ten_J[k]) * force;
+    result[m.ten_J_colind[k]] += V(J[k]) * force;
 }
 
 // Adds scale * J'J of tendon t to a matrix packed as qM. Dofs of different branches have no place there: as
@@ -61,7 +62,8 @@ MANIPLE_FUNCTION void tendon_lengths(const Model<ScalarOf<V>>& m, const State<V>
 // Writes ten_velocity.
 template <class V>
 MANIPLE_FUNCTION void tendon_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (const int t : d.team.share(m.ntendon)) d.ten_velocity[t] = tendon_jacobian_times<V>(m, t, s.qvel);
+  for (const int t : d.team.share(m.ntendon))
+    d.ten_velocity[t] = tendon_jacobian_times<V>(m, m.ten_J, t, s.qvel);
 }
 
 // Adds the springs of tendons to qfrc_spring. Between the two ends of tendon_lengthspring there is no force.
@@ -73,7 +75,7 @@ MANIPLE_FUNCTION void add_tendon_springs(const Model<ScalarOf<V>>& m, const Data
     const V length = d.ten_length[t];
     const V lower(m.tendon_lengthspring[2 * t]), upper(m.tendon_lengthspring[2 * t + 1]);
     const V x = select(length > upper, length - upper, select(length < lower, length - lower, V(0)));
-    add_tendon_force(m, t, -x * (V(m.tendon_stiffness[t]) + x * (V(poly[0]) + x * V(poly[1]))),
+    add_tendon_force(m, m.ten_J, t, -x * (V(m.tendon_stiffness[t]) + x * (V(poly[0]) + x * V(poly[1]))),
                      d.qfrc_spring);
   }
 }
@@ -91,7 +93,8 @@ MANIPLE_FUNCTION void add_tendon_dampers(const Model<ScalarOf<V>>& m, const Data
     if (!tendon_is_damped<V>(m, t)) continue;
     const ScalarOf<V>* poly = m.tendon_totaldampingpoly + 2 * t;
     const V velocity = d.ten_velocity[t], v = abs(velocity);
-    add_tendon_force(m, t, -velocity * (V(m.tendon_totaldamping[t]) + v * (V(poly[0]) + v * V(poly[1]))),
+    add_tendon_force(m, m.ten_J, t,
+                     -velocity * (V(m.tendon_totaldamping[t]) + v * (V(poly[0]) + v * V(poly[1]))),
                      d.qfrc_damper);
   }
 }

@@ -25,6 +25,8 @@ constexpr bool same(int ours, int theirs) {
 }
 static_assert(same(Euler, mjINT_EULER) && same(RK4, mjINT_RK4) && same(implicitfast, mjINT_IMPLICITFAST));
 static_assert(same(solver_pgs, mjSOL_PGS) && same(solver_cg, mjSOL_CG) && same(solver_newton, mjSOL_NEWTON));
+static_assert(same(jacobian_dense, mjJAC_DENSE) && same(jacobian_sparse, mjJAC_SPARSE) &&
+              same(jacobian_auto, mjJAC_AUTO));
 static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE) &&
               same(geom_capsule, mjGEOM_CAPSULE) && same(geom_ellipsoid, mjGEOM_ELLIPSOID) &&
               same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));

@@ -117,7 +117,7 @@ void name_elements(Quantity& field, const TaskModel& model) {
   else if (name.starts_with("x") || name == "cinert" || name == "crb" || name == "cvel" ||
            name.starts_with("cacc") || name.starts_with("cfrc_") || name.starts_with("subtree_"))
     named_rows("body", model.bodies);
-  else if (name.starts_with("q") && field.size == model.sizes.nv && name != "qM" && name != "qLD")
+  else if (name.starts_with("q") && field.size == model.sizes.nv && name != "qM" && name != "qM_factor")
     named("joint", by_dof(model, 1));
 }
 

@@ -33,7 +33,7 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
   const auto add_tendon = [&](Numbers& jacobian, int t, double factor) {
     for (int k = t < 0 ? 0 : m.ten_J_rowadr[t], end = t < 0 ? 0 : k + m.ten_J_rownnz[t]; k < end; ++k)
       jacobian[static_cast<std::size_t>(m.ten_J_colind[k])] +=
-          factor * imported.ten_J[static_cast<std::size_t>(k)];
+          factor * imported.ten_rowJ[static_cast<std::size_t>(k)];
   };
   for (int r = 0; r < m.nfriction; ++r) {
     Numbers jacobian = zero;

@@ -311,7 +311,7 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, mjData& d) {
   fields["ncon"] = {static_cast<double>(d.ncon)};
   fields["nefc"] = {static_cast<double>(d.nefc)};
   fields["qM"] = ancestor_packed(m, d.M);
-  fields["qLD"] = ancestor_packed(m, d.qLD);
+  fields["qM_factor"] = ancestor_packed(m, d.qLD);
   newton_euler(m, d, fields["cacc_bias"], fields["cfrc_body"]);
   return fields;
 }

@@ -1,6 +1,7 @@
 // Every smooth stage against libmujoco: forward() field by field and step() state by state, from random
 // states that differ between the lanes, with every result poisoned with NaN beforehand.
 #include <gtest/gtest.h>
+#include <mujoco/mjxmacro.h>
 
 #include <cmath>
 #include <map>
@@ -143,7 +144,7 @@ void Parity::check_forward() {
     const oracle::Conditioning condition = oracle::conditioning(m, d.get());
     scale["qacc"] = std::max(scale["qacc"], condition.acceleration);
     scale["qLDiagInv"] = std::max(scale["qLDiagInv"], condition.pivot);
-    scale["qLD"] = std::max(scale["qLD"], condition.factor);
+    scale["qM_factor"] = std::max(scale["qM_factor"], condition.factor);
   }
   for (const auto& fields : theirs)
     for (const auto& [name, values] : fields)
@@ -282,6 +283,25 @@ TEST_P(Parity, ForwardKinematics) {
   }
 }
 
+// A field that has the name of an array of mjData has its layout; the tests above compare its numbers.
+TEST_P(Parity, FieldsWithNamesOfMujocosHaveItsSizes) {
+  load("");
+  const mjModel& m = *mujoco_.model;
+  std::map<std::string, std::int64_t> sizes;
+#define X(type, name, rows, columns) sizes[#name] = std::int64_t{m.rows} * (columns);
+#define XNV X
+  MJDATA_POINTERS
+#undef X
+#undef XNV
+  int shared = 0;
+  for (const FieldInfo& field : data_fields(host_model(imported_)))
+    if (const auto found = sizes.find(field.name); found != sizes.end()) {
+      EXPECT_EQ(field.size, found->second) << field.name;
+      ++shared;
+    }
+  EXPECT_GT(shared, 30);
+}
+
 TEST_P(Parity, Step) {
   for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
     load(integrator);
@@ -320,7 +340,7 @@ TEST_P(Parity, StepWithAllFields) {
         if (name == "qacc" || name == "qacc_smooth" || name == "cacc") scale += 4 * condition.acceleration;
         if (name == "cfrc_int" || name == "sensordata")
           scale += 4 * condition.acceleration * std::max(1.0, largest(expected.at("crb")));
-        if (name == "qLD") scale += condition.factor;
+        if (name == "qM_factor") scale += condition.factor;
         if (name == "qLDiagInv") scale += condition.pivot;
         EXPECT_LE(difference(ours.at(name), values, scale), 1e-12)
             << name << numbers_text(ours.at(name), values);

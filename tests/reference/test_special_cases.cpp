@@ -1,4 +1,5 @@
-// Small models in which a rule of libmujoco's decides that robots rarely meet: how many contacts there are.
+// Small models in which a rule of libmujoco's decides that robots rarely meet: joints that are twice on a
+// tendon, matrices that are not positive definite, spheres that touch by a rounding, heaps of shapes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,7 +10,9 @@
 
 #include "kernels/model/derive_contacts.hpp"
 #include "kernels/model/shape_pairs.hpp"
+#include "src/model_import/mujoco_guard.hpp"
 #include "tests/reference/batch_under_test.hpp"
+#include "tests/reference/random_model.hpp"
 
 namespace maniple {
 namespace {
@@ -33,10 +36,166 @@ class SpecialCases : public ::testing::Test {
     mujoco_.model->opt.tolerance = imported_.tolerance = 1e-15;
     mujoco_.model->opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
   }
+  // States near the default pose, in motion.
+  std::vector<RandomState> states(double speed) const {
+    const mjModel& m = *mujoco_.model;
+    Dice dice(1);
+    std::vector<RandomState> result(kEnvs);
+    for (RandomState& state : result) {
+      for (int i = 0; i < m.nq; ++i) state.qpos.push_back(m.qpos0[i] + dice.uniform(-0.6, 0.6));
+      for (int i = 0; i < m.nv; ++i) state.qvel.push_back(dice.uniform(-speed, speed));
+      for (int i = 0; i < m.nu; ++i) state.ctrl.push_back(dice.uniform(-1, 1));
+      state.act.assign(static_cast<std::size_t>(m.na), 0.0);
+      state.qacc_warmstart.assign(static_cast<std::size_t>(m.nv), 0.0);
+    }
+    return result;
+  }
+  // One step from each of the states: velocities are libmujoco's, up to `tolerance` times the largest.
+  template <class V>
+  void expect_equal_steps(const std::vector<RandomState>& from, double tolerance) {
+    SCOPED_TRACE(std::to_string(lane_width<V>) + " lanes");
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer data = oracle::make_data(m);
+    Batch<V> batch(imported_);
+    batch.set(from);
+    batch.run_step();
+    for (int env = 0; env < kEnvs; ++env) {
+      oracle::set_state(m, data.get(), from[static_cast<std::size_t>(env)]);
+      std::vector<std::string> warnings;  // of matrices that are not positive definite
+      guarded([&] { mj_step(&m, data.get()); }, warnings);
+      const Numbers expected(data->qvel, data->qvel + m.nv), ours = batch.state("qvel", env);
+      ASSERT_LE(difference(ours, expected, 1 + largest(expected)), tolerance)
+          << "environment " << env << numbers_text(ours, expected);
+    }
+  }
+  void expect_equal_steps(double speed, double tolerance = 1e-11) {
+    const std::vector<RandomState> from = states(speed);
+    expect_equal_steps<double>(from, tolerance);
+    expect_equal_steps<Lanes<double>>(from, tolerance);
+  }
+
   std::filesystem::path path_;
   MujocoModel mujoco_;
   ImportedModel imported_;
 };
+
+// libmujoco gives such a joint several numbers in the tendon's Jacobian: the sum, then zeros. Dense rows, the
+// default below 60 dofs, take the last of them; sparse rows, lengths, springs and dampers take the sum.
+TEST_F(SpecialCases, AJointMayBeTwiceOnATendon) {
+  for (const char* jacobian : {"auto", "dense", "sparse"})
+    for (const char* attributes :
+         {"limited='true' range='-.1 .1'", "frictionloss='.3'", "stiffness='3' damping='2'",
+          "limited='true' range='-.2 .1' frictionloss='.1' damping='1'"})
+      for (const char* option : {"", "integrator='implicitfast'", "solver='PGS' iterations='3000'"}) {
+        SCOPED_TRACE(std::string(jacobian) + ", " + attributes + ", " + option);
+        // libmujoco itself stops there
+        if (std::string(jacobian) == "sparse" && std::string(option).starts_with("solver")) continue;
+        load(std::string("<mujoco><option jacobian='") + jacobian + "' " + option + R"(/><worldbody>
+          <body><joint name="a" axis="0 1 0"/><geom size=".1" pos=".2 0 0" contype="0" conaffinity="0"/>
+            <body pos=".3 0 0"><joint name="b" axis="0 1 0"/><geom size=".1" pos=".2 0 0" contype="0"/></body></body>
+          <body pos="0 1 0"><joint name="c" axis="0 1 0"/><geom size=".1" pos=".2 0 0" contype="0"/></body>
+          <body pos="0 2 0"><joint name="d" axis="0 1 0"/><geom size=".1" pos=".2 0 0" contype="0"/></body>
+        </worldbody><tendon><fixed name="t" )" +
+             attributes +
+             R"(><joint joint="a" coef=".7"/><joint joint="b" coef="-.4"/><joint joint="a" coef=".3"/>
+            <joint joint="c" coef=".2"/></fixed></tendon>
+        <actuator><motor tendon="t"/><velocity tendon="t" kv="2"/></actuator></mujoco>)");
+        expect_equal_steps(2, 1e-9);
+      }
+}
+
+// M - h D with a pivot that is not positive: libmujoco goes on with 1e-15 in its place.
+TEST_F(SpecialCases, PivotsAreAtLeastTheSmallestNumber) {
+  const auto arm = [](const std::string& option, const std::string& a, const std::string& b) {
+    return "<mujoco><option timestep='.01' " + option +
+           "><flag contact='disable'/></option><worldbody><body><joint name='a' axis='0 1 0' " + a +
+           "/><geom size='.1' pos='.2 0 0' mass='1'/><body pos='.3 0 0'><joint name='b' axis='0 1 0' " + b +
+           "/><geom size='.1' pos='.2 0 0' mass='1'/></body></body></worldbody>";
+  };
+  for (const auto& [a, b] : std::vector<std::pair<std::string, std::string>>{
+           {"0", "1"}, {"0", "4"}, {"0", "4.5"}, {"0", "100"}, {"30", "0"}, {"50", "4"}}) {
+    SCOPED_TRACE(a + " " + b);
+    load(arm("integrator='implicitfast'", "", "") +
+         "<actuator><general joint='a' biastype='affine' biasprm='0 0 " + a +
+         "'/><general joint='b' biastype='affine' biasprm='0 0 " + b + "'/></actuator></mujoco>");
+    expect_equal_steps(2);
+  }
+  for (const char* integrator : {"integrator='Euler'", "integrator='implicitfast'"}) {
+    SCOPED_TRACE(integrator);
+    load(arm(integrator, "damping='.1 -3 -30'", "damping='.1 -1'") + "</mujoco>");
+    expect_equal_steps(2);
+  }
+}
+
+// A free body's own 6x6 system is solved with pivots from each column; where it is singular, M alone counts.
+TEST_F(SpecialCases, FreeBodiesAreSolvedWithPivots) {
+  struct Case {
+    const char *pos, *gear, *gain;
+  };
+  // mass 1 and steps of 1/128 s: a gain of 128 leaves a zero
+  for (const Case& c : {Case{"0 0 0", "0 0 1 0 0 0", "128"}, Case{"0 0 0", "0 0 0 0 0 1", "64"},
+                        Case{"0 0 .1", "1 0 0 0 0 0", "128"}, Case{"0 0 .1", "1 0 0 0 0 0", "200"},
+                        Case{".1 0 .2", "1 2 3 .5 .4 .3", "64"}, Case{"0 0 .1", ".3 0 0 1 0 0", "100"}}) {
+    SCOPED_TRACE(std::string(c.pos) + ", " + c.gear + ", " + c.gain);
+    load(std::string(R"(<mujoco><option integrator="implicitfast" timestep="0.0078125"/><worldbody>
+      <body><joint name="f" type="free"/><inertial pos=")") +
+         c.pos + R"(" mass="1" diaginertia=".5 .5 .5"/></body></worldbody><actuator>
+      <general joint="f" gear=")" +
+         c.gear + R"(" biastype="affine" biasprm="0 0 )" + c.gain + R"("/></actuator></mujoco>)");
+    std::vector<RandomState> from = states(3);
+    // at rest nothing hides what is singular
+    for (std::size_t env = 0; env < kEnvs; env += 2) {
+      from[env].qpos = {0, 0, 0, 1, 0, 0, 0};
+      for (std::size_t k = 3; k < 6; ++k) from[env].qvel[k] = 0;
+    }
+    expect_equal_steps<double>(from, 1e-10);
+    expect_equal_steps<Lanes<double>>(from, 1e-10);
+  }
+}
+
+// A sphere on a post that turns about its axis, at the height of its radius: by the formula of the distance
+// it never touches, dist = r R_zz - r = 0. In MuJoCo R_zz = w^2 + z^2, which rounds to less than one for some
+// angles, and such a contact has rows. Here the same angles touch, wherever sines and cosines are the same.
+TEST_F(SpecialCases, ASphereThatTouchesByARounding) {
+  load(R"(<mujoco><worldbody><geom type="plane" size="0 0 1"/>
+    <body><joint type="slide" axis="1 0 0"/><joint axis="0 0 1"/>
+      <geom type="sphere" size="0.5" pos="0 0 0.5"/></body></worldbody></mujoco>)");
+  const mjModel& m = *mujoco_.model;
+  const oracle::DataPointer data = oracle::make_data(m);
+  Dice dice(1);
+  Batch<Lanes<double>> batch(imported_);
+  int same = 0, touching = 0, ours_touching = 0;
+  constexpr int kRounds = 30;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<RandomState> from(kEnvs);
+    for (RandomState& state : from) {
+      state.qpos = {dice.uniform(-1, 1), dice.uniform(-20, 20)};
+      state.qvel = {1, 1};
+      state.qacc_warmstart = {0, 0};
+    }
+    batch.set(from);
+    batch.run_forward();
+    for (int env = 0; env < kEnvs; ++env) {
+      oracle::set_state(m, data.get(), from[static_cast<std::size_t>(env)]);
+      mj_forward(&m, data.get());
+      const std::map<std::string, Numbers> ours = batch.data(env);
+      touching += data->nefc > 0;
+      ours_touching += ours.at("nefc")[0] > 0;
+      if (ours.at("xquat") != Numbers(data->xquat, data->xquat + 4 * m.nbody)) continue;
+      ++same;
+      EXPECT_EQ(ours.at("geom_xpos"), Numbers(data->geom_xpos, data->geom_xpos + 3 * m.ngeom));
+      EXPECT_EQ(ours.at("nefc")[0], data->nefc) << "height " << data->geom_xpos[5];
+    }
+  }
+  constexpr int kStates = kRounds * kEnvs;
+  EXPECT_GT(same, kStates / 3);
+  EXPECT_GT(touching, kStates / 20);
+  EXPECT_LT(touching, kStates);
+  EXPECT_NEAR(ours_touching, touching, kStates / 10);
+  RecordProperty("touching", touching);
+  RecordProperty("ours", ours_touching);
+  RecordProperty("same", same);
+}
 
 // ---- how many contacts there can be ----
 
