@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "kernels/base/pack.hpp"
+#include "kernels/base/lane_traits.hpp"
 
 // The few operations for which the compiler has no vector expression (or poor code) use intrinsics.
 #ifdef __AVX__

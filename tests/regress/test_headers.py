@@ -1,0 +1,94 @@
+"""Every header compiles alone: it includes what it uses, whatever a file includes before it.
+
+Each is parsed as the only line of a source, with the compiler and the flags of this build. Where a header brings
+Kokkos in anyway, Kokkos' own header comes precompiled: parsing it a hundred times would take minutes, and as
+every header of ours is parsed alone, none can lean on it unseen.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import pytest
+from conftest import BUILD, ROOT
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]', re.M)
+KOKKOS = "Kokkos_Core.hpp"
+
+
+@cache
+def includes(name):
+    return INCLUDE.findall((ROOT / name).read_text())
+
+
+def closure(name):
+    """Whatever a header includes, itself or through others of ours."""
+    found, todo = set(), [name]
+    while todo:
+        for kind, header in includes(todo.pop()):
+            if header not in found:
+                found.add(header)
+                if kind == '"':
+                    todo.append(header)
+    return found
+
+
+@cache
+def compiler():
+    """The command that compiles a test, without the source and what belongs to its output."""
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    entry = next(entry for entry in entries if entry["file"].endswith("tests/reference/test_guard.cpp"))
+    words = shlex.split(entry["command"])
+    first = next(i for i, word in enumerate(words) if re.search(r"(\+\+|nvcc_wrapper)[-\d.]*$", word))
+    kept, skip = [words[first]], False
+    for word in words[first + 1:]:
+        if skip or word in ("-c", "-o", "-include", "-Winvalid-pch", "-MD", "-MT", "-MF", "-Xclang"):
+            skip = word in ("-o", "-include", "-MT", "-MF")
+        elif word != "-include-pch" and not word.endswith((".pch", ".cpp", "cmake_pch.hxx")):
+            kept.append(word)
+    return kept
+
+
+def failure(header, folder, precompiled):
+    """What the compiler says of a source that includes this header alone; empty where it is content."""
+    source = folder / (header.replace("/", "_") + ".cpp")
+    source.write_text(f'#include "{header}"\n')
+    first = ["-include", str(precompiled)] if KOKKOS in closure(header) else []
+    result = subprocess.run([*compiler(), *first, "-fsyntax-only", str(source)], cwd=ROOT, capture_output=True, text=True)
+    return f"{header}:\n{result.stderr[:2000]}" if result.returncode else ""
+
+
+@pytest.fixture(scope="module")
+def precompiled(tmp_path_factory):
+    header = tmp_path_factory.mktemp("precompiled") / "first.hpp"
+    header.write_text(f"#include <{KOKKOS}>\n")
+    # (instantiating its templates once takes half of the time off each that follows)
+    clang = "clang" in compiler()[0]
+    suffix, flags = (".pch", ["-fpch-instantiate-templates"]) if clang else (".gch", [])
+    subprocess.run([*compiler(), *flags, "-x", "c++-header", str(header), "-o", f"{header}{suffix}"], check=True, cwd=ROOT)
+    return header
+
+
+def test_every_header_compiles_alone(tmp_path, precompiled):
+    headers = sorted(str(path.relative_to(ROOT)) for tree in ("kernels", "src", "tests") for path in (ROOT / tree).rglob("*.hpp"))
+    assert len(headers) > 100
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        failures = list(filter(None, pool.map(lambda header: failure(header, tmp_path, precompiled), headers)))
+    assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("body, ok", [
+    ("inline std::int64_t one() { return 1; }", False),
+    ("#include <cstdint>\ninline std::int64_t one() { return 1; }", True),
+])
+def test_a_header_that_leans_on_others_is_seen(tmp_path, precompiled, body, ok):
+    header = ROOT / "kernels/math" / f"lonely_{os.getpid()}.hpp"
+    header.write_text(f"#pragma once\n{body}\n")
+    try:
+        assert (not failure(str(header.relative_to(ROOT)), tmp_path, precompiled)) == ok
+    finally:
+        header.unlink()
