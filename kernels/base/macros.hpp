@@ -17,8 +17,16 @@
 #else
 #define MANIPLE_FUNCTION KOKKOS_FORCEINLINE_FUNCTION
 #endif
-// Callable from host and device; the compiler decides about inlining (whole stages).
+// Whole stages, and large parts of them. On a CPU the compiler decides whether a stage is inlined, and parts
+// of it are forced to be, as above. For a GPU each is a function of its own: its compiler takes minutes for
+// kernels of a hundred thousand instructions, and kernels of a file share what is not inlined.
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+#define MANIPLE_STAGE __attribute__((noinline)) KOKKOS_FUNCTION
+#define MANIPLE_SUBSTAGE MANIPLE_STAGE
+#else
 #define MANIPLE_STAGE KOKKOS_FUNCTION
+#define MANIPLE_SUBSTAGE MANIPLE_FUNCTION
+#endif
 
 namespace maniple {
 

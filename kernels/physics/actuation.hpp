@@ -185,7 +185,7 @@ MANIPLE_FUNCTION void add_actuator_forces(const Model<ScalarOf<V>>& m, const Sta
 
 // Writes act_dot, actuator_force, qfrc_actuator.
 template <class V>
-MANIPLE_FUNCTION void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nv = m.nv, nu = m.nu;
   for (const int i : d.team.share(nv)) d.qfrc_actuator[i] = V(0);
   if (!(m.flags & model_actuation)) {

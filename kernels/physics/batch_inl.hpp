@@ -54,6 +54,33 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
   if (exports) export_fields(batch, environments, worker);
 }
 
+// The scratch of a worker, which begins a turn.
+template <class T>
+MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
+  Data<Lanes<T>> data =
+      data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+  begin_stages(data, batch.stage_times, worker);
+  return data;
+}
+
+#ifdef MANIPLE_SCALAR_LANES
+// `substeps` without exports, an environment by a team each.
+template <class T>
+void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
+  for_each_item_by_team<T>(
+      "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth, batch.scratch.workers(),
+      KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
+        const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
+                                                static_cast<int>(environment % kTileWidth));
+        Data<T> data = data_of_scratch<T>(batch.model, batch.scratch.team_base(worker), 1);
+        place_in_shared(batch.model, data, shared,
+                        (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
+        data.team = team;
+        for (int substep = 0; substep < substeps; ++substep)
+          step_pack(batch, state, data, PackEnvironments{environment}, worker, false, control_step, false);
+      });
+}
+#else
 // One substep of `count` environments in `records`, grouped by the work that they will cost. The first of
 // them is environment `first` of the rank; `pack` holds the states of one pack.
 template <class T>
@@ -84,30 +111,28 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
   }
 }
 
-// The scratch of a worker, which begins a turn.
+// `substeps` of environments that are regrouped.
 template <class T>
-MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
-  Data<Lanes<T>> data =
-      data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
-  begin_stages(data, batch.stage_times, worker);
-  return data;
-}
-
-#ifdef MANIPLE_SCALAR_LANES
-// `substeps` without exports, an environment by a team each.
-template <class T>
-void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
-  for_each_item_by_team<T>(
-      "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth, batch.scratch.workers(),
-      KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
-        const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
-                                                static_cast<int>(environment % kTileWidth));
-        Data<T> data = data_of_scratch<T>(batch.model, batch.scratch.team_base(worker), 1);
-        place_in_shared(batch.model, data, shared,
-                        (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
-        data.team = team;
+void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
+  using V = Lanes<T>;
+  // a worker's turn is as long as its cache holds, and short enough that all workers get some
+  const int turn = static_cast<int>(
+      std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
+  for_each_item(
+      "maniple::physics::step", (batch.state.tiles + turn - 1) / turn, batch.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t item, int worker) {
+        const std::int64_t first = item * turn, left = batch.state.tiles - first;
+        const int tiles = left < turn ? static_cast<int>(left) : turn;
+        const Data<V> data = data_of_worker(batch, worker);
+        T* const pack = reinterpret_cast<T*>(batch.regroup_scratch.base(worker));
+        const int elements = batch.state.elements;
+        const Records<V> records{pack + record_elements<V>(elements) * kTileWidth, elements};
+        const ContactRecords<V> contacts{records.of(kRegroupWidth), contact_record_elements(batch.model)};
+        records.load(batch.state.tile(first), tiles);
         for (int substep = 0; substep < substeps; ++substep)
-          step_pack(batch, state, data, PackEnvironments{environment}, worker, false, control_step, false);
+          step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack, worker,
+                         substep + 1 == substeps, control_step);
+        records.store(batch.state.tile(first), tiles);
       });
 }
 #endif
@@ -123,29 +148,9 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
     if (last == 0) return;
     substeps = last;
   }
+#else
+  if (regroups(batch.model)) return step_by_regrouping(batch, substeps, control_step);
 #endif
-  if (regroups(batch.model)) {
-    // a worker's turn is as long as its cache holds, and short enough that all workers get some
-    const int turn = static_cast<int>(
-        std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
-    for_each_item(
-        "maniple::physics::step", (batch.state.tiles + turn - 1) / turn, batch.scratch.workers(),
-        KOKKOS_LAMBDA(std::int64_t item, int worker) {
-          const std::int64_t first = item * turn, left = batch.state.tiles - first;
-          const int tiles = left < turn ? static_cast<int>(left) : turn;
-          const Data<V> data = data_of_worker(batch, worker);
-          T* const pack = reinterpret_cast<T*>(batch.regroup_scratch.base(worker));
-          const int elements = batch.state.elements;
-          const Records<V> records{pack + record_elements<V>(elements) * kTileWidth, elements};
-          const ContactRecords<V> contacts{records.of(kRegroupWidth), contact_record_elements(batch.model)};
-          records.load(batch.state.tile(first), tiles);
-          for (int substep = 0; substep < substeps; ++substep)
-            step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack,
-                           worker, substep + 1 == substeps, control_step);
-          records.store(batch.state.tile(first), tiles);
-        });
-    return;
-  }
   for_each_pack<V>(
       "maniple::physics::step", batch.state.tiles, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {

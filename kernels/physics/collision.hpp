@@ -179,7 +179,7 @@ MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
 
 // Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
 template <class V>
-MANIPLE_FUNCTION void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_SUBSTAGE void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   if constexpr (lane_width<V> == 1)
     if (d.team.size() > 1) return collide_by_team(m, d);
   find_contacts(m, d, [&](int lane, int slot, int e, ScalarOf<V> value) {

@@ -86,7 +86,7 @@ MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s
 
 // Roots to leaves: poses, those of geoms as well or not, and the centers of mass of the roots' subtrees.
 template <class V>
-MANIPLE_FUNCTION void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        bool geoms) {
   if (geoms) d.team.once([&] { place_world_geoms(m, d); });
   const BodyLevels<V> levels(m, d);
@@ -228,7 +228,7 @@ MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<
 
 // Leaves to roots: composite inertias and forces. Then the rows of qM and qfrc_bias.
 template <class V>
-MANIPLE_FUNCTION void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_SUBSTAGE void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   const BodyLevels<V> levels(m, d);
   for (int level = levels.count - 1; level >= 0; --level)
     for (const int n : d.team.share(levels.size(level))) {

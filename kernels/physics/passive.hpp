@@ -69,7 +69,7 @@ MANIPLE_FUNCTION void gravity_compensation(const Model<ScalarOf<V>>& m, const Da
 
 // Writes qfrc_spring, qfrc_damper, qfrc_gravcomp, qfrc_passive, and qfrc_fluid if there is a fluid.
 template <class V>
-MANIPLE_FUNCTION void passive_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE void passive_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nv = m.nv;
   for (const int i : d.team.share(nv)) {
     d.qfrc_spring[i] = V(0);

@@ -116,7 +116,7 @@ MANIPLE_FUNCTION void frame_force_sensor(const Model<ScalarOf<V>>& m, const Data
 
 // Writes the sensordata of one stage, and before that the fields that sensors alone read.
 template <class V>
-MANIPLE_FUNCTION void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+MANIPLE_SUBSTAGE void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                               SensorStage stage) {
   if (!(m.flags & model_sensors)) {
     for (int i = 0; i < m.nsensordata; ++i) d.sensordata[i] = V(0);

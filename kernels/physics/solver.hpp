@@ -13,7 +13,7 @@ namespace maniple {
 
 // qacc, qfrc_constraint and nefc, from the contacts, qacc_smooth and the warm start.
 template <class V>
-MANIPLE_FUNCTION void solve_constraints(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
   for (const int i : d.team.share(nv)) {

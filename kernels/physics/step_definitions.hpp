@@ -17,7 +17,7 @@ namespace maniple {
 
 // Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias.
 template <class V>
-MANIPLE_FUNCTION void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (const int i : d.team.share(m.nM)) d.qM_factor[i] = d.qM[i];
   factor_inertia(m, d, d.qM_factor, d.qLDiagInv);
   if (m.ntendon > 0) {
@@ -56,7 +56,7 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
 
 // mj_forward without sensors: with every field, or with what a time step needs.
 template <class V>
-MANIPLE_FUNCTION void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                bool all_fields, bool contacts_known) {
   if (all_fields) {
     positions_and_velocities(m, s, d);
