@@ -14,6 +14,7 @@
 #include "src/base/version.hpp"
 #include "src/io/measure.hpp"
 #include "src/io/summary.hpp"
+#include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/measure.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
 
@@ -86,8 +87,11 @@ int doctor(Session& session, const Config& config, const std::string& model_libr
   say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}{}", mpi_version(), hdf5_version(),
                   KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100,
                   model_library.empty() ? "" : "; MuJoCo " + model_library));
-#if defined(KOKKOS_ENABLE_CUDA) && defined(MANIPLE_HAVE_NCCL)
-  say("versions  CUDA / NCCL " + cuda_and_nccl_versions());
+#ifdef KOKKOS_ENABLE_CUDA
+  say("versions  CUDA " + cuda_version());
+#endif
+#ifdef MANIPLE_HAVE_NCCL
+  say("versions  NCCL " + nccl_version());
 #endif
 
   say("\nrank  host                 local  cores            threads  device");

@@ -15,6 +15,7 @@
 #include "kernels/base/macros.hpp"
 #include "src/base/error.hpp"
 #include "src/base/process.hpp"
+#include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
@@ -172,7 +173,7 @@ Session::Session(int& argc, char**& argv) {
   MPI_Comm_free(&node);
   if (place.local_rank == 0) remove_abandoned_segments();
 
-#if defined(KOKKOS_ENABLE_CUDA)
+#ifdef KOKKOS_ENABLE_CUDA
   run_together(*collectives_, [&] {
     const std::vector<Device> devices = cuda_devices();
     place.visible_devices = static_cast<int>(devices.size());
@@ -198,7 +199,7 @@ Session::Session(int& argc, char**& argv) {
   if (openblas_set_num_threads && !std::getenv("OPENBLAS_NUM_THREADS") && !std::getenv("OMP_NUM_THREADS"))
     openblas_set_num_threads(1);
 
-#if defined(KOKKOS_ENABLE_CUDA) && defined(MANIPLE_HAVE_NCCL)
+#ifdef MANIPLE_HAVE_NCCL
   host_collectives_ = std::move(collectives_);
   collectives_ = make_nccl_collectives(*host_collectives_, place.device_index);
 #endif

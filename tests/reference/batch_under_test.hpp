@@ -12,7 +12,6 @@
 
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/contact.hpp"
-#include "kernels/physics/step.hpp"
 #include "src/model_import/import.hpp"
 #include "tests/reference/mujoco_oracle.hpp"
 
@@ -23,6 +22,17 @@ using oracle::Numbers;
 using oracle::RandomState;
 
 inline constexpr int kEnvs = kTileWidth;  // one tile: several packs of each lane width
+
+// The launches of Batch on the states and the scratch of its tile, compiled once for all tests, in
+// batch_launches.cpp: on a GPU each brings the whole physics along.
+template <class V>
+void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
+template <class V>
+void launch_kinematics(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
+// bad: one flag for each environment
+template <class V>
+void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch, bool all_fields,
+                 int* bad);
 
 // One tile of environments of one model in lanes V, in device memory.
 template <class V>
@@ -62,10 +72,15 @@ class Batch {
   }
   void poison() { Kokkos::deep_copy(scratch_, std::numeric_limits<S>::quiet_NaN()); }
 
-  void run_forward();
-  void run_kinematics();
+  void run_forward() { launch_forward<V>(model_, state_.data(), scratch_.data()); }
+  void run_kinematics() { launch_kinematics<V>(model_, state_.data(), scratch_.data()); }
   // Environments whose state was bad.
-  std::vector<bool> run_step(bool all_fields = false);
+  std::vector<bool> run_step(bool all_fields = false) {
+    const Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);
+    launch_step<V>(model_, state_.data(), scratch_.data(), all_fields, bad.data());
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bad);
+    return std::vector<bool>(host.data(), host.data() + kEnvs);
+  }
 
   Numbers state(const std::string& name, int env) const {
     const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), state_);
@@ -124,53 +139,11 @@ class Batch {
   }
 
  private:
-  // Runs body(model, state, data, pack) for every pack.
-  template <class Body>
-  void launch(const Body& body);
-
   DeviceModel<S> device_;
   const Model<S>& model_;
   int elements_;
   Kokkos::View<S*, MemorySpace> state_, scratch_;
 };
-
-template <class V>
-template <class Body>
-void Batch<V>::launch(const Body& body) {
-  const Model<S> model = model_;
-  const int elements = elements_;
-  S* const tile = state_.data();
-  S* const scratch = scratch_.data();
-  Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kPacks), KOKKOS_LAMBDA(int pack) {
-        body(model, state_of_tile<V>(model, tile, pack * lane_width<V>),
-             data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1), pack);
-      });
-  Kokkos::fence();
-}
-
-template <class V>
-void Batch<V>::run_forward() {
-  launch(KOKKOS_LAMBDA(const Model<S>& m, const State<V>& s, const Data<V>& d, int) { forward(m, s, d); });
-}
-
-template <class V>
-void Batch<V>::run_kinematics() {
-  launch(KOKKOS_LAMBDA(const Model<S>& m, const State<V>& s, const Data<V>& d, int) {
-    forward_kinematics(m, s, d);
-  });
-}
-
-template <class V>
-std::vector<bool> Batch<V>::run_step(bool all_fields) {
-  const Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);
-  launch(KOKKOS_LAMBDA(const Model<S>& m, const State<V>& s, const Data<V>& d, int pack) {
-    const MaskOf<V> reset = step(m, s, d, all_fields);
-    for (int lane = 0; lane < lane_width<V>; ++lane) bad(pack * lane_width<V> + lane) = get_lane(reset, lane);
-  });
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bad);
-  return std::vector<bool>(host.data(), host.data() + kEnvs);
-}
 
 // The largest difference in units of `scale`; NaN counts as infinite.
 inline double difference(const Numbers& ours, const Numbers& theirs, double scale) {

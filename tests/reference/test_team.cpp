@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/physics/step.hpp"
 #include "tests/reference/batch_under_test.hpp"
 
 namespace maniple {

@@ -1,7 +1,47 @@
 # Provides Kokkos::kokkos from an installed Kokkos (3.4 to 5.x; Kokkos_ROOT names one) or, with
 # MANIPLE_FETCH_KOKKOS, from a release that is downloaded and built with the Kokkos_ENABLE_* and
 # Kokkos_ARCH_* options given to this configuration. Sets MANIPLE_KOKKOS_CUDA.
+set(nvidia_architectures "KEPLER|MAXWELL|PASCAL|VOLTA|TURING|AMPERE|ADA|HOPPER|BLACKWELL")
+
+# Device code is nvcc's: Kokkos' launcher hands it what includes Kokkos, and g++ the rest. Clang as CUDA compiler
+# takes other flags, and refuses the newest toolkits.
+function(maniple_check_cuda_compiler)
+  if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "A CUDA build is compiled by nvcc, with g++ for the host; ${CMAKE_CXX_COMPILER} is clang. Name no "
+      "compiler (unset CXX), or g++: -DCMAKE_CXX_COMPILER=g++. Kokkos' launcher then calls nvcc. (In a fresh build folder.)")
+  endif()
+endfunction()
+
 if(MANIPLE_FETCH_KOKKOS)
+  if(Kokkos_ENABLE_CUDA)
+    maniple_check_cuda_compiler()
+    get_cmake_property(variables CACHE_VARIABLES)
+    list(FILTER variables INCLUDE REGEX "^Kokkos_ARCH_(${nvidia_architectures})")
+    set(named OFF)
+    foreach(variable IN LISTS variables)
+      if(${variable})
+        set(named ON)
+      endif()
+    endforeach()
+    if(NOT named)
+      # the devices of this machine say what they are: "9.0" by device
+      execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
+        OUTPUT_VARIABLE capabilities OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+      string(REGEX MATCHALL "[0-9]+\\.[0-9]+" capabilities "${capabilities}")
+      list(REMOVE_DUPLICATES capabilities)
+      string(REPLACE "." "" capability "${capabilities}")
+      set(names 60:PASCAL60 61:PASCAL61 70:VOLTA70 72:VOLTA72 75:TURING75 80:AMPERE80 86:AMPERE86 87:AMPERE87 89:ADA89
+        90:HOPPER90 100:BLACKWELL100 103:BLACKWELL103 120:BLACKWELL120)
+      list(FILTER names INCLUDE REGEX "^${capability}:")
+      if(NOT names)
+        message(FATAL_ERROR "Which GPU is this build for? This machine's nvidia-smi says '${capabilities}'. Name one "
+          "architecture, e.g. -DKokkos_ARCH_HOPPER90=ON for H100 and H200, -DKokkos_ARCH_AMPERE80=ON for A100")
+      endif()
+      string(REGEX REPLACE "^.*:" "" name "${names}")
+      message(STATUS "Maniple: building for this machine's GPU, Kokkos_ARCH_${name}")
+      set(Kokkos_ARCH_${name} ON CACHE BOOL "Architecture of this machine's GPU")
+    endif()
+  endif()
   include(FetchContent)
   FetchContent_Declare(Kokkos
     GIT_REPOSITORY https://github.com/kokkos/kokkos.git
@@ -17,6 +57,11 @@ endif()
 set(MANIPLE_KOKKOS_CUDA OFF)
 if(Kokkos_ENABLE_CUDA OR "CUDA" IN_LIST Kokkos_DEVICES OR "Cuda" IN_LIST Kokkos_DEVICES)
   set(MANIPLE_KOKKOS_CUDA ON)
+  maniple_check_cuda_compiler()
+  if(NOT MANIPLE_FETCH_KOKKOS AND NOT Kokkos_ARCH MATCHES "${nvidia_architectures}")
+    message(FATAL_ERROR "Kokkos in ${Kokkos_DIR} was built with CUDA for no architecture of a GPU (Kokkos_ARCH: "
+      "'${Kokkos_ARCH}'). Build it for yours, e.g. with -DKokkos_ARCH_HOPPER90=ON for H100 and H200")
+  endif()
 endif()
 
 # Debian's package names an include directory that its files are not in.

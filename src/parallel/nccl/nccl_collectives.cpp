@@ -3,8 +3,6 @@
 // and clock, so that a lost peer becomes an error and ncclCommAbort instead of a hang.
 #include "src/parallel/nccl/nccl_collectives.hpp"
 
-#if __has_include(<nccl.h>) && __has_include(<cuda_runtime.h>)
-
 #include <cuda_runtime.h>
 #include <nccl.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 
 #include "src/base/activity.hpp"
 #include "src/base/error.hpp"
+#include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
 
@@ -27,19 +26,9 @@ namespace {
 
 constexpr std::chrono::minutes kTimeout{10};
 
-void check_cuda(cudaError_t code, const char* what) {
-  if (code != cudaSuccess) throw Error(std::string("CUDA: ") + what + ": " + cudaGetErrorString(code));
-}
-
 void check_nccl(ncclResult_t code, const char* what) {
   if (code != ncclSuccess && code != ncclInProgress)
     throw Error(std::string("NCCL: ") + what + ": " + ncclGetErrorString(code));
-}
-
-std::string pci_bus_id(int device) {
-  char text[32] = {};
-  check_cuda(cudaDeviceGetPCIBusId(text, sizeof text, device), "cudaDeviceGetPCIBusId");
-  return text;
 }
 
 class NcclCollectives final : public Collectives, public CommunicatorOwner {
@@ -93,7 +82,7 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
     run_together(host_, [&] {
       char name[256] = {};
       gethostname(name, sizeof name - 1);
-      mine = std::string(name) + " " + pci_bus_id(device_);
+      mine = std::string(name) + " " + cuda_devices()[static_cast<std::size_t>(device_)].pci_bus_id;
     });
     std::map<std::string, int> first_user;
     const std::vector<std::string> all = host_.gather_text(mine);
@@ -180,41 +169,15 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
 
 }  // namespace
 
-std::vector<Device> cuda_devices() {
-  int count = 0;
-  check_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (count == 0) throw Error("CUDA: no visible device");
-  std::vector<Device> devices(count);
-  for (int d = 0; d < count; ++d) {
-    cudaDeviceProp properties{};
-    check_cuda(cudaGetDeviceProperties(&properties, d), "cudaGetDeviceProperties");
-    devices[d].name = properties.name;
-    devices[d].pci_bus_id = pci_bus_id(d);
-    // as nvidia-smi prints it: GPU-8-4-4-4-12 hexadecimal digits
-    devices[d].uuid = "GPU-";
-    for (int byte = 0; byte < 16; ++byte) {
-      char digits[4];
-      std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(properties.uuid.bytes[byte]));
-      if (byte == 4 || byte == 6 || byte == 8 || byte == 10) devices[d].uuid += '-';
-      devices[d].uuid += digits;
-    }
-  }
-  return devices;
-}
-
 std::unique_ptr<Collectives> make_nccl_collectives(Collectives& host, int device_index) {
   return std::make_unique<NcclCollectives>(host, device_index);
 }
 
-std::string cuda_and_nccl_versions() {
-  int cuda = 0, nccl = 0;
-  cudaRuntimeGetVersion(&cuda);
-  ncclGetVersion(&nccl);
-  return std::to_string(cuda / 1000) + "." + std::to_string(cuda % 1000 / 10) + " / " +
-         std::to_string(nccl / 10000) + "." + std::to_string(nccl % 10000 / 100) + "." +
-         std::to_string(nccl % 100);
+std::string nccl_version() {
+  int version = 0;
+  ncclGetVersion(&version);
+  return std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
+         std::to_string(version % 100);
 }
 
 }  // namespace maniple
-
-#endif

@@ -1,0 +1,22 @@
+// Which CUDA devices there are, and errors of CUDA's runtime. Like src/parallel/nccl, this folder includes
+// only CUDA's host headers: CMake builds it wherever they are found, and links it where Kokkos runs on CUDA.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/parallel/session.hpp"
+
+namespace maniple {
+
+// The CUDA devices visible to this process, in CUDA's order. Throws Error when there is none.
+std::vector<Device> cuda_devices();
+
+// "13.0": CUDA's runtime as linked.
+std::string cuda_version();
+
+// Throws Error with CUDA's own words when `code`, a cudaError_t, is not cudaSuccess; `what` says what was
+// tried.
+void check_cuda(int code, const char* what);
+
+}  // namespace maniple
