@@ -101,11 +101,11 @@ struct DualRows {
 
 // ---- a pack: where the forces start ----
 
-// row_force at qacc_warmstart, or none at all where that costs less: MuJoCo's start. Zero in the lanes that
-// do not have a row. Takes qfrc_constraint and search.
+// row_force at qacc_warmstart, or none at all where that costs less, over all islands: MuJoCo's start. Zero
+// in the lanes that do not have a row. Takes qfrc_constraint and search.
 template <class V>
-MANIPLE_FUNCTION void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
-                                   ActiveRows active) {
+MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                ActiveRows active) {
   const DataField<V> force = d.row_force;
   const int contacts = row_of_contact(m, 0);
   if (m.disableflags & disable_warmstart) {
@@ -136,6 +136,7 @@ MANIPLE_FUNCTION void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d
     for (int e = 0; e < 4; ++e)
       force[first + e] = select(D > V(0), clamp(-D * residual.value[e], V(0), infinite), V(0));
   }
+  if (m.ndualtree == 1) return;  // begin_problem sees all rows
   // twice the cost: f' A f + 2 f' b = q' M^-1 q + f' (2 b + f / D) with q = J' f
   constraint_forces(m, d, TreeDofs<V>(m, d), active);
   for (const int i : d.team.share(m.nv)) d.search[i] = d.qfrc_constraint[i];
@@ -216,8 +217,8 @@ MANIPLE_FUNCTION void for_each_tree(const Model<ScalarOf<V>>& m, const Data<V>& 
 // (mj_island), and numbers these by their first trees: tree_island, island_nefc, and the inertia of the
 // island's dofs in `inertia`.
 template <class V>
-MANIPLE_FUNCTION void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
-                                   const DataField<V> inertia, int lane) {
+MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                const DataField<V> inertia, int lane) {
   using T = ScalarOf<V>;
   const int trees = m.ndualtree, first = lane * trees;
   const IndexField<V> island = d.tree_island, rows = d.island_nefc;
@@ -444,7 +445,17 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   build_columns<kPacks>(d, x, groups);
   const DataField<V> residual = vector_of<kPacks>(x, dual_residual);
   find_residuals<kPacks>(d.team, x, dual_force, dual_residual);
+  bool none = false;  // no force at all costs less
+  if (m.ndualtree == 1) {
+    V cost(0);
+    for (int p = 0; p < packs; ++p) cost += diagonal[p] * force[p] * (bias[p] + residual[p]);
+    none = sum_lanes(cost) > 0;
+  }
   for (const int p : d.team.share(packs)) {
+    if (none) {
+      force[p] = V(0);
+      residual[p] = V(bias[p]);
+    }
     vector_of<kPacks>(x, dual_previous)[p] = force[p];
     vector_of<kPacks>(x, dual_previous_residual)[p] = residual[p];
   }
