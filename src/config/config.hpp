@@ -152,6 +152,7 @@ struct BenchConfig {
 
 struct RunConfig {
   double wall_time = 0;           // s until a clean stop with exit 75; 0: none
+  int retries = 4;                // further attempts after an error of the file system that may pass
   double hang_timeout = 600;      // s without a step forward on any rank until the run ends; 0: none
   std::string progress = "auto";  // auto | bar | plain | none
   std::string status_file;        // gets the exit code at the end of a run that came to its end

@@ -137,6 +137,7 @@ const std::vector<Key>& schema() {
       KEY(bench.actions, one_of({"random", "zero"}), "", "of a task, in its environment steps; as control.source"),
 
       KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),
+      KEY(run.retries, between(0, 10000), "attempts", "further attempts at writing or reading checkpoints and results after an error of the file system that may pass (EIO, ESTALE, ETIMEDOUT ...), 1, 2, 4 ... at most 60 s later"),
       KEY(run.hang_timeout, at_least(0), "s", "in which no rank moves (a pause of the job itself does not count); then the rank that hangs is named and the run ends with exit 1; three times as long until the first iteration is done; 0: never"),
       KEY(run.progress, one_of({"auto", "bar", "plain", "none"}), "", "auto: a bar on a terminal, else plain lines"),
       KEY(run.status_file, anything(), "", "the exit code is written here when the run has come to its end, 0 or 75: launchers may lose it"),

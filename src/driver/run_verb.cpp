@@ -10,6 +10,7 @@
 #include "src/io/commit.hpp"
 #include "src/io/run_directory.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -25,6 +26,7 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
   // doctor looks at the machine and needs no robot
   const Config config = load_config(command.decks, command.overrides, command.verb != "doctor");
   session.watchdog().set_timeout(config.run.hang_timeout);
+  set_retries(config.run.retries);
   const bool writes = command.verb != "validate" && command.verb != "doctor";
   // bench only measures: its one file is replaced
   std::optional<RunDirectory> directory;

@@ -21,6 +21,7 @@
 #include "src/io/seal.hpp"
 #include "src/io/shared_file.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -455,7 +456,10 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
   for (const std::int64_t step : steps) {
     const std::string path = file_of(directory, step);
     try {
-      return load(path, identity, archive, partition, collectives, policy_only);
+      std::int64_t loaded = 0;
+      retry_together(collectives, "reading a checkpoint",
+                     [&] { loaded = load(path, identity, archive, partition, collectives, policy_only); });
+      return loaded;
     } catch (const InputError&) {
       throw;
     } catch (const Error& error) {
@@ -471,9 +475,12 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
 
 }  // namespace
 
-std::string write_checkpoint(const std::string& directory, std::int64_t step,
-                             const CheckpointIdentity& identity, const Archive& archive,
-                             const Partition& partition, Collectives& collectives, std::int64_t keep) {
+namespace {
+
+// One attempt at writing.
+std::string write_once(const std::string& directory, std::int64_t step, const CheckpointIdentity& identity,
+                       const Archive& archive, const Partition& partition, Collectives& collectives,
+                       std::int64_t keep) {
   const std::string folder = directory + "/checkpoints";
   const std::string path = file_of(folder, step);
   const std::string temporary = broadcast_text(collectives, temporary_name(path));
@@ -516,6 +523,18 @@ std::string write_checkpoint(const std::string& directory, std::int64_t step,
     if (collectives.rank() == 0) unlink(temporary.c_str());
     throw;
   }
+  return path;
+}
+
+}  // namespace
+
+std::string write_checkpoint(const std::string& directory, std::int64_t step,
+                             const CheckpointIdentity& identity, const Archive& archive,
+                             const Partition& partition, Collectives& collectives, std::int64_t keep) {
+  std::string path;
+  retry_together(collectives, "writing a checkpoint", [&] {
+    path = write_once(directory, step, identity, archive, partition, collectives, keep);
+  });
   return path;
 }
 

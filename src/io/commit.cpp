@@ -14,6 +14,7 @@
 
 #include "src/base/error.hpp"
 #include "src/base/process.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -24,7 +25,7 @@ namespace {
 constexpr const char* kMark = ".tmp.";
 
 [[noreturn]] void fail(const std::string& path, const std::string& action) {
-  throw Error(path + ": " + action + ": " + std::strerror(errno));
+  throw_file_error(path, action, errno);
 }
 
 struct Descriptor {

@@ -5,12 +5,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "src/base/error.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/seal.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple::hdf5 {
 
@@ -33,6 +35,8 @@ Properties file_access() {
   check(H5Pset_libver_bounds(access, H5F_LIBVER_V18, H5F_LIBVER_V18), "HDF5 file access properties");
   // everything begins at a whole word of the checksum
   check(H5Pset_alignment(access, 1, 8), "HDF5 file access properties");
+  // numbers go to the file when they are written: what fails later, in a close, is easily overlooked
+  check(H5Pset_sieve_buf_size(access, 0), "HDF5 file access properties");
   H5Pset_file_locking(access, false, true);
   return access;
 }
@@ -92,16 +96,30 @@ std::string last_error() {
         return 0;
       },
       &reason);
+  std::erase(reason, '\n');  // asctime's, in the middle of the description of a failed system call
   return reason.empty() ? "HDF5 gives no reason" : reason;
 }
 
+namespace {
+
+// HDF5 writes the errno of a failed system call into its description.
+[[noreturn]] void throw_last_error(const std::string& what) {
+  const std::string reason = last_error();
+  const std::size_t number = reason.find("errno = ");
+  if (number != std::string::npos && is_transient(std::atoi(reason.c_str() + number + 8)))
+    throw TransientError(what + ": " + reason);
+  throw Error(what + ": " + reason);
+}
+
+}  // namespace
+
 hid_t check_id(hid_t id, const std::string& what) {
-  if (id < 0) throw Error(what + ": " + last_error());
+  if (id < 0) throw_last_error(what);
   return id;
 }
 
 void check(herr_t status, const std::string& what) {
-  if (status < 0) throw Error(what + ": " + last_error());
+  if (status < 0) throw_last_error(what);
 }
 
 herr_t close_file(hid_t file) {
@@ -245,10 +263,11 @@ Dataset create_dataset(hid_t file, const std::string& name, ElementType type, co
 void create_and_write(hid_t file, const std::string& name, ElementType type, const Shape& shape,
                       const void* data, const std::string& unit, const std::string& description,
                       bool reproducible) {
-  const Dataset dataset = create_dataset(file, name, type, shape, unit, description);
+  Dataset dataset = create_dataset(file, name, type, shape, unit, description);
   if (!reproducible) write_attribute(dataset, "reproducible", std::int64_t{0});
   if (std::find(shape.begin(), shape.end(), hsize_t{0}) == shape.end())
     check(H5Dwrite(dataset, native_type(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, data), name);
+  check(dataset.reset(), name);
 }
 
 void create_text(hid_t file, const std::string& name, const std::string& text,
@@ -258,12 +277,12 @@ void create_text(hid_t file, const std::string& name, const std::string& text,
   const Properties creation(check_id(H5Pcreate(H5P_DATASET_CREATE), name));
   check(H5Pset_obj_track_times(creation, false), name);
   const Properties links = creating_groups();
-  const Dataset dataset(
-      check_id(H5Dcreate2(file, name.c_str(), type, scalar, links, creation, H5P_DEFAULT), name));
+  Dataset dataset(check_id(H5Dcreate2(file, name.c_str(), type, scalar, links, creation, H5P_DEFAULT), name));
   write_attribute(dataset, "unit", "");
   write_attribute(dataset, "description", description);
   const std::string padded = text.empty() ? std::string(1, '\0') : text;
   check(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, padded.data()), name);
+  check(dataset.reset(), name);
 }
 
 Dataset open_dataset(hid_t file, const std::string& name) {

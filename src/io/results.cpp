@@ -19,6 +19,7 @@
 #include "src/io/seal.hpp"
 #include "src/io/shared_file.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -60,7 +61,8 @@ struct Recorder {
 
 struct ResultsWriter::Impl {
   Collectives& collectives;
-  std::string path, temporary;
+  std::string directory, path, temporary;
+  RunRecord record;
   std::vector<Deferred> deferred;
 
   SharedFile file;  // open on all ranks while a trajectory is written
@@ -72,6 +74,34 @@ struct ResultsWriter::Impl {
 
   explicit Impl(Collectives& c) : collectives(c) {}
 
+  // Collective: the file with the run's record.
+  void create() {
+    run_on_root(collectives, [&] {
+      make_directory(directory);
+      remove_abandoned(directory);
+      unlink(temporary.c_str());
+      const std::size_t text =
+          record.deck_text.size() + record.resolved_text.size() + record.model_xml.size();
+      hdf5::File h5 = hdf5::create_file(temporary, file_bytes(static_cast<std::int64_t>(text), 3));
+      hdf5::Group root(hdf5::check_id(H5Gopen2(h5, "/", H5P_DEFAULT), temporary));
+      hdf5::write_attribute(root, "file", std::string("maniple results"));
+      hdf5::write_attribute(root, "format", std::int64_t{1});
+      hdf5::create_text(h5, "run/deck", record.deck_text, "decks and overrides as given");
+      hdf5::create_text(h5, "run/resolved", record.resolved_text, "every key with its value; itself a deck");
+      hdf5::create_text(h5, "run/model_xml", record.model_xml, "the model as compiled");
+      hdf5::Group run(hdf5::check_id(H5Gopen2(h5, "run", H5P_DEFAULT), temporary));
+      hdf5::write_attribute(run, "verb", record.verb);
+      hdf5::write_attribute(run, "version", record.version);
+      hdf5::write_attribute(run, "build", record.build);
+      hdf5::write_attribute(run, "ranks", std::int64_t{record.ranks});
+      hdf5::write_attribute(run, "host", host_name());
+      hdf5::write_attribute(run, "date", utc_now());
+      root.reset();
+      run.reset();
+      hdf5::close(h5, temporary);
+    });
+  }
+
   // Rank 0: room for so many bytes behind what the file has.
   void reserve(std::int64_t bytes) {
     reserve_bytes(temporary, static_cast<std::int64_t>(std::filesystem::file_size(temporary)) + bytes);
@@ -81,7 +111,8 @@ struct ResultsWriter::Impl {
   // The last block of a run that stops early goes out whole; the dataset is cut to what was recorded.
   void flush(Recorder& recorder) {
     if (recorder.count == 0) return;
-    run_together(collectives, [&] { write_block(recorder); });
+    retry_together(collectives, "writing a trajectory",
+                   [&] { run_together(collectives, [&] { write_block(recorder); }); });
     recorder.first += recorder.count;
     recorder.count = 0;
   }
@@ -135,39 +166,44 @@ struct ResultsWriter::Impl {
         throw Error(temporary + ": trajectory/" + r.field.name + " has another shape than was written");
     }
   }
+
+  // Collective: all but the trajectory, the seal and the name.
+  void finish() {
+    run_on_root(collectives, [&] {
+      std::size_t values = 0;
+      for (const Deferred& d : deferred) values += d.values.size() + d.integers.size();
+      reserve(file_bytes(static_cast<std::int64_t>(8 * values), deferred.size()));
+      {
+        hdf5::File h5 = hdf5::open_file(temporary, true);
+        // a run that stopped early recorded fewer samples than were planned
+        for (const Recorder& recorder : recorders) {
+          if (recorder.samples() == samples) continue;
+          const hdf5::Dataset dataset = hdf5::open_dataset(h5, "trajectory/" + recorder.field.name);
+          const hdf5::Shape shape{static_cast<hsize_t>(partition.num_envs),
+                                  static_cast<hsize_t>(recorder.samples()),
+                                  static_cast<hsize_t>(recorder.field.size)};
+          hdf5::check(H5Dset_extent(dataset, shape.data()),
+                      temporary + ": trajectory/" + recorder.field.name);
+        }
+        write_deferred(h5);
+        hdf5::close(h5, temporary);
+      }
+      verify();
+    });
+    write_seal(temporary, collectives);
+    run_on_root(collectives, [&] { commit_file(temporary, path); });
+  }
 };
 
 ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives,
                              const std::string& name)
     : impl_(new Impl(collectives)) {
+  impl_->directory = directory;
+  impl_->record = record;
   impl_->path = directory + "/" + name;
   try {
     impl_->temporary = broadcast_text(collectives, temporary_name(impl_->path));
-    run_on_root(collectives, [&] {
-      make_directory(directory);
-      remove_abandoned(directory);
-      unlink(impl_->temporary.c_str());
-      const std::size_t text =
-          record.deck_text.size() + record.resolved_text.size() + record.model_xml.size();
-      hdf5::File file = hdf5::create_file(impl_->temporary, file_bytes(static_cast<std::int64_t>(text), 3));
-      hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), impl_->temporary));
-      hdf5::write_attribute(root, "file", std::string("maniple results"));
-      hdf5::write_attribute(root, "format", std::int64_t{1});
-      hdf5::create_text(file, "run/deck", record.deck_text, "decks and overrides as given");
-      hdf5::create_text(file, "run/resolved", record.resolved_text,
-                        "every key with its value; itself a deck");
-      hdf5::create_text(file, "run/model_xml", record.model_xml, "the model as compiled");
-      hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), impl_->temporary));
-      hdf5::write_attribute(run, "verb", record.verb);
-      hdf5::write_attribute(run, "version", record.version);
-      hdf5::write_attribute(run, "build", record.build);
-      hdf5::write_attribute(run, "ranks", std::int64_t{record.ranks});
-      hdf5::write_attribute(run, "host", host_name());
-      hdf5::write_attribute(run, "date", utc_now());
-      root.reset();
-      run.reset();
-      hdf5::close(file, impl_->temporary);
-    });
+    retry_together(collectives, "writing results", [&] { impl_->create(); });
   } catch (...) {
     if (collectives.rank() == 0) unlink(impl_->temporary.c_str());
     delete impl_;
@@ -289,39 +325,22 @@ void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, 
 
 std::string ResultsWriter::commit() {
   Impl& impl = *impl_;
+  for (Recorder& recorder : impl.recorders) impl.flush(recorder);
   if (impl.file.is_open())
     run_together(impl.collectives, [&] {
-      for (const Recorder& recorder : impl.recorders)
-        if (recorder.count > 0) impl.write_block(recorder);
       impl.file.sync();
       impl.file.close();
     });
-  run_on_root(impl.collectives, [&] {
-    std::size_t values = 0;
-    for (const Deferred& d : impl.deferred) values += d.values.size() + d.integers.size();
-    impl.reserve(file_bytes(static_cast<std::int64_t>(8 * values), impl.deferred.size()));
-    {
-      hdf5::File file = hdf5::open_file(impl.temporary, true);
-      // a run that stopped early recorded fewer samples than were planned
-      for (const Recorder& recorder : impl.recorders) {
-        if (recorder.samples() == impl.samples) continue;
-        const hdf5::Dataset dataset = hdf5::open_dataset(file, "trajectory/" + recorder.field.name);
-        const hdf5::Shape shape{static_cast<hsize_t>(impl.partition.num_envs),
-                                static_cast<hsize_t>(recorder.samples()),
-                                static_cast<hsize_t>(recorder.field.size)};
-        hdf5::check(H5Dset_extent(dataset, shape.data()),
-                    impl.temporary + ": trajectory/" + recorder.field.name);
-      }
-      impl.write_deferred(file);
-      hdf5::close(file, impl.temporary);
-    }
-    impl.verify();
-  });
-  write_seal(impl.temporary, impl.collectives);
-  run_on_root(impl.collectives, [&] {
-    commit_file(impl.temporary, impl.path);
-    impl.committed = true;
-  });
+  if (impl.recorders.empty()) {
+    // all that goes into the file is in memory: another attempt begins anew
+    bool first = true;
+    retry_together(impl.collectives, "writing results", [&] {
+      if (!std::exchange(first, false)) impl.create();
+      impl.finish();
+    });
+  } else {
+    impl.finish();
+  }
   impl.committed = true;
   return impl.path;
 }

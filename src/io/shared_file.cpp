@@ -10,6 +10,7 @@
 
 #include "src/base/activity.hpp"
 #include "src/base/error.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -18,7 +19,7 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 30;  // of one system call
 
 [[noreturn]] void fail(const std::string& path, const char* action) {
-  throw Error(path + ": " + action + ": " + std::strerror(errno));
+  throw_file_error(path, action, errno);
 }
 
 // Calls `transfer(done, bytes left)` until all bytes are moved.

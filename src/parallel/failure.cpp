@@ -13,6 +13,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/parallel/mpi_access.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -26,21 +27,24 @@ constexpr std::chrono::seconds kPatience{30};  // with MPI_Abort and MPI_Finaliz
 
 struct Verdict {
   std::int64_t rank;  // the lowest rank with an error; number of ranks: none
-  std::int64_t is_input_error;
+  std::int64_t kind;
   std::int64_t length;
 };
 
+enum Kind : std::int64_t { error_of_program, error_of_input, error_that_may_pass };
+
 // Throws the lowest failing rank's error on every rank.
-void agree(Collectives& collectives, const std::string* error, bool is_input_error) {
+void agree(Collectives& collectives, const std::string* error, Kind kind) {
   std::int64_t lowest = error ? collectives.rank() : collectives.size();
   collectives.min(&lowest, 1);
   if (lowest == collectives.size()) return;
-  Verdict verdict{lowest, is_input_error, error ? static_cast<std::int64_t>(error->size()) : 0};
+  Verdict verdict{lowest, kind, error ? static_cast<std::int64_t>(error->size()) : 0};
   collectives.broadcast(&verdict, sizeof verdict, static_cast<int>(lowest));
   std::string text = error && lowest == collectives.rank() ? *error : "";
   text.resize(static_cast<std::size_t>(verdict.length));
   collectives.broadcast(text.data(), text.size(), static_cast<int>(lowest));
-  if (verdict.is_input_error) throw InputError(text);
+  if (verdict.kind == error_of_input) throw InputError(text);
+  if (verdict.kind == error_that_may_pass) throw TransientError(text);
   throw Error(text);
 }
 
@@ -75,17 +79,22 @@ void leave_within(std::chrono::seconds time, ExitCode code) {
 
 void run_together(Collectives& collectives, const std::function<void()>& work) {
   std::string error;
-  bool failed = false, is_input_error = false;
+  bool failed = true;
+  Kind kind = error_of_program;
   try {
     work();
+    failed = false;
   } catch (const InputError& e) {
-    failed = is_input_error = true;
+    kind = error_of_input;
+    error = e.what();
+  } catch (const TransientError& e) {
+    // a library that lost its own order cannot be trusted with a second try
+    kind = finalize_is_safe ? error_that_may_pass : error_of_program;
     error = e.what();
   } catch (const std::exception& e) {
-    failed = true;
     error = message_of(e);
   }
-  agree(collectives, failed ? &error : nullptr, is_input_error);
+  agree(collectives, failed ? &error : nullptr, kind);
 }
 
 void run_on_root(Collectives& collectives, const std::function<void()>& work) {
