@@ -43,6 +43,8 @@ class Scratch {
     return kScalarLanes ? first + worker : first + static_cast<std::ptrdiff_t>(worker) * elements_;
   }
   MANIPLE_FUNCTION int stride() const { return kScalarLanes ? workers_ : 1; }
+  // Its number among those that lie together.
+  MANIPLE_FUNCTION static int place(int worker) { return kScalarLanes ? worker : 0; }
   // Element i of a worker that is a team is team_base(worker)[i]. A launch has workers of one kind.
   MANIPLE_FUNCTION V* team_base(int worker) const {
     return reinterpret_cast<V*>(memory_.data()) + static_cast<std::ptrdiff_t>(worker) * elements_;

@@ -4,6 +4,7 @@
 
 #include "kernels/base/team.hpp"
 #include "kernels/base/varying.hpp"
+#include "kernels/base/wide.hpp"
 #include "kernels/model/field_tables.hpp"
 #include "kernels/model/model.hpp"
 
@@ -211,6 +212,8 @@ struct Data {
 #define MANIPLE_FIELD(name, size, description) IndexField<V> name;
   MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
+  // Memory of nwide numbers for wide_data.
+  DataField<Wide> wide;
   // Who steps the pack.
   [[no_unique_address]] Team<V> team;
   // Of the worker that steps the pack, where somebody asked for them (physics/stage_times.hpp).
@@ -250,6 +253,100 @@ struct Data {
   FIELD(dual_column)               \
   FIELD(block_Y)
 
+// What Newton's method works on in double precision (physics/wide_solver.hpp), and its integers.
+#define MANIPLE_WIDE_FIELDS(FIELD) \
+  FIELD(qM)                        \
+  FIELD(qacc_smooth)               \
+  FIELD(qfrc_smooth)               \
+  FIELD(qacc)                      \
+  FIELD(qfrc_constraint)           \
+  FIELD(friction_aref)             \
+  FIELD(limit_D)                   \
+  FIELD(limit_aref)                \
+  FIELD(limit_axis)                \
+  FIELD(limit_jar)                 \
+  FIELD(limit_search)              \
+  FIELD(contact_candidate)         \
+  FIELD(contact_D)                 \
+  FIELD(contact_aref)              \
+  FIELD(contact_J)                 \
+  FIELD(contact_jar)               \
+  FIELD(contact_search)            \
+  FIELD(H)                         \
+  FIELD(HDiagInv)                  \
+  FIELD(Ma)                        \
+  FIELD(search)                    \
+  FIELD(Msearch)                   \
+  FIELD(factor_column)
+#define MANIPLE_WIDE_INDICES(FIELD) \
+  FIELD(limit_active)               \
+  FIELD(slot_dofnum)                \
+  FIELD(slot_dof)                   \
+  FIELD(slot_tangents)              \
+  FIELD(H_set)                      \
+  FIELD(H_colnum)                   \
+  FIELD(H_col)                      \
+  FIELD(H_belownum)                 \
+  FIELD(H_below)
+
+// Elements of every field of Data.
+struct DataSizes {
+#define MANIPLE_FIELD(name, size, unit, description) int name;
+  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
+  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+#define MANIPLE_FIELD(name, size, description) int name;
+  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+};
+MANIPLE_FUNCTION DataSizes data_sizes(const ModelSizes& sizes) {
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
+  DataSizes elements;
+#define MANIPLE_FIELD(name, size, unit, description) elements.name = size;
+  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
+  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
+  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+#define MANIPLE_FIELD(name, size, description) elements.name = size;
+  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return elements;
+}
+
+// Rows this many times stiffer than what they hold, in units of 1/efc_diagApprox, are solved in double
+// precision.
+inline constexpr double kStiffRow = 3e4;
+
+// Numbers of wide_data, and the data itself in memory that has room for them; its other fields have none.
+MANIPLE_FUNCTION int wide_elements(const ModelSizes& sizes) {
+  const DataSizes elements = data_sizes(sizes);
+  int count = 0;
+#define MANIPLE_FIELD(name) count += elements.name;
+  MANIPLE_WIDE_FIELDS(MANIPLE_FIELD)
+  MANIPLE_WIDE_INDICES(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return count;
+}
+MANIPLE_FUNCTION Data<Wide> wide_data(const ModelSizes& sizes, const DataField<Wide> memory) {
+  const DataSizes elements = data_sizes(sizes);
+  Data<Wide> data;
+  int next = 0;
+#define MANIPLE_FIELD(name)      \
+  data.name = memory.from(next); \
+  next += elements.name;
+  MANIPLE_WIDE_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+#define MANIPLE_FIELD(name)            \
+  data.name.place = memory.from(next); \
+  next += elements.name;
+  MANIPLE_WIDE_INDICES(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return data;
+}
+
 // Elements of one environment's state.
 MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
@@ -275,7 +372,8 @@ MANIPLE_FUNCTION std::int64_t data_elements(const ModelSizes& sizes) {
 #define MANIPLE_FIELD(name, size, description) count += size;
   MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
-  return count;
+  // an even number of them comes before the wide ones, each of which takes the place of two
+  return sizes.nwide > 0 ? (count + 1) / 2 * 2 + 2 * sizes.nwide : count;
 }
 
 // The pack whose first environment is `lane` of a tile; fields lie in table order.
@@ -292,9 +390,11 @@ MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* ti
   return state;
 }
 
-// The fields over data_elements(sizes) lane values, `stride` apart (1 on a CPU, and for a team).
+// The fields over data_elements(sizes) lane values, `stride` apart (1 on a CPU, and for a team), of which the
+// first is number `place` of those that lie together.
 template <class V>
-MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, std::ptrdiff_t stride) {
+MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, std::ptrdiff_t stride,
+                                         [[maybe_unused]] int place = 0) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   Data<V> data;
   V* next = scratch;
@@ -311,6 +411,10 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, st
   next += (size)*stride;
   MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
+  if (sizes.nwide > 0) {
+    V* const even = scratch + (next - scratch + stride) / (2 * stride) * (2 * stride);
+    data.wide = DataField<Wide>(reinterpret_cast<Wide*>(even - place) + place, stride);
+  }
   return data;
 }
 
@@ -318,21 +422,7 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, st
 // other; those that no longer fit stay where they are. What they hold does not go along.
 template <class T>
 MANIPLE_FUNCTION void place_in_shared(const ModelSizes& sizes, Data<T>& data, T* shared, int room) {
-  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
-  struct {
-#define MANIPLE_FIELD(name, size, unit, description) int name;
-    MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-    MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-    MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-    MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-  } elements;
-#define MANIPLE_FIELD(name, size, unit, description) elements.name = size;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+  const DataSizes elements = data_sizes(sizes);
   const auto place = [&](DataField<T>& field, int size) {
     if (size > room) return;
     field = DataField<T>(shared, 1);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/math/quaternion.hpp"
+#include "kernels/model/data.hpp"
 #include "kernels/model/derive_contacts.hpp"
 #include "kernels/model/row_parameters.hpp"
 
@@ -549,6 +550,7 @@ void size_solvers(const Model<double>& m, ModelSizes& sizes) {
   sizes.nrowblock = sizes.nspaceblock = sizes.ndualrow = 0;
   sizes.ndualtree = sizes.ndualorder = sizes.ndualsweep = 0;
   if (sizes.nrowdof == 0) return;
+  if (sizes.nwide > 0) sizes.nwide = m.solver == solver_newton ? wide_elements(sizes) : 0;
   const int single = (sizes.nfriction + sizes.nlimit + 2) / 3;
   if (sizes.nrowcontact >= 0) sizes.nrowblock = sizes.nspaceblock = single + sizes.nrowcontact;
   if (m.solver != solver_pgs) return;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernels/model/candidates.hpp"
+#include "kernels/model/data.hpp"
 #include "kernels/model/row_parameters.hpp"
 #include "kernels/model/shape_pairs.hpp"
 
@@ -239,6 +240,12 @@ int most_contacts(const Model<double>& m) {
   return most;
 }
 
+// How stiff a contact holds its normal at most, in units of 1/efc_diagApprox (slot_parameters).
+static double stiffness(const Model<double>& m, const ContactClass& kind) {
+  const double share = std::max(kind.solimp[0], kind.solimp[1]), square = kind.friction[0] * kind.friction[0];
+  return share / (1 - share) * (kind.condim > 1 ? 2 * m.impratio / (square * (1 + square)) : 1);
+}
+
 void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
   std::vector<ContactClass> classes;
@@ -251,6 +258,8 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
   sizes.npatch = static_cast<int>(patches_of(m, candidates).size());
   sizes.npatchcontact = sizes.npatch > 0 ? sizes.ncontact : 0;
+  sizes.nwide = std::any_of(classes.begin(), classes.end(),
+                            [&](const ContactClass& kind) { return stiffness(m, kind) > kStiffRow; });
 }
 
 void derive_contacts(const Model<double>& m, const DerivedFields& derived) {

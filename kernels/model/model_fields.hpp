@@ -44,6 +44,7 @@
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
   SIZE(ndualtree, "trees that make islands of these rows; 1: all rows are one")                    \
+  SIZE(nwide, "numbers of wide_data if contacts are too stiff for single precision, else 0")       \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
   SIZE(ndualorder, "most rows in dual_order")
 

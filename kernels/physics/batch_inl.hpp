@@ -57,8 +57,8 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
 // The scratch of a worker, which begins a turn.
 template <class T>
 MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
-  Data<Lanes<T>> data =
-      data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker), batch.scratch.stride());
+  Data<Lanes<T>> data = data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker),
+                                                  batch.scratch.stride(), batch.scratch.place(worker));
   begin_stages(data, batch.stage_times, worker);
   return data;
 }
@@ -169,7 +169,8 @@ void forward_batch(const PhysicsBatch<T>& batch) {
       "maniple::physics::forward", batch.state.tiles, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
-                data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride()));
+                data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride(),
+                                   batch.scratch.place(worker)));
         export_fields(batch, PackEnvironments{tile * kTileWidth + lane}, worker);
       });
 }

@@ -33,23 +33,33 @@ struct LinePoint {
     rest = multiply_add(moved, weighted, rest);
     changed = changed || (D > V(0) && ((there > low) != (x > low) || (there < high) != (x < high)));
   }
-  // The same of rows that push where their residual is negative, all of the curvature D.
+  // The same of rows that push where their residual is negative, all of the curvature D. Mostly none of them
+  // changes in any lane; where none does, what is left out would change no bit.
   template <int N>
   MANIPLE_FUNCTION void add_pushing(const V (&x)[N], const V (&change)[N], V D, V alpha) {
-    V at_start(0), at_alpha(0), of_moved(0);
-    MaskOf<V> moved(false);
+    V at_start(0);
+    MaskOf<V> was[N], is[N], moved(false);
     for (int i = 0; i < N; ++i) {
-      const MaskOf<V> was = x[i] < V(0), is = multiply_add(alpha, change[i], x[i]) < V(0);
-      const V end = x[i] + change[i];
-      at_start = multiply_add(select(was, change[i], V(0)), change[i], at_start);
-      at_alpha = multiply_add(select(is, change[i], V(0)), change[i], at_alpha);
-      of_moved = multiply_add(select(is, end, V(0)) - select(was, end, V(0)), change[i], of_moved);
-      moved = moved || is != was;
+      was[i] = x[i] < V(0);
+      is[i] = multiply_add(alpha, change[i], x[i]) < V(0);
+      at_start = multiply_add(select(was[i], change[i], V(0)), change[i], at_start);
+      moved = moved || is[i] != was[i];
     }
+    moved = moved && D > V(0);
     start = multiply_add(D, at_start, start);
+    if (!any_lane(moved)) {
+      slope = multiply_add(D, at_start, slope);
+      return;
+    }
+    V at_alpha(0), of_moved(0);
+    for (int i = 0; i < N; ++i) {
+      const V end = x[i] + change[i];
+      at_alpha = multiply_add(select(is[i], change[i], V(0)), change[i], at_alpha);
+      of_moved = multiply_add(select(is[i], end, V(0)) - select(was[i], end, V(0)), change[i], of_moved);
+    }
     slope = multiply_add(D, at_alpha, slope);
     rest = multiply_add(D, of_moved, rest);
-    changed = changed || (D > V(0) && moved);
+    changed = changed || moved;
   }
 };
 

@@ -158,15 +158,14 @@ MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<
   for (const int k : d.team.share(3 * rows.slots)) move(d.contact_jar[k], d.contact_search[k]);
 }
 
-// The start of the iterations: qacc_warmstart where its cost is lower than that of qacc_smooth. Writes qacc,
-// Ma and jar.
+// The start of the iterations: qacc_warmstart, which lies at the end of the search direction, where its cost
+// is lower than that of qacc_smooth. Writes qacc, Ma and jar.
 template <class V, class Dofs>
-MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                 const Dofs& dofs, ActiveRows rows, MaskOf<V> active) {
+MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
+                                 ActiveRows rows, MaskOf<V> active) {
   for (const int i : d.team.share(dofs.count())) d.Ma[i] = d.qfrc_smooth[i];
   evaluate_rows(m, d, dofs, rows);
   if (m.disableflags & disable_warmstart) return;
-  for (const int i : d.team.share(dofs.count())) d.search[i] = s.qacc_warmstart[i] - d.qacc_smooth[i];
   evaluate_search(m, d, dofs, rows);
   V square(0);
   for (int i = 0; i < dofs.count(); ++i) square = multiply_add(V(d.search[i]), V(d.Msearch[i]), square);
@@ -176,15 +175,17 @@ MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const State<V>& s,
 
 // A step that should meet the minimum has done so if it leaves this part of the square of the gradient. Where
 // rounding leaves more, stiff rows are far from where they press as they should.
-inline constexpr double kSolvedSquare = 1e-6;
+template <class V>
+inline constexpr double kSolvedSquare = sizeof(V) == lane_width<V> * sizeof(float) ? 1e-4 : 1e-6;
 
-// qacc of the lanes in `active`, and jar of their rows, from the rows and the warm start.
+// qacc of the lanes in `active`, jar of their rows and qfrc_constraint, from the rows and the warm start,
+// whose difference to qacc_smooth is in `search`.
 template <class Dofs, class V>
-MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                              ActiveRows rows, MaskOf<V> active, V scale, V tolerance) {
+MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+                              MaskOf<V> active, V scale, V tolerance) {
   Dofs dofs(m, d);
   dofs.begin(rows.slots);
-  warm_start(m, s, d, dofs, rows, active);
+  warm_start(m, d, dofs, rows, active);
   const auto descent = [&](int i) { return d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i]; };
   const auto gradient_square = [&] {
     constraint_forces(m, d, dofs, rows);
@@ -195,6 +196,7 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
     }
     return square;
   };
+  const V solved(kSolvedSquare<V>);
   V square = gradient_square();
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
     active = active && sqrt(square) * scale >= tolerance;
@@ -209,11 +211,10 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
     const LineMinimum<V> minimum = line_search(m, d, rows, active, decrement, scale);
     move_along_search(m, d, rows, active, minimum.alpha);
     active = active && minimum.prospect * scale >= tolerance && minimum.alpha > V(0);
-    if (!any_lane(active)) break;
     // where no row has changed its zone, the gradient is gone but for rounding
     const V before = square;
     square = gradient_square();
-    active = active && !(minimum.exact && square <= V(kSolvedSquare) * before);
+    active = active && !(minimum.exact && square <= solved * before);
   }
 }
 
@@ -221,9 +222,10 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const State<V>& s, co
 template <class V>
 MANIPLE_FUNCTION void solve_in_dof_space(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          ActiveRows rows, MaskOf<V> active, V scale, V tolerance) {
-  if (m.nv > kDenseDofs) return solve_over<TreeDofs<V>>(m, s, d, rows, active, scale, tolerance);
+  for (const int i : d.team.share(m.nv)) d.search[i] = s.qacc_warmstart[i] - d.qacc_smooth[i];
+  if (m.nv > kDenseDofs) return solve_over<TreeDofs<V>>(m, d, rows, active, scale, tolerance);
   unroll<1, kDenseDofs + 1>([&](auto count) {
-    if (m.nv == count) solve_over<DenseDofs<count, V>>(m, s, d, rows, active, scale, tolerance);
+    if (m.nv == count) solve_over<DenseDofs<count, V>>(m, d, rows, active, scale, tolerance);
   });
 }
 

@@ -1,13 +1,14 @@
 // The constrained acceleration: which solver finds it for which environments. Models that ask for PGS are
 // solved in the dual. Newton's method works in the space of the rows for environments with few contacts that
-// are not too stiff, in that of the dofs for the others; which of the two depends on the environment alone,
-// so that its bits do.
+// are not too stiff, in that of the dofs for the others, and in double precision where single precision does
+// not suffice; which of the three depends on the environment alone, so that its bits do.
 #pragma once
 
 #include "kernels/physics/dual_solver.hpp"
 #include "kernels/physics/primal_solver.hpp"
 #include "kernels/physics/row_solver.hpp"
 #include "kernels/physics/stage_times.hpp"
+#include "kernels/physics/wide_solver.hpp"
 
 namespace maniple {
 
@@ -40,15 +41,19 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
+  const MaskOf<V> wide = needs_wide(m, d, rows.slots);
   RowSpace<V> row_space;
-  row_space.lanes = MaskOf<V>(m.nspaceblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact));
+  row_space.lanes = MaskOf<V>(m.nspaceblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact)) && !wide;
   if (any_lane(row_space.lanes)) row_space = begin_row_space(m, s, d, rows, row_space.lanes);
-  // it writes all lanes, and the other solver those of its own
-  if (!all_lanes(row_space.lanes))
-    solve_in_dof_space(m, s, d, rows, active && !row_space.lanes, scale, tolerance);
+  // it writes all lanes, and the other solvers those of their own
+  const MaskOf<V> in_dofs = !(row_space.lanes || wide);
+  if (any_lane(in_dofs)) solve_in_dof_space(m, s, d, rows, active && in_dofs, scale, tolerance);
   if (any_lane(row_space.lanes))
     solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
-  constraint_forces(m, d, TreeDofs<V>(m, d), rows);
+  if constexpr (sizeof(T) == 4)
+    if (any_lane(wide)) solve_wide(m, s, d, rows, wide, scale);
+  // the solver in the space of the dofs leaves them
+  if (!all_lanes(in_dofs)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
 }
 
 }  // namespace maniple

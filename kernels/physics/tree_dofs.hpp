@@ -182,6 +182,8 @@ template <class V>
 struct TreeDofs {
   const Model<ScalarOf<V>>& m;
   const Data<V>& d;
+  // what they save is the packs' time
+  static constexpr bool kByPatch = !std::is_same_v<V, Wide>;
   bool coupled = false;
   std::uint32_t patches = 0;  // of the pack's contacts, as bits
   HessianPattern pattern;
@@ -194,11 +196,13 @@ struct TreeDofs {
   MANIPLE_FUNCTION void begin(int slots) {
     coupled = find_coupled_dofs(m, d, slots);
     pattern = hessian_pattern(m, d, coupled);
-    if (m.npatch == 0) return;
-    for (const int slot : d.team.share(slots))
-      d.slot_patches[slot] = static_cast<int>(patches_of_slot(m, d, slot));
-    for (int slot = 0; slot < slots; ++slot) patches |= static_cast<std::uint32_t>(d.slot_patches[slot]);
-    for_each_bit(patches, [&](int p) { patch_motion(m, d, p); });
+    if constexpr (kByPatch) {
+      if (m.npatch == 0) return;
+      for (const int slot : d.team.share(slots))
+        d.slot_patches[slot] = static_cast<int>(patches_of_slot(m, d, slot));
+      for (int slot = 0; slot < slots; ++slot) patches |= static_cast<std::uint32_t>(d.slot_patches[slot]);
+      for_each_bit(patches, [&](int p) { patch_motion(m, d, p); });
+    }
   }
   // result = M x.
   MANIPLE_FUNCTION void multiply_inertia(const DataField<V> x, const DataField<V> result) const {
@@ -224,7 +228,7 @@ struct TreeDofs {
     for (int slot = 0; slot < slots; ++slot) {
       BaseWeights<V> W = base_weights(d, slot);
       if (!any_lane(W.nn > V(0))) continue;
-      if (m.npatch > 0) {
+      if (kByPatch && m.npatch > 0) {
         d.team.once([&] { add_patch_weights(d, slot, W); });
         W = W.where(d.contact_patch[slot] < V(0));
         if (!any_lane(W.nn > V(0))) continue;

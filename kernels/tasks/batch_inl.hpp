@@ -18,7 +18,8 @@ struct TaskPack {
   MANIPLE_FUNCTION TaskPack(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int64_t tile,
                             int lane, int worker)
       : state(state_of_tile<V>(physics.model, physics.state.tile(tile), lane)),
-        data(data_of_scratch<V>(physics.model, physics.scratch.base(worker), physics.scratch.stride())) {
+        data(data_of_scratch<V>(physics.model, physics.scratch.base(worker), physics.scratch.stride(),
+                                physics.scratch.place(worker))) {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.fields = tile_field<V>(batch.fields.tile(tile), 0, lane);
