@@ -106,7 +106,9 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
     memory.batch += training.rollout_bytes;
     memory.bytes_per_env += training.rollout_bytes /
                             static_cast<std::size_t>(std::max<std::int64_t>(1, partition.tiles * kTileWidth));
-    memory.network = training.network_bytes;
+    memory.network = training.network_bytes + training.snapshot_bytes;
+    // and its environments' states in the copy of the last finished iteration
+    memory.batch += simulation.bytes_per_env * static_cast<std::size_t>(partition.tiles * kTileWidth);
   } else if (verb == "evaluate" || (verb == "rollout" && config.control.source == "policy")) {
     const Network network = make_network(config.policy, simulation.num_observations, simulation.num_actions,
                                          config.learning.blas_width, config.where_of("policy.hidden"));

@@ -68,6 +68,7 @@ TrainingMemory training_memory(const Config& config, int observations, int actio
       sizeof(float) * size(2 * network.parameters + (config.learning.reduction == "exact" ? 0 : sums)) +
       sizeof(double) * size(workers * (sums + reward_terms + 2 * observations + 10) +
                             (network.parameters + kNormBlock - 1) / kNormBlock);
+  memory.snapshot_bytes = 3 * sizeof(float) * size(network.parameters);
   memory.rollout_bytes =
       sizeof(float) * size(steps * (layout.elements * kTileWidth + actions) + tiles * actions * kTileWidth) +
       sizeof(std::int32_t) * size(steps);

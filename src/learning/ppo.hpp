@@ -46,8 +46,9 @@ struct IterationReport {
 
 // What training takes on a rank beside its environments, known before anything is allocated.
 struct TrainingMemory {
-  std::size_t network_bytes = 0;  // parameters, their gradients and moments, scratch: whatever the batch
-  std::size_t rollout_bytes = 0;  // the steps of an iteration
+  std::size_t network_bytes = 0;   // parameters, their gradients and moments, scratch: whatever the batch
+  std::size_t rollout_bytes = 0;   // the steps of an iteration
+  std::size_t snapshot_bytes = 0;  // parameters and moments of the last finished iteration
 };
 TrainingMemory training_memory(const Config& config, int observations, int actions, int reward_terms,
                                std::int64_t tiles);
