@@ -22,8 +22,12 @@ launch() {
   # the lock that an earlier start of this job left on another node is none
   export MANIPLE_JOB_START
   MANIPLE_JOB_START=$(date +%s%N)
-  "$@" "run.status_file=$file"
+  "$@" "run.status_file=$file" 2> >(tee "$file.errors" >&2)
   code=$?
+  # hosts whose ranks the run's watchdog blames, without their domain
+  [ $code -eq 0 ] || sleep 1  # for the last lines
+  hung=$(grep 'run.hang_timeout: no rank moved' "$file.errors" | grep -o '(host [^,.]*' | cut -c 7- | sort -u)
+  rm -f "$file.errors"
   reached=$(cat "$file" 2> /dev/null)
   rm -f "$file"
   if [ "$reached" = 75 ]; then
@@ -34,4 +38,36 @@ launch() {
     return 1
   fi
   return $code
+}
+
+# on_good_nodes NODE...: starts the run on these nodes by `start NODE...`, which the caller defines, and once more
+# after a crash, from its newest checkpoint, on the nodes that are left: those that start a process (`probe NODE`)
+# and whose ranks did not hang. A run that ended by itself (done, bad input, stopped early) is not started again.
+on_good_nodes() {
+  local nodes=("$@") good restarts=0 code node
+  while :; do
+    start "${nodes[@]}"
+    code=$?
+    case $code in 0 | 2 | 75) return $code ;; esac
+    if [ $restarts -ge "${MANIPLE_RESTARTS:-3}" ]; then
+      return $code
+    fi
+    restarts=$((restarts + 1))
+    good=()
+    for node in "${nodes[@]}"; do
+      if ! timeout 60 bash -c 'probe "$@"' probe "$node" > /dev/null 2>&1; then
+        say "node $node does not start a process: left out" >&2
+      elif [ "${#nodes[@]}" -gt 1 ] && grep -qxF "${node%%.*}" <<< "$hung"; then
+        say "a rank on node $node hung: left out" >&2
+      else
+        good+=("$node")
+      fi
+    done
+    if [ ${#good[@]} -eq 0 ]; then
+      say "no node is left" >&2
+      return $code
+    fi
+    nodes=("${good[@]}")
+    say "the run ended with $code: start $restarts of ${MANIPLE_RESTARTS:-3} more, on ${nodes[*]}" >&2
+  done
 }

@@ -28,7 +28,7 @@ FAKES = {
     # as srun -K1: ranks differ from start to start
     "srun": 'echo "srun $*" >> "$LOG"; echo "cpus $SRUN_CPUS_PER_TASK" >> "$LOG"; while [[ $1 == -* ]]; do shift; done\n'
             'exec "$REAL_MPIRUN" --oversubscribe --bind-to none -n $((2 + ${SLURM_RESTART_COUNT:-0})) "$@"\n',
-    "scontrol": 'echo "scontrol $*" >> "$LOG"\n',
+    "scontrol": 'if [ "$1" = show ]; then tr , "\\n" <<< "$3"; else echo "scontrol $*" >> "$LOG"; fi\n',
     # its ssh passes on only what -x names
     "mpirun": 'echo "mpirun $*" >> "$LOG"; passed=(LOG="$LOG"); n=1\n'
               'while [[ $1 == -* ]]; do case $1 in -x) passed+=("$2=${!2}"); shift;; -n) n=$2; shift;;\n'
@@ -190,3 +190,83 @@ def test_pbs_says_when_it_cannot_submit(long_run):
     assert result.returncode == 1
     assert "but qsub refuses the next job; this continues:" in result.stderr
     assert f"env DECK={environment['DECK']} DIRECTORY={folder}/run OVERRIDES=batch.seed=7\\ policy.hidden=\\[8\\,8\\]" in result.stderr
+
+
+# ---- a node is lost ----
+# says what it was started with, crashes as CRASHES says (a line for each start), and reports its end as the program does
+CRASHING = """start=$(grep -c '^started' "$LOG"); echo "started $LAUNCH" >> "$LOG"
+line=$(sed -n "$((start + 1))p" <<< "$CRASHES"); read -r code words <<< "$line"
+[ -z "$words" ] || echo "$words" >&2
+for argument; do case $argument in run.status_file=*) file=${argument#*=};; run.wall_time=*) echo "$argument" >> "$LOG";; esac; done
+case ${code:=0} in 0|75) echo "$code" > "$file";; esac
+exit "$code"
+"""
+HANG = ("maniple: error: run.hang_timeout: no rank moved for 600 s: rank 2 (host n2.cluster.org, pid 17, stopped) is silent, "
+        "last heard 601 s ago in stage 'physics' after iteration 7; ranks 0, 1 waiting for others in stage 'communication' "
+        "after iteration 7")
+
+
+@pytest.fixture
+def lossy(cluster):
+    """A job on n1, n2 and n3 of two ranks each; nodes in DEAD start nothing."""
+    folder, environment = cluster
+    fake(folder, "program", CRASHING)
+    fake(folder, "srun", 'if [[ " $* " == *" --overlap "* ]]; then for n in $DEAD; do [[ $* != *"--nodelist=$n "* ]] || exit 1; done\n'
+         'exit 0; fi\nLAUNCH=; while [[ $1 == -* ]]; do LAUNCH+=" $1"; shift; done; LAUNCH=$LAUNCH exec "$@"\n')
+    fake(folder, "mpirun", 'LAUNCH=; while [[ $1 == -* ]]; do case $1 in -x) shift 2; continue;; --hostfile) LAUNCH+=" $(tr "\\n" , < "$2")";;\n'
+         ' --host) for n in $DEAD; do [ "$2" != "$n" ] || exit 1; done; LAUNCH+=" host $2";; esac; LAUNCH+=" $1 $2"; shift 2; done\n'
+         'LAUNCH=$LAUNCH exec "$@"\n')
+    (folder / "nodes").write_text("n1\nn1\nn2\nn2\nn3\nn3\n")
+    (folder / "qstat.txt").write_text(QSTAT.format(walltime="01:00:00"))
+    environment |= {"MANIPLE_PROGRAM": str(folder / "program"), "SLURM_JOB_NODELIST": "n1,n2,n3", "SLURM_NTASKS": "6",
+                    "DEAD": "", "DECK": "deck.yaml", "DIRECTORY": "runs/x"}
+    return folder, environment
+
+
+def starts(folder):
+    return [line for line in log(folder).splitlines() if line.startswith("started")]
+
+
+@pytest.mark.parametrize("crash, dead", [("137", "n2"), ("1 " + HANG, "")])
+def test_slurm_starts_again_on_the_nodes_that_are_left(lossy, crash, dead):
+    folder, environment = lossy
+    result = run(SLURM, environment | {"CRASHES": crash, "DEAD": dead})
+    assert result.returncode == 0, result.stderr
+    first, second = starts(folder)
+    assert "--nodelist" not in first
+    assert "--nodes=2 --nodelist=n1,n3 --ntasks=4" in second and "-K1" in second
+    assert ("node n2 does not start a process" if dead else "a rank on node n2 hung") in result.stderr
+    assert "the run ended with" in result.stderr and "on n1 n3" in result.stderr
+
+
+def test_slurm_keeps_its_nodes_after_a_crash_of_the_program(lossy):
+    folder, environment = lossy
+    result = run(SLURM, environment | {"CRASHES": "139\n75"})
+    assert result.returncode == 75
+    assert len(starts(folder)) == 2 and "--nodelist" not in starts(folder)[1]
+    assert "scontrol requeue 17" in log(folder)
+
+
+def test_restarts_come_to_an_end(lossy):
+    folder, environment = lossy
+    assert run(SLURM, environment | {"CRASHES": "137\n" * 9}).returncode == 137
+    assert len(starts(folder)) == 4
+    (folder / "log").unlink()
+    result = run(SLURM, environment | {"CRASHES": "137\n" * 9, "DEAD": "n1 n2 n3"})
+    assert result.returncode == 137 and len(starts(folder)) == 1 and "no node is left" in result.stderr
+    (folder / "log").unlink()
+    assert run(SLURM, environment | {"CRASHES": "2"}).returncode == 2
+    assert len(starts(folder)) == 1, "bad input stays bad"
+
+
+@pytest.mark.parametrize("crash, dead", [("137", "n2"), ("1 " + HANG, "")])
+def test_pbs_starts_again_on_the_nodes_that_are_left(lossy, crash, dead):
+    folder, environment = lossy
+    result = run(PBS, environment | {"CRASHES": crash, "DEAD": dead})
+    assert result.returncode == 0, result.stderr
+    first, second = starts(folder)
+    assert "n1,n1,n2,n2,n3,n3," in first and "-n 6" in first
+    assert "n1,n1,n3,n3," in second and "-n 4" in second
+    walls = [int(line.split("=")[1]) for line in log(folder).splitlines() if line.startswith("run.wall_time=")]
+    assert walls[1] < walls[0] == 3480, "what the first start took is gone"
+    assert not list(ROOT.glob("maniple-*.nodes"))
