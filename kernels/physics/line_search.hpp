@@ -57,8 +57,9 @@ struct LinePoint {
       at_alpha = multiply_add(select(is[i], change[i], V(0)), change[i], at_alpha);
       of_moved = multiply_add(select(is[i], end, V(0)) - select(was[i], end, V(0)), change[i], of_moved);
     }
-    slope = multiply_add(D, at_alpha, slope);
-    rest = multiply_add(D, of_moved, rest);
+    // by selection: where nothing moved, numbers that are not finite must do what they do above
+    slope = multiply_add(D, select(moved, at_alpha, at_start), slope);
+    rest = select(moved, multiply_add(D, of_moved, rest), rest);
     changed = changed || moved;
   }
 };

@@ -312,6 +312,8 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
   const int nv = m.nv;
   RowSpace<V> x{{}, rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))), lanes, V(0)};
   x.blocks = build_blocks(m, s, d, ActiveRows{rows.limits, x.slots});
+  // rows that only environments of the other solvers have: no force where the force is zero times this
+  for (int i = 3 * x.slots; i < 3 * rows.slots; ++i) d.contact_jar[i] = V(0);
 
   const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) x.lanes = x.lanes && d.qLDiagInv[k] > V(0);

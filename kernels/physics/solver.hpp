@@ -52,8 +52,9 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
   if constexpr (sizeof(T) == 4)
     if (any_lane(wide)) solve_wide(m, s, d, rows, wide, scale);
-  // the solver in the space of the dofs leaves them
-  if (!all_lanes(in_dofs)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
+  // anew for all lanes: those that the solvers leave are summed in orders of their own, and which of the
+  // solvers ran depends on the neighbours
+  constraint_forces(m, d, TreeDofs<V>(m, d), rows);
 }
 
 }  // namespace maniple
