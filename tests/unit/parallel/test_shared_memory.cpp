@@ -19,10 +19,10 @@ TEST(SharedMemory, OnlyOldSegmentsOfThisUserThatNobodyMapsGo) {
   char directory[] = "/tmp/manipleXXXXXX";
   ASSERT_NE(mkdtemp(directory), nullptr);
   const std::string user = std::to_string(geteuid()), host = host_name().substr(0, host_name().find('.'));
-  const auto create = [&](const std::string& host, const std::string& owner, const std::string& rank,
+  const auto create = [&](const std::string& on, const std::string& owner, const std::string& rank,
                           bool old) {
     const std::string path =
-        std::string(directory) + "/vader_segment." + host + "." + owner + ".51b30001." + rank;
+        std::string(directory) + "/vader_segment." + on + "." + owner + ".51b30001." + rank;
     std::ofstream(path) << "segment";
     const struct timeval hour_ago[2] = {{time(nullptr) - 3600, 0}, {time(nullptr) - 3600, 0}};
     if (old) utimes(path.c_str(), hour_ago);
