@@ -44,7 +44,7 @@ def test_a_trained_policy_is_evaluated(maniple, tmp_path):
     run, evaluation = tmp_path / "run", tmp_path / "evaluation"
     maniple("train", deck, "batch.num_envs=1024", "learning.iterations=120", f"output.directory={run}", ranks=2)
     maniple("evaluate", deck, "batch.num_envs=200", f"control.checkpoint={run}", f"output.directory={evaluation}")
-    with h5py.File(evaluation / "results.h5") as file:
+    with h5py.File(evaluation / "evaluation.h5") as file:
         returns, lengths = file["evaluation/episode_return"][()], file["evaluation/episode_length"][()]
     assert returns.shape == lengths.shape == (200,)
     # the mean action does at least as well as the noisy one that learned
