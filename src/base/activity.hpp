@@ -8,8 +8,11 @@
 
 namespace maniple {
 
+inline constexpr const char* kStartStage = "start";  // outside of other stages, until the first note_done()
+inline constexpr const char* kRunStage = "run";      // and afterwards
+
 struct Activity {
-  std::atomic<const char*> stage{"start"};        // text that lives as long as the program
+  std::atomic<const char*> stage{kStartStage};    // text that lives as long as the program
   std::atomic<const char*> counted{"iteration"};  // what is counted: "iteration", "control step"
   std::atomic<std::int64_t> done{-1};             // so many of them; -1: still starting
   std::atomic<std::int64_t> collectives{0};  // entered so far: the same number on all ranks that are abreast
@@ -26,6 +29,8 @@ inline void note_progress() {
 inline void note_done(const char* counted, std::int64_t done) {
   activity.counted.store(counted, std::memory_order_relaxed);
   activity.done.store(done, std::memory_order_relaxed);
+  const char* start = kStartStage;
+  activity.stage.compare_exchange_strong(start, kRunStage, std::memory_order_relaxed);
   note_progress();
 }
 

@@ -25,9 +25,11 @@ class Run:
         return self.log.read_text()
 
     def wait_for_iterations(self, directory):
+        """Returns when the ranks have told each other of some: they do so ten times a second."""
         events = directory / "run" / "log.jsonl"
         self.maniple.wait_for(lambda: events.exists() and events.read_text().count('"iteration"') > 5, "iterations",
                               process=self.process)
+        time.sleep(2)
 
     def wait_for_end(self, timeout=60):
         try:
@@ -54,7 +56,7 @@ def test_a_stopped_rank_is_named_and_ends_the_job(maniple, tmp_path, which):
         maniple.kill_all(run.process)
     assert re.search(rf"maniple: error: run\.hang_timeout: no rank moved for 2\.0 s: rank {which} \(host \S+, pid {pid}, "
                      r"stopped\) is silent, last heard \d+\.\d s ago in stage '\w+' after iteration \d+; "
-                     r"ranks \d, \d waiting for others in stage '\w+' after iteration \d+", run.text())
+                     r"ranks \d, \d waiting for others in stage '\w+' after iteration \d+", run.text()), run.text()
     assert run.text().count("maniple: error") == 1
     maniple.wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the end of the stopped rank", timeout=20)
 
@@ -92,7 +94,7 @@ def test_a_rank_that_hangs_is_named(maniple, tmp_path, which, call, after, stage
     result = maniple(*TRAIN, "run.hang_timeout=2", *keys, f"output.directory={tmp_path / 'run'}", ranks=3, exit_code=1,
                      environment=fault, timeout=60)
     assert re.search(rf"maniple: error: run\.hang_timeout: no rank moved for \d\.0 s: rank {which} \(host \S+, pid \d+\) "
-                     rf"has been in stage '({stage})'[^;]* for \d+\.\d s; ranks \d, \d waiting for others", result.stderr)
+                     rf"has been in stage '({stage})'[^;]* for \d+\.\d s; ranks \d, \d waiting for others", result.stderr), result.stderr
     assert result.stderr.count("maniple: error") == 1
 
 
