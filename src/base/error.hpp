@@ -1,5 +1,5 @@
-// Errors of the whole program. Everything below main throws one of these two; the one handler
-// (src/driver/run.cpp) turns them into a message and an exit code that is the same on every rank.
+// Errors of the whole program. Everything below main throws one of these two; run_guarded()
+// (src/parallel/failure.hpp) turns them into a message and an exit code that is the same on every rank.
 #pragma once
 
 #include <stdexcept>

@@ -4,13 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <limits>
 #include <type_traits>
 
 #include "kernels/model/data.hpp"
 #include "kernels/model/derive.hpp"
+#include "src/base/fnv.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple {
@@ -19,29 +19,17 @@ namespace {
 // Number of elements of each array; the names of sizes are visible by name, as the tables expect.
 #define MANIPLE_LOCAL_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 
-// FNV-1a, 64 bits (Fowler, Noll, Vo; draft-eastlake-fnv). Numbers enter as their bytes.
-class Fnv {
- public:
-  template <class T>
-  [[gnu::noinline]] void add(const T* values, std::size_t count) {
-    const auto* bytes = reinterpret_cast<const unsigned char*>(values);
-    for (std::size_t i = 0; i < count * sizeof(T); ++i) hash_ = (hash_ ^ bytes[i]) * 0x100000001b3u;
-  }
-  template <class T>
-  [[gnu::noinline]] void add(const std::vector<T>& values) {
-    const std::uint64_t count = values.size();
-    add(&count, 1);
-    add(values.data(), values.size());
-  }
-  std::string text() const {
-    char digits[17];
-    std::snprintf(digits, sizeof(digits), "%016llx", static_cast<unsigned long long>(hash_));
-    return digits;
-  }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325u;
-};
+// Numbers enter as their bytes. (Not inlined: called for each of some two hundred fields.)
+template <class T>
+[[gnu::noinline]] void add(Fnv& hash, const T* values, std::size_t count) {
+  hash.add(values, count * sizeof(T));
+}
+template <class T>
+[[gnu::noinline]] void add(Fnv& hash, const std::vector<T>& values) {
+  const std::uint64_t count = values.size();
+  add(hash, &count, 1);
+  add(hash, values.data(), values.size());
+}
 
 // MuJoCo's, of mjOption: Newton's method has converged by then.
 constexpr int kDefaultIterations = 100, kDefaultLineIterations = 50;
@@ -87,15 +75,15 @@ std::vector<double> numbers(const mjtNum* values, std::int64_t count) {
 
 std::string digest_of(const ImportedModel& imported) {
   Fnv hash;
-#define MANIPLE_SIZE(name, meaning) hash.add(&imported.sizes.name, 1);
+#define MANIPLE_SIZE(name, meaning) add(hash, &imported.sizes.name, 1);
   MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
-#define MANIPLE_SCALAR(name, meaning) hash.add(&imported.name, 1);
-#define MANIPLE_VECTOR(name, length, meaning) hash.add(imported.name.data(), imported.name.size());
+#define MANIPLE_SCALAR(name, meaning) add(hash, &imported.name, 1);
+#define MANIPLE_VECTOR(name, length, meaning) add(hash, imported.name.data(), imported.name.size());
   MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
 #undef MANIPLE_SCALAR
 #undef MANIPLE_VECTOR
-#define MANIPLE_ARRAY(name, extent, meaning) hash.add(imported.name);
+#define MANIPLE_ARRAY(name, extent, meaning) add(hash, imported.name);
   MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
 #undef MANIPLE_ARRAY
   return hash.text();

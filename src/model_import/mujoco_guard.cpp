@@ -47,7 +47,7 @@ struct Handlers {
 
 }  // namespace
 
-void run_guarded(void (*call)(void*), void* argument, std::vector<std::string>& warnings) {
+void call_guarded(void (*call)(void*), void* argument, std::vector<std::string>& warnings) {
   std::jmp_buf here;
   Handlers handlers(&here, &warnings);
   if (setjmp(here) != 0) throw Error(error_text);

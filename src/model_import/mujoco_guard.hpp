@@ -10,12 +10,12 @@ namespace maniple {
 // Runs call(argument); throws Error with libmujoco's text if it reports a fatal error. Warnings are
 // appended to `warnings`. A fatal error leaves `call` by longjmp, so `call` must hold no objects with
 // destructors while it is inside libmujoco; what libmujoco held then is lost.
-void run_guarded(void (*call)(void*), void* argument, std::vector<std::string>& warnings);
+void call_guarded(void (*call)(void*), void* argument, std::vector<std::string>& warnings);
 
 // The same for a function object, for instance [&] { model = mj_loadModel(path, nullptr); }.
 template <class Function>
 void guarded(Function&& function, std::vector<std::string>& warnings) {
-  run_guarded([](void* f) { (*static_cast<std::remove_reference_t<Function>*>(f))(); }, &function, warnings);
+  call_guarded([](void* f) { (*static_cast<std::remove_reference_t<Function>*>(f))(); }, &function, warnings);
 }
 
 }  // namespace maniple

@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "kernels/tasks/task_fields.hpp"
+#include "src/base/fnv.hpp"
 #include "src/simulation/message_text.hpp"
 #include "src/simulation/task_model.hpp"
 #include "src/simulation/terms.hpp"
@@ -339,17 +340,11 @@ bool mentions(const ExpressionContext& context, const std::string& definition,
 
 class Checksum {
  public:
-  void add(const void* data, std::size_t bytes) {
-    for (std::size_t i = 0; i < bytes; ++i) {  // FNV-1a, 64 bits
-      hash_ ^= static_cast<const unsigned char*>(data)[i];
-      hash_ *= 1099511628211ull;
-    }
-  }
   void add(const std::string& text) {
-    add(text.data(), text.size());
+    hash_.add(text.data(), text.size());
     add(std::uint64_t{text.size()});
   }
-  void add(std::uint64_t value) { add(&value, sizeof(value)); }
+  void add(std::uint64_t value) { hash_.add(&value, sizeof(value)); }
   void add(double value) { add(std::bit_cast<std::uint64_t>(value)); }
   void add(const Program& program) {
     add(std::uint64_t{program.instructions.size()});
@@ -360,10 +355,10 @@ class Checksum {
                                   static_cast<unsigned>(i.bank_c)})
         add(std::uint64_t{part});
   }
-  std::string text() const { return fmt::format("{:016x}", hash_); }
+  std::string text() const { return hash_.text(); }
 
  private:
-  std::uint64_t hash_ = 14695981039346656037ull;
+  Fnv hash_;
 };
 
 }  // namespace

@@ -5,7 +5,6 @@
 
 #include <cuda_runtime.h>
 #include <nccl.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -16,6 +15,7 @@
 
 #include "src/base/activity.hpp"
 #include "src/base/error.hpp"
+#include "src/base/process.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
@@ -80,9 +80,7 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
   void refuse_shared_device() {
     std::string mine;
     run_together(host_, [&] {
-      char name[256] = {};
-      gethostname(name, sizeof name - 1);
-      mine = std::string(name) + " " + cuda_devices()[static_cast<std::size_t>(device_)].pci_bus_id;
+      mine = host_name() + " " + cuda_devices()[static_cast<std::size_t>(device_)].pci_bus_id;
     });
     std::map<std::string, int> first_user;
     const std::vector<std::string> all = host_.gather_text(mine);
