@@ -8,14 +8,14 @@
 #include "src/parallel/session.hpp"
 
 int main(int argc, char** argv) {
-  // 1 what is asked for; help, version, schema and inspect need no MPI and are answered here
+  // 1 what is asked for; help, version and verbs that only print need no MPI and are answered here
   const maniple::CommandLine command = maniple::parse_command_line(argc, argv);
   if (command.finished) return command.exit_code;
 
   // 2 signals that ask a run to end in order are noted from here on; an error ends every rank with one
   // message and the same exit code
   std::optional<maniple::StopSignals> signals;
-  if (command.verb == "train" || command.verb == "rollout") signals.emplace();
+  if (command.verb->ends_in_order) signals.emplace();
   return maniple::run_guarded([&] {
     // 3 MPI, Kokkos and this rank's device, until the end of the program
     maniple::Session session(argc, argv);

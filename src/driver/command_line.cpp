@@ -8,26 +8,11 @@
 
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
-#include "src/config/deck.hpp"
 #include "src/config/schema.hpp"
-#include "src/driver/inspect.hpp"
+#include "src/driver/verbs.hpp"
 
 namespace maniple {
 namespace {
-
-struct Verb {
-  const char* name;
-  const char* help;
-};
-
-constexpr Verb kRunVerbs[] = {
-    {"train", "train a policy with PPO on a task deck"},
-    {"rollout", "step environments with given, random or learned controls and record trajectories"},
-    {"evaluate", "run episodes with a trained policy and record returns"},
-    {"bench", "measure physics and environment steps per second, write bench.json"},
-    {"validate", "parse and check deck, model and task; say what they hold; allocate nothing"},
-    {"doctor", "check ranks, devices, pinning, communication and the file system"},
-};
 
 // Everything with '=' is an override, everything else a deck.
 void sort_arguments(const std::vector<std::string>& arguments, CommandLine& command) {
@@ -45,15 +30,14 @@ bool speaks() {
 }
 
 // The first argument is to be a verb.
-std::string verb_error(int argc, char** argv, const CLI::App& app) {
-  std::vector<std::string> verbs;
+std::string verb_error(const std::string& given) {
+  std::vector<std::string> names;
   std::string allowed;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) {
-    verbs.push_back(sub->get_name());
-    allowed += " " + sub->get_name();
+  for (const Verb& verb : verbs()) {
+    names.push_back(verb.name);
+    allowed += std::string(" ") + verb.name;
   }
-  const std::string given = argc > 1 ? argv[1] : "";
-  const std::string near = given.empty() ? "" : nearest(given, verbs);
+  const std::string near = given.empty() ? "" : nearest(given, names);
   return InputError(SourceLocation{}, "", given.empty() ? "found no verb" : "found no verb '" + given + "'",
                     (near.empty() ? "" : "nearest verb: " + near + "; ") + "allowed:" + allowed)
       .what();
@@ -69,14 +53,15 @@ CommandLine parse_command_line(int argc, char** argv) {
   app.footer("Exit codes: 0 done, 1 error, 2 bad input, 75 stopped early with a good checkpoint.");
 
   std::vector<std::string> arguments;
-  for (const Verb& verb : kRunVerbs) {
+  std::string printed;
+  for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
-    sub->add_option("deck.yaml | key.path=value", arguments, "decks in order, then overrides");
-    sub->callback([&command, &verb] { command.verb = verb.name; });
+    if (verb.run)
+      sub->add_option("deck.yaml | key.path=value", arguments, "decks in order, then overrides");
+    else if (verb.argument)
+      sub->add_option(verb.argument, printed, verb.argument_help)->required();
+    sub->callback([&command, &verb] { command.verb = &verb; });
   }
-  CLI::App* inspect = app.add_subcommand("inspect", "print what a results, checkpoint or dataset file holds");
-  inspect->add_option("FILE", command.file, "an HDF5 file")->required();
-  CLI::App* schema = app.add_subcommand("schema", "print every deck key: type, default, unit, meaning");
 
   std::ostream silent(nullptr);
   std::ostream& out = speaks() ? std::cout : silent;
@@ -89,17 +74,14 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
-    if (schema->parsed()) {
-      out << schema_text() << std::flush;
+    if (command.verb->print) {
       command.finished = true;
-    } else if (inspect->parsed()) {
-      command.finished = true;
-      command.exit_code = inspect_file(command.file, out);
+      command.verb->print(printed, out);
       out << std::flush;
     }
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0 && app.get_subcommands().empty()) {
-      refuse(verb_error(argc, argv, app), ExitCode::bad_input);
+      refuse(verb_error(argc > 1 ? argv[1] : ""), ExitCode::bad_input);
     } else {
       command.finished = true;
       command.exit_code = app.exit(error, out, err) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);

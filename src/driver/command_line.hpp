@@ -6,12 +6,13 @@
 
 namespace maniple {
 
+struct Verb;
+
 struct CommandLine {
-  std::string verb;
+  const Verb* verb = nullptr;          // a row of verbs(); null where the command line is refused
   std::vector<std::string> decks;      // YAML files, read in order
   std::vector<std::string> overrides;  // key.path=value, applied after the decks
-  std::string file;                    // inspect
-  bool finished = false;               // help, version, schema, inspect or a usage error: already answered
+  bool finished = false;  // help, version, a verb that prints, or a usage error: already answered
   int exit_code = 0;
 };
 

@@ -1,5 +1,5 @@
-// The preflight: measures before a job of a thousand ranks finds out. A warning costs speed, a broken
-// line costs the run.
+// maniple doctor: is this machine, launch and file system fit for a run? Measures before a job of a thousand
+// ranks finds out. A warning costs speed, a broken line costs the run.
 #include "src/driver/doctor.hpp"
 
 #include <fmt/format.h>
@@ -12,6 +12,7 @@
 
 #include "kernels/base/pack.hpp"
 #include "src/base/version.hpp"
+#include "src/driver/verbs.hpp"
 #include "src/io/measure.hpp"
 #include "src/io/summary.hpp"
 #include "src/parallel/cuda/devices.hpp"
@@ -73,7 +74,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
   return warnings;
 }
 
-int doctor(Session& session, const Config& config, const std::string& model_library) {
+ExitCode doctor(const Config& config, Session& session) {
   Collectives& collectives = session.collectives();
   const bool prints = session.rank() == 0;
   auto say = [&](const std::string& line) {
@@ -84,9 +85,8 @@ int doctor(Session& session, const Config& config, const std::string& model_libr
 
   say(fmt::format("maniple {}  {} ranks  {}, {} lanes single, {} lanes double", kVersion, session.size(),
                   session.execution_space(), lane_width<Lanes<float>>, lane_width<Lanes<double>>));
-  say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}{}", mpi_version(), hdf5_version(),
-                  KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100,
-                  model_library.empty() ? "" : "; MuJoCo " + model_library));
+  say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}", mpi_version(), hdf5_version(),
+                  KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
 #ifdef KOKKOS_ENABLE_CUDA
   say("versions  CUDA " + cuda_version());
 #endif
@@ -141,7 +141,7 @@ int doctor(Session& session, const Config& config, const std::string& model_libr
   collectives.max(&failures, 1);
   say(failures == 0 ? "doctor: all tests passed" : fmt::format("doctor: {} broken", failures));
   std::fflush(stdout);
-  return failures == 0 ? 0 : 1;
+  return failures == 0 ? ExitCode::done : ExitCode::error;
 }
 
 }  // namespace maniple

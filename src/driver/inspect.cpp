@@ -1,12 +1,12 @@
-// One line per object, so that grep works on it; no numbers are read except for the digest.
-#include "src/driver/inspect.hpp"
-
+// maniple inspect: what a results, checkpoint or dataset file holds. One line per object, so that grep works
+// on it; no numbers are read except for the digest.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <sstream>
 
 #include "src/base/error.hpp"
+#include "src/driver/verbs.hpp"
 #include "src/io/digest.hpp"
 #include "src/io/isolated.hpp"
 #include "src/io/seal.hpp"
@@ -39,7 +39,7 @@ std::string description_of(const std::string& path) {
 
 }  // namespace
 
-int inspect_file(const std::string& path, std::ostream& out) {
+void inspect(const std::string& path, std::ostream& out) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored))
     throw InputError(SourceLocation{path}, "", "no such file", "a results, checkpoint or dataset file");
@@ -49,7 +49,6 @@ int inspect_file(const std::string& path, std::ostream& out) {
   } catch (const Error& error) {
     throw InputError(SourceLocation{path}, "", "cannot be read", error.what());
   }
-  return 0;
 }
 
 }  // namespace maniple

@@ -1,15 +1,50 @@
-// The verbs of the program. Each reads its configuration, builds what it needs and returns an exit
-// code; errors leave as exceptions and meet the one handler in main.
+// The verbs of the program, in one table: what the command line, main and the run directory have to know
+// about a verb stands in its row.
+//
+// To add a verb, write src/driver/<verb>.cpp with one function, declare it below, and give it a row in
+// verbs.cpp. A function of a deck reads its configuration, builds what it needs (setup.hpp) and returns an
+// exit code; errors leave as exceptions and meet the one handler in main.
 #pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
 
 #include "src/base/error.hpp"
 #include "src/config/config.hpp"
-#include "src/driver/command_line.hpp"
 #include "src/parallel/session.hpp"
 
 namespace maniple {
 
-// Loads the deck and dispatches.
+struct CommandLine;
+
+// What a verb does with output.directory.
+enum class Directory {
+  untouched,  // but for tests of the file system
+  written,    // logs there; its one file is replaced
+  claimed,    // holds the directory for itself, and refuses to replace results without permission
+};
+
+struct Verb {
+  const char* name;
+  const char* help;
+  // A verb of a deck, on all ranks; or null, and then:
+  ExitCode (*run)(const Config& config, Session& session) = nullptr;
+  // without MPI, by rank 0 alone: what it prints, given its argument.
+  void (*print)(const std::string& argument, std::ostream& out) = nullptr;
+  const char* argument = nullptr;  // of print; null: none
+  const char* argument_help = nullptr;
+
+  bool needs_model = true;     // a deck without model.file is refused
+  bool ends_in_order = false;  // when a signal asks: those count from before MPI starts (stop.hpp)
+  Directory directory = Directory::claimed;
+  const char* results = nullptr;  // claimed: the file of the directory that it writes
+  bool resumes = false;           // claimed: writes checkpoints, and learning.resume continues from them
+};
+
+const std::vector<Verb>& verbs();
+
+// Loads the deck and runs the verb.
 ExitCode run_verb(const CommandLine& command, Session& session);
 
 ExitCode train(const Config& config, Session& session);
@@ -17,5 +52,11 @@ ExitCode rollout(const Config& config, Session& session);
 ExitCode evaluate_policy(const Config& config, Session& session);
 ExitCode bench(const Config& config, Session& session);
 ExitCode validate(const Config& config, Session& session);
+// Ranks, hosts, devices, cores and threads; latency and bandwidth between ranks; write, commit, lock and read
+// test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
+ExitCode doctor(const Config& config, Session& session);
+// Attributes, groups, datasets with type, shape, unit and description, the run record of a results file, and
+// last a line "digest <sha256>". InputError when the file is missing or cannot be read.
+void inspect(const std::string& path, std::ostream& out);
 
 }  // namespace maniple

@@ -142,15 +142,13 @@ std::string describe_results(const std::string& path, std::string& verb) {
 // Rank 0.
 void check_contents(const RunDirectory::Claim& claim) {
   if (claim.overwrite) return;
-  const bool trains = claim.verb == "train";
   std::string verb;
-  std::string found = describe_results(
-      claim.directory + "/" + (claim.verb == "evaluate" ? kEvaluationFile : kResultsFile), verb);
+  std::string found = describe_results(claim.directory + "/" + claim.results, verb);
+  const bool resumable = claim.has_checkpoints && (found.empty() || verb == claim.verb);
   // a run that was killed before its first checkpoint starts anew
-  if (trains && claim.continues && verb == "train") found.clear();
-  const std::string continuing =
-      trains && (found.empty() || verb == "train") ? ", learning.resume=auto to continue that run" : "";
-  if (trains && !claim.continues) {
+  if (resumable && claim.continues) found.clear();
+  const std::string continuing = resumable ? ", learning.resume=auto to continue that run" : "";
+  if (claim.has_checkpoints && !claim.continues) {
     const std::vector<std::int64_t> steps = checkpoint_steps(claim.directory);
     if (!steps.empty())
       found += (found.empty() ? "" : " and ") + std::to_string(steps.size()) + " checkpoint" +

@@ -13,10 +13,12 @@ class RunDirectory {
  public:
   struct Claim {
     std::string directory;
-    std::string verb;        // train, rollout or evaluate
-    bool continues = false;  // train: from checkpoints that are there
-    bool overwrite = false;  // what is there may be replaced
-    SourceLocation where;    // of output.directory
+    std::string verb;              // who holds it
+    std::string results;           // the file that the verb writes
+    bool has_checkpoints = false;  // beside it
+    bool continues = false;        // from checkpoints that are there
+    bool overwrite = false;        // what is there may be replaced
+    SourceLocation where;          // of output.directory
   };
 
   // Collective. Makes the directory and holds <directory>/run.lock until the destructor: a symbolic link

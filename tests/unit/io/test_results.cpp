@@ -6,7 +6,7 @@
 #include <sstream>
 
 #include "src/base/error.hpp"
-#include "src/driver/inspect.hpp"
+#include "src/driver/verbs.hpp"
 #include "src/io/digest.hpp"
 #include "src/io/hdf5.hpp"
 #include "src/io/results.hpp"
@@ -163,17 +163,17 @@ TEST_F(ResultsMpi, EveryDatasetHasUnitAndDescription) {
 TEST_F(ResultsMpi, InspectPrintsShapesUnitsAndTheDigest) {
   const std::string path = write(*world, "a", 64, 3, 3);
   std::ostringstream out;
-  EXPECT_EQ(inspect_file(path, out), 0);
+  inspect(path, out);
   const std::string text = out.str();
   for (const std::string& part :
        {std::string("/trajectory/qpos"), std::string("[64, 3, 3]"), std::string("m/s"), std::string("ranks"),
         std::string("rollout"), "digest " + file_digest(path) + "\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
-  EXPECT_THROW(inspect_file(directory.path() + "/none.h5", out), InputError);
-  EXPECT_THROW(inspect_file(directory.path(), out), InputError);
+  EXPECT_THROW(inspect(directory.path() + "/none.h5", out), InputError);
+  EXPECT_THROW(inspect(directory.path(), out), InputError);
   if (world->rank() == 0) std::ofstream(directory.path() + "/text.h5") << "not HDF5";
   world->barrier();
-  EXPECT_THROW(inspect_file(directory.path() + "/text.h5", out), InputError);
+  EXPECT_THROW(inspect(directory.path() + "/text.h5", out), InputError);
   world->barrier();
 }
 

@@ -1,0 +1,83 @@
+#include "src/driver/verbs.hpp"
+
+#include <optional>
+
+#include "src/base/log.hpp"
+#include "src/config/deck.hpp"
+#include "src/driver/command_line.hpp"
+#include "src/io/commit.hpp"
+#include "src/io/results.hpp"
+#include "src/io/run_directory.hpp"
+#include "src/parallel/failure.hpp"
+#include "src/parallel/retry.hpp"
+
+namespace maniple {
+
+const std::vector<Verb>& verbs() {
+  static const std::vector<Verb> table{
+      {.name = "train",
+       .help = "train a policy with PPO on a task deck",
+       .run = train,
+       .ends_in_order = true,
+       .results = kResultsFile,
+       .resumes = true},
+      {.name = "rollout",
+       .help = "step environments with given, random or learned controls and record trajectories",
+       .run = rollout,
+       .ends_in_order = true,
+       .results = kResultsFile},
+      {.name = "evaluate",
+       .help = "run episodes with a trained policy and record returns",
+       .run = evaluate_policy,
+       .results = kEvaluationFile},
+      {.name = "bench",
+       .help = "measure physics and environment steps per second, write bench.json",
+       .run = bench,
+       .directory = Directory::written},
+      {.name = "validate",
+       .help = "parse and check deck, model and task; say what they hold; allocate nothing",
+       .run = validate,
+       .directory = Directory::untouched},
+      {.name = "doctor",
+       .help = "check ranks, devices, pinning, communication and the file system",
+       .run = doctor,
+       .needs_model = false,
+       .directory = Directory::untouched},
+      {.name = "inspect",
+       .help = "print what a results, checkpoint or dataset file holds",
+       .print = inspect,
+       .argument = "FILE",
+       .argument_help = "an HDF5 file"},
+      {.name = "schema",
+       .help = "print every deck key: type, default, unit, meaning",
+       .print = [](const std::string&, std::ostream& out) { out << schema_text(); }},
+  };
+  return table;
+}
+
+ExitCode run_verb(const CommandLine& command, Session& session) {
+  const Verb& verb = *command.verb;
+  const Config config = load_config(command.decks, command.overrides, verb.needs_model);
+  session.watchdog().set_timeout(config.run.hang_timeout);
+  set_retries(config.run.retries);
+  std::optional<RunDirectory> directory;
+  if (verb.directory == Directory::claimed)
+    directory.emplace(RunDirectory::Claim{.directory = config.output.directory,
+                                          .verb = verb.name,
+                                          .results = verb.results,
+                                          .has_checkpoints = verb.resumes,
+                                          .continues = config.learning.resume == "auto",
+                                          .overwrite = config.output.overwrite,
+                                          .where = config.where_of("output.directory")},
+                      session.collectives());
+  open_log(session.rank(), verb.directory == Directory::untouched ? "" : config.output.directory);
+  const ExitCode code = verb.run(config, session);
+  if (!config.run.status_file.empty())
+    run_on_root(session.collectives(), [&] {
+      write_text_file(config.run.status_file, std::to_string(static_cast<int>(code)) + "\n");
+    });
+  close_log();
+  return code;
+}
+
+}  // namespace maniple
