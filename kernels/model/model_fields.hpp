@@ -1,5 +1,5 @@
 // The field tables of Model: every number of the robot that kernels read, with MuJoCo's names and
-// layouts (mjmodel.h). The import copies the first tables from mjModel member by member; derive.hpp
+// layouts (mjmodel.h). The import copies the first tables from mjModel member by member; derive_model
 // computes the last one from them. Allocation, digests and device copies are driven by these lines.
 #pragma once
 
@@ -209,8 +209,8 @@
   REAL(actuator_gear, 6 * nu, "scale of length and force")                       \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
 
-// Arrays computed once from the ones above (derive.hpp), so that the lanes compute nothing that is the
-// same for all environments.
+// Arrays computed once from the ones above (src/model_import/derive.hpp), so that the lanes compute nothing
+// that is the same for all environments.
 #define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                   \
   INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                       \
   INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                             \
@@ -302,7 +302,7 @@
   REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                             \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
-// Numbers that hold for the whole model (derive.hpp).
+// Numbers that hold for the whole model (src/model_import/derive.hpp).
 #define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \
   INTEGER(flags, "ModelFlag bits: which stages have anything to do") \
   INTEGER(nlevel, "levels of bodies below the world")                \

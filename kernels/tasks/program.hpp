@@ -1,4 +1,4 @@
-// The device form of a task: bytecode compiled by src/simulation from the deck's terms and expressions.
+// The device form of a task: bytecode compiled by src/tasks from the deck's terms and expressions.
 // Every instruction is one lane operation whose operands may lie in any bank (registers, constants,
 // State, Data, the task's own state, random numbers, outputs), so that no separate loads or stores are
 // needed. Programs have no branches; the only control flow is the loop of the interpreter.

@@ -5,13 +5,13 @@
 #include <map>
 
 #include "kernels/model/data.hpp"
-#include "kernels/model/derive_contacts.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
+#include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/import.hpp"
 #include "src/simulation/simulation.hpp"
-#include "src/simulation/task.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 

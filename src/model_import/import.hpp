@@ -68,20 +68,4 @@ std::string solver_note(const ImportedModel& model);
 // The model as kernels see it, over the host memory of `imported`, which must outlive it.
 Model<double> host_model(const ImportedModel& imported);
 
-// The model in device memory and precision T; owns the memory that model() points into.
-template <class T>
-class DeviceModel {
- public:
-  explicit DeviceModel(const ImportedModel& imported);
-  const Model<T>& model() const { return model_; }
-
- private:
-  Kokkos::View<int*, MemorySpace> integers_;
-  Kokkos::View<T*, MemorySpace> reals_;
-  Model<T> model_;
-};
-
-extern template class DeviceModel<float>;
-extern template class DeviceModel<double>;
-
 }  // namespace maniple

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/model/candidates.hpp"
 #include "kernels/model/shape_pairs.hpp"
+#include "src/model_import/candidates.hpp"
 #include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
 

@@ -8,10 +8,11 @@
 #include "kernels/physics/batch.hpp"
 #include "kernels/tasks/batch.hpp"
 #include "src/base/timing.hpp"
-#include "src/simulation/device_task.hpp"
 #include "src/simulation/simulation.hpp"
-#include "src/simulation/task.hpp"
 #include "src/simulation/tile_rows.hpp"
+#include "src/tasks/device_model.hpp"
+#include "src/tasks/device_task.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 

@@ -13,6 +13,7 @@
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/contact.hpp"
 #include "src/model_import/import.hpp"
+#include "src/tasks/device_model.hpp"
 #include "tests/reference/mujoco_oracle.hpp"
 
 namespace maniple {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/model/derive_contacts.hpp"
 #include "kernels/model/shape_pairs.hpp"
+#include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/mujoco_guard.hpp"
 #include "tests/reference/batch_under_test.hpp"
 #include "tests/reference/random_model.hpp"

@@ -27,9 +27,10 @@ SOURCES = {
     "parallel": {"base"},
     "io": {"base", "config", "parallel"},
     "model_import": {"base", "config"},
-    "simulation": {"base", "config", "parallel", "io", "model_import"},
+    "tasks": {"base", "config", "model_import"},
+    "simulation": {"base", "config", "parallel", "io", "model_import", "tasks"},
     "learning": {"base", "config", "parallel", "io", "simulation"},
-    "driver": {"base", "config", "parallel", "io", "model_import", "simulation", "learning"},
+    "driver": {"base", "config", "parallel", "io", "model_import", "tasks", "simulation", "learning"},
 }
 # which kernels/ layers a layer of src/ may include
 KERNELS_FOR_SOURCES = {
@@ -38,7 +39,8 @@ KERNELS_FOR_SOURCES = {
     "parallel": {"base"},
     "io": {"base"},
     "model_import": {"base", "math", "model"},
-    "simulation": {"base", "math", "model", "physics", "tasks"},
+    "tasks": {"base", "model", "physics", "tasks"},
+    "simulation": {"base", "model", "physics", "tasks"},
     "learning": {"base", "math", "nn"},
     "driver": {"base", "model", "physics", "tasks", "nn"},
 }
@@ -112,6 +114,8 @@ def test_layers():
         ("kernels/physics/x.hpp", "mpi.h", "<"),
         ("src/base/x.cpp", "src/io/results.hpp", '"'),
         ("src/simulation/x.cpp", "src/learning/ppo.hpp", '"'),
+        ("src/tasks/x.cpp", "src/simulation/simulation.hpp", '"'),
+        ("src/model_import/x.cpp", "src/tasks/task.hpp", '"'),
         ("src/driver/x.cpp", "hdf5.h", "<"),
         ("src/simulation/x.cpp", "mujoco/mujoco.h", "<"),
         ("src/io/x.cpp", "nccl.h", "<"),

@@ -10,6 +10,7 @@
 
 #include "src/base/error.hpp"
 #include "src/model_import/import.hpp"
+#include "src/tasks/device_model.hpp"
 
 namespace maniple {
 namespace {

@@ -15,6 +15,7 @@
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/step.hpp"
 #include "src/model_import/import.hpp"
+#include "src/tasks/device_model.hpp"
 
 namespace maniple {
 

@@ -1,5 +1,5 @@
 // The names of a task's expressions: quantities of the model and of the episode, and the deck's own
-// definitions; and what the compilers of the three phases (src/simulation/expression_compiler.hpp) share
+// definitions; and what the compilers of the three phases (src/tasks/expression_compiler.hpp) share
 // besides. A quantity knows how to write each of its numbers as operations of a graph.
 #pragma once
 
@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
-#include "src/simulation/expression.hpp"
-#include "src/simulation/expression_graph.hpp"
-#include "src/simulation/task_model.hpp"
+#include "src/tasks/expression.hpp"
+#include "src/tasks/expression_graph.hpp"
+#include "src/tasks/task_model.hpp"
 
 namespace maniple {
 

@@ -1,4 +1,4 @@
-// The library of named terms. A term is a recipe that writes an expression (src/simulation/expression.hpp)
+// The library of named terms. A term is a recipe that writes an expression (src/tasks/expression.hpp)
 // for the joints or bodies it is given, so that the kernels know nothing but bytecode. Names, parameters
 // and meanings are those of Isaac Lab's manager-based tasks (isaaclab.envs.mdp, release 2), as far as
 // articulated robots without contacts need them.
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "src/config/config.hpp"
-#include "src/simulation/task_model.hpp"
+#include "src/tasks/task_model.hpp"
 
 namespace maniple {
 

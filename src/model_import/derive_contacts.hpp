@@ -2,8 +2,8 @@
 // of them moves.
 #pragma once
 
-#include "kernels/model/derive.hpp"
 #include "kernels/model/dof_set.hpp"
+#include "src/model_import/derive.hpp"
 
 namespace maniple {
 

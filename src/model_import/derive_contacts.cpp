@@ -1,4 +1,4 @@
-#include "kernels/model/derive_contacts.hpp"
+#include "src/model_import/derive_contacts.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,10 +6,10 @@
 #include <map>
 #include <utility>
 
-#include "kernels/model/candidates.hpp"
 #include "kernels/model/data.hpp"
-#include "kernels/model/row_parameters.hpp"
 #include "kernels/model/shape_pairs.hpp"
+#include "src/model_import/candidates.hpp"
+#include "src/model_import/row_parameters.hpp"
 
 namespace maniple {
 namespace {

@@ -1,13 +1,13 @@
 // The compiler's walk over a syntax tree: names and elements are looked up in the context, sizes are
 // checked, and vectors are unrolled into scalar operations. Calls of functions continue in
 // expression_functions.cpp.
-#include "src/simulation/expression_compiler.hpp"
+#include "src/tasks/expression_compiler.hpp"
 
 #include <algorithm>
 #include <array>
 
-#include "src/simulation/expression_functions.hpp"
-#include "src/simulation/message_text.hpp"
+#include "src/tasks/expression_functions.hpp"
+#include "src/tasks/message_text.hpp"
 
 namespace maniple {
 namespace {

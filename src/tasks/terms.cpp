@@ -1,10 +1,10 @@
-#include "src/simulation/terms.hpp"
+#include "src/tasks/terms.hpp"
 
 #include <algorithm>
 #include <charconv>
 #include <regex>
 
-#include "src/simulation/message_text.hpp"
+#include "src/tasks/message_text.hpp"
 
 namespace maniple {
 namespace {

@@ -1,8 +1,8 @@
-// The compiled task in device memory and in one precision, as src/model_import's DeviceModel is the model.
+// The compiled task in device memory and in one precision, as DeviceModel is the model.
 #pragma once
 
 #include "kernels/tasks/program.hpp"
-#include "src/simulation/task.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 

@@ -8,8 +8,8 @@
 
 #include "src/config/config.hpp"
 #include "src/model_import/import.hpp"
-#include "src/simulation/expression_compiler.hpp"
-#include "src/simulation/expression_graph.hpp"
+#include "src/tasks/expression_compiler.hpp"
+#include "src/tasks/expression_graph.hpp"
 
 namespace maniple {
 

@@ -1,4 +1,4 @@
-#include "src/simulation/expression.hpp"
+#include "src/tasks/expression.hpp"
 
 #include <cctype>
 #include <charconv>

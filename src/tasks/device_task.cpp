@@ -1,4 +1,4 @@
-#include "src/simulation/device_task.hpp"
+#include "src/tasks/device_task.hpp"
 
 #include <algorithm>
 

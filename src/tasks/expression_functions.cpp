@@ -1,15 +1,15 @@
 // What the functions of expressions are called and what they compute: first the table of names and
 // arguments, then the part of ExpressionCompiler that turns a call into operations. A new function is a
 // row of the table, and a line in call_value unless it works component by component.
-#include "src/simulation/expression_functions.hpp"
+#include "src/tasks/expression_functions.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
 
-#include "src/simulation/expression_compiler.hpp"
-#include "src/simulation/message_text.hpp"
+#include "src/tasks/expression_compiler.hpp"
+#include "src/tasks/message_text.hpp"
 
 namespace maniple {
 namespace {

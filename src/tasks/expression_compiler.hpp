@@ -1,5 +1,5 @@
-// From syntax trees (src/simulation/expression.hpp) to scalar operations
-// (src/simulation/expression_graph.hpp). Every value has a static shape, a number or a vector, and is
+// From syntax trees (src/tasks/expression.hpp) to scalar operations
+// (src/tasks/expression_graph.hpp). Every value has a static shape, a number or a vector, and is
 // unrolled here, so that the device only sees scalar operations. What names mean is in
 // expression_context.cpp, what functions mean in expression_functions.cpp.
 #pragma once
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
-#include "src/simulation/expression.hpp"
-#include "src/simulation/expression_context.hpp"
-#include "src/simulation/expression_graph.hpp"
+#include "src/tasks/expression.hpp"
+#include "src/tasks/expression_context.hpp"
+#include "src/tasks/expression_graph.hpp"
 
 namespace maniple {
 

@@ -7,7 +7,7 @@
 #include <numbers>
 #include <set>
 
-#include "src/simulation/terms.hpp"
+#include "src/tasks/terms.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
 namespace maniple {

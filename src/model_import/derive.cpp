@@ -1,4 +1,4 @@
-#include "kernels/model/derive.hpp"
+#include "src/model_import/derive.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
-#include "kernels/model/derive_contacts.hpp"
-#include "kernels/model/row_parameters.hpp"
+#include "src/model_import/derive_contacts.hpp"
+#include "src/model_import/row_parameters.hpp"
 
 namespace maniple {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/simulation/expression_graph.hpp"
+#include "src/tasks/expression_graph.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -1,5 +1,5 @@
 // The expression language of tasks: text to syntax tree. What the names mean, and what shapes they have,
-// is decided by src/simulation/expression_compiler.hpp; here are only the grammar and its error messages.
+// is decided by src/tasks/expression_compiler.hpp; here are only the grammar and its error messages.
 //
 //   conditional  a ? b : c                          lowest
 //   logic        ||    then    &&

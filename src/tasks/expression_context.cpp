@@ -1,7 +1,7 @@
 // The table of quantities: every field of State and Data by its own name, then what is computed from them
 // (joint and body quantities), then the numbers of the task itself. A new quantity for expressions is one
 // more entry here; the compiler and the kernels know none of them.
-#include "src/simulation/expression_context.hpp"
+#include "src/tasks/expression_context.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "kernels/tasks/task_fields.hpp"
-#include "src/simulation/expression_compiler.hpp"
-#include "src/simulation/expression_functions.hpp"
+#include "src/tasks/expression_compiler.hpp"
+#include "src/tasks/expression_functions.hpp"
 
 namespace maniple {
 namespace {

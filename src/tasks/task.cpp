@@ -1,4 +1,4 @@
-#include "src/simulation/task.hpp"
+#include "src/tasks/task.hpp"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 
 #include "kernels/tasks/task_fields.hpp"
 #include "src/base/fnv.hpp"
-#include "src/simulation/message_text.hpp"
-#include "src/simulation/task_model.hpp"
-#include "src/simulation/terms.hpp"
+#include "src/tasks/message_text.hpp"
+#include "src/tasks/task_model.hpp"
+#include "src/tasks/terms.hpp"
 
 namespace maniple {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/simulation/task_model.hpp"
+#include "src/tasks/task_model.hpp"
 
 #include <algorithm>
 
