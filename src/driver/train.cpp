@@ -128,7 +128,8 @@ ExitCode train(const Config& config, Session& session) {
   const std::int64_t first_iteration = iteration;
   std::int64_t saved = resumed ? iteration : -1;
   // an earlier run that this one replaces stays until there is something to replace it with
-  bool replaces = !resumed && config.output.overwrite;
+  CheckpointWriter checkpoints(config.output.directory, config.learning.keep_checkpoints,
+                               !resumed && config.output.overwrite, collectives);
   std::string results_path;
   const auto save_results = [&] {
     ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "train"),
@@ -137,11 +138,8 @@ ExitCode train(const Config& config, Session& session) {
     results_path = results.commit();
   };
   const auto save_state = [&] {
-    write_checkpoint(config.output.directory, iteration, identity, with_rows(kept.archive()),
-                     simulation->partition(), collectives, config.learning.keep_checkpoints);
+    checkpoints.write(iteration, identity, with_rows(kept.archive()), simulation->partition());
     saved = iteration;
-    if (std::exchange(replaces, false))
-      run_on_root(collectives, [&] { remove_other_checkpoints(config.output.directory, iteration); });
   };
   // Results first: a run that is killed between the two then writes both again. Where time is short the
   // state comes first.
@@ -176,6 +174,7 @@ ExitCode train(const Config& config, Session& session) {
       });
       ++iteration;
       note_done("iteration", iteration);
+      checkpoints.settle();  // of an iteration before
       keep();
       double seconds = earlier_seconds + seconds_since(loop_started);
       collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
@@ -200,6 +199,7 @@ ExitCode train(const Config& config, Session& session) {
   progress.finish();
   const double loop_seconds = seconds_since(loop_started);
   if (saved != iteration) save(false);
+  checkpoints.settle();
 
   report_incidents(*simulation, session);
   if (iteration > first_iteration) {

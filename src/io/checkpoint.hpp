@@ -3,11 +3,13 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "src/io/archive.hpp"
+#include "src/io/seal.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/parallel/partition.hpp"
 
@@ -23,11 +25,37 @@ struct CheckpointIdentity {
   std::uint32_t seed = 0;
 };
 
-// Collective. Temporary name, write, flush on all ranks, close, verify, fsync, rename, fsync of the
-// directory, manifest, prune to the last `keep`. Returns the file's path.
-std::string write_checkpoint(const std::string& directory, std::int64_t step,
-                             const CheckpointIdentity& identity, const Archive& archive,
-                             const Partition& partition, Collectives& collectives, std::int64_t keep);
+// Writes the checkpoints of a run. A file gets its name when it is complete and durable; that it reads back
+// as it was written is checked by threads while the run goes on. Only then older ones are removed.
+class CheckpointWriter {
+ public:
+  // The last `keep` checkpoints stay. `replaces`: the run replaces an earlier one, whose checkpoints all go
+  // once there is a good one instead.
+  CheckpointWriter(const std::string& directory, std::int64_t keep, bool replaces, Collectives& collectives);
+  ~CheckpointWriter();  // waits for the threads
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  // Collective. settle(); then temporary name, write, seal, fsync on all ranks, rename, fsync of the
+  // directory. Newer checkpoints, of a history that the run has left, step aside. Returns the file's path.
+  std::string write(std::int64_t step, const CheckpointIdentity& identity, const Archive& archive,
+                    const Partition& partition);
+  // Collective. Waits until the last checkpoint has been read back: Error, with its path, when it is not
+  // as it was written; the ones before it are still there. Otherwise they are removed down to `keep`, by a
+  // thread of rank 0, and the manifest is written.
+  void settle();
+
+ private:
+  void finish_pruning();
+
+  std::string folder_;
+  std::int64_t keep_;
+  bool replaces_;
+  Collectives& collectives_;
+  std::int64_t step_ = -1;  // of the last one
+  ReadBack read_back_;
+  std::future<void> pruning_;
+};
 
 // Collective. Loads the newest good checkpoint of the directory into the archive's arrays and returns
 // its step; a bad one (truncated, flipped bits) is named in the log and the one before is tried.
@@ -40,9 +68,6 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
 // Rank 0. Steps of the checkpoints of a run's directory, newest first. Error when the directory is there and
 // cannot be listed: nothing may start anew because a file system failed to answer.
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
-
-// Rank 0. Removes all checkpoints of a run's directory but one: those of a run that another one replaced.
-void remove_other_checkpoints(const std::string& directory, std::int64_t step);
 
 // Collective. Reads only the named replicated entries of a checkpoint file (or of the newest good one
 // of a run directory): a policy for evaluation. Model and task must agree; batch size need not.

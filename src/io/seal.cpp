@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <vector>
 
 #include "src/base/error.hpp"
 #include "src/io/checksum.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/retry.hpp"
 
 namespace maniple {
 
@@ -62,14 +64,18 @@ void compare(const SharedFile& file, const Seal& seal, std::uint64_t found) {
         ": the checksum does not match: the file is damaged, or was changed after it had been written");
 }
 
+// The sum over the share of a rank in a file of `bytes` bytes.
+std::uint64_t checksum_of_share(const std::string& path, std::int64_t bytes, int rank, int ranks) {
+  const auto [first, last] = share_of(bytes, rank, ranks);
+  return first < last ? file_checksum(SharedFile(path, false), first, last) : 0;
+}
+
 // Collective; `bytes` of rank 0 is the length of the file.
 std::uint64_t checksum_of_all(const std::string& path, std::int64_t bytes, Collectives& collectives) {
   collectives.broadcast(&bytes, sizeof bytes, 0);
   std::uint64_t sum = 0;
-  run_together(collectives, [&] {
-    const auto [first, last] = share_of(bytes, collectives.rank(), collectives.size());
-    if (first < last) sum = file_checksum(SharedFile(path, false), first, last);
-  });
+  run_together(collectives,
+               [&] { sum = checksum_of_share(path, bytes, collectives.rank(), collectives.size()); });
   return sum_over_ranks(sum, collectives);
 }
 
@@ -133,6 +139,33 @@ Sealed check_seal(const std::string& path, Collectives& collectives) {
   const std::uint64_t sum = checksum_of_all(path, seal ? seal->bytes : 0, collectives);
   run_on_root(collectives, [&] { compare(file, *seal, sum); });
   return Sealed::yes;
+}
+
+ReadBack::ReadBack(const std::string& path, std::int64_t bytes, const Collectives& collectives)
+    : path_(path),
+      bytes_(bytes),
+      // the default policy: where the system gives no thread, finish() does the work
+      sum_(std::async([path, bytes, rank = collectives.rank(), ranks = collectives.size()] {
+        return checksum_of_share(path, bytes, rank, ranks);
+      })) {}
+
+void ReadBack::finish(Collectives& collectives) {
+  const std::string what = "reading " + path_ + " back";
+  retry_together(collectives, what, [&] {
+    std::uint64_t sum = 0;
+    run_together(collectives, [&] {  // a second attempt has no thread
+      sum = sum_.valid() ? sum_.get()
+                         : checksum_of_share(path_, bytes_, collectives.rank(), collectives.size());
+    });
+    sum = sum_over_ranks(sum, collectives);
+    run_on_root(collectives, [&] {
+      const SharedFile file(path_, false);
+      const std::optional<Seal> seal = read_seal(file);
+      if (!seal)
+        throw Error(path_ + ": its checksum is gone: the file was changed after it had been written");
+      compare(file, *seal, sum);
+    });
+  });
 }
 
 }  // namespace maniple

@@ -5,7 +5,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <future>
 #include <string>
 
 #include "src/io/shared_file.hpp"
@@ -32,5 +32,20 @@ enum class Sealed { yes, no };
 // truncated or damaged. One process reads it all, or, collectively, each rank a share.
 Sealed check_seal(const std::string& path);
 Sealed check_seal(const std::string& path, Collectives& collectives);
+
+// A sealed file of `bytes` bytes, read back by a thread on each rank while the program goes on.
+class ReadBack {
+ public:
+  ReadBack() = default;
+  ReadBack(const std::string& path, std::int64_t bytes, const Collectives& collectives);
+  bool pending() const { return sum_.valid(); }
+  // Collective. Waits for the threads: Error when the file is not as it was sealed.
+  void finish(Collectives& collectives);
+
+ private:
+  std::string path_;
+  std::int64_t bytes_ = 0;
+  std::future<std::uint64_t> sum_;  // over this rank's share
+};
 
 }  // namespace maniple

@@ -1,6 +1,6 @@
 /* A fault for tests: a file system that fails FLAKY_TIMES times with FLAKY_ERRNO. Preloaded; concerns the calls
- * FLAKY_CALL (write, read, fsync, rename) of rank FLAKY_RANK on files whose path contains FLAKY_PATH, from the
- * FLAKY_AFTER-th on. */
+ * FLAKY_CALL (write, read, fsync, rename) of rank FLAKY_RANK on files whose path contains FLAKY_PATH (with a $ at
+ * its end: ends with it), from the FLAKY_AFTER-th on. With FLAKY_CALL=corrupt writes succeed and leave one bit wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,11 +10,18 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+static int concerns(const char *path) {
+  const char *wanted = getenv("FLAKY_PATH");
+  const size_t length = strlen(wanted), have = strlen(path);
+  if (length == 0 || wanted[length - 1] != '$') return strstr(path, wanted) != NULL;
+  return have >= length - 1 && strncmp(path + have - (length - 1), wanted, length - 1) == 0;
+}
+
 static int fails(const char *call, const char *path) {
   static int calls = 0;
   const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *which = getenv("FLAKY_RANK"), *name = getenv("FLAKY_CALL");
   if (!rank || !which || !name || strcmp(rank, which) != 0 || strcmp(name, call) != 0) return 0;
-  if (!strstr(path, getenv("FLAKY_PATH"))) return 0;
+  if (!concerns(path)) return 0;
   ++calls;
   const int after = atoi(getenv("FLAKY_AFTER"));
   if (calls < after || calls >= after + atoi(getenv("FLAKY_TIMES"))) return 0;
@@ -33,8 +40,20 @@ static int fails_on(const char *call, int file) {
 
 #define NEXT(name) (__typeof__(&name))dlsym(RTLD_NEXT, #name)
 
+static char *corrupted(const void *data, size_t bytes) {
+  char *copy = malloc(bytes);
+  memcpy(copy, data, bytes);
+  copy[bytes / 2] ^= 4;
+  return copy;
+}
+
 ssize_t pwrite(int file, const void *data, size_t bytes, off_t at) {
-  return fails_on("write", file) ? -1 : (NEXT(pwrite))(file, data, bytes, at);
+  if (fails_on("write", file)) return -1;
+  if (!fails_on("corrupt", file)) return (NEXT(pwrite))(file, data, bytes, at);
+  char *wrong = corrupted(data, bytes);
+  const ssize_t written = (NEXT(pwrite))(file, wrong, bytes, at);
+  free(wrong);
+  return written;
 }
 ssize_t pwrite64(int file, const void *data, size_t bytes, off64_t at) {
   return fails_on("write", file) ? -1 : (NEXT(pwrite64))(file, data, bytes, at);

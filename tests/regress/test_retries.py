@@ -37,7 +37,7 @@ def fault(shim, rank, call, path, after=1, times=1, number=errno.EIO):
     (1, "write", "checkpoints/2.h5", 1, 1),    # the rows of a rank
     (1, "fsync", "checkpoints/2.h5", 1, 1),
     (0, "fsync", "checkpoints/2.h5", 2, 1),
-    (0, "read", "checkpoints/2.h5", 3, 1),     # when it is checked
+    (0, "read", "checkpoints/2.h5.tmp", 3, 1),
     (0, "rename", "checkpoints/2.h5", 1, 2),
     (0, "write", "results.h5", 2, 1),
 ])
@@ -57,6 +57,26 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_not_passed_over(manipl
                      environment=fault(shim, 0, "read", "checkpoints/2.h5", number=errno.ESTALE))
     assert "warning: reading a checkpoint: attempt 1 of 5 failed" in result.stderr
     assert "resumed" in result.stdout and "at iteration 2" in result.stdout
+    assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
+
+
+def test_a_read_back_that_fails_for_a_moment(maniple, tmp_path, shim, undisturbed):
+    result = maniple(*TRAIN, "learning.iterations=3", f"output.directory={tmp_path}", ranks=2,
+                     environment=fault(shim, 0, "read", "checkpoints/2.h5$"))
+    assert re.search(r"warning: reading \S*checkpoints/2\.h5 back: attempt 1 of 5 failed", result.stderr)
+    assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
+
+
+@pytest.mark.parametrize("step", [2, 3])
+def test_storage_that_loses_a_bit_ends_the_run_and_keeps_the_checkpoint_before(maniple, tmp_path, shim, undisturbed,
+                                                                               step):
+    """Found by reading back, at the latest when the run ends."""
+    result = maniple(*TRAIN, "learning.iterations=3", "learning.keep_checkpoints=1", f"output.directory={tmp_path}",
+                     ranks=2, exit_code=1, environment=fault(shim, 1, "corrupt", f"checkpoints/{step}.h5"))
+    assert re.search(rf"maniple: error: .*checkpoints/{step}\.h5: the checksum does not match", result.stderr)
+    assert (tmp_path / "checkpoints" / f"{step - 1}.h5").exists()
+    result = maniple(*TRAIN, "learning.iterations=3", "learning.resume=auto", f"output.directory={tmp_path}", ranks=2)
+    assert f"at iteration {step - 1}" in result.stdout
     assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
 
 

@@ -27,10 +27,15 @@ class Checkpoint : public testing::Test {
   TemporaryDirectory directory{*collectives};
 
   std::string write(std::int64_t step, std::int64_t envs = 75, std::int64_t keep = 3) {
+    CheckpointWriter writer(directory, keep, false, *collectives);
+    const std::string path = write(writer, step, envs);
+    writer.settle();
+    return path;
+  }
+  std::string write(CheckpointWriter& writer, std::int64_t step, std::int64_t envs = 75) {
     TestBatch batch(envs, 0, 1);
     batch.fill();
-    return write_checkpoint(directory, step, batch.identity(), batch.archive(), batch.partition, *collectives,
-                            keep);
+    return writer.write(step, batch.identity(), batch.archive(), batch.partition);
   }
   std::optional<std::int64_t> read(TestBatch& batch) {
     return read_newest_checkpoint(directory, batch.identity(), batch.archive(), batch.partition,
@@ -117,6 +122,37 @@ TEST_F(Checkpoint, OnlyTheLastSupersededStay) {
   write(2, 75, 2);
   EXPECT_EQ(names(), (std::vector<std::string>{"1.h5", "103.h5.superseded", "104.h5.superseded", "2.h5",
                                                "manifest.json"}));
+}
+
+TEST_F(Checkpoint, NothingIsRemovedBeforeTheNewOneHasBeenReadBack) {
+  write(10);
+  const std::vector<std::string> both{"10.h5", "20.h5", "manifest.json"};
+  {
+    CheckpointWriter writer(directory, 1, false, *collectives);
+    const std::string path = write(writer, 20);
+    EXPECT_EQ(names(), both);
+    fs::resize_file(path, 1000);
+    EXPECT_NE(message_of([&] { writer.settle(); }).find(path), std::string::npos);
+    EXPECT_EQ(names(), both);
+  }
+  CheckpointWriter writer(directory, 1, false, *collectives);
+  write(writer, 20);
+  writer.settle();
+  write(writer, 30);  // waits for the removal of the ones before
+  EXPECT_EQ(names(), (std::vector<std::string>{"20.h5", "30.h5", "manifest.json"}));
+}
+
+TEST_F(Checkpoint, WhatReplacesAnEarlierRunStandsAlone) {
+  for (const std::int64_t step : {10, 20, 100}) write(step);
+  {
+    CheckpointWriter writer(directory, 3, true, *collectives);
+    write(writer, 50);
+    EXPECT_EQ(names(),
+              (std::vector<std::string>{"10.h5", "100.h5.superseded", "20.h5", "50.h5", "manifest.json"}));
+    write(writer, 60);
+    writer.settle();
+  }
+  EXPECT_EQ(names(), (std::vector<std::string>{"50.h5", "60.h5", "manifest.json"}));
 }
 
 TEST_F(Checkpoint, AnotherRunIsRefusedByKey) {
@@ -279,8 +315,9 @@ TEST_F(Checkpoint, KillAtAnyMomentLosesOnlyTheOneBeingWritten) {
     ASSERT_EQ(pipe(pipe_ends), 0);
     const pid_t child = fork();
     if (child == 0) {
+      CheckpointWriter writer(directory, 2, false, *collectives);
       for (std::int64_t step = reported + 1;; ++step) {
-        write(step, 5000, 2);
+        write(writer, step, 5000);
         if (::write(pipe_ends[1], &step, sizeof step) != sizeof step) _exit(1);
       }
     }

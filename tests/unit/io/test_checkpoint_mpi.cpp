@@ -40,8 +40,10 @@ class CheckpointMpi : public testing::Test {
                     std::int64_t step = 8) {
     TestBatch batch(envs, collectives.rank(), collectives.size());
     batch.fill();
-    return write_checkpoint(directory.path() + "/" + name, step, batch.identity(), batch.archive(),
-                            batch.partition, collectives, 3);
+    CheckpointWriter writer(directory.path() + "/" + name, 3, false, collectives);
+    const std::string path = writer.write(step, batch.identity(), batch.archive(), batch.partition);
+    writer.settle();
+    return path;
   }
 };
 
@@ -95,13 +97,26 @@ TEST_F(CheckpointMpi, DamageSeenByOneRankMakesAllFallBack) {
   EXPECT_TRUE(batch.is_filled());
 }
 
+TEST_F(CheckpointMpi, DamageFoundByOneRankWhenItReadsBackIsTheSameErrorOnAll) {
+  TestBatch batch(60000, world->rank(), world->size());
+  batch.fill();
+  CheckpointWriter writer(directory, 1, false, *world);
+  writer.write(1, batch.identity(), batch.archive(), batch.partition);
+  const std::string path = writer.write(2, batch.identity(), batch.archive(), batch.partition);
+  run_on_root(*world, [&] { fs::resize_file(path, 1 << 20); });
+  EXPECT_THROW(writer.settle(), Error);
+  EXPECT_TRUE(fs::exists(directory.path() + "/checkpoints/1.h5"));
+  world->barrier();
+}
+
 TEST_F(CheckpointMpi, RanksThatDisagreeAboutSharedNumbersAreAnError) {
   TestBatch batch(100, world->rank(), world->size());
   batch.fill();
   if (world->rank() == world->size() - 1) batch.parameters[17] += 1;
   const bool disagree = world->size() > 1;
   try {
-    write_checkpoint(directory, 1, batch.identity(), batch.archive(), batch.partition, *world, 3);
+    CheckpointWriter(directory, 3, false, *world)
+        .write(1, batch.identity(), batch.archive(), batch.partition);
     EXPECT_FALSE(disagree);
   } catch (const Error& error) {
     EXPECT_TRUE(disagree);
@@ -116,9 +131,9 @@ TEST_F(CheckpointMpi, RanksThatDisagreeAboutSharedNumbersAreAnError) {
 TEST_F(CheckpointMpi, FailureToCreateIsTheSameErrorOnEveryRank) {
   TestBatch batch(100, world->rank(), world->size());
   batch.fill();
-  EXPECT_THROW(
-      write_checkpoint("/proc/nowhere", 1, batch.identity(), batch.archive(), batch.partition, *world, 3),
-      Error);
+  EXPECT_THROW(CheckpointWriter("/proc/nowhere", 3, false, *world)
+                   .write(1, batch.identity(), batch.archive(), batch.partition),
+               Error);
   std::int64_t one = 1;
   world->sum(&one, 1);
   EXPECT_EQ(one, world->size());

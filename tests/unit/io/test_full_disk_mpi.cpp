@@ -41,7 +41,10 @@ class FullDiskMpi : public testing::Test {
   std::string write(std::int64_t step, std::int64_t envs) {
     TestBatch batch(envs, world->rank(), world->size());
     batch.fill();
-    return write_checkpoint(directory, step, batch.identity(), batch.archive(), batch.partition, *world, 3);
+    CheckpointWriter writer(directory, 3, false, *world);
+    const std::string path = writer.write(step, batch.identity(), batch.archive(), batch.partition);
+    writer.settle();
+    return path;
   }
   // Every rank gets an Error with the path; nothing temporary stays.
   void expect_error(const std::function<void()>& work, const std::string& path) {
