@@ -20,10 +20,7 @@ struct TaskBatch {
   TiledView<std::int32_t> counters;  // MANIPLE_TASK_COUNTERS
   Scratch<Lanes<T>> scratch;         // Task::scratch_elements()
 
-  // What learning sees, see src/simulation/environment.hpp.
-  TiledView<float> action, observation, reward, reward_term, terminated, truncated, invalid;
-  TiledView<float> episode_return, episode_length, episode_reward_term;
-  TiledView<float> final_observation;  // without elements: not asked for
+  Transition<TiledView<float>> transition;  // fields on request without elements: not asked for
 };
 
 // Actions into the controls of the state.

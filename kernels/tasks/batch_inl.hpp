@@ -27,17 +27,10 @@ struct TaskPack {
     lanes.counters = batch.counters.tile(tile) + lane;
     lanes.first_env = static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane);
     lanes.seed = batch.seed;
-    lanes.action = batch.action.tile(tile) + lane;
-    lanes.observation = batch.observation.tile(tile) + lane;
-    lanes.reward = batch.reward.tile(tile) + lane;
-    lanes.reward_term = batch.reward_term.tile(tile) + lane;
-    lanes.terminated = batch.terminated.tile(tile) + lane;
-    lanes.truncated = batch.truncated.tile(tile) + lane;
-    lanes.invalid = batch.invalid.tile(tile) + lane;
-    lanes.episode_return = batch.episode_return.tile(tile) + lane;
-    lanes.episode_length = batch.episode_length.tile(tile) + lane;
-    lanes.episode_reward_term = batch.episode_reward_term.tile(tile) + lane;
-    lanes.final_observation = batch.final_observation.tile(tile) + lane;
+#define MANIPLE_FIELD(name, size, use, unit, description) \
+  lanes.transition.name = batch.transition.name.tile(tile) + lane;
+    MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
   }
 
   // The lanes that the physics of this control step failed. It has reset those that it found at the beginning
@@ -92,12 +85,12 @@ void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physi
 template <class T>
 void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step) {
   for_each_item(
-      "maniple::tasks::random_actions", batch.action.tiles, batch.scratch.workers(),
+      "maniple::tasks::random_actions", batch.transition.action.tiles, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int) {
         for (int lane = 0; lane < kTileWidth; ++lane)
           random_actions(batch.task, batch.seed,
                          static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane),
-                         static_cast<std::uint32_t>(control_step), batch.action.tile(tile) + lane);
+                         static_cast<std::uint32_t>(control_step), batch.transition.action.tile(tile) + lane);
       });
 }
 
@@ -113,7 +106,7 @@ void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics
         const bool observes_more = batch.observe_needs > batch.evaluate_needs;
         pack.refresh(physics, observes_more ? batch.observe_needs : batch.evaluate_needs);
         const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad);
-        if (batch.final_observation.elements > 0) observe_final(batch.task, pack.lanes);
+        if (batch.transition.final_observation.elements > 0) observe_final(batch.task, pack.lanes);
         pack.reset_and_observe(batch, physics, done);
       });
 }

@@ -25,19 +25,7 @@ struct TaskLanes {
   std::int32_t* counters = nullptr;  // MANIPLE_TASK_COUNTERS
   std::uint64_t first_env = 0;       // global index of the first lane's environment
   std::uint32_t seed = 0;
-
-  // What learning exchanges with the task, in single precision.
-  const float* action = nullptr;         // [num_actions]
-  float* observation = nullptr;          // [num_observations]
-  float* reward = nullptr;               // [1]
-  float* reward_term = nullptr;          // [num_reward_terms]
-  float* terminated = nullptr;           // [1] 0 or 1
-  float* truncated = nullptr;            // [1] 0 or 1
-  float* invalid = nullptr;              // [1] 0 or 1
-  float* episode_return = nullptr;       // [1] of the episode that this step belongs to
-  float* episode_length = nullptr;       // [1] control steps
-  float* episode_reward_term = nullptr;  // [num_reward_terms]
-  float* final_observation = nullptr;    // [num_observations] where a file asks for it
+  Transition<float*> transition;  // what learning exchanges with the task
 };
 
 // Numbers of one pack in a tile of another type than the lanes'.
@@ -91,10 +79,10 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
 // Sets the controls from the actions and remembers the actions.
 template <class V>
 MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
-  const TaskLayout layout = task_layout(task.sizes());
+  const TaskLayout layout = task_layout(task);
   for (int k = 0; k < task.num_actions; ++k) {
     const ActionTarget<ScalarOf<V>> target = task.actions[k];
-    const V action = load_lanes<V>(lanes.action + k * kTileWidth);
+    const V action = load_lanes<V>(lanes.transition.action + k * kTileWidth);
     lanes.fields[layout.last_action + k] = lanes.fields[layout.action + k];
     lanes.fields[layout.action + k] = action;
     V control = action * V(target.scale) + V(target.offset);
@@ -137,9 +125,9 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   run_program(task.evaluate, banks);
 
   const V terminated = banks.at(Bank::output, 0), truncated = banks.at(Bank::output, 1);
-  store_lanes(lanes.terminated, terminated);
-  store_lanes(lanes.truncated, truncated);
-  const TaskLayout layout = task_layout(task.sizes());
+  store_lanes(lanes.transition.terminated, terminated);
+  store_lanes(lanes.transition.truncated, truncated);
+  const TaskLayout layout = task_layout(task);
   V reward(0);
   MaskOf<V> invalid = bad;
   for (int k = 0; k < task.num_reward_terms; ++k) {
@@ -149,15 +137,15 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
     V& sum = lanes.fields[layout.episode_reward_term + k];
     sum += term;
     reward += term;
-    store_lanes(lanes.reward_term + k * kTileWidth, term);
-    store_lanes(lanes.episode_reward_term + k * kTileWidth, sum);
+    store_lanes(lanes.transition.reward_term + k * kTileWidth, term);
+    store_lanes(lanes.transition.episode_reward_term + k * kTileWidth, sum);
   }
   V& episode_return = lanes.fields[layout.episode_return];
   episode_return += reward;
-  store_lanes(lanes.reward, reward);
-  store_lanes(lanes.invalid, truth<V>(invalid));
-  store_lanes(lanes.episode_return, episode_return);
-  store_lanes(lanes.episode_length, steps);
+  store_lanes(lanes.transition.reward, reward);
+  store_lanes(lanes.transition.invalid, truth<V>(invalid));
+  store_lanes(lanes.transition.episode_return, episode_return);
+  store_lanes(lanes.transition.episode_length, steps);
   return terminated != V(0) || truncated != V(0);
 }
 
@@ -185,15 +173,14 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
   lanes.scratch[register_flag] = truth<V>(which);
   run_program(task.reset, banks);
 
-  const TaskSizes sizes = task.sizes();
-  const TaskLayout layout = task_layout(sizes);
+  const TaskLayout layout = task_layout(task);
   const auto clear = [&](int first, int size) {
     for (int k = first; k < first + size; ++k) lanes.fields[k] = select(which, V(0), lanes.fields[k]);
   };
-  clear(layout.action, sizes.num_actions);
-  clear(layout.last_action, sizes.num_actions);
+  clear(layout.action, task.num_actions);
+  clear(layout.last_action, task.num_actions);
   clear(layout.episode_return, 1);
-  clear(layout.episode_reward_term, sizes.num_reward_terms);
+  clear(layout.episode_reward_term, task.num_reward_terms);
   for (int i = 0; i < lane_width<V>; ++i)
     if (get_lane(which, i)) lanes.counters[counter_episode_step * kTileWidth + i] = 0;
   count_lanes<V>(lanes.counters, counter_reset_count, which);
@@ -204,7 +191,7 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
 template <class V>
 MANIPLE_FUNCTION void observe_final(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
   const Varying<V> copy = lanes.scratch.from(task.first_copy());
-  for (int i = 0; i < task_elements(task.sizes()); ++i) copy[i] = lanes.fields[i];
+  for (int i = 0; i < task_elements(task); ++i) copy[i] = lanes.fields[i];
   lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
   lanes.scratch[register_flag] = V(0);
   Banks<V> banks = banks_of(task, lanes);
@@ -212,7 +199,7 @@ MANIPLE_FUNCTION void observe_final(const Task<ScalarOf<V>>& task, const TaskLan
   run_program(task.observe, banks);
   for (int k = 0; k < task.num_observations; ++k) {
     const V value = banks.at(Bank::output, k);
-    store_lanes(lanes.final_observation + k * kTileWidth, select(is_bad(value), V(0), value));
+    store_lanes(lanes.transition.final_observation + k * kTileWidth, select(is_bad(value), V(0), value));
   }
 }
 
@@ -225,7 +212,8 @@ MANIPLE_FUNCTION void observe(const Task<ScalarOf<V>>& task, const TaskLanes<V>&
   const Banks<V> banks = banks_of(task, lanes);
   run_program(task.observe, banks);
   for (int k = 0; k < task.num_observations; ++k)
-    store_lanes(lanes.observation + k * kTileWidth, usable_or_zero(lanes, V(banks.at(Bank::output, k))));
+    store_lanes(lanes.transition.observation + k * kTileWidth,
+                usable_or_zero(lanes, V(banks.at(Bank::output, k))));
 }
 
 // Episode steps uniformly in [0, max_steps), as if the episodes had started at different times.

@@ -103,24 +103,19 @@ inline constexpr int kFirstRewardOutput = 2;
 
 // A compiled task in device memory, the same for all environments. T is the precision.
 template <class T>
-struct Task {
+struct Task : TaskSizes {
   ProgramView evaluate;          // outputs as above
   ProgramView reset;             // assigns fields of State where the environment is being reset
   ProgramView observe;           // outputs: the observation; assigns the memory of prev()
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
   const ActionTarget<T>* actions = nullptr;
-  int num_actions = 0;
-  int num_observations = 0;
-  int num_reward_terms = 0;
-  int num_memory = 0;     // values that prev() keeps
   int num_registers = 0;  // including the reserved ones
   int num_random = 0;     // draws of one reset
 
-  MANIPLE_FUNCTION TaskSizes sizes() const { return {num_actions, num_memory, num_reward_terms}; }
   // Lane values that one pack needs: registers, outputs, random numbers, a copy of the task's state.
   MANIPLE_FUNCTION int first_random() const { return num_registers + num_outputs(); }
   MANIPLE_FUNCTION int first_copy() const { return first_random() + num_random; }
-  MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(sizes()); }
+  MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(*this); }
   MANIPLE_FUNCTION int num_outputs() const {
     const int evaluated = kFirstRewardOutput + num_reward_terms;
     return evaluated > num_observations ? evaluated : num_observations;

@@ -1,5 +1,6 @@
-// The persistent state of a task, one environment each: the one place that lists what exists. Tiles,
-// checkpoints and output by name are driven by these lines, like the tables of kernels/model.
+// The tables of a task: what it keeps of each environment, and what each control step exchanges with a
+// policy. The one place that lists what exists: tiles, checkpoints, files and learning are driven by these
+// lines, like the tables of kernels/model.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,14 @@
 
 namespace maniple {
 
-// Real numbers, in the precision of the physics.
+// Numbers that the compiled task decides, by which the tables below are sized.
+#define MANIPLE_TASK_SIZES(SIZE)                          \
+  SIZE(num_actions, "components of the action")           \
+  SIZE(num_observations, "components of the observation") \
+  SIZE(num_memory, "values that prev() keeps")            \
+  SIZE(num_reward_terms, "rewards that make up the reward")
+
+// Persistent state, real numbers in the precision of the physics.
 //      name              size                unit        description
 #define MANIPLE_TASK_FIELDS(FIELD)                                                           \
   FIELD(action, num_actions, "1", "action of this control step, as the policy gave it")      \
@@ -25,16 +33,41 @@ namespace maniple {
   FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far") \
   FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far")
 
-// Number of elements of each size that the table names.
+// A control step as learning and files see it, in single precision whatever the physics uses: the action that
+// it takes and everything that it answers with.
+//      name               size               use         unit      description
+#define MANIPLE_TRANSITION_FIELDS(FIELD)                                                                \
+  FIELD(action, num_actions, each_step, "1", "action of the control step")                              \
+  FIELD(observation, num_observations, saved, "task",                                                   \
+        "observation that the next action answers; where the episode ended, the first one of the next " \
+        "episode")                                                                                      \
+  FIELD(final_observation, num_observations, on_request, "task",                                        \
+        "observation of the state that the control step led to, also where the episode ended in it")    \
+  FIELD(reward, 1, each_step, "reward", "reward of the control step")                                   \
+  FIELD(reward_term, num_reward_terms, each_step, "reward",                                             \
+        "each reward term, weighted; their sum is the "                                                 \
+        "reward")                                                                                       \
+  FIELD(terminated, 1, each_step, "1", "1: the episode ended by failure or success")                    \
+  FIELD(truncated, 1, each_step, "1", "1: the episode ran out of time")                                 \
+  FIELD(invalid, 1, each_step, "1",                                                                     \
+        "1: the state or a reward was not finite or too large; not to be learned from")                 \
+  FIELD(episode_return, 1, each_step, "reward", "sum of the rewards of the step's episode so far")      \
+  FIELD(episode_length, 1, each_step, "1", "control steps of the step's episode so far")                \
+  FIELD(episode_reward_term, num_reward_terms, each_step, "reward",                                     \
+        "sum of each reward term of the step's episode so far")
+
 struct TaskSizes {
-  int num_actions = 0;
-  int num_memory = 0;
-  int num_reward_terms = 0;
+#define MANIPLE_SIZE(name, meaning) int name = 0;
+  MANIPLE_TASK_SIZES(MANIPLE_SIZE)
+#undef MANIPLE_SIZE
 };
 
-// Real elements of one environment.
+// The sizes by name, as the tables expect them.
+#define MANIPLE_LOCAL_TASK_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
+
+// Real elements of one environment's persistent state.
 MANIPLE_FUNCTION int task_elements(const TaskSizes& sizes) {
-  [[maybe_unused]] const auto [num_actions, num_memory, num_reward_terms] = sizes;
+  MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
   int count = 0;
 #define MANIPLE_FIELD(name, size, unit, description) count += size;
   MANIPLE_TASK_FIELDS(MANIPLE_FIELD)
@@ -49,7 +82,7 @@ struct TaskLayout {
 #undef MANIPLE_FIELD
 };
 MANIPLE_FUNCTION TaskLayout task_layout(const TaskSizes& sizes) {
-  [[maybe_unused]] const auto [num_actions, num_memory, num_reward_terms] = sizes;
+  MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
   TaskLayout layout;
   int next = 0;
 #define MANIPLE_FIELD(name, size, unit, description) \
@@ -66,6 +99,21 @@ enum TaskCounter : int {
   MANIPLE_TASK_COUNTERS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
       kTaskCounters
+};
+
+// When a field of a transition exists, and whether it outlives the run.
+enum class TransitionUse {
+  each_step,   // always
+  saved,       // always, and in checkpoints
+  on_request,  // where a file asks for it
+};
+
+// The fields of a transition, each a Field: tiles of a batch, or the part of one pack in them.
+template <class Field>
+struct Transition {
+#define MANIPLE_FIELD(name, size, use, unit, description) Field name{};
+  MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
 };
 
 }  // namespace maniple

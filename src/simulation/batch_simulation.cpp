@@ -11,13 +11,15 @@
 namespace maniple {
 namespace {
 
-constexpr const char* kTaskTrajectoryFields[] = {"observation", "final_observation", "action", "reward",
-                                                 "terminated",  "truncated",         "invalid"};
-
 // Does the run record this field.
 bool records(const OutputConfig& output, const std::string& field) {
   const std::vector<std::string>& fields = output.trajectory_fields;
   return output.trajectory_every > 0 && std::find(fields.begin(), fields.end(), field) != fields.end();
+}
+
+// Is a field of a task's transitions kept in this run.
+bool keeps(const OutputConfig& output, const TransitionField<TiledView<float>>& field) {
+  return field.use != TransitionUse::on_request || records(output, field.name);
 }
 
 // Elements of Data that the asked-for trajectory fields take.
@@ -57,7 +59,7 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
         Scratch<Lanes<T>>("maniple::simulation::regroup_scratch", regroup_elements<Lanes<T>>(sizes), workers);
   }
   if (has_task()) allocate_task();
-  place_fields(config.output);
+  record_fields(config.output);
   set_state_rows("qpos", model_.qpos0);
 }
 
@@ -68,82 +70,47 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.first_env = partition_.first_env();
   task_batch_.evaluate_needs = task_.evaluate_needs;
   task_batch_.observe_needs = task_.observe_needs;
-  task_batch_.fields =
-      TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_.sizes()));
+  task_batch_.fields = TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_));
   task_batch_.counters =
       TiledView<std::int32_t>("maniple::simulation::task_counters", partition_.tiles, kTaskCounters);
   task_batch_.scratch = Scratch<Lanes<T>>("maniple::simulation::task_scratch",
                                           task_batch_.task.scratch_elements(), physics_.scratch.workers());
-  const auto tiles = [&](const std::string& name, int elements) {
-    return TiledView<float>("maniple::simulation::" + name, partition_.tiles, elements);
-  };
-  const int terms = static_cast<int>(task_.reward_names.size());
-  task_batch_.action = tiles("action", task_.num_actions);
-  task_batch_.observation = tiles("observation", task_.num_observations);
-  task_batch_.reward = tiles("reward", 1);
-  task_batch_.reward_term = tiles("reward_term", terms);
-  task_batch_.terminated = tiles("terminated", 1);
-  task_batch_.truncated = tiles("truncated", 1);
-  task_batch_.invalid = tiles("invalid", 1);
-  task_batch_.episode_return = tiles("episode_return", 1);
-  task_batch_.episode_length = tiles("episode_length", 1);
-  task_batch_.episode_reward_term = tiles("episode_reward_term", terms);
-  if (records(config_.output, "final_observation"))
-    task_batch_.final_observation = tiles("final_observation", task_.num_observations);
+  for (const auto& field : transition_fields(task_))
+    if (keeps(config_.output, field))
+      task_batch_.transition.*field.member =
+          TiledView<float>(std::string("maniple::simulation::") + field.name, partition_.tiles, field.size);
 }
 
 template <class T>
-void BatchSimulation<T>::place_fields(const OutputConfig& output) {
+void BatchSimulation<T>::record_fields(const OutputConfig& output) {
   check_trajectory_fields(output, model_.sizes, has_task());
   if (output.trajectory_every == 0) return;
+  // rows of these tiles' elements; `view` by reference, because those of exported fields come at the end
+  const auto record = [&](const FieldInfo& info, const auto& view, int first) {
+    recorded_fields_.push_back({{info.name, info.unit, info.description, info.size},
+                                [this, &view, first, size = info.size](std::vector<std::byte>& rows) {
+                                  tiles_to_rows<T>(view, first, size, partition_.envs(), rows);
+                                }});
+  };
   std::vector<ExportRange> ranges;
   int exported = 0;
   for (const std::string& name : output.trajectory_fields) {
-    const auto add = [&](const auto& info, typename FieldPlace::Source source, int first) {
-      fields_.push_back({{name, info.unit, info.description, info.size}, source, first, {}});
-    };
-    const auto named = [&](const FieldInfo& info) { return info.name == name; };
-    const auto data = data_fields(model_.sizes);
-    const auto state = std::find_if(state_fields_.begin(), state_fields_.end(), named);
-    const auto derived = std::find_if(data.begin(), data.end(), named);
-    if (state != state_fields_.end()) {
-      add(*state, FieldPlace::Source::state, state->first);
-    } else if (derived != data.end()) {
-      add(*derived, FieldPlace::Source::exported, exported);
-      ranges.push_back({derived->first, derived->size, exported});
-      exported += derived->size;
-    } else {
-      place_task_field(name);
+    for (const FieldInfo& field : state_fields_)
+      if (field.name == name) record(field, physics_.state, field.first);
+    for (const FieldInfo& field : data_fields(model_.sizes)) {
+      if (field.name != name) continue;
+      record(field, physics_.exported, exported);
+      ranges.push_back({field.first, field.size, exported});
+      exported += field.size;
     }
+    for (const auto& field : transition_fields(task_))
+      if (field.name == name) record(field, task_batch_.transition.*field.member, 0);
   }
   physics_.exported = TiledView<T>("maniple::simulation::exported", partition_.tiles, exported);
   physics_.exports = Kokkos::View<ExportRange*, MemorySpace>("maniple::simulation::exports", ranges.size());
   const auto host = Kokkos::create_mirror_view(physics_.exports);
   std::copy(ranges.begin(), ranges.end(), host.data());
   Kokkos::deep_copy(physics_.exports, host);
-}
-
-template <class T>
-void BatchSimulation<T>::place_task_field(const std::string& name) {
-  const std::pair<TrajectoryField, TiledView<float>> views[] = {
-      {{"observation", "task",
-        "observation that the next action answers; where the episode ended, the first one of the next "
-        "episode",
-        num_observations()},
-       task_batch_.observation},
-      {{"final_observation", "task",
-        "observation of the state that the control step led to, also where the episode ended in it",
-        num_observations()},
-       task_batch_.final_observation},
-      {{"action", "1", "action of the control step", num_actions()}, task_batch_.action},
-      {{"reward", "reward", "reward of the control step", 1}, task_batch_.reward},
-      {{"terminated", "1", "1: the episode ended by failure or success", 1}, task_batch_.terminated},
-      {{"truncated", "1", "1: the episode ran out of time", 1}, task_batch_.truncated},
-      {{"invalid", "1", "1: the state or a reward was not finite or too large; not to be learned from", 1},
-       task_batch_.invalid},
-  };
-  for (const auto& [field, view] : views)
-    if (field.name == name) fields_.push_back({field, FieldPlace::Source::task, 0, view});
 }
 
 template <class T>
@@ -181,8 +148,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
   }
   if (!has_task()) return;
   if (initial.source != "task") observe_batch(task_batch_, physics_);
-  if (task_batch_.final_observation.elements > 0)
-    Kokkos::deep_copy(task_batch_.final_observation.data, task_batch_.observation.data);
+  if (final_observation().elements > 0) Kokkos::deep_copy(final_observation().data, observation().data);
 }
 
 template <class T>
@@ -286,28 +252,20 @@ std::vector<std::int64_t> BatchSimulation<T>::task_counts(const std::string& cou
 }
 
 template <class T>
-const typename BatchSimulation<T>::FieldPlace& BatchSimulation<T>::place_of(const std::string& name) const {
-  return *std::find_if(fields_.begin(), fields_.end(),
-                       [&](const FieldPlace& place) { return place.field.name == name; });
+const typename BatchSimulation<T>::RecordedField& BatchSimulation<T>::recorded(
+    const std::string& name) const {
+  return *std::find_if(recorded_fields_.begin(), recorded_fields_.end(),
+                       [&](const RecordedField& recorded) { return recorded.field.name == name; });
 }
 
 template <class T>
 TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) const {
-  return place_of(name).field;
+  return recorded(name).field;
 }
 
 template <class T>
 void BatchSimulation<T>::read_field(const std::string& name, std::vector<std::byte>& rows) const {
-  const FieldPlace& place = place_of(name);
-  const int size = place.field.size;
-  switch (place.source) {
-    case FieldPlace::Source::state:
-      return tiles_to_rows<T>(physics_.state, place.first, size, partition_.envs(), rows);
-    case FieldPlace::Source::exported:
-      return tiles_to_rows<T>(physics_.exported, place.first, size, partition_.envs(), rows);
-    case FieldPlace::Source::task:
-      return tiles_to_rows<T>(place.task_view, 0, size, partition_.envs(), rows);
-  }
+  recorded(name).read(rows);
 }
 
 template <class T>
@@ -347,7 +305,7 @@ void BatchSimulation<T>::describe(Archive& archive) {
                   "control step of the last of them");
   if (!has_task()) return;
   T* const fields = host_copies_.add(task_batch_.fields);
-  for (const FieldInfo& field : task_fields(task_.sizes()))
+  for (const FieldInfo& field : task_fields(task_))
     archive.per_env(std::string("task/") + field.name, fields,
                     static_cast<std::size_t>(task_batch_.fields.elements),
                     static_cast<std::size_t>(field.first), static_cast<std::size_t>(field.size), field.unit,
@@ -356,10 +314,12 @@ void BatchSimulation<T>::describe(Archive& archive) {
   for (const FieldInfo& counter : task_counters())
     archive.per_env(std::string("task/") + counter.name, counters, kTaskCounters,
                     static_cast<std::size_t>(counter.first), 1, counter.unit, counter.description);
-  archive.per_env("task/observation", host_copies_.add(task_batch_.observation),
-                  static_cast<std::size_t>(num_observations()), 0,
-                  static_cast<std::size_t>(num_observations()), "task",
-                  "observation that the next action answers");
+  for (const auto& field : transition_fields(task_)) {
+    if (field.use != TransitionUse::saved) continue;
+    const auto size = static_cast<std::size_t>(field.size);
+    archive.per_env(std::string("task/") + field.name, host_copies_.add(task_batch_.transition.*field.member),
+                    size, 0, size, field.unit, field.description);
+  }
 }
 
 template <class T>
@@ -378,7 +338,7 @@ void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes
   for (const FieldInfo& field : fields)
     if (field.size > 0) allowed.emplace_back(field.name);
   if (has_task)
-    for (const char* field : kTaskTrajectoryFields) allowed.emplace_back(field);
+    for (const auto& field : transition_fields({})) allowed.emplace_back(field.name);
   for (auto asked = output.trajectory_fields.begin(); asked != output.trajectory_fields.end(); ++asked) {
     const std::string& name = *asked;
     if (std::find(output.trajectory_fields.begin(), asked, name) != asked)
@@ -443,16 +403,13 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   }
   if (config.task.present) {
     const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
-    const int observations = task.num_observations, actions = task.num_actions;
-    const auto terms = static_cast<int>(task.reward_names.size());
-    reals += static_cast<std::size_t>(task_elements(task.sizes()));
-    bytes += sizeof(std::int32_t) * kTaskCounters +
-             sizeof(float) * static_cast<std::size_t>(observations + actions + 2 * terms + 6);
-    if (records(config.output, "final_observation"))
-      bytes += sizeof(float) * static_cast<std::size_t>(observations);
-    memory.num_observations = observations;
-    memory.num_actions = actions;
-    memory.num_reward_terms = terms;
+    reals += static_cast<std::size_t>(task_elements(task));
+    bytes += sizeof(std::int32_t) * kTaskCounters;
+    for (const auto& field : transition_fields(task))
+      if (keeps(config.output, field)) bytes += sizeof(float) * static_cast<std::size_t>(field.size);
+    memory.num_observations = task.num_observations;
+    memory.num_actions = task.num_actions;
+    memory.num_reward_terms = task.num_reward_terms;
   }
   memory.bytes_per_env = reals * real + bytes;
   memory.scratch_bytes = scratch;

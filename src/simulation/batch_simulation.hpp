@@ -32,16 +32,7 @@ class BatchSimulation final : public Simulation {
   void randomize_episode_steps() override;
   void step() override;
 
-  TiledView<float> action() override { return task_batch_.action; }
-  TiledView<float> observation() const override { return task_batch_.observation; }
-  TiledView<float> reward() const override { return task_batch_.reward; }
-  TiledView<float> reward_term() const override { return task_batch_.reward_term; }
-  TiledView<float> terminated() const override { return task_batch_.terminated; }
-  TiledView<float> truncated() const override { return task_batch_.truncated; }
-  TiledView<float> invalid() const override { return task_batch_.invalid; }
-  TiledView<float> episode_return() const override { return task_batch_.episode_return; }
-  TiledView<float> episode_length() const override { return task_batch_.episode_length; }
-  TiledView<float> episode_reward_term() const override { return task_batch_.episode_reward_term; }
+  const Transition<TiledView<float>>& transition() const override { return task_batch_.transition; }
 
   std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }
   void describe(Archive& archive) override;
@@ -55,10 +46,10 @@ class BatchSimulation final : public Simulation {
 
   void initialize(const InitialStateConfig& config) override;
   void forward() override;
-  void zero_action() override { Kokkos::deep_copy(task_batch_.action.data, 0.0f); }
+  void zero_action() override { Kokkos::deep_copy(action().data, 0.0f); }
   void random_action(std::int64_t control_step) override { random_actions_batch(task_batch_, control_step); }
   void set_action(const std::vector<double>& rows) override {
-    rows_to_tiles(task_batch_.action, 0, num_actions(), rows);
+    rows_to_tiles(action(), 0, num_actions(), rows);
   }
   void zero_control() override;
   void random_control(std::int64_t control_step) override;
@@ -82,12 +73,10 @@ class BatchSimulation final : public Simulation {
   std::vector<std::int64_t> task_counts(const std::string& counter) const override;
 
  private:
-  // Where a named field lies: in the state tiles, the exported tiles, or one of the task's.
-  struct FieldPlace {
+  // A field that files ask for, and how its rows are read.
+  struct RecordedField {
     TrajectoryField field;
-    enum class Source { state, exported, task } source;
-    int first = 0;
-    TiledView<float> task_view;
+    std::function<void(std::vector<std::byte>& rows)> read;
   };
 
   std::int64_t count_incidents(const TiledView<std::int32_t>& view) const;
@@ -103,9 +92,8 @@ class BatchSimulation final : public Simulation {
   };
 
   void allocate_task();
-  void place_fields(const OutputConfig& output);
-  void place_task_field(const std::string& name);
-  const FieldPlace& place_of(const std::string& name) const;
+  void record_fields(const OutputConfig& output);
+  const RecordedField& recorded(const std::string& name) const;
   // One field of every environment from rows of doubles: one row for all, or one per environment.
   void set_state_rows(const std::string& field, const std::vector<double>& rows);
 
@@ -116,7 +104,7 @@ class BatchSimulation final : public Simulation {
   double step_dt_ = 0;
   std::int64_t control_step_ = 0;
   std::vector<FieldInfo> state_fields_;
-  std::vector<FieldPlace> fields_;
+  std::vector<RecordedField> recorded_fields_;
   DeviceModel<T> device_model_;
   DeviceTask<T> device_task_;
   PhysicsBatch<T> physics_;

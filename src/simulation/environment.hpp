@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/base/tiles.hpp"
+#include "kernels/tasks/task_fields.hpp"
 #include "src/io/archive.hpp"
 #include "src/parallel/partition.hpp"
 
@@ -30,20 +31,18 @@ class Environment {
   // One control step: apply action(), decimated physics, terminations, rewards, resets, observations.
   virtual void step() = 0;
 
-  // [tile][n][32], valid after reset() or step().
-  virtual TiledView<float> action() = 0;             // written by the caller before step()
-  virtual TiledView<float> observation() const = 0;  // of the state after the step (and after resets)
-  virtual TiledView<float> reward() const = 0;       // [1]
-  virtual TiledView<float> reward_term() const = 0;  // [number of terms], weighted, summing to reward
-  virtual TiledView<float> terminated() const = 0;   // [1], 0 or 1
-  virtual TiledView<float> truncated() const = 0;    // [1], 0 or 1
-  // [1], 0 or 1: the step is not to be learned from. Its state was not finite or too large (which also ends
-  // the episode, as a failure without a reward), or a reward was.
-  virtual TiledView<float> invalid() const = 0;
-  // Of the running episode before a reset took effect: return and length, [1] each.
-  virtual TiledView<float> episode_return() const = 0;
-  virtual TiledView<float> episode_length() const = 0;
-  virtual TiledView<float> episode_reward_term() const = 0;  // [number of terms]
+  // What the step took and answered with, [tile][n][32]; all but the action valid after reset() or step().
+  // Steps with `invalid` are not to be learned from: their state was not finite or too large (which also ends
+  // the episode, as a failure without a reward), or a reward was. The sums of an episode are those before a
+  // reset took effect.
+  virtual const Transition<TiledView<float>>& transition() const = 0;
+  // Its fields, action() (written by the caller before step()), observation(), reward() and so on.
+#define MANIPLE_FIELD(name, size, use, unit, description) \
+  const TiledView<float>& name() const {                  \
+    return transition().name;                             \
+  }
+  MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
 
   // Environments that were reset because their state was not finite or too large, so far, this rank.
   virtual std::int64_t bad_states() const = 0;

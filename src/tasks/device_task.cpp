@@ -22,21 +22,22 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   std::vector<Instruction> instructions;
   for (const Program* program : {&task.evaluate, &task.reset, &task.observe})
     instructions.insert(instructions.end(), program->instructions.begin(), program->instructions.end());
-  instructions_ = to_device("maniple::simulation::instructions", instructions);
+  instructions_ = to_device("maniple::tasks::instructions", instructions);
 
   // Interpreters read a constant like any other lane value.
   constexpr int width = lane_width<Lanes<T>>;
   std::vector<T> constants;
   for (const double value : task.constants) constants.insert(constants.end(), width, static_cast<T>(value));
-  constants_ = to_device("maniple::simulation::constants", constants);
+  constants_ = to_device("maniple::tasks::constants", constants);
 
   std::vector<ActionTarget<T>> actions;
   for (const CompiledAction& action : task.actions)
     actions.push_back({action.element, action.clipped, static_cast<T>(action.scale),
                        static_cast<T>(action.offset), static_cast<T>(action.low), static_cast<T>(action.high),
                        static_cast<float>(action.random_low), static_cast<float>(action.random_high)});
-  actions_ = to_device("maniple::simulation::actions", actions);
+  actions_ = to_device("maniple::tasks::actions", actions);
 
+  static_cast<TaskSizes&>(task_) = task;
   const Instruction* next = instructions_.data();
   const auto view = [&](const Program& program) {
     const ProgramView result{next, static_cast<int>(program.instructions.size())};
@@ -48,10 +49,6 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.observe = view(task.observe);
   task_.constants = constants_.data();
   task_.actions = actions_.data();
-  task_.num_actions = task.num_actions;
-  task_.num_observations = task.num_observations;
-  task_.num_reward_terms = static_cast<int>(task.reward_names.size());
-  task_.num_memory = task.num_memory;
   task_.num_random = task.num_random;
   task_.num_registers =
       std::max({task.evaluate.num_registers, task.reset.num_registers, task.observe.num_registers});

@@ -269,6 +269,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     }
     task.reward_names.push_back(term.name);
   }
+  task.num_reward_terms = static_cast<int>(task.reward_names.size());
   task.evaluate = graph.compile(constants);
   task.evaluate_needs = needs_of(task.evaluate, model);
 }
@@ -430,7 +431,7 @@ std::string task_digest(const CompiledTask& task) {
 }
 
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {
-  [[maybe_unused]] const auto [num_actions, num_memory, num_reward_terms] = sizes;
+  MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
   std::vector<FieldInfo> fields;
   int first = 0;
 #define MANIPLE_FIELD(name, size, unit, description)         \

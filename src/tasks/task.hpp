@@ -6,6 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "kernels/base/tiles.hpp"
+#include "kernels/model/field_info.hpp"
+#include "kernels/tasks/task_fields.hpp"
 #include "src/config/config.hpp"
 #include "src/model_import/import.hpp"
 #include "src/tasks/expression_compiler.hpp"
@@ -23,25 +26,21 @@ struct CompiledAction {
   double random_low = -1, random_high = 1;  // actions whose controls fill the control's range
 };
 
-struct CompiledTask {
+struct CompiledTask : TaskSizes {
   double step_dt = 0;                  // s per control step
   std::int64_t max_episode_steps = 0;  // 0: endless
 
-  int num_actions = 0, num_observations = 0;
   std::vector<CompiledAction> actions;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
   std::vector<std::string> reward_names, termination_names;
 
   Program evaluate, reset, observe;
   std::vector<double> constants;
-  int num_memory = 0;  // numbers that prev() keeps
   int num_random = 0;  // draws of one reset
 
   // Which fields of Data the programs read, of the state after the step: `evaluate` for terminations and
   // rewards, `observe` (after resets) for observations and prev().
   Derived evaluate_needs = Derived::none, observe_needs = Derived::none;
-
-  TaskSizes sizes() const { return {num_actions, num_memory, static_cast<int>(reward_names.size())}; }
 };
 
 // Throws InputError with file:line, and a caret for expressions.
@@ -53,5 +52,22 @@ std::string task_digest(const CompiledTask& task);
 // The fields of the task's state in the order of its tiles, and its counters.
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes);
 std::vector<FieldInfo> task_counters();
+
+// A field of a transition, and which member it is.
+template <class Field>
+struct TransitionField : FieldInfo {
+  TransitionUse use;
+  Field Transition<Field>::*member;
+};
+template <class Field = TiledView<float>>
+std::vector<TransitionField<Field>> transition_fields(const TaskSizes& sizes) {
+  MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
+  return {
+#define MANIPLE_FIELD(name, size, use, unit, description) \
+  {{#name, unit, description, 0, size}, TransitionUse::use, &Transition<Field>::name},
+      MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  };
+}
 
 }  // namespace maniple

@@ -122,7 +122,7 @@ def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source
     with h5py.File(tmp_path / "actions.h5", "w") as file:
         file["action"] = actions
     fields = ["qpos", "qvel", "ctrl", "action", "observation", "final_observation", "reward", "terminated", "truncated",
-              "invalid"]
+              "invalid", "reward_term", "episode_return", "episode_length", "episode_reward_term"]
     arguments = ["rollout", deck, f"batch.num_envs={envs}", f"simulation.steps={steps}", "simulation.precision=double",
                  "initial_state.source=task", f"control.source={source}", "output.trajectory.every=1",
                  f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={rollout}"]
@@ -156,6 +156,14 @@ def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source
     np.testing.assert_allclose(t["final_observation"][:, 1:], np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1),
                                atol=2e-6)
     np.testing.assert_allclose(t["reward"][:, 1:, 0], 0.02 * (-np.cos(angle) - 0.01 * drawn[..., 0] ** 2), atol=2e-6)
+    # its terms, and the sums of the episodes, which begin in steps 1, 101 and 201
+    np.testing.assert_allclose(t["reward_term"].sum(-1), t["reward"][..., 0], atol=1e-6)
+    starts = np.split(np.arange(1, steps + 1), [100, 200])
+    np.testing.assert_array_equal(t["episode_length"][0, 1:, 0], np.concatenate([s - s[0] + 1 for s in starts]))
+    for episode in starts:
+        sums = t["reward_term"][:, episode].cumsum(1)
+        np.testing.assert_allclose(t["episode_reward_term"][:, episode], sums, atol=2e-5)
+        np.testing.assert_allclose(t["episode_return"][:, episode, 0], sums.sum(-1), atol=2e-5)
     # ends: of time, in steps 100 and 200; the observation then is the first one of the next episode
     assert not t["terminated"].any() and not t["invalid"].any()
     np.testing.assert_array_equal(np.flatnonzero(t["truncated"][0, :, 0]), [100, 200])

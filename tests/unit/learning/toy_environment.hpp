@@ -14,6 +14,7 @@
 #include "kernels/base/philox.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple::testing_learning {
 
@@ -26,16 +27,8 @@ class ToyEnvironment : public Environment {
     const auto make = [this](int elements) { return TiledView<float>("toy", tiles_, elements); };
     x_ = make(1);
     steps_ = make(1);
-    action_ = make(1);
-    observation_ = make(2);
-    reward_ = make(1);
-    reward_term_ = make(2);
-    terminated_ = make(1);
-    truncated_ = make(1);
-    invalid_ = make(1);
-    return_ = make(1);
-    length_ = make(1);
-    episode_term_ = make(2);
+    const TaskSizes sizes{.num_actions = 1, .num_observations = 2, .num_reward_terms = 2};
+    for (const auto& field : transition_fields(sizes)) out_.*field.member = make(field.size);
     running_ = make(2);
   }
 
@@ -59,48 +52,40 @@ class ToyEnvironment : public Environment {
     ++control_step_;
     for_all([&](std::int64_t env) {
       float& x = x_.at(env, 0);
-      x += 0.2f * action_.at(env, 0);
+      x += 0.2f * out_.action.at(env, 0);
       steps_.at(env, 0) += 1.0f;
-      terminated_.at(env, 0) = std::abs(x) > 3.0f ? 1.0f : 0.0f;
-      truncated_.at(env, 0) = steps_.at(env, 0) >= 20.0f ? 1.0f : 0.0f;
-      reward_term_.at(env, 0) = 1.0f;
-      reward_term_.at(env, 1) = -x * x;
-      reward_.at(env, 0) = 1.0f - x * x;
+      out_.terminated.at(env, 0) = std::abs(x) > 3.0f ? 1.0f : 0.0f;
+      out_.truncated.at(env, 0) = steps_.at(env, 0) >= 20.0f ? 1.0f : 0.0f;
+      out_.reward_term.at(env, 0) = 1.0f;
+      out_.reward_term.at(env, 1) = -x * x;
+      out_.reward.at(env, 0) = 1.0f - x * x;
       for (int k = 0; k < 2; ++k) {
-        running_.at(env, k) += reward_term_.at(env, k);
-        episode_term_.at(env, k) = running_.at(env, k);
+        running_.at(env, k) += out_.reward_term.at(env, k);
+        out_.episode_reward_term.at(env, k) = running_.at(env, k);
       }
-      return_.at(env, 0) = running_.at(env, 0) + running_.at(env, 1);
+      out_.episode_return.at(env, 0) = running_.at(env, 0) + running_.at(env, 1);
       const bool broken = breaks && breaks(global(env), control_step_);
-      invalid_.at(env, 0) = broken ? 1.0f : 0.0f;
+      out_.invalid.at(env, 0) = broken ? 1.0f : 0.0f;
       if (broken) {
-        terminated_.at(env, 0) = 1.0f;
-        reward_.at(env, 0) = return_.at(env, 0) = episode_term_.at(env, 0) = garbage;
+        out_.terminated.at(env, 0) = 1.0f;
+        out_.reward.at(env, 0) = out_.episode_return.at(env, 0) = out_.episode_reward_term.at(env, 0) =
+            garbage;
       }
-      length_.at(env, 0) = steps_.at(env, 0);
-      if (terminated_.at(env, 0) + truncated_.at(env, 0) > 0)
+      out_.episode_length.at(env, 0) = steps_.at(env, 0);
+      if (out_.terminated.at(env, 0) + out_.truncated.at(env, 0) > 0)
         begin(env);
       else
         observe(env);
     });
   }
 
-  TiledView<float> action() override { return action_; }
-  TiledView<float> observation() const override { return observation_; }
-  TiledView<float> reward() const override { return reward_; }
-  TiledView<float> reward_term() const override { return reward_term_; }
-  TiledView<float> terminated() const override { return terminated_; }
-  TiledView<float> truncated() const override { return truncated_; }
-  TiledView<float> invalid() const override { return invalid_; }
-  TiledView<float> episode_return() const override { return return_; }
-  TiledView<float> episode_length() const override { return length_; }
-  TiledView<float> episode_reward_term() const override { return episode_term_; }
+  const Transition<TiledView<float>>& transition() const override { return out_; }
   std::int64_t bad_states() const override { return 0; }
   void describe(Archive& archive) override {
     archive.per_env("toy/x", x_.data.data(), 1, 0, 1, "m", "position");
     archive.per_env("toy/steps", steps_.data.data(), 1, 0, 1, "1", "steps");
     archive.per_env("toy/running", running_.data.data(), 2, 0, 2, "1", "rewards so far");
-    archive.per_env("toy/observation", observation_.data.data(), 2, 0, 2, "1", "observation");
+    archive.per_env("toy/observation", out_.observation.data.data(), 2, 0, 2, "1", "observation");
     archive.replicated("toy/control_step", &control_step_, 1, "1", "control steps");
   }
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return {}; }
@@ -127,8 +112,8 @@ class ToyEnvironment : public Environment {
     observe(env);
   }
   void observe(std::int64_t env) {
-    observation_.at(env, 0) = x_.at(env, 0);
-    observation_.at(env, 1) = 0.5f;
+    out_.observation.at(env, 0) = x_.at(env, 0);
+    out_.observation.at(env, 1) = 0.5f;
   }
 
   Partition partition_;
@@ -136,8 +121,8 @@ class ToyEnvironment : public Environment {
   std::int64_t tiles_;
   std::int64_t control_step_ = 0;
   std::vector<std::string> terms_{"alive", "position"};
-  TiledView<float> x_, steps_, action_, observation_, reward_, reward_term_, terminated_, truncated_,
-      invalid_, return_, length_, episode_term_, running_;
+  TiledView<float> x_, steps_, running_;
+  Transition<TiledView<float>> out_;
 };
 
 // What the threads of one run share.

@@ -102,7 +102,7 @@ inline TaskConfig empty_task(const ImportedModel& model) {
 
 // One tile of environments of a compiled task, run pack by pack with lanes of type V.
 template <class V>
-class TaskRig {
+class TaskRig : public Transition<std::vector<float>> {
  public:
   using T = ScalarOf<V>;
 
@@ -116,12 +116,11 @@ class TaskRig {
         seed_(seed),
         state_(tile_size(state_elements(sizes))),
         data_(tile_size(data_elements(sizes))),
-        fields_(tile_size(task_elements(compiled.sizes()))),
+        fields_(tile_size(task_elements(compiled))),
         scratch_(static_cast<std::size_t>(task.scratch_elements())),
         counters_(kTaskCounters * kTileWidth) {
-    for (auto* tile : {&action, &observation, &reward, &reward_term, &terminated, &truncated, &invalid,
-                       &episode_return, &episode_length, &episode_reward_term, &final_observation})
-      tile->resize(tile_size(256));
+    for (const auto& field : transition_fields<std::vector<float>>(compiled))
+      (this->*field.member).resize(tile_size(256));
     for (V& value : scratch_) value = V(std::numeric_limits<T>::quiet_NaN());
     for (int env = 0; env < kTileWidth; ++env)
       for (int i = 0; i < sizes.nq; ++i) set("qpos", i, env, model.qpos0[static_cast<std::size_t>(i)]);
@@ -133,7 +132,7 @@ class TaskRig {
     std::uniform_real_distribution<double> number(-2, 2);
     for (T& x : state_) x = static_cast<T>(number(generator));
     for (T& x : data_) x = static_cast<T>(number(generator));
-    for (float& x : action) x = static_cast<float>(number(generator));
+    for (float& x : this->action) x = static_cast<float>(number(generator));
   }
 
   // Numbers by name, of one environment of the tile.
@@ -147,7 +146,7 @@ class TaskRig {
     return counters_[static_cast<std::size_t>(which * kTileWidth + env)];
   }
   T field(const std::string& name, int i, int env) const {
-    for (const FieldInfo& info : task_fields(compiled.sizes()))
+    for (const FieldInfo& info : task_fields(compiled))
       if (name == info.name) return fields_[static_cast<std::size_t>((info.first + i) * kTileWidth + env)];
     throw Error("no task field " + name);
   }
@@ -189,8 +188,6 @@ class TaskRig {
   ModelSizes sizes;
   DeviceTask<T> device;
   Task<T> task;
-  std::vector<float> action, observation, reward, reward_term, terminated, truncated, invalid, episode_return,
-      episode_length, episode_reward_term, final_observation;
 
  private:
   // Packs need their own alignment.
@@ -234,17 +231,9 @@ class TaskRig {
       lanes.counters = counters_.data() + lane;
       lanes.first_env = first_env_ + static_cast<std::uint64_t>(lane);
       lanes.seed = seed_;
-      lanes.action = action.data() + lane;
-      lanes.observation = observation.data() + lane;
-      lanes.reward = reward.data() + lane;
-      lanes.reward_term = reward_term.data() + lane;
-      lanes.terminated = terminated.data() + lane;
-      lanes.truncated = truncated.data() + lane;
-      lanes.invalid = invalid.data() + lane;
-      lanes.final_observation = final_observation.data() + lane;
-      lanes.episode_return = episode_return.data() + lane;
-      lanes.episode_length = episode_length.data() + lane;
-      lanes.episode_reward_term = episode_reward_term.data() + lane;
+#define MANIPLE_FIELD(name, size, use, unit, description) lanes.transition.name = this->name.data() + lane;
+      MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
       body(lanes, lane);
     }
   }

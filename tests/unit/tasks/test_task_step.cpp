@@ -259,7 +259,7 @@ TYPED_TEST(TaskStep, ResetsLeaveOtherEnvironmentsAlone) {
                   !(reset && assigned))
             << field.name << i;
       }
-    for (const FieldInfo& field : task_fields(rig.compiled.sizes()))
+    for (const FieldInfo& field : task_fields(rig.compiled))
       for (int i = 0; i < field.size; ++i)
         if (reset && std::string(field.name) != "memory")
           EXPECT_EQ(rig.field(field.name, i, env), 0);
