@@ -2,9 +2,23 @@
 
 # MPI on a workstation or in a container: root may start it, and one thread per rank.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-# Ctrl-C: mpirun asks for a checkpoint at once, for the end 5 s later, and kills after 5 s more instead of 1 and 1.
-export OMPI_MCA_odls_base_sigkill_timeout=5
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false
+
+# stoppable mpirun ARGUMENTS...: on Ctrl-C or SIGTERM the run writes a checkpoint, however long that takes, and ends
+# with 75; at the second one mpirun ends it. By itself mpirun kills its ranks after two seconds; a longer patience
+# (odls_base_sigkill_timeout) would follow every error, too.
+stoppable() (
+  set -m  # a process group of its own, which the terminal's Ctrl-C does not reach
+  "$@" < /dev/null &
+  run=$! signal=USR1
+  set +m
+  trap 'interrupted=yes; kill -$signal $run; signal=TERM' INT TERM
+  while :; do
+    interrupted=no code=0
+    wait "$run" || code=$?
+    [ $interrupted = yes ] || exit $code
+  done
+)
 
 # configure_build DIRECTORY [cmake arguments]: configures once; later changes of CMakeLists.txt are
 # seen by the build itself. CXX names the compiler; without it, the clang of tools/packages.txt is taken.

@@ -24,7 +24,7 @@ done
 ranks=${MANIPLE_RANKS:-2}
 read -ra place <<< "$(placement "$ranks")"
 status=0
-mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$directory" "$@" || status=$?
+stoppable mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$directory" "$@" || status=$?
 [ $status -eq 0 ] || [ $status -eq 75 ] || exit $status
 
 ceiling=()

@@ -1,10 +1,13 @@
 """Promises 4 and 5: a run that is killed at any instant continues on any number of ranks and ends with the bits
 of the undisturbed one; a polite stop leaves a checkpoint and exit code 75."""
 
+import fcntl
 import os
+import pty
 import random
 import signal
 import subprocess
+import termios
 import time
 
 import h5py
@@ -149,6 +152,25 @@ def test_stop_within_an_iteration_keeps_the_last_one(maniple, tmp_path, undistur
     assert maniple.checkpoints(tmp_path), log.read_text()
     maniple("train", *LONG, f"output.directory={tmp_path}", ranks=3)
     assert final_digests(maniple, tmp_path) == undisturbed_long
+
+
+def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, tmp_path, slow_storage):
+    """`stoppable` of tools/common.sh; mpirun by itself kills its ranks after two seconds."""
+    log = tmp_path / "log"
+    script = '. tools/common.sh; stoppable mpirun --oversubscribe --bind-to none -n 2 env LD_PRELOAD="$0" "$@"'
+    keyboard, terminal = pty.openpty()
+    with open(log, "w") as output:
+        process = subprocess.Popen(
+            ["bash", "-c", script, slow_storage["LD_PRELOAD"], maniple.program, "train", *LONG,
+             f"output.directory={tmp_path}"],
+            cwd=maniple.root, stdin=terminal, stdout=output, stderr=output, start_new_session=True,
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    maniple.wait_for(lambda: "1/2" in log.read_text(), "the second iteration", process=process)
+    os.write(keyboard, b"\x03")
+    assert process.wait(timeout=120) == 75, log.read_text()
+    assert [p.name for p in maniple.checkpoints(tmp_path)] == ["1.h5"], log.read_text()
+    os.close(keyboard)
+    os.close(terminal)
 
 
 def test_wall_time_leaves_room_for_output_on_slow_storage(maniple, tmp_path, slow_storage):
