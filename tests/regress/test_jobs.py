@@ -227,16 +227,24 @@ def starts(folder):
     return [line for line in log(folder).splitlines() if line.startswith("started")]
 
 
-@pytest.mark.parametrize("crash, dead", [("137", "n2"), ("1 " + HANG, "")])
-def test_slurm_starts_again_on_the_nodes_that_are_left(lossy, crash, dead):
+@pytest.mark.parametrize("crash, dead", [("137", "n2"), ("1 " + HANG, "")], ids=["lost", "hung"])
+@pytest.mark.parametrize("job, three_nodes, two_nodes", [
+    (SLURM, "-K1", "--nodes=2 --nodelist=n1,n3 --ntasks=4"),
+    (PBS, "-n 6 n1,n1,n2,n2,n3,n3,", "-n 4 n1,n1,n3,n3,"),
+], ids=["slurm", "pbs"])
+def test_a_run_starts_again_on_the_nodes_that_are_left(lossy, job, three_nodes, two_nodes, crash, dead):
     folder, environment = lossy
-    result = run(SLURM, environment | {"CRASHES": crash, "DEAD": dead})
+    result = run(job, environment | {"CRASHES": crash, "DEAD": dead})
     assert result.returncode == 0, result.stderr
     first, second = starts(folder)
-    assert "--nodelist" not in first
-    assert "--nodes=2 --nodelist=n1,n3 --ntasks=4" in second and "-K1" in second
+    assert three_nodes in first and "--nodelist" not in first
+    assert two_nodes in second and ("-K1" in second) == (job is SLURM)
     assert ("node n2 does not start a process" if dead else "a rank on node n2 hung") in result.stderr
     assert "the run ended with" in result.stderr and "on n1 n3" in result.stderr
+    walls = [int(line.split("=")[1]) for line in log(folder).splitlines() if line.startswith("run.wall_time=")]
+    if job is PBS:
+        assert walls[1] < walls[0] == 3480, "what the first start took is gone"
+    assert not list(ROOT.glob("maniple-*.nodes"))
 
 
 def test_slurm_keeps_its_nodes_after_a_crash_of_the_program(lossy):
@@ -257,16 +265,3 @@ def test_restarts_come_to_an_end(lossy):
     (folder / "log").unlink()
     assert run(SLURM, environment | {"CRASHES": "2"}).returncode == 2
     assert len(starts(folder)) == 1, "bad input stays bad"
-
-
-@pytest.mark.parametrize("crash, dead", [("137", "n2"), ("1 " + HANG, "")])
-def test_pbs_starts_again_on_the_nodes_that_are_left(lossy, crash, dead):
-    folder, environment = lossy
-    result = run(PBS, environment | {"CRASHES": crash, "DEAD": dead})
-    assert result.returncode == 0, result.stderr
-    first, second = starts(folder)
-    assert "n1,n1,n2,n2,n3,n3," in first and "-n 6" in first
-    assert "n1,n1,n3,n3," in second and "-n 4" in second
-    walls = [int(line.split("=")[1]) for line in log(folder).splitlines() if line.startswith("run.wall_time=")]
-    assert walls[1] < walls[0] == 3480, "what the first start took is gone"
-    assert not list(ROOT.glob("maniple-*.nodes"))
