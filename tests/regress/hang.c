@@ -1,7 +1,8 @@
-/* A fault for tests: on the rank that HANG_RANK names, the named calls never return once HANG_AFTER of them are made.
- * Preloaded before libc and OpenBLAS. */
+/* A fault for tests: on the rank that HANG_RANK names, the named calls never return once HANG_AFTER of them are made;
+ * with HANG_WHILE, one makes that file and returns when somebody has removed it. Preloaded before libc and OpenBLAS. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -11,7 +12,12 @@ static void maybe_hang(const char *call) {
   const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *which = getenv("HANG_RANK"), *name = getenv("HANG_CALL");
   if (!which || !name || strcmp(rank ? rank : "0", which) != 0 || strcmp(name, call) != 0) return;
   if (++calls < atoi(getenv("HANG_AFTER"))) return;
-  for (;;) sleep(1000);
+  const char *held = getenv("HANG_WHILE");
+  if (!held)
+    for (;;) sleep(1000);
+  if (calls > atoi(getenv("HANG_AFTER"))) return;
+  close(open(held, O_CREAT | O_WRONLY, 0600));
+  while (access(held, F_OK) == 0) usleep(10000);
 }
 
 int rename(const char *from, const char *to) {

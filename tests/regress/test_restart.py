@@ -6,9 +6,11 @@ import os
 import pty
 import random
 import signal
+import socket
 import subprocess
 import termios
 import time
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -152,6 +154,29 @@ def test_stop_within_an_iteration_keeps_the_last_one(maniple, tmp_path, undistur
     assert maniple.checkpoints(tmp_path), log.read_text()
     maniple("train", *LONG, f"output.directory={tmp_path}", ranks=3)
     assert final_digests(maniple, tmp_path) == undisturbed_long
+
+
+def test_a_signal_while_mpi_starts(maniple, tmp_path):
+    source, library = tmp_path / "early.c", tmp_path / "early.so"
+    source.write_text("#include <signal.h>\nint PMPI_Init_thread(int *, char ***, int, int *);\n"
+                      "int MPI_Init_thread(int *argc, char ***argv, int needed, int *provided) {\n"
+                      "  raise(SIGUSR1);\n  return PMPI_Init_thread(argc, argv, needed, provided);\n}\n")
+    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source], check=True)
+    maniple(*arguments(tmp_path), exit_code=75, environment={"LD_PRELOAD": str(library)})
+    assert [p.name for p in maniple.checkpoints(tmp_path)] == ["0.h5"]
+
+
+def test_shared_memory_of_killed_runs_goes(maniple, tmp_path):
+    host = socket.gethostname().split(".")[0]
+    left = Path(f"/dev/shm/vader_segment.{host}.{os.geteuid()}.{os.getpid():x}.7")
+    left.write_bytes(b"left by a run that was killed")
+    try:
+        os.utime(left, (1, 1))
+        maniple("rollout", "model.file=inputs/models/arm6.xml", "batch.num_envs=32", "simulation.steps=1",
+                f"output.directory={tmp_path}", ranks=0)
+        assert not left.exists()
+    finally:
+        left.unlink(missing_ok=True)
 
 
 def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, tmp_path, slow_storage):

@@ -26,7 +26,7 @@ TEST(Commit, RemovesWhatDeadProcessesLeft) {
   }
   waitpid(child, nullptr, 0);
   const std::string alive = temporary_name(path);
-  const std::string elsewhere = path + ".tmp.0." + std::to_string(child) + ".another.host";
+  const std::string elsewhere = path + ".tmp.0." + std::to_string(getpid()) + ".another.host";
   for (const std::string& name : {path, alive, elsewhere}) create(name);
   // who removes holds the lock of the directory, so nobody writes there from another host
   remove_abandoned(directory);
