@@ -108,6 +108,7 @@ struct PolicyConfig {
 };
 
 struct LearningConfig {
+  std::string algorithm = "ppo";  // a learner of src/learning/learners.cpp
   std::int64_t iterations = 150;
   int horizon = 16;     // control steps per iteration
   int epochs = 8;       // passes over the batch per iteration

@@ -98,6 +98,7 @@ const std::vector<Key>& schema() {
       KEY(policy.clip_actions, at_least(0), "action", "actions are clipped to +- this before they act; 0: off"),
       KEY(policy.normalize_observations, anything(), "", "by their running mean and variance"),
 
+      KEY(learning.algorithm, one_of({"ppo"}), "", "what learns"),
       KEY(learning.iterations, at_least(1), "iterations", "one iteration: a batch of steps and its updates"),
       KEY(learning.horizon, between(1, 1e6), "control steps", "steps of each environment in one iteration"),
       KEY(learning.epochs, between(1, 1e4), "epochs", "passes over the batch in one iteration"),

@@ -59,7 +59,8 @@ double time_on_all_ranks(Session& session, const Body& body) {
 }  // namespace
 
 ExitCode bench(const Config& config, Session& session) {
-  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "bench");
+  const std::unique_ptr<Simulation> simulation =
+      set_up_simulation(config, session, "bench", Holds::environments);
   const std::int64_t steps = config.bench.steps;
   const double env_steps = static_cast<double>(config.batch.num_envs) * static_cast<double>(steps);
   std::int64_t control_step = 0;

@@ -23,7 +23,8 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
     throw InputError(config.where_of("output.trajectory.every"), "output.trajectory.every",
                      "trajectories asked of evaluate",
                      "rollout records trajectories (control.source=policy)");
-  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "evaluate");
+  const std::unique_ptr<Simulation> simulation =
+      set_up_simulation(config, session, "evaluate", Holds::policy);
   Policy policy(config, simulation->num_observations(), simulation->num_actions());
   Archive archive;
   policy.describe(archive);

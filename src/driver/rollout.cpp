@@ -76,7 +76,8 @@ class ControlSource {
 
 ExitCode rollout(const Config& config, Session& session) {
   const auto started = Clock::now();
-  const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "rollout");
+  const std::unique_ptr<Simulation> simulation = set_up_simulation(
+      config, session, "rollout", config.control.source == "policy" ? Holds::policy : Holds::environments);
   ControlSource control(config, *simulation, session);
   simulation->initialize(config.initial_state);
 

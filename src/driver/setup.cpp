@@ -11,7 +11,8 @@
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
 #include "src/io/dataset.hpp"
-#include "src/learning/ppo.hpp"
+#include "src/learning/learners.hpp"
+#include "src/learning/policy.hpp"
 #include "src/model_import/import.hpp"
 
 namespace maniple {
@@ -93,23 +94,22 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
 }  // namespace
 
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
-                       const std::string& verb) {
+                       Holds holds) {
   const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
   RankMemory memory;
   memory.batch = simulation.rank_bytes;
   memory.bytes_per_env = simulation.bytes_per_env;
-  if (!config.task.present) return memory;
-  if (verb == "train") {
-    const TrainingMemory training =
-        training_memory(config, simulation.num_observations, simulation.num_actions,
-                        simulation.num_reward_terms, partition.tiles);
-    memory.batch += training.rollout_bytes;
-    memory.bytes_per_env += training.rollout_bytes /
-                            static_cast<std::size_t>(std::max<std::int64_t>(1, partition.tiles * kTileWidth));
-    memory.network = training.network_bytes + training.snapshot_bytes;
+  if (holds == Holds::learner) {
+    const LearnerMemory learner = learner_of(config).memory(
+        config,
+        {simulation.num_observations, simulation.num_actions, simulation.num_reward_terms, partition.tiles});
+    const auto envs = static_cast<std::size_t>(partition.tiles * kTileWidth);
+    memory.batch += learner.batch_bytes;
+    memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
+    memory.network = learner.network_bytes + learner.snapshot_bytes;
     // and its environments' states in the copy of the last finished iteration
-    memory.batch += simulation.bytes_per_env * static_cast<std::size_t>(partition.tiles * kTileWidth);
-  } else if (verb == "evaluate" || (verb == "rollout" && config.control.source == "policy")) {
+    memory.batch += simulation.bytes_per_env * envs;
+  } else if (holds == Holds::policy) {
     const Network network = make_network(config.policy, simulation.num_observations, simulation.num_actions,
                                          config.learning.blas_width, config.where_of("policy.hidden"));
     const SampleLayout layout(simulation.num_observations, simulation.num_actions);
@@ -128,15 +128,15 @@ std::string build_description() {
                      lane_width<Lanes<float>>, lane_width<Lanes<double>>);
 }
 
-std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session,
-                                              const std::string& verb) {
+std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
+                                              Holds holds) {
   if (session.size() > config.batch.num_envs)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
   ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  const RankMemory memory = rank_memory(config, model, partition, verb);
+  const RankMemory memory = rank_memory(config, model, partition, holds);
   info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
                    config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
                    config.simulation.precision));

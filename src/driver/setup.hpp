@@ -12,17 +12,21 @@
 
 namespace maniple {
 
+// What a verb keeps in memory on each rank: environments alone, or with one of these.
+enum class Holds { environments, policy, learner };
+
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation.
-std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session,
-                                              const std::string& verb);
-// What a verb needs on each rank.
+std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
+                                              Holds holds);
+// What that takes.
 struct RankMemory {
-  std::size_t batch = 0, network = 0;  // B: of this rank's environments with their rollout; of the policy
+  std::size_t batch = 0,
+              network = 0;  // B: of this rank's environments with what is kept of them; of networks
   std::size_t bytes_per_env = 0;
   std::size_t total() const { return batch + network; }
 };
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
-                       const std::string& verb);
+                       Holds holds);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.
 void check_input_files(const Config& config, Session& session);
 // What checkpoints of this run must agree with.

@@ -69,7 +69,8 @@ ExitCode validate(const Config& config, Session& session) {
   if (config.initial_state.source == "keyframe") find_keyframe(config.initial_state, model);
   check_input_files(config, session);
   if (config.initial_state.source == "file") read_initial_state(config.initial_state, model.sizes, partition);
-  const RankMemory memory = rank_memory(config, model, partition, config.task.present ? "train" : "rollout");
+  const RankMemory memory =
+      rank_memory(config, model, partition, config.task.present ? Holds::learner : Holds::environments);
   CompiledTask task;
   if (config.task.present)
     task = compile_task(config.task, model, model.timestep * config.simulation.decimation);

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstring>
 
+#include "src/config/schema.hpp"
 #include "src/learning/evaluation.hpp"
+#include "src/learning/learners.hpp"
 #include "src/learning/ppo.hpp"
 #include "src/learning/schedule.hpp"
 #include "tests/unit/learning/toy_environment.hpp"
@@ -37,7 +39,7 @@ Config toy_config(std::int64_t envs) {
 // Bytes that Kokkos has handed out and not taken back, and the most at any time.
 std::int64_t held_bytes = 0, most_bytes = 0;
 
-TEST(TrainingMemory, IsWhatAllocationsTake) {
+TEST(Ppo, MemoryIsWhatAllocationsTake) {
   for (const std::vector<int>& hidden : {std::vector<int>{16, 8}, {300, 200}})
     for (const char* reduction : {"exact", "fast"}) {
       Config config = toy_config(1000);
@@ -63,10 +65,12 @@ TEST(TrainingMemory, IsWhatAllocationsTake) {
           ppo.iterate();
         }
         Tools::set_callbacks(before);
-        const TrainingMemory memory = training_memory(
-            config, environment.num_observations(), environment.num_actions(),
-            static_cast<int>(environment.reward_terms().size()), environment.partition().tiles);
-        const auto estimate = static_cast<double>(memory.network_bytes + memory.rollout_bytes);
+        const LearnerMemory memory = learner_of(config).memory(
+            config, {.observations = environment.num_observations(),
+                     .actions = environment.num_actions(),
+                     .reward_terms = static_cast<int>(environment.reward_terms().size()),
+                     .tiles = environment.partition().tiles});
+        const auto estimate = static_cast<double>(memory.network_bytes + memory.batch_bytes);
         EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)
             << hidden[0] << " units, " << reduction;
       });
@@ -88,9 +92,16 @@ TEST(Networks, CountParametersIn64Bits) {
   EXPECT_GT(make_network(config, 4, 1, 256).parameters, 12 * (std::int64_t{1} << 32));
   Config large;
   large.policy.hidden = {50000, 50000};
-  const TrainingMemory memory = training_memory(large, 4, 1, 2, 32);
+  const LearnerMemory memory =
+      Ppo::memory(large, {.observations = 4, .actions = 1, .reward_terms = 2, .tiles = 32});
   // parameter, two moments and a gradient of a tile in single precision, the sum in double
   EXPECT_NEAR(static_cast<double>(memory.network_bytes) / static_cast<double>(network.parameters), 24.0, 0.1);
+}
+
+double reported(const IterationReport& report, const std::string& name) {
+  for (const auto& value : report.values)
+    if (value.name == name) return value.value;
+  return std::nan("");
 }
 
 void append(std::vector<double>& values, const IterationReport& report) {
@@ -118,6 +129,7 @@ Outcome train(const Config& config, int ranks, int iterations, const Setting& se
     Archive archive;
     ppo.describe(archive);
     for (const ArchiveEntry& entry : archive.entries()) {
+      if (entry.per_env) continue;  // of the toy
       const std::size_t bytes =
           entry.elements * (entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4);
       const char* data = static_cast<const char*>(entry.data);
@@ -172,8 +184,8 @@ TEST(Ppo, LearnsToStayAtTheOrigin) {
     ppo.start();
     for (int i = 0; i < 60; ++i) {
       const IterationReport report = ppo.iterate();
-      if (i == 2) first = report.episode_return;
-      last = report.episode_return;
+      if (i == 2) first = reported(report, "episode_return");
+      last = reported(report, "episode_return");
       double terms = 0;
       for (const auto& value : report.values) {
         if (value.name == "action_std") learned_std = value.value;
@@ -182,7 +194,7 @@ TEST(Ppo, LearnsToStayAtTheOrigin) {
           EXPECT_EQ(value.value, 0.0);
         }
       }
-      EXPECT_NEAR(terms, report.episode_return, 1e-4 * (1 + std::abs(terms)));
+      EXPECT_NEAR(terms, reported(report, "episode_return"), 1e-4 * (1 + std::abs(terms)));
     }
   });
   EXPECT_LT(first, 14);
@@ -213,9 +225,8 @@ TEST(Ppo, RestartContinuesWithTheSameBits) {
     ppo.start();
     for (int i = 0; i < 3; ++i) ppo.iterate();
     std::vector<std::vector<char>> saved;
-    const auto describe = [](ToyEnvironment& e, Ppo& p) {
+    const auto describe = [](Ppo& p) {
       Archive archive;
-      e.describe(archive);
       p.describe(archive);
       return archive;
     };
@@ -223,7 +234,7 @@ TEST(Ppo, RestartContinuesWithTheSameBits) {
       const std::size_t size = entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4;
       return entry.per_env ? 3 * 32 * entry.tile_elements * size : entry.elements * size;
     };
-    const Archive first = describe(environment, ppo);
+    const Archive first = describe(ppo);
     for (const ArchiveEntry& entry : first.entries()) {
       const char* data = static_cast<const char*>(entry.data);
       saved.emplace_back(data, data + bytes(entry));
@@ -232,7 +243,7 @@ TEST(Ppo, RestartContinuesWithTheSameBits) {
 
     ToyEnvironment other_environment(70, 0, 1);
     Ppo other(other_environment, config, collectives);
-    const Archive archive = describe(other_environment, other);
+    const Archive archive = describe(other);
     for (std::size_t i = 0; i < saved.size(); ++i)
       std::memcpy(archive.entries()[i].data, saved[i].data(), bytes(archive.entries()[i]));
     other.restored();
@@ -273,12 +284,6 @@ TEST(Ppo, ADivergedRewardMakesNoStepAndIsCounted) {
   });
 }
 
-double reported(const IterationReport& report, const std::string& name) {
-  for (const auto& value : report.values)
-    if (value.name == name) return value.value;
-  return std::nan("");
-}
-
 // What comes from a bad state leaves no trace in what is learned, whatever its numbers are and wherever its
 // environment lies.
 TEST(Ppo, InvalidStepsAreLeftOut) {
@@ -311,7 +316,7 @@ TEST(Ppo, InvalidStepsAreLeftOut) {
       EXPECT_EQ(reported(report, "invalid_samples"), expected);
       EXPECT_EQ(reported(report, "inexact_statistics"), 0);
       EXPECT_EQ(reported(report, "skipped_minibatches"), 0);
-      EXPECT_LT(std::abs(report.episode_return), 100);
+      EXPECT_LT(std::abs(reported(report, "episode_return")), 100);
     }
   });
 }
@@ -329,10 +334,21 @@ TEST(Ppo, NothingIsLearnedFromInvalidStepsAlone) {
     ppo.start();
     const IterationReport report = ppo.iterate();
     EXPECT_EQ(report.invalid_samples, 700);
-    EXPECT_EQ(report.episode_return, 0) << "none that counts has ended";
+    EXPECT_EQ(reported(report, "episode_return"), 0) << "none that counts has ended";
     const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
     EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
   });
+}
+
+// What a deck may ask for and what there is are two lists, of the configuration's layer and of this one.
+TEST(Learners, AreTheChoicesOfTheDeck) {
+  std::vector<std::string> names;
+  for (const LearnerKind& kind : learners()) names.push_back(kind.name);
+  const auto key = std::find_if(schema().begin(), schema().end(),
+                                [](const Key& k) { return k.path == "learning.algorithm"; });
+  ASSERT_NE(key, schema().end());
+  EXPECT_EQ(names, key->allowed.choices);
+  EXPECT_EQ(names.front(), LearningConfig().algorithm);
 }
 
 TEST(Schedule, FollowsTheDivergence) {

@@ -1,0 +1,35 @@
+// The loop that every learner runs in: it continues from the newest good checkpoint or starts, iterates,
+// keeps the state of the last finished iteration at hand, writes metrics, results and checkpoints, shows
+// progress, and ends early where signals, trigger files or the wall time ask for it. It names no learner.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+
+#include "src/base/error.hpp"
+#include "src/config/config.hpp"
+#include "src/io/checkpoint.hpp"
+#include "src/io/results.hpp"
+#include "src/learning/learner.hpp"
+#include "src/parallel/collectives.hpp"
+
+namespace maniple {
+
+struct TrainingRun {
+  const Config&
+      config;  // output, run; of learning: how often checkpoints come, how many stay, whether to resume
+  Collectives& collectives;
+  RunRecord record;                               // the /run group of results.h5
+  CheckpointIdentity identity;                    // what a checkpoint to continue from must agree with
+  std::int64_t iterations = 0;                    // that the run ends with
+  std::chrono::steady_clock::time_point started;  // of the program: run.wall_time counts from here
+  // Warnings that the learner does not know of; collective. May be empty.
+  std::function<void(const IterationReport& report, std::int64_t iteration)> after_iteration = {};
+  std::function<void()> at_end = {};
+};
+
+// Collective. ExitCode::stopped_early after a stop with a good checkpoint.
+ExitCode run_training(Learner& learner, const TrainingRun& run);
+
+}  // namespace maniple

@@ -1,0 +1,82 @@
+// What a training loop runs (src/driver/training_loop.hpp): something that gets better by iterations, whether
+// it learns from environments or from a data set. The loop owns everything else: checkpoints, metrics,
+// progress, early stops.
+//
+// To add a learner, write a class with this interface, give it a row in learners.cpp, and name it among the
+// choices of learning.algorithm (src/config/schema.cpp). Keys of its own are members of LearningConfig
+// (src/config/config.hpp) with a row each in the schema.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/io/archive.hpp"
+#include "src/parallel/partition.hpp"
+
+namespace maniple {
+
+// What one iteration did; the same values in the same order every time.
+struct IterationReport {
+  struct Value {
+    std::string name, unit, description;
+    double value = 0;
+  };
+  std::vector<Value> values;         // the rows of /metrics
+  std::string summary;               // of the progress line: what a user watches
+  std::int64_t invalid_samples = 0;  // left out of learning, over all ranks
+};
+
+// What a learner takes on a rank beside its environments, known before anything is allocated.
+struct LearnerMemory {
+  std::size_t network_bytes = 0;   // whatever the batch: parameters, their gradients and moments, scratch
+  std::size_t batch_bytes = 0;     // what it keeps of its environments or data
+  std::size_t snapshot_bytes = 0;  // in the loop's copy of the last finished iteration
+
+  LearnerMemory& operator+=(const LearnerMemory& part) {
+    network_bytes += part.network_bytes;
+    batch_bytes += part.batch_bytes;
+    snapshot_bytes += part.snapshot_bytes;
+    return *this;
+  }
+};
+
+// The task and the environments of a rank, as far as memory depends on them.
+struct EnvironmentSizes {
+  int observations = 0, actions = 0, reward_terms = 0;
+  std::int64_t tiles = 0;
+};
+
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  // Begins training; a run that continues from a checkpoint loads that instead.
+  virtual void start() = 0;
+  // One iteration. Collective. `between_steps` is called several times, on every rank equally often, where
+  // the iteration may be left; what it throws, on every rank at the same call, ends the iteration half-way,
+  // and the state is then good for nothing.
+  virtual IterationReport iterate(const std::function<void()>& between_steps) = 0;
+  // Names, units and descriptions of what iterate() reports, with zeros.
+  virtual IterationReport report_names() const = 0;
+
+  // Everything that a bit-exact restart needs, the environments included.
+  virtual void describe(Archive& archive) = 0;
+  // After the entries of describe() were loaded.
+  virtual void restored() = 0;
+  // Whose environments the entries per environment hold; without such entries: nobody's.
+  virtual Partition partition() const { return {}; }
+
+  // What an iteration works through on all ranks together, for rates: so many "env-steps", "samples".
+  struct Work {
+    double amount = 0;
+    std::string unit;
+  };
+  virtual Work work_per_iteration() const = 0;
+  // Seconds so far, of this rank.
+  virtual std::vector<std::pair<std::string, double>> stage_seconds() const = 0;
+};
+
+}  // namespace maniple

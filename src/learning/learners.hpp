@@ -1,0 +1,31 @@
+// The learners that learning.algorithm chooses from, in one table.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/learning/learner.hpp"
+#include "src/parallel/collectives.hpp"
+#include "src/simulation/environment.hpp"
+
+namespace maniple {
+
+// What a learner is made from; all of it outlives the learner.
+struct LearnerInput {
+  const Config& config;
+  Collectives& collectives;
+  Environment* environment = nullptr;  // of the deck's task; null: there is none
+};
+
+struct LearnerKind {
+  const char* name;  // learning.algorithm
+  LearnerMemory (*memory)(const Config& config, const EnvironmentSizes& sizes);
+  std::unique_ptr<Learner> (*make)(const LearnerInput& input);
+};
+
+const std::vector<LearnerKind>& learners();
+// The one that the deck asks for.
+const LearnerKind& learner_of(const Config& config);
+
+}  // namespace maniple

@@ -1,0 +1,99 @@
+#include "src/learning/optimizer.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/exact_sum.hpp"
+#include "kernels/nn/adam.hpp"
+#include "src/learning/schedule.hpp"
+
+namespace maniple {
+namespace {
+
+constexpr double kAdamBeta1 = 0.9, kAdamBeta2 = 0.999;
+
+std::int64_t totals_count(std::int64_t parameters, int metrics) {
+  return parameters + metrics + 1;
+}
+std::int64_t norm_blocks(std::int64_t parameters) {
+  return (parameters + kNormBlock - 1) / kNormBlock;
+}
+
+}  // namespace
+
+LearnerMemory Optimizer::memory(const LearningConfig& config, std::int64_t parameters, int metrics,
+                                int workers) {
+  const std::int64_t count = totals_count(parameters, metrics);
+  const std::int64_t singles = 2 * parameters + (config.reduction == "exact" ? 0 : count);
+  const std::int64_t doubles = workers * count + norm_blocks(parameters);
+  LearnerMemory memory;
+  memory.network_bytes =
+      sizeof(float) * static_cast<std::size_t>(singles) + sizeof(double) * static_cast<std::size_t>(doubles);
+  memory.snapshot_bytes = 2 * sizeof(float) * static_cast<std::size_t>(parameters);
+  return memory;
+}
+
+Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers)
+    : config_(config),
+      parameters_(parameters),
+      count_(totals_count(parameters, metrics)),
+      learning_rate_(config.learning_rate),
+      totals_("maniple::gradient_totals", static_cast<std::size_t>(workers * count_)),
+      norm_blocks_("maniple::norm_blocks", static_cast<std::size_t>(norm_blocks(parameters))),
+      moment1_("maniple::adam_moment1", static_cast<std::size_t>(parameters)),
+      moment2_("maniple::adam_moment2", static_cast<std::size_t>(parameters)),
+      moment1_host_(Kokkos::create_mirror_view(moment1_)),
+      moment2_host_(Kokkos::create_mirror_view(moment2_)) {
+  if (config.reduction != "exact")
+    single_ = Numbers<float>("maniple::fast_sums", static_cast<std::size_t>(count_));
+}
+
+double* Optimizer::clear_totals() {
+  Kokkos::deep_copy(totals_, 0.0);
+  return totals_.data();
+}
+
+std::vector<double> Optimizer::sum_totals(const TotalsSum& sum) {
+  std::vector<double> tail = sum(totals_, count_, parameters_, single_);
+  inexact_ = tail.back();
+  tail.pop_back();
+  return tail;
+}
+
+void Optimizer::adapt(double kl) {
+  learning_rate_ = scheduled_learning_rate(config_, learning_rate_, kl);
+}
+
+std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
+  const double norm = gradient_norm(totals_, parameters_, norm_blocks_);
+  if (inexact_ > 0 || !(norm <= kExactLimit / 2)) return std::nullopt;
+  ++steps_;
+  AdamSettings adam;
+  adam.learning_rate = learning_rate_;
+  adam.beta1 = kAdamBeta1;
+  adam.beta2 = kAdamBeta2;
+  adam.correction1 = 1 - std::pow(kAdamBeta1, static_cast<double>(steps_));
+  adam.correction2 = 1 - std::pow(kAdamBeta2, static_cast<double>(steps_));
+  const double limit = config_.max_grad_norm;
+  if (limit > 0) adam.gradient_scale = std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_
+  apply_adam<float>(adam, totals_, parameters_, parameters, moment1_, moment2_);
+  return norm;
+}
+
+void Optimizer::describe(Archive& archive, const std::string& name) {
+  Kokkos::deep_copy(moment1_host_, moment1_);
+  Kokkos::deep_copy(moment2_host_, moment2_);
+  archive.replicated(name + "/adam_moment1", moment1_host_.data(), moment1_host_.extent(0), "1",
+                     "first moment of each parameter, in the order of the layers, rows padded");
+  archive.replicated(name + "/adam_moment2", moment2_host_.data(), moment2_host_.extent(0), "1",
+                     "second moment of each parameter");
+  archive.replicated(name + "/optimizer_steps", &steps_, 1, "1", "steps of the optimizer");
+  archive.replicated(name + "/learning_rate", &learning_rate_, 1, "1", "current learning rate");
+}
+
+void Optimizer::restored() {
+  Kokkos::deep_copy(moment1_, moment1_host_);
+  Kokkos::deep_copy(moment2_, moment2_host_);
+}
+
+}  // namespace maniple

@@ -1,0 +1,54 @@
+// The steps of a learner's parameters: a minibatch's gradient, summed over all ranks, clipped by its norm,
+// goes through Adam at a learning rate that may follow the KL divergence. All ranks hold equal parameters and
+// apply equal steps, so parameters are never exchanged.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/io/archive.hpp"
+#include "src/learning/learner.hpp"
+#include "src/learning/totals.hpp"
+
+namespace maniple {
+
+class Optimizer {
+ public:
+  // For so many parameters, with so many metrics that are summed along with their gradient.
+  Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers);
+  static LearnerMemory memory(const LearningConfig& config, std::int64_t parameters, int metrics,
+                              int workers);
+
+  // Where the kernels of a minibatch add: [worker][gradient ..., metrics ..., inexact terms]; zeroed.
+  double* clear_totals();
+  // Collective. Adds them up over workers and ranks and returns the metrics.
+  std::vector<double> sum_totals(const TotalsSum& sum);
+  // Adapts the learning rate to a mean KL divergence [nat], where its schedule asks for that.
+  void adapt(double kl);
+  // One step with the summed gradient; returns its norm before clipping. No step, and nothing returned, where
+  // the gradient is not finite or was too large to be exact.
+  std::optional<double> step(const Numbers<float>& parameters);
+
+  double learning_rate() const { return learning_rate_; }
+
+  // <name>/adam_moment1 and so on.
+  void describe(Archive& archive, const std::string& name);
+  void restored();
+
+ private:
+  const LearningConfig config_;
+  const std::int64_t parameters_;
+  const std::int64_t count_;  // of totals
+  double learning_rate_;
+  std::int64_t steps_ = 0;
+  double inexact_ = 0;      // of the summed totals
+  Numbers<double> totals_;  // [worker][count]
+  Numbers<float> single_;   // [count], with reduction: fast
+  Numbers<double> norm_blocks_;
+  Numbers<float> moment1_, moment2_;
+  Numbers<float>::HostMirror moment1_host_, moment2_host_;
+};
+
+}  // namespace maniple

@@ -1,0 +1,134 @@
+#include "src/learning/rollout_storage.hpp"
+
+#include <cmath>
+
+#include "kernels/nn/training.hpp"
+
+namespace maniple {
+namespace {
+
+using Range = Kokkos::RangePolicy<ExecutionSpace>;
+
+std::size_t size(std::int64_t count) {
+  return static_cast<std::size_t>(count);
+}
+// Columns of the sums, as the kernels Record and Act lay them out.
+std::int64_t statistics_columns(int reward_terms) {
+  return reward_terms + 5;
+}
+std::int64_t moments_columns(int observations) {
+  return 2 * observations + 1;
+}
+
+// (nvcc wants loops on the device outside of classes.)
+void deal(std::uint32_t seed, const Partition& partition, std::uint32_t iteration, int epoch, int horizon,
+          const Numbers<std::int32_t>& order) {
+  const std::int64_t first_tile = partition.first_tile;
+  Kokkos::parallel_for(
+      "maniple::deal_minibatches", Range(0, partition.tiles), KOKKOS_LAMBDA(std::int64_t tile) {
+        minibatch_order(seed, first_tile + tile, iteration, epoch, horizon, order.data() + tile * horizon);
+      });
+}
+
+}  // namespace
+
+LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSizes& sizes,
+                                     const SampleLayout& layout, int workers) {
+  const std::int64_t steps = sizes.tiles * config.learning.horizon;
+  LearnerMemory memory;
+  memory.batch_bytes =
+      sizeof(float) * size(steps * layout.elements * kTileWidth) + sizeof(std::int32_t) * size(steps);
+  memory.network_bytes =
+      sizeof(double) *
+      size(workers * (statistics_columns(sizes.reward_terms) + moments_columns(sizes.observations)));
+  return memory;
+}
+
+RolloutStorage::RolloutStorage(Environment& environment, const Config& config, const SampleLayout& layout,
+                               int workers)
+    : environment_(environment),
+      partition_(environment.partition()),
+      layout_(layout),
+      horizon_(config.learning.horizon),
+      workers_(workers),
+      seed_(config.batch.seed),
+      reward_scale_(static_cast<float>(config.learning.reward_scale)),
+      gamma_(static_cast<float>(config.learning.gamma)),
+      bootstrap_(config.learning.value_bootstrap) {
+  const int terms = static_cast<int>(environment.reward_terms().size());
+  const std::int64_t steps = partition_.tiles * horizon_;
+  blocks_ = Numbers<float>("maniple::rollout", size(steps * layout.elements * kTileWidth));
+  order_ = Numbers<std::int32_t>("maniple::minibatch_order", size(steps));
+  statistics_ = Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms)));
+  observation_moments_ = Numbers<double>("maniple::observation_moments",
+                                         size(workers * moments_columns(environment.num_observations())));
+  episode_means_.assign(size(terms + 2), 0.0);
+}
+
+void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock& clock,
+                             const std::function<void()>& between_steps) {
+  Record<float> record;
+  record.layout = layout_;
+  record.reward = environment_.reward();
+  record.terminated = environment_.terminated();
+  record.truncated = environment_.truncated();
+  record.invalid = environment_.invalid();
+  record.episode_return = environment_.episode_return();
+  record.episode_length = environment_.episode_length();
+  record.episode_reward_term = environment_.episode_reward_term();
+  record.reward_scale = reward_scale_;
+  record.gamma = gamma_;
+  record.bootstrap = bootstrap_;
+  record.envs = partition_.envs();
+  record.statistics = statistics_.data();
+  record.statistics_scale = 1.0 / samples();
+  Kokkos::deep_copy(statistics_, 0.0);
+  Kokkos::deep_copy(observation_moments_, 0.0);
+  const std::int64_t block_size = partition_.tiles * layout_.elements * kTileWidth;
+  with_dense(policy.uses_library(), [&](auto dense) {
+    auto act = policy.actor<decltype(dense)>(workers_);
+    act.action = environment_.action();
+    act.seed = seed_;
+    act.first_env = partition_.first_env();
+    act.envs = partition_.envs();
+    act.moments = observation_moments_.data();
+    act.moment_scale = 1.0 / samples();
+    for (int step = 0; step < horizon_; ++step) {
+      {
+        const StageClock::Region region(clock, "policy");
+        act.blocks = blocks_.data() + step * block_size;
+        act.control_step = static_cast<std::uint32_t>(iteration * horizon_ + step);
+        act.observation = environment_.observation();
+        for_tiles("maniple::act", partition_.tiles, workers_, act);
+      }
+      environment_.step();
+      between_steps();
+      const StageClock::Region region(clock, "policy");
+      record.blocks = act.blocks;
+      for_tiles("maniple::record", partition_.tiles, workers_, record);
+    }
+  });
+}
+
+bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
+  const std::size_t means = episode_means_.size();
+  const std::vector<double> sums = sum(statistics_, static_cast<std::int64_t>(means) + 3);
+  invalid_samples_ = std::llround(sums[means + 1]);
+  if (sums[0] > 0)
+    for (std::size_t i = 0; i < means; ++i) episode_means_[i] = sums[i + 1] / sums[0];
+  return sums[means + 2] > 0;
+}
+
+bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
+  const int n = policy.network().num_observations;
+  const std::vector<double> sums = sum(observation_moments_, moments_columns(n));
+  const auto middle = sums.begin() + n;
+  policy.merge_observations({sums.begin(), middle}, {middle, middle + n}, samples());
+  return sums.back() > 0;
+}
+
+void RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch) {
+  deal(seed_, partition_, static_cast<std::uint32_t>(iteration), epoch, horizon_, order_);
+}
+
+}  // namespace maniple

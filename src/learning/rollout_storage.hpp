@@ -1,0 +1,64 @@
+// The steps of an iteration, as a policy made them in its environments: what was observed, done and rewarded,
+// block by block, with the sums of the episodes that ended; and the order in which minibatches take them.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/learning/learner.hpp"
+#include "src/learning/policy.hpp"
+#include "src/learning/totals.hpp"
+#include "src/simulation/environment.hpp"
+
+namespace maniple {
+
+class RolloutStorage {
+ public:
+  // The environment outlives this.
+  RolloutStorage(Environment& environment, const Config& config, const SampleLayout& layout, int workers);
+  static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes, const SampleLayout& layout,
+                              int workers);
+
+  // learning.horizon steps of every environment with the policy's sampled actions.
+  void collect(Policy& policy, std::int64_t iteration, StageClock& clock,
+               const std::function<void()>& between_steps);
+  // Collective. What collect() counted, over all ranks: moves the episodes' means and the count of invalid
+  // samples. Returns whether a sum was too large to be exact.
+  bool merge_statistics(const TotalsSum& sum);
+  // Collective. The same for the policy's running normalisation of observations.
+  bool merge_observations(const TotalsSum& sum, Policy& policy);
+
+  // Draws the order of an epoch.
+  void deal_minibatches(std::int64_t iteration, int epoch);
+  const std::int32_t* order() const { return order_.data(); }  // [tile][horizon]
+
+  float* blocks() const { return blocks_.data(); }  // [step][tile][layout.elements][32]
+  const Partition& partition() const { return partition_; }
+  int horizon() const { return horizon_; }
+  // Of all ranks, invalid ones included.
+  double samples() const { return static_cast<double>(partition_.num_envs) * horizon_; }
+
+  // Of the last iteration that ended episodes: their mean return, length and reward terms.
+  std::vector<double>& episode_means() { return episode_means_; }
+  const std::vector<double>& episode_means() const { return episode_means_; }
+  std::int64_t invalid_samples() const { return invalid_samples_; }  // of the last iteration
+
+ private:
+  Environment& environment_;
+  const Partition partition_;
+  const SampleLayout layout_;
+  const int horizon_;
+  const int workers_;
+  const std::uint32_t seed_;
+  const float reward_scale_, gamma_;
+  const bool bootstrap_;
+  Numbers<float> blocks_;
+  Numbers<std::int32_t> order_;
+  Numbers<double> statistics_;           // [worker][terms + 5], see Record
+  Numbers<double> observation_moments_;  // [worker][2 observations + 1], see Act
+  std::vector<double> episode_means_;
+  std::int64_t invalid_samples_ = 0;
+};
+
+}  // namespace maniple

@@ -1,0 +1,47 @@
+#include "src/learning/totals.hpp"
+
+#include <utility>
+
+namespace maniple {
+namespace {
+
+// Small loops on the device; nvcc wants them outside of classes.
+using Range = Kokkos::RangePolicy<ExecutionSpace>;
+
+// totals[0] += totals[1] + ... where each worker has `count` of them.
+void sum_workers(const Numbers<double>& totals, std::int64_t count, int workers) {
+  if (workers == 1) return;
+  Kokkos::parallel_for(
+      "maniple::sum_workers", Range(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+        for (int worker = 1; worker < workers; ++worker) totals(i) += totals(worker * count + i);
+      });
+}
+
+template <class From, class To>
+void convert(const Numbers<From>& from, std::int64_t count, const Numbers<To>& to) {
+  Kokkos::parallel_for(
+      "maniple::convert", Range(0, count),
+      KOKKOS_LAMBDA(std::int64_t i) { to(i) = static_cast<To>(from(i)); });
+}
+
+}  // namespace
+
+std::vector<double> TotalsSum::operator()(const Numbers<double>& totals, std::int64_t count,
+                                          std::int64_t first, const Numbers<float>& single) const {
+  const StageClock::Region region(clock_, "communication");
+  sum_workers(totals, count, workers_);
+  if (single.extent(0) > 0) {
+    convert(totals, count, single);
+    Kokkos::fence();
+    collectives_.device_sum(single.data(), static_cast<std::size_t>(count));
+    convert(single, count, totals);
+  } else {
+    Kokkos::fence();
+    collectives_.device_sum(totals.data(), static_cast<std::size_t>(count));
+  }
+  const auto tail = Kokkos::subview(totals, std::make_pair(first, count));
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tail);
+  return std::vector<double>(host.data(), host.data() + (count - first));
+}
+
+}  // namespace maniple
