@@ -3,7 +3,6 @@
 // regroup.hpp; contacts beyond the capacity are counted and dropped.
 #pragma once
 
-#include "kernels/base/unroll.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/model/shape_pairs.hpp"
 #include "kernels/physics/collision_primitive.hpp"
@@ -114,17 +113,22 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
+// The contacts of two shapes by the function for row `shapes` of kShapePairs, rows from kRow on.
+template <int kRow, class V, class Emit>
+MANIPLE_FUNCTION void touch_shapes(int shapes, const GeomPose<V>& pose1, const GeomPose<V>& pose2, V reach,
+                                   const Emit& emit) {
+  if constexpr (kRow < kNumShapePairs) {
+    constexpr ShapePair pair = kShapePairs[kRow];
+    if (shapes == kRow) return touch(Shapes<pair.type1, pair.type2>(), pose1, pose2, reach, emit);
+    touch_shapes<kRow + 1>(shapes, pose1, pose2, reach, emit);
+  }
+}
+
 // The contacts of candidate c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void touch(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
-  const GeomPose<V> pose1 = geom_pose(m, d, m.candidate_geom1[c]),
-                    pose2 = geom_pose(m, d, m.candidate_geom2[c]);
-  const V reach(m.candidate_reach[c]);
-  const int shapes = m.candidate_shapes[c];
-  unroll<0, kNumShapePairs>([&](auto i) {
-    constexpr ShapePair pair = kShapePairs[i];
-    if (shapes == i) touch(Shapes<pair.type1, pair.type2>(), pose1, pose2, reach, emit);
-  });
+  touch_shapes<0>(m.candidate_shapes[c], geom_pose(m, d, m.candidate_geom1[c]),
+                  geom_pose(m, d, m.candidate_geom2[c]), V(m.candidate_reach[c]), emit);
 }
 
 // The contacts of one candidate in one environment.

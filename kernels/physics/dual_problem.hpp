@@ -166,51 +166,56 @@ MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, c
 // ---- one environment: its islands ----
 
 // A group of rows of an environment: dry friction or limit number `number`, or the contact of that slot.
+enum class RowKind { friction, limit, frictionless, edges };
+template <RowKind kKind>
 struct RowSource {
-  enum Kind { friction, limit, frictionless, edges } kind;
   int number;
   int first;  // base row
 
-  MANIPLE_FUNCTION int rows() const { return kind == edges ? 4 : 1; }
+  static constexpr RowKind kind = kKind;
+  static constexpr bool is_contact = kKind == RowKind::frictionless || kKind == RowKind::edges;
+  static constexpr int rows = kKind == RowKind::edges ? 4 : 1;
 };
 
 // Calls visit(source) for the groups of rows of an environment, in MuJoCo's order.
 template <class V, class Visit>
 MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
                                       int lane, const Visit& visit) {
-  for (int r = 0; r < m.nfriction; ++r) visit(RowSource{RowSource::friction, r, r});
+  for (int r = 0; r < m.nfriction; ++r) visit(RowSource<RowKind::friction>{r, r});
   for (int row = m.nfriction; row < blocks.rows; ++row) {
     const int r = static_cast<int>(lane_element(d.block_limit, row - m.nfriction, lane));
     if (r < 0) break;
-    visit(RowSource{RowSource::limit, r, row});
+    visit(RowSource<RowKind::limit>{r, row});
   }
   for (int block = blocks.single; block < blocks.count; ++block) {
     const int slot = block - blocks.single;
     if (!(lane_element(d.contact_D, slot, lane) > 0)) continue;
     const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
-    const bool frictionless = m.contactclass_condim[m.candidate_class[candidate]] == 1;
-    visit(RowSource{frictionless ? RowSource::frictionless : RowSource::edges, slot, 3 * block});
+    if (m.contactclass_condim[m.candidate_class[candidate]] == 1)
+      visit(RowSource<RowKind::frictionless>{slot, 3 * block});
+    else
+      visit(RowSource<RowKind::edges>{slot, 3 * block});
   }
 }
 
 // Calls visit(tree) for the trees that the rows of a group are about, of which there is one at least.
-template <class V, class Visit>
-MANIPLE_FUNCTION void for_each_tree(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSource source,
-                                    int lane, const Visit& visit) {
-  if (source.kind == RowSource::frictionless || source.kind == RowSource::edges) {
+template <class V, RowKind kKind, class Visit>
+MANIPLE_FUNCTION void for_each_tree(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                    const RowSource<kKind> source, int lane, const Visit& visit) {
+  if constexpr (source.is_contact) {
     const int candidate = static_cast<int>(lane_element(d.contact_candidate, source.number, lane));
     for (int side = 0; side < 2; ++side) {
       const int tree = m.body_treeid[m.candidate_bodyid[2 * candidate + side]];
       if (tree >= 0) visit(tree);
     }
-    return;
+  } else {
+    constexpr bool friction = kKind == RowKind::friction;
+    const int dof = friction ? m.friction_dofid[source.number] : m.limit_dofid[source.number];
+    if (dof >= 0) return visit(m.dof_treeid[dof]);
+    const int tendon = friction ? m.friction_tendonid[source.number] : m.limit_tendonid[source.number];
+    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+      if (m.ten_J[k] != 0) visit(m.dof_treeid[m.ten_J_colind[k]]);
   }
-  const bool friction = source.kind == RowSource::friction;
-  const int dof = friction ? m.friction_dofid[source.number] : m.limit_dofid[source.number];
-  if (dof >= 0) return visit(m.dof_treeid[dof]);
-  const int tendon = friction ? m.friction_tendonid[source.number] : m.limit_tendonid[source.number];
-  for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-    if (m.ten_J[k] != 0) visit(m.dof_treeid[m.ten_J_colind[k]]);
 }
 
 // Joins the trees that rows of an environment are about to islands, which MuJoCo solves one by one
@@ -226,43 +231,53 @@ MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, c
     island[first + t] = -1;
     rows[first + t] = 0;
   }
-  if (trees == 1) {
-    island[first] = 0;
-    rows[first] = static_cast<int>(lane_element(d.nefc, 0, lane));
-  } else {
-    // an island goes by the number of its first tree until all are known
-    for_each_source(m, d, blocks, lane, [&](const RowSource source) {
-      int joined = -1;
-      for_each_tree(m, d, source, lane, [&](int tree) {
-        int& own = island[first + tree];
-        if (own < 0) own = tree;
-        if (joined < 0) {
-          joined = own;
-          rows[first + tree] += source.rows();
-        }
-        if (own == joined) return;
-        const int low = own < joined ? own : joined, high = own < joined ? joined : own;
-        for (int t = high; t < trees; ++t)
-          if (island[first + t] == high) island[first + t] = low;
-        joined = low;
-      });
+  // an island goes by the number of its first tree until all are known
+  for_each_source(m, d, blocks, lane, [&](const auto source) {
+    int joined = -1;
+    for_each_tree(m, d, source, lane, [&](int tree) {
+      int& own = island[first + tree];
+      if (own < 0) own = tree;
+      if (joined < 0) {
+        joined = own;
+        rows[first + tree] += source.rows;
+      }
+      if (own == joined) return;
+      const int low = own < joined ? own : joined, high = own < joined ? joined : own;
+      for (int t = high; t < trees; ++t)
+        if (island[first + t] == high) island[first + t] = low;
+      joined = low;
     });
-    int count = 0;
-    for (int t = 0; t < trees; ++t) {
-      int& own = island[first + t];
-      if (own < 0) continue;
-      // the islands of the trees before are numbered
-      own = own == t ? count++ : int(island[first + own]);
-      const int of_tree = rows[first + t];
-      rows[first + t] = 0;
-      rows[first + own] += of_tree;
-    }
+  });
+  int count = 0;
+  for (int t = 0; t < trees; ++t) {
+    int& own = island[first + t];
+    if (own < 0) continue;
+    // the islands of the trees before are numbered
+    own = own == t ? count++ : int(island[first + own]);
+    const int of_tree = rows[first + t];
+    rows[first + t] = 0;
+    rows[first + own] += of_tree;
   }
   for (int t = 0; t < trees; ++t) lane_element(inertia, t, lane) = T(0);
   for (int k = 0; k < m.nv; ++k) {
-    const int own = island[first + (trees == 1 ? 0 : m.dof_treeid[k])];
+    const int own = island[first + m.dof_treeid[k]];
     if (own >= 0) lane_element(inertia, own, lane) += lane_element(d.qM, m.dof_Madr[k], lane);
   }
+}
+
+// The same for all environments of a pack.
+template <class V>
+MANIPLE_FUNCTION void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+                                   const DataField<V> inertia) {
+  if (m.ndualtree > 1) {
+    for (int lane = 0; lane < lane_width<V>; ++lane) find_islands(m, d, blocks, inertia, lane);
+    return;
+  }
+  V sum(0);
+  for (int k = 0; k < m.nv; ++k) sum += d.qM[m.dof_Madr[k]];
+  inertia[0] = sum;
+  for (int lane = 0; lane < lane_width<V>; ++lane)
+    d.island_nefc[lane] = static_cast<int>(lane_element(d.nefc, 0, lane));
 }
 
 // ---- one island: its matrix ----
@@ -279,11 +294,10 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
                      diagonal = vector_of<kPacks>(x, dual_diagonal), low = vector_of<kPacks>(x, dual_low),
                      high = vector_of<kPacks>(x, dual_high);
   int count = 0, groups = 0;
-  const auto is_here = [&](const RowSource source) {
-    bool here = m.ndualtree == 1;
-    if (!here)
-      for_each_tree(m, d, source, lane,
-                    [&](int tree) { here = d.tree_island[lane * m.ndualtree + tree] == x.island; });
+  const auto is_here = [&](const auto source) {
+    bool here = false;
+    for_each_tree(m, d, source, lane,
+                  [&](int tree) { here = d.tree_island[lane * m.ndualtree + tree] == x.island; });
     return here;
   };
   const auto add = [&](int source, T D, T residual, T start, T least, T most) {
@@ -296,32 +310,28 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
     ++count;
   };
   constexpr T infinite(1e30);
-  for_each_source(m, d, blocks, lane, [&](const RowSource source) {
-    if (!is_here(source)) return;
+  for_each_source(m, d, blocks, lane, [&](const auto source) {
+    if (m.ndualtree > 1 && !is_here(source)) return;
+    constexpr RowKind kind = source.kind;
     const int r = source.number;
-    store_group(d, groups++, RowGroup{source.first, source.kind == RowSource::edges, count});
+    store_group(d, groups++, RowGroup{source.first, kind == RowKind::edges, count});
     const T residual = lane_element(d.block_bias, source.first, lane);
     const auto start = [&](int row) { return lane_element(d.row_force, row, lane); };
-    switch (source.kind) {
-      case RowSource::friction:
-        return add(r, m.friction_D[r], residual, start(r), -m.friction_loss[r], m.friction_loss[r]);
-      case RowSource::limit: {
-        const int row = row_of_limit(m, r);
-        return add(row, lane_element(d.limit_D, r, lane), residual, start(row), T(0), infinite);
-      }
-      case RowSource::frictionless: {
-        const int row = row_of_contact(m, r);
-        return add(-1 - row, 4 * lane_element(d.contact_D, r, lane), residual, 4 * start(row), T(0),
-                   infinite);
-      }
-      case RowSource::edges: {
-        const int row = row_of_contact(m, r);
+    if constexpr (kind == RowKind::friction) {
+      add(r, m.friction_D[r], residual, start(r), -m.friction_loss[r], m.friction_loss[r]);
+    } else if constexpr (kind == RowKind::limit) {
+      const int row = row_of_limit(m, r);
+      add(row, lane_element(d.limit_D, r, lane), residual, start(row), T(0), infinite);
+    } else {
+      const int row = row_of_contact(m, r);
+      const T D = lane_element(d.contact_D, r, lane);
+      if constexpr (kind == RowKind::frictionless) {
+        add(-1 - row, 4 * D, residual, 4 * start(row), T(0), infinite);
+      } else {
         const BaseRows<T> base{residual, lane_element(d.block_bias, source.first + 1, lane),
                                lane_element(d.block_bias, source.first + 2, lane)};
         const Edges<T> residuals = edges_of(base);
-        for (int e = 0; e < 4; ++e)
-          add(row + e, lane_element(d.contact_D, r, lane), residuals.value[e], start(row + e), T(0),
-              infinite);
+        for (int e = 0; e < 4; ++e) add(row + e, D, residuals.value[e], start(row + e), T(0), infinite);
       }
     }
   });

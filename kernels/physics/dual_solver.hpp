@@ -335,9 +335,7 @@ MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s
   start_forces(m, d, rows.blocks, active);
   if (m.iterations == 0) return;
   build_A(m, d, rows.blocks.count);
-  d.team.once([&] {
-    for (int lane = 0; lane < lane_width<V>; ++lane) find_islands(m, d, rows.blocks, rows.inertia, lane);
-  });
+  d.team.once([&] { find_islands(m, d, rows.blocks, rows.inertia); });
   if (m.nfriction > 0) {
     solve_islands<true>(m, d, rows);
   } else {

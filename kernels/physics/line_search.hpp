@@ -77,18 +77,17 @@ struct LineMinimum {
 // A longer step would magnify the rounding of its direction, and costs no more than another iteration.
 inline constexpr int kLongestStep = 1000;
 
-// For the lanes in `active`; line_at(alpha) is the LinePoint there. Where no row changes its zone the step
-// ends at 1, but for its error. Else, as the derivative grows with the step, Newton's method on it ends where
-// the line through one point is still the line at its zero, or where the derivative is at most `enough` times
-// that at the step zero. Bisection guards the steps. No step raises the cost: a direction along which it does
-// not fall is not taken (alpha is zero), and where `iterations` end too early the step is one up to which the
-// derivative cannot have become positive.
+// For the lanes in `active`; line_at(alpha) is the LinePoint there, `point` that of the whole step. Where no
+// row changes its zone the step ends at 1, but for its error. Else, as the derivative grows with the step,
+// Newton's method on it ends where the line through one point is still the line at its zero, or where the
+// derivative is at most `enough` times that at the step zero. Bisection guards the steps. No step raises the
+// cost: a direction along which it does not fall is not taken (alpha is zero), and where `iterations` end too
+// early the step is one up to which the derivative cannot have become positive.
 template <class V, class LineAt>
-MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(const LineAt& line_at, MaskOf<V> active, V enough,
-                                                 int iterations) {
+MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(LinePoint<V> point, const LineAt& line_at, MaskOf<V> active,
+                                                 V enough, int iterations) {
   using T = ScalarOf<V>;
   const V half(T(0.5)), longest(T{kLongestStep});
-  LinePoint<V> point = line_at(V(1));
   const V start = point.start;
   V low(0), fall = start - point.error, steepest = start, high = longest + longest;
   active = active && fall > V(0);

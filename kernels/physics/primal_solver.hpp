@@ -126,7 +126,7 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const D
   }
   const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(norm) / (scale * decrement);
   const auto line_at = [&](V alpha) { return line_point(m, d, rows, max(square, V(0)), decrement, alpha); };
-  return minimize_on_line(line_at, active, enough, m.ls_iterations);
+  return minimize_on_line(line_at(V(1)), line_at, active, enough, m.ls_iterations);
 }
 
 // Msearch and the rows' changes along the search direction.
@@ -178,8 +178,8 @@ MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 template <class V>
 inline constexpr double kSolvedSquare = sizeof(V) == lane_width<V> * sizeof(float) ? 1e-4 : 1e-6;
 
-// qacc of the lanes in `active` and jar of their rows, from the rows and the warm start, whose difference to
-// qacc_smooth is in `search`.
+// qacc of the lanes in `active`, jar of their rows and qfrc_constraint, from the rows and the warm start,
+// whose difference to qacc_smooth is in `search`.
 template <class Dofs, class V>
 MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
                               MaskOf<V> active, V scale, V tolerance) {

@@ -265,11 +265,11 @@ MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
   return cost;
 }
 
-// `square`: of the search direction in the norm of M.
+// Without what the search direction adds, its square in the norm of M.
 template <class V>
 MANIPLE_FUNCTION LinePoint<V> row_line(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
-                                       const DataField<V> jar, const DataField<V> djar, V square, V alpha) {
-  LinePoint<V> point{square, square};
+                                       const DataField<V> jar, const DataField<V> djar, V alpha) {
+  LinePoint<V> point;
   for (int k = 0; k < m.nfriction; ++k) {
     const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
     point.add_row(jar[k], djar[k], V(bounds.low), V(bounds.high), V(1), alpha);
@@ -289,6 +289,7 @@ struct RowSpace {
   int limits, slots;  // that act
   MaskOf<V> lanes;    // whose problem it is
   V share;
+  V square;  // of warm_change in the norm of M
 };
 
 // The lanes whose rows are not too stiff. Where 1 is lost beside the diagonal of A, so are the forces of
@@ -310,7 +311,8 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
                                              ActiveRows rows, MaskOf<V> lanes) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
-  RowSpace<V> x{{}, rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))), lanes, V(0)};
+  RowSpace<V> x{{},    rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))),
+                lanes, V(0),        V(0)};
   x.blocks = build_blocks(m, s, d, ActiveRows{rows.limits, x.slots});
   // rows that only environments of the other solvers have: no force where the force is zero times this
   for (int i = 3 * x.slots; i < 3 * rows.slots; ++i) d.contact_jar[i] = V(0);
@@ -318,8 +320,7 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
   const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) x.lanes = x.lanes && d.qLDiagInv[k] > V(0);
   multiply_inertia(m, d, change, product);
-  V square(0);  // of the change in the norm of M
-  for (int k = 0; k < nv; ++k) square = multiply_add(V(change[k]), V(product[k]), square);
+  for (int k = 0; k < nv; ++k) x.square = multiply_add(V(change[k]), V(product[k]), x.square);
   build_A(m, d, x.blocks.count);
   x.lanes = x.lanes && is_well_conditioned(d, x.blocks.count);
 
@@ -330,7 +331,7 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
     jar[k] = bias[k] + start[k];
   }
   if (!(m.disableflags & disable_warmstart)) {
-    const V cost = multiply_add(V(T(0.5)), square, row_cost(m, x.blocks, jar));
+    const V cost = multiply_add(V(T(0.5)), x.square, row_cost(m, x.blocks, jar));
     x.share = select(cost <= row_cost(m, x.blocks, bias), V(1), V(0));
   }
   const MaskOf<V> warm = x.share > V(0);
@@ -408,13 +409,12 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
 }
 
 // The square of the search direction M^-1 J' R^-1/2 df - share warm_change in the norm of M, from its
-// components in the basis of Y, so that nothing is lost where the two parts cancel. `start`: those of
-// warm_change.
+// components in the basis of Y, so that nothing is lost where the two parts cancel.
 template <class V>
-MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x,
-                                 const DataField<V> start, const DataField<V> search) {
-  const DataField<V> Y = d.block_Y;
-  for (int i = 0; i < m.nv; ++i) search[i] = -x.share * start[i];
+MANIPLE_FUNCTION V square_of_components(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x) {
+  const DataField<V> Y = d.block_Y, search = d.search;
+  multiply_by_root(m, d, d.warm_change, search);
+  for (int i = 0; i < m.nv; ++i) search[i] *= -x.share;
   for (int block = 0; block < x.blocks.count; ++block) {
     const BaseRows<V> df = load_base<V>(d.block_df, block);
     const auto words = [&](int w) { return d.block_set[m.ndofword * block + w]; };
@@ -426,30 +426,67 @@ MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   return square;
 }
 
+// The same for the lanes in `active`, from products over the rows where these leave enough digits of it.
+template <class V>
+MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x,
+                                 MaskOf<V> active) {
+  using T = ScalarOf<V>;
+  const DataField<V> start = d.block_start, df = d.block_df, djar = d.block_djar;
+  const V warm = x.share * x.share * x.square;
+  V square = warm, size = warm;
+  for (int k = 0; k < 3 * x.blocks.count; ++k) {
+    const V part = df[k] * multiply_add(-x.share, V(start[k]), V(djar[k]));
+    square += part;
+    size += abs(part);
+  }
+  const MaskOf<V> cancelled = active && !(V(T(64)) * square > size);
+  if (any_lane(cancelled)) square = select(cancelled, square_of_components(m, d, x), square);
+  return square;
+}
+
+// Whether a Newton step is made of numbers: the factorization of a very stiff problem may break down.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> is_finite_step(const DataField<V> df, const DataField<V> djar, int size) {
+  V sum(0);
+  for (int k = 0; k < size; ++k) sum = multiply_add(V(df[k]), V(djar[k]), sum);
+  return sum - sum == V(0);
+}
+
 // Newton's iterations for the lanes in `active`, which have rows.
 template <class V>
 MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data<V>& d, RowSpace<V> x,
                                          MaskOf<V> active, V scale, V tolerance) {
   using T = ScalarOf<V>;
-  const DataField<V> f = d.block_f, jar = d.block_jar, df = d.block_df, djar = d.block_djar,
-                     start = d.Msearch;
+  const DataField<V> f = d.block_f, jar = d.block_jar, df = d.block_df, djar = d.block_djar;
   const int size = 3 * x.blocks.count;
-  multiply_by_root(m, d, d.warm_change, start);
   // what rounding leaves of the derivative
   const V enough(T(16) * std::numeric_limits<T>::epsilon());
   for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
     find_newton_step(m, d, x.blocks, iteration == 0);
-    const V square = search_square(m, d, x, start, d.search);
-    const auto line_at = [&](V alpha) { return row_line(m, x.blocks, jar, djar, square, alpha); };
-    const LineMinimum<V> minimum = minimize_on_line(line_at, active, enough, m.ls_iterations);
-    const V alpha = minimum.alpha;
+    // Mostly no row changes its zone any more: then the step is the whole one, whatever the square, which is
+    // as much work as the rest.
+    const LinePoint<V> end = row_line(m, x.blocks, jar, djar, V(1));
+    V alpha = select(is_finite_step(df, djar, size), V(1), V(0)), prospect(0);
+    if (any_lane(active && end.changed)) {
+      const V square = search_square(m, d, x, active && end.changed);
+      const auto with_square = [&](LinePoint<V> point) {
+        point.start += square;
+        point.slope += square;
+        return point;
+      };
+      const auto line_at = [&](V at) { return with_square(row_line(m, x.blocks, jar, djar, at)); };
+      const LineMinimum<V> minimum =
+          minimize_on_line(with_square(end), line_at, active, enough, m.ls_iterations);
+      alpha = select(end.changed, minimum.alpha, alpha);
+      prospect = minimum.prospect;
+    }
     // by selection: what a finished lane does not take may be infinite
     for (int k = 0; k < size; ++k) {
       f[k] = select(active, multiply_add(alpha, V(df[k]), V(f[k])), V(f[k]));
       jar[k] = select(active, multiply_add(alpha, V(djar[k]), V(jar[k])), V(jar[k]));
     }
     x.share = select(active, x.share - alpha * x.share, x.share);
-    active = active && !minimum.exact && minimum.prospect * scale >= tolerance && alpha > V(0);
+    active = active && end.changed && prospect * scale >= tolerance && alpha > V(0);
   }
   finish_row_space(m, d, x);
 }

@@ -52,9 +52,9 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
   if constexpr (sizeof(T) == 4)
     if (any_lane(wide)) solve_wide(m, s, d, rows, wide, scale);
-  // anew for all lanes: those that the solvers leave are summed in orders of their own, and which of the
-  // solvers ran depends on the neighbours
-  constraint_forces(m, d, TreeDofs<V>(m, d), rows);
+  // Anew for all lanes, as the solvers sum them in orders of their own, and which of them ran depends on the
+  // neighbours; where TreeDofs alone did, they are there.
+  if (nv <= kDenseDofs || any_lane(row_space.lanes || wide)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
 }
 
 }  // namespace maniple

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "kernels/base/unroll.hpp"
 #include "kernels/math/quaternion.hpp"
 #include "kernels/physics/collision.hpp"
 
