@@ -43,101 +43,14 @@ MANIPLE_STAGE void run_program(const ProgramView& program, const Banks<V>& banks
     const Instruction i = *at;
     V& target = banks.at(i.bank_target, i.target);
     const V a = banks.at(i.bank_a, i.a);
-    const V& b = banks.at(i.bank_b, i.b);
+    [[maybe_unused]] const V &b = banks.at(i.bank_b, i.b), &c = banks.at(i.bank_c, i.c);
     switch (i.operation) {
-      case Operation::copy:
-        target = a;
-        break;
-      case Operation::negate:
-        target = -a;
-        break;
-      case Operation::add:
-        target = a + b;
-        break;
-      case Operation::subtract:
-        target = a - b;
-        break;
-      case Operation::multiply:
-        target = a * b;
-        break;
-      case Operation::divide:
-        target = a / b;
-        break;
-      case Operation::multiply_add:
-        target = a * b + banks.at(i.bank_c, i.c);
-        break;
-      case Operation::less:
-        target = truth<V>(a < b);
-        break;
-      case Operation::less_equal:
-        target = truth<V>(a <= b);
-        break;
-      case Operation::equal:
-        target = truth<V>(a == b);
-        break;
-      case Operation::not_equal:
-        target = truth<V>(a != b);
-        break;
-      case Operation::logical_and:
-        target = truth<V>(a != V(0) && b != V(0));
-        break;
-      case Operation::logical_or:
-        target = truth<V>(a != V(0) || b != V(0));
-        break;
-      case Operation::logical_not:
-        target = truth<V>(a == V(0));
-        break;
-      case Operation::select:
-        target = select(a != V(0), V(b), V(banks.at(i.bank_c, i.c)));
-        break;
-      case Operation::minimum:
-        target = min(a, V(b));
-        break;
-      case Operation::maximum:
-        target = max(a, V(b));
-        break;
-      case Operation::absolute:
-        target = abs(a);
-        break;
-      case Operation::sign:
-        target = truth<V>(a > V(0)) - truth<V>(a < V(0));
-        break;
-      case Operation::floor:
-        target = floor(a);
-        break;
-      case Operation::square_root:
-        target = sqrt(a);
-        break;
-      case Operation::exponential:
-        target = exp(a);
-        break;
-      case Operation::logarithm:
-        target = log(a);
-        break;
-      case Operation::sine:
-        target = sin(a);
-        break;
-      case Operation::cosine:
-        target = cos(a);
-        break;
-      case Operation::tangent:
-        target = sin(a) / cos(a);
-        break;
-      case Operation::hyperbolic_tangent:
-        target = tanh(a);
-        break;
-      case Operation::arc_sine:
-        target = asin(a);
-        break;
-      case Operation::arc_cosine:
-        target = acos(a);
-        break;
-      case Operation::arc_tangent2:
-        target = atan2(a, V(b));
-        break;
-      case Operation::power:
-        target = pow(a, V(b));
-        break;
+#define MANIPLE_OPERATION(name, operands, of_lanes, of_numbers, meaning) \
+  case Operation::name:                                                  \
+    target = of_lanes;                                                   \
+    break;
+      MANIPLE_OPERATIONS(MANIPLE_OPERATION)
+#undef MANIPLE_OPERATION
     }
   }
 }

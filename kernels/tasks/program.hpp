@@ -11,43 +11,44 @@
 
 namespace maniple {
 
-// What an instruction does. Truth values are the numbers 1 and 0; anything but 0 is true.
-//          name             operands  meaning
-#define MANIPLE_OPERATIONS(OPERATION)                           \
-  OPERATION(copy, 1, "a")                                       \
-  OPERATION(negate, 1, "-a")                                    \
-  OPERATION(add, 2, "a + b")                                    \
-  OPERATION(subtract, 2, "a - b")                               \
-  OPERATION(multiply, 2, "a * b")                               \
-  OPERATION(divide, 2, "a / b")                                 \
-  OPERATION(multiply_add, 3, "a * b + c")                       \
-  OPERATION(less, 2, "a < b")                                   \
-  OPERATION(less_equal, 2, "a <= b")                            \
-  OPERATION(equal, 2, "a == b")                                 \
-  OPERATION(not_equal, 2, "a != b")                             \
-  OPERATION(logical_and, 2, "a and b")                          \
-  OPERATION(logical_or, 2, "a or b")                            \
-  OPERATION(logical_not, 1, "not a")                            \
-  OPERATION(select, 3, "b where a is true, c elsewhere")        \
-  OPERATION(minimum, 2, "the smaller of a and b")               \
-  OPERATION(maximum, 2, "the larger of a and b")                \
-  OPERATION(absolute, 1, "|a|")                                 \
-  OPERATION(sign, 1, "-1, 0 or 1")                              \
-  OPERATION(floor, 1, "largest integer not above a")            \
-  OPERATION(square_root, 1, "square root")                      \
-  OPERATION(exponential, 1, "e to the a")                       \
-  OPERATION(logarithm, 1, "natural logarithm")                  \
-  OPERATION(sine, 1, "sine of a [rad]")                         \
-  OPERATION(cosine, 1, "cosine of a [rad]")                     \
-  OPERATION(tangent, 1, "tangent of a [rad]")                   \
-  OPERATION(hyperbolic_tangent, 1, "hyperbolic tangent")        \
-  OPERATION(arc_sine, 1, "arc sine [rad]")                      \
-  OPERATION(arc_cosine, 1, "arc cosine [rad]")                  \
-  OPERATION(arc_tangent2, 2, "angle of the point (b, a) [rad]") \
-  OPERATION(power, 2, "a to the b")
+// What an instruction does: on lanes of type V (kernels/tasks/interpreter.hpp), and on numbers, which the
+// host computes once. Truth values are the numbers 1 and 0; anything but 0 is true.
+//          name  operands  of lanes  of numbers  meaning
+#define MANIPLE_OPERATIONS(OPERATION)                                                                   \
+  OPERATION(copy, 1, a, a, "a")                                                                         \
+  OPERATION(negate, 1, -a, -a, "-a")                                                                    \
+  OPERATION(add, 2, a + b, a + b, "a + b")                                                              \
+  OPERATION(subtract, 2, a - b, a - b, "a - b")                                                         \
+  OPERATION(multiply, 2, (a * b), (a * b), "a * b")                                                     \
+  OPERATION(divide, 2, a / b, a / b, "a / b")                                                           \
+  OPERATION(multiply_add, 3, (a * b) + c, (a * b) + c, "a * b + c")                                     \
+  OPERATION(less, 2, truth<V>(a < b), a < b, "a < b")                                                   \
+  OPERATION(less_equal, 2, truth<V>(a <= b), a <= b, "a <= b")                                          \
+  OPERATION(equal, 2, truth<V>(a == b), a == b, "a == b")                                               \
+  OPERATION(not_equal, 2, truth<V>(a != b), a != b, "a != b")                                           \
+  OPERATION(logical_and, 2, truth<V>(a != V(0) && b != V(0)), a != 0 && b != 0, "a and b")              \
+  OPERATION(logical_or, 2, truth<V>(a != V(0) || b != V(0)), a != 0 || b != 0, "a or b")                \
+  OPERATION(logical_not, 1, truth<V>(a == V(0)), a == 0, "not a")                                       \
+  OPERATION(select, 3, select(a != V(0), V(b), V(c)), a != 0 ? b : c, "b where a is true, c elsewhere") \
+  OPERATION(minimum, 2, min(a, V(b)), b < a ? b : a, "the smaller of a and b")                          \
+  OPERATION(maximum, 2, max(a, V(b)), a < b ? b : a, "the larger of a and b")                           \
+  OPERATION(absolute, 1, abs(a), std::abs(a), "|a|")                                                    \
+  OPERATION(sign, 1, truth<V>(a > V(0)) - truth<V>(a < V(0)), (a > 0) - (a < 0), "-1, 0 or 1")          \
+  OPERATION(floor, 1, floor(a), std::floor(a), "largest integer not above a")                           \
+  OPERATION(square_root, 1, sqrt(a), std::sqrt(a), "square root")                                       \
+  OPERATION(exponential, 1, exp(a), std::exp(a), "e to the a")                                          \
+  OPERATION(logarithm, 1, log(a), std::log(a), "natural logarithm")                                     \
+  OPERATION(sine, 1, sin(a), std::sin(a), "sine of a [rad]")                                            \
+  OPERATION(cosine, 1, cos(a), std::cos(a), "cosine of a [rad]")                                        \
+  OPERATION(tangent, 1, sin(a) / cos(a), std::tan(a), "tangent of a [rad]")                             \
+  OPERATION(hyperbolic_tangent, 1, tanh(a), std::tanh(a), "hyperbolic tangent")                         \
+  OPERATION(arc_sine, 1, asin(a), std::asin(a), "arc sine [rad]")                                       \
+  OPERATION(arc_cosine, 1, acos(a), std::acos(a), "arc cosine [rad]")                                   \
+  OPERATION(arc_tangent2, 2, atan2(a, V(b)), std::atan2(a, b), "angle of the point (b, a) [rad]")       \
+  OPERATION(power, 2, pow(a, V(b)), std::pow(a, b), "a to the b")
 
 enum class Operation : std::uint8_t {
-#define MANIPLE_OPERATION(name, operands, meaning) name,
+#define MANIPLE_OPERATION(name, operands, of_lanes, of_numbers, meaning) name,
   MANIPLE_OPERATIONS(MANIPLE_OPERATION)
 #undef MANIPLE_OPERATION
 };

@@ -99,7 +99,7 @@ class TaskReader {
       if (given.kind == Kind::null) continue;
       const std::string key = path + "." + entry.key;
       if (const TermKey* row = find_row(entry.key)) {
-        if (!(row->sections & section_.section))
+        if (!row->stands_in(section_.kind))
           throw InputError(entry.where, key, "found a key that " + section_.name + " do not take",
                            "allowed: " + allowed_keys());
         if (is_kind_of_names(entry.key)) {
@@ -139,7 +139,7 @@ class TaskReader {
     if (numbers.empty() || (given.kind == Kind::list && numbers.size() != 2)) {
       std::vector<std::string> names;
       for (const TermKey& row : term_schema())
-        if (row.sections & section_.section) names.push_back(row.name);
+        if (row.stands_in(section_.kind)) names.push_back(row.name);
       const std::string near = nearest(entry.key, names);
       throw InputError(given.where, key, "found " + given.description() + " for a parameter of the term",
                        "allowed: a number or [low, high]" +
@@ -164,7 +164,7 @@ class TaskReader {
   std::string allowed_keys() const {
     std::string names;
     for (const TermKey& row : term_schema())
-      if (row.sections & section_.section) names += (names.empty() ? "" : ", ") + row.name;
+      if (row.stands_in(section_.kind)) names += (names.empty() ? "" : ", ") + row.name;
     return names + ", and parameters of the term";
   }
 
@@ -398,7 +398,7 @@ std::string term_text(TermConfig term, const SectionKey& section) {
     text += (text.empty() ? "" : ", ") + key + ": " + value;
   };
   for (const TermKey& row : term_schema()) {
-    if (!(row.sections & section.section)) continue;
+    if (!row.stands_in(section.kind)) continue;
     const Target target = row.target(term);
     if (std::get_if<std::vector<std::string>*>(&target) != nullptr) {
       if (row.name == term.names_kind) add(row.name, yaml_text(target));
@@ -481,7 +481,7 @@ std::string schema_text() {
   for (const TermKey& key : term_schema()) {
     std::string sections;
     for (const SectionKey& section : section_schema())
-      if (key.sections & section.section) sections += (sections.empty() ? "" : ", ") + section.name;
+      if (key.stands_in(section.kind)) sections += (sections.empty() ? "" : ", ") + section.name;
     rows.push_back({"task.<term>." + key.name, allowed_text(key.target(term), key.allowed),
                     yaml_text(key.target(term)), key.unit,
                     key.meaning + (key.sections == kAllSections ? "" : " (" + sections + ")")});

@@ -167,15 +167,20 @@ const std::vector<TermKey>& term_schema() {
 
 const std::vector<SectionKey>& section_schema() {
   static const std::vector<SectionKey> sections{
-      {"actions", kActions, &TaskConfig::actions, false, "how actions act; a list of terms"},
-      {"observations", kObservations, &TaskConfig::observations, false, "what the policy sees, in this order; a list of terms"},
-      {"rewards", kRewards, &TaskConfig::rewards, true, "a mapping from a name to a term"},
-      {"terminations", kTerminations, &TaskConfig::terminations, true, "a mapping from a name to a term"},
-      {"resets", kResets, &TaskConfig::resets, false, "first states of an episode; a list of terms"},
+      {"actions", TermKind::action, &TaskConfig::actions, false, "how actions act; a list of terms"},
+      {"observations", TermKind::observation, &TaskConfig::observations, false, "what the policy sees, in this order; a list of terms"},
+      {"rewards", TermKind::reward, &TaskConfig::rewards, true, "a mapping from a name to a term"},
+      {"terminations", TermKind::termination, &TaskConfig::terminations, true, "a mapping from a name to a term"},
+      {"resets", TermKind::reset, &TaskConfig::resets, false, "first states of an episode; a list of terms"},
   };
   return sections;
 }
 // clang-format on
+
+const SectionKey& section_of(TermKind kind) {
+  return *std::find_if(section_schema().begin(), section_schema().end(),
+                       [&](const SectionKey& section) { return section.kind == kind; });
+}
 
 namespace {
 

@@ -34,15 +34,14 @@ struct Key {
   std::string meaning;
 };
 
-// Parts of a task in which terms stand; bits, because a term key may serve several.
-enum TermSection : unsigned {
-  kActions = 1,
-  kObservations = 2,
-  kRewards = 4,
-  kTerminations = 8,
-  kResets = 16
-};
-inline constexpr unsigned kAllSections = 31;
+// What a term of a task is, each kind in a section of its own; as bits, because a term key may serve several.
+enum class TermKind { action, observation, reward, termination, reset };
+constexpr unsigned bit_of(TermKind kind) {
+  return 1u << static_cast<unsigned>(kind);
+}
+inline constexpr unsigned kActions = bit_of(TermKind::action), kObservations = bit_of(TermKind::observation),
+                          kRewards = bit_of(TermKind::reward), kTerminations = bit_of(TermKind::termination),
+                          kResets = bit_of(TermKind::reset), kAllSections = ~0u;
 
 // A key of a term: the same table for what stands inside `task.rewards.<name>` and its like.
 struct TermKey {
@@ -52,11 +51,13 @@ struct TermKey {
   Allowed allowed;
   std::string unit;
   std::string meaning;
+
+  bool stands_in(TermKind kind) const { return (sections & bit_of(kind)) != 0; }
 };
 
 struct SectionKey {
   std::string name;  // below `task`
-  TermSection section;
+  TermKind kind;
   std::vector<TermConfig> TaskConfig::*terms;
   bool named;  // a mapping name -> term, not a list of terms
   std::string meaning;
@@ -65,6 +66,7 @@ struct SectionKey {
 const std::vector<Key>& schema();
 const std::vector<TermKey>& term_schema();
 const std::vector<SectionKey>& section_schema();
+const SectionKey& section_of(TermKind kind);
 
 // Checks a value against a key's type, range and choices, and stores it. `key` is for the message.
 void assign(const Target& target, const Allowed& allowed, const std::string& key, const DeckValue& value);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include "src/tasks/expression_functions.hpp"
 #include "src/tasks/message_text.hpp"
@@ -16,6 +17,18 @@ using Node = ExpressionGraph::Node;
 using Value = ExpressionCompiler::Value;
 
 constexpr std::size_t kScreenful = 60;  // names in a message
+
+struct BinaryOperator {
+  std::string_view token;
+  Operation operation;
+  bool swapped = false;  // a > b is b < a
+};
+constexpr BinaryOperator kBinaryOperators[] = {
+    {"+", Operation::add},         {"-", Operation::subtract},   {"*", Operation::multiply},
+    {"/", Operation::divide},      {"^", Operation::power},      {"<", Operation::less},
+    {"<=", Operation::less_equal}, {">", Operation::less, true}, {">=", Operation::less_equal, true},
+    {"==", Operation::equal},      {"!=", Operation::not_equal}, {"&&", Operation::logical_and},
+    {"||", Operation::logical_or}};
 
 }  // namespace
 
@@ -117,20 +130,10 @@ Value ExpressionCompiler::value(const Syntax& tree, const ExpressionSource& sour
       return apply(Operation::select, tree, source, {child(0), child(1), child(2)});
     case Syntax::Kind::binary: {
       const Value a = child(0), b = child(1);
-      const std::string& token = tree.text;
-      if (token == "+") return apply(Operation::add, tree, source, {a, b});
-      if (token == "-") return apply(Operation::subtract, tree, source, {a, b});
-      if (token == "*") return apply(Operation::multiply, tree, source, {a, b});
-      if (token == "/") return apply(Operation::divide, tree, source, {a, b});
-      if (token == "^") return apply(Operation::power, tree, source, {a, b});
-      if (token == "<") return apply(Operation::less, tree, source, {a, b});
-      if (token == "<=") return apply(Operation::less_equal, tree, source, {a, b});
-      if (token == ">") return apply(Operation::less, tree, source, {b, a});
-      if (token == ">=") return apply(Operation::less_equal, tree, source, {b, a});
-      if (token == "==") return apply(Operation::equal, tree, source, {a, b});
-      if (token == "!=") return apply(Operation::not_equal, tree, source, {a, b});
-      if (token == "&&") return apply(Operation::logical_and, tree, source, {a, b});
-      return apply(Operation::logical_or, tree, source, {a, b});
+      const auto [token, operation, swapped] =
+          *std::find_if(std::begin(kBinaryOperators), std::end(kBinaryOperators),
+                        [&](const BinaryOperator& known) { return known.token == tree.text; });
+      return swapped ? apply(operation, tree, source, {b, a}) : apply(operation, tree, source, {a, b});
     }
   }
   return {};

@@ -42,22 +42,25 @@ class ExpressionCompiler {
   void finish();
 
   ExpressionGraph& graph() { return graph_; }
+  ExpressionContext& context() { return context_; }
+  Phase phase() const { return phase_; }
 
- private:
+  // ---- for the functions of expressions ----
+  Value value(const Syntax& tree, const ExpressionSource& source);
+  // The operation component by component; numbers go with vectors.
+  Value apply(Operation operation, const Syntax& tree, const ExpressionSource& source,
+              const std::vector<Value>& arguments);
   // "a number" or "a vector of 3", for messages.
   static std::string shape(const Value& value);
-  Value value(const Syntax& tree, const ExpressionSource& source);
+
+ private:
   Value name_value(const Syntax& tree, const ExpressionSource& source);
   Value element_value(const Syntax& tree, const ExpressionSource& source);
   Value quantity_elements(const Quantity& quantity, const Syntax& tree, const ExpressionSource& source);
   Value member_value(const Syntax& tree, const ExpressionSource& source);
   Value call_value(const Syntax& tree, const ExpressionSource& source);
-  Value random_value(const Syntax& tree, const ExpressionSource& source);
-  Value previous_value(const Syntax& tree, const ExpressionSource& source);
   const Quantity& known_quantity(const Quantity& quantity, const Syntax& tree,
                                  const ExpressionSource& source);
-  Value apply(Operation operation, const Syntax& tree, const ExpressionSource& source,
-              const std::vector<Value>& arguments);
   std::vector<std::string> known_names() const;
 
   ExpressionContext& context_;

@@ -14,8 +14,8 @@ namespace maniple {
 
 int operand_count(Operation operation) {
   switch (operation) {
-#define MANIPLE_OPERATION(name, operands, meaning) \
-  case Operation::name:                            \
+#define MANIPLE_OPERATION(name, operands, of_lanes, of_numbers, meaning) \
+  case Operation::name:                                                  \
     return operands;
     MANIPLE_OPERATIONS(MANIPLE_OPERATION)
 #undef MANIPLE_OPERATION
@@ -25,68 +25,11 @@ int operand_count(Operation operation) {
 
 double evaluate_operation(Operation operation, double a, double b, double c) {
   switch (operation) {
-    case Operation::copy:
-      return a;
-    case Operation::negate:
-      return -a;
-    case Operation::add:
-      return a + b;
-    case Operation::subtract:
-      return a - b;
-    case Operation::multiply:
-      return a * b;
-    case Operation::divide:
-      return a / b;
-    case Operation::multiply_add:
-      return a * b + c;
-    case Operation::less:
-      return a < b;
-    case Operation::less_equal:
-      return a <= b;
-    case Operation::equal:
-      return a == b;
-    case Operation::not_equal:
-      return a != b;
-    case Operation::logical_and:
-      return a != 0 && b != 0;
-    case Operation::logical_or:
-      return a != 0 || b != 0;
-    case Operation::logical_not:
-      return a == 0;
-    case Operation::select:
-      return a != 0 ? b : c;
-    case Operation::minimum:
-      return b < a ? b : a;
-    case Operation::maximum:
-      return a < b ? b : a;
-    case Operation::absolute:
-      return std::abs(a);
-    case Operation::sign:
-      return static_cast<double>((a > 0) - (a < 0));
-    case Operation::floor:
-      return std::floor(a);
-    case Operation::square_root:
-      return std::sqrt(a);
-    case Operation::exponential:
-      return std::exp(a);
-    case Operation::logarithm:
-      return std::log(a);
-    case Operation::sine:
-      return std::sin(a);
-    case Operation::cosine:
-      return std::cos(a);
-    case Operation::tangent:
-      return std::tan(a);
-    case Operation::hyperbolic_tangent:
-      return std::tanh(a);
-    case Operation::arc_sine:
-      return std::asin(a);
-    case Operation::arc_cosine:
-      return std::acos(a);
-    case Operation::arc_tangent2:
-      return std::atan2(a, b);
-    case Operation::power:
-      return std::pow(a, b);
+#define MANIPLE_OPERATION(name, operands, of_lanes, of_numbers, meaning) \
+  case Operation::name:                                                  \
+    return static_cast<double>(of_numbers);
+    MANIPLE_OPERATIONS(MANIPLE_OPERATION)
+#undef MANIPLE_OPERATION
   }
   return std::numeric_limits<double>::quiet_NaN();
 }
@@ -184,155 +127,207 @@ void ExpressionGraph::store_where(Node mask, Node node, Bank bank, int index) {
   stores_.push_back({mask, node, bank, index});
 }
 
-Program ExpressionGraph::compile(ConstantPool& constants) const {
-  const std::size_t count = entries_.size();
-  // Nodes that some store needs, and how often each is read.
-  std::vector<int> uses(count, 0);
-  std::vector<bool> live(count, false);
-  for (const Store& store : stores_) {
-    for (const Node node : {store.node, store.mask}) {
-      if (node < 0) continue;
-      live[static_cast<std::size_t>(node)] = true;
-      ++uses[static_cast<std::size_t>(node)];
-    }
-  }
-  for (std::size_t n = count; n-- > 0;) {
-    if (!live[n] || entries_[n].kind != Kind::operation) continue;
-    for (const Node operand : entries_[n].operands) {
-      if (operand < 0) continue;
-      live[static_cast<std::size_t>(operand)] = true;
-      ++uses[static_cast<std::size_t>(operand)];
-    }
+// ---- bytecode ----
+
+// The way of a graph to its program, a stage at a time: what is needed, which products are fused with a sum,
+// where each value lies, and the instructions.
+class ExpressionGraph::Translation {
+ public:
+  Translation(const ExpressionGraph& graph, ConstantPool& constants)
+      : graph_(graph),
+        constants_(constants),
+        count_(graph.entries_.size()),
+        uses_(count_, 0),
+        live_(count_, false),
+        steps_(count_),
+        fused_(count_, false),
+        places_(count_),
+        last_read_(count_, 0),
+        store_done_(graph.stores_.size(), false) {}
+
+  Program program() {
+    find_live();
+    fuse_products();
+    aim_at_outputs();
+    find_last_reads();
+    for (std::size_t n = 0; n < count_; ++n)
+      if (is_step(n)) write_step(n);
+    keep_overwritten();
+    write_stores();
+    return std::move(program_);
   }
 
-  // a * b + c becomes one instruction where nothing else needs the product.
+ private:
+  // An operation with the operands that it has after fusion.
   struct Step {
     Operation operation;
     std::array<Node, 3> operands;
   };
-  std::vector<Step> steps(count);
-  std::vector<bool> fused(count, false);
-  for (std::size_t n = 0; n < count; ++n) {
-    if (!live[n] || entries_[n].kind != Kind::operation) continue;
-    steps[n] = {entries_[n].operation, entries_[n].operands};
-    if (entries_[n].operation != Operation::add) continue;
-    const auto [a, b, c] = entries_[n].operands;
-    for (const auto& [product, other] : {std::pair{a, b}, std::pair{b, a}}) {
-      const auto p = static_cast<std::size_t>(product);
-      if (entries_[p].kind != Kind::operation || entries_[p].operation != Operation::multiply || uses[p] != 1)
-        continue;
-      steps[n] = {Operation::multiply_add, {entries_[p].operands[0], entries_[p].operands[1], other}};
-      fused[p] = true;
-      break;
-    }
-  }
-
-  // Where each value lies. A value that goes to an output is computed right there.
   struct Place {
     Bank bank = Bank::registers;
     int index = -1;
   };
-  std::vector<Place> places(count);
-  std::vector<bool> store_done(stores_.size(), false);
-  for (std::size_t s = 0; s < stores_.size(); ++s) {
-    const auto n = static_cast<std::size_t>(stores_[s].node);
-    if (stores_[s].bank != Bank::output || stores_[s].mask >= 0) continue;
-    if (entries_[n].kind != Kind::operation || places[n].index >= 0) continue;
-    places[n] = {Bank::output, stores_[s].index};
-    store_done[s] = true;
-  }
-  // The last step that reads each node; stores come after all steps.
-  std::vector<std::size_t> last_read(count, 0);
-  for (std::size_t n = 0; n < count; ++n) {
-    if (!live[n] || fused[n] || entries_[n].kind != Kind::operation) continue;
-    for (const Node operand : steps[n].operands)
-      if (operand >= 0) last_read[static_cast<std::size_t>(operand)] = n;
-  }
-  for (std::size_t s = 0; s < stores_.size(); ++s)
-    for (const Node node : {stores_[s].node, stores_[s].mask})
-      if (node >= 0 && !store_done[s]) last_read[static_cast<std::size_t>(node)] = count;
 
-  Program program;
-  std::set<int> free;
-  const auto new_register = [&]() {
-    if (!free.empty()) {
-      const int lowest = *free.begin();
-      free.erase(free.begin());
-      return lowest;
+  const Entry& entry(std::size_t n) const { return graph_.entries_[n]; }
+  static std::size_t number(Node node) { return static_cast<std::size_t>(node); }
+  // Is node n an operation that is carried out by itself.
+  bool is_step(std::size_t n) const { return live_[n] && !fused_[n] && entry(n).kind == Kind::operation; }
+  // visit(node) for what a store reads, and for the operands of a step.
+  template <class Visit>
+  static void for_each_node(const Store& store, const Visit& visit) {
+    for (const Node node : {store.node, store.mask})
+      if (node >= 0) visit(number(node));
+  }
+  template <class Visit>
+  static void for_each_node(const std::array<Node, 3>& operands, const Visit& visit) {
+    for (const Node node : operands)
+      if (node >= 0) visit(number(node));
+  }
+
+  // Nodes that some store needs, and how often each is read.
+  void find_live() {
+    const auto read = [this](std::size_t n) {
+      live_[n] = true;
+      ++uses_[n];
+    };
+    for (const Store& store : graph_.stores_) for_each_node(store, read);
+    for (std::size_t n = count_; n-- > 0;)
+      if (live_[n] && entry(n).kind == Kind::operation) for_each_node(entry(n).operands, read);
+  }
+
+  // a * b + c becomes one instruction where nothing else needs the product.
+  void fuse_products() {
+    for (std::size_t n = 0; n < count_; ++n) {
+      if (!live_[n] || entry(n).kind != Kind::operation) continue;
+      steps_[n] = {entry(n).operation, entry(n).operands};
+      if (entry(n).operation != Operation::add) continue;
+      const auto [a, b, none] = entry(n).operands;
+      for (const auto& [product, other] : {std::pair{a, b}, std::pair{b, a}}) {
+        const Entry& factor = entry(number(product));
+        if (factor.kind != Kind::operation || factor.operation != Operation::multiply ||
+            uses_[number(product)] != 1)
+          continue;
+        steps_[n] = {Operation::multiply_add, {factor.operands[0], factor.operands[1], other}};
+        fused_[number(product)] = true;
+        break;
+      }
     }
-    return program.num_registers++;
-  };
-  const auto place = [&](Node node) -> Place {
-    const Entry& entry = entries_[static_cast<std::size_t>(node)];
-    if (entry.kind == Kind::constant) return {Bank::constants, constants.index(entry.value)};
-    if (entry.kind == Kind::operand && places[static_cast<std::size_t>(node)].index < 0)
-      return {entry.bank, entry.index};
-    return places[static_cast<std::size_t>(node)];
-  };
-  const auto encode = [&](int index) {
+  }
+
+  // A value that goes to an output is computed right there.
+  void aim_at_outputs() {
+    for (std::size_t s = 0; s < graph_.stores_.size(); ++s) {
+      const Store& store = graph_.stores_[s];
+      const std::size_t n = number(store.node);
+      if (store.bank != Bank::output || store.mask >= 0) continue;
+      if (entry(n).kind != Kind::operation || places_[n].index >= 0) continue;
+      places_[n] = {Bank::output, store.index};
+      store_done_[s] = true;
+    }
+  }
+
+  // The last step that reads each node; stores come after all steps.
+  void find_last_reads() {
+    for (std::size_t n = 0; n < count_; ++n)
+      if (is_step(n)) for_each_node(steps_[n].operands, [&](std::size_t read) { last_read_[read] = n; });
+    for (std::size_t s = 0; s < graph_.stores_.size(); ++s)
+      if (!store_done_[s])
+        for_each_node(graph_.stores_[s], [&](std::size_t read) { last_read_[read] = count_; });
+  }
+
+  int new_register() {
+    if (free_.empty()) return program_.num_registers++;
+    return free_.extract(free_.begin()).value();
+  }
+
+  Place place(Node node) {
+    const Entry& e = entry(number(node));
+    if (e.kind == Kind::constant) return {Bank::constants, constants_.index(e.value)};
+    if (e.kind == Kind::operand && places_[number(node)].index < 0) return {e.bank, e.index};
+    return places_[number(node)];
+  }
+
+  void write_step(std::size_t n) {
+    std::array<Place, 3> operands;
+    for (std::size_t i = 0; i < 3; ++i)
+      if (steps_[n].operands[i] >= 0) operands[i] = place(steps_[n].operands[i]);
+    // Registers whose last reader this is may already take the result: operands are read first.
+    for_each_node(steps_[n].operands, [&](std::size_t o) {
+      if (entry(o).kind == Kind::operation && places_[o].bank == Bank::registers && last_read_[o] == n)
+        free_.insert(places_[o].index);
+    });
+    if (places_[n].index < 0) places_[n] = {Bank::registers, new_register()};
+    write(steps_[n].operation, places_[n], operands);
+  }
+
+  // A stored value that is itself an element of a bank may be overwritten by an earlier store: keep it.
+  void keep_overwritten() {
+    const std::vector<Store>& stores = graph_.stores_;
+    for (auto store = stores.begin(); store != stores.end(); ++store) {
+      const std::size_t n = number(store->node);
+      if (entry(n).kind != Kind::operand || places_[n].index >= 0) continue;
+      const bool overwritten = std::any_of(stores.begin(), store, [&](const Store& earlier) {
+        return earlier.bank == entry(n).bank && earlier.index == entry(n).index;
+      });
+      if (!overwritten) continue;
+      const Place kept{Bank::registers, new_register()};
+      write(Operation::copy, kept, {place(store->node)});
+      places_[n] = kept;
+    }
+  }
+
+  void write_stores() {
+    for (std::size_t s = 0; s < graph_.stores_.size(); ++s) {
+      if (store_done_[s]) continue;
+      const Store& store = graph_.stores_[s];
+      const Place target{store.bank, store.index};
+      if (store.mask < 0)
+        write(Operation::copy, target, {place(store.node)});
+      else
+        write(Operation::select, target, {place(store.mask), place(store.node), target});
+    }
+  }
+
+  static std::uint16_t encoded(int index) {
     if (index < 0 || index > std::numeric_limits<std::uint16_t>::max())
       throw Error("a task program outgrows its encoding: operand " + std::to_string(index) +
                   " of at most 65535");
     return static_cast<std::uint16_t>(index);
-  };
-  const auto emit = [&](Operation operation, Place target, std::array<Place, 3> operands) {
-    Instruction instruction;
-    instruction.operation = operation;
-    instruction.bank_target = target.bank;
-    instruction.target = encode(target.index);
+  }
+
+  void write(Operation operation, Place target, std::array<Place, 3> operands) {
     // Operands that the operation does not take name register 0, which always exists.
     for (Place& operand : operands)
       if (operand.index < 0) operand = {Bank::registers, 0};
-    instruction.bank_a = operands[0].bank;
-    instruction.a = encode(operands[0].index);
-    instruction.bank_b = operands[1].bank;
-    instruction.b = encode(operands[1].index);
-    instruction.bank_c = operands[2].bank;
-    instruction.c = encode(operands[2].index);
-    program.instructions.push_back(instruction);
-  };
-
-  for (std::size_t n = 0; n < count; ++n) {
-    if (!live[n] || fused[n] || entries_[n].kind != Kind::operation) continue;
-    std::array<Place, 3> operands;
-    for (std::size_t i = 0; i < 3; ++i)
-      if (steps[n].operands[i] >= 0) operands[i] = place(steps[n].operands[i]);
-    // Registers whose last reader this is may already take the result: operands are read first.
-    std::set<int> released;
-    for (const Node operand : steps[n].operands) {
-      if (operand < 0) continue;
-      const auto o = static_cast<std::size_t>(operand);
-      if (entries_[o].kind == Kind::operation && places[o].bank == Bank::registers && last_read[o] == n)
-        released.insert(places[o].index);
-    }
-    free.insert(released.begin(), released.end());
-    if (places[n].index < 0) places[n] = {Bank::registers, new_register()};
-    emit(steps[n].operation, places[n], operands);
+    const auto& [a, b, c] = operands;
+    program_.instructions.push_back({.target = encoded(target.index),
+                                     .a = encoded(a.index),
+                                     .b = encoded(b.index),
+                                     .c = encoded(c.index),
+                                     .operation = operation,
+                                     .bank_target = target.bank,
+                                     .bank_a = a.bank,
+                                     .bank_b = b.bank,
+                                     .bank_c = c.bank});
   }
 
-  // A stored value that is itself an element of a bank may be overwritten by an earlier store: keep it.
-  for (std::size_t s = 0; s < stores_.size(); ++s) {
-    const auto n = static_cast<std::size_t>(stores_[s].node);
-    if (entries_[n].kind != Kind::operand || places[n].index >= 0) continue;
-    const bool overwritten = std::any_of(
-        stores_.begin(), stores_.begin() + static_cast<std::ptrdiff_t>(s), [&](const Store& earlier) {
-          return earlier.bank == entries_[n].bank && earlier.index == entries_[n].index;
-        });
-    if (!overwritten) continue;
-    const Place kept{Bank::registers, new_register()};
-    emit(Operation::copy, kept, {place(stores_[s].node), Place{}, Place{}});
-    places[n] = kept;
-  }
-  for (std::size_t s = 0; s < stores_.size(); ++s) {
-    const Store& store = stores_[s];
-    const Place target{store.bank, store.index};
-    if (store_done[s]) continue;
-    if (store.mask < 0)
-      emit(Operation::copy, target, {place(store.node), Place{}, Place{}});
-    else
-      emit(Operation::select, target, {place(store.mask), place(store.node), target});
-  }
-  return program;
+  const ExpressionGraph& graph_;
+  ConstantPool& constants_;
+  std::size_t count_;
+  // by node
+  std::vector<int> uses_;
+  std::vector<bool> live_;
+  std::vector<Step> steps_;
+  std::vector<bool> fused_;
+  std::vector<Place> places_;
+  std::vector<std::size_t> last_read_;
+  std::vector<bool> store_done_;  // by store
+  std::set<int> free_;            // registers
+  Program program_;
+};
+
+Program ExpressionGraph::compile(ConstantPool& constants) const {
+  return Translation(*this, constants).program();
 }
 
 }  // namespace maniple

@@ -69,6 +69,8 @@ class ExpressionGraph {
     int index;
   };
 
+  class Translation;
+
   Node add(const Entry& entry, const std::array<std::int64_t, 5>& key);
 
   std::vector<Entry> entries_;

@@ -18,27 +18,8 @@ namespace maniple {
 namespace {
 
 std::string key_of(TermKind kind, const TermConfig& term, std::size_t place) {
-  const bool named = kind == TermKind::reward || kind == TermKind::termination;
-  return "task." + section_of(kind) + (named ? "." + term.name : "[" + std::to_string(place) + "]");
-}
-
-// Settings that this kind of term does not have must not be set.
-void check_settings(const TermConfig& term, TermKind kind, const std::string& key) {
-  const auto refuse = [&](const char* setting, const char* allowed) {
-    throw InputError(term.where, key + "." + setting, "not a setting of " + section_of(kind), allowed);
-  };
-  if (term.weight != 1 && kind != TermKind::reward) refuse("weight", "rewards have weights");
-  if (term.scale != 1 && kind != TermKind::action && kind != TermKind::observation)
-    refuse("scale", "actions and observations have scales");
-  if (term.offset != 0 && kind != TermKind::action) refuse("offset", "actions have offsets");
-  if (term.clip && kind != TermKind::action && kind != TermKind::observation)
-    refuse("clip", "actions and observations can be clipped");
-  if (term.time_out && kind != TermKind::termination) refuse("time_out", "terminations can be time-outs");
-  if (!term.target.empty() && kind != TermKind::reset) refuse("set", "resets by expression set something");
-  if (!std::isfinite(term.weight) || !std::isfinite(term.scale) || !std::isfinite(term.offset))
-    throw InputError(term.where, key, "weight, scale or offset is not finite", "finite numbers");
-  if (term.clip && (term.clip->size() != 2 || !((*term.clip)[0] <= (*term.clip)[1])))
-    throw InputError(term.where, key + ".clip", "not a range", "[low, high] with low <= high");
+  const SectionKey& section = section_of(kind);
+  return "task." + section.name + (section.named ? "." + term.name : "[" + std::to_string(place) + "]");
 }
 
 ExpressionSource source_of(const TermConfig& term, const std::string& text, const std::string& key) {
@@ -48,7 +29,6 @@ ExpressionSource source_of(const TermConfig& term, const std::string& text, cons
 // The expressions of a term: its own, or those of the library's recipe.
 std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind, const TaskModel& model,
                                            const std::string& key) {
-  check_settings(term, kind, key);
   if (term.term.empty()) {
     if (!term.names.empty())
       throw InputError(term.where_names, key + "." + term.names_kind,
@@ -88,66 +68,51 @@ int driver_of(const TaskModel& model, const TaskJoint& joint, const TermConfig& 
                    "use the term actuator_control with actuators: [names]");
 }
 
+// How a force, position or velocity of the joint becomes the control of its actuator that asks for it.
+void drive_joint(CompiledAction& action, const LibraryTerm& library, const TermRequest& request,
+                 const TaskJoint& joint, const TermConfig& term, const std::string& key) {
+  const JointDrive& drive = *library.drive;
+  action.actuator = driver_of(request.model, joint, term, key);
+  const TaskActuator& driver = request.model.actuators[static_cast<std::size_t>(action.actuator)];
+  if (!drive.fits(driver))
+    throw InputError(
+        term.where_names, key + ".joints",
+        fmt::format("actuator '{}' of joint '{}' is not {}", driver.name, joint.name, drive.needed),
+        "an actuator of that kind, or the term actuator_control with actuators: [names]");
+  const double per_unit = drive.per_unit(driver);
+  if (drive.offset) action.offset += drive.offset(request, joint);
+  // The range of `clip` is one of forces, positions or velocities; controls may be counted the other way.
+  action.scale *= per_unit;
+  action.offset *= per_unit;
+  if (action.clipped) {
+    action.low *= per_unit;
+    action.high *= per_unit;
+    if (per_unit < 0) std::swap(action.low, action.high);
+  }
+}
+
 std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskModel& model,
                                            const std::string& key) {
-  check_settings(term, TermKind::action, key);
   if (term.term.empty())
     throw InputError(term.where_expression, key, "an action by expression",
-                     "actions are terms: joint_effort, joint_position, joint_velocity or actuator_control");
+                     "actions are terms: " + list(term_names(TermKind::action)));
   const LibraryTerm& library = find_term(term, TermKind::action, key);
   const TermRequest request = resolve_term(library, term, model, key);
   std::vector<CompiledAction> actions;
   for (std::size_t i = 0; i < request.elements.size(); ++i) {
-    CompiledAction action;
-    action.name = library.name + "/" + request.names[i];
-    action.scale = term.scale;
-    action.offset = term.offset;
+    CompiledAction action{.name = library.name + "/" + request.names[i],
+                          .actuator = request.elements[i],
+                          .scale = term.scale,
+                          .offset = term.offset,
+                          .clipped = term.clip.has_value()};
     if (term.clip) {
-      action.clipped = true;
       action.low = (*term.clip)[0];
       action.high = (*term.clip)[1];
     }
-    if (library.name == "actuator_control") {
-      action.actuator = request.elements[i];
-      actions.push_back(action);
-      continue;
-    }
-    const TaskJoint& joint = model.joints[static_cast<std::size_t>(request.elements[i])];
-    action.actuator = driver_of(model, joint, term, key);
-    const TaskActuator& driver = model.actuators[static_cast<std::size_t>(action.actuator)];
-    const auto refuse = [&](const std::string& needed) {
-      throw InputError(term.where_names, key + ".joints",
-                       fmt::format("actuator '{}' of joint '{}' is not {}", driver.name, joint.name, needed),
-                       "an actuator of that kind, or the term actuator_control with actuators: [names]");
-    };
-    // How a force, position or velocity of the joint becomes the control that asks for it.
-    double per_unit = 1;
-    if (library.name == "joint_effort") {
-      if (!driver.stateless || !driver.fixed_gain || driver.gain == 0 || driver.gear == 0 ||
-          driver.bias[0] != 0 || driver.bias[1] != 0 || driver.bias[2] != 0)
-        refuse("a motor (fixed gain, no bias, no dynamics)");
-      per_unit = 1 / (driver.gain * driver.gear);
-    } else if (library.name == "joint_position") {
-      if (!driver.fixed_gain || driver.gain == 0 || driver.bias[1] != -driver.gain || driver.bias[0] != 0)
-        refuse("a position servo (bias -kp * length)");
-      per_unit = driver.gear;
-      if (request.number("use_default_offset") != 0)
-        action.offset += model.qpos0[static_cast<std::size_t>(joint.qposadr)];
-    } else {
-      if (!driver.fixed_gain || driver.gain == 0 || driver.bias[2] != -driver.gain || driver.bias[0] != 0 ||
-          driver.bias[1] != 0)
-        refuse("a velocity servo (bias -kv * velocity)");
-      per_unit = driver.gear;
-    }
-    // The range of `clip` is one of forces, positions or velocities; controls may be counted the other way.
-    action.scale *= per_unit;
-    action.offset *= per_unit;
-    if (action.clipped) {
-      action.low *= per_unit;
-      action.high *= per_unit;
-      if (per_unit < 0) std::swap(action.low, action.high);
-    }
-    actions.push_back(action);
+    if (library.drive)
+      drive_joint(action, library, request, model.joints[static_cast<std::size_t>(request.elements[i])], term,
+                  key);
+    actions.push_back(std::move(action));
   }
   return actions;
 }

@@ -123,6 +123,47 @@ LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* m
   return {name, kind, names.kind, names.otherwise, std::move(parameters), meaning, std::move(recipe)};
 }
 
+LibraryTerm needing(ModelNeed need, LibraryTerm term) {
+  term.need = std::move(need);
+  return term;
+}
+
+LibraryTerm joint_action(const char* name, const char* meaning, JointDrive drive,
+                         std::vector<TermParameter> parameters = {}) {
+  LibraryTerm action = term(TermKind::action, name, kJoints, meaning, {}, std::move(parameters));
+  action.drive = std::move(drive);
+  return action;
+}
+
+// ---- the kinds of actuators, and what the model must have ----
+
+bool is_motor(const TaskActuator& a) {
+  return a.stateless && a.fixed_gain && a.gain != 0 && a.gear != 0 && a.bias[0] == 0 && a.bias[1] == 0 &&
+         a.bias[2] == 0;
+}
+
+bool is_position_servo(const TaskActuator& a) {
+  return a.fixed_gain && a.gain != 0 && a.bias[1] == -a.gain && a.bias[0] == 0;
+}
+
+bool is_velocity_servo(const TaskActuator& a) {
+  return a.fixed_gain && a.gain != 0 && a.bias[2] == -a.gain && a.bias[0] == 0 && a.bias[1] == 0;
+}
+
+double gear_of(const TaskActuator& a) {
+  return a.gear;
+}
+
+double default_position(const TermRequest& term, const TaskJoint& joint) {
+  return term.number("use_default_offset") != 0 ? term.model.qpos0[static_cast<std::size_t>(joint.qposadr)]
+                                                : 0;
+}
+
+bool has_free_joint(const TaskModel& model) {
+  return std::any_of(model.joints.begin(), model.joints.end(),
+                     [](const TaskJoint& joint) { return joint.type == joint_free; });
+}
+
 std::vector<TermParameter> root_parameters() {
   std::vector<TermParameter> parameters;
   const auto ranges = [&](std::initializer_list<const char*> names, const char* unit, const char* meaning) {
@@ -142,13 +183,20 @@ std::vector<LibraryTerm> make_library() {
       {"velocity_range", 2, "m/s or rad/s", "range of the draw for velocities"}};
   return {
       // ---- actions ----
-      term(Kind::action, "joint_effort", kJoints,
-           "force or torque of motors: action * scale + offset [N or Nm]"),
-      term(Kind::action, "joint_position", kJoints,
-           "target of position servos: action * scale + offset [m or rad]", {},
-           {{"use_default_offset", 1, "1", "1: add the default positions to offset", {1}}}),
-      term(Kind::action, "joint_velocity", kJoints,
-           "target of velocity servos: action * scale + offset [m/s or rad/s]"),
+      joint_action("joint_effort", "force or torque of motors: action * scale + offset [N or Nm]",
+                   {.needed = "a motor (fixed gain, no bias, no dynamics)",
+                    .fits = is_motor,
+                    .per_unit = [](const TaskActuator& motor) { return 1 / (motor.gain * motor.gear); }}),
+      joint_action("joint_position", "target of position servos: action * scale + offset [m or rad]",
+                   {.needed = "a position servo (bias -kp * length)",
+                    .fits = is_position_servo,
+                    .per_unit = gear_of,
+                    .offset = default_position},
+                   {{"use_default_offset", 1, "1", "1: add the default positions to offset", {1}}}),
+      joint_action("joint_velocity", "target of velocity servos: action * scale + offset [m/s or rad/s]",
+                   {.needed = "a velocity servo (bias -kv * velocity)",
+                    .fits = is_velocity_servo,
+                    .per_unit = gear_of}),
       term(Kind::action, "actuator_control", kActuators, "control of any actuator: action * scale + offset"),
       // ---- observations ----
       term(Kind::observation, "joint_pos", kAllJoints, "joint positions [m or rad]", formula("joint_pos%")),
@@ -240,9 +288,11 @@ std::vector<LibraryTerm> make_library() {
       term(Kind::reset, "reset_joints_by_scale", kAllJoints,
            "default position * draw, within the joint's range; velocity = default velocity (0) * draw",
            reset_joints(true), ranges),
-      term(Kind::reset, "reset_root_state_uniform", kNoNames,
-           "free joint: default position + draws, default orientation turned by draws, velocities = draws",
-           reset_root, root_parameters()),
+      needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
+              term(Kind::reset, "reset_root_state_uniform", kNoNames,
+                   "free joint: default position + draws, default orientation turned by draws, velocities = "
+                   "draws",
+                   reset_root, root_parameters())),
   };
 }
 
@@ -293,34 +343,24 @@ const std::vector<LibraryTerm>& term_library() {
   return library;
 }
 
-std::string section_of(TermKind kind) {
-  switch (kind) {
-    case TermKind::action:
-      return "actions";
-    case TermKind::observation:
-      return "observations";
-    case TermKind::reward:
-      return "rewards";
-    case TermKind::termination:
-      return "terminations";
-    case TermKind::reset:
-      return "resets";
-  }
-  return "";
+std::vector<std::string> term_names(TermKind kind) {
+  std::vector<std::string> names;
+  for (const LibraryTerm& term : term_library())
+    if (term.kind == kind) names.push_back(term.name);
+  return names;
 }
 
 const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std::string& key) {
-  std::vector<std::string> known;
+  const std::vector<std::string> known = term_names(kind);
   std::string elsewhere;
   for (const LibraryTerm& term : term_library()) {
     if (term.name == config.term && term.kind == kind) return term;
-    if (term.name == config.term) elsewhere = section_of(term.kind);
-    if (term.kind == kind) known.push_back(term.name);
+    if (term.name == config.term) elsewhere = section_of(term.kind).name;
   }
   const std::string found = elsewhere.empty()
                                 ? "unknown term '" + config.term + "'" + did_you_mean(config.term, known)
                                 : "'" + config.term + "' is a term of " + elsewhere;
-  throw InputError(config.where, key, found, "terms of " + section_of(kind) + ": " + list(known));
+  throw InputError(config.where, key, found, "terms of " + section_of(kind).name + ": " + list(known));
 }
 
 TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
@@ -385,11 +425,8 @@ TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, cons
     request.parameters[parameter.name] =
         given == config.parameters.end() ? parameter.otherwise : given->second;
   }
-  if (term.name == "reset_root_state_uniform" &&
-      std::none_of(model.joints.begin(), model.joints.end(),
-                   [](const TaskJoint& j) { return j.type == joint_free; }))
-    throw InputError(config.where, key, "'" + term.name + "' on a model without a free joint",
-                     "reset_joints_by_offset for joints");
+  if (term.need && !term.need->met(model))
+    throw InputError(config.where, key, "'" + term.name + "' " + term.need->missing, term.need->instead);
   return request;
 }
 

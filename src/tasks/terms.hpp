@@ -6,15 +6,15 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "src/config/config.hpp"
+#include "src/config/schema.hpp"
 #include "src/tasks/task_model.hpp"
 
 namespace maniple {
-
-enum class TermKind { action, observation, reward, termination, reset };
 
 struct TermParameter {
   std::string name;
@@ -39,6 +39,20 @@ struct TermRequest {
   double number(const std::string& parameter) const { return parameters.at(parameter)[0]; }
 };
 
+// How an action on a joint becomes the control of the joint's actuator.
+struct JointDrive {
+  std::string needed;  // the kind of actuator: "a motor (fixed gain, no bias, no dynamics)"
+  std::function<bool(const TaskActuator&)> fits;
+  std::function<double(const TaskActuator&)> per_unit;  // control for a force, position or velocity of 1
+  std::function<double(const TermRequest&, const TaskJoint&)> offset = {};  // added to the deck's
+};
+
+// What the model must have beyond the elements that a term names.
+struct ModelNeed {
+  std::function<bool(const TaskModel&)> met;
+  std::string missing, instead;  // for messages
+};
+
 struct LibraryTerm {
   std::string name;
   TermKind kind = TermKind::reward;
@@ -47,13 +61,13 @@ struct LibraryTerm {
   std::vector<TermParameter> parameters;
   std::string meaning;
   // Not for actions, which are tables instead of expressions.
-  std::function<std::vector<TermExpression>(const TermRequest&)> expand;
+  std::function<std::vector<TermExpression>(const TermRequest&)> expand = {};
+  std::optional<JointDrive> drive = std::nullopt;  // actions on joints
+  std::optional<ModelNeed> need = std::nullopt;
 };
 
 const std::vector<LibraryTerm>& term_library();
-
-// "observations", ... : the section of the deck.
-std::string section_of(TermKind kind);
+std::vector<std::string> term_names(TermKind kind);
 
 // Finds the term, checks its names and parameters against the model. Throws InputError that names the
 // deck's line: unknown term, element or parameter (with the nearest known one), missing parameter.
