@@ -253,7 +253,7 @@ struct Data {
   FIELD(dual_column)               \
   FIELD(block_Y)
 
-// What Newton's method works on in double precision (physics/wide_solver.hpp), and its integers.
+// What Newton's method works on in double precision (physics/solver/wide_solver.hpp), and its integers.
 #define MANIPLE_WIDE_FIELDS(FIELD) \
   FIELD(qM)                        \
   FIELD(qacc_smooth)               \

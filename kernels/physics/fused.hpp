@@ -5,9 +5,9 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
-#include "kernels/physics/collision.hpp"
-#include "kernels/physics/kinematics.hpp"
-#include "kernels/physics/tree_walk.hpp"
+#include "kernels/physics/collision/collision.hpp"
+#include "kernels/physics/smooth/kinematics.hpp"
+#include "kernels/physics/smooth/tree_walk.hpp"
 
 namespace maniple {
 

@@ -1,7 +1,7 @@
 // One line per lane type for which the physics is compiled.
 #pragma once
 
-#include "kernels/physics/step_definitions.hpp"
+#include "kernels/physics/step_inl.hpp"
 
 #define MANIPLE_INSTANTIATE_PHYSICS(V)                                                                \
   template void forward<V>(const Model<ScalarOf<V>>&, const State<V>&, const Data<V>&);               \

@@ -37,5 +37,5 @@ MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>&
 }  // namespace maniple
 
 #ifdef MANIPLE_SCALAR_LANES
-#include "kernels/physics/step_definitions.hpp"
+#include "kernels/physics/step_inl.hpp"
 #endif

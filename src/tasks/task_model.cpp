@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/physics/sensor.hpp"
+#include "kernels/physics/smooth/sensor.hpp"
 
 namespace maniple {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/base/unroll.hpp"
 #include "kernels/math/quaternion.hpp"
-#include "kernels/physics/collision.hpp"
+#include "kernels/physics/collision/collision.hpp"
 
 namespace maniple {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "kernels/model/data.hpp"
 #include "kernels/model/shape_pairs.hpp"
-#include "kernels/physics/collision_primitive.hpp"
+#include "kernels/physics/collision/collision_primitive.hpp"
 
 namespace maniple {
 

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
-#include "kernels/physics/collision_primitive.hpp"
-#include "kernels/physics/constraint.hpp"
+#include "kernels/physics/collision/collision_primitive.hpp"
+#include "kernels/physics/constraint/constraint.hpp"
 
 namespace maniple {
 

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "kernels/model/visiting_order.hpp"
-#include "kernels/physics/primal_solver.hpp"
-#include "kernels/physics/row_blocks.hpp"
+#include "kernels/physics/solver/primal_solver.hpp"
+#include "kernels/physics/solver/row_blocks.hpp"
 
 namespace maniple {
 

@@ -9,7 +9,7 @@
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
-#include "kernels/physics/tendon.hpp"
+#include "kernels/physics/smooth/tendon.hpp"
 
 namespace maniple {
 

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "kernels/model/dof_set.hpp"
-#include "kernels/physics/contact_patch.hpp"
-#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/smooth/inertia.hpp"
+#include "kernels/physics/solver/contact_patch.hpp"
 
 namespace maniple {
 

@@ -7,8 +7,8 @@
 // order of its sums are those of row_blocks.hpp. Not for teams of threads.
 #pragma once
 
-#include "kernels/physics/line_search.hpp"
-#include "kernels/physics/row_blocks.hpp"
+#include "kernels/physics/solver/line_search.hpp"
+#include "kernels/physics/solver/row_blocks.hpp"
 
 namespace maniple {
 

@@ -4,11 +4,11 @@
 // not suffice; which of the three depends on the environment alone, so that its bits do.
 #pragma once
 
-#include "kernels/physics/dual_solver.hpp"
-#include "kernels/physics/primal_solver.hpp"
-#include "kernels/physics/row_solver.hpp"
+#include "kernels/physics/solver/dual_solver.hpp"
+#include "kernels/physics/solver/primal_solver.hpp"
+#include "kernels/physics/solver/row_solver.hpp"
+#include "kernels/physics/solver/wide_solver.hpp"
 #include "kernels/physics/stage_times.hpp"
-#include "kernels/physics/wide_solver.hpp"
 
 namespace maniple {
 

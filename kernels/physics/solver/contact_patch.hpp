@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kernels/base/unroll.hpp"
-#include "kernels/physics/contact.hpp"
+#include "kernels/physics/constraint/contact.hpp"
 
 namespace maniple {
 

@@ -4,7 +4,7 @@
 // model knows (body_fluid), and likewise the torque.
 #pragma once
 
-#include "kernels/physics/motion.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
 

@@ -4,7 +4,7 @@
 // changes forces by more than they are. It is the solver of primal_solver.hpp over the lane value Wide.
 #pragma once
 
-#include "kernels/physics/primal_solver.hpp"
+#include "kernels/physics/solver/primal_solver.hpp"
 
 namespace maniple {
 

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "kernels/base/unroll.hpp"
-#include "kernels/physics/dual_problem.hpp"
+#include "kernels/physics/solver/dual_problem.hpp"
 
 namespace maniple {
 

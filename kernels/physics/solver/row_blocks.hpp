@@ -6,8 +6,8 @@
 #pragma once
 
 #include "kernels/model/dof_set.hpp"
-#include "kernels/physics/contact.hpp"
-#include "kernels/physics/inertia.hpp"
+#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/smooth/inertia.hpp"
 
 namespace maniple {
 

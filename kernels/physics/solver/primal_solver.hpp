@@ -4,9 +4,9 @@
 // neighbours. The linear algebra is that of `Dofs`: TreeDofs, or DenseDofs for robots of few dofs.
 #pragma once
 
-#include "kernels/physics/dense_dofs.hpp"
-#include "kernels/physics/line_search.hpp"
-#include "kernels/physics/tree_dofs.hpp"
+#include "kernels/physics/solver/dense_dofs.hpp"
+#include "kernels/physics/solver/line_search.hpp"
+#include "kernels/physics/solver/tree_dofs.hpp"
 
 namespace maniple {
 

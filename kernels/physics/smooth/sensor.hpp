@@ -2,10 +2,10 @@
 // subtrees, and the clock. MuJoCo evaluates a sensor in the stage that computes what it reads.
 #pragma once
 
-#include "kernels/physics/center_of_mass.hpp"
-#include "kernels/physics/motion.hpp"
-#include "kernels/physics/post_constraint.hpp"
-#include "kernels/physics/subtree.hpp"
+#include "kernels/physics/smooth/center_of_mass.hpp"
+#include "kernels/physics/smooth/motion.hpp"
+#include "kernels/physics/smooth/post_constraint.hpp"
+#include "kernels/physics/smooth/subtree.hpp"
 
 namespace maniple {
 

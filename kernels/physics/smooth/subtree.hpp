@@ -1,7 +1,7 @@
 // Linear velocity and angular momentum of each subtree about its center of mass (mj_subtreeVel).
 #pragma once
 
-#include "kernels/physics/motion.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
 

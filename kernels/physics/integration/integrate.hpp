@@ -2,9 +2,9 @@
 // mj_RungeKutta, mj_implicit). They advance the state in place.
 #pragma once
 
-#include "kernels/physics/actuation.hpp"
-#include "kernels/physics/inertia.hpp"
-#include "kernels/physics/passive.hpp"
+#include "kernels/physics/smooth/actuation.hpp"
+#include "kernels/physics/smooth/inertia.hpp"
+#include "kernels/physics/smooth/passive.hpp"
 
 namespace maniple {
 

@@ -3,8 +3,8 @@
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
-#include "kernels/physics/fluid.hpp"
-#include "kernels/physics/tendon.hpp"
+#include "kernels/physics/smooth/fluid.hpp"
+#include "kernels/physics/smooth/tendon.hpp"
 
 namespace maniple {
 

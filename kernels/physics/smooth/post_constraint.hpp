@@ -2,8 +2,8 @@
 // sensors read. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
 #pragma once
 
-#include "kernels/physics/contact_force.hpp"
-#include "kernels/physics/motion.hpp"
+#include "kernels/physics/constraint/contact_force.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
 

@@ -2,14 +2,14 @@
 // this is for the files that instantiate it.
 #pragma once
 
-#include "kernels/physics/bias.hpp"
-#include "kernels/physics/center_of_mass.hpp"
-#include "kernels/physics/collision.hpp"
+#include "kernels/physics/collision/collision.hpp"
 #include "kernels/physics/fused.hpp"
-#include "kernels/physics/integrate.hpp"
-#include "kernels/physics/kinematics.hpp"
-#include "kernels/physics/sensor.hpp"
-#include "kernels/physics/solver.hpp"
+#include "kernels/physics/integration/integrate.hpp"
+#include "kernels/physics/smooth/bias.hpp"
+#include "kernels/physics/smooth/center_of_mass.hpp"
+#include "kernels/physics/smooth/kinematics.hpp"
+#include "kernels/physics/smooth/sensor.hpp"
+#include "kernels/physics/solver/solver.hpp"
 #include "kernels/physics/stage_times.hpp"
 #include "kernels/physics/step.hpp"
 

@@ -2,8 +2,8 @@
 // (mj_contactForce, the contact part of mj_rnePostConstraint, mjSENS_TOUCH).
 #pragma once
 
-#include "kernels/physics/contact.hpp"
-#include "kernels/physics/motion.hpp"
+#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
 
