@@ -178,7 +178,7 @@ struct Layout {
   std::uint64_t checksum = 0;        // of everything but the rows
 };
 
-// The end of the words that [place, place + bytes) takes part in.
+// The bytes of the words that so many bytes take part in.
 std::int64_t whole_words(std::int64_t bytes) {
   return (bytes + 7) / 8 * 8;
 }
@@ -411,12 +411,6 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   compare("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
 }
 
-std::string shape_text(const hdf5::Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 // A good file of this run has exactly these arrays; another program version or deck may have others.
 void check_entries(const std::string& path, const Contents& contents, const Archive& archive,
                    const Partition& partition) {
@@ -431,8 +425,8 @@ void check_entries(const std::string& path, const Contents& contents, const Arch
     if (stored->shape != wanted || stored->type != type)
       throw InputError(
           SourceLocation{path}, entry.name,
-          "the checkpoint has " + stored->type + " " + shape_text(stored->shape),
-          "this run has " + type + " " + shape_text(wanted) +
+          "the checkpoint has " + stored->type + " " + hdf5::shape_text(stored->shape),
+          "this run has " + type + " " + hdf5::shape_text(wanted) +
               (entry.name.rfind("policy/", 0) == 0 ? "; the keys policy.* are to be those of the training run"
                                                    : ""));
   }
@@ -494,10 +488,6 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
                    "no good checkpoint among " + std::to_string(count),
                    "restore one, or remove them to start anew:" + reasons);
 }
-
-}  // namespace
-
-namespace {
 
 // One attempt at writing. Returns the length of the file.
 std::int64_t write_once(const std::string& path, std::int64_t step, const CheckpointIdentity& identity,

@@ -31,12 +31,6 @@ std::string allowed_text(const std::vector<AllowedExtent>& allowed) {
   return text + "]";
 }
 
-std::string shape_text(const hdf5::Shape& shape) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
-  return text + "]";
-}
-
 bool fits(const hdf5::Shape& shape, const std::vector<AllowedExtent>& allowed) {
   if (shape.size() != allowed.size()) return false;
   for (std::size_t i = 0; i < shape.size(); ++i) {
@@ -122,7 +116,8 @@ InputDataset::InputDataset(const std::string& file, const SourceLocation& where,
       throw InputError(where, place, "elements of type " + type, "floating-point or integer numbers");
     const hdf5::Shape shape = hdf5::shape_of(opened);
     if (!fits(shape, allowed))
-      throw InputError(where, place, "shape " + shape_text(shape), "allowed is " + allowed_text(allowed));
+      throw InputError(where, place, "shape " + hdf5::shape_text(shape),
+                       "allowed is " + allowed_text(allowed));
     return fmt::format("{}", fmt::join(shape, " "));
   }));
   for (hsize_t extent = 0; extents >> extent;) impl_->shape.push_back(extent);

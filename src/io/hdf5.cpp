@@ -12,6 +12,7 @@
 #include "src/io/commit.hpp"
 #include "src/io/seal.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/partition.hpp"
 #include "src/parallel/retry.hpp"
 
 namespace maniple::hdf5 {
@@ -20,6 +21,10 @@ namespace {
 
 // Datasets may be larger than their file by what compression can do (deflate: 1032), small ones always.
 constexpr double kMostExpansion = 1100, kAlwaysAllowedBytes = 64e6;
+
+// Of the chunks of a dataset; HDF5 allows them less than 4 GiB.
+constexpr hsize_t kSmallChunkBytes = hsize_t{1} << 20, kLargeChunkBytes = hsize_t{1} << 30,
+                  kManyChunks = 4096;
 
 // The library prints its error stack to stderr by default; ours goes into exceptions.
 void silence() {
@@ -83,8 +88,7 @@ Properties creating_groups() {
   return links;
 }
 
-}  // namespace
-
+// The library's innermost reason for the last failure, e.g. "No space left on device".
 std::string last_error() {
   // upward: from the innermost function to the interface; the first description says what happened
   std::string reason;
@@ -99,8 +103,6 @@ std::string last_error() {
   std::erase(reason, '\n');  // asctime's, in the middle of the description of a failed system call
   return reason.empty() ? "HDF5 gives no reason" : reason;
 }
-
-namespace {
 
 // HDF5 writes the errno of a failed system call into its description.
 [[noreturn]] void throw_last_error(const std::string& what) {
@@ -206,9 +208,6 @@ void write_fixed_attribute(hid_t object, const std::string& name, const std::str
 void write_attribute(hid_t object, const std::string& name, std::int64_t value) {
   write_scalar_attribute(object, name, H5T_NATIVE_INT64, &value);
 }
-void write_attribute(hid_t object, const std::string& name, std::uint64_t value) {
-  write_scalar_attribute(object, name, H5T_NATIVE_UINT64, &value);
-}
 
 bool has_attribute(hid_t object, const std::string& name) {
   return H5Aexists(object, name.c_str()) > 0;
@@ -307,6 +306,10 @@ Shape shape_of(hid_t dataset) {
   return shape;
 }
 
+std::string shape_text(const Shape& shape) {
+  return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
 std::string type_of(hid_t dataset) {
   const Type type(check_id(H5Dget_type(dataset), path_of(dataset)));
   return type_name(type);
@@ -323,6 +326,17 @@ void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape&
   check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr), what);
   const Space memory_space = space_of_shape(count);
   check(H5Dread(dataset, memory_type, memory_space, file_space, H5P_DEFAULT, data), what);
+}
+
+Shape trajectory_chunk(const Shape& shape, hsize_t block, std::size_t bytes) {
+  const auto divide = [](hsize_t x, hsize_t y) { return (x + y - 1) / y; };
+  const hsize_t blocks = divide(shape[1], block), tile_bytes = block * shape[2] * bytes * kTileWidth;
+  const hsize_t tiles = divide(shape[0], kTileWidth);
+  const hsize_t small = kSmallChunkBytes / tile_bytes, few = divide(tiles * blocks, kManyChunks);
+  const hsize_t most = std::max<hsize_t>(1, std::min(std::max(small, few), kLargeChunkBytes / tile_bytes));
+  // alike, so that the last one wastes little
+  const hsize_t taken = divide(tiles, divide(tiles, most));
+  return {std::min<hsize_t>(shape[0], taken * kTileWidth), block, shape[2]};
 }
 
 std::int64_t place_of(hid_t dataset, const std::string& what) {

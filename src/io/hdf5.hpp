@@ -32,9 +32,6 @@ class Handle {
     return *this;
   }
   operator hid_t() const { return id_; }
-  bool valid() const { return id_ >= 0; }
-  // Gives up ownership without closing.
-  hid_t release() { return std::exchange(id_, -1); }
   // Closes now; negative when the library reports an error.
   herr_t reset() { return id_ >= 0 ? close(std::exchange(id_, -1)) : 0; }
 
@@ -52,10 +49,8 @@ using Type = Handle<H5Tclose>;
 using Attribute = Handle<H5Aclose>;
 using Properties = Handle<H5Pclose>;
 
-// The library's innermost reason for the last failure, e.g. "No space left on device".
-std::string last_error();
-
-// Throw Error "<what>: <the library's reason>" for negative results; what names the path.
+// Throw Error (TransientError where errno says so) "<what>: <the library's innermost reason>" for negative
+// results; what names the path.
 hid_t check_id(hid_t id, const std::string& what);
 void check(herr_t status, const std::string& what);
 
@@ -79,7 +74,6 @@ void write_attribute(hid_t object, const std::string& name, const std::string& t
 // (in the heap of variable-length text it can crash the library). h5py reads bytes.
 void write_fixed_attribute(hid_t object, const std::string& name, const std::string& text);
 void write_attribute(hid_t object, const std::string& name, std::int64_t value);
-void write_attribute(hid_t object, const std::string& name, std::uint64_t value);
 bool has_attribute(hid_t object, const std::string& name);
 std::string read_text_attribute(hid_t object, const std::string& name);
 std::int64_t read_integer_attribute(hid_t object, const std::string& name);
@@ -102,10 +96,16 @@ void create_text(hid_t file, const std::string& name, const std::string& text,
 // Refuses datasets whose numbers cannot all be in the file (2^60 elements of which none was written).
 Dataset open_dataset(hid_t file, const std::string& name);
 Shape shape_of(hid_t dataset);
+std::string shape_text(const Shape& shape);  // "[2, 3]"
 std::string type_of(hid_t dataset);
 // A box of a dataset, converted to `memory_type`, packed.
 void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape& count, void* data,
               const std::string& what);
+
+// Chunks of a dataset [env, sample, size] whose elements take so many bytes: `block` samples of whole tiles
+// of environments, so that few chunks belong to two ranks; a mebibyte, or more where the dataset is so large
+// that it would have too many of them for place_of_chunk(), which looks at all to find one.
+Shape trajectory_chunk(const Shape& shape, hsize_t block, std::size_t bytes);
 
 // Where in the file the numbers of a contiguous dataset begin.
 std::int64_t place_of(hid_t dataset, const std::string& what);

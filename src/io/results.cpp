@@ -26,7 +26,6 @@ namespace maniple {
 namespace {
 
 constexpr std::size_t kBufferBytes = std::size_t{64} << 20;  // per rank, for all fields together
-constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);
@@ -197,7 +196,7 @@ struct ResultsWriter::Impl {
 
 ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& record, Collectives& collectives,
                              const std::string& name)
-    : impl_(new Impl(collectives)) {
+    : impl_(std::make_unique<Impl>(collectives)) {
   impl_->directory = directory;
   impl_->record = record;
   impl_->path = directory + "/" + name;
@@ -206,7 +205,6 @@ ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& reco
     retry_together(collectives, "writing results", [&] { impl_->create(); });
   } catch (...) {
     if (collectives.rank() == 0) unlink(impl_->temporary.c_str());
-    delete impl_;
     throw;
   }
 }
@@ -214,7 +212,6 @@ ResultsWriter::ResultsWriter(const std::string& directory, const RunRecord& reco
 ResultsWriter::~ResultsWriter() {
   // without commit there is no file
   if (!impl_->committed && impl_->collectives.rank() == 0) unlink(impl_->temporary.c_str());
-  delete impl_;
 }
 
 void ResultsWriter::write_metrics(const Metrics& metrics) {
@@ -272,11 +269,9 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
       shapes.push_back({envs, static_cast<hsize_t>(samples), size});
       chunks.emplace_back();
       if (envs == 0 || samples == 0 || size == 0) continue;
-      // whole tiles of environments per chunk, so that few chunks belong to two ranks
-      const std::size_t tile_bytes = static_cast<std::size_t>(impl.block) * size * bytes * kTileWidth;
-      const hsize_t tiles = std::max<hsize_t>(1, kChunkBytes / tile_bytes);
-      hdf5::Shape& chunk = chunks.back();
-      chunk = {std::min<hsize_t>(envs, tiles * kTileWidth), static_cast<hsize_t>(impl.block), size};
+      const hdf5::Shape chunk =
+          hdf5::trajectory_chunk(shapes.back(), static_cast<hsize_t>(impl.block), bytes);
+      chunks.back() = chunk;
       numbers +=
           static_cast<std::int64_t>(up(envs, chunk[0]) * up(shapes.back()[1], chunk[1]) * size * bytes);
     }

@@ -3,9 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/parallel/collectives.hpp"
@@ -56,12 +55,12 @@ class ResultsWriter {
   // /evaluation/<name> [episode]; the same on all ranks.
   void write_series(const std::string& path, const std::vector<double>& values, const std::string& unit,
                     const std::string& description);
-  // Flush on all ranks, close, fsync, rename. Returns the final path.
+  // Collective. Writes what waits, checks, seals, renames. Returns the final path.
   std::string commit();
 
  private:
   struct Impl;
-  Impl* impl_;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace maniple

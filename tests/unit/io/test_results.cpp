@@ -115,6 +115,26 @@ TEST_F(ResultsMpi, LongTrajectoriesAreWrittenInBlocks) {
   EXPECT_EQ(wrong, 0u);
 }
 
+// HDF5 looks at all chunks to find one, so that their number must not grow with the dataset; each has less
+// than the 4 GiB that HDF5 allows.
+TEST(TrajectoryChunk, FewWholeTilesHoweverLargeTheDataset) {
+  for (const auto& [shape, block] :
+       std::vector<std::pair<hdf5::Shape, hsize_t>>{{{40, 5, 3}, 5},
+                                                    {{1000, 1, 1}, 1},
+                                                    {{100000, 2001, 30}, 10},
+                                                    {{1 << 20, 10001, 60}, 1},
+                                                    {{1, 1 << 30, 7}, 1 << 21}}) {
+    const hdf5::Shape chunk = hdf5::trajectory_chunk(shape, block, 4);
+    EXPECT_TRUE(chunk[0] == shape[0] || chunk[0] % kTileWidth == 0);
+    EXPECT_EQ(chunk[1], block);
+    EXPECT_EQ(chunk[2], shape[2]);
+    EXPECT_LT(chunk[0] * chunk[1] * chunk[2] * 4, hsize_t{1} << 32);
+    const hsize_t count = ((shape[0] + chunk[0] - 1) / chunk[0]) * ((shape[1] + chunk[1] - 1) / chunk[1]);
+    EXPECT_LT(count * chunk[0] * chunk[1], (shape[0] + 40 * 32) * (shape[1] + block)) << "little is wasted";
+    EXPECT_LE(count, std::max<hsize_t>(5000, shape[1] / block + 1)) << hdf5::shape_text(shape);
+  }
+}
+
 TEST_F(ResultsMpi, DigestIsEqualOnAnyNumberOfRanksAndIgnoresTheClock) {
   const std::string all = file_digest(write(*world, "all", 203, 17, 17, 1.0));
   // each rank by itself, as a job of one rank
