@@ -115,6 +115,21 @@ class Maniple:
 
 
 @pytest.fixture(scope="session")
+def preload(tmp_path_factory):
+    """preload("hang"): the library of tests/regress/hang.c, a fault for LD_PRELOAD."""
+    folder = tmp_path_factory.mktemp("preload")
+
+    def build(name):
+        library = folder / f"{name}.so"
+        if not library.exists():
+            subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", library, ROOT / "tests/regress" / f"{name}.c", "-ldl"],
+                           check=True)
+        return str(library)
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def maniple():
     assert PROGRAM.is_file(), f"{PROGRAM} is not built"
     return Maniple()

@@ -21,7 +21,7 @@ namespace maniple {
 namespace {
 
 // Seconds of computing for any file, and bytes that a slow processor digests in one.
-constexpr std::uintmax_t kSeconds = 30, kBytesPerSecond = 20'000'000;
+constexpr std::uintmax_t kSeconds = 10, kBytesPerSecond = 20'000'000;
 
 // Memory that reading any file may take beyond what the process has.
 constexpr std::uintmax_t kMemory = std::uintmax_t{2} << 30;
@@ -44,7 +44,8 @@ struct Limits {
 // The first byte of an answer says what the rest is.
 enum Answer : char { result = 'r', input_error = 'i', error = 'e' };
 
-[[noreturn]] void answer(int pipe, const Limits& limits, const std::function<std::string()>& work) {
+// In the child. (noexcept: nothing of it may unwind into what the child has of the parent's program)
+[[noreturn]] void answer(int pipe, const Limits& limits, const std::function<std::string()>& work) noexcept {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   // MPI prints a page for each of these, and the program notes some others
   for (const int number :
@@ -92,7 +93,9 @@ std::string run_isolated(const std::string& path, const std::function<std::strin
   int status = 0;
   while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  if (WIFSIGNALED(status) && (WTERMSIG(status) == SIGXCPU || WTERMSIG(status) == SIGKILL))
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+    throw Error(path + ": the process that reads it was killed: is memory short?");
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
     throw Error(path + ": damaged: the HDF5 library comes to no end with it");
   if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || text.empty())
     throw Error(path + ": damaged: the HDF5 library crashes on it");

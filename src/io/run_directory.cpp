@@ -15,6 +15,7 @@
 #include "src/io/checkpoint.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
+#include "src/io/isolated.hpp"
 #include "src/io/results.hpp"
 #include "src/parallel/failure.hpp"
 
@@ -130,10 +131,15 @@ std::string describe_results(const std::string& path, std::string& verb) {
     throw Error(path + ": " + std::strerror(errno));
   }
   try {
-    const hdf5::File file = hdf5::open_file(path, false);
-    const hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), path));
-    verb = hdf5::read_text_attribute(run, "verb");
-    return path + " of " + verb + " (" + hdf5::read_text_attribute(run, "date") + ")";
+    std::istringstream lines(run_isolated(path, [&] {
+      const hdf5::File file = hdf5::open_file(path, false);
+      const hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), path));
+      return hdf5::read_text_attribute(run, "verb") + "\n" + hdf5::read_text_attribute(run, "date");
+    }));
+    std::string date;
+    std::getline(lines, verb);
+    std::getline(lines, date);
+    return path + " of " + verb + " (" + date + ")";
   } catch (const Error& error) {
     return path + ", which cannot be read (" + error.what() + ")";
   }

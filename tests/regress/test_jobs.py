@@ -3,6 +3,7 @@ the jobs do with the run's exit code is seen: back into the queue, and on from t
 tests/cluster runs the SLURM script under SLURM."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -154,8 +155,7 @@ def test_pbs_submits_the_same_job_again(maniple, long_run):
                         "OVERRIDES": environment["OVERRIDES"], "MANIPLE_PROGRAM": environment["MANIPLE_PROGRAM"]}.items():
         assert name in passed and f"{name}={value}" in lines
     # the overrides were this run's, too
-    assert "seed                         7" in maniple.inspect(maniple.checkpoints(folder / "run")[-1]) or \
-        "seed           7" in maniple.inspect(maniple.checkpoints(folder / "run")[-1])
+    assert re.search(r"^ *seed +7$", maniple.inspect(maniple.checkpoints(folder / "run")[-1]), re.M)
 
 
 def test_pbs_passes_variables_to_other_nodes(long_run):
@@ -243,7 +243,7 @@ def test_a_run_starts_again_on_the_nodes_that_are_left(lossy, job, three_nodes, 
     assert "the run ended with" in result.stderr and "on n1 n3" in result.stderr
     walls = [int(line.split("=")[1]) for line in log(folder).splitlines() if line.startswith("run.wall_time=")]
     if job is PBS:
-        assert walls[1] < walls[0] == 3480, "what the first start took is gone"
+        assert walls[1] < walls[0] <= 3480, "what the first start took is gone"
     assert not list(ROOT.glob("maniple-*.nodes"))
 
 

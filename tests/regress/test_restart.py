@@ -156,13 +156,8 @@ def test_stop_within_an_iteration_keeps_the_last_one(maniple, tmp_path, undistur
     assert final_digests(maniple, tmp_path) == undisturbed_long
 
 
-def test_a_signal_while_mpi_starts(maniple, tmp_path):
-    source, library = tmp_path / "early.c", tmp_path / "early.so"
-    source.write_text("#include <signal.h>\nint PMPI_Init_thread(int *, char ***, int, int *);\n"
-                      "int MPI_Init_thread(int *argc, char ***argv, int needed, int *provided) {\n"
-                      "  raise(SIGUSR1);\n  return PMPI_Init_thread(argc, argv, needed, provided);\n}\n")
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source], check=True)
-    maniple(*arguments(tmp_path), exit_code=75, environment={"LD_PRELOAD": str(library)})
+def test_a_signal_while_mpi_starts(maniple, preload, tmp_path):
+    maniple(*arguments(tmp_path), exit_code=75, environment={"LD_PRELOAD": preload("early_signal")})
     assert [p.name for p in maniple.checkpoints(tmp_path)] == ["0.h5"]
 
 
@@ -179,14 +174,14 @@ def test_shared_memory_of_killed_runs_goes(maniple, tmp_path):
         left.unlink(missing_ok=True)
 
 
-def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, tmp_path, slow_storage):
+def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, preload, tmp_path):
     """`stoppable` of tools/common.sh; mpirun by itself kills its ranks after two seconds."""
     log = tmp_path / "log"
     script = '. tools/common.sh; stoppable mpirun --oversubscribe --bind-to none -n 2 env LD_PRELOAD="$0" "$@"'
     keyboard, terminal = pty.openpty()
     with open(log, "w") as output:
         process = subprocess.Popen(
-            ["bash", "-c", script, slow_storage["LD_PRELOAD"], maniple.program, "train", *LONG,
+            ["bash", "-c", script, preload("slow_fsync"), maniple.program, "train", *LONG,
              f"output.directory={tmp_path}"],
             cwd=maniple.root, stdin=terminal, stdout=output, stderr=output, start_new_session=True,
             preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
@@ -198,23 +193,13 @@ def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, tmp_path, slo
     os.close(terminal)
 
 
-def test_wall_time_leaves_room_for_output_on_slow_storage(maniple, tmp_path, slow_storage):
+def test_wall_time_leaves_room_for_output_on_slow_storage(maniple, preload, tmp_path):
     # each fsync takes half a second, so that an output takes several; none had been made when the time is up
     begun = time.monotonic()
     limit = 12
     maniple(*arguments(tmp_path, "learning.iterations=100000", "learning.checkpoint_every=0", f"run.wall_time={limit}"),
-            ranks=2, exit_code=75, environment=slow_storage)
+            ranks=2, exit_code=75, environment={"LD_PRELOAD": preload("slow_fsync")})
     with h5py.File(tmp_path / "results.h5") as file:
         ended = file["metrics/wall_seconds"][-1]
     assert ended + 2 < limit, "the loop ended early enough for the last output"
     check_metrics_end_with_the_checkpoint(maniple, tmp_path)
-
-
-@pytest.fixture
-def slow_storage(tmp_path):
-    """Environment of a program whose every fsync takes half a second."""
-    source, library = tmp_path / "slow.c", tmp_path / "slow.so"
-    source.write_text("#include <sys/syscall.h>\n#include <unistd.h>\n"
-                      "int fsync(int fd) { usleep(500000); return (int)syscall(SYS_fsync, fd); }\n")
-    subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", "-o", library, source], check=True)
-    return {"LD_PRELOAD": str(library)}

@@ -9,6 +9,7 @@ import subprocess
 
 import h5py
 import pytest
+from test_damaged_files import flip
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 SMALL = [CARTPOLE, "batch.num_envs=70", "learning.horizon=8", "learning.checkpoint_every=1", "run.progress=none"]
@@ -97,6 +98,16 @@ def test_results_that_cannot_be_read_are_results(maniple, tmp_path):
     assert (tmp_path / "results.h5").read_text() == "no HDF5"
 
 
+def test_damaged_results_are_results(maniple, tmp_path):
+    """Also where the damage is in what says whose they are, which HDF5 does not always survive."""
+    arguments = ["rollout", *ARM, f"output.directory={tmp_path}"]
+    done(maniple, *arguments)
+    path = tmp_path / "results.h5"
+    good = path.read_bytes()
+    flip(path, good, good.index(b"GCOL") + 25, 3)  # the length of a text in the heap of texts
+    assert f"found {path}, which cannot be read ({path}: damaged: " in refusal(maniple, *arguments)
+
+
 def test_one_run_at_a_time(maniple, tmp_path):
     directory = tmp_path / "run"
     arguments = ["train", *SMALL, "learning.iterations=100000", f"output.directory={directory}", "learning.resume=auto"]
@@ -146,70 +157,13 @@ def test_somebody_elses_file(maniple, tmp_path):
     assert (tmp_path / "run.lock").read_text() == "mine"
 
 
-# ---- a file system that does not answer ----
-FAULT = """
-#define _GNU_SOURCE
-#include <dirent.h>
-#include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-/* fails while listing a directory of the name $FAULT_FOLDER, after $FAULT_AFTER entries (-1: on opening it) */
-static DIR *faulty;
-static int left;
-static DIR *opened(DIR *directory, const char *path) {
-  const char *folder = getenv("FAULT_FOLDER");
-  size_t length = strlen(path), tail = strlen(folder);
-  if (directory && length >= tail && strcmp(path + length - tail, folder) == 0) {
-    left = atoi(getenv("FAULT_AFTER"));
-    if (left < 0) {
-      closedir(directory);
-      errno = ESTALE;
-      return 0;
-    }
-    faulty = directory;
-  }
-  return directory;
-}
-DIR *opendir(const char *path) {
-  DIR *(*next)(const char *) = dlsym(RTLD_NEXT, "opendir");
-  return opened(next(path), path);
-}
-DIR *fdopendir(int fd) {
-  DIR *(*next)(int) = dlsym(RTLD_NEXT, "fdopendir");
-  char link[64], path[4096];
-  snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-  ssize_t length = readlink(link, path, sizeof path - 1);
-  path[length > 0 ? length : 0] = 0;
-  return opened(next(fd), path);
-}
-struct dirent *readdir(DIR *directory) {
-  struct dirent *(*next)(DIR *) = dlsym(RTLD_NEXT, "readdir");
-  if (directory == faulty && left-- <= 0) {
-    errno = EIO;
-    return 0;
-  }
-  return next(directory);
-}
-"""
-
-
-@pytest.fixture(scope="module")
-def fault(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("fault")
-    (folder / "fault.c").write_text(FAULT)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", folder / "fault.so", folder / "fault.c", "-ldl"], check=True)
-    return folder / "fault.so"
-
-
 @pytest.mark.parametrize("after, reason", [(-1, "Stale file handle"), (0, "Input/output error"), (3, "Input/output error")],
                          ids=["open", "first", "later"])
-def test_checkpoints_that_cannot_be_listed(maniple, trained, fault, after, reason):
+def test_checkpoints_that_cannot_be_listed(maniple, preload, trained, after, reason):
     before = digests(maniple, trained)
     arguments = ["train", *SMALL, "learning.iterations=4", f"output.directory={trained}", "learning.resume=auto"]
-    result = start(maniple, *arguments, LD_PRELOAD=str(fault), FAULT_FOLDER="/checkpoints", FAULT_AFTER=str(after))
+    result = start(maniple, *arguments, LD_PRELOAD=preload("unlistable"), FAULT_FOLDER="/checkpoints",
+                   FAULT_AFTER=str(after))
     assert result.returncode == 1, result.stdout + result.stderr
     assert f"maniple: error: {trained}/checkpoints: cannot be listed: {reason}" in result.stderr
     assert digests(maniple, trained) == before

@@ -133,7 +133,6 @@ def test_a_network_that_cannot_fit(maniple, tmp_path, verb, hidden):
 
 def test_a_limit_of_address_space_counts(maniple, tmp_path):
     """A network that fits into any host, but not into what the shell lets a process have."""
-    resource = pytest.importorskip("resource")
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (3 << 30, before[1]))
     try:

@@ -13,13 +13,6 @@ TRAIN = ["train", "inputs/train/isaac_cartpole.yaml", "batch.num_envs=192", "lea
          "learning.checkpoint_every=0"]
 
 
-@pytest.fixture(scope="module")
-def hang(tmp_path_factory):
-    shim = tmp_path_factory.mktemp("shim") / "hang.so"
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", shim, Path(__file__).with_name("hang.c"), "-ldl"], check=True)
-    return shim
-
-
 class Run:
     """A training in the background with its log."""
 
@@ -68,11 +61,11 @@ def test_a_stopped_rank_is_named_and_ends_the_job(maniple, tmp_path, which):
     maniple.wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the end of the stopped rank", timeout=20)
 
 
-def test_pauses_do_no_harm(maniple, tmp_path, hang):
+def test_pauses_do_no_harm(maniple, preload, tmp_path):
     """One rank for a moment; then the whole job for longer than the time-out, while nothing in it moves: the time in
     which a process was suspended is none in which it hung."""
     held = tmp_path / "held"
-    fault = {"HANG_RANK": "0", "HANG_CALL": "rename", "HANG_AFTER": "1", "HANG_WHILE": str(held), "LD_PRELOAD": str(hang)}
+    fault = {"HANG_RANK": "0", "HANG_CALL": "rename", "HANG_AFTER": "1", "HANG_WHILE": str(held), "LD_PRELOAD": preload("hang")}
     run = Run(maniple, tmp_path, "run.hang_timeout=6", environment=fault)
     try:
         run.wait_for_iterations(tmp_path)
@@ -99,8 +92,8 @@ def test_pauses_do_no_harm(maniple, tmp_path, hang):
     (1, "cblas_sgemm", 300, "update|policy", ["policy.hidden=[256,256]"]),
     (0, "rename", 2, "output", ["learning.checkpoint_every=3"]),
 ])
-def test_a_rank_that_hangs_is_named(maniple, tmp_path, hang, which, call, after, stage, keys):
-    fault = {"HANG_RANK": which, "HANG_CALL": call, "HANG_AFTER": after, "LD_PRELOAD": hang}
+def test_a_rank_that_hangs_is_named(maniple, preload, tmp_path, which, call, after, stage, keys):
+    fault = {"HANG_RANK": which, "HANG_CALL": call, "HANG_AFTER": after, "LD_PRELOAD": preload("hang")}
     result = maniple(*TRAIN, "run.hang_timeout=2", *keys, f"output.directory={tmp_path / 'run'}", ranks=3, exit_code=1,
                      environment=fault, timeout=60)
     assert re.search(rf"maniple: error: run\.hang_timeout: no rank moved for \d\.0 s: rank {which} \(host \S+, pid \d+\) "
@@ -108,8 +101,8 @@ def test_a_rank_that_hangs_is_named(maniple, tmp_path, hang, which, call, after,
     assert result.stderr.count("maniple: error") == 1
 
 
-def test_a_single_rank_watches_itself_unless_told_otherwise(maniple, tmp_path, hang):
-    fault = {"HANG_RANK": 0, "HANG_CALL": "rename", "HANG_AFTER": 1, "LD_PRELOAD": hang}
+def test_a_single_rank_watches_itself_unless_told_otherwise(maniple, preload, tmp_path):
+    fault = {"HANG_RANK": 0, "HANG_CALL": "rename", "HANG_AFTER": 1, "LD_PRELOAD": preload("hang")}
     keys = ["learning.checkpoint_every=1", f"output.directory={tmp_path / 'run'}", "output.overwrite=true"]
     result = maniple(*TRAIN, "run.hang_timeout=1", *keys, exit_code=1, environment=fault, timeout=60)
     assert re.search(r"no rank moved for 1\.0 s: rank 0 \(host \S+, pid \d+\) has been in stage 'output' after iteration 1",

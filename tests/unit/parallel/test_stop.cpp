@@ -148,9 +148,8 @@ TEST_F(StopMpi, WallTimeEndsBeforeTheLimitWithRoomForOneMoreIteration) {
   config.run.wall_time = 0;
   EXPECT_FALSE(StopRequest(config, started(1e6)).agree(*world).stop);
 
-  // an iteration of 0.3 s does not fit into the 0.4 s that are left of this limit once more
+  // what is noted as output is no part of the iteration
   config.run.wall_time = 0.8;
-  // what is noted as output is none of it
   StopRequest outputs(config, Clock::now());
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   outputs.note_output(0.05);
@@ -159,6 +158,7 @@ TEST_F(StopMpi, WallTimeEndsBeforeTheLimitWithRoomForOneMoreIteration) {
   outputs.note_output(0.4);
   EXPECT_TRUE(outputs.poll(*world).stop);
   EXPECT_EQ(outputs.agree(*world).reason, "run.wall_time");
+  // an iteration of 0.4 s does not fit once more into the 0.4 s that are left of this limit
   StopRequest slow(config, Clock::now());
   std::this_thread::sleep_for(std::chrono::milliseconds(400));
   EXPECT_TRUE(slow.agree(*world).stop);
