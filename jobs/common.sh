@@ -18,7 +18,7 @@ say() {
 launch() {
   local file code reached
   file=$(mktemp -u "$PWD/.maniple-XXXXXXXX.status")
-  trap "rm -f '$file'" EXIT
+  trap "rm -f '$file' '$file.errors'" EXIT
   # the lock that an earlier start of this job left on another node is none
   export MANIPLE_JOB_START
   MANIPLE_JOB_START=$(date +%s%N)

@@ -1,4 +1,4 @@
-// Errors of the whole program. Everything below main throws one of these two; run_guarded()
+// Errors of the whole program. All below main throws one of these two, or a kind of them; run_guarded()
 // (src/parallel/failure.hpp) turns them into a message and an exit code that is the same on every rank.
 #pragma once
 

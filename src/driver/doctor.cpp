@@ -132,8 +132,6 @@ ExitCode doctor(const Config& config, Session& session) {
   } catch (const Error& error) {
     broken.push_back(error.what());
   }
-  if (uses_broken_romio())
-    broken.push_back("OMPI_MCA_io=romio*: ROMIO of Open MPI 4 crashes on chunked HDF5 datasets; unset it");
 
   for (const std::string& warning : warnings) say("warning: " + warning);
   for (const std::string& line : broken) say("broken: " + line);

@@ -109,7 +109,8 @@ ExitCode rollout(const Config& config, Session& session) {
   Progress progress(config.simulation.steps, config.run.progress, session.rank() == 0);
   const auto loop_started = Clock::now();
   std::int64_t step = 0;
-  while (step < config.simulation.steps) {
+  StopRequest::Decision decision;
+  while (step < config.simulation.steps && !decision.stop) {
     if (step == config.simulation.inject_nan_step && config.simulation.inject_nan_env >= 0)
       simulation->inject_nan(config.simulation.inject_nan_env);
     control.step(step);
@@ -121,16 +122,16 @@ ExitCode rollout(const Config& config, Session& session) {
                                       human_rate(static_cast<double>(step) *
                                                  static_cast<double>(config.batch.num_envs) / seconds),
                                       resident_memory()));
-    if (step < config.simulation.steps && step % kStepsBetweenStopChecks == 0 &&
-        stop.agree(session.collectives()).stop)
-      break;
+    if (step < config.simulation.steps && step % kStepsBetweenStopChecks == 0)
+      decision = stop.agree(session.collectives());
   }
   progress.finish();
   report_incidents(*simulation, session);
   if (every > 0) results.write_steps(sampled);
   info("results: " + results.commit());
   if (step < config.simulation.steps) {
-    warn(fmt::format("stopped early after {} of {} control steps", step, config.simulation.steps));
+    warn(fmt::format("stopped early after {} of {} control steps ({})", step, config.simulation.steps,
+                     decision.reason));
     return ExitCode::error;
   }
   return ExitCode::done;

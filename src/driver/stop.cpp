@@ -1,4 +1,4 @@
-// Handlers only set flags; everything else happens in agree(). One process has one set of flags, because
+// Handlers only set flags; everything else happens in decide(). One process has one set of flags, because
 // signals belong to the process.
 #include "src/driver/stop.hpp"
 
@@ -124,8 +124,10 @@ StopRequest::Decision StopRequest::decide(Collectives& collectives, bool within_
     if (take_trigger(directory_ + "/stop_now")) cause = stop_file;
     if (take_trigger(directory_ + "/checkpoint_now")) wish = checkpoint_file;
   }
-  if (continued != 0) wish = checkpoint_signal;
-  continued = 0;
+  if (continued != 0) {
+    continued = 0;
+    wish = checkpoint_signal;
+  }
   if (received_signal != 0) cause = first_signal + received_signal;
 
   std::int64_t seen[3] = {cause, wish, static_cast<std::int64_t>(1e6 * since(last_poll_))};

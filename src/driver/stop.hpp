@@ -28,7 +28,7 @@ class StopRequest {
   struct Decision {
     bool checkpoint = false;  // write one now and go on
     bool stop = false;        // write a checkpoint and leave with exit code 75
-    std::string reason;       // of rank 0's choice, for the log; "" when nothing is asked
+    std::string reason;       // the weightiest that any rank has, for the log; "" when nothing is asked
   };
 
   // Signals count that came since the first StopSignals that still lives, or since here.

@@ -52,7 +52,7 @@ void reserve_bytes(const std::string& path, std::int64_t bytes) {
   if (file.fd < 0) fail(path, "open");
   if (bytes <= 0 || fallocate(file.fd, FALLOC_FL_KEEP_SIZE, 0, bytes) == 0) return;
   if (errno == EOPNOTSUPP || errno == ENOSYS) {
-    // Open MPI 4's collective write hangs when one of its writers meets a full disk: at least look
+    // better an error before anything is written than in the middle of it: at least look
     struct statvfs system {};
     struct stat status {};
     if (fstatvfs(file.fd, &system) != 0 || fstat(file.fd, &status) != 0) return;
@@ -117,10 +117,8 @@ void remove_abandoned(const std::string& directory) {
     if (host_at == std::string::npos) continue;
     const long pid = std::strtol(name.c_str() + pid_at + 1, nullptr, 10);
     if (pid <= 0) continue;
-    // MPI-IO puts files of its own beside the one that it opens: "<name>.locktest.<rank>"
-    const std::string written_by = name.substr(host_at + 1, name.rfind(".locktest.") - host_at - 1);
     std::error_code failed;
-    if (written_by != host || process_start(pid) < 0) fs::remove(entry->path(), failed);
+    if (name.substr(host_at + 1) != host || process_start(pid) < 0) fs::remove(entry->path(), failed);
   }
 }
 

@@ -10,7 +10,7 @@ namespace maniple {
 
 struct FileSystemReport {
   double bytes = 0;          // written, by all ranks together
-  double write_seconds = 0;  // collective HDF5 write, flush, close, fsync
+  double write_seconds = 0;  // as of a checkpoint: HDF5, positioned writes of all ranks, fsync, rename
   double read_seconds = 0;   // of the same bytes, from the operating system's cache where it has them
   bool locks = false;        // flock works, which h5py wants (HDF5_USE_FILE_LOCKING=FALSE otherwise)
   std::string type;          // "ext4", "tmpfs", "lustre", "nfs", ... or the number of statfs

@@ -2,7 +2,6 @@
 #include "src/parallel/measure.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 
 #include "src/parallel/mpi_access.hpp"
@@ -82,15 +81,6 @@ std::string mpi_version() {
   MPI_Get_version(&major, &minor);
   const std::string library(text, std::strcspn(text, ",\n"));
   return library + ", MPI " + std::to_string(major) + "." + std::to_string(minor);
-}
-
-bool uses_broken_romio() {
-#if defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION == 4
-  const char* io = std::getenv("OMPI_MCA_io");
-  return io && std::strncmp(io, "romio", 5) == 0;
-#else
-  return false;
-#endif
 }
 
 }  // namespace maniple

@@ -25,7 +25,5 @@ double measure_sum(Collectives& collectives, std::size_t bytes);
 
 // "Open MPI v4.1.4 ..., MPI 3.1"
 std::string mpi_version();
-// Whether MPI-IO is ROMIO inside Open MPI 4, which crashes on chunked HDF5 datasets.
-bool uses_broken_romio();
 
 }  // namespace maniple

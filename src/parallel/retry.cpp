@@ -43,7 +43,7 @@ void retry_together(Collectives& collectives, const std::string& what, const std
       return;
     } catch (const TransientError& error) {
       if (attempt > retries) throw;
-      const int pause = attempt > 6 ? kLongestPause : std::min(kLongestPause, 1 << (attempt - 1));
+      const int pause = attempt > 6 ? kLongestPause : 1 << (attempt - 1);
       if (collectives.rank() == 0)
         warn(what + ": attempt " + std::to_string(attempt) + " of " + std::to_string(retries + 1) +
              " failed (" + error.what() + "); the next one in " + std::to_string(pause) + " s (run.retries)");

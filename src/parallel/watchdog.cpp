@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -40,8 +41,9 @@ constexpr double kDefaultTimeout = 600;  // s, until the deck is read
 constexpr std::size_t kNamedRanks = 4;
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
+// (of a time that may be infinite: at most ten years, which the clock can count)
 Clock::duration seconds(double s) {
-  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(s));
+  return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::min(s, 3e8)));
 }
 double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
@@ -208,6 +210,7 @@ class Watchdog::Thread {
       wards_.push_back({from, {}, {}});
     }
     wake_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (wake_ < 0) throw Error(std::string("watchdog: no eventfd: ") + std::strerror(errno));
     // signals are the main thread's business
     sigset_t all, before;
     sigfillset(&all);
@@ -295,7 +298,7 @@ class Watchdog::Thread {
   double patience() const { return std::clamp(timeout_ / 4, 0.5, 5.0); }
 
   void observe(Clock::time_point now) {
-    // a pause of the process itself, which shows as a long way from tick to tick, counts as one tick
+    // a pause of the process itself, which shows as a long way from tick to tick, counts as two ticks
     const double passed = std::min(seconds_between(last_tick_, now), 2 * tick());
     last_tick_ = now;
     const std::uint64_t progress = activity.progress.load();

@@ -21,7 +21,6 @@ TEST(Commit, RemovesWhatDeadProcessesLeft) {
   const pid_t child = fork();
   if (child == 0) {
     create(temporary_name(path));
-    create(temporary_name(path) + ".locktest.0");  // as MPI-IO does
     _exit(0);
   }
   waitpid(child, nullptr, 0);
