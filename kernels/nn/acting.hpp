@@ -110,7 +110,7 @@ struct Act {
     });
     network_forward<Dense>(team, network, parameters, block + layout.observation * kTileWidth, activations);
     team.lanes<V, 1>([&](int lane) {
-      const V* const mean = reinterpret_cast<const V*>(activations + network.mean * kTileWidth + lane);
+      const V* const mean = reinterpret_cast<const V*>(activations + network.actor.first * kTileWidth + lane);
       V* const out = reinterpret_cast<V*>(block + lane);
       V log_prob(T(0));
       for (int k = 0; k < network.num_actions; ++k) {
@@ -126,7 +126,8 @@ struct Act {
             clip_actions > 0 ? clamp(a, V(-clip_actions), V(clip_actions)) : a;
       }
       out[layout.log_prob * unit] = log_prob;
-      out[layout.value * unit] = *reinterpret_cast<const V*>(activations + network.value * kTileWidth + lane);
+      out[layout.value * unit] =
+          *reinterpret_cast<const V*>(activations + network.critic.first * kTileWidth + lane);
     });
     if (normal_mean && moments) {
       team.barrier();

@@ -1,7 +1,8 @@
 // The shape of a policy network as kernels see it: a list of dense layers over one flat parameter
-// buffer. Parameters are counted in 64 bits: two layers of 50000 units have more than 2^31. Actor and critic
-// may share their hidden layers (one chain, whose last layer yields the mean actions and the value) or not
-// (two chains). Plain data, so that a launch can carry it by value.
+// buffer. Parameters are counted in 64 bits: two layers of 50000 units have more than 2^31. What a network is
+// asked for are its heads, units of its last layers: actor and critic may share their hidden layers (one
+// chain, whose last layer yields both heads) or not (two chains). Plain data, so that a launch can carry it
+// by value.
 #pragma once
 
 #include "kernels/base/varying.hpp"
@@ -31,14 +32,20 @@ struct DenseLayer {
   MANIPLE_FUNCTION std::int64_t stride() const { return padded_parameters(inputs); }
 };
 
+// Units that others read, by their place among the activations.
+struct Head {
+  int first = 0;
+  int units = 0;  // 0: the network has no such head
+};
+
 struct Network {
   static constexpr int max_layers = 16;
   DenseLayer layers[max_layers];
   int num_layers = 0;
   int num_observations = 0, num_actions = 0;
   int units = 0;                // activations of one sample, without the observation
-  int mean = 0;                 // first unit of the mean actions
-  int value = 0;                // unit of the value
+  Head actor;                   // mean of each action
+  Head critic;                  // value of the observation
   int widest = 0;               // inputs or outputs of any layer
   std::int64_t parameters = 0;  // of the flat buffer, padding included
   std::int64_t log_std = 0;     // first parameter of the log standard deviations

@@ -1,10 +1,10 @@
-// One minibatch of PPO: forward pass, losses, backward pass and gradient of each tile while it lies in
-// the cache, then the tile's sums go into the totals. A minibatch takes the same number of steps from
-// every tile, in an order drawn for the tile, so neither the work nor the numbers depend on the ranks.
+// One minibatch: forward pass, loss, backward pass and gradient of each tile while it lies in the cache, then
+// the tile's sums go into the totals. What is learned is a type, the loss (kernels/nn/ppo_loss.hpp is one). A
+// minibatch takes the same number of steps from every tile, in an order drawn for the tile, so neither the
+// work nor the numbers depend on the ranks.
 #pragma once
 
 #include "kernels/nn/acting.hpp"
-#include "kernels/nn/losses.hpp"
 
 namespace maniple {
 
@@ -32,26 +32,50 @@ MANIPLE_FUNCTION int minibatch_steps(int horizon, int minibatches, int m) {
   return (horizon - m + minibatches - 1) / minibatches;
 }
 
+// Parameters outside of the layers, whose gradient a loss adds up itself.
+struct ParameterRange {
+  std::int64_t first = 0;
+  int count = 0;
+};
+
+// What a loss reads and writes of one pack of samples.
+template <class V>
+struct SampleView {
+  Varying<V> stored;           // [Loss::layout.elements]: the block of the samples
+  Varying<V> output;           // [network.units]: activations
+  Varying<V> delta;            // [network.units]: set those of the heads: derivatives by their outputs
+  Varying<V> parameter_delta;  // [own_parameters().count]: add derivatives
+  Varying<V> metrics;          // [num_metrics]: add what is reported, unscaled
+};
+
 // Totals of a minibatch: gradient of every parameter, the loss metrics, the number of inexact terms.
-MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network) {
-  return network.parameters + kNumLossMetrics + 1;
+MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network, int num_metrics) {
+  return network.parameters + num_metrics + 1;
 }
 
-template <class T, class Dense>
+// A Loss is plain data with
+//   static constexpr int num_metrics       sums over samples that are reported
+//   layout                                 of a sample's block; of its members: elements, observation (what
+//   the
+//                                          network is given) and weight (0: the sample counts nothing)
+//   own_parameters(network)                ParameterRange
+//   operator()(network, parameters, index, view, real, scale)
+//                                          derivatives of scale * loss of the samples in block `index`, zero
+//                                          where a lane is not real
+//   after(team, network, parameters, index)
+//                                          called once the block's deltas have gone down the network
+template <class T, class Dense, class Loss>
 struct TrainMinibatch {
   Network network;
-  SampleLayout layout;
   TileScratch scratch;
-  LossSettings settings;
+  Loss loss;
   const T* parameters = nullptr;
   T* memory = nullptr;                  // [worker][scratch.elements]
   T* blocks = nullptr;                  // [step][tile][layout.elements][32]
-  T* reference_log_std = nullptr;       // [step][tile][actions]: of the policy that KL is measured from
   const std::int32_t* order = nullptr;  // [tile][horizon]
   std::int64_t tiles = 0, envs = 0;
   int horizon = 0, minibatches = 1, minibatch = 0;
-  double scale = 0;             // 1 / samples of the minibatch, over all ranks
-  bool move_reference = false;  // KL from the previous epoch instead of the rollout
+  double scale = 0;  // 1 / samples of the minibatch, over all ranks
   bool exact = true;
   double* totals = nullptr;  // [worker][minibatch_totals]
 
@@ -59,8 +83,9 @@ struct TrainMinibatch {
     T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
     T* const rows = local + scratch.rows;
     T* const gradient = local + scratch.gradient;
-    const int num_rows = network.num_actions + kNumLossMetrics;
-    const std::int64_t num_sums = network.parameters + kNumLossMetrics;
+    const ParameterRange own = loss.own_parameters(network);
+    const int num_rows = own.count + Loss::num_metrics;
+    const std::int64_t num_sums = network.parameters + Loss::num_metrics;
     team.items(num_rows * kTileWidth, [&](std::int64_t i) { rows[i] = T(0); });
     team.items(num_sums, [&](std::int64_t i) { gradient[i] = T(0); });
     team.barrier();
@@ -68,17 +93,17 @@ struct TrainMinibatch {
       const std::int64_t step = order[tile * horizon + position];
       sample_block(team, tile, step * tiles + tile, local);
     }
-    // log standard deviations and metrics were kept per lane
+    // gradients of the loss's own parameters and metrics were kept per lane
     team.items(num_rows, [&](std::int64_t row) {
       T sum(0);
       for (int lane = 0; lane < kTileWidth; ++lane) sum += rows[row * kTileWidth + lane];
-      if (row < network.num_actions)
-        gradient[network.log_std + row] += sum;
+      if (row < own.count)
+        gradient[own.first + row] += sum;
       else
-        gradient[network.parameters + row - network.num_actions] = sum * static_cast<T>(scale);
+        gradient[network.parameters + row - own.count] = sum * static_cast<T>(scale);
     });
     team.barrier();
-    double* const total = totals + static_cast<std::int64_t>(worker) * minibatch_totals(network);
+    double* const total = totals + static_cast<std::int64_t>(worker) * (num_sums + 1);
     if constexpr (kScalarLanes) {
       team.items(num_sums, [&](std::int64_t i) {
         if (!exact)
@@ -95,32 +120,20 @@ struct TrainMinibatch {
   MANIPLE_FUNCTION void sample_block(const TileTeam& team, std::int64_t tile, std::int64_t index,
                                      T* local) const {
     using V = Lanes<T>;
-    constexpr int unit = kTileWidth / lane_width<V>;
-    T* const block = blocks + index * layout.elements * kTileWidth;
+    T* const block = blocks + index * loss.layout.elements * kTileWidth;
     T* const activations = local + scratch.activations;
     T* const deltas = local + scratch.deltas;
     T* const rows = local + scratch.rows;
-    T* const log_std_before = reference_log_std + index * network.num_actions;
-    const T* const observation = block + layout.observation * kTileWidth;
+    const T* const observation = block + loss.layout.observation * kTileWidth;
     network_forward<Dense>(team, network, parameters, observation, activations);
     team.lanes<V, 1>([&](int lane) {
-      V* const stored = reinterpret_cast<V*>(block + lane);
-      V* const output = reinterpret_cast<V*>(activations + lane);
-      V* const delta = reinterpret_cast<V*>(deltas + lane);
-      V* const row = reinterpret_cast<V*>(rows + lane);
-      const LossOperands<V> x{{stored + layout.action * unit, unit}, {stored + layout.mean * unit, unit},
-                              {output + network.mean * unit, unit},  stored[layout.log_prob * unit],
-                              stored[layout.value * unit],           stored[layout.advantage * unit],
-                              stored[layout.target * unit],          output[network.value * unit],
-                              parameters + network.log_std,          log_std_before};
+      const Varying<V> row = tile_field<V>(rows, 0, lane);
+      const SampleView<V> view{tile_field<V>(block, 0, lane), tile_field<V>(activations, 0, lane),
+                               tile_field<V>(deltas, 0, lane), row,
+                               row.from(loss.own_parameters(network).count)};
       const MaskOf<V> real =
-          real_lanes<V>(tile * kTileWidth + lane, envs) && stored[layout.weight * unit] != V(T(0));
-      ppo_loss<V>(settings, network.num_actions, x, real, static_cast<T>(scale),
-                  {delta + network.mean * unit, unit}, delta[network.value * unit], {row, unit},
-                  {row + network.num_actions * unit, unit});
-      if (move_reference)
-        for (int k = 0; k < network.num_actions; ++k)
-          stored[(layout.mean + k) * unit] = output[(network.mean + k) * unit];
+          real_lanes<V>(tile * kTileWidth + lane, envs) && view.stored[loss.layout.weight] != V(T(0));
+      loss(network, parameters, index, view, real, static_cast<T>(scale));
     });
     for (int l = network.num_layers - 1; l >= 0; --l) {
       const DenseLayer& layer = network.layers[l];
@@ -129,9 +142,7 @@ struct TrainMinibatch {
                         activations + layer.source * kTileWidth, deltas + layer.source * kTileWidth);
     }
     team.barrier();
-    if (move_reference)
-      team.items(network.num_actions,
-                 [&](std::int64_t k) { log_std_before[k] = parameters[network.log_std + k]; });
+    loss.after(team, network, parameters, index);
     for (int l = network.num_layers - 1; l >= 0; --l) {
       const DenseLayer& layer = network.layers[l];
       const T* source = layer.source < 0 ? observation : activations + layer.source * kTileWidth;

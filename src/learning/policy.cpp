@@ -52,16 +52,24 @@ Network make_network(const PolicyConfig& config, int observations, int actions, 
     layer.library = std::max(inputs, outputs) >= blas_width && std::min(inputs, outputs) >= 16;
     return layer.target;
   };
-  const auto chain = [&](int outputs) {
+  const auto chain = [&](int outputs) -> Head {
     int source = -1, inputs = observations;
     for (const int width : config.hidden) {
       source = add(source, inputs, width, activation, source < 0 ? Activation::identity : activation);
       inputs = width;
     }
-    return add(source, inputs, outputs, Activation::identity, source < 0 ? Activation::identity : activation);
+    return {
+        add(source, inputs, outputs, Activation::identity, source < 0 ? Activation::identity : activation),
+        outputs};
   };
-  network.mean = chain(config.shared ? actions + 1 : actions);
-  network.value = config.shared ? network.mean + actions : chain(1);
+  if (config.shared) {
+    const Head both = chain(actions + 1);
+    network.actor = {both.first, actions};
+    network.critic = {both.first + actions, 1};
+  } else {
+    network.actor = chain(actions);
+    network.critic = chain(1);
+  }
   network.log_std = network.parameters;
   network.parameters += padded_parameters(actions);
   return network;

@@ -8,7 +8,7 @@
 #include <iterator>
 #include <optional>
 
-#include "kernels/nn/training.hpp"
+#include "kernels/nn/ppo_loss.hpp"
 #include "src/base/log.hpp"
 
 namespace maniple {
@@ -98,23 +98,23 @@ Ppo::UpdateSums Ppo::update(const Advantages::Normalisation& normalisation,
   // the policy of the rollout is the first reference of the KL divergence
   repeat(policy_.parameters().data() + network.log_std, network.num_actions, reference_log_std_);
   with_dense(policy_.uses_library(), [&](auto dense) {
-    TrainMinibatch<float, decltype(dense)> train;
+    TrainMinibatch<float, decltype(dense), PpoLoss<float>> train;
     train.network = network;
-    train.layout = policy_.layout();
     train.scratch = policy_.scratch();
-    train.settings = {learning.clip_ratio,   learning.value_coef,  learning.clip_value,
-                      learning.entropy_coef, learning.bounds_coef, !config_.policy.fixed_std,
-                      normalisation.mean,    normalisation.scale};
+    train.loss = {.layout = policy_.layout(),
+                  .settings = {learning.clip_ratio, learning.value_coef, learning.clip_value,
+                               learning.entropy_coef, learning.bounds_coef, !config_.policy.fixed_std,
+                               normalisation.mean, normalisation.scale},
+                  .reference_log_std = reference_log_std_.data(),
+                  .move_reference = learning.kl_reference == "previous_epoch"};
     train.parameters = policy_.parameters().data();
     train.memory = policy_.memory(workers_);
     train.blocks = rollout_.blocks();
-    train.reference_log_std = reference_log_std_.data();
     train.order = rollout_.order();
     train.tiles = partition.tiles;
     train.envs = partition.envs();
     train.horizon = learning.horizon;
     train.minibatches = learning.minibatches;
-    train.move_reference = learning.kl_reference == "previous_epoch";
     train.exact = learning.reduction == "exact";
     for (int epoch = 0; epoch < learning.epochs; ++epoch) {
       {

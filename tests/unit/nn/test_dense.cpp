@@ -11,7 +11,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/nn/training.hpp"
+#include "kernels/nn/ppo_loss.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/policy.hpp"
 
@@ -181,7 +181,7 @@ struct Training {
   Network network;
   SampleLayout layout;
   TileScratch scratch;
-  TrainMinibatch<double, LaneDense> train;
+  TrainMinibatch<double, LaneDense, PpoLoss<double>> train;
   static constexpr int tiles = 2, horizon = 3, envs = 45;
   Buffer<double> parameters, memory, blocks, reference, totals;
   std::vector<std::int32_t> order;
@@ -189,12 +189,12 @@ struct Training {
   explicit Training(bool shared)
       : network(make_network(policy(shared), 3, 2, 1 << 20)),
         layout(3, 2),
-        scratch(network, layout, 2 + kNumLossMetrics, minibatch_totals(network)),
+        scratch(network, layout, 2 + kNumLossMetrics, minibatch_totals(network, kNumLossMetrics)),
         parameters(network.parameters),
         memory(scratch.elements),
         blocks(tiles * horizon * layout.elements * 32),
         reference(tiles * horizon * 2),
-        totals(minibatch_totals(network)) {
+        totals(minibatch_totals(network, kNumLossMetrics)) {
     std::mt19937_64 generator(17);
     const std::vector<float> initial = initial_parameters(network, policy(shared), 3);
     for (int i = 0; i < network.parameters; ++i) parameters[i] = static_cast<double>(initial[i]);
@@ -205,16 +205,16 @@ struct Training {
     for (int tile = 0; tile < tiles; ++tile)
       for (int step = 0; step < horizon; ++step) order.push_back((step + tile) % horizon);
     train.network = network;
-    train.layout = layout;
+    train.loss.layout = layout;
     train.scratch = scratch;
-    train.settings.value_coef = 2;
-    train.settings.entropy_coef = 0.02;
-    train.settings.bounds_coef = 0.1;
-    train.settings.learned_std = true;
+    train.loss.settings.value_coef = 2;
+    train.loss.settings.entropy_coef = 0.02;
+    train.loss.settings.bounds_coef = 0.1;
+    train.loss.settings.learned_std = true;
     train.parameters = parameters.data();
     train.memory = memory.data();
     train.blocks = blocks.data();
-    train.reference_log_std = reference.data();
+    train.loss.reference_log_std = reference.data();
     train.order = order.data();
     train.tiles = tiles;
     train.envs = envs;
@@ -231,14 +231,14 @@ struct Training {
     return config;
   }
   double loss() {
-    const std::int64_t count = minibatch_totals(network);
+    const std::int64_t count = minibatch_totals(network, kNumLossMetrics);
     for (std::int64_t i = 0; i < count; ++i) totals[i] = 0;
     train.exact = false;
     for (int tile = 0; tile < tiles; ++tile) train(TileTeam(), tile, 0);
     const double* metrics = totals.data() + network.parameters;
-    return metrics[kPolicyLoss] + train.settings.value_coef * metrics[kValueLoss] +
-           train.settings.bounds_coef * metrics[kBoundsLoss] -
-           train.settings.entropy_coef * (parameters[network.log_std] + parameters[network.log_std + 1]);
+    return metrics[kPolicyLoss] + train.loss.settings.value_coef * metrics[kValueLoss] +
+           train.loss.settings.bounds_coef * metrics[kBoundsLoss] -
+           train.loss.settings.entropy_coef * (parameters[network.log_std] + parameters[network.log_std + 1]);
   }
 };
 
@@ -266,17 +266,111 @@ TEST(TrainMinibatch, GradientIsThatOfTheLoss) {
   }
 }
 
+// Half the squared distance of the actor's output from the stored action: a loss without parameters of its
+// own, which asks nothing of the critic.
+struct SquaredError {
+  static constexpr int num_metrics = 1;
+  SampleLayout layout;
+  ParameterRange own_parameters(const Network&) const { return {}; }
+  template <class V>
+  void operator()(const Network& network, const double*, std::int64_t, const SampleView<V>& view,
+                  MaskOf<V> real, double scale) const {
+    for (int k = 0; k < network.actor.units; ++k) {
+      const V error = view.output[network.actor.first + k] - view.stored[layout.action + k];
+      view.delta[network.actor.first + k] = select(real, V(scale) * error, V(0.0));
+      view.metrics[0] += select(real, V(0.5) * error * error, V(0.0));
+    }
+    view.delta[network.critic.first] = V(0.0);
+  }
+  void after(const TileTeam&, const Network&, const double*, std::int64_t) const {}
+};
+
+// The actor's head for one sample, whose observations lie 32 numbers apart, in plain loops.
+std::vector<double> actor_output(const Network& network, const double* parameters,
+                                 const double* observation) {
+  std::vector<double> units(static_cast<std::size_t>(network.units));
+  for (int l = 0; l < network.num_layers; ++l) {
+    const DenseLayer& layer = network.layers[l];
+    for (int o = 0; o < layer.outputs; ++o) {
+      double sum = parameters[layer.bias + o];
+      for (int i = 0; i < layer.inputs; ++i)
+        sum += parameters[layer.weight + o * layer.stride() + i] *
+               (layer.source < 0 ? observation[i * 32] : units[static_cast<std::size_t>(layer.source + i)]);
+      if (layer.activation == Activation::elu) sum = sum > 0 ? sum : std::expm1(sum);
+      units[static_cast<std::size_t>(layer.target + o)] = sum;
+    }
+  }
+  return {units.begin() + network.actor.first, units.begin() + network.actor.first + network.actor.units};
+}
+
+TEST(TrainMinibatch, TakesAnyLoss) {
+  for (const bool shared : {true, false}) {
+    const Training t(shared);
+    const Network& network = t.network;
+    const std::int64_t count = minibatch_totals(network, SquaredError::num_metrics);
+    Buffer<double> totals(count);
+    TrainMinibatch<double, LaneDense, SquaredError> train;
+    train.network = network;
+    train.scratch = t.scratch;
+    train.loss.layout = t.layout;
+    train.parameters = t.parameters.data();
+    train.memory = t.memory.data();
+    train.blocks = t.blocks.data();
+    train.order = t.order.data();
+    train.tiles = t.tiles;
+    train.envs = t.envs;
+    train.horizon = t.horizon;
+    train.scale = 1.0 / (t.envs * t.horizon);
+    train.exact = false;
+    train.totals = totals.data();
+    const auto loss = [&] {
+      for (std::int64_t i = 0; i < count; ++i) totals[i] = 0;
+      for (int tile = 0; tile < t.tiles; ++tile) train(TileTeam(), tile, 0);
+      return totals[network.parameters];
+    };
+    // the metric by hand
+    double expected = 0;
+    for (int step = 0; step < t.horizon; ++step)
+      for (int env = 0; env < t.envs; ++env) {
+        const double* block =
+            t.blocks.data() + (step * t.tiles + env / 32) * t.layout.elements * 32 + env % 32;
+        if (block[t.layout.weight * 32] == 0) continue;
+        const std::vector<double> mean = actor_output(network, t.parameters.data(), block);
+        for (int k = 0; k < 2; ++k) {
+          const double error = mean[static_cast<std::size_t>(k)] - block[(t.layout.action + k) * 32];
+          expected += 0.5 * error * error / (t.envs * t.horizon);
+        }
+      }
+    EXPECT_NEAR(loss(), expected, 1e-12);
+    const std::vector<double> gradient(totals.data(), totals.data() + network.parameters);
+    int used = 0;
+    for (int i = 0; i < network.parameters; ++i) {
+      constexpr double h = 1e-6;
+      const double kept = t.parameters[i];
+      t.parameters[i] = kept + h;
+      const double up = loss();
+      t.parameters[i] = kept - h;
+      const double down = loss();
+      t.parameters[i] = kept;
+      EXPECT_NEAR(gradient[static_cast<std::size_t>(i)], (up - down) / (2 * h), 2e-8) << i;
+      used += gradient[static_cast<std::size_t>(i)] != 0.0;
+    }
+    EXPECT_GT(used, 50);
+  }
+}
+
 TEST(TrainMinibatch, PaddedEnvironmentsCountNothing) {
   Training t(true);
   const double loss = t.loss();
-  const std::vector<double> before(t.totals.data(), t.totals.data() + minibatch_totals(t.network));
+  const std::vector<double> before(t.totals.data(),
+                                   t.totals.data() + minibatch_totals(t.network, kNumLossMetrics));
   // environment 45 is lane 13 of the second tile
   for (int step = 0; step < t.horizon; ++step)
     for (int element = 3; element < t.layout.elements; ++element)
       for (int lane = 13; lane < 32; ++lane)
         t.blocks[((step * t.tiles + 1) * t.layout.elements + element) * 32 + lane] = 1e30;
   EXPECT_EQ(t.loss(), loss);
-  for (int i = 0; i < minibatch_totals(t.network); ++i) EXPECT_EQ(t.totals[i], before[i]);
+  for (int i = 0; i < minibatch_totals(t.network, kNumLossMetrics); ++i) EXPECT_EQ(t.totals[i], before[i]);
 }
 
 TEST(TrainMinibatch, SamplesWithoutWeightCountNothing) {
@@ -291,10 +385,11 @@ TEST(TrainMinibatch, SamplesWithoutWeightCountNothing) {
   set(t.layout.weight, t.layout.weight + 1, 0);
   const double loss = t.loss();
   EXPECT_NE(loss, all);
-  const std::vector<double> before(t.totals.data(), t.totals.data() + minibatch_totals(t.network));
+  const std::vector<double> before(t.totals.data(),
+                                   t.totals.data() + minibatch_totals(t.network, kNumLossMetrics));
   set(3, t.layout.weight, 1e30);
   EXPECT_EQ(t.loss(), loss);
-  for (int i = 0; i < minibatch_totals(t.network); ++i) EXPECT_EQ(t.totals[i], before[i]);
+  for (int i = 0; i < minibatch_totals(t.network, kNumLossMetrics); ++i) EXPECT_EQ(t.totals[i], before[i]);
 }
 
 // The rollout of a tile whose environments 3 and 40 break in step 2: what their rewards say does not matter,
@@ -367,7 +462,7 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
 
 TEST(TrainMinibatch, ReferenceMovesOnRequest) {
   Training t(true);
-  t.train.move_reference = true;
+  t.train.loss.move_reference = true;
   t.loss();
   const double kl_from_rollout = t.totals[t.network.parameters + kKl];
   EXPECT_GT(kl_from_rollout, 0.01);
@@ -377,7 +472,7 @@ TEST(TrainMinibatch, ReferenceMovesOnRequest) {
 
 TEST(TrainMinibatch, TotalsAreWholeQuanta) {
   Training t(true);
-  const std::int64_t count = minibatch_totals(t.network);
+  const std::int64_t count = minibatch_totals(t.network, kNumLossMetrics);
   t.loss();
   const auto fractions = [&] {
     int found = 0;
@@ -398,7 +493,7 @@ TEST(TrainMinibatch, TooLargeSumsAreCounted) {
   Training t(true);
   for (int i = 0; i < t.tiles * t.horizon * t.layout.elements * 32; ++i)
     if (i / 32 % t.layout.elements == t.layout.target) t.blocks[i] = 1e6;
-  const std::int64_t count = minibatch_totals(t.network);
+  const std::int64_t count = minibatch_totals(t.network, kNumLossMetrics);
   for (int i = 0; i < count; ++i) t.totals[i] = 0;
   t.train.exact = true;
   for (int tile = 0; tile < t.tiles; ++tile) t.train(TileTeam(), tile, 0);
