@@ -19,7 +19,7 @@
   FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited")               \
   FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")                     \
   FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")                        \
-  FIELD(contact_candidate, ncontact, "1", "number of the candidate pair")                               \
+  FIELD(contact_geompair, ncontact, "1", "number of the geom pair")                                     \
   FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                                 \
   FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                                \
   FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")                  \
@@ -266,7 +266,7 @@ struct Data {
   FIELD(limit_axis)                \
   FIELD(limit_jar)                 \
   FIELD(limit_search)              \
-  FIELD(contact_candidate)         \
+  FIELD(contact_geompair)          \
   FIELD(contact_D)                 \
   FIELD(contact_aref)              \
   FIELD(contact_J)                 \

@@ -1,4 +1,4 @@
-// Sets of dofs as bits in words of 32: of the model (candidate_dofset1, dof_coupledset) and of a pack
+// Sets of dofs as bits in words of 32: of the model (geompair_dofset1, dof_coupledset) and of a pack
 // (H_set, block_set). A set is whatever has words at [first_word], [first_word + 1], and so on.
 #pragma once
 

@@ -120,7 +120,7 @@ enum JointFlag : int {
 
 // What of a geom's pose the contacts need, and what of it may be skipped.
 enum GeomFlag : int {
-  geom_touches = 1,        // is in some candidate pair
+  geom_collides = 1,       // is in some geom pair
   geom_needs_axis = 2,     // its z axis decides where it touches
   geom_needs_frame = 4,    // all three axes do
   geom_pos_zero = 8,       // geom_pos is zero

@@ -31,12 +31,12 @@
   SIZE(nfriction, "dofs and tendons with friction loss")                                           \
   SIZE(nlimit, "limit rows of joints and tendons, active or not")                                  \
   SIZE(nlimitball, "those of them that are ball joints'")                                          \
-  SIZE(ncandidate, "pairs of geoms that may touch")                                                \
+  SIZE(ngeompair, "pairs of geoms that may touch")                                                 \
   SIZE(ncontactclass, "different sets of contact parameters of these")                             \
   SIZE(ncontact, "contacts of one environment, at most")                                           \
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
-  SIZE(ncontactdof, "nv if there are any candidates, else 0")                                      \
+  SIZE(ncontactdof, "nv if there are any geom pairs, else 0")                                      \
   SIZE(npatch, "pairs of bodies with many contacts, see contact_patch.hpp")                        \
   SIZE(npatchcontact, "ncontact if there are any of these, else 0")                                \
   SIZE(nrowblock, "blocks of three rows of an environment whose Y is computed, at most")           \
@@ -234,15 +234,15 @@
   INTEGER(dof_descendantlist, nv*(nv - 1) / 2, "descendants of dof i, ascending, see below_address")  \
   INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                       \
   INTEGER(dof_coupledset, nv* ndofword, "ancestors and dofs before it on tendons with rows, as bits") \
-  INTEGER(candidate_geom1, ncandidate, "geom of the lower type")                                      \
-  INTEGER(candidate_geom2, ncandidate, "geom of the higher type")                                     \
-  INTEGER(candidate_shapes, ncandidate, "their place in kShapePairs; -1: they have no contacts")      \
-  INTEGER(candidate_bodyid, 2 * ncandidate, "bodies of the two geoms")                                \
-  INTEGER(candidate_class, ncandidate, "its contact parameters; -1: no dof moves it, no rows")        \
-  INTEGER(candidate_couples, ncandidate, "moves dofs that are not ancestors of each other")           \
-  INTEGER(candidate_dofset1, ncandidate* ndofword, "dofs that move geom1 alone, as bits")             \
-  INTEGER(candidate_dofset2, ncandidate* ndofword, "dofs that move geom2 alone, as bits")             \
-  INTEGER(candidate_patch, ncandidate, "patch of its contacts; -1: none")                             \
+  INTEGER(geompair_geom1, ngeompair, "geom of the lower type")                                        \
+  INTEGER(geompair_geom2, ngeompair, "geom of the higher type")                                       \
+  INTEGER(geompair_shapes, ngeompair, "their place in kShapePairs; -1: they have no contacts")        \
+  INTEGER(geompair_bodyid, 2 * ngeompair, "bodies of the two geoms")                                  \
+  INTEGER(geompair_class, ngeompair, "its contact parameters; -1: no dof moves it, no rows")          \
+  INTEGER(geompair_couples, ngeompair, "moves dofs that are not ancestors of each other")             \
+  INTEGER(geompair_dofset1, ngeompair* ndofword, "dofs that move geom1 alone, as bits")               \
+  INTEGER(geompair_dofset2, ngeompair* ndofword, "dofs that move geom2 alone, as bits")               \
+  INTEGER(geompair_patch, ngeompair, "patch of its contacts; -1: none")                               \
   INTEGER(patch_bodyid, npatch, "body whose position is the patch's point")                           \
   INTEGER(patch_dofnum, npatch, "dofs that move the two bodies against each other")                   \
   INTEGER(patch_dof, npatch* nv, "these dofs, leaves first")                                          \
@@ -266,9 +266,9 @@
   REAL(body_freeinertia, 9 * nbody, "kg m^2: their inertia about it, in the body frame, as a matrix") \
   REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                      \
   REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                                \
-  REAL(candidate_reach, ncandidate, "m: contacts are listed below this distance")                     \
-  REAL(candidate_bound, ncandidate, "m: no contact if the bounding spheres are further apart")        \
-  REAL(candidate_invweight, ncandidate, "1/kg: inverse weight of both bodies")                        \
+  REAL(geompair_margin, ngeompair, "m: margin and gap: contacts are listed below this distance")      \
+  REAL(geompair_bound, ngeompair, "m: no contact if the bounding spheres are further apart")          \
+  REAL(geompair_invweight, ngeompair, "1/kg: inverse weight of both bodies")                          \
   REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")               \
   REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")               \
   REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                   \

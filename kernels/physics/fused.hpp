@@ -57,7 +57,7 @@ MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const D
 template <class V>
 MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   const V one(1), zero(0);
-  place_touching_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
+  place_colliding_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
 }
 
 // Pose of body i, whose parent stands in its place.
@@ -80,7 +80,7 @@ MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s
     Vec3<V> xpos;
     Quat<V> xquat;
     place_next_body(m, s, d, i, xpos, xquat);
-    if (m.body_geomnum[i] > 0) place_touching_geoms(m, d, i, xpos, matrix(xquat));
+    if (m.body_geomnum[i] > 0) place_colliding_geoms(m, d, i, xpos, matrix(xquat));
   }
 }
 
@@ -100,7 +100,7 @@ MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<
       const bool massless = flags & body_massless;
       if (!massless || (geoms && m.body_geomnum[i] > 0)) {
         const Mat3<V> mat = matrix(xquat);
-        if (geoms) place_touching_geoms(m, d, i, xpos, mat);
+        if (geoms) place_colliding_geoms(m, d, i, xpos, mat);
         if (!massless) {
           if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
           store_rotated_inertia(m, d, i, mat);

@@ -19,7 +19,7 @@ inline constexpr int kRegroupWidth = kRegroupTiles * kTileWidth;
 // Whether it pays: where a step costs much more than the copies. On a GPU a lane is a thread of its own.
 inline constexpr int kRegroupDofs = 6;
 inline bool regroups(const ModelSizes& sizes) {
-  return !kScalarLanes && sizes.ncandidate > 0 && sizes.nv >= kRegroupDofs;
+  return !kScalarLanes && sizes.ngeompair > 0 && sizes.nv >= kRegroupDofs;
 }
 
 // The environments of a pack, counted from the rank's first: lane i holds first + order[i]; without an order

@@ -27,15 +27,15 @@ std::size_t contact_bytes(const ImportedModel& model, const ModelSizes& sizes, c
   return static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
 }
 
-// Candidate pairs by the shapes of their geoms, the capacity with the memory that it takes, and whether there
+// Geom pairs by the shapes of their geoms, the capacity with the memory that it takes, and whether there
 // could be more.
 std::string contact_text(const ImportedModel& model, const Config& config) {
   const ModelSizes& sizes = model.sizes;
-  if (sizes.ncandidate == 0) return "none are possible";
+  if (sizes.ngeompair == 0) return "none are possible";
   std::map<std::pair<int, int>, int> counts;
-  for (std::size_t c = 0; c < model.candidate_geom1.size(); ++c)
-    ++counts[{model.geom_type[static_cast<std::size_t>(model.candidate_geom1[c])],
-              model.geom_type[static_cast<std::size_t>(model.candidate_geom2[c])]}];
+  for (std::size_t c = 0; c < model.geompair_geom1.size(); ++c)
+    ++counts[{model.geom_type[static_cast<std::size_t>(model.geompair_geom1[c])],
+              model.geom_type[static_cast<std::size_t>(model.geompair_geom2[c])]}];
   std::vector<std::string> parts;
   for (const auto& [types, count] : counts)
     parts.push_back(fmt::format("{} {}-{}", count, shape_name(types.first), shape_name(types.second)));
@@ -43,7 +43,7 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
   std::string text = fmt::format(
       "{} pairs of geoms ({})\n  contact capacity {} of an environment, with at most {} rows and {} B of "
       "working memory (simulation.max_contacts)",
-      sizes.ncandidate, fmt::join(parts, ", "), sizes.ncontact, 4 * sizes.ncontact, bytes);
+      sizes.ngeompair, fmt::join(parts, ", "), sizes.ncontact, 4 * sizes.ncontact, bytes);
   const Model<double> view = host_model(model);
   const int most = most_contacts(view);
   if (most <= sizes.ncontact) return text;

@@ -8,7 +8,7 @@
 
 #include "kernels/model/data.hpp"
 #include "kernels/model/shape_pairs.hpp"
-#include "src/model_import/candidates.hpp"
+#include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/row_parameters.hpp"
 
 namespace maniple {
@@ -16,7 +16,7 @@ namespace {
 
 constexpr double kSmallestFriction = 1e-5;  // mjMINMU
 
-// What the contacts of a candidate have in common with those of others; equal ones share a class.
+// What the contacts of a geom pair have in common with those of others; equal ones share a class.
 struct ContactClass {
   int condim;
   std::array<double, 2> friction;
@@ -37,17 +37,17 @@ double mixing_share(double solmix1, double solmix2) {
   return solmix1 / (solmix1 + solmix2);
 }
 
-// Contact parameters of a candidate: those of the explicit pair, of the geom with priority, or of both.
-ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
-  const int g1 = candidate.geom1, g2 = candidate.geom2;
+// Contact parameters of a geom pair: those of the explicit pair, of the geom with priority, or of both.
+ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
+  const int g1 = geompair.geom1, g2 = geompair.geom2;
   double solref[2], solimp[5], friction[2];
   const auto copy = [&](const double* ref, const double* imp) {
     for (int k = 0; k < 2; ++k) solref[k] = ref[k];
     for (int k = 0; k < 5; ++k) solimp[k] = imp[k];
   };
   double margin;
-  if (candidate.pair >= 0) {
-    const int i = candidate.pair;
+  if (geompair.pair >= 0) {
+    const int i = geompair.pair;
     copy(m.pair_solref + 2 * i, m.pair_solimp + 5 * i);
     friction[0] = m.pair_friction[5 * i];
     friction[1] = m.pair_friction[5 * i + 1];
@@ -71,7 +71,7 @@ ContactClass class_of(const Model<double>& m, const CandidatePair& candidate) {
     }
   }
   const RowParameters row = row_parameters(m, solref, solimp);
-  const int condim = condim_of(m, candidate);
+  const int condim = condim_of(m, geompair);
   ContactClass result{condim, {0, 0}, {}, row.K, row.B, margin};
   for (std::size_t k = 0; k < 2 && condim > 1; ++k)
     result.friction[k] = std::fmax(kSmallestFriction, friction[k]);
@@ -87,12 +87,12 @@ int place_class(std::vector<ContactClass>& classes, const ContactClass& wanted) 
   return place;
 }
 
-int shape_pair_of(const Model<double>& m, const CandidatePair& candidate) {
-  return shape_pair(m.geom_type[candidate.geom1], m.geom_type[candidate.geom2]);
+int shape_pair_of(const Model<double>& m, const GeomPair& geompair) {
+  return shape_pair(m.geom_type[geompair.geom1], m.geom_type[geompair.geom2]);
 }
 
-int most_contacts(const Model<double>& m, const CandidatePair& candidate) {
-  const int pair = shape_pair_of(m, candidate);
+int most_contacts(const Model<double>& m, const GeomPair& geompair) {
+  const int pair = shape_pair_of(m, geompair);
   return pair < 0 ? 0 : kShapePairs[pair].contacts;
 }
 
@@ -101,23 +101,23 @@ int most_contacts(const Model<double>& m, const CandidatePair& candidate) {
 constexpr int kPatchContacts = 6;
 constexpr std::size_t kMostPatches = 32;  // bits of slot_patches
 
-// Pairs of bodies, welded ones as one, whose contacts make a patch, in the order of the candidates.
+// Pairs of bodies, welded ones as one, whose contacts make a patch, in the order of the geom pairs.
 using BodyPair = std::pair<int, int>;
-BodyPair bodies_of(const Model<double>& m, const CandidatePair& candidate) {
-  const int body1 = m.body_weldid[m.geom_bodyid[candidate.geom1]],
-            body2 = m.body_weldid[m.geom_bodyid[candidate.geom2]];
+BodyPair bodies_of(const Model<double>& m, const GeomPair& geompair) {
+  const int body1 = m.body_weldid[m.geom_bodyid[geompair.geom1]],
+            body2 = m.body_weldid[m.geom_bodyid[geompair.geom2]];
   return {std::min(body1, body2), std::max(body1, body2)};
 }
-std::vector<BodyPair> patches_of(const Model<double>& m, const std::vector<CandidatePair>& candidates) {
+std::vector<BodyPair> patches_of(const Model<double>& m, const std::vector<GeomPair>& pairs) {
   std::vector<BodyPair> patches;
   if (m.solver != solver_newton || m.nv <= kDenseDofs) return patches;
   std::map<BodyPair, int> contacts;
-  for (const CandidatePair& candidate : candidates) {
-    int& most = contacts[bodies_of(m, candidate)];
+  for (const GeomPair& geompair : pairs) {
+    int& most = contacts[bodies_of(m, geompair)];
     const bool few = most < kPatchContacts;
-    most += most_contacts(m, candidate);
+    most += most_contacts(m, geompair);
     if (few && most >= kPatchContacts && patches.size() < kMostPatches)
-      patches.push_back(bodies_of(m, candidate));
+      patches.push_back(bodies_of(m, geompair));
   }
   return patches;
 }
@@ -131,15 +131,15 @@ constexpr int kContactsInHeap = 2, kFewestContacts = 16;
 
 // `chosen` contacts, or for 0 as many as shapes at rest can have: all that are possible with planes, and what
 // is said above among each other; never more than there can be. What goes beyond is counted as overflow.
-int contact_capacity(const Model<double>& m, const std::vector<CandidatePair>& candidates, int chosen) {
+int contact_capacity(const Model<double>& m, const std::vector<GeomPair>& pairs, int chosen) {
   std::vector<int> moving_bodies(static_cast<std::size_t>(m.nbody));  // of each tree
   for (int i = 0; i < m.nbody; ++i)
     if (m.body_dofnum[i] > 0) ++moving_bodies[static_cast<std::size_t>(m.body_rootid[i])];
   std::vector<bool> counted(static_cast<std::size_t>(m.ngeom));
   int with_planes = 0, others = 0, moving = 0, at_hand = kSpareContacts;
-  for (const CandidatePair& candidate : candidates) {
-    (m.geom_type[candidate.geom1] == geom_plane ? with_planes : others) += most_contacts(m, candidate);
-    for (const int geom : {candidate.geom1, candidate.geom2}) {
+  for (const GeomPair& geompair : pairs) {
+    (m.geom_type[geompair.geom1] == geom_plane ? with_planes : others) += most_contacts(m, geompair);
+    for (const int geom : {geompair.geom1, geompair.geom2}) {
       const auto g = static_cast<std::size_t>(geom);
       const int body = m.body_weldid[m.geom_bodyid[geom]];
       if (counted[g] || m.body_dofnum[body] == 0) continue;
@@ -183,7 +183,7 @@ constexpr int kFewDofs = 10;
 
 // Contacts up to which an iteration of Newton's method is cheaper in the space of the rows than in that of
 // the dofs, counted in multiplications; -1: never.
-int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<CandidatePair>& candidates) {
+int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<GeomPair>& pairs) {
   if (m.nv <= kFewDofs) return -1;
   const double nv = m.nv;
   double inertia = 0, tree = 0;  // elements of M, and its factorization
@@ -195,8 +195,8 @@ int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<
   }
   bool couples = false;
   double contact = 0;  // J' D J, and three products of J with a vector
-  for (const CandidatePair& candidate : candidates) {
-    const std::vector<bool> dofs1 = dofs_of(m, candidate.geom1), dofs2 = dofs_of(m, candidate.geom2);
+  for (const GeomPair& geompair : pairs) {
+    const std::vector<bool> dofs1 = dofs_of(m, geompair.geom1), dofs2 = dofs_of(m, geompair.geom2);
     double only1 = 0, only2 = 0;
     for (std::size_t k = 0; k < dofs1.size(); ++k) {
       only1 += dofs1[k] && !dofs2[k];
@@ -204,7 +204,7 @@ int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<
     }
     couples = couples || (only1 > 0 && only2 > 0);
     const double dofs = only1 + only2;
-    contact += (3 * dofs * dofs / 2 + 9 * dofs) / static_cast<double>(candidates.size());
+    contact += (3 * dofs * dofs / 2 + 9 * dofs) / static_cast<double>(pairs.size());
   }
   // what the contacts of a pack couple has to be found, is filled in almost everywhere, and keeps its lists
   // in memory
@@ -235,8 +235,7 @@ void matrix_of_quaternion(const double* q, double* mat) {
 
 int most_contacts(const Model<double>& m) {
   int most = 0;
-  for (const CandidatePair& candidate : candidate_pairs(m, m.disableflags))
-    most += most_contacts(m, candidate);
+  for (const GeomPair& geompair : geom_pairs(m, m.disableflags)) most += most_contacts(m, geompair);
   return most;
 }
 
@@ -247,16 +246,16 @@ static double stiffness(const Model<double>& m, const ContactClass& kind) {
 }
 
 void count_contacts(const Model<double>& m, ModelSizes& sizes) {
-  const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
+  const std::vector<GeomPair> pairs = geom_pairs(m, m.disableflags);
   std::vector<ContactClass> classes;
-  for (const CandidatePair& candidate : candidates) place_class(classes, class_of(m, candidate));
-  sizes.ncandidate = static_cast<int>(candidates.size());
+  for (const GeomPair& geompair : pairs) place_class(classes, class_of(m, geompair));
+  sizes.ngeompair = static_cast<int>(pairs.size());
   sizes.ncontactclass = static_cast<int>(classes.size());
-  sizes.ncontact = contact_capacity(m, candidates, sizes.ncontact);
-  sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, sizes.nlimit, candidates));
+  sizes.ncontact = contact_capacity(m, pairs, sizes.ncontact);
+  sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, sizes.nlimit, pairs));
   sizes.ndofword = (m.nv + 31) / 32;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
-  sizes.npatch = static_cast<int>(patches_of(m, candidates).size());
+  sizes.npatch = static_cast<int>(patches_of(m, pairs).size());
   sizes.npatchcontact = sizes.npatch > 0 ? sizes.ncontact : 0;
   sizes.nwide = std::any_of(classes.begin(), classes.end(),
                             [&](const ContactClass& kind) { return stiffness(m, kind) > kStiffRow; });
@@ -264,33 +263,33 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
 
 void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
   derive_geoms(m, derived);
-  const std::vector<CandidatePair> candidates = candidate_pairs(m, m.disableflags);
-  const std::vector<BodyPair> patches = patches_of(m, candidates);
+  const std::vector<GeomPair> pairs = geom_pairs(m, m.disableflags);
+  const std::vector<BodyPair> patches = patches_of(m, pairs);
   std::vector<ContactClass> classes;
-  for (std::size_t c = 0; c < candidates.size(); ++c) {
-    const int g1 = candidates[c].geom1, g2 = candidates[c].geom2, i = candidates[c].pair;
-    derived.candidate_geom1[c] = g1;
-    derived.candidate_geom2[c] = g2;
-    derived.candidate_shapes[c] = shape_pair_of(m, candidates[c]);
-    derived.candidate_bodyid[2 * c] = m.geom_bodyid[g1];
-    derived.candidate_bodyid[2 * c + 1] = m.geom_bodyid[g2];
-    derived.geom_flags[g1] |= geom_touches;
-    derived.geom_flags[g2] |= geom_touches;
-    const ContactClass parameters = class_of(m, candidates[c]);
-    derived.candidate_class[c] = place_class(classes, parameters);
+  for (std::size_t c = 0; c < pairs.size(); ++c) {
+    const int g1 = pairs[c].geom1, g2 = pairs[c].geom2, i = pairs[c].pair;
+    derived.geompair_geom1[c] = g1;
+    derived.geompair_geom2[c] = g2;
+    derived.geompair_shapes[c] = shape_pair_of(m, pairs[c]);
+    derived.geompair_bodyid[2 * c] = m.geom_bodyid[g1];
+    derived.geompair_bodyid[2 * c + 1] = m.geom_bodyid[g2];
+    derived.geom_flags[g1] |= geom_collides;
+    derived.geom_flags[g2] |= geom_collides;
+    const ContactClass parameters = class_of(m, pairs[c]);
+    derived.geompair_class[c] = place_class(classes, parameters);
     const double gap = i >= 0 ? m.pair_gap[i] : m.geom_gap[g1] + m.geom_gap[g2];
-    const double reach = parameters.margin + gap;
-    derived.candidate_reach[c] = reach;
-    derived.candidate_bound[c] = m.geom_rbound[g1] + m.geom_rbound[g2] + reach;
-    derived.candidate_invweight[c] =
+    const double margin = parameters.margin + gap;
+    derived.geompair_margin[c] = margin;
+    derived.geompair_bound[c] = m.geom_rbound[g1] + m.geom_rbound[g2] + margin;
+    derived.geompair_invweight[c] =
         m.body_invweight0[2 * m.geom_bodyid[g1]] + m.body_invweight0[2 * m.geom_bodyid[g2]];
     const std::vector<bool> dofs1 = dofs_of(m, g1), dofs2 = dofs_of(m, g2);
     const auto words = static_cast<std::size_t>(m.ndofword);
-    int *const set1 = derived.candidate_dofset1 + c * words, *const set2 =
-                                                                 derived.candidate_dofset2 + c * words;
+    int *const set1 = derived.geompair_dofset1 + c * words, *const set2 =
+                                                                derived.geompair_dofset2 + c * words;
     std::fill_n(set1, words, 0);
     std::fill_n(set2, words, 0);
-    const auto patch = std::find(patches.begin(), patches.end(), bodies_of(m, candidates[c]));
+    const auto patch = std::find(patches.begin(), patches.end(), bodies_of(m, pairs[c]));
     const int p = patch == patches.end() ? -1 : static_cast<int>(patch - patches.begin());
     bool any1 = false, any2 = false;
     int count = 0;
@@ -304,9 +303,9 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
       derived.patch_sign[p * m.nv + count] = in2 ? 1 : -1;
       ++count;
     }
-    derived.candidate_couples[c] = any1 && any2;
-    if (!any1 && !any2) derived.candidate_class[c] = -1;
-    derived.candidate_patch[c] = p;
+    derived.geompair_couples[c] = any1 && any2;
+    if (!any1 && !any2) derived.geompair_class[c] = -1;
+    derived.geompair_patch[c] = p;
     if (p < 0) continue;
     derived.patch_bodyid[p] = m.geom_bodyid[any2 ? g2 : g1];
     derived.patch_dofnum[p] = count;

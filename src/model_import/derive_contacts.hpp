@@ -1,4 +1,4 @@
-// The part of derive.hpp that is about contacts: candidate pairs with their parameters, and which dofs each
+// The part of derive.hpp that is about contacts: geom pairs with their parameters, and which dofs each
 // of them moves.
 #pragma once
 
@@ -9,7 +9,7 @@ namespace maniple {
 
 void matrix_of_quaternion(const double* q, double* mat);
 
-// Sets ncandidate, ncontactclass, ncontact, nrowcontact, ndofword and ncontactdof. `sizes.ncontact` comes
+// Sets ngeompair, ncontactclass, ncontact, nrowcontact, ndofword and ncontactdof. `sizes.ncontact` comes
 // with the capacity that the user chose; 0 asks for one from the model.
 void count_contacts(const Model<double>& m, ModelSizes& sizes);
 

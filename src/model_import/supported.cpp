@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "kernels/model/shape_pairs.hpp"
-#include "src/model_import/candidates.hpp"
+#include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
@@ -214,7 +214,7 @@ std::string one(const std::string& noun) {
 class Inspection {
  public:
   explicit Inspection(MujocoModel& loaded)
-      : loaded_(loaded), m_(*loaded.model), candidates_(candidate_pairs(m_, m_.opt.disableflags)) {}
+      : loaded_(loaded), m_(*loaded.model), geom_pairs_(geom_pairs(m_, m_.opt.disableflags)) {}
 
   std::vector<std::string> run() {
     options();
@@ -279,10 +279,10 @@ class Inspection {
   }
 
   void contacts() {
-    if (candidates_.empty()) return;
+    if (geom_pairs_.empty()) return;
     // one reason per geom and kind of contact, whatever the number of pairs
     std::map<std::pair<int, std::string>, std::vector<int>> reasons;
-    for (const CandidatePair& pair : candidates_) {
+    for (const GeomPair& pair : geom_pairs_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
       if (shape_pair(type1, type2) < 0) {
@@ -321,7 +321,7 @@ class Inspection {
                         (any_limited(m_.jnt_limited, m_.njnt) || any_limited(m_.tendon_limited, m_.ntendon));
     const bool friction = !off(mjDSBL_FRICTIONLOSS) && (any_nonzero(m_.dof_frictionloss, m_.nv) ||
                                                         any_nonzero(m_.tendon_frictionloss, m_.ntendon));
-    const bool contacts = !candidates_.empty();
+    const bool contacts = !geom_pairs_.empty();
     if (m_.opt.noslip_iterations > 0 && (friction || contacts))
       option("option", "noslip_iterations", "option noslip_iterations");
     if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (limits || friction || contacts))
@@ -441,7 +441,7 @@ class Inspection {
 
   MujocoModel& loaded_;
   const mjModel& m_;
-  const std::vector<CandidatePair> candidates_;
+  const std::vector<GeomPair> geom_pairs_;
   std::vector<std::string> reasons_;
   std::set<std::string> keys_;
   bool sensors_listed_ = false;

@@ -69,9 +69,9 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
   }
   const int ncon = static_cast<int>(at(d.ncon[0]));
   for (int slot = 0; slot < ncon; ++slot) {
-    const auto candidate = static_cast<int>(at(d.contact_candidate[slot]));
-    rows.geom1.push_back(m.candidate_geom1[candidate]);
-    rows.geom2.push_back(m.candidate_geom2[candidate]);
+    const auto geompair = static_cast<int>(at(d.contact_geompair[slot]));
+    rows.geom1.push_back(m.geompair_geom1[geompair]);
+    rows.geom2.push_back(m.geompair_geom2[geompair]);
     rows.dist.push_back(at(d.contact_dist[slot]));
     for (int k = 0; k < 3; ++k) rows.pos.push_back(at(d.contact_pos[3 * slot + k]));
     const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
@@ -90,7 +90,7 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
           base[row][static_cast<std::size_t>(d.slot_dof[slot * m.nv + k])] =
               at(d.contact_J[3 * (slot * m.nv + k) + row]);
     for (int row = 0; row < 3; ++row) aref[row] = at(d.contact_aref[3 * slot + row]);
-    const bool frictionless = m.contactclass_condim[m.candidate_class[candidate]] == 1;
+    const bool frictionless = m.contactclass_condim[m.geompair_class[geompair]] == 1;
     if (frictionless) {
       add(base[0], 4 * D, aref[0], 4 * at(force.value[0]));
       continue;

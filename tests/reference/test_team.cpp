@@ -239,7 +239,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
               << "team of " << size << (order == FiberTeam::Order::ascending ? "" : ", last member first");
         }
     }
-    EXPECT_EQ(contacts > 0, model.ncandidate > 0);
+    EXPECT_EQ(contacts > 0, model.ngeompair > 0);
     EXPECT_EQ(dropped > 0, GetParam().max_contacts > 0);
     // both bad states, alone and by four teams each
     EXPECT_GE(environment.resets(), 2 * 5);

@@ -1,4 +1,4 @@
-// Contacts of every environment (mj_collision): a walk over the model's candidate pairs in MuJoCo's order,
+// Contacts of every environment (mj_collision): a walk over the model's geom pairs in MuJoCo's order,
 // first by bounding spheres, then exactly. Contact k of a lane lands in slot k, or in the records of
 // regroup.hpp; contacts beyond the capacity are counted and dropped.
 #pragma once
@@ -30,10 +30,10 @@ MANIPLE_FUNCTION void place_geom(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 
 // The geoms of body i that may touch.
 template <class V>
-MANIPLE_FUNCTION void place_touching_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                           const Vec3<V>& xpos, const Mat3<V>& xmat) {
+MANIPLE_FUNCTION void place_colliding_geoms(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
+                                            const Vec3<V>& xpos, const Mat3<V>& xmat) {
   for (int g = m.body_geomadr[i], end = g + m.body_geomnum[i]; g < end; ++g)
-    if (m.geom_flags[g] & geom_touches) place_geom(m, d, g, xpos, xmat, false);
+    if (m.geom_flags[g] & geom_collides) place_geom(m, d, g, xpos, xmat, false);
 }
 
 // Writes geom_xpos, geom_xmat of all geoms.
@@ -60,17 +60,17 @@ MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V
   return pose;
 }
 
-// A contact as a list of numbers: candidate, distance, position, normal, tangent. Element `e` of a slot.
+// A contact as a list of numbers: geom pair, distance, position, normal, tangent. Element `e` of a slot.
 inline constexpr int kContactElements = 11;
 template <class V>
 MANIPLE_FUNCTION V& contact_element(const Data<V>& d, int slot, int e) {
-  if (e == 0) return d.contact_candidate[slot];
+  if (e == 0) return d.contact_geompair[slot];
   if (e == 1) return d.contact_dist[slot];
   if (e < 5) return d.contact_pos[3 * slot + e - 2];
   return d.contact_frame[6 * slot + e - 5];
 }
 
-// The elements of a contact of candidate c.
+// The elements of a contact of geom pair c.
 template <class V>
 struct ContactElements {
   V value[kContactElements];
@@ -82,7 +82,7 @@ MANIPLE_FUNCTION ContactElements<V> contact_elements(int c, const ContactPoint<V
            tangent.x, tangent.y, tangent.z}};
 }
 
-// Counts a contact of candidate c for each of the lanes in `hit`; where there is room for it, its elements go
+// Counts a contact of geom pair c for each of the lanes in `hit`; where there is room for it, its elements go
 // to store(lane, slot, e, value).
 template <class V, class Store>
 MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, MaskOf<V> hit,
@@ -100,12 +100,12 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
   });
 }
 
-// Whether the bounding spheres of a candidate's geoms are near enough, in some environment.
+// Whether the bounding spheres of a pair's geoms are near enough, in some environment.
 template <class V>
-MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
-  const int g1 = m.candidate_geom1[c], g2 = m.candidate_geom2[c];
+MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
+  const int g1 = m.geompair_geom1[c], g2 = m.geompair_geom2[c];
   const Vec3<V> difference = load3<V>(d.geom_xpos, 3 * g2) - load3<V>(d.geom_xpos, 3 * g1);
-  const V bound(m.candidate_bound[c]);
+  const V bound(m.geompair_bound[c]);
   if (m.geom_type[g1] == geom_plane) {
     const Vec3<V> normal{d.geom_xmat[9 * g1 + 2], d.geom_xmat[9 * g1 + 5], d.geom_xmat[9 * g1 + 8]};
     return any_lane(dot(difference, normal) <= bound);
@@ -115,23 +115,23 @@ MANIPLE_FUNCTION bool is_near(const Model<ScalarOf<V>>& m, const Data<V>& d, int
 
 // The contacts of two shapes by the function for row `shapes` of kShapePairs, rows from kRow on.
 template <int kRow, class V, class Emit>
-MANIPLE_FUNCTION void touch_shapes(int shapes, const GeomPose<V>& pose1, const GeomPose<V>& pose2, V reach,
-                                   const Emit& emit) {
+MANIPLE_FUNCTION void narrowphase_of_shapes(int shapes, const GeomPose<V>& pose1, const GeomPose<V>& pose2,
+                                            V margin, const Emit& emit) {
   if constexpr (kRow < kNumShapePairs) {
     constexpr ShapePair pair = kShapePairs[kRow];
-    if (shapes == kRow) return touch(Shapes<pair.type1, pair.type2>(), pose1, pose2, reach, emit);
-    touch_shapes<kRow + 1>(shapes, pose1, pose2, reach, emit);
+    if (shapes == kRow) return narrowphase(Shapes<pair.type1, pair.type2>(), pose1, pose2, margin, emit);
+    narrowphase_of_shapes<kRow + 1>(shapes, pose1, pose2, margin, emit);
   }
 }
 
-// The contacts of candidate c: emit(hit, point), where `hit` are the lanes that have the contact.
+// The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
-  touch_shapes<0>(m.candidate_shapes[c], geom_pose(m, d, m.candidate_geom1[c]),
-                  geom_pose(m, d, m.candidate_geom2[c]), V(m.candidate_reach[c]), emit);
+MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
+  narrowphase_of_shapes<0>(m.geompair_shapes[c], geom_pose(m, d, m.geompair_geom1[c]),
+                           geom_pose(m, d, m.geompair_geom2[c]), V(m.geompair_margin[c]), emit);
 }
 
-// The contacts of one candidate in one environment.
+// The contacts of one geom pair in one environment.
 template <class T>
 struct FoundContacts {
   ContactPoint<T> point[kMostShapeContacts];
@@ -147,25 +147,25 @@ struct FoundContacts {
 template <class V, class Store>
 MANIPLE_FUNCTION void find_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, const Store& store) {
   d.ncon[0] = V(0);
-  for (int c = 0; c < m.ncandidate; ++c) {
-    if (!is_near(m, d, c)) continue;
-    touch(m, d, c, [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+  for (int c = 0; c < m.ngeompair; ++c) {
+    if (!bounding_spheres_overlap(m, d, c)) continue;
+    narrowphase(m, d, c, [&](MaskOf<V> hit, const ContactPoint<V>& point) {
       if (any_lane(hit)) append_contact(m, d, c, hit, point, store);
     });
   }
 }
 
-// What collide() does, by a team, which has one environment: every member takes a candidate and learns from
+// What collide() does, by a team, which has one environment: every member takes a geom pair and learns from
 // the number of its contacts which slots are theirs.
 template <class T>
 MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
   int length = 0;
-  for (int first = 0; first < m.ncandidate; first += d.team.size()) {
+  for (int first = 0; first < m.ngeompair; first += d.team.size()) {
     const int c = first + d.team.rank();
-    const bool near = c < m.ncandidate && is_near(m, d, c);
+    const bool near = c < m.ngeompair && bounding_spheres_overlap(m, d, c);
     FoundContacts<T> found;
     if (near)
-      touch(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
+      narrowphase(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
         if (hit) found.add(point);
       });
     const int slot = d.team.reserve(found.count, length);
@@ -181,7 +181,7 @@ MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
   });
 }
 
-// Writes ncon, contact_candidate, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
+// Writes ncon, contact_geompair, contact_dist, contact_pos and contact_frame; adds to contact_dropped.
 template <class V>
 MANIPLE_SUBSTAGE void collide(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   if constexpr (lane_width<V> == 1)

@@ -1,7 +1,7 @@
 // Where two geoms touch: closed formulas for planes, spheres, capsules, cylinders, boxes and ellipsoids, with
 // the contact points and the order of MuJoCo's (engine_collision_primitive.c). Every function hands its
 // contacts to `emit(mask, point)`; the mask names the environments that have one. At the end is what chooses
-// among them by the shapes' types: touch(Shapes<type1, type2>(), ...) for each row of kShapePairs.
+// among them by the shapes' types: narrowphase(Shapes<type1, type2>(), ...) for each row of kShapePairs.
 #pragma once
 
 #include "kernels/math/vector.hpp"
@@ -28,25 +28,26 @@ struct ContactPoint {
 // A sphere over a plane; `tangent` goes into the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const Vec3<V>& center, ScalarOf<V> radius,
-                                   V reach, const Vec3<V>& tangent, const Emit& emit) {
+                                   V margin, const Vec3<V>& tangent, const Emit& emit) {
   const Vec3<V> normal = plane.mat.column_z();
   const V height = dot(center - plane.pos, normal);
   const V dist = height - V(radius);
-  emit(height <= reach + V(radius),
+  emit(height <= margin + V(radius),
        ContactPoint<V>{dist, center + (V(-0.5) * dist - V(radius)) * normal, normal, tangent});
 }
 
 template <class V, class Emit>
-MANIPLE_FUNCTION void plane_capsule(const GeomPose<V>& plane, const GeomPose<V>& capsule, V reach,
+MANIPLE_FUNCTION void plane_capsule(const GeomPose<V>& plane, const GeomPose<V>& capsule, V margin,
                                     const Emit& emit) {
   const Vec3<V> axis = capsule.mat.column_z(), half = V(capsule.size[1]) * axis;
-  plane_sphere(plane, capsule.pos + half, capsule.size[0], reach, axis, emit);
-  plane_sphere(plane, capsule.pos - half, capsule.size[0], reach, axis, emit);
+  plane_sphere(plane, capsule.pos + half, capsule.size[0], margin, axis, emit);
+  plane_sphere(plane, capsule.pos - half, capsule.size[0], margin, axis, emit);
 }
 
 // The lowest corners, at most four.
 template <class V, class Emit>
-MANIPLE_FUNCTION void plane_box(const GeomPose<V>& plane, const GeomPose<V>& box, V reach, const Emit& emit) {
+MANIPLE_FUNCTION void plane_box(const GeomPose<V>& plane, const GeomPose<V>& box, V margin,
+                                const Emit& emit) {
   const Vec3<V> normal = plane.mat.column_z();
   const V height = dot(box.pos - plane.pos, normal);
   V count(0);
@@ -57,7 +58,7 @@ MANIPLE_FUNCTION void plane_box(const GeomPose<V>& plane, const GeomPose<V>& box
     const Vec3<V> offset = box.mat * local;
     const V below = dot(normal, offset);
     const V dist = height + below;
-    const MaskOf<V> hit = dist <= reach && below <= V(0) && count < V(4);
+    const MaskOf<V> hit = dist <= margin && below <= V(0) && count < V(4);
     count += select(hit, V(1), V(0));
     emit(hit, ContactPoint<V>{dist, box.pos + offset + (V(-0.5) * dist) * normal, normal, zero3<V>()});
   }
@@ -65,7 +66,7 @@ MANIPLE_FUNCTION void plane_box(const GeomPose<V>& plane, const GeomPose<V>& box
 
 // The lowest points of the two rims, and two more on the rim nearer to the plane.
 template <class V, class Emit>
-MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>& cylinder, V reach,
+MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>& cylinder, V margin,
                                      const Emit& emit) {
   using T = ScalarOf<V>;
   const T radius = cylinder.size[0], half = cylinder.size[1];
@@ -94,21 +95,21 @@ MANIPLE_FUNCTION void plane_cylinder(const GeomPose<V>& plane, const GeomPose<V>
     return ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()};
   };
   const V first = height + end_drop + drop;
-  const MaskOf<V> touches = first <= reach;
-  emit(touches, contact(first, cylinder.pos + rim + end));
+  const MaskOf<V> hit = first <= margin;
+  emit(hit, contact(first, cylinder.pos + rim + end));
   const V second = height - end_drop + drop;
-  emit(touches && second <= reach, contact(second, cylinder.pos + rim - end));
+  emit(hit && second <= margin, contact(second, cylinder.pos + rim - end));
 
   const V third = height + end_drop - V(T(0.5)) * drop;
   const Vec3<V> side = V(radius * T(0.86602540378443864676)) * normalize(cross(rim, end));
   const Vec3<V> middle = cylinder.pos + end - V(T(0.5)) * rim;
-  emit(touches && third <= reach, contact(third, middle + side));
-  emit(touches && third <= reach, contact(third, middle - side));
+  emit(hit && third <= margin, contact(third, middle + side));
+  emit(hit && third <= margin, contact(third, middle - side));
 }
 
 // The support point of the ellipsoid against the normal.
 template <class V, class Emit>
-MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V>& ellipsoid, V reach,
+MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V>& ellipsoid, V margin,
                                       const Emit& emit) {
   const Vec3<V> normal = plane.mat.column_z(), size = uniform3<V>(ellipsoid.size);
   const Vec3<V> local = transpose(ellipsoid.mat) * normal;
@@ -116,16 +117,16 @@ MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V
   const Vec3<V> point =
       ellipsoid.pos + ellipsoid.mat * Vec3<V>{size.x * unit.x, size.y * unit.y, size.z * unit.z};
   const V dist = dot(normal, point - plane.pos);
-  emit(dist <= reach, ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()});
+  emit(dist <= margin, ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()});
 }
 
 // Two spheres, where `where` holds. `axis1` and `axis2` give the normal if the centers coincide.
 template <class V, class Emit>
 MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1, ScalarOf<V> radius1,
                                     const Vec3<V>& center2, const Vec3<V>& axis2, ScalarOf<V> radius2,
-                                    V reach, MaskOf<V> where, const Emit& emit) {
+                                    V margin, MaskOf<V> where, const Emit& emit) {
   const Vec3<V> difference = center2 - center1;
-  const V square = dot(difference, difference), most = reach + V(radius1 + radius2);
+  const V square = dot(difference, difference), most = margin + V(radius1 + radius2);
   const MaskOf<V> hit = where && square <= most * most;
   if (!any_lane(hit)) return;
   const V distance = sqrt(square);
@@ -137,19 +138,19 @@ MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1
 }
 
 template <class V, class Emit>
-MANIPLE_FUNCTION void sphere_capsule(const GeomPose<V>& sphere, const GeomPose<V>& capsule, V reach,
+MANIPLE_FUNCTION void sphere_capsule(const GeomPose<V>& sphere, const GeomPose<V>& capsule, V margin,
                                      const Emit& emit) {
   const Vec3<V> axis = capsule.mat.column_z();
   const V half(capsule.size[1]);
   const V along = clamp(dot(axis, sphere.pos - capsule.pos), -half, half);
   sphere_sphere(sphere.pos, sphere.mat.column_z(), sphere.size[0], capsule.pos + along * axis, axis,
-                capsule.size[0], reach, MaskOf<V>(true), emit);
+                capsule.size[0], margin, MaskOf<V>(true), emit);
 }
 
 // The nearest points of both axes; of parallel ones the two ends of the part that lies beside the other
 // capsule, in the order of the first one's axis.
 template <class V, class Emit>
-MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPose<V>& capsule2, V reach,
+MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPose<V>& capsule2, V margin,
                                       const Emit& emit) {
   using T = ScalarOf<V>;
   const V one(1);
@@ -161,9 +162,9 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
   const V det = ma * mc - mb * mb;
   // up to 1e-4 rad; in single precision det does not tell smaller angles than 7e-4 rad from zero
   const MaskOf<V> parallel = det < V(sizeof(T) == 4 ? T(5e-7) : T(1e-8)) * ma * mc;
-  const auto touch = [&](V x1, V x2, MaskOf<V> where) {
+  const auto add = [&](V x1, V x2, MaskOf<V> where) {
     sphere_sphere(capsule1.pos + x1 * axis1, unit1, capsule1.size[0], capsule2.pos + x2 * axis2, unit2,
-                  capsule2.size[0], reach, where, emit);
+                  capsule2.size[0], margin, where, emit);
   };
   {
     const V inverse = one / select(parallel, one, det);
@@ -175,14 +176,14 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
     if constexpr (sizeof(T) == 4) x2 = (v - mb * x1) / mc;
     const V inside2 = clamp(x2, -one, one);
     x1 = select(inside2 != x2, clamp((u - mb * inside2) / ma, -one, one), x1);
-    touch(x1, inside2, !parallel);
+    add(x1, inside2, !parallel);
   }
   if (!any_lane(parallel)) return;
   // ends of capsule 2 along the axis of capsule 1: at x2 = -turn and x2 = turn
   const V turn = select(mb < V(0), one, -one);
   for (const V& end : {-turn, turn}) {
     const V there = (u - mb * end) / ma, x1 = clamp(there, -one, one);
-    touch(x1, select(x1 == there, end, clamp((v - mb * x1) / mc, -one, one)), parallel);
+    add(x1, select(x1 == there, end, clamp((v - mb * x1) / mc, -one, one)), parallel);
   }
 }
 
@@ -191,45 +192,45 @@ template <int type1, int type2>
 struct Shapes {};
 
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_sphere>, const GeomPose<V>& plane,
-                            const GeomPose<V>& sphere, V reach, const Emit& emit) {
-  plane_sphere(plane, sphere.pos, sphere.size[0], reach, zero3<V>(), emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_sphere>, const GeomPose<V>& plane,
+                                  const GeomPose<V>& sphere, V margin, const Emit& emit) {
+  plane_sphere(plane, sphere.pos, sphere.size[0], margin, zero3<V>(), emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_capsule>, const GeomPose<V>& plane,
-                            const GeomPose<V>& capsule, V reach, const Emit& emit) {
-  plane_capsule(plane, capsule, reach, emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_capsule>, const GeomPose<V>& plane,
+                                  const GeomPose<V>& capsule, V margin, const Emit& emit) {
+  plane_capsule(plane, capsule, margin, emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_ellipsoid>, const GeomPose<V>& plane,
-                            const GeomPose<V>& ellipsoid, V reach, const Emit& emit) {
-  plane_ellipsoid(plane, ellipsoid, reach, emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_ellipsoid>, const GeomPose<V>& plane,
+                                  const GeomPose<V>& ellipsoid, V margin, const Emit& emit) {
+  plane_ellipsoid(plane, ellipsoid, margin, emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_cylinder>, const GeomPose<V>& plane,
-                            const GeomPose<V>& cylinder, V reach, const Emit& emit) {
-  plane_cylinder(plane, cylinder, reach, emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_cylinder>, const GeomPose<V>& plane,
+                                  const GeomPose<V>& cylinder, V margin, const Emit& emit) {
+  plane_cylinder(plane, cylinder, margin, emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_plane, geom_box>, const GeomPose<V>& plane, const GeomPose<V>& box,
-                            V reach, const Emit& emit) {
-  plane_box(plane, box, reach, emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_box>, const GeomPose<V>& plane,
+                                  const GeomPose<V>& box, V margin, const Emit& emit) {
+  plane_box(plane, box, margin, emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_sphere, geom_sphere>, const GeomPose<V>& sphere1,
-                            const GeomPose<V>& sphere2, V reach, const Emit& emit) {
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_sphere, geom_sphere>, const GeomPose<V>& sphere1,
+                                  const GeomPose<V>& sphere2, V margin, const Emit& emit) {
   sphere_sphere(sphere1.pos, sphere1.mat.column_z(), sphere1.size[0], sphere2.pos, sphere2.mat.column_z(),
-                sphere2.size[0], reach, MaskOf<V>(true), emit);
+                sphere2.size[0], margin, MaskOf<V>(true), emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_sphere, geom_capsule>, const GeomPose<V>& sphere,
-                            const GeomPose<V>& capsule, V reach, const Emit& emit) {
-  sphere_capsule(sphere, capsule, reach, emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_sphere, geom_capsule>, const GeomPose<V>& sphere,
+                                  const GeomPose<V>& capsule, V margin, const Emit& emit) {
+  sphere_capsule(sphere, capsule, margin, emit);
 }
 template <class V, class Emit>
-MANIPLE_FUNCTION void touch(Shapes<geom_capsule, geom_capsule>, const GeomPose<V>& capsule1,
-                            const GeomPose<V>& capsule2, V reach, const Emit& emit) {
-  capsule_capsule(capsule1, capsule2, reach, emit);
+MANIPLE_FUNCTION void narrowphase(Shapes<geom_capsule, geom_capsule>, const GeomPose<V>& capsule1,
+                                  const GeomPose<V>& capsule2, V margin, const Emit& emit) {
+  capsule_capsule(capsule1, capsule2, margin, emit);
 }
 
 }  // namespace maniple

@@ -219,7 +219,7 @@ MANIPLE_FUNCTION std::uint32_t union_of_lanes(bits::Integer<V> set) {
 }
 
 // Stiffness, reference and friction of the contacts of a slot. Writes contact_D, and contact_aref but for its
-// part from the velocity; D = 0 where there is no contact or none that pushes. `index`: candidates.
+// part from the velocity; D = 0 where there is no contact or none that pushes. `index`: geom pairs.
 template <class V>
 struct SlotParameters {
   V B, friction1, friction2;
@@ -230,8 +230,8 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
                                                    MaskOf<V> valid, V index) {
   using T = ScalarOf<V>;
   SlotParameters<V> result{V(0), V(0), V(0), MaskOf<V>(false), MaskOf<V>(false)};
-  const V dist = d.contact_dist[slot], invweight = gather(m.candidate_invweight, index, 1, 0);
-  const V kind = gather(m.candidate_class, index, 1, 0);
+  const V dist = d.contact_dist[slot], invweight = gather(m.geompair_invweight, index, 1, 0);
+  const V kind = gather(m.geompair_class, index, 1, 0);
   V stiffness(0), reference(0);
   for (int c = 0; c < m.ncontactclass; ++c) {
     const V beyond = dist - V(m.contactclass_margin[c]);
@@ -273,8 +273,8 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
   MaskOf<V> tangent_moves(false), other_moves(false);
   Vec3<V> arm;  // from the center of mass of the dof's tree
   for (int w = m.ndofword - 1; w >= 0; --w) {
-    const Word set1 = gather_set(m.candidate_dofset1, index, m.ndofword, w, parameters.active);
-    const Word set2 = gather_set(m.candidate_dofset2, index, m.ndofword, w, parameters.active);
+    const Word set1 = gather_set(m.geompair_dofset1, index, m.ndofword, w, parameters.active);
+    const Word set2 = gather_set(m.geompair_dofset2, index, m.ndofword, w, parameters.active);
     std::uint32_t left = m.nv <= kDenseDofs ? (1u << m.nv) - 1u : union_of_lanes<V>(set1 | set2);
     while (left != 0) {
       const int bit = highest_bit(left), dof = 32 * w + bit, at = first + count;
@@ -309,7 +309,7 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
 // Slots in use: the most contacts of a lane.
 template <class V>
 MANIPLE_FUNCTION int contact_slots(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  return m.ncandidate == 0 ? 0 : static_cast<int>(max_lane(V(d.ncon[0])));
+  return m.ngeompair == 0 ? 0 : static_cast<int>(max_lane(V(d.ncon[0])));
 }
 
 // All rows of contacts. Returns the number of slots in use. Adds to nefc.
@@ -319,7 +319,7 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
   V rows(0);  // of this member's slots
   for (const int slot : d.team.share(slots)) {
     const MaskOf<V> valid = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot));
-    const V index = select(valid, V(d.contact_candidate[slot]), V(0));
+    const V index = select(valid, V(d.contact_geompair[slot]), V(0));
     const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
     rows += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
     slot_jacobian(m, d, slot, parameters, index);
@@ -335,17 +335,17 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
   return slots;
 }
 
-// The candidates of the lanes that have a contact in a slot, and which lanes these are.
+// The geom pairs of the lanes that have a contact in a slot, and which lanes these are.
 template <class V>
 struct SlotContacts {
   MaskOf<V> active;
-  V candidate;
+  V geompair;
 };
 template <class V>
 MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
   // no contact of this environment pushes, or there is none in this slot
   const MaskOf<V> active = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot)) && d.contact_D[slot] > V(0);
-  return {active, select(active, V(d.contact_candidate[slot]), V(0))};
+  return {active, select(active, V(d.contact_geompair[slot]), V(0))};
 }
 
 // The axes of the base rows of a slot's contacts: the normal, and both tangents times the friction along
@@ -360,7 +360,7 @@ MANIPLE_FUNCTION ContactAxes<V> contact_axes(const Model<ScalarOf<V>>& m, const 
   const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
   Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
   contact_tangents(normal, tangent, other);
-  const V kind = max(gather(m.candidate_class, contacts.candidate, 1, 0), V(0));
+  const V kind = max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0));
   return {normal, gather(m.contactclass_friction, kind, 2, 0) * tangent,
           gather(m.contactclass_friction, kind, 2, 1) * other};
 }

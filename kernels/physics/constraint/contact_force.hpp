@@ -28,9 +28,9 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
     const Vec3<V> force = contact_force_on_geom2(m, d, slot, contacts);
     for_each_lane(contacts.active, [&](int lane) {
       const auto at = [lane](const V& value) { return get_lane(value, lane); };
-      const int candidate = static_cast<int>(at(contacts.candidate));
+      const int geompair = static_cast<int>(at(contacts.geompair));
       for (int side = 0; side < 2; ++side) {
-        const int body = m.candidate_bodyid[2 * candidate + side];
+        const int body = m.geompair_bodyid[2 * geompair + side];
         if (body == 0) continue;
         const T sign = side == 0 ? T(-1) : T(1);
         const int com = 3 * m.body_rootid[body];
@@ -130,8 +130,8 @@ MANIPLE_FUNCTION void touch_sensors(const Model<ScalarOf<V>>& m, const Data<V>& 
     const V force = contact_force(m, d, slot).n;
     const MaskOf<V> pushes = contacts.active && force > V(0);
     if (!any_lane(pushes)) continue;
-    const V body1 = gather(m.candidate_bodyid, contacts.candidate, 2, 0);
-    const V body2 = gather(m.candidate_bodyid, contacts.candidate, 2, 1);
+    const V body1 = gather(m.geompair_bodyid, contacts.geompair, 2, 0);
+    const V body2 = gather(m.geompair_bodyid, contacts.geompair, 2, 1);
     const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
     for (int i = 0; i < m.nsensor; ++i) {
       if (m.sensor_type[i] != sensor_touch) continue;

@@ -15,7 +15,7 @@ template <class V>
 MANIPLE_FUNCTION std::uint32_t patches_of_slot(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   using T = ScalarOf<V>;
   const SlotContacts<V> contacts = slot_contacts(d, slot);
-  const V patch = select(contacts.active, gather(m.candidate_patch, contacts.candidate, 1, 0), V(-1));
+  const V patch = select(contacts.active, gather(m.geompair_patch, contacts.geompair, 1, 0), V(-1));
   const MaskOf<V> has_patch = patch >= V(0);
   std::uint32_t patches = 0;
   for_each_lane(has_patch, [&](int lane) { patches |= 1u << static_cast<int>(get_lane(patch, lane)); });

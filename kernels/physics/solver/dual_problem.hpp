@@ -190,8 +190,8 @@ MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>
   for (int block = blocks.single; block < blocks.count; ++block) {
     const int slot = block - blocks.single;
     if (!(lane_element(d.contact_D, slot, lane) > 0)) continue;
-    const int candidate = static_cast<int>(lane_element(d.contact_candidate, slot, lane));
-    if (m.contactclass_condim[m.candidate_class[candidate]] == 1)
+    const int geompair = static_cast<int>(lane_element(d.contact_geompair, slot, lane));
+    if (m.contactclass_condim[m.geompair_class[geompair]] == 1)
       visit(RowSource<RowKind::frictionless>{slot, 3 * block});
     else
       visit(RowSource<RowKind::edges>{slot, 3 * block});
@@ -203,9 +203,9 @@ template <class V, RowKind kKind, class Visit>
 MANIPLE_FUNCTION void for_each_tree(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                     const RowSource<kKind> source, int lane, const Visit& visit) {
   if constexpr (source.is_contact) {
-    const int candidate = static_cast<int>(lane_element(d.contact_candidate, source.number, lane));
+    const int geompair = static_cast<int>(lane_element(d.contact_geompair, source.number, lane));
     for (int side = 0; side < 2; ++side) {
-      const int tree = m.body_treeid[m.candidate_bodyid[2 * candidate + side]];
+      const int tree = m.body_treeid[m.geompair_bodyid[2 * geompair + side]];
       if (tree >= 0) visit(tree);
     }
   } else {

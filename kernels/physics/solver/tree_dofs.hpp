@@ -10,11 +10,11 @@
 
 namespace maniple {
 
-// Marks in H_set that the dofs of candidate c are coupled.
+// Marks in H_set that the dofs of geom pair c are coupled.
 template <class V>
 MANIPLE_FUNCTION void couple_dofs(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
   const int words = m.ndofword;
-  const int *const set1 = m.candidate_dofset1 + c * words, *const set2 = m.candidate_dofset2 + c * words;
+  const int *const set1 = m.geompair_dofset1 + c * words, *const set2 = m.geompair_dofset2 + c * words;
   for_each_dof([&](int w) { return set1[w] | set2[w]; }, 0, m.nv,
                [&](int dof) {
                  const int last = dof / 32;
@@ -34,9 +34,9 @@ MANIPLE_FUNCTION bool find_coupled_dofs(const Model<ScalarOf<V>>& m, const Data<
     bool coupled = m.flags & model_rows_couple;
     for (int slot = 0; slot < slots; ++slot)
       for_each_lane(d.contact_D[slot] > V(0), [&](int lane) {
-        const int candidate = static_cast<int>(get_lane(V(d.contact_candidate[slot]), lane));
-        if (!m.candidate_couples[candidate]) return;
-        couple_dofs(m, d, candidate);
+        const int geompair = static_cast<int>(get_lane(V(d.contact_geompair[slot]), lane));
+        if (!m.geompair_couples[geompair]) return;
+        couple_dofs(m, d, geompair);
         coupled = true;
       });
     return coupled;

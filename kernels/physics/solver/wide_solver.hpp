@@ -15,7 +15,7 @@ MANIPLE_FUNCTION MaskOf<V> needs_wide(const Model<ScalarOf<V>>& m, const Data<V>
   if (sizeof(ScalarOf<V>) == 8 || m.nwide == 0) return stiff;
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
-    const V invweight = gather(m.candidate_invweight, contacts.candidate, 1, 0);
+    const V invweight = gather(m.geompair_invweight, contacts.geompair, 1, 0);
     stiff = stiff || (contacts.active && V(4) * d.contact_D[slot] * invweight > V(kStiffRow));
   }
   return stiff;
@@ -48,7 +48,7 @@ MANIPLE_STAGE void solve_wide(const Model<ScalarOf<V>>& m, const State<V>& s, co
         take(d.limit_aref, x.limit_aref, r, 1);
         if (m.limit_ballid[r] >= 0) take(d.limit_axis, x.limit_axis, 3 * m.limit_ballid[r], 3);
       }
-      take(d.contact_candidate, x.contact_candidate, 0, own.slots);
+      take(d.contact_geompair, x.contact_geompair, 0, own.slots);
       take(d.contact_D, x.contact_D, 0, own.slots);
       take(d.contact_aref, x.contact_aref, 0, 3 * own.slots);
       for (int slot = 0; slot < own.slots; ++slot) {

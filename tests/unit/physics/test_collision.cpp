@@ -60,8 +60,8 @@ TEST_F(ShapePairs, FindNoMoreContactsThanListed) {
       }
       const GeomPose<double> pose1 = pose(size1), pose2 = pose(size2);
       int count = 0;
-      touch(Shapes<pair.type1, pair.type2>(), pose1, pose2, one_in(2) ? 0 : number(0, 5),
-            [&](bool hit, const ContactPoint<double>&) { count += hit; });
+      narrowphase(Shapes<pair.type1, pair.type2>(), pose1, pose2, one_in(2) ? 0 : number(0, 5),
+                  [&](bool hit, const ContactPoint<double>&) { count += hit; });
       most = std::max(most, count);
     }
     EXPECT_EQ(most, pair.contacts) << pair.type1 << " " << pair.type2;

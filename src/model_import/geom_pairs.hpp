@@ -11,16 +11,16 @@
 
 namespace maniple {
 
-struct CandidatePair {
+struct GeomPair {
   int geom1, geom2;  // of the lower and the higher type
   int pair;          // number of the explicit pair; -1: from contype and conaffinity
 };
 
 // Dimension of a pair's contacts: its own, else that of the geom with the higher priority, else the larger.
 template <class AnyModel>
-int condim_of(const AnyModel& m, const CandidatePair& candidate) {
-  if (candidate.pair >= 0) return m.pair_dim[candidate.pair];
-  const int g1 = candidate.geom1, g2 = candidate.geom2;
+int condim_of(const AnyModel& m, const GeomPair& geompair) {
+  if (geompair.pair >= 0) return m.pair_dim[geompair.pair];
+  const int g1 = geompair.geom1, g2 = geompair.geom2;
   const int difference = m.geom_priority[g1] - m.geom_priority[g2];
   if (difference != 0) return m.geom_condim[difference > 0 ? g1 : g2];
   return std::max(m.geom_condim[g1], m.geom_condim[g2]);
@@ -38,14 +38,14 @@ bool is_body_pair_filtered(const AnyModel& m, int disableflags, int body1, int b
 // Explicit pairs and pairs by contype and conaffinity, ascending in body1 << 16 + body2; explicit ones first
 // within the same bodies. `disableflags` is mjOption's.
 template <class AnyModel>
-std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) {
-  std::vector<CandidatePair> candidates;
-  if (disableflags & (disable_constraint | disable_contact)) return candidates;
+std::vector<GeomPair> geom_pairs(const AnyModel& m, int disableflags) {
+  std::vector<GeomPair> pairs;
+  if (disableflags & (disable_constraint | disable_contact)) return pairs;
   const int nbody = static_cast<int>(m.nbody), npair = static_cast<int>(m.npair);
   const int nexclude = static_cast<int>(m.nexclude);
   const auto add = [&](int geom1, int geom2, int pair) {
     if (m.geom_type[geom1] > m.geom_type[geom2]) std::swap(geom1, geom2);
-    candidates.push_back({geom1, geom2, pair});
+    pairs.push_back({geom1, geom2, pair});
   };
   int next_pair = 0;
   const auto add_pairs_up_to = [&](unsigned signature) {
@@ -66,7 +66,7 @@ std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) 
       if (is_body_pair_filtered(m, disableflags, body1, body2)) continue;
       const int *const exclusions = m.exclude_signature, *const end = exclusions + nexclude;
       if (std::find(exclusions, end, signature) != end) continue;
-      const auto first = static_cast<std::ptrdiff_t>(candidates.size());
+      const auto first = static_cast<std::ptrdiff_t>(pairs.size());
       for (int i = 0; i < m.body_geomnum[body1]; ++i)
         for (int j = 0; j < m.body_geomnum[body2]; ++j) {
           const int geom1 = m.body_geomadr[body1] + i, geom2 = m.body_geomadr[body2] + j;
@@ -79,13 +79,12 @@ std::vector<CandidatePair> candidate_pairs(const AnyModel& m, int disableflags) 
       const bool searched = (m.body_geomnum[body1] > 1 || m.body_geomnum[body2] > 1) &&
                             m.body_bvhadr[body1] >= 0 && m.body_bvhadr[body2] >= 0;
       if (searched && !(disableflags & disable_midphase))
-        std::sort(candidates.begin() + first, candidates.end(),
-                  [](const CandidatePair& a, const CandidatePair& b) {
-                    return std::pair(a.geom1, a.geom2) < std::pair(b.geom1, b.geom2);
-                  });
+        std::sort(pairs.begin() + first, pairs.end(), [](const GeomPair& a, const GeomPair& b) {
+          return std::pair(a.geom1, a.geom2) < std::pair(b.geom1, b.geom2);
+        });
     }
   add_pairs_up_to(~0u);
-  return candidates;
+  return pairs;
 }
 
 }  // namespace maniple
