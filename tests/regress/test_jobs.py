@@ -60,7 +60,7 @@ def cluster(tmp_path):
         "SLURM_JOB_NODELIST": "n1", "PBS_O_WORKDIR": str(ROOT), "PBS_JOBID": "17.pbs", "PBS_O_QUEUE": "prod",
         "QSTAT": str(tmp_path / "qstat.txt"), "PBS_NODEFILE": str(tmp_path / "nodes"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
-        "OMPI_MCA_hwloc_base_binding_policy": "none", "REAL_MPIRUN": shutil.which("mpirun"),
+        "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_odls_base_sigkill_timeout": "1", "REAL_MPIRUN": shutil.which("mpirun"),
         "MANIPLE_PROGRAM": str(Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build")) / "maniple"),
     }
     return tmp_path, environment

@@ -176,6 +176,39 @@ def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source
     assert len(np.unique(angle[:, [0, 100, 200]])) == 3 * envs
 
 
+FORMULAS = {"qpos[hinge]": lambda q: q, "site_xpos[tip].x": lambda q: -0.6 * np.sin(q),
+            "site_xpos[tip].z": lambda q: 1 - 0.6 * np.cos(q), "qfrc_bias[hinge]": lambda q: 9.81 * 0.3 * np.sin(q)}
+
+
+@pytest.mark.parametrize("observed, rewarded", [
+    ("site_xpos[tip].x", "qpos[hinge]"), ("qfrc_bias[hinge]", "site_xpos[tip].z"), ("qpos[hinge]", "qfrc_bias[hinge]"),
+    ("site_xpos[tip].x", "site_xpos[tip].z")])
+def test_what_the_state_implies_is_that_of_the_step(maniple, deck, tmp_path, observed, rewarded):
+    """Derived quantities are computed only where something reads them and the state has changed: after a step, and
+    again after a reset, here of one environment beside others that go on."""
+    text = DECK
+    for before, now in {'"sin(qpos[hinge])"': '"qpos[hinge]"', '"cos(qpos[hinge])"': f'"{observed}"',
+                        'expression: "height"': f'expression: "{rewarded}"',
+                        "abs(qvel[hinge]) > 40": "abs(qpos[hinge]) > 0.28"}.items():
+        assert before in text
+        text = text.replace(before, now)
+    deck.write_text(text)
+    maniple("rollout", deck, "batch.num_envs=40", "simulation.steps=40", "simulation.precision=double",
+            "initial_state.source=task", "control.source=random", "output.trajectory.every=1",
+            "output.trajectory.fields=[action,observation,final_observation,reward,terminated,truncated]",
+            f"output.directory={tmp_path / 'run'}", ranks=2)
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        t = {name: values[()] for name, values in file["trajectory"].items()}
+    ended = ends(t)[:, 1:]
+    assert ended.any() and not ended.all(axis=0).any()
+    for name in ("observation", "final_observation"):
+        seen = t[name][:, 1:]
+        np.testing.assert_allclose(seen[..., 1], FORMULAS[observed](seen[..., 0]), atol=2e-6)
+    led_to = t["final_observation"][:, 1:, 0]
+    np.testing.assert_allclose(t["reward"][:, 1:, 0],
+                               0.02 * (FORMULAS[rewarded](led_to) - 0.01 * t["action"][:, 1:, 0] ** 2), atol=2e-6)
+
+
 def ends(trajectory):
     """Where the sample is the first one of the next episode."""
     return (trajectory["terminated"] + trajectory["truncated"])[..., 0] > 0

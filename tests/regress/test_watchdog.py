@@ -61,26 +61,28 @@ def test_a_stopped_rank_is_named_and_ends_the_job(maniple, tmp_path, which):
     maniple.wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the end of the stopped rank", timeout=20)
 
 
-def test_pauses_do_no_harm(maniple, preload, tmp_path):
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_pauses_do_no_harm(maniple, preload, tmp_path, ranks):
     """One rank for a moment; then the whole job for longer than the time-out, while nothing in it moves: the time in
     which a process was suspended is none in which it hung."""
     held = tmp_path / "held"
     fault = {"HANG_RANK": "0", "HANG_CALL": "rename", "HANG_AFTER": "1", "HANG_WHILE": str(held), "LD_PRELOAD": preload("hang")}
-    run = Run(maniple, tmp_path, "run.hang_timeout=6", environment=fault)
+    run = Run(maniple, tmp_path, "run.hang_timeout=6", ranks=ranks, environment=fault)
     try:
         run.wait_for_iterations(tmp_path)
         pids = maniple.ranks_of(run.process)
-        os.kill(pids[1], signal.SIGSTOP)
+        os.kill(pids[-1], signal.SIGSTOP)
         time.sleep(2)
-        os.kill(pids[1], signal.SIGCONT)
+        os.kill(pids[-1], signal.SIGCONT)
         (tmp_path / "run" / "checkpoint_now").touch()
         maniple.wait_for(held.exists, "a call that takes its time", process=run.process)
+        time.sleep(1)  # the watchdog looks every 0.3 s
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         time.sleep(8)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
-        time.sleep(3)
+        time.sleep(2)
         held.unlink()
         (tmp_path / "run" / "stop_now").touch()
         assert run.wait_for_end() == 75, run.text()
