@@ -261,7 +261,7 @@ TEST_P(DualContacts, IteratesOfTheDualSolver) {
   const double tolerance = m.opt.tolerance;
   int sweeps = 0;
   // at last: beyond the orders that the model lists, and without them
-  for (const int iterations : {1, 2, 7, own, imported_.sizes.ndualsweep + 8, 9}) {
+  for (const int iterations : {0, 1, 2, 7, own, imported_.sizes.ndualsweep + 8, 9}) {
     SCOPED_TRACE(std::to_string(iterations) + " sweeps");
     const bool beyond = iterations > own;
     imported_.sizes.ndualorder = iterations == 9 ? 0 : listed;

@@ -136,7 +136,8 @@ MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, c
     for (int e = 0; e < 4; ++e)
       force[first + e] = select(D > V(0), clamp(-D * residual.value[e], V(0), infinite), V(0));
   }
-  if (m.ndualtree == 1) return;  // begin_problem sees all rows
+  // of a single island begin_problem compares the costs, unless there is no sweep to begin
+  if (m.ndualtree == 1 && m.iterations > 0) return;
   // twice the cost: f' A f + 2 f' b = q' M^-1 q + f' (2 b + f / D) with q = J' f
   constraint_forces(m, d, TreeDofs<V>(m, d), active);
   for (const int i : d.team.share(m.nv)) d.search[i] = d.qfrc_constraint[i];
