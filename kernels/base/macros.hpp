@@ -17,6 +17,13 @@
 #else
 #define MANIPLE_FUNCTION KOKKOS_FORCEINLINE_FUNCTION
 #endif
+// After a lambda's parameters: the same for the body of a walk over types, of which the compiler would make a
+// function that is called once, with all lane values in memory.
+#if defined(__SANITIZE_ADDRESS__) || defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+#define MANIPLE_INLINE_LAMBDA
+#else
+#define MANIPLE_INLINE_LAMBDA __attribute__((always_inline))
+#endif
 // Whole stages, and large parts of them. On a CPU the compiler decides whether a stage is inlined, and parts
 // of it are forced to be, as above. For a GPU each is a function of its own: its compiler takes minutes for
 // kernels of a hundred thousand instructions, and kernels of a file share what is not inlined.

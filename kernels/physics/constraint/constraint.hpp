@@ -3,12 +3,12 @@
 // model knows, so that lanes with different active limits need no bookkeeping: a limit that does not act has
 // D = 0. Their Jacobians are unit vectors, the rotation axis of a ball joint, or a tendon's row of ten_rowJ.
 //
-// A row turns jar = J qacc - aref into a force and a cost. A limit only pushes: force -D jar where jar < 0.
-// Dry friction is the same within its largest force, and constant beyond (mj_constraintUpdate).
+// What a row does at its residual is in row_law.hpp.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/physics/constraint/row_law.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
 
 namespace maniple {
@@ -147,19 +147,9 @@ MANIPLE_FUNCTION void add_limit_hessian(const Model<ScalarOf<V>>& m, const Data<
   }
 }
 
-// What a friction row does at `jar`: force, cost, and the second derivative of the cost.
 template <class V>
-struct FrictionRow {
-  V force, cost, curvature;
-};
-template <class V>
-MANIPLE_FUNCTION FrictionRow<V> friction_row(const Model<ScalarOf<V>>& m, int r, V jar) {
-  using T = ScalarOf<V>;
-  const V D(m.friction_D[r]), loss(m.friction_loss[r]), zone(m.friction_loss[r] / m.friction_D[r]);
-  const MaskOf<V> linear = abs(jar) >= zone;
-  const V quadratic = V(T(0.5)) * D * jar * jar;
-  return {select(linear, copysign(loss, -jar), -D * jar),
-          select(linear, loss * (abs(jar) - V(T(0.5)) * zone), quadratic), select(linear, V(0), D)};
+MANIPLE_FUNCTION BoundedLaw<V> friction_law(const Model<ScalarOf<V>>& m, int r) {
+  return {m.friction_D[r], m.friction_loss[r]};
 }
 
 // J x of friction row r.
@@ -198,7 +188,7 @@ MANIPLE_FUNCTION void add_friction_force(const Model<ScalarOf<V>>& m, int r, V f
 template <class V>
 MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
   if (m.solver == solver_pgs) return d.row_force[r];
-  return friction_row(m, r, friction_jar(m, d, r, d.qacc)).force;
+  return friction_law<V>(m, r).force(friction_jar(m, d, r, d.qacc));
 }
 template <class T>
 MANIPLE_FUNCTION int row_of_limit(const Model<T>& m, int r) {
@@ -207,7 +197,7 @@ MANIPLE_FUNCTION int row_of_limit(const Model<T>& m, int r) {
 template <class V>
 MANIPLE_FUNCTION V limit_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
   if (m.solver == solver_pgs) return d.row_force[row_of_limit(m, r)];
-  return -d.limit_D[r] * min(V(d.limit_jar[r]), V(0));
+  return OneSidedLaw<V>{d.limit_D[r]}.force(d.limit_jar[r]);
 }
 
 }  // namespace maniple

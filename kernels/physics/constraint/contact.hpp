@@ -1,32 +1,15 @@
 // Constraint rows of contacts (mj_instantiateContact, mj_diagApprox, mj_makeImpedance). A contact without
-// friction is one row along its normal. One with friction is a pyramid of four rows, normal + and - friction
-// times a tangent; they are kept as three base rows, the normal and both scaled tangents, because every edge
-// is a sum of two of them. Four equal edges with a quarter of the stiffness stand for the frictionless row,
-// so that lanes with either kind share a slot.
+// friction is one row along its normal. One with friction is a pyramid of four rows (pyramid.hpp). Four equal
+// edges with a quarter of the stiffness stand for the frictionless row, so that lanes with either kind share
+// a slot.
 #pragma once
 
 #include "kernels/math/spatial.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
+#include "kernels/physics/constraint/pyramid.hpp"
 
 namespace maniple {
-
-// Values of the base rows of a contact: normal, first and second tangent.
-template <class V>
-struct BaseRows {
-  V n, t, u;
-};
-
-template <class V, class Field>
-MANIPLE_FUNCTION BaseRows<V> load_base(const Field& field, int slot) {
-  return {field[3 * slot], field[3 * slot + 1], field[3 * slot + 2]};
-}
-template <class V, class Field>
-MANIPLE_FUNCTION void store_base(const Field& field, int slot, const BaseRows<V>& rows) {
-  field[3 * slot] = rows.n;
-  field[3 * slot + 1] = rows.t;
-  field[3 * slot + 2] = rows.u;
-}
 
 // Calls body(tangents) with slot_tangents as a constant: the loops over a slot's dofs leave out base rows
 // that are zero in every lane. Bit 0 is the first tangent, bit 1 the second. A planar robot has one of them,
@@ -97,38 +80,18 @@ MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<
   });
 }
 
-// Edges of the pyramid: normal + first tangent, normal - first tangent, the same with the second.
-template <class V>
-struct Edges {
-  V value[4];
-};
-template <class V>
-MANIPLE_FUNCTION Edges<V> edges_of(const BaseRows<V>& rows) {
-  return {{rows.n + rows.t, rows.n - rows.t, rows.n + rows.u, rows.n - rows.u}};
-}
-// The transpose of edges_of.
-template <class V>
-MANIPLE_FUNCTION BaseRows<V> base_of(const Edges<V>& edges) {
-  const V* const e = edges.value;
-  return {(e[0] + e[1]) + (e[2] + e[3]), e[0] - e[1], e[2] - e[3]};
-}
-
-// The solver's forces along the edges of a slot, and along its base rows.
+// The first of a slot's edges among the rows of the dual solver.
 template <class T>
 MANIPLE_FUNCTION int row_of_contact(const Model<T>& m, int slot) {
   return m.nfriction + m.nlimit + 4 * slot;
 }
+// The solver's forces along the edges of a slot, and along its base rows.
 template <class V>
 MANIPLE_FUNCTION Edges<V> edge_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  if (m.solver != solver_pgs)
+    return PyramidLaw<V>{d.contact_D[slot]}.edge_forces(load_base<V>(d.contact_jar, slot));
   Edges<V> force;
-  if (m.solver == solver_pgs) {
-    const int first = row_of_contact(m, slot);
-    for (int e = 0; e < 4; ++e) force.value[e] = d.row_force[first + e];
-    return force;
-  }
-  force = edges_of(load_base<V>(d.contact_jar, slot));
-  const V D = d.contact_D[slot];
-  for (V& edge : force.value) edge = -D * min(edge, V(0));
+  for (int e = 0; e < 4; ++e) force.value[e] = d.row_force[row_of_contact(m, slot) + e];
   return force;
 }
 template <class V>
@@ -136,42 +99,10 @@ MANIPLE_FUNCTION BaseRows<V> contact_force(const Model<ScalarOf<V>>& m, const Da
   return base_of(edge_forces(m, d, slot));
 }
 
-// W of B' W B, the part of a slot in the Hessian of the cost, with the base rows B; element (t, u) is zero.
-template <class V>
-struct BaseWeights {
-  V nn, nt, nu, tt, uu;
-
-  // The same in the lanes of a mask, zero in the others.
-  MANIPLE_FUNCTION BaseWeights where(MaskOf<V> mask) const {
-    const V zero(0);
-    return {select(mask, nn, zero), select(mask, nt, zero), select(mask, nu, zero), select(mask, tt, zero),
-            select(mask, uu, zero)};
-  }
-  // W times a column of B; of the tangents, those of kTangents.
-  template <int kTangents>
-  MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& b) const {
-    BaseRows<V> w{nn * b.n, V(0), V(0)};
-    if constexpr (kTangents & 1) {
-      w.n = multiply_add(nt, b.t, w.n);
-      w.t = multiply_add(nt, b.n, tt * b.t);
-    }
-    if constexpr (kTangents & 2) {
-      w.n = multiply_add(nu, b.u, w.n);
-      w.u = multiply_add(nu, b.n, uu * b.u);
-    }
-    return w;
-  }
-};
-
 // The weights of the edges that push.
 template <class V>
 MANIPLE_FUNCTION BaseWeights<V> base_weights(const Data<V>& d, int slot) {
-  const Edges<V> edges = edges_of(load_base<V>(d.contact_jar, slot));
-  const V D = d.contact_D[slot];
-  V push[4];
-  for (int e = 0; e < 4; ++e) push[e] = select(edges.value[e] < V(0), D, V(0));
-  const V tt = push[0] + push[1], uu = push[2] + push[3];
-  return {tt + uu, push[0] - push[1], push[2] - push[3], tt, uu};
+  return PyramidLaw<V>{d.contact_D[slot]}.curvature(load_base<V>(d.contact_jar, slot));
 }
 
 // x, y, z axes of a contact: the given normal and a tangent that is made orthogonal to it (mju_makeFrame).

@@ -4,52 +4,20 @@
 // neighbours. The linear algebra is that of `Dofs`: TreeDofs, or DenseDofs for robots of few dofs.
 #pragma once
 
+#include "kernels/physics/constraint/row_families.hpp"
 #include "kernels/physics/solver/dense_dofs.hpp"
 #include "kernels/physics/solver/line_search.hpp"
 #include "kernels/physics/solver/tree_dofs.hpp"
 
 namespace maniple {
 
-// The rows' jar of the acceleration in qacc.
-template <class V, class Dofs>
-MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
-                                    ActiveRows rows) {
-  for (const int a : d.team.share(rows.limits)) {
-    const int r = d.limit_active[a];
-    d.limit_jar[r] = limit_jacobian_times(m, d, r, d.qacc) - d.limit_aref[r];
-  }
-  for (const int slot : d.team.share(rows.slots)) {
-    const BaseRows<V> x = dofs.contact_times(slot, d.qacc);
-    const BaseRows<V> aref = load_base<V>(d.contact_aref, slot);
-    store_base(d.contact_jar, slot, BaseRows<V>{x.n - aref.n, x.t - aref.t, x.u - aref.u});
-  }
-}
-
 // Twice the cost of the rows after a step alpha along the search direction.
 template <class V>
 MANIPLE_FUNCTION V twice_row_cost(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows, V alpha) {
   V cost(0);
-  for (int a = 0; a < rows.limits; ++a) {
-    const int r = d.limit_active[a];
-    const V jar = min(multiply_add(alpha, V(d.limit_search[r]), V(d.limit_jar[r])), V(0));
-    cost += d.limit_D[r] * jar * jar;
-  }
-  for (int slot = 0; slot < rows.slots; ++slot) {
-    const BaseRows<V> jar = load_base<V>(d.contact_jar, slot), change = load_base<V>(d.contact_search, slot);
-    const Edges<V> edges =
-        edges_of(BaseRows<V>{multiply_add(alpha, change.n, jar.n), multiply_add(alpha, change.t, jar.t),
-                             multiply_add(alpha, change.u, jar.u)});
-    V sum(0);
-    for (const V edge : edges.value) {
-      const V pushed = min(edge, V(0));
-      sum += pushed * pushed;
-    }
-    cost += d.contact_D[slot] * sum;
-  }
-  for (int r = 0; r < m.nfriction; ++r) {
-    const V change = friction_jacobian_times<V>(m, r, d.search), jar = friction_jar(m, d, r, d.qacc);
-    cost += V(2) * friction_row(m, r, multiply_add(alpha, change, jar)).cost;
-  }
+  RowFamilies::for_each_row<V>(m, d, rows, [&](const auto& family, int i) MANIPLE_INLINE_LAMBDA {
+    cost += family.law(i).twice_cost(moved(family.jar(i), family.change(i), alpha));
+  });
   return cost;
 }
 
@@ -58,39 +26,18 @@ template <class V, class Dofs>
 MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                                         ActiveRows rows) {
   for (const int i : d.team.share(dofs.count())) d.qfrc_constraint[i] = V(0);
-  d.team.once([&] {
-    for (int r = 0; r < m.nfriction; ++r)
-      add_friction_force(m, r, friction_force(m, d, r), d.qfrc_constraint);
-    for (int a = 0; a < rows.limits; ++a) {
-      const int r = d.limit_active[a];
-      add_limit_force(m, d, r, limit_force(m, d, r), d.qfrc_constraint);
-    }
+  RowFamilies::for_each<V>(m, d, rows, [&](const auto& family) MANIPLE_INLINE_LAMBDA {
+    family.add_forces(dofs, d.qfrc_constraint);
   });
-  for (int slot = 0; slot < rows.slots; ++slot)
-    dofs.add_contact_force(slot, contact_force(m, d, slot), d.qfrc_constraint);
 }
 
 // H = M + J' D J over the rows that are in their quadratic zone.
 template <class V, class Dofs>
 MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                               ActiveRows rows) {
-  const DataField<V> H = d.H;
   dofs.start_hessian();
-  d.team.once([&] {
-    for (int r = 0; r < m.nfriction; ++r) {
-      const V curvature = friction_row(m, r, friction_jar(m, d, r, d.qacc)).curvature;
-      const int dof = m.friction_dofid[r];
-      if (dof >= 0)
-        H[hessian_address(dof, dof)] += curvature;
-      else
-        add_tendon_hessian(m, m.friction_tendonid[r], curvature, H);
-    }
-    for (int a = 0; a < rows.limits; ++a) {
-      const int r = d.limit_active[a];
-      add_limit_hessian(m, d, r, select(d.limit_jar[r] < V(0), V(d.limit_D[r]), V(0)));
-    }
-  });
-  dofs.add_contact_hessians(rows.slots);
+  RowFamilies::for_each<V>(m, d, rows,
+                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.add_hessians(dofs); });
 }
 
 // `square`: of the search direction in the norm of M. `decrement`: the search direction times the negative
@@ -99,18 +46,9 @@ template <class V>
 MANIPLE_FUNCTION LinePoint<V> line_point(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
                                          V square, V decrement, V alpha) {
   LinePoint<V> point{square, square};
-  for (int a = 0; a < rows.limits; ++a) {
-    const int r = d.limit_active[a];
-    point.template add_pushing<1>({d.limit_jar[r]}, {d.limit_search[r]}, d.limit_D[r], alpha);
-  }
-  for (int slot = 0; slot < rows.slots; ++slot)
-    point.add_pushing(edges_of(load_base<V>(d.contact_jar, slot)).value,
-                      edges_of(load_base<V>(d.contact_search, slot)).value, d.contact_D[slot], alpha);
-  for (int r = 0; r < m.nfriction; ++r) {
-    const V zone(m.friction_loss[r] / m.friction_D[r]);
-    point.add_row(friction_jar(m, d, r, d.qacc), friction_jacobian_times<V>(m, r, d.search), -zone, zone,
-                  V(m.friction_D[r]), alpha);
-  }
+  RowFamilies::for_each_row<V>(m, d, rows, [&](const auto& family, int i) MANIPLE_INLINE_LAMBDA {
+    family.law(i).add_to_line(point, family.jar(i), family.change(i), alpha);
+  });
   point.error = point.start - decrement;
   return point;
 }
@@ -129,17 +67,21 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const D
   return minimize_on_line(line_at(V(1)), line_at, active, enough, m.ls_iterations);
 }
 
+// The rows' residuals at the acceleration in qacc.
+template <class V, class Dofs>
+MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
+                                    ActiveRows rows) {
+  RowFamilies::for_each<V>(m, d, rows,
+                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.store_jar(dofs); });
+}
+
 // Msearch and the rows' changes along the search direction.
 template <class V, class Dofs>
 MANIPLE_FUNCTION void evaluate_search(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                                       ActiveRows rows) {
   dofs.multiply_inertia(d.search, d.Msearch);
-  for (const int a : d.team.share(rows.limits)) {
-    const int r = d.limit_active[a];
-    d.limit_search[r] = limit_jacobian_times(m, d, r, d.search);
-  }
-  for (const int slot : d.team.share(rows.slots))
-    store_base(d.contact_search, slot, dofs.contact_times(slot, d.search));
+  RowFamilies::for_each<V>(m, d, rows,
+                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.store_change(dofs); });
 }
 
 // Moves qacc, Ma and jar of the active lanes by alpha along the search direction.
@@ -151,11 +93,8 @@ MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<
     move(d.qacc[i], d.search[i]);
     move(d.Ma[i], d.Msearch[i]);
   }
-  for (const int a : d.team.share(rows.limits)) {
-    const int r = d.limit_active[a];
-    move(d.limit_jar[r], d.limit_search[r]);
-  }
-  for (const int k : d.team.share(3 * rows.slots)) move(d.contact_jar[k], d.contact_search[k]);
+  RowFamilies::for_each<V>(m, d, rows,
+                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.move(active, alpha); });
 }
 
 // The start of the iterations: qacc_warmstart, which lies at the end of the search direction, where its cost

@@ -1,0 +1,55 @@
+// What a constraint row does at its residual jar = J qacc - aref: the force and cost of mj_constraintUpdate,
+// the second derivative of the cost, and its part in a line search. A law knows nothing of where its row
+// comes from; row_families.hpp says which rows follow which law.
+#pragma once
+
+#include "kernels/base/pack.hpp"
+
+namespace maniple {
+
+// A residual after a step alpha along the search direction, in which it changes by `change`.
+template <class V>
+MANIPLE_FUNCTION V moved(V jar, V change, V alpha) {
+  return multiply_add(alpha, change, jar);
+}
+
+// Dry friction: -D jar up to a largest force [N or Nm], and constant beyond.
+template <class V>
+struct BoundedLaw {
+  V D, loss;  // stiffness and largest force
+  V zone;     // residual at which it is reached
+
+  MANIPLE_FUNCTION BoundedLaw(ScalarOf<V> stiffness, ScalarOf<V> largest)
+      : D(stiffness), loss(largest), zone(largest / stiffness) {}
+
+  MANIPLE_FUNCTION V force(V jar) const { return select(abs(jar) >= zone, copysign(loss, -jar), -D * jar); }
+  MANIPLE_FUNCTION V twice_cost(V jar) const {
+    const V half(ScalarOf<V>(0.5)), quadratic = half * D * jar * jar;
+    return V(2) * select(abs(jar) >= zone, loss * (abs(jar) - half * zone), quadratic);
+  }
+  MANIPLE_FUNCTION V curvature(V jar) const { return select(abs(jar) >= zone, V(0), D); }
+  // Adds the row, whose residual changes by `change` along the line, to a LinePoint at the step alpha.
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_line(Point& point, V jar, V change, V alpha) const {
+    point.add_row(jar, change, -zone, zone, D, alpha);
+  }
+};
+
+// A limit pushes where its residual is negative.
+template <class V>
+struct OneSidedLaw {
+  V D;  // 0: it does not act
+
+  MANIPLE_FUNCTION V force(V jar) const { return -D * min(jar, V(0)); }
+  MANIPLE_FUNCTION V twice_cost(V jar) const {
+    const V pushed = min(jar, V(0));
+    return D * pushed * pushed;
+  }
+  MANIPLE_FUNCTION V curvature(V jar) const { return select(jar < V(0), D, V(0)); }
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_line(Point& point, V jar, V change, V alpha) const {
+    point.template add_pushing<1>({jar}, {change}, D, alpha);
+  }
+};
+
+}  // namespace maniple
