@@ -1,4 +1,4 @@
-// The physics in double precision: one register of environments, and one environment for tests.
+// The physics of a register of environments in double precision.
 #include "kernels/base/macros.hpp"
 
 #ifndef MANIPLE_SCALAR_LANES
@@ -6,6 +6,5 @@
 
 namespace maniple {
 MANIPLE_INSTANTIATE_PHYSICS(Lanes<double>)
-MANIPLE_INSTANTIATE_PHYSICS(double)
 }  // namespace maniple
 #endif
