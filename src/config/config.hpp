@@ -2,15 +2,72 @@
 // src/config/schema.cpp binds each member to its deck key; nothing outside src/config parses a deck.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "src/base/error.hpp"
 
 namespace maniple {
+
+// ---- choices: the key takes one of these ----
+enum class Precision { fp32, fp64 };
+enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
+enum class SolverChoice { of_model, Newton, PGS };
+enum class ControlInput { zero, random, file, policy };
+enum class StartState { of_model, keyframe, file, task };
+enum class ActivationChoice { elu, relu, tanh };
+enum class RateSchedule { fixed, adaptive };         // adaptive: by the KL divergence
+enum class KlReference { rollout, previous_epoch };  // as rsl_rl, as rl_games
+enum class Reduction { exact, fast };
+enum class Resume { never, automatic };
+enum class BenchActions { random, zero };
+enum class ProgressStyle { automatic, bar, plain, none };
+
+// How decks write them, in the order of the enumerators.
+template <class Choice>
+inline constexpr auto kTextsOf = std::array<const char*, 0>{};
+template <>
+inline constexpr std::array kTextsOf<Precision>{"single", "double"};
+template <>
+inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicitfast"};
+template <>
+inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
+template <>
+inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "file", "policy"};
+template <>
+inline constexpr std::array kTextsOf<StartState>{"default", "keyframe", "file", "task"};
+template <>
+inline constexpr std::array kTextsOf<ActivationChoice>{"elu", "relu", "tanh"};
+template <>
+inline constexpr std::array kTextsOf<RateSchedule>{"fixed", "adaptive"};
+template <>
+inline constexpr std::array kTextsOf<KlReference>{"rollout", "previous_epoch"};
+template <>
+inline constexpr std::array kTextsOf<Reduction>{"exact", "fast"};
+template <>
+inline constexpr std::array kTextsOf<Resume>{"never", "auto"};
+template <>
+inline constexpr std::array kTextsOf<BenchActions>{"random", "zero"};
+template <>
+inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
+
+template <class Choice>
+std::string text_of(Choice choice) {
+  return kTextsOf<Choice>[static_cast<std::size_t>(choice)];
+}
+// Nothing: no choice is written so.
+template <class Choice>
+std::optional<Choice> choice_of(std::string_view text) {
+  const auto found = std::find(kTextsOf<Choice>.begin(), kTextsOf<Choice>.end(), text);
+  if (found == kTextsOf<Choice>.end()) return std::nullopt;
+  return static_cast<Choice>(found - kTextsOf<Choice>.begin());
+}
 
 struct ModelConfig {
   std::string file;          // as given in the deck
@@ -29,10 +86,10 @@ struct BatchConfig {
 };
 
 struct SimulationConfig {
-  std::string precision = "single";  // single | double
-  double timestep = 0;               // s; 0: the model's
-  std::string integrator;            // "" (the model's) | Euler | RK4 | implicitfast
-  std::string solver;                // "" (the model's) | Newton | PGS
+  Precision precision = Precision::fp32;
+  double timestep = 0;  // s; 0: the model's
+  IntegratorChoice integrator = IntegratorChoice::of_model;
+  SolverChoice solver = SolverChoice::of_model;
   int iterations = 0;                // of the solver, at most; 0: the model's
   int ls_iterations = 0;             // of its line search, at most; 0: the model's
   int decimation = 1;                // physics steps per control step
@@ -43,15 +100,15 @@ struct SimulationConfig {
 };
 
 struct ControlConfig {
-  std::string source = "zero";  // zero | random | file | policy
-  std::string file;             // HDF5 with /ctrl [env or 1, step, nu]; absolute path
-  std::string checkpoint;       // policy: checkpoint file, or a run directory; absolute path
-  SourceLocation where;         // of control.file or control.checkpoint
+  ControlInput source = ControlInput::zero;
+  std::string file;        // HDF5 with /ctrl [env or 1, step, nu]; absolute path
+  std::string checkpoint;  // policy: checkpoint file, or a run directory; absolute path
+  SourceLocation where;    // of control.file or control.checkpoint
 };
 
 struct InitialStateConfig {
-  std::string source = "default";  // default | keyframe | file | task
-  std::string keyframe = "0";      // name or index
+  StartState source = StartState::of_model;
+  std::string keyframe = "0";  // name or index
   std::string file;      // HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act; absolute path
   SourceLocation where;  // of the file or the keyframe
 };
@@ -98,8 +155,8 @@ struct TaskConfig {
 
 struct PolicyConfig {
   std::vector<int> hidden{32, 32};
-  std::string activation = "elu";  // elu | relu | tanh
-  bool shared = true;              // actor and critic share their hidden layers
+  ActivationChoice activation = ActivationChoice::elu;
+  bool shared = true;  // actor and critic share their hidden layers
   double init_std = 1;
   bool fixed_std = true;         // the log standard deviation is a constant; false: it is learned
   double clip_observations = 0;  // 0: off
@@ -115,14 +172,14 @@ struct LearningConfig {
   int minibatches = 8;  // per epoch; at most horizon
   double gamma = 0.99, lambda = 0.95;
   double learning_rate = 3e-4;
-  std::string schedule = "adaptive";  // fixed | adaptive (KL)
+  RateSchedule schedule = RateSchedule::adaptive;
   double desired_kl = 0.008;
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
   double lr_factor = 1.5;  // adaptive: by this factor
   double lr_min = 1e-6, lr_max = 1e-2;
   bool lr_per_minibatch =
       false;  // adaptive after each minibatch (rsl_rl, and rl_games by default) or each epoch
-  std::string kl_reference = "rollout";  // rollout (rsl_rl) | previous_epoch (rl_games)
+  KlReference kl_reference = KlReference::rollout;
   double clip_ratio = 0.2;
   double value_coef = 4;  // multiplies the value loss
   bool clip_value = true;
@@ -133,10 +190,10 @@ struct LearningConfig {
   double reward_scale = 1;
   bool value_bootstrap = true;  // time-outs add gamma * V to the reward
   bool random_initial_episode_length = false;
-  std::string reduction = "exact";     // exact | fast
+  Reduction reduction = Reduction::exact;
   std::int64_t checkpoint_every = 50;  // iterations; 0: at the end only
   std::int64_t keep_checkpoints = 3;
-  std::string resume = "never";   // never | auto
+  Resume resume = Resume::never;
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
 };
 
@@ -148,15 +205,15 @@ struct EvaluationConfig {
 struct BenchConfig {
   std::int64_t steps = 200;  // control steps per repeat
   int repeats = 5;
-  std::string actions = "random";  // random | zero
+  BenchActions actions = BenchActions::random;
 };
 
 struct RunConfig {
-  double wall_time = 0;           // s until a clean stop with exit 75; 0: none
-  int retries = 4;                // further attempts after an error of the file system that may pass
-  double hang_timeout = 600;      // s without a step forward on any rank until the run ends; 0: none
-  std::string progress = "auto";  // auto | bar | plain | none
-  std::string status_file;        // gets the exit code at the end of a run that came to its end
+  double wall_time = 0;       // s until a clean stop with exit 75; 0: none
+  int retries = 4;            // further attempts after an error of the file system that may pass
+  double hang_timeout = 600;  // s without a step forward on any rank until the run ends; 0: none
+  ProgressStyle progress = ProgressStyle::automatic;
+  std::string status_file;  // gets the exit code at the end of a run that came to its end
 };
 
 struct Config {

@@ -273,8 +273,8 @@ void resolve_files(Config& config, bool needs_model) {
                      "allowed: a model file, relative to the deck, or package:<python package>/<path>");
 
   ControlConfig& control = config.control;
-  control.where = config.where_of(control.source == "policy" || control.file.empty() ? "control.checkpoint"
-                                                                                     : "control.file");
+  control.where = config.where_of(
+      control.source == ControlInput::policy || control.file.empty() ? "control.checkpoint" : "control.file");
   if (!control.file.empty())
     control.file = existing_file(control.file, config.where_of("control.file"), "control.file", false,
                                  "an HDF5 file with /ctrl [env or 1, step, nu], relative to the deck");
@@ -284,8 +284,8 @@ void resolve_files(Config& config, bool needs_model) {
                       "a checkpoint file or the directory of a run, relative to the deck");
 
   InitialStateConfig& initial = config.initial_state;
-  initial.where =
-      config.where_of(initial.source == "keyframe" ? "initial_state.keyframe" : "initial_state.file");
+  initial.where = config.where_of(initial.source == StartState::keyframe ? "initial_state.keyframe"
+                                                                         : "initial_state.file");
   if (!initial.file.empty())
     initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
                                  false, "an HDF5 file with /qpos [env or 1, nq], relative to the deck");
@@ -307,7 +307,7 @@ void check_together(const Config& config) {
     refuse("learning.lr_min",
            "found " + yaml_number(learning.lr_min) + " with learning.lr_max " + yaml_number(learning.lr_max),
            "allowed: at most learning.lr_max");
-  if (learning.schedule == "adaptive" &&
+  if (learning.schedule == RateSchedule::adaptive &&
       (learning.learning_rate < learning.lr_min || learning.learning_rate > learning.lr_max))
     refuse("learning.learning_rate", "found " + yaml_number(learning.learning_rate),
            "allowed: learning.lr_min (" + yaml_number(learning.lr_min) + ") to learning.lr_max (" +
@@ -316,23 +316,23 @@ void check_together(const Config& config) {
     refuse("policy.hidden", "found a list of 0", "allowed: list of integers, for instance [64, 64]");
 
   const ControlConfig& control = config.control;
-  if (control.source == "file" && control.file.empty())
+  if (control.source == ControlInput::file && control.file.empty())
     refuse("control.source", "found 'file' without control.file",
            "allowed: with control.file, an HDF5 file with /ctrl, or with a task /action");
-  if (control.source == "policy" && control.checkpoint.empty())
+  if (control.source == ControlInput::policy && control.checkpoint.empty())
     refuse("control.source", "found 'policy' without control.checkpoint",
            "allowed: with control.checkpoint, a checkpoint file or the directory of a run");
-  if (control.source == "policy" && !config.task.present)
+  if (control.source == ControlInput::policy && !config.task.present)
     refuse("control.source", "found 'policy' without a task",
            "allowed: with the task the policy was trained on");
   if (!control.file.empty() && !config.where.count("control.source"))
     refuse("control.file", "found a file that nothing reads", "allowed: with control.source: file");
 
   const InitialStateConfig& initial = config.initial_state;
-  if (initial.source == "file" && initial.file.empty())
+  if (initial.source == StartState::file && initial.file.empty())
     refuse("initial_state.source", "found 'file' without initial_state.file",
            "allowed: with initial_state.file, an HDF5 file with /qpos");
-  if (initial.source == "task" && !config.task.present)
+  if (initial.source == StartState::task && !config.task.present)
     refuse("initial_state.source", "found 'task' without a task",
            "allowed: with a task, whose reset terms it uses");
   if (!config.where.count("initial_state.source")) {
@@ -416,10 +416,9 @@ std::string resolved_deck(Config config) {
   if (config.model.file.rfind("package:", 0) != 0) config.model.file = config.model.path;
   for (const Key& key : schema())
     if (key.path.rfind("task.", 0) != 0) {
-      // an empty file name is one that was not given
-      const Target target = key.target(config);
-      const auto* text = std::get_if<std::string*>(&target);
-      deck.key(key.path, text && (*text)->empty() ? "~" : yaml_text(target));
+      // an empty text is one that was not given
+      const std::string text = yaml_text(key.target(config));
+      deck.key(key.path, text == "\"\"" ? "~" : text);
     }
   if (!config.task.present) return deck.text();
   for (const Key& key : schema())

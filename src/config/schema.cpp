@@ -36,13 +36,14 @@ constexpr double kInt = 2147483647;
 
 // A row whose key path is the member's path in Config, and one whose path differs from it.
 #define KEY(member, allowed, unit, meaning) KEY_AS(#member, member, allowed, unit, meaning)
-#define KEY_AS(path, member, allowed, unit, meaning)                                      \
-  {                                                                                       \
-    path, [](Config& config) -> Target { return &config.member; }, allowed, unit, meaning \
+#define KEY_AS(path, member, allowed, unit, meaning)                                                 \
+  {                                                                                                  \
+    path, [](Config& config) -> Target { return target_of(&config.member); }, allowed, unit, meaning \
   }
-#define TERM_KEY(name, member, sections, allowed, unit, meaning)                                    \
-  {                                                                                                 \
-    name, [](TermConfig& term) -> Target { return &term.member; }, sections, allowed, unit, meaning \
+#define TERM_KEY(name, member, sections, allowed, unit, meaning)                                       \
+  {                                                                                                    \
+    name, [](TermConfig& term) -> Target { return target_of(&term.member); }, sections, allowed, unit, \
+        meaning                                                                                        \
   }
 
 }  // namespace
@@ -60,10 +61,10 @@ const std::vector<Key>& schema() {
       KEY(batch.num_envs, between(1, 1e12), "environments", "environments of the whole run, whatever the number of ranks"),
       KEY(batch.seed, between(0, 4294967295.0), "1", "seed of everything random"),
 
-      KEY(simulation.precision, one_of({"single", "double"}), "", "of physics and trajectories"),
+      KEY(simulation.precision, anything(), "", "of physics and trajectories"),
       KEY(simulation.timestep, at_least(0), "s", "of one physics step; 0: the model's"),
-      KEY(simulation.integrator, one_of({"", "Euler", "RK4", "implicitfast"}), "", "\"\": the model's"),
-      KEY(simulation.solver, one_of({"", "Newton", "PGS"}), "", "of contacts, limits and dry friction; \"\": the model's, with Newton in place of CG"),
+      KEY(simulation.integrator, anything(), "", "\"\": the model's"),
+      KEY(simulation.solver, anything(), "", "of contacts, limits and dry friction; \"\": the model's, with Newton in place of CG"),
       KEY(simulation.iterations, between(0, 1e6), "iterations", "of the solver, at most; 0: the model's"),
       KEY(simulation.ls_iterations, between(0, 1e6), "iterations", "of the line search of the solver Newton, at most; 0: the model's"),
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
@@ -72,11 +73,11 @@ const std::vector<Key>& schema() {
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),
 
-      KEY(control.source, one_of({"zero", "random", "file", "policy"}), "", "of controls, with a task of actions; random: such that controls are uniform in their range, one draw per control step (unlimited: in [-1, 1])"),
+      KEY(control.source, anything(), "", "of controls, with a task of actions; random: such that controls are uniform in their range, one draw per control step (unlimited: in [-1, 1])"),
       KEY(control.file, anything(), "", "HDF5 with /ctrl [env or 1, step, nu], with a task /action [env or 1, step, size]; relative to the deck"),
       KEY(control.checkpoint, anything(), "", "policy: a checkpoint file or a run's directory; relative to the deck"),
 
-      KEY(initial_state.source, one_of({"default", "keyframe", "file", "task"}), "", "task: the task's reset terms"),
+      KEY(initial_state.source, anything(), "", "task: the task's reset terms"),
       KEY(initial_state.keyframe, anything(), "", "name or number of the model's keyframe"),
       KEY(initial_state.file, anything(), "", "HDF5 with /qpos [env or 1, nq], /qvel [env or 1, nv], optional /act; relative to the deck"),
 
@@ -90,7 +91,7 @@ const std::vector<Key>& schema() {
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
 
       KEY(policy.hidden, between(1, 65536), "units", "width of each hidden layer"),
-      KEY(policy.activation, one_of({"elu", "relu", "tanh"}), "", "of the hidden layers"),
+      KEY(policy.activation, anything(), "", "of the hidden layers"),
       KEY(policy.shared, anything(), "", "actor and critic share their hidden layers"),
       KEY(policy.init_std, above_up_to(0, 1e3), "action", "standard deviation of the first policy"),
       KEY(policy.fixed_std, anything(), "", "true: the standard deviation stays; false: it is learned"),
@@ -106,14 +107,14 @@ const std::vector<Key>& schema() {
       KEY(learning.gamma, between(0, 1), "1", "discount of one control step"),
       KEY(learning.lambda, between(0, 1), "1", "of the generalized advantage estimate"),
       KEY(learning.learning_rate, above_up_to(0, 1e3), "1", "of Adam, at the start"),
-      KEY(learning.schedule, one_of({"fixed", "adaptive"}), "", "adaptive: the learning rate follows the KL divergence"),
+      KEY(learning.schedule, anything(), "", "adaptive: the learning rate follows the KL divergence"),
       KEY(learning.desired_kl, above(0), "nat", "adaptive: KL divergence between updates to aim at"),
       KEY(learning.kl_factor, at_least(1), "1", "adaptive: change outside [desired_kl / this, desired_kl x this]"),
       KEY(learning.lr_factor, at_least(1), "1", "adaptive: by this factor"),
       KEY(learning.lr_min, above(0), "1", "adaptive: smallest learning rate"),
       KEY(learning.lr_max, above(0), "1", "adaptive: largest learning rate"),
       KEY(learning.lr_per_minibatch, anything(), "", "adaptive: after each minibatch (rsl_rl, rl_games), else after each epoch"),
-      KEY(learning.kl_reference, one_of({"rollout", "previous_epoch"}), "", "adaptive: KL from the policy that acted (rsl_rl), or from the one that last learned from a sample (rl_games)"),
+      KEY(learning.kl_reference, anything(), "", "adaptive: KL from the policy that acted (rsl_rl), or from the one that last learned from a sample (rl_games)"),
       KEY(learning.clip_ratio, above(0), "1", "of the probability ratio, 1 +- this"),
       KEY(learning.value_coef, at_least(0), "1", "multiplies the value loss"),
       KEY(learning.clip_value, anything(), "", "clip the value's change by clip_ratio"),
@@ -124,10 +125,10 @@ const std::vector<Key>& schema() {
       KEY(learning.reward_scale, anything(), "1", "multiplies rewards before learning, not in reports"),
       KEY(learning.value_bootstrap, anything(), "", "time-outs add gamma x value to the reward"),
       KEY(learning.random_initial_episode_length, anything(), "", "spread the first time-outs over an episode"),
-      KEY(learning.reduction, one_of({"exact", "fast"}), "", "exact: the same bits on any number of ranks"),
+      KEY(learning.reduction, anything(), "", "exact: the same bits on any number of ranks"),
       KEY(learning.checkpoint_every, at_least(0), "iterations", "0: at the end only"),
       KEY(learning.keep_checkpoints, between(1, 1e6), "files", "older checkpoints are removed"),
-      KEY(learning.resume, one_of({"never", "auto"}), "", "auto: continue from the newest good checkpoint of the directory, or start"),
+      KEY(learning.resume, anything(), "", "auto: continue from the newest good checkpoint of the directory, or start"),
       KEY(learning.blas_width, at_least(1), "units", "layers at least this wide use CBLAS"),
 
       KEY(evaluation.episodes, at_least(0), "episodes", "0: one per environment"),
@@ -135,12 +136,12 @@ const std::vector<Key>& schema() {
 
       KEY(bench.steps, at_least(1), "control steps", "per repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
-      KEY(bench.actions, one_of({"random", "zero"}), "", "of a task, in its environment steps; as control.source"),
+      KEY(bench.actions, anything(), "", "of a task, in its environment steps; as control.source"),
 
       KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),
       KEY(run.retries, between(0, 10000), "attempts", "further attempts at writing or reading checkpoints and results after an error of the file system that may pass (EIO, ESTALE, ETIMEDOUT ...), 1, 2, 4 ... at most 60 s later"),
       KEY(run.hang_timeout, at_least(0), "s", "in which no rank moves (a pause of the job itself does not count); then the rank that hangs is named and the run ends with exit 1; three times as long until the first iteration is done; 0: never"),
-      KEY(run.progress, one_of({"auto", "bar", "plain", "none"}), "", "auto: a bar on a terminal, else plain lines"),
+      KEY(run.progress, anything(), "", "auto: a bar on a terminal, else plain lines"),
       KEY(run.status_file, anything(), "", "the exit code is written here when the run has come to its end, 0 or 75: launchers may lose it"),
   };
   return keys;
@@ -203,6 +204,17 @@ bool in_range(double value, const Allowed& allowed) {
          (allowed.below_high ? value < allowed.high : value <= allowed.high);
 }
 
+bool contains(const std::vector<std::string>& texts, const std::string& text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+std::string choices_text(const std::vector<std::string>& choices) {
+  std::string text;
+  for (const std::string& choice : choices)
+    text += (text.empty() ? "" : " | ") + (choice.empty() ? "\"\"" : choice);
+  return text;
+}
+
 [[noreturn]] void refuse(const Target& target, const Allowed& allowed, const std::string& key,
                          const DeckValue& value) {
   throw InputError(value.where, key, "found " + value.description(),
@@ -254,8 +266,9 @@ bool read_number(const DeckValue& value, double& number) {
 
 std::string allowed_text(const Target& target, const Allowed& allowed) {
   return std::visit(
-      [&](auto* member) -> std::string {
-        using T = std::remove_pointer_t<decltype(member)>;
+      [&](const auto& member) -> std::string {
+        using T = std::remove_pointer_t<std::decay_t<decltype(member)>>;
+        if constexpr (std::is_same_v<T, ChoiceMember>) return choices_text(member.texts);
         if constexpr (std::is_same_v<T, bool>) return "true or false";
         if constexpr (std::is_same_v<T, double>) return "number" + range_text(allowed);
         if constexpr (is_number<T>) return "integer" + range_text(allowed);
@@ -264,22 +277,21 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         if constexpr (std::is_same_v<T, std::vector<std::string>>)
           return "list of names, for instance [a, b]";
         if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
-        if (allowed.choices.empty()) return "text";
-        std::string text;
-        for (const std::string& choice : allowed.choices)
-          text += (text.empty() ? "" : " | ") + (choice.empty() ? "\"\"" : choice);
-        return text;
+        return allowed.choices.empty() ? "text" : choices_text(allowed.choices);
       },
       target);
 }
 
 void assign(const Target& target, const Allowed& allowed, const std::string& key, const DeckValue& value) {
   std::visit(
-      [&](auto* member) {
-        using T = std::remove_pointer_t<decltype(member)>;
+      [&](const auto& member) {
+        using T = std::remove_pointer_t<std::decay_t<decltype(member)>>;
         double number = 0;
         const bool scalar = value.kind == DeckValue::Kind::scalar;
-        if constexpr (std::is_same_v<T, bool>) {
+        if constexpr (std::is_same_v<T, ChoiceMember>) {
+          if (!scalar || !contains(member.texts, value.text)) refuse(target, allowed, key, value);
+          member.set(value.text);
+        } else if constexpr (std::is_same_v<T, bool>) {
           if (!scalar || value.quoted || (value.text != "true" && value.text != "false"))
             refuse(target, allowed, key, value);
           *member = value.text == "true";
@@ -293,9 +305,7 @@ void assign(const Target& target, const Allowed& allowed, const std::string& key
               refuse(target, allowed, key, value);
           *member = static_cast<T>(number);
         } else if constexpr (std::is_same_v<T, std::string>) {
-          if (!scalar ||
-              (!allowed.choices.empty() && std::find(allowed.choices.begin(), allowed.choices.end(),
-                                                     value.text) == allowed.choices.end()))
+          if (!scalar || (!allowed.choices.empty() && !contains(allowed.choices, value.text)))
             refuse(target, allowed, key, value);
           *member = value.text;
         } else {
@@ -358,9 +368,11 @@ std::string yaml_quoted(const std::string& text) {
 
 std::string yaml_text(const Target& target) {
   return std::visit(
-      [](auto* member) -> std::string {
-        using T = std::remove_pointer_t<decltype(member)>;
-        if constexpr (std::is_same_v<T, bool>)
+      [](const auto& member) -> std::string {
+        using T = std::remove_pointer_t<std::decay_t<decltype(member)>>;
+        if constexpr (std::is_same_v<T, ChoiceMember>)
+          return yaml_quoted(member.text());
+        else if constexpr (std::is_same_v<T, bool>)
           return *member ? "true" : "false";
         else if constexpr (is_number<T>)
           return yaml_number(static_cast<double>(*member));

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -13,10 +15,27 @@
 
 namespace maniple {
 
+// A member that is one of the choices of config.hpp, whichever.
+struct ChoiceMember {
+  std::vector<std::string> texts;  // of all choices
+  std::function<std::string()> text;
+  std::function<void(const std::string&)> set;  // one of the texts
+};
+
 // The member that a key sets.
 using Target =
     std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*, std::vector<int>*,
-                 std::vector<std::string>*, std::optional<std::vector<double>>*>;
+                 std::vector<std::string>*, std::optional<std::vector<double>>*, ChoiceMember>;
+
+template <class Member>
+Target target_of(Member* member) {
+  if constexpr (std::is_enum_v<Member>)
+    return ChoiceMember{{kTextsOf<Member>.begin(), kTextsOf<Member>.end()},
+                        [member] { return text_of(*member); },
+                        [member](const std::string& text) { *member = choice_of<Member>(text).value(); }};
+  else
+    return member;
+}
 
 // What a value may be, beyond its type.
 struct Allowed {

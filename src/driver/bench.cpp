@@ -88,7 +88,7 @@ ExitCode bench(const Config& config, Session& session) {
     simulation->zero_action();
     const auto env_repeat = [&] {
       for (std::int64_t i = 0; i < steps; ++i) {
-        if (config.bench.actions == "random") simulation->random_action(control_step++);
+        if (config.bench.actions == BenchActions::random) simulation->random_action(control_step++);
         simulation->step();
       }
     };
@@ -111,8 +111,9 @@ ExitCode bench(const Config& config, Session& session) {
          << ",\n  \"env_steps_per_second\": " << json(environment)
          << ",\n  \"num_envs\": " << config.batch.num_envs << ",\n  \"ranks\": " << session.size()
          << ",\n  \"backend\": \"" << ExecutionSpace::name() << "\",\n  \"lane_width\": "
-         << (config.simulation.precision == "double" ? lane_width<Lanes<double>> : lane_width<Lanes<float>>)
-         << ",\n  \"precision\": \"" << config.simulation.precision
+         << (config.simulation.precision == Precision::fp64 ? lane_width<Lanes<double>>
+                                                            : lane_width<Lanes<float>>)
+         << ",\n  \"precision\": \"" << text_of(config.simulation.precision)
          << "\",\n  \"decimation\": " << config.simulation.decimation
          << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": " << stages
          << ",\n  \"share_per_physics_stage\": " << json(physics_stages) << "\n}\n";

@@ -31,10 +31,10 @@ bool on_terminal() {
 
 }  // namespace
 
-Progress::Progress(std::int64_t total, const std::string& mode, bool active)
+Progress::Progress(std::int64_t total, ProgressStyle style, bool active)
     : total_(std::max<std::int64_t>(1, total)),
-      active_(active && mode != "none"),
-      bar_(mode == "bar" || (mode == "auto" && on_terminal())),
+      active_(active && style != ProgressStyle::none),
+      bar_(style == ProgressStyle::bar || (style == ProgressStyle::automatic && on_terminal())),
       start_(Clock::now()) {}
 
 void Progress::update(std::int64_t done, const std::string& text) {

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "src/config/config.hpp"
+
 namespace maniple {
 
 class Progress {
  public:
-  // mode: auto | bar | plain | none. Silent unless `active` (rank 0).
-  Progress(std::int64_t total, const std::string& mode, bool active);
+  // Silent unless `active` (rank 0).
+  Progress(std::int64_t total, ProgressStyle style, bool active);
   // Shows `done` of `total`; `text` stands behind the bar (rate, reward, memory).
   void update(std::int64_t done, const std::string& text);
   // Ends the line.

@@ -27,13 +27,13 @@ class ControlSource {
  public:
   ControlSource(const Config& config, Simulation& simulation, Session& session)
       : config_(config), simulation_(simulation) {
-    if (config.control.source == "file") {
+    if (config.control.source == ControlInput::file) {
       const bool acts = simulation.has_task();
       controls_ = (acts ? read_action_rows : read_control_rows)(
           config.control.file, config.control.where,
           acts ? simulation.num_actions() : simulation.model().sizes.nu, config.simulation.steps,
           simulation.partition());
-    } else if (config.control.source == "policy") {
+    } else if (config.control.source == ControlInput::policy) {
       if (!simulation.has_task())
         throw InputError(config.control.where, "control.source", "policy without a task",
                          "a deck with a task: a policy reads its observations");
@@ -48,20 +48,20 @@ class ControlSource {
 
   // One control step.
   void step(std::int64_t control_step) {
-    const std::string& source = config_.control.source;
+    const ControlInput source = config_.control.source;
     if (simulation_.has_task()) {
-      if (source == "policy")
+      if (source == ControlInput::policy)
         policy_->act(simulation_.observation(), simulation_.action(), config_.evaluation.deterministic,
                      config_.batch.seed, simulation_.partition().first_env(), control_step);
-      if (source == "random") simulation_.random_action(control_step);
-      if (source == "zero") simulation_.zero_action();
-      if (source == "file") simulation_.set_action(controls_.rows(control_step));
+      if (source == ControlInput::random) simulation_.random_action(control_step);
+      if (source == ControlInput::zero) simulation_.zero_action();
+      if (source == ControlInput::file) simulation_.set_action(controls_.rows(control_step));
       simulation_.step();
       return;
     }
-    if (source == "random") simulation_.random_control(control_step);
-    if (source == "zero") simulation_.zero_control();
-    if (source == "file") simulation_.set_control(controls_.rows(control_step));
+    if (source == ControlInput::random) simulation_.random_control(control_step);
+    if (source == ControlInput::zero) simulation_.zero_control();
+    if (source == ControlInput::file) simulation_.set_control(controls_.rows(control_step));
     simulation_.step_physics();
   }
 
@@ -76,8 +76,9 @@ class ControlSource {
 
 ExitCode rollout(const Config& config, Session& session) {
   const auto started = Clock::now();
-  const std::unique_ptr<Simulation> simulation = set_up_simulation(
-      config, session, "rollout", config.control.source == "policy" ? Holds::policy : Holds::environments);
+  const std::unique_ptr<Simulation> simulation =
+      set_up_simulation(config, session, "rollout",
+                        config.control.source == ControlInput::policy ? Holds::policy : Holds::environments);
   ControlSource control(config, *simulation, session);
   simulation->initialize(config.initial_state);
 
@@ -100,7 +101,7 @@ ExitCode rollout(const Config& config, Session& session) {
   };
   if (every > 0) {
     results.create_trajectory(fields, config.simulation.steps / every + 1,
-                              config.simulation.precision == "double", simulation->partition());
+                              config.simulation.precision == Precision::fp64, simulation->partition());
     simulation->forward();
     sample(0);
   }

@@ -139,7 +139,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   const RankMemory memory = rank_memory(config, model, partition, holds);
   info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
                    config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
-                   config.simulation.precision));
+                   text_of(config.simulation.precision)));
   info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
                    ExecutionSpace::name(), build_description()));
   info(fmt::format("memory: {} B per environment, {} per rank", memory.bytes_per_env,
@@ -154,10 +154,10 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
 }
 
 void check_input_files(const Config& config, Session& session) {
-  if (config.initial_state.source == "file")
+  if (config.initial_state.source == StartState::file)
     check_input(config.initial_state.file, config.initial_state.where, "initial_state.file",
                 session.collectives());
-  if (config.control.source == "file")
+  if (config.control.source == ControlInput::file)
     check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
@@ -165,7 +165,7 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   CheckpointIdentity identity;
   identity.model_digest = simulation.model_digest();
   identity.task_digest = simulation.task_digest();
-  identity.precision = config.simulation.precision;
+  identity.precision = text_of(config.simulation.precision);
   identity.num_envs = config.batch.num_envs;
   identity.seed = config.batch.seed;
   return identity;

@@ -82,7 +82,7 @@ Archive with_rows(Archive state, MetricRows& rows) {
 std::optional<std::int64_t> resume_or_start(Learner& learner, const TrainingRun& run, MetricRows& rows) {
   const std::string& directory = run.config.output.directory;
   std::optional<std::int64_t> resumed;
-  if (run.config.learning.resume == "auto")
+  if (run.config.learning.resume == Resume::automatic)
     resumed = read_newest_checkpoint(directory, run.identity, with_rows(state_of(learner), rows),
                                      learner.partition(), run.collectives);
   if (resumed) {

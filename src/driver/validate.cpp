@@ -23,7 +23,7 @@ std::size_t contact_bytes(const ImportedModel& model, const ModelSizes& sizes, c
   without.ncontact = without.npatch = without.npatchcontact = 0;
   without.nrowcontact = std::min(without.nrowcontact, 0);
   size_solvers(host_model(model), without);
-  const std::size_t real = config.simulation.precision == "double" ? sizeof(double) : sizeof(float);
+  const std::size_t real = config.simulation.precision == Precision::fp64 ? sizeof(double) : sizeof(float);
   return static_cast<std::size_t>(data_elements(sizes) - data_elements(without)) * real;
 }
 
@@ -66,15 +66,16 @@ ExitCode validate(const Config& config, Session& session) {
   const ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   check_trajectory_fields(config.output, model.sizes, config.task.present);
-  if (config.initial_state.source == "keyframe") find_keyframe(config.initial_state, model);
+  if (config.initial_state.source == StartState::keyframe) find_keyframe(config.initial_state, model);
   check_input_files(config, session);
-  if (config.initial_state.source == "file") read_initial_state(config.initial_state, model.sizes, partition);
+  if (config.initial_state.source == StartState::file)
+    read_initial_state(config.initial_state, model.sizes, partition);
   const RankMemory memory =
       rank_memory(config, model, partition, config.task.present ? Holds::learner : Holds::environments);
   CompiledTask task;
   if (config.task.present)
     task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
-  if (config.control.source == "file")
+  if (config.control.source == ControlInput::file)
     (config.task.present ? read_action_rows : read_control_rows)(
         config.control.file, config.control.where, config.task.present ? task.num_actions : model.sizes.nu,
         config.simulation.steps, partition);

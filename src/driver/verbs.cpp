@@ -66,7 +66,7 @@ ExitCode run_verb(const CommandLine& command, Session& session) {
                                           .verb = verb.name,
                                           .results = verb.results,
                                           .has_checkpoints = verb.resumes,
-                                          .continues = config.learning.resume == "auto",
+                                          .continues = config.learning.resume == Resume::automatic,
                                           .overwrite = config.output.overwrite,
                                           .where = config.where_of("output.directory")},
                       session.collectives());

@@ -24,7 +24,7 @@ std::int64_t norm_blocks(std::int64_t parameters) {
 LearnerMemory Optimizer::memory(const LearningConfig& config, std::int64_t parameters, int metrics,
                                 int workers) {
   const std::int64_t count = totals_count(parameters, metrics);
-  const std::int64_t singles = 2 * parameters + (config.reduction == "exact" ? 0 : count);
+  const std::int64_t singles = 2 * parameters + (config.reduction == Reduction::exact ? 0 : count);
   const std::int64_t doubles = workers * count + norm_blocks(parameters);
   LearnerMemory memory;
   memory.network_bytes =
@@ -44,7 +44,7 @@ Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int 
       moment2_("maniple::adam_moment2", static_cast<std::size_t>(parameters)),
       moment1_host_(Kokkos::create_mirror_view(moment1_)),
       moment2_host_(Kokkos::create_mirror_view(moment2_)) {
-  if (config.reduction != "exact")
+  if (config.reduction != Reduction::exact)
     single_ = Numbers<float>("maniple::fast_sums", static_cast<std::size_t>(count_));
 }
 

@@ -13,11 +13,16 @@ namespace {
 // Added to the variance before the root, as in rl_games' RunningMeanStd.
 constexpr double kVarianceFloor = 1e-5;
 
-Activation activation_of(const std::string& name) {
-  if (name == "elu") return Activation::elu;
-  if (name == "relu") return Activation::relu;
-  if (name == "tanh") return Activation::tanh;
-  throw Error("policy.activation: no such function: " + name);
+Activation activation_of(ActivationChoice choice) {
+  switch (choice) {
+    case ActivationChoice::elu:
+      return Activation::elu;
+    case ActivationChoice::relu:
+      return Activation::relu;
+    case ActivationChoice::tanh:
+      return Activation::tanh;
+  }
+  return Activation::identity;
 }
 
 }  // namespace

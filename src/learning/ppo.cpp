@@ -106,7 +106,7 @@ Ppo::UpdateSums Ppo::update(const Advantages::Normalisation& normalisation,
                                learning.entropy_coef, learning.bounds_coef, !config_.policy.fixed_std,
                                normalisation.mean, normalisation.scale},
                   .reference_log_std = reference_log_std_.data(),
-                  .move_reference = learning.kl_reference == "previous_epoch"};
+                  .move_reference = learning.kl_reference == KlReference::previous_epoch};
     train.parameters = policy_.parameters().data();
     train.memory = policy_.memory(workers_);
     train.blocks = rollout_.blocks();
@@ -115,7 +115,7 @@ Ppo::UpdateSums Ppo::update(const Advantages::Normalisation& normalisation,
     train.envs = partition.envs();
     train.horizon = learning.horizon;
     train.minibatches = learning.minibatches;
-    train.exact = learning.reduction == "exact";
+    train.exact = learning.reduction == Reduction::exact;
     for (int epoch = 0; epoch < learning.epochs; ++epoch) {
       {
         const StageClock::Region region(clock_, "update");

@@ -10,7 +10,7 @@ namespace maniple {
 // The learning rate after a mean KL divergence was measured: divided by lr_factor above desired_kl *
 // kl_factor, multiplied below desired_kl / kl_factor, within [lr_min, lr_max]. Fixed: unchanged.
 inline double scheduled_learning_rate(const LearningConfig& config, double learning_rate, double kl) {
-  if (config.schedule != "adaptive") return learning_rate;
+  if (config.schedule != RateSchedule::adaptive) return learning_rate;
   if (kl > config.desired_kl * config.kl_factor)
     return std::max(learning_rate / config.lr_factor, config.lr_min);
   if (kl < config.desired_kl / config.kl_factor)

@@ -111,11 +111,11 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
 
   mjModel& m = *loaded.model;
   if (simulation.timestep > 0) m.opt.timestep = simulation.timestep;
-  if (simulation.integrator == "Euler") m.opt.integrator = mjINT_EULER;
-  if (simulation.integrator == "RK4") m.opt.integrator = mjINT_RK4;
-  if (simulation.integrator == "implicitfast") m.opt.integrator = mjINT_IMPLICITFAST;
-  if (simulation.solver == "Newton") m.opt.solver = mjSOL_NEWTON;
-  if (simulation.solver == "PGS") m.opt.solver = mjSOL_PGS;
+  if (simulation.integrator == IntegratorChoice::Euler) m.opt.integrator = mjINT_EULER;
+  if (simulation.integrator == IntegratorChoice::RK4) m.opt.integrator = mjINT_RK4;
+  if (simulation.integrator == IntegratorChoice::implicitfast) m.opt.integrator = mjINT_IMPLICITFAST;
+  if (simulation.solver == SolverChoice::Newton) m.opt.solver = mjSOL_NEWTON;
+  if (simulation.solver == SolverChoice::PGS) m.opt.solver = mjSOL_PGS;
   if (simulation.iterations > 0) m.opt.iterations = simulation.iterations;
   if (simulation.ls_iterations > 0) m.opt.ls_iterations = simulation.ls_iterations;
   if (!config.contacts) m.opt.disableflags |= mjDSBL_CONTACT;

@@ -123,7 +123,7 @@ template <class T>
 void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
   control_step_ = 0;
   if (has_task()) reset();
-  if (initial.source == "task") {
+  if (initial.source == StartState::task) {
     if (!has_task())
       throw InputError(initial.where, "initial_state.source", "task without a task",
                        "default, keyframe or file");
@@ -131,7 +131,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     Kokkos::deep_copy(physics_.state.data, T(0));
     set_state_rows("qpos", model_.qpos0);
   }
-  if (initial.source == "keyframe") {
+  if (initial.source == StartState::keyframe) {
     const std::size_t key = find_keyframe(initial, model_);
     const auto row = [key](const std::vector<double>& values, int size) {
       return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(key) * size,
@@ -142,12 +142,12 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     set_state_rows("qvel", row(model_.key_qvel, model_.sizes.nv));
     set_state_rows("act", row(model_.key_act, model_.sizes.na));
     set_state_rows("ctrl", row(model_.key_ctrl, model_.sizes.nu));
-  } else if (initial.source == "file") {
+  } else if (initial.source == StartState::file) {
     for (const auto& [field, rows] : read_initial_state(initial, model_.sizes, partition_))
       set_state_rows(field, rows);
   }
   if (!has_task()) return;
-  if (initial.source != "task") observe_batch(task_batch_, physics_);
+  if (initial.source != StartState::task) observe_batch(task_batch_, physics_);
   if (final_observation().elements > 0) Kokkos::deep_copy(final_observation().data, observation().data);
 }
 
@@ -383,7 +383,7 @@ std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel
 }
 
 MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs) {
-  const bool single = config.simulation.precision == "single";
+  const bool single = config.simulation.precision == Precision::fp32;
   const std::size_t real = single ? sizeof(float) : sizeof(double);
   std::size_t reals =
       static_cast<std::size_t>(state_elements(model.sizes) + exported_elements(config.output, model.sizes));
@@ -421,7 +421,7 @@ std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel 
   CompiledTask task;
   if (config.task.present)
     task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
-  if (config.simulation.precision == "single")
+  if (config.simulation.precision == Precision::fp32)
     return std::make_unique<BatchSimulation<float>>(config, std::move(model), std::move(task), rank, ranks);
   return std::make_unique<BatchSimulation<double>>(config, std::move(model), std::move(task), rank, ranks);
 }

@@ -226,7 +226,7 @@ TEST_P(NewtonContacts, FewIterationsAreMujocos) {
     for (const int iterations : {1, 2, 4}) {
       SCOPED_TRACE(std::string(integrator) + ", " + std::to_string(iterations) + " iterations");
       SimulationConfig simulation;
-      simulation.integrator = integrator;
+      simulation.integrator = choice_of<IntegratorChoice>(integrator).value();
       simulation.iterations = iterations;
       load(simulation);
       const mjModel& m = *mujoco_.model;

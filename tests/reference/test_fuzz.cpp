@@ -211,7 +211,7 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
 // MuJoCo's, however few. Rounding decides now and then whether momentum begins anew.
 TEST_F(Fuzz, SweepsOfTheDualSolverAreMujocos) {
   using V = Lanes<double>;
-  simulation_.solver = "PGS";
+  simulation_.solver = SolverChoice::PGS;
   simulation_.iterations = 12;
   int compared = 0, different = 0, several = 0;
   for_each_model(false, [&](int seed) {

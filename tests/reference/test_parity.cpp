@@ -86,7 +86,7 @@ class Parity : public ::testing::TestWithParam<ModelCase> {
 
   void load(const std::string& integrator) {
     SimulationConfig simulation;
-    simulation.integrator = integrator;
+    simulation.integrator = choice_of<IntegratorChoice>(integrator).value();
     mujoco_ = load_mujoco_model(config_, simulation);
     imported_ = import_model(config_, simulation);
     // both solvers run to convergence, not to where their stopping rules happen to differ

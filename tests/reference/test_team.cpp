@@ -205,7 +205,7 @@ class Teams : public ::testing::TestWithParam<TeamCase> {
     if (config.path.empty()) GTEST_SKIP() << "package " << GetParam().model.package << " is not installed";
     SimulationConfig simulation;
     simulation.max_contacts = GetParam().max_contacts;
-    if (!GetParam().integrator.empty()) simulation.integrator = GetParam().integrator;
+    simulation.integrator = choice_of<IntegratorChoice>(GetParam().integrator).value();
     const MujocoModel mujoco = load_mujoco_model(config, simulation);
     ImportedModel imported = import_model(config, simulation);
     oracle::remove_copy(GetParam().model, config);

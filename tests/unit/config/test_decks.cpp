@@ -94,7 +94,7 @@ task:
     extra: {expression: "1"}
 )");
   EXPECT_THAT(config.policy.hidden, ElementsAre(16));
-  EXPECT_EQ(config.policy.activation, "tanh");
+  EXPECT_EQ(config.policy.activation, ActivationChoice::tanh);
   ASSERT_EQ(config.task.actions.size(), 1u);
   EXPECT_THAT(config.task.actions[0].names, ElementsAre("b"));
   EXPECT_THAT(names(config.task.rewards), ElementsAre("alive", "speed", "extra"));

@@ -32,7 +32,7 @@ learning: {learning_rate: +1e-3, lr_min: 1e-4}
 )");
   EXPECT_EQ(config.batch.num_envs, 1000000);
   EXPECT_EQ(config.batch.seed, 4294967295u);
-  EXPECT_EQ(config.simulation.precision, "double");
+  EXPECT_EQ(config.simulation.precision, Precision::fp64);
   EXPECT_DOUBLE_EQ(config.simulation.timestep, 0.005);
   EXPECT_EQ(config.simulation.decimation, 4);
   EXPECT_EQ(config.initial_state.keyframe, "2");

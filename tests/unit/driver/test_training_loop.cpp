@@ -86,7 +86,7 @@ class TrainingLoopMpi : public testing::Test {
 
   void SetUp() override {
     identity.kind = "test";
-    config.run.progress = "none";
+    config.run.progress = ProgressStyle::none;
     config.learning.checkpoint_every = 4;
     in_new_directory();
   }
@@ -136,7 +136,7 @@ TEST_F(TrainingLoopMpi, RunsALearnerWithoutEnvironments) {
 TEST_F(TrainingLoopMpi, ContinuesAfterAStopWithTheSameBits) {
   LeastSquares straight(*world);
   EXPECT_EQ(train(straight, 5), ExitCode::done);
-  config.learning.resume = "auto";
+  config.learning.resume = Resume::automatic;
   for (const bool within : {false, true}) {
     in_new_directory();
     LeastSquares first(*world);
@@ -170,7 +170,7 @@ TEST_F(TrainingLoopMpi, ContinuesAfterAStopWithTheSameBits) {
 TEST_F(TrainingLoopMpi, LeavesACheckpointOfSomethingElseAlone) {
   LeastSquares first(*world);
   EXPECT_EQ(train(first, 2), ExitCode::done);
-  config.learning.resume = "auto";
+  config.learning.resume = Resume::automatic;
   identity.model_digest = "another";
   LeastSquares second(*world);
   EXPECT_THROW(train(second, 3), InputError);

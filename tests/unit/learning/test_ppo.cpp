@@ -41,7 +41,7 @@ std::int64_t held_bytes = 0, most_bytes = 0;
 
 TEST(Ppo, MemoryIsWhatAllocationsTake) {
   for (const std::vector<int>& hidden : {std::vector<int>{16, 8}, {300, 200}})
-    for (const char* reduction : {"exact", "fast"}) {
+    for (const Reduction reduction : {Reduction::exact, Reduction::fast}) {
       Config config = toy_config(1000);
       config.policy.hidden = hidden;
       config.learning.reduction = reduction;
@@ -72,7 +72,7 @@ TEST(Ppo, MemoryIsWhatAllocationsTake) {
                      .tiles = environment.partition().tiles});
         const auto estimate = static_cast<double>(memory.network_bytes + memory.batch_bytes);
         EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)
-            << hidden[0] << " units, " << reduction;
+            << hidden[0] << " units, " << text_of(reduction);
       });
     }
 }
@@ -153,7 +153,7 @@ TEST(Ppo, BitsDoNotDependOnTheNumberOfRanks) {
   for (const bool rsl_rl : {false, true}) {
     Config config = toy_config(203);  // seven tiles, the last one padded
     config.learning.lr_per_minibatch = rsl_rl;
-    config.learning.kl_reference = rsl_rl ? "rollout" : "previous_epoch";
+    config.learning.kl_reference = rsl_rl ? KlReference::rollout : KlReference::previous_epoch;
     config.learning.normalize_advantage = rsl_rl;
     config.policy.normalize_observations = rsl_rl;
     config.policy.shared = !rsl_rl;
@@ -167,7 +167,7 @@ TEST(Ppo, FastReductionIsCloseToTheExactOne) {
   if (!threads_can_launch()) GTEST_SKIP();
   Config config = toy_config(160);
   const Outcome exact = train(config, 2, 1);
-  config.learning.reduction = "fast";
+  config.learning.reduction = Reduction::fast;
   const Outcome fast = train(config, 2, 1);
   ASSERT_EQ(exact.reported.size(), fast.reported.size());
   for (std::size_t i = 0; i < exact.reported.size(); ++i)
@@ -359,7 +359,7 @@ TEST(Schedule, FollowsTheDivergence) {
   EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 3e-4, 0.01), 3e-4);
   EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 1e-6, 1.0), 1e-6);
   EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 9e-3, 0.0), 1e-2);
-  config.schedule = "fixed";
+  config.schedule = RateSchedule::fixed;
   EXPECT_DOUBLE_EQ(scheduled_learning_rate(config, 3e-4, 1.0), 3e-4);
 }
 

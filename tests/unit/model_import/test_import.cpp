@@ -106,7 +106,7 @@ TEST_F(ModelImport, CopiesNumbersAndNames) {
 TEST_F(ModelImport, AppliesTimestepAndIntegrator) {
   SimulationConfig simulation;
   simulation.timestep = 0.003;
-  simulation.integrator = "implicitfast";
+  simulation.integrator = IntegratorChoice::implicitfast;
   const ModelConfig model = config(write("robot.xml", kCartpole));
   const ImportedModel m = import_model(model, simulation);
   EXPECT_EQ(m.timestep, 0.003);

@@ -25,7 +25,7 @@ inline ImportedModel model_of_file(const std::string& path, const std::string& i
   ModelConfig config;
   config.file = config.path = path;
   SimulationConfig simulation;
-  simulation.integrator = integrator;
+  simulation.integrator = choice_of<IntegratorChoice>(integrator).value();
   simulation.timestep = timestep;
   simulation.max_contacts = max_contacts;
   return import_model(config, simulation);
