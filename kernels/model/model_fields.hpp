@@ -211,95 +211,95 @@
 
 // Arrays computed once from the ones above (src/model_import/derive.hpp), so that the lanes compute nothing
 // that is the same for all environments.
-#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                   \
-  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                       \
-  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                             \
-  INTEGER(body_freealone, nbody,                                                                      \
-          "bodies of its tree, if the free joint of this one is its only joint, else 0")              \
-  INTEGER(body_childnum, nbody, "children, but for those of bodies that do not move")                 \
-  INTEGER(body_childadr, nbody, "where they begin in body_child")                                     \
-  INTEGER(body_child, nbody, "children body by body, descending")                                     \
-  INTEGER(level_bodynum, nbody, "bodies that are level + 1 steps away from the world")                \
-  INTEGER(level_bodyadr, nbody, "where they begin in level_body")                                     \
-  INTEGER(level_body, nbody, "bodies level by level")                                                 \
-  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                          \
-  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                               \
-  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                 \
-  INTEGER(dof_translation, nv, "cdof has no rotational part")                                         \
-  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                       \
-  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                     \
-  INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")            \
-  INTEGER(dof_Mrootadr, nv, "address in qM of its row's last element")                                \
-  INTEGER(dof_ancestorlist, nv*(nv - 1) / 2, "ancestors of dof i from i*(i-1)/2 on, nearest first")   \
-  INTEGER(dof_descendantlist, nv*(nv - 1) / 2, "descendants of dof i, ascending, see below_address")  \
-  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                       \
-  INTEGER(dof_coupledset, nv* ndofword, "ancestors and dofs before it on tendons with rows, as bits") \
-  INTEGER(geompair_geom1, ngeompair, "geom of the lower type")                                        \
-  INTEGER(geompair_geom2, ngeompair, "geom of the higher type")                                       \
-  INTEGER(geompair_shapes, ngeompair, "their place in kShapePairs; -1: they have no contacts")        \
-  INTEGER(geompair_bodyid, 2 * ngeompair, "bodies of the two geoms")                                  \
-  INTEGER(geompair_class, ngeompair, "its contact parameters; -1: no dof moves it, no rows")          \
-  INTEGER(geompair_couples, ngeompair, "moves dofs that are not ancestors of each other")             \
-  INTEGER(geompair_dofset1, ngeompair* ndofword, "dofs that move geom1 alone, as bits")               \
-  INTEGER(geompair_dofset2, ngeompair* ndofword, "dofs that move geom2 alone, as bits")               \
-  INTEGER(geompair_patch, ngeompair, "patch of its contacts; -1: none")                               \
-  INTEGER(patch_bodyid, npatch, "body whose position is the patch's point")                           \
-  INTEGER(patch_dofnum, npatch, "dofs that move the two bodies against each other")                   \
-  INTEGER(patch_dof, npatch* nv, "these dofs, leaves first")                                          \
-  INTEGER(patch_sign, npatch* nv, "+1 where they move one body, -1 where the other")                  \
-  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                           \
-  INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see visiting_order.hpp")  \
-  INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                \
-  INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                             \
-  INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                   \
-  INTEGER(limit_qposadr, nlimit, "its first position; -1: a tendon's")                                \
-  INTEGER(limit_tendonid, nlimit, "tendon of the row; -1: a joint's")                                 \
-  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                      \
-  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")             \
-  INTEGER(sensor_bodyid, nsensor, "body of the frame that is read; -1: no frame")                     \
-  INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")            \
-  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                         \
-  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")    \
-  REAL(body_symmetry, 5 * nbody,                                                                      \
-       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")       \
-  REAL(body_freecom, 3 * nbody, "m: center of mass of these bodies, in the body frame")               \
-  REAL(body_freeinertia, 9 * nbody, "kg m^2: their inertia about it, in the body frame, as a matrix") \
-  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                      \
-  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                                \
-  REAL(geompair_margin, ngeompair, "m: margin and gap: contacts are listed below this distance")      \
-  REAL(geompair_bound, ngeompair, "m: no contact if the bounding spheres are further apart")          \
-  REAL(geompair_invweight, ngeompair, "1/kg: inverse weight of both bodies")                          \
-  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")               \
-  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")               \
-  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                   \
-  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                        \
-  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                    \
-  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                                \
-  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                     \
-  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                       \
-  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                               \
-  REAL(friction_D, nfriction, "inverse of the row's regularization")                                  \
-  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                           \
-  REAL(friction_loss, nfriction, "largest force of the row")                                          \
-  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                      \
-  REAL(limit_margin, nlimit, "m or rad: the row acts below this distance")                            \
-  REAL(limit_invweight, nlimit, "mean inverse inertia at qpos0")                                      \
-  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                             \
-  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                 \
-  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                      \
-  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                        \
-  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                    \
-  REAL(body_fluid, 8 * nbody,                                                                         \
-       "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "     \
-       "over its square, along the three axes of the inertial frame")                                 \
-  REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                 \
-  REAL(ten_rowJ, nJten, "the same in the tendon's constraint rows, see derive_tendons")               \
-  REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                    \
-  REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                       \
-  REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                     \
-  REAL(sensor_quat, 4 * nsensor, "its rotation there")                                                \
-  REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                     \
-  REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                             \
+#define MANIPLE_MODEL_DERIVED_FIELDS(INTEGER, REAL)                                                     \
+  INTEGER(body_flags, nbody, "BodyFlag bits: what of this body can be skipped")                         \
+  INTEGER(body_lastdof, nbody, "last dof that moves this body; -1: none")                               \
+  INTEGER(body_freealone, nbody,                                                                        \
+          "bodies of its tree, if the free joint of this one is its only joint, else 0")                \
+  INTEGER(body_childnum, nbody, "children, but for those of bodies that do not move")                   \
+  INTEGER(body_childadr, nbody, "where they begin in body_child")                                       \
+  INTEGER(body_child, nbody, "children body by body, descending")                                       \
+  INTEGER(level_bodynum, nbody, "bodies that are level + 1 steps away from the world")                  \
+  INTEGER(level_bodyadr, nbody, "where they begin in level_body")                                       \
+  INTEGER(level_body, nbody, "bodies level by level")                                                   \
+  INTEGER(jnt_flags, njnt, "JointFlag bits")                                                            \
+  INTEGER(dof_ancestors, nv, "number of ancestor dofs")                                                 \
+  INTEGER(dof_simple, nv, "the inertia of this dof is constant and its row diagonal")                   \
+  INTEGER(dof_translation, nv, "cdof has no rotational part")                                           \
+  INTEGER(actuator_disabled, nu, "belongs to a disabled group")                                         \
+  INTEGER(geom_flags, ngeom, "GeomFlag bits: what of its pose the contacts need")                       \
+  INTEGER(dof_descendants, nv, "number of dofs that it carries, which follow it directly")              \
+  INTEGER(dof_Mrootadr, nv, "address in qM of its row's last element")                                  \
+  INTEGER(dof_ancestorlist, nv*(nv - 1) / 2, "ancestors of dof i from i*(i-1)/2 on, nearest first")     \
+  INTEGER(dof_descendantlist, nv*(nv - 1) / 2, "descendants of dof i, ascending, see below_address")    \
+  INTEGER(dof_rootid, nv, "root of the tree of the dof's body")                                         \
+  INTEGER(dof_coupledset, nv* ndofword, "ancestors and dofs before it on tendons with rows, as bits")   \
+  INTEGER(geompair_geom1, ngeompair, "geom of the lower type")                                          \
+  INTEGER(geompair_geom2, ngeompair, "geom of the higher type")                                         \
+  INTEGER(geompair_types, ngeompair, "row of their types in kGeomPairTypes; -1: they have no contacts") \
+  INTEGER(geompair_bodyid, 2 * ngeompair, "bodies of the two geoms")                                    \
+  INTEGER(geompair_class, ngeompair, "its contact parameters; -1: no dof moves it, no rows")            \
+  INTEGER(geompair_couples, ngeompair, "moves dofs that are not ancestors of each other")               \
+  INTEGER(geompair_dofset1, ngeompair* ndofword, "dofs that move geom1 alone, as bits")                 \
+  INTEGER(geompair_dofset2, ngeompair* ndofword, "dofs that move geom2 alone, as bits")                 \
+  INTEGER(geompair_patch, ngeompair, "patch of its contacts; -1: none")                                 \
+  INTEGER(patch_bodyid, npatch, "body whose position is the patch's point")                             \
+  INTEGER(patch_dofnum, npatch, "dofs that move the two bodies against each other")                     \
+  INTEGER(patch_dof, npatch* nv, "these dofs, leaves first")                                            \
+  INTEGER(patch_sign, npatch* nv, "+1 where they move one body, -1 where the other")                    \
+  INTEGER(contactclass_condim, ncontactclass, "dimensions")                                             \
+  INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see visiting_order.hpp")    \
+  INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \
+  INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                               \
+  INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                     \
+  INTEGER(limit_qposadr, nlimit, "its first position; -1: a tendon's")                                  \
+  INTEGER(limit_tendonid, nlimit, "tendon of the row; -1: a joint's")                                   \
+  INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                        \
+  INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")               \
+  INTEGER(sensor_bodyid, nsensor, "body of the frame that is read; -1: no frame")                       \
+  INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")              \
+  REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                           \
+  REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")      \
+  REAL(body_symmetry, 5 * nbody,                                                                        \
+       "symmetric bodies: inertia across the axis, along minus across, axis in the body frame")         \
+  REAL(body_freecom, 3 * nbody, "m: center of mass of these bodies, in the body frame")                 \
+  REAL(body_freeinertia, 9 * nbody, "kg m^2: their inertia about it, in the body frame, as a matrix")   \
+  REAL(body_inversesubtreemass, nbody, "1/kg; 0: no mass below")                                        \
+  REAL(geom_mat, 9 * ngeom, "rotation in the body frame, as a matrix")                                  \
+  REAL(geompair_margin, ngeompair, "m: margin and gap: contacts are listed below this distance")        \
+  REAL(geompair_bound, ngeompair, "m: no contact if the bounding spheres are further apart")            \
+  REAL(geompair_invweight, ngeompair, "1/kg: inverse weight of both bodies")                            \
+  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")                 \
+  REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")                 \
+  REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                     \
+  REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                          \
+  REAL(contactclass_margin, ncontactclass, "m: contacts push below this distance")                      \
+  REAL(site_mat, 9 * nsite, "rotation in the body frame, as a matrix")                                  \
+  REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                       \
+  REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                         \
+  REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                                 \
+  REAL(friction_D, nfriction, "inverse of the row's regularization")                                    \
+  REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                             \
+  REAL(friction_loss, nfriction, "largest force of the row")                                            \
+  REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                        \
+  REAL(limit_margin, nlimit, "m or rad: the row acts below this distance")                              \
+  REAL(limit_invweight, nlimit, "mean inverse inertia at qpos0")                                        \
+  REAL(limit_K, nlimit, "1/s^2: stiffness of the reference acceleration")                               \
+  REAL(limit_B, nlimit, "1/s: damping of the reference acceleration")                                   \
+  REAL(limit_solimp, 5 * nlimit, "impedance, within its bounds")                                        \
+  REAL(actuator_inversetau, nu, "1/s: one over the time constant of a filter")                          \
+  REAL(actuator_step, nu, "s: act changes by act_dot times this in one time step")                      \
+  REAL(body_fluid, 8 * nbody,                                                                           \
+       "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "       \
+       "over its square, along the three axes of the inertial frame")                                   \
+  REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                   \
+  REAL(ten_rowJ, nJten, "the same in the tendon's constraint rows, see derive_tendons")                 \
+  REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                      \
+  REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                         \
+  REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                       \
+  REAL(sensor_quat, 4 * nsensor, "its rotation there")                                                  \
+  REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                       \
+  REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                               \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
 
 // Numbers that hold for the whole model (src/model_import/derive.hpp).

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "kernels/model/data.hpp"
-#include "kernels/model/shape_pairs.hpp"
+#include "kernels/model/geom_pair_types.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/row_parameters.hpp"
 
@@ -87,13 +87,13 @@ int place_class(std::vector<ContactClass>& classes, const ContactClass& wanted) 
   return place;
 }
 
-int shape_pair_of(const Model<double>& m, const GeomPair& geompair) {
-  return shape_pair(m.geom_type[geompair.geom1], m.geom_type[geompair.geom2]);
+int types_of(const Model<double>& m, const GeomPair& geompair) {
+  return geom_pair_types(m.geom_type[geompair.geom1], m.geom_type[geompair.geom2]);
 }
 
 int most_contacts(const Model<double>& m, const GeomPair& geompair) {
-  const int pair = shape_pair_of(m, geompair);
-  return pair < 0 ? 0 : kShapePairs[pair].contacts;
+  const int types = types_of(m, geompair);
+  return types < 0 ? 0 : kGeomPairTypes[types].most_contacts;
 }
 
 // Contacts that two bodies may have at once from which on they make a patch: its 6x6 weight costs as much as
@@ -270,7 +270,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     const int g1 = pairs[c].geom1, g2 = pairs[c].geom2, i = pairs[c].pair;
     derived.geompair_geom1[c] = g1;
     derived.geompair_geom2[c] = g2;
-    derived.geompair_shapes[c] = shape_pair_of(m, pairs[c]);
+    derived.geompair_types[c] = types_of(m, pairs[c]);
     derived.geompair_bodyid[2 * c] = m.geom_bodyid[g1];
     derived.geompair_bodyid[2 * c + 1] = m.geom_bodyid[g2];
     derived.geom_flags[g1] |= geom_collides;

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/model/shape_pairs.hpp"
+#include "kernels/model/geom_pair_types.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
@@ -285,7 +285,7 @@ class Inspection {
     for (const GeomPair& pair : geom_pairs_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
-      if (shape_pair(type1, type2) < 0) {
+      if (geom_pair_types(type1, type2) < 0) {
         reasons[{g1, "contacts of " + one(shape_name(type1)) + " with " + one(shape_name(type2))}].push_back(
             g2);
         continue;

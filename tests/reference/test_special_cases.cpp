@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/model/shape_pairs.hpp"
+#include "kernels/model/geom_pair_types.hpp"
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/mujoco_guard.hpp"
 #include "tests/reference/batch_under_test.hpp"
@@ -217,12 +217,13 @@ const char* shape_text(int type) {
 }
 
 TEST_F(SpecialCases, ShapesHaveMujocosNumberOfContacts) {
-  for (const ShapePair& pair : kShapePairs) {
+  for (const GeomPairTypes& pair : kGeomPairTypes) {
     load(std::string("<mujoco><worldbody><geom ") +
          (pair.type1 == geom_plane ? shape_text(geom_plane) : "size='.1'") + "/><body><freejoint/><geom " +
          shape_text(pair.type2) + "/></body></worldbody></mujoco>");
     if (pair.type1 != geom_plane) mujoco_.model->geom_type[0] = pair.type1;
-    EXPECT_EQ(mj_maxContact(mujoco_.model.get(), 0, 1, 0), pair.contacts) << pair.type1 << " " << pair.type2;
+    EXPECT_EQ(mj_maxContact(mujoco_.model.get(), 0, 1, 0), pair.most_contacts)
+        << pair.type1 << " " << pair.type2;
   }
 }
 
@@ -252,8 +253,9 @@ TEST_F(SpecialCases, TheDefaultCapacityHoldsWhatRests) {
       bodies += type == geom_capsule ? body(i, 0, height, shape_text(type), apart + " euler='0 90 0'")
                                      : body(i, 0, height, shape_text(type), apart);
     // a cylinder that stands has three
-    expect_room(bodies,
-                12 * (type == geom_cylinder ? 3 : kShapePairs[shape_pair(geom_plane, type)].contacts));
+    expect_room(
+        bodies,
+        12 * (type == geom_cylinder ? 3 : kGeomPairTypes[geom_pair_types(geom_plane, type)].most_contacts));
   }
   // a pyramid of logs, and balls in layers of triangles, pressed together a little
   std::string logs, balls;

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "kernels/model/data.hpp"
-#include "kernels/model/shape_pairs.hpp"
+#include "kernels/model/geom_pair_types.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 
 namespace maniple {
@@ -113,32 +113,34 @@ MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, cons
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-// The contacts of two shapes by the function for row `shapes` of kShapePairs, rows from kRow on.
-template <int kRow, class V, class Emit>
-MANIPLE_FUNCTION void narrowphase_of_shapes(int shapes, const GeomPose<V>& pose1, const GeomPose<V>& pose2,
-                                            V margin, const Emit& emit) {
-  if constexpr (kRow < kNumShapePairs) {
-    constexpr ShapePair pair = kShapePairs[kRow];
-    if (shapes == kRow) return narrowphase(Shapes<pair.type1, pair.type2>(), pose1, pose2, margin, emit);
-    narrowphase_of_shapes<kRow + 1>(shapes, pose1, pose2, margin, emit);
+// The contacts of two geoms by the function in the row `types` of the table; none for -1.
+template <class V, class Emit>
+MANIPLE_FUNCTION void narrowphase(int types, const GeomPose<V>& pose1, const GeomPose<V>& pose2, V margin,
+                                  const Emit& emit) {
+  switch (types) {
+#define MANIPLE_ROW(type1, type2, most_contacts, function) \
+  case geom_pair_types(geom_##type1, geom_##type2):        \
+    return function(pose1, pose2, margin, emit);
+    MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
   }
 }
 
 // The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
-  narrowphase_of_shapes<0>(m.geompair_shapes[c], geom_pose(m, d, m.geompair_geom1[c]),
-                           geom_pose(m, d, m.geompair_geom2[c]), V(m.geompair_margin[c]), emit);
+  narrowphase(m.geompair_types[c], geom_pose(m, d, m.geompair_geom1[c]), geom_pose(m, d, m.geompair_geom2[c]),
+              V(m.geompair_margin[c]), emit);
 }
 
 // The contacts of one geom pair in one environment.
 template <class T>
 struct FoundContacts {
-  ContactPoint<T> point[kMostShapeContacts];
+  ContactPoint<T> point[kMostGeomPairContacts];
   int count = 0;
 
   MANIPLE_FUNCTION void add(const ContactPoint<T>& found) {
-    if (count < kMostShapeContacts) point[count++] = found;
+    if (count < kMostGeomPairContacts) point[count++] = found;
   }
 };
 

@@ -1,7 +1,7 @@
 // Where two geoms touch: closed formulas for planes, spheres, capsules, cylinders, boxes and ellipsoids, with
 // the contact points and the order of MuJoCo's (engine_collision_primitive.c). Every function hands its
-// contacts to `emit(mask, point)`; the mask names the environments that have one. At the end is what chooses
-// among them by the shapes' types: narrowphase(Shapes<type1, type2>(), ...) for each row of kShapePairs.
+// contacts to `emit(mask, point)`; the mask names the environments that have one. Those of two geoms are
+// called by MANIPLE_GEOM_PAIR_TYPES.
 #pragma once
 
 #include "kernels/math/vector.hpp"
@@ -34,6 +34,12 @@ MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const Vec3<V>& cent
   const V dist = height - V(radius);
   emit(height <= margin + V(radius),
        ContactPoint<V>{dist, center + (V(-0.5) * dist - V(radius)) * normal, normal, tangent});
+}
+
+template <class V, class Emit>
+MANIPLE_FUNCTION void plane_sphere(const GeomPose<V>& plane, const GeomPose<V>& sphere, V margin,
+                                   const Emit& emit) {
+  plane_sphere(plane, sphere.pos, sphere.size[0], margin, zero3<V>(), emit);
 }
 
 template <class V, class Emit>
@@ -138,6 +144,13 @@ MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1
 }
 
 template <class V, class Emit>
+MANIPLE_FUNCTION void sphere_sphere(const GeomPose<V>& sphere1, const GeomPose<V>& sphere2, V margin,
+                                    const Emit& emit) {
+  sphere_sphere(sphere1.pos, sphere1.mat.column_z(), sphere1.size[0], sphere2.pos, sphere2.mat.column_z(),
+                sphere2.size[0], margin, MaskOf<V>(true), emit);
+}
+
+template <class V, class Emit>
 MANIPLE_FUNCTION void sphere_capsule(const GeomPose<V>& sphere, const GeomPose<V>& capsule, V margin,
                                      const Emit& emit) {
   const Vec3<V> axis = capsule.mat.column_z();
@@ -185,52 +198,6 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
     const V there = (u - mb * end) / ma, x1 = clamp(there, -one, one);
     add(x1, select(x1 == there, end, clamp((v - mb * x1) / mc, -one, one)), parallel);
   }
-}
-
-// The types of two geoms, the lower first.
-template <int type1, int type2>
-struct Shapes {};
-
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_sphere>, const GeomPose<V>& plane,
-                                  const GeomPose<V>& sphere, V margin, const Emit& emit) {
-  plane_sphere(plane, sphere.pos, sphere.size[0], margin, zero3<V>(), emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_capsule>, const GeomPose<V>& plane,
-                                  const GeomPose<V>& capsule, V margin, const Emit& emit) {
-  plane_capsule(plane, capsule, margin, emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_ellipsoid>, const GeomPose<V>& plane,
-                                  const GeomPose<V>& ellipsoid, V margin, const Emit& emit) {
-  plane_ellipsoid(plane, ellipsoid, margin, emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_cylinder>, const GeomPose<V>& plane,
-                                  const GeomPose<V>& cylinder, V margin, const Emit& emit) {
-  plane_cylinder(plane, cylinder, margin, emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_plane, geom_box>, const GeomPose<V>& plane,
-                                  const GeomPose<V>& box, V margin, const Emit& emit) {
-  plane_box(plane, box, margin, emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_sphere, geom_sphere>, const GeomPose<V>& sphere1,
-                                  const GeomPose<V>& sphere2, V margin, const Emit& emit) {
-  sphere_sphere(sphere1.pos, sphere1.mat.column_z(), sphere1.size[0], sphere2.pos, sphere2.mat.column_z(),
-                sphere2.size[0], margin, MaskOf<V>(true), emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_sphere, geom_capsule>, const GeomPose<V>& sphere,
-                                  const GeomPose<V>& capsule, V margin, const Emit& emit) {
-  sphere_capsule(sphere, capsule, margin, emit);
-}
-template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(Shapes<geom_capsule, geom_capsule>, const GeomPose<V>& capsule1,
-                                  const GeomPose<V>& capsule2, V margin, const Emit& emit) {
-  capsule_capsule(capsule1, capsule2, margin, emit);
 }
 
 }  // namespace maniple

@@ -1,0 +1,56 @@
+// The types of geoms between which the kernels compute contacts, one row each (MuJoCo's mjCOLLISIONFUNC and
+// mj_maxContact). The import refuses whatever is not in the table, sizes the contact capacity by it and gives
+// each geom pair of a model its row; the collision kernels call the function of the row.
+#pragma once
+
+#include "kernels/model/model.hpp"
+
+namespace maniple {
+
+// The function gets both geoms' poses, the margin and where the contacts go: see collision_primitive.hpp.
+//  lower type  higher type  most contacts  function
+#define MANIPLE_GEOM_PAIR_TYPES(ROW)        \
+  ROW(plane, sphere, 1, plane_sphere)       \
+  ROW(plane, capsule, 2, plane_capsule)     \
+  ROW(plane, ellipsoid, 1, plane_ellipsoid) \
+  ROW(plane, cylinder, 4, plane_cylinder)   \
+  ROW(plane, box, 4, plane_box)             \
+  ROW(sphere, sphere, 1, sphere_sphere)     \
+  ROW(sphere, capsule, 1, sphere_capsule)   \
+  ROW(capsule, capsule, 2, capsule_capsule)
+
+// A row of the table: values of mjtGeom, the lower first, and how many contacts they have at most.
+struct GeomPairTypes {
+  int type1, type2, most_contacts;
+};
+#define MANIPLE_ROW(type1, type2, most_contacts, function) {geom_##type1, geom_##type2, most_contacts},
+inline constexpr GeomPairTypes kGeomPairTypes[] = {MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)};
+#undef MANIPLE_ROW
+inline constexpr int kNumGeomPairTypes = sizeof(kGeomPairTypes) / sizeof(kGeomPairTypes[0]);
+
+// The row of two types, the lower first; -1: they have no contacts here.
+constexpr int geom_pair_types(int type1, int type2) {
+  for (int i = 0; i < kNumGeomPairTypes; ++i)
+    if (kGeomPairTypes[i].type1 == type1 && kGeomPairTypes[i].type2 == type2) return i;
+  return -1;
+}
+
+// Contacts of any two geoms, at most.
+constexpr int most_geom_pair_contacts() {
+  int most = 0;
+  for (const GeomPairTypes& row : kGeomPairTypes) most = row.most_contacts > most ? row.most_contacts : most;
+  return most;
+}
+inline constexpr int kMostGeomPairContacts = most_geom_pair_contacts();
+
+constexpr bool geom_pair_types_are_valid() {
+  for (int i = 0; i < kNumGeomPairTypes; ++i) {
+    const GeomPairTypes& row = kGeomPairTypes[i];
+    if (row.type1 > row.type2 || row.most_contacts < 1 || geom_pair_types(row.type1, row.type2) != i)
+      return false;
+  }
+  return true;
+}
+static_assert(geom_pair_types_are_valid(), "two types have one row, the lower first, and some contact");
+
+}  // namespace maniple
