@@ -81,7 +81,7 @@
   FIELD(dual_queue, ndualtree, "islands that wait for their turn, see DualQueue")            \
   FIELD(dual_group, 2 * ndualrow, "groups of an island's rows, see RowGroup")                \
   FIELD(dual_source, ndualrow, "place of an island's rows in row_force")                     \
-  FIELD(dual_order, ndualrow, "visiting order of a sweep that the model does not list")
+  FIELD(dual_order, ndualrow, "row order of a sweep that the model does not list")
 
 // Intermediate results that only the integrators and factorizations need.
 //      name            size            meaning

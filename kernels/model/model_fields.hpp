@@ -3,7 +3,7 @@
 // computes the last one from them. Allocation, digests and device copies are driven by these lines.
 #pragma once
 
-#include "kernels/model/visiting_order.hpp"
+#include "kernels/model/sweep_order.hpp"
 
 // Sizes, as in mjModel. nM counts the ancestor-packed rows of the inertia matrix.
 #define MANIPLE_MODEL_SIZES(SIZE)           \
@@ -248,7 +248,7 @@
   INTEGER(patch_dof, npatch* nv, "these dofs, leaves first")                                            \
   INTEGER(patch_sign, npatch* nv, "+1 where they move one body, -1 where the other")                    \
   INTEGER(contactclass_condim, ncontactclass, "dimensions")                                             \
-  INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see visiting_order.hpp")    \
+  INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see sweep_order.hpp")       \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \
   INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                               \
   INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                     \

@@ -2,7 +2,7 @@
 // lanes: how they start, are listed, built and brought back.
 #pragma once
 
-#include "kernels/model/visiting_order.hpp"
+#include "kernels/model/sweep_order.hpp"
 #include "kernels/physics/solver/primal_solver.hpp"
 #include "kernels/physics/solver/row_blocks.hpp"
 
@@ -339,14 +339,14 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
   return groups;
 }
 
-// A between two groups of rows, from the base rows of the tiles: element (r, c) of kRows by kColumns.
+// A between two groups of rows, from the base rows of the blocks: element (r, c) of kRows by kColumns.
 template <int kRows, int kColumns, class V>
 struct GroupProduct {
   ScalarOf<V> at[kRows][kColumns];
 
   MANIPLE_FUNCTION GroupProduct(const DataField<V> A, int row, int column, int lane) {
     using T = ScalarOf<V>;
-    const int first = tile_address(row / 3, column / 3) + 3 * (row % 3) + column % 3;
+    const int first = block3_address(row / 3, column / 3) + 3 * (row % 3) + column % 3;
     const auto base = [&](int r, int c) { return lane_element(A, first + 3 * r + c, lane); };
     constexpr int base_rows = kRows == 4 ? 3 : 1;
     T part[base_rows][kColumns];

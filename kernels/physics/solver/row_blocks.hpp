@@ -24,8 +24,8 @@ MANIPLE_FUNCTION V row_scale(const Model<ScalarOf<V>>& m, V D) {
   return m.solver == solver_pgs ? select(D > V(0), V(1), V(0)) : sqrt(D);
 }
 
-// First element of tile (i, j) of A and of the factor, j <= i; a tile is [3][3].
-MANIPLE_FUNCTION int tile_address(int i, int j) {
+// First element of the 3x3 block (i, j) of A and of the factor, j <= i.
+MANIPLE_FUNCTION int block3_address(int i, int j) {
   return 9 * (i * (i + 1) / 2 + j);
 }
 
@@ -174,25 +174,25 @@ MANIPLE_FUNCTION RowBlocks build_blocks(const Model<ScalarOf<V>>& m, const State
   return blocks;
 }
 
-// A tile in registers.
+// A 3x3 block of such a matrix in registers.
 template <class V>
-struct Tile {
+struct Block3 {
   V at[3][3];
 };
 template <class V>
-MANIPLE_FUNCTION Tile<V> load_tile(const DataField<V> field, int address) {
-  Tile<V> tile;
+MANIPLE_FUNCTION Block3<V> load_block3(const DataField<V> field, int address) {
+  Block3<V> block3;
   for (int r = 0; r < 3; ++r)
-    for (int c = 0; c < 3; ++c) tile.at[r][c] = field[address + 3 * r + c];
-  return tile;
+    for (int c = 0; c < 3; ++c) block3.at[r][c] = field[address + 3 * r + c];
+  return block3;
 }
 template <class V>
-MANIPLE_FUNCTION void store_tile(const DataField<V> field, int address, const Tile<V>& tile) {
+MANIPLE_FUNCTION void store_block3(const DataField<V> field, int address, const Block3<V>& block3) {
   for (int r = 0; r < 3; ++r)
-    for (int c = 0; c < 3; ++c) field[address + 3 * r + c] = tile.at[r][c];
+    for (int c = 0; c < 3; ++c) field[address + 3 * r + c] = block3.at[r][c];
 }
 
-// The tiles of A = Y'Y, from the dofs that two blocks share.
+// A = Y'Y, block by block, from the dofs that two blocks of rows share.
 template <class V>
 MANIPLE_FUNCTION void build_A(const Model<ScalarOf<V>>& m, const Data<V>& d, int count) {
   const int nv = m.nv, words = m.ndofword;
@@ -200,7 +200,7 @@ MANIPLE_FUNCTION void build_A(const Model<ScalarOf<V>>& m, const Data<V>& d, int
   for (const int i : d.team.share(count))
     for (int j = 0; j <= i; ++j) {
       const DataField<V> Yi = d.block_Y.from(3 * nv * i), Yj = d.block_Y.from(3 * nv * j);
-      Tile<V> sum;
+      Block3<V> sum;
       for (auto& row : sum.at)
         for (V& element : row) element = V(0);
       const auto shared = [&](int w) { return d.block_set[words * i + w] & d.block_set[words * j + w]; };
@@ -210,7 +210,7 @@ MANIPLE_FUNCTION void build_A(const Model<ScalarOf<V>>& m, const Data<V>& d, int
         for (int r = 0; r < 3; ++r)
           for (int c = 0; c < 3; ++c) sum.at[r][c] = multiply_add(a[r], b[c], sum.at[r][c]);
       });
-      store_tile(A, tile_address(i, j), sum);
+      store_block3(A, block3_address(i, j), sum);
     }
 }
 

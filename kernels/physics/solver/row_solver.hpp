@@ -32,15 +32,15 @@ MANIPLE_FUNCTION void add_A_times(const DataField<V> A, int count, const DataFie
     V sum[3] = {result[3 * i], result[3 * i + 1], result[3 * i + 2]};
     const V own[3] = {x[3 * i], x[3 * i + 1], x[3 * i + 2]};
     for (int j = 0; j <= i; ++j) {
-      const Tile<V> tile = load_tile(A, tile_address(i, j));
+      const Block3<V> block3 = load_block3(A, block3_address(i, j));
       for (int c = 0; c < 3; ++c) {
         const V value = x[3 * j + c];
-        for (int r = 0; r < 3; ++r) sum[r] = multiply_add(tile.at[r][c], value, sum[r]);
+        for (int r = 0; r < 3; ++r) sum[r] = multiply_add(block3.at[r][c], value, sum[r]);
       }
       if (j == i) break;
       for (int c = 0; c < 3; ++c) {
         V other = result[3 * j + c];
-        for (int r = 0; r < 3; ++r) other = multiply_add(tile.at[r][c], own[r], other);
+        for (int r = 0; r < 3; ++r) other = multiply_add(block3.at[r][c], own[r], other);
         result[3 * j + c] = other;
       }
     }
@@ -141,7 +141,7 @@ MANIPLE_FUNCTION int find_zones(const Model<ScalarOf<V>>& m, const Data<V>& d, c
 
 // C_i' A_ij C_j in place.
 template <class V>
-MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int i, int j, Tile<V>& tile) {
+MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int i, int j, Block3<V>& block3) {
   const DataField<V> zone = d.block_zone;
   const auto apply = [&](int block, V(&x)[3]) {
     const BaseRows<V> y = zone_transposed_times(zone, blocks, block, BaseRows<V>{x[0], x[1], x[2]});
@@ -151,60 +151,60 @@ MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int 
   };
   V column[3][3];
   for (int r = 0; r < 3; ++r)
-    for (int c = 0; c < 3; ++c) column[c][r] = tile.at[r][c];
+    for (int c = 0; c < 3; ++c) column[c][r] = block3.at[r][c];
   for (auto& x : column) apply(i, x);
   for (int r = 0; r < 3; ++r)
-    for (int c = 0; c < 3; ++c) tile.at[r][c] = column[c][r];
-  for (auto& x : tile.at) apply(j, x);
+    for (int c = 0; c < 3; ++c) block3.at[r][c] = column[c][r];
+  for (auto& x : block3.at) apply(j, x);
 }
 
-// The lower factor R of 1 + C' A C = R R', tile by tile, with 1 over its diagonal in block_inverse. Rows
-// before block `first` are there already.
+// The lower factor R of 1 + C' A C = R R', 3x3 block by block, with 1 over its diagonal in block_inverse.
+// Rows before block `first` are there already.
 template <class V>
 MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks, int first) {
   const DataField<V> A = d.block_A, R = d.block_factor, inverse = d.block_inverse;
-  // tile (i, j) less what the columns of the tiles before it take
-  const auto reduced_tile = [&](int i, int j) {
-    Tile<V> tile = load_tile(A, tile_address(i, j));
-    apply_zones(d, blocks, i, j, tile);
+  // block (i, j) less what the columns of the blocks before it take
+  const auto reduced_block = [&](int i, int j) {
+    Block3<V> block3 = load_block3(A, block3_address(i, j));
+    apply_zones(d, blocks, i, j, block3);
     if (i == j)
-      for (int r = 0; r < 3; ++r) tile.at[r][r] += V(1);
-    const int left = tile_address(i, 0), right = tile_address(j, 0);
+      for (int r = 0; r < 3; ++r) block3.at[r][r] += V(1);
+    const int left = block3_address(i, 0), right = block3_address(j, 0);
     for (int k = 0; k < 9 * j; k += 9)
       for (int c = 0; c < 3; ++c) {
         const V a[3] = {R[left + k + c], R[left + k + 3 + c], R[left + k + 6 + c]};
         const V b[3] = {-R[right + k + c], -R[right + k + 3 + c], -R[right + k + 6 + c]};
         for (int r = 0; r < 3; ++r)
-          for (int q = 0; q < 3; ++q) tile.at[r][q] = multiply_add(a[r], b[q], tile.at[r][q]);
+          for (int q = 0; q < 3; ++q) block3.at[r][q] = multiply_add(a[r], b[q], block3.at[r][q]);
       }
-    return tile;
+    return block3;
   };
   for (int i = first; i < blocks.count; ++i) {
     for (int j = 0; j < i; ++j) {
-      Tile<V> tile = reduced_tile(i, j);
-      const Tile<V> diagonal = load_tile(R, tile_address(j, j));
+      Block3<V> block3 = reduced_block(i, j);
+      const Block3<V> diagonal = load_block3(R, block3_address(j, j));
       for (int c = 0; c < 3; ++c) {
         const V scale = inverse[3 * j + c];
         for (int r = 0; r < 3; ++r) {
-          tile.at[r][c] *= scale;
+          block3.at[r][c] *= scale;
           for (int q = c + 1; q < 3; ++q)
-            tile.at[r][q] = multiply_add(tile.at[r][c], -diagonal.at[q][c], tile.at[r][q]);
+            block3.at[r][q] = multiply_add(block3.at[r][c], -diagonal.at[q][c], block3.at[r][q]);
         }
       }
-      store_tile(R, tile_address(i, j), tile);
+      store_block3(R, block3_address(i, j), block3);
     }
-    Tile<V> tile = reduced_tile(i, i);
+    Block3<V> block3 = reduced_block(i, i);
     for (int c = 0; c < 3; ++c) {
       // at least 1, whatever rounding leaves of a much larger number
-      const V root = sqrt(max(tile.at[c][c], V(1))), scale = V(1) / root;
+      const V root = sqrt(max(block3.at[c][c], V(1))), scale = V(1) / root;
       inverse[3 * i + c] = scale;
-      tile.at[c][c] = root;
-      for (int r = c + 1; r < 3; ++r) tile.at[r][c] *= scale;
+      block3.at[c][c] = root;
+      for (int r = c + 1; r < 3; ++r) block3.at[r][c] *= scale;
       for (int q = c + 1; q < 3; ++q)
         for (int r = q; r < 3; ++r)
-          tile.at[r][q] = multiply_add(tile.at[r][c], -tile.at[q][c], tile.at[r][q]);
+          block3.at[r][q] = multiply_add(block3.at[r][c], -block3.at[q][c], block3.at[r][q]);
     }
-    store_tile(R, tile_address(i, i), tile);
+    store_block3(R, block3_address(i, i), block3);
   }
 }
 
@@ -215,13 +215,13 @@ MANIPLE_FUNCTION void solve_blocks(const Data<V>& d, int count, const DataField<
   for (int i = 0; i < count; ++i) {
     V sum[3] = {x[3 * i], x[3 * i + 1], x[3 * i + 2]};
     for (int j = 0; j < i; ++j) {
-      const int address = tile_address(i, j);
+      const int address = block3_address(i, j);
       for (int c = 0; c < 3; ++c) {
         const V value = -x[3 * j + c];
         for (int r = 0; r < 3; ++r) sum[r] = multiply_add(V(R[address + 3 * r + c]), value, sum[r]);
       }
     }
-    const int diagonal = tile_address(i, i);
+    const int diagonal = block3_address(i, i);
     for (int c = 0; c < 3; ++c) {
       sum[c] *= inverse[3 * i + c];
       for (int r = c + 1; r < 3; ++r) sum[r] = multiply_add(-R[diagonal + 3 * r + c], sum[c], sum[r]);
@@ -230,14 +230,14 @@ MANIPLE_FUNCTION void solve_blocks(const Data<V>& d, int count, const DataField<
   }
   for (int i = count - 1; i >= 0; --i) {
     V value[3] = {x[3 * i], x[3 * i + 1], x[3 * i + 2]};
-    const int diagonal = tile_address(i, i);
+    const int diagonal = block3_address(i, i);
     for (int c = 2; c >= 0; --c) {
       value[c] *= inverse[3 * i + c];
       for (int r = 0; r < c; ++r) value[r] = multiply_add(-R[diagonal + 3 * c + r], value[c], value[r]);
     }
     for (int r = 0; r < 3; ++r) x[3 * i + r] = value[r];
     for (int j = 0; j < i; ++j) {
-      const int address = tile_address(i, j);
+      const int address = block3_address(i, j);
       for (int c = 2; c >= 0; --c) {
         V sum = x[3 * j + c];
         for (int r = 2; r >= 0; --r) sum = multiply_add(-R[address + 3 * r + c], value[r], sum);
@@ -300,7 +300,7 @@ MANIPLE_FUNCTION MaskOf<V> is_well_conditioned(const Data<V>& d, int count) {
   const V largest(sizeof(T) == 4 ? T(1e4) : T(1e5));
   MaskOf<V> good(true);
   for (int block = 0; block < count; ++block)
-    for (int r = 0; r < 3; ++r) good = good && d.block_A[tile_address(block, block) + 4 * r] < largest;
+    for (int r = 0; r < 3; ++r) good = good && d.block_A[block3_address(block, block) + 4 * r] < largest;
   return good;
 }
 
