@@ -17,32 +17,30 @@ struct FieldInfo {
   int size;
 };
 
+// The rows of a table in the order of its elements: each begins where the one before ends.
+inline std::vector<FieldInfo> list_fields(std::vector<FieldInfo> fields) {
+  int first = 0;
+  for (FieldInfo& field : fields) {
+    field.first = first;
+    first += field.size;
+  }
+  return fields;
+}
+// A row in the list that this takes.
+#define MANIPLE_FIELD_INFO(name, size, unit, description) {#name, unit, description, 0, size},
+
 #define MANIPLE_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 
 // The state's fields in the order of the tiles.
 inline std::vector<FieldInfo> state_fields(const ModelSizes& sizes) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
-  std::vector<FieldInfo> fields;
-  int first = 0;
-#define MANIPLE_FIELD(name, size, unit, description)         \
-  fields.push_back({#name, unit, description, first, size}); \
-  first += size;
-  MANIPLE_STATE_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-  return fields;
+  return list_fields({MANIPLE_STATE_FIELDS(MANIPLE_FIELD_INFO)});
 }
 
 // The public fields of the scratch, in order; integrator scratch is not listed.
 inline std::vector<FieldInfo> data_fields(const ModelSizes& sizes) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
-  std::vector<FieldInfo> fields;
-  int first = 0;
-#define MANIPLE_FIELD(name, size, unit, description)         \
-  fields.push_back({#name, unit, description, first, size}); \
-  first += size;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-  return fields;
+  return list_fields({MANIPLE_DATA_FIELDS(MANIPLE_FIELD_INFO)});
 }
 
 #undef MANIPLE_SIZE

@@ -28,6 +28,8 @@ enum class Reduction { exact, fast };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class ProgressStyle { automatic, bar, plain, none };
+// What the names of a term name.
+enum class ElementKind { none, joints, bodies, actuators, sensors };
 
 // How decks write them, in the order of the enumerators.
 template <class Choice>
@@ -56,6 +58,8 @@ template <>
 inline constexpr std::array kTextsOf<BenchActions>{"random", "zero"};
 template <>
 inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
+template <>
+inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "actuators", "sensors"};
 
 template <class Choice>
 std::string text_of(Choice choice) {
@@ -129,8 +133,8 @@ struct TermConfig {
   std::string expression;           // expression, or ""
   SourceLocation where;             // of the term
   SourceLocation where_expression;  // of the expression's first character
-  std::vector<std::string> names;   // joints / bodies / actuators / sensors that the term acts on
-  std::string names_kind;           // which of them: "joints", "bodies", "actuators" or "sensors"; or ""
+  std::vector<std::string> names;   // elements of the model that the term acts on
+  ElementKind names_kind = ElementKind::none;
   SourceLocation where_names;
   std::map<std::string, std::vector<double>> parameters;  // scalars (size 1) and ranges (size 2)
   std::map<std::string, SourceLocation> where_parameters;

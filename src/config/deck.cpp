@@ -102,12 +102,12 @@ class TaskReader {
         if (!row->stands_in(section_.kind))
           throw InputError(entry.where, key, "found a key that " + section_.name + " do not take",
                            "allowed: " + allowed_keys());
-        if (is_kind_of_names(entry.key)) {
-          if (!term.names_kind.empty())
+        if (const auto kind = choice_of<ElementKind>(entry.key)) {
+          if (term.names_kind != ElementKind::none)
             throw InputError(entry.where, key,
-                             "found a second list of names, after '" + term.names_kind + "'",
+                             "found a second list of names, after '" + text_of(term.names_kind) + "'",
                              "allowed: one of joints, bodies, actuators, sensors");
-          term.names_kind = entry.key;
+          term.names_kind = *kind;
           term.where_names = given.where;
         }
         if (entry.key == "expression") term.where_expression = given.where;
@@ -153,9 +153,6 @@ class TaskReader {
     term.where_parameters[entry.key] = entry.where;
   }
 
-  static bool is_kind_of_names(const std::string& key) {
-    return key == "joints" || key == "bodies" || key == "actuators" || key == "sensors";
-  }
   static const TermKey* find_row(const std::string& name) {
     for (const TermKey& row : term_schema())
       if (row.name == name) return &row;
@@ -401,7 +398,7 @@ std::string term_text(TermConfig term, const SectionKey& section) {
     if (!row.stands_in(section.kind)) continue;
     const Target target = row.target(term);
     if (std::get_if<std::vector<std::string>*>(&target) != nullptr) {
-      if (row.name == term.names_kind) add(row.name, yaml_text(target));
+      if (row.name == text_of(term.names_kind)) add(row.name, yaml_text(target));
     } else if (yaml_text(target) != yaml_text(row.target(defaults))) {
       add(row.name, yaml_text(target));
     }

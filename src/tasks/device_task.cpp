@@ -32,9 +32,14 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
 
   std::vector<ActionTarget<T>> actions;
   for (const CompiledAction& action : task.actions)
-    actions.push_back({action.element, action.clipped, static_cast<T>(action.scale),
-                       static_cast<T>(action.offset), static_cast<T>(action.low), static_cast<T>(action.high),
-                       static_cast<float>(action.random_low), static_cast<float>(action.random_high)});
+    actions.push_back({.element = action.element,
+                       .clipped = action.clipped,
+                       .scale = static_cast<T>(action.scale),
+                       .offset = static_cast<T>(action.offset),
+                       .low = static_cast<T>(action.low),
+                       .high = static_cast<T>(action.high),
+                       .random_low = static_cast<float>(action.random_low),
+                       .random_high = static_cast<float>(action.random_high)});
   actions_ = to_device("maniple::tasks::actions", actions);
 
   static_cast<TaskSizes&>(task_) = task;

@@ -51,12 +51,11 @@ ExpressionGraph::Node ExpressionGraph::add(const Entry& entry, const std::array<
 }
 
 ExpressionGraph::Node ExpressionGraph::constant(double value) {
-  return add({Kind::constant, value, Bank::constants, 0, Operation::copy, {-1, -1, -1}},
-             {0, std::bit_cast<std::int64_t>(value), 0, 0, 0});
+  return add({.kind = Kind::constant, .value = value}, {0, std::bit_cast<std::int64_t>(value), 0, 0, 0});
 }
 
 ExpressionGraph::Node ExpressionGraph::operand(Bank bank, int index) {
-  return add({Kind::operand, 0, bank, index, Operation::copy, {-1, -1, -1}},
+  return add({.kind = Kind::operand, .bank = bank, .index = index},
              {1, static_cast<std::int64_t>(bank), index, 0, 0});
 }
 
@@ -99,7 +98,7 @@ ExpressionGraph::Node ExpressionGraph::apply(Operation operation, Node a, Node b
                         operation == Operation::equal || operation == Operation::not_equal ||
                         operation == Operation::logical_and || operation == Operation::logical_or;
   if (commutes && b < a) std::swap(a, b);
-  return add({Kind::operation, 0, Bank::registers, 0, operation, {a, b, c}},
+  return add({.kind = Kind::operation, .operation = operation, .operands = {a, b, c}},
              {2, static_cast<std::int64_t>(operation), a, b, c});
 }
 

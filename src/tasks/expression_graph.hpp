@@ -56,11 +56,11 @@ class ExpressionGraph {
   enum class Kind { constant, operand, operation };
   struct Entry {
     Kind kind;
-    double value;         // constant
-    Bank bank;            // operand
-    int index;            // operand
-    Operation operation;  // operation
-    std::array<Node, 3> operands;
+    double value = 0;                             // constant
+    Bank bank = Bank::constants;                  // operand
+    int index = 0;                                // operand
+    Operation operation = Operation::copy;        // operation
+    std::array<Node, 3> operands = {-1, -1, -1};  // of the operation
   };
   struct Store {
     Node mask;  // -1: everywhere

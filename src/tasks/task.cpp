@@ -31,8 +31,8 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
                                            const std::string& key) {
   if (term.term.empty()) {
     if (!term.names.empty())
-      throw InputError(term.where_names, key + "." + term.names_kind,
-                       "an expression takes no " + term.names_kind,
+      throw InputError(term.where_names, key + "." + text_of(term.names_kind),
+                       "an expression takes no " + text_of(term.names_kind),
                        "write the names in the expression: joint_pos[name]");
     if (!term.parameters.empty()) {
       const std::string& name = term.parameters.begin()->first;
@@ -397,23 +397,13 @@ std::string task_digest(const CompiledTask& task) {
 
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {
   MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
-  std::vector<FieldInfo> fields;
-  int first = 0;
-#define MANIPLE_FIELD(name, size, unit, description)         \
-  fields.push_back({#name, unit, description, first, size}); \
-  first += size;
-  MANIPLE_TASK_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-  return fields;
+  return list_fields({MANIPLE_TASK_FIELDS(MANIPLE_FIELD_INFO)});
 }
 
 std::vector<FieldInfo> task_counters() {
-  std::vector<FieldInfo> fields;
-#define MANIPLE_FIELD(name, unit, description) \
-  fields.push_back({#name, unit, description, counter_##name, 1});
-  MANIPLE_TASK_COUNTERS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-  return fields;
+#define MANIPLE_COUNTER(name, unit, description) MANIPLE_FIELD_INFO(name, 1, unit, description)
+  return list_fields({MANIPLE_TASK_COUNTERS(MANIPLE_COUNTER)});
+#undef MANIPLE_COUNTER
 }
 
 }  // namespace maniple

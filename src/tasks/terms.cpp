@@ -112,11 +112,13 @@ Expressions reset_root(const TermRequest& term) {
 
 // The elements of the model that terms take: joints and so on, and which ones when the deck names none.
 struct TermNames {
-  const char* kind;
-  const char* otherwise;
+  ElementKind kind = ElementKind::none;
+  DefaultNames otherwise = DefaultNames::none;
 };
-constexpr TermNames kNoNames{"", ""}, kJoints{"joints", ""}, kAllJoints{"joints", "all"},
-    kBodies{"bodies", ""}, kRootBody{"bodies", "root"}, kActuators{"actuators", ""}, kSensors{"sensors", ""};
+constexpr TermNames kNoNames, kJoints{ElementKind::joints},
+    kAllJoints{ElementKind::joints, DefaultNames::scalar_joints}, kBodies{ElementKind::bodies},
+    kRootBody{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
+    kSensors{ElementKind::sensors};
 
 LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* meaning, Recipe recipe = {},
                  std::vector<TermParameter> parameters = {}) {
@@ -296,17 +298,25 @@ std::vector<LibraryTerm> make_library() {
   };
 }
 
-std::vector<std::string> element_names(const TaskModel& model, const std::string& kind) {
-  if (kind == "joints") return names_of(model.joints);
-  if (kind == "actuators") return names_of(model.actuators);
-  if (kind == "sensors") return names_of(model.sensors);
-  if (kind == "bodies") return model.bodies;
+std::vector<std::string> element_names(const TaskModel& model, ElementKind kind) {
+  switch (kind) {
+    case ElementKind::none:
+      return {};
+    case ElementKind::joints:
+      return names_of(model.joints);
+    case ElementKind::bodies:
+      return model.bodies;
+    case ElementKind::actuators:
+      return names_of(model.actuators);
+    case ElementKind::sensors:
+      return names_of(model.sensors);
+  }
   return {};
 }
 
 // joints -> joint, bodies -> body.
 std::string singular(const std::string& kind) {
-  return kind == "bodies" ? "body" : kind.substr(0, kind.size() - 1);
+  return kind.ends_with("ies") ? kind.substr(0, kind.size() - 3) + "y" : kind.substr(0, kind.size() - 1);
 }
 
 bool is_pattern(const std::string& name) {
@@ -334,6 +344,72 @@ std::vector<int> matching(const std::string& entry, const std::vector<std::strin
                      "the model has no " + singular(kind) + " '" + entry + "'" + did_you_mean(entry, known),
                      "allowed: " + list(known));
   return result;
+}
+
+// Elements that the term acts on.
+void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConfig& config,
+                   const std::string& key) {
+  const TaskModel& model = request.model;
+  const std::string kind = text_of(term.names_kind);
+  const std::vector<std::string> known = element_names(model, term.names_kind);
+  if (config.names_kind != ElementKind::none && config.names_kind != term.names_kind)
+    throw InputError(config.where_names, key + "." + text_of(config.names_kind),
+                     "'" + term.name + "' takes no " + text_of(config.names_kind),
+                     kind.empty() ? "it acts on the whole robot" : "it takes " + kind);
+  for (const std::string& entry : config.names)
+    for (const int element : matching(entry, known, config, key, kind))
+      if (std::find(request.elements.begin(), request.elements.end(), element) == request.elements.end())
+        request.elements.push_back(element);
+  if (config.names.empty() && term.names_kind != ElementKind::none) {
+    if (term.names_default == DefaultNames::root_body) {
+      if (known.size() < 2)
+        throw InputError(config.where, key, "'" + term.name + "' needs a body", "a model with bodies");
+      request.elements.push_back(1);
+    } else if (term.names_default == DefaultNames::scalar_joints) {
+      for (std::size_t j = 0; j < model.joints.size(); ++j)
+        if (model.joints[j].is_scalar()) request.elements.push_back(static_cast<int>(j));
+    }
+    if (request.elements.empty())
+      throw InputError(config.where, key, "'" + term.name + "' without " + kind,
+                       kind + ": [names], of " + (known.empty() ? "which the model has none" : list(known)));
+  }
+  for (const int element : request.elements) {
+    const std::string& name = known[static_cast<std::size_t>(element)];
+    if (term.names_kind == ElementKind::joints &&
+        !model.joints[static_cast<std::size_t>(element)].is_scalar())
+      throw InputError(config.where_names, key + ".joints", "'" + name + "' is a ball or free joint",
+                       "hinge and slide joints");
+    request.names.push_back(name);
+  }
+}
+
+void resolve_parameters(TermRequest& request, const LibraryTerm& term, const TermConfig& config,
+                        const std::string& key) {
+  std::vector<std::string> taken;
+  for (const TermParameter& parameter : term.parameters) taken.push_back(parameter.name);
+  for (const auto& [name, numbers] : config.parameters) {
+    const auto found = std::find(taken.begin(), taken.end(), name);
+    const auto where = config.where_parameters.find(name);
+    const SourceLocation& place = where == config.where_parameters.end() ? config.where : where->second;
+    if (found == taken.end())
+      throw InputError(place, key + "." + name,
+                       "'" + term.name + "' takes no '" + name + "'" + did_you_mean(name, taken),
+                       taken.empty() ? "it takes no parameters" : "it takes " + list(taken));
+    const TermParameter& parameter = term.parameters[static_cast<std::size_t>(found - taken.begin())];
+    if (static_cast<int>(numbers.size()) != parameter.size)
+      throw InputError(place, key + "." + name, std::to_string(numbers.size()) + " numbers",
+                       (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
+                           " [" + parameter.unit + "]");
+  }
+  for (const TermParameter& parameter : term.parameters) {
+    const auto given = config.parameters.find(parameter.name);
+    if (given == config.parameters.end() && parameter.otherwise.empty())
+      throw InputError(config.where, key, "'" + term.name + "' without '" + parameter.name + "'",
+                       parameter.name + (parameter.size == 1 ? ": number, " : ": [low, high], ") +
+                           parameter.meaning + " [" + parameter.unit + "]");
+    request.parameters[parameter.name] =
+        given == config.parameters.end() ? parameter.otherwise : given->second;
+  }
 }
 
 }  // namespace
@@ -366,65 +442,8 @@ const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std:
 TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
                          const std::string& key) {
   TermRequest request{model, {}, {}, {}};
-
-  // Elements that the term acts on.
-  const std::vector<std::string> known = element_names(model, term.names_kind);
-  if (!config.names_kind.empty() && config.names_kind != term.names_kind)
-    throw InputError(config.where_names, key + "." + config.names_kind,
-                     "'" + term.name + "' takes no " + config.names_kind,
-                     term.names_kind.empty() ? "it acts on the whole robot" : "it takes " + term.names_kind);
-  for (const std::string& entry : config.names)
-    for (const int element : matching(entry, known, config, key, term.names_kind))
-      if (std::find(request.elements.begin(), request.elements.end(), element) == request.elements.end())
-        request.elements.push_back(element);
-  if (config.names.empty() && !term.names_kind.empty()) {
-    if (term.names_default == "root") {
-      if (known.size() < 2)
-        throw InputError(config.where, key, "'" + term.name + "' needs a body", "a model with bodies");
-      request.elements.push_back(1);
-    } else if (term.names_default == "all") {
-      for (std::size_t j = 0; j < model.joints.size(); ++j)
-        if (model.joints[j].is_scalar()) request.elements.push_back(static_cast<int>(j));
-    }
-    if (request.elements.empty())
-      throw InputError(
-          config.where, key, "'" + term.name + "' without " + term.names_kind,
-          term.names_kind + ": [names], of " + (known.empty() ? "which the model has none" : list(known)));
-  }
-  for (const int element : request.elements) {
-    const std::string& name = known[static_cast<std::size_t>(element)];
-    if (term.names_kind == "joints" && !model.joints[static_cast<std::size_t>(element)].is_scalar())
-      throw InputError(config.where_names, key + ".joints", "'" + name + "' is a ball or free joint",
-                       "hinge and slide joints");
-    request.names.push_back(name);
-  }
-
-  // Parameters.
-  std::vector<std::string> taken;
-  for (const TermParameter& parameter : term.parameters) taken.push_back(parameter.name);
-  for (const auto& [name, numbers] : config.parameters) {
-    const auto found = std::find(taken.begin(), taken.end(), name);
-    const auto where = config.where_parameters.find(name);
-    const SourceLocation& place = where == config.where_parameters.end() ? config.where : where->second;
-    if (found == taken.end())
-      throw InputError(place, key + "." + name,
-                       "'" + term.name + "' takes no '" + name + "'" + did_you_mean(name, taken),
-                       taken.empty() ? "it takes no parameters" : "it takes " + list(taken));
-    const TermParameter& parameter = term.parameters[static_cast<std::size_t>(found - taken.begin())];
-    if (static_cast<int>(numbers.size()) != parameter.size)
-      throw InputError(place, key + "." + name, std::to_string(numbers.size()) + " numbers",
-                       (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
-                           " [" + parameter.unit + "]");
-  }
-  for (const TermParameter& parameter : term.parameters) {
-    const auto given = config.parameters.find(parameter.name);
-    if (given == config.parameters.end() && parameter.otherwise.empty())
-      throw InputError(config.where, key, "'" + term.name + "' without '" + parameter.name + "'",
-                       parameter.name + (parameter.size == 1 ? ": number, " : ": [low, high], ") +
-                           parameter.meaning + " [" + parameter.unit + "]");
-    request.parameters[parameter.name] =
-        given == config.parameters.end() ? parameter.otherwise : given->second;
-  }
+  resolve_names(request, term, config, key);
+  resolve_parameters(request, term, config, key);
   if (term.need && !term.need->met(model))
     throw InputError(config.where, key, "'" + term.name + "' " + term.need->missing, term.need->instead);
   return request;

@@ -53,11 +53,14 @@ struct ModelNeed {
   std::string missing, instead;  // for messages
 };
 
+// The elements of a term for which the deck names none; none: they must be named.
+enum class DefaultNames { none, scalar_joints, root_body };
+
 struct LibraryTerm {
   std::string name;
   TermKind kind = TermKind::reward;
-  std::string names_kind;     // "joints", "bodies", "actuators", "sensors" or "" (takes none)
-  std::string names_default;  // "all" (scalar joints), "root" (first body), "" (must be given)
+  ElementKind names_kind = ElementKind::none;
+  DefaultNames names_default = DefaultNames::none;
   std::vector<TermParameter> parameters;
   std::string meaning;
   // Not for actions, which are tables instead of expressions.

@@ -36,7 +36,7 @@ TEST(Terms, HoldNamesNumbersAndRanges) {
   EXPECT_EQ(action.name, "joint_effort");
   EXPECT_EQ(action.term, "joint_effort");
   EXPECT_THAT(action.names, ElementsAre("a", "b"));
-  EXPECT_EQ(action.names_kind, "joints");
+  EXPECT_EQ(action.names_kind, ElementKind::joints);
   EXPECT_EQ(action.where_names.line, 6);
   EXPECT_EQ(action.scale, 100);
   EXPECT_THAT(action.clip.value(), ElementsAre(-2, 2));

@@ -82,7 +82,7 @@ inline TermConfig library_term(const std::string& name, const std::vector<std::s
   TermConfig term;
   term.name = term.term = name;
   term.names = names;
-  if (!names.empty()) term.names_kind = names_kind;
+  if (!names.empty()) term.names_kind = choice_of<ElementKind>(names_kind).value();
   term.parameters = parameters;
   term.where = term.where_names = {"task.yaml", 9, 0};
   for (const auto& [parameter, numbers] : parameters) term.where_parameters[parameter] = {"task.yaml", 11, 0};
