@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
     // 3 MPI, Kokkos and this rank's device, until the end of the program
     maniple::Session session(argc, argv);
     // 4 the verb: reads its deck, builds what it needs, runs, writes; guarded while MPI still lives
-    return maniple::run_guarded([&] { return static_cast<int>(maniple::run_verb(command, session)); });
+    return maniple::run_guarded(
+        [&] { return static_cast<int>(run_verb(*command.verb, command.decks, command.overrides, session)); });
   });
 }

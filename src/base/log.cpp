@@ -131,13 +131,6 @@ void warn(const std::string& text) {
   write_json("\"level\": \"warning\", \"text\": " + quoted(text), {});
 }
 
-void warn_of_rank(const std::string& text) {
-  Log& log = the_log();
-  const std::string line = "rank " + std::to_string(log.rank) + ": " + text;
-  around_live_line([&] { log.err->warn("warning: {}", line); });
-  write_json("\"level\": \"warning\", \"text\": " + quoted(line), {});
-}
-
 void record(const std::string& event, const std::vector<LogField>& fields) {
   if (the_log().rank == 0) write_json("\"event\": " + quoted(event), fields);
 }

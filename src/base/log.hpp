@@ -27,8 +27,6 @@ void close_log();
 void info(const std::string& text);
 // The same, marked as a warning, on standard error.
 void warn(const std::string& text);
-// A warning that concerns one rank: printed wherever it is called, with the rank's number.
-void warn_of_rank(const std::string& text);
 
 // An event for machines: one line {"time": s since 1970, "event": ..., fields ...} in log.jsonl.
 void record(const std::string& event, const std::vector<LogField>& fields);

@@ -31,7 +31,6 @@ class StageClock {
       if (entry.first == stage) return entry.second;
     return 0;
   }
-  void clear() { seconds_.clear(); }
 
   // Counts the time from construction to destruction.
   class Region {

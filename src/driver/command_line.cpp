@@ -9,7 +9,6 @@
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
 #include "src/config/schema.hpp"
-#include "src/driver/verbs.hpp"
 
 namespace maniple {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-namespace maniple {
+#include "src/driver/verbs.hpp"
 
-struct Verb;
+namespace maniple {
 
 struct CommandLine {
   const Verb* verb = nullptr;          // a row of verbs(); null where the command line is refused

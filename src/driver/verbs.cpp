@@ -4,7 +4,6 @@
 
 #include "src/base/log.hpp"
 #include "src/config/deck.hpp"
-#include "src/driver/command_line.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/results.hpp"
 #include "src/io/run_directory.hpp"
@@ -55,9 +54,9 @@ const std::vector<Verb>& verbs() {
   return table;
 }
 
-ExitCode run_verb(const CommandLine& command, Session& session) {
-  const Verb& verb = *command.verb;
-  const Config config = load_config(command.decks, command.overrides, verb.needs_model);
+ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
+                  const std::vector<std::string>& overrides, Session& session) {
+  const Config config = load_config(decks, overrides, verb.needs_model);
   session.watchdog().set_timeout(config.run.hang_timeout);
   set_retries(config.run.retries);
   std::optional<RunDirectory> directory;

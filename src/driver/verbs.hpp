@@ -16,8 +16,6 @@
 
 namespace maniple {
 
-struct CommandLine;
-
 // What a verb does with output.directory.
 enum class Directory {
   untouched,  // but for tests of the file system
@@ -44,8 +42,9 @@ struct Verb {
 
 const std::vector<Verb>& verbs();
 
-// Loads the deck and runs the verb.
-ExitCode run_verb(const CommandLine& command, Session& session);
+// Loads the decks, with overrides `key.path=value`, and runs the verb.
+ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
+                  const std::vector<std::string>& overrides, Session& session);
 
 ExitCode train(const Config& config, Session& session);
 ExitCode rollout(const Config& config, Session& session);

@@ -42,7 +42,6 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
       model_(std::move(model)),
       task_(std::move(task)),
       partition_(config.batch.num_envs, rank, ranks),
-      step_dt_(model_.timestep * config.simulation.decimation),
       state_fields_(state_fields(model_.sizes)),
       device_model_(model_),
       device_task_(task_) {

@@ -24,7 +24,6 @@ class BatchSimulation final : public Simulation {
   const Partition& partition() const override { return partition_; }
   int num_observations() const override { return task_.num_observations; }
   int num_actions() const override { return task_.num_actions; }
-  double step_dt() const override { return step_dt_; }
   std::int64_t max_episode_steps() const override { return task_.max_episode_steps; }
   const std::vector<std::string>& reward_terms() const override { return task_.reward_names; }
 
@@ -101,7 +100,6 @@ class BatchSimulation final : public Simulation {
   ImportedModel model_;
   CompiledTask task_;
   Partition partition_;
-  double step_dt_ = 0;
   std::int64_t control_step_ = 0;
   std::vector<FieldInfo> state_fields_;
   std::vector<RecordedField> recorded_fields_;

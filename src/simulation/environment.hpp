@@ -20,7 +20,6 @@ class Environment {
   virtual const Partition& partition() const = 0;
   virtual int num_observations() const = 0;
   virtual int num_actions() const = 0;
-  virtual double step_dt() const = 0;                  // s per control step
   virtual std::int64_t max_episode_steps() const = 0;  // 0: endless
   virtual const std::vector<std::string>& reward_terms() const = 0;
 

@@ -59,7 +59,7 @@ TEST_F(LogTest, FirstRankWritesLinesForPeopleAndMachines) {
                                           "\"reward\": 0.1, \"loss\": \"nan\", \"note\": \"a\"}")));
 }
 
-TEST_F(LogTest, OtherRanksAreSilentButForTheirOwnWarnings) {
+TEST_F(LogTest, OtherRanksAreSilent) {
   ::testing::internal::CaptureStdout();
   ::testing::internal::CaptureStderr();
   open_log(3, run());
@@ -67,9 +67,8 @@ TEST_F(LogTest, OtherRanksAreSilentButForTheirOwnWarnings) {
   warn("two");
   record("three", {});
   live_line("four");
-  warn_of_rank("five");
   EXPECT_EQ(::testing::internal::GetCapturedStdout(), "");
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "warning: rank 3: five\n");
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   EXPECT_FALSE(std::filesystem::exists(directory_ / "run"));
 }
 

@@ -35,7 +35,6 @@ class ToyEnvironment : public Environment {
   const Partition& partition() const override { return partition_; }
   int num_observations() const override { return 2; }
   int num_actions() const override { return 1; }
-  double step_dt() const override { return 0.02; }
   std::int64_t max_episode_steps() const override { return 20; }
   const std::vector<std::string>& reward_terms() const override { return terms_; }
 
