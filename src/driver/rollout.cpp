@@ -104,6 +104,8 @@ ExitCode rollout(const Config& config, Session& session) {
                               config.simulation.precision == Precision::fp64, simulation->partition());
     simulation->forward();
     sample(0);
+    // so that what output takes is known before the time may be up
+    if (config.run.wall_time > 0) results.rehearse();
   }
 
   StopRequest stop(config, started);
@@ -123,8 +125,10 @@ ExitCode rollout(const Config& config, Session& session) {
                                       human_rate(static_cast<double>(step) *
                                                  static_cast<double>(config.batch.num_envs) / seconds),
                                       resident_memory()));
-    if (step < config.simulation.steps && step % kStepsBetweenStopChecks == 0)
+    if (step < config.simulation.steps && step % kStepsBetweenStopChecks == 0) {
+      stop.expect_output(results.commit_seconds());
       decision = stop.agree(session.collectives());
+    }
   }
   progress.finish();
   report_incidents(*simulation, session);

@@ -87,8 +87,12 @@ StopRequest::StopRequest(const Config& config, Clock::time_point started)
       last_poll_(last_call_) {}
 
 void StopRequest::note_output(double seconds) {
-  longest_output_ = std::max(longest_output_, seconds);
+  expect_output(seconds);
   output_since_call_ += seconds;
+}
+
+void StopRequest::expect_output(double seconds) {
+  longest_output_ = std::max(longest_output_, seconds);
 }
 
 StopRequest::Decision StopRequest::agree(Collectives& collectives) {

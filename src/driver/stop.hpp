@@ -44,8 +44,10 @@ class StopRequest {
   // Collective, within an iteration, on every rank equally often: what cannot wait for its end, signals and a
   // wall time that leaves just enough for the output. Most calls return at once; about ten a second agree.
   Decision poll(Collectives& collectives);
-  // Output took so long. It may take twice as long the next time, and is no part of the iteration.
+  // Output took so long, which is no part of the iteration, and is to be expected again.
   void note_output(double seconds);
+  // The output at the end takes so long, or twice that.
+  void expect_output(double seconds);
 
  private:
   Decision decide(Collectives& collectives, bool within_iteration);

@@ -7,13 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
+#include <future>
 #include <optional>
 
 #include "src/base/error.hpp"
 #include "src/base/process.hpp"
+#include "src/io/checksum.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
 #include "src/io/seal.hpp"
@@ -24,6 +27,12 @@
 namespace maniple {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 constexpr std::size_t kBufferBytes = std::size_t{64} << 20;  // per rank, for all fields together
 
@@ -52,6 +61,8 @@ struct Recorder {
   std::int64_t first = 0, count = 0;  // samples in the buffer; first is a multiple of block
   std::int64_t chunk_envs = 1;
   std::vector<std::int64_t> places;  // of the chunks in the file, [range of environments][block]
+  std::int64_t final_blocks = 0;     // in the file as they stay
+  std::uint64_t sum = 0;             // of what this rank has written of them
 
   std::int64_t samples() const { return first + count; }
 };
@@ -69,6 +80,9 @@ struct ResultsWriter::Impl {
   std::vector<Recorder> recorders;
   std::int64_t samples = 0, block = 1;
   ElementType type = ElementType::float32;
+  std::future<double> syncing;  // the last block is made durable: seconds
+  double write_seconds = 0,
+         block_seconds = 0;  // of the last block; the most that one took until it was durable
   bool committed = false;
 
   explicit Impl(Collectives& c) : collectives(c) {}
@@ -106,28 +120,87 @@ struct ResultsWriter::Impl {
     reserve_bytes(temporary, static_cast<std::int64_t>(std::filesystem::file_size(temporary)) + bytes);
   }
 
-  // Collective. Of each chunk the rows of this rank's environments are contiguous, in memory as in the file.
-  // The last block of a run that stops early goes out whole; the dataset is cut to what was recorded.
-  void flush(Recorder& recorder) {
-    if (recorder.count == 0) return;
-    retry_together(collectives, "writing a trajectory",
-                   [&] { run_together(collectives, [&] { write_block(recorder); }); });
-    recorder.first += recorder.count;
-    recorder.count = 0;
+  // Collective. Waits until the last block is durable.
+  void settle() {
+    run_together(collectives, [&] {
+      if (syncing.valid()) block_seconds = std::max(block_seconds, write_seconds + syncing.get());
+    });
   }
 
-  void write_block(const Recorder& recorder) const {
-    const std::int64_t row = block * recorder.field.size * static_cast<std::int64_t>(hdf5::bytes_of(type));
-    const std::int64_t blocks = (samples + block - 1) / block;
+  // Collective. Writes the block of all fields, which is made durable while the run goes on. The last one of
+  // a run that stops early goes out whole; the dataset is cut to what was recorded. Returns
+  // the checksums of this rank's rows, by field.
+  std::vector<std::uint64_t> write_block() {
+    settle();
+    const Clock::time_point begun = Clock::now();
+    std::vector<std::uint64_t> sums;
+    retry_together(collectives, "writing a trajectory", [&] {
+      run_together(collectives, [&] {
+        sums.clear();
+        for (const Recorder& recorder : recorders) sums.push_back(write_rows(recorder));
+      });
+    });
+    write_seconds = seconds_since(begun);
+    syncing = std::async([this] {
+      const Clock::time_point start = Clock::now();
+      file.sync();
+      return seconds_since(start);
+    });
+    return sums;
+  }
+
+  void flush() {
+    if (recorders.empty() || recorders.front().count == 0) return;
+    const std::vector<std::uint64_t> sums = write_block();
+    for (std::size_t i = 0; i < recorders.size(); ++i) {
+      Recorder& recorder = recorders[i];
+      recorder.first += recorder.count;
+      // HDF5 has its own way with a block that is cut
+      if (recorder.count == block || recorder.first == samples) {
+        ++recorder.final_blocks;
+        recorder.sum += sums[i];
+      }
+      recorder.count = 0;
+    }
+  }
+
+  std::int64_t blocks() const { return (samples + block - 1) / block; }
+  std::int64_t row_bytes(const Recorder& recorder) const {
+    return block * recorder.field.size * static_cast<std::int64_t>(hdf5::bytes_of(type));
+  }
+
+  // Of each chunk the rows of this rank's environments are contiguous, in memory as in the file. Returns the
+  // checksum of their whole words: only the last environment of all may end within one.
+  std::uint64_t write_rows(const Recorder& recorder) const {
+    const std::int64_t row = row_bytes(recorder);
     const std::int64_t begin = partition.first_env(), end = begin + partition.envs();
+    std::uint64_t sum = 0;
     for (std::int64_t env = begin; row > 0 && env < end;) {
       const std::int64_t range = env / recorder.chunk_envs, range_start = range * recorder.chunk_envs;
       const std::int64_t count = std::min(end, range_start + recorder.chunk_envs) - env;
-      file.write(recorder.buffer.data() + (env - begin) * row, static_cast<std::size_t>(count * row),
-                 recorder.places[static_cast<std::size_t>(range * blocks + recorder.first / block)] +
-                     (env - range_start) * row);
+      const std::int64_t position =
+          recorder.places[static_cast<std::size_t>(range * blocks() + recorder.first / block)] +
+          (env - range_start) * row;
+      const unsigned char* rows = recorder.buffer.data() + (env - begin) * row;
+      file.write(rows, static_cast<std::size_t>(count * row), position);
+      sum += words_checksum(rows, static_cast<std::size_t>(count * row / 8 * 8), position);
       env += count;
     }
+    return sum;
+  }
+
+  // Where all ranks have written and summed it already, the file need not be read again for its seal.
+  std::vector<Extent> summed() const {
+    std::vector<Extent> extents;
+    for (const Recorder& recorder : recorders)
+      for (std::size_t i = 0; i < recorder.places.size(); ++i) {
+        const std::int64_t range = static_cast<std::int64_t>(i) / blocks(), place = recorder.places[i];
+        if (static_cast<std::int64_t>(i) % blocks() >= recorder.final_blocks) continue;
+        const std::int64_t envs =
+            std::min(recorder.chunk_envs, partition.num_envs - range * recorder.chunk_envs);
+        extents.push_back({place, place + envs * row_bytes(recorder) / 8 * 8});
+      }
+    return extents;
   }
 
   void write_deferred(hid_t h5) {
@@ -189,7 +262,9 @@ struct ResultsWriter::Impl {
       }
       verify();
     });
-    write_seal(temporary, collectives);
+    std::uint64_t sum = 0;
+    for (const Recorder& recorder : recorders) sum += recorder.sum;
+    write_seal(temporary, summed(), sum, collectives);
     run_on_root(collectives, [&] { commit_file(temporary, path); });
   }
 };
@@ -307,7 +382,7 @@ void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, 
                                   [&](const Recorder& r) { return r.field.name == field; });
   if (found == impl.recorders.end()) throw Error("trajectory: no field " + field);
   Recorder& recorder = *found;
-  if (sample != recorder.samples() || sample >= impl.samples)
+  if (sample != recorder.samples() || sample >= impl.samples || recorder.count == impl.block)
     throw Error("trajectory: sample " + std::to_string(sample) + " of " + field + " after " +
                 std::to_string(recorder.samples()) + " of " + std::to_string(impl.samples));
   const std::size_t row = static_cast<std::size_t>(recorder.field.size) * hdf5::bytes_of(impl.type);
@@ -315,17 +390,27 @@ void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, 
   for (std::int64_t env = 0; env < impl.partition.envs(); ++env)
     std::memcpy(recorder.buffer.data() + static_cast<std::size_t>(env * impl.block + recorder.count) * row,
                 source + static_cast<std::size_t>(env) * row, row);
-  if (++recorder.count == impl.block) impl.flush(recorder);
+  ++recorder.count;
+  if (std::all_of(impl.recorders.begin(), impl.recorders.end(),
+                  [&](const Recorder& r) { return r.count == impl.block; }))
+    impl.flush();
+}
+
+void ResultsWriter::rehearse() {
+  impl_->write_block();
+  impl_->settle();
+}
+
+double ResultsWriter::commit_seconds() const {
+  // made durable are the last block, the file and its name
+  return 3 * impl_->block_seconds;
 }
 
 std::string ResultsWriter::commit() {
   Impl& impl = *impl_;
-  for (Recorder& recorder : impl.recorders) impl.flush(recorder);
-  if (impl.file.is_open())
-    run_together(impl.collectives, [&] {
-      impl.file.sync();
-      impl.file.close();
-    });
+  impl.flush();
+  impl.settle();
+  impl.file.close();
   if (impl.recorders.empty()) {
     // all that goes into the file is in memory: another attempt begins anew
     bool first = true;

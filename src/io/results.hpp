@@ -49,8 +49,13 @@ class ResultsWriter {
   // Datasets /trajectory/<field> for `samples` samples, element type float or double by precision.
   void create_trajectory(const std::vector<TrajectoryField>& fields, std::int64_t samples,
                          bool double_precision, const Partition& partition);
-  // The next sample of one field: rows [env of this rank][size], packed. Collective.
+  // The next sample of one field: rows [env of this rank][size], packed. Collective. A block of samples goes
+  // out when all fields have it.
   void write_sample(const std::string& field, std::int64_t sample, const void* rows);
+  // Collective. Writes what the first block has so far, only to learn how long a block takes.
+  void rehearse();
+  // What commit() will take of a trajectory, by the slowest block of this rank so far, in s.
+  double commit_seconds() const;
   void write_steps(const std::vector<std::int64_t>& steps);
   // /evaluation/<name> [episode]; the same on all ranks.
   void write_series(const std::string& path, const std::vector<double>& values, const std::string& unit,

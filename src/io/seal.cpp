@@ -64,18 +64,29 @@ void compare(const SharedFile& file, const Seal& seal, std::uint64_t found) {
         ": the checksum does not match: the file is damaged, or was changed after it had been written");
 }
 
-// The sum over the share of a rank in a file of `bytes` bytes.
-std::uint64_t checksum_of_share(const std::string& path, std::int64_t bytes, int rank, int ranks) {
+// The sum over the share of a rank in a file of `bytes` bytes, but for what is in `known`, in order.
+std::uint64_t checksum_of_share(const std::string& path, std::int64_t bytes, int rank, int ranks,
+                                const std::vector<Extent>& known = {}) {
   const auto [first, last] = share_of(bytes, rank, ranks);
-  return first < last ? file_checksum(SharedFile(path, false), first, last) : 0;
+  if (first >= last) return 0;
+  const SharedFile file(path, false);
+  std::uint64_t sum = 0;
+  std::int64_t at = first;
+  for (const Extent& extent : known) {
+    if (extent.last <= at) continue;
+    if (extent.first >= last) break;
+    sum += file_checksum(file, at, extent.first);
+    at = extent.last;
+  }
+  return sum + file_checksum(file, at, last);
 }
 
-// Collective; `bytes` of rank 0 is the length of the file.
-std::uint64_t checksum_of_all(const std::string& path, std::int64_t bytes, Collectives& collectives) {
+// Collective; `bytes` of rank 0 is the length of the file, `sum` what this rank knows of `known`.
+std::uint64_t checksum_of_all(const std::string& path, std::int64_t bytes, Collectives& collectives,
+                              const std::vector<Extent>& known = {}, std::uint64_t sum = 0) {
   collectives.broadcast(&bytes, sizeof bytes, 0);
-  std::uint64_t sum = 0;
   run_together(collectives,
-               [&] { sum = checksum_of_share(path, bytes, collectives.rank(), collectives.size()); });
+               [&] { sum += checksum_of_share(path, bytes, collectives.rank(), collectives.size(), known); });
   return sum_over_ranks(sum, collectives);
 }
 
@@ -106,14 +117,16 @@ void write_seal(const SharedFile& file, std::uint64_t checksum) {
   file.write(text.data(), text.size(), 0);
 }
 
-void write_seal(const std::string& path, Collectives& collectives) {
+void write_seal(const std::string& path, std::vector<Extent> known, std::uint64_t sum,
+                Collectives& collectives) {
+  std::sort(known.begin(), known.end(), [](const Extent& a, const Extent& b) { return a.first < b.first; });
   SharedFile file;
   std::int64_t bytes = 0;
   run_on_root(collectives, [&] {
     file = SharedFile(path, true);
     bytes = file.size();
   });
-  const std::uint64_t checksum = checksum_of_all(path, bytes, collectives);
+  const std::uint64_t checksum = checksum_of_all(path, bytes, collectives, known, sum);
   run_on_root(collectives, [&] { write_seal(file, checksum); });
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <future>
 #include <string>
+#include <vector>
 
 #include "src/io/shared_file.hpp"
 #include "src/parallel/collectives.hpp"
@@ -24,8 +25,14 @@ std::uint64_t sum_over_ranks(std::uint64_t local, Collectives& collectives);
 
 // Writes the seal of a file whose bytes behind the seal have this checksum.
 void write_seal(const SharedFile& file, std::uint64_t checksum);
-// Collective. The same for a file that all ranks have finished, which they read once more for it.
-void write_seal(const std::string& path, Collectives& collectives);
+// Bytes [first, last) of a file, both multiples of 8.
+struct Extent {
+  std::int64_t first = 0, last = 0;
+};
+// Collective. The same for a file that all ranks have finished. `known`, equal on all ranks and without
+// overlaps: what they have written and summed already, each its part of `sum`; they read the rest for it.
+void write_seal(const std::string& path, std::vector<Extent> known, std::uint64_t sum,
+                Collectives& collectives);
 
 enum class Sealed { yes, no };
 // Whether the file has a seal. With one, every byte is compared with it: Error when the file is

@@ -193,13 +193,28 @@ def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, preload, tmp_
     os.close(terminal)
 
 
-def test_wall_time_leaves_room_for_output_on_slow_storage(maniple, preload, tmp_path):
-    # each fsync takes half a second, so that an output takes several; none had been made when the time is up
-    begun = time.monotonic()
-    limit = 12
-    maniple(*arguments(tmp_path, "learning.iterations=100000", "learning.checkpoint_every=0", f"run.wall_time={limit}"),
-            ranks=2, exit_code=75, environment={"LD_PRELOAD": preload("slow_fsync")})
-    with h5py.File(tmp_path / "results.h5") as file:
-        ended = file["metrics/wall_seconds"][-1]
-    assert ended + 2 < limit, "the loop ended early enough for the last output"
+@pytest.fixture
+def slow_clock(preload):
+    return {"LD_PRELOAD": preload("slow_clock"), "SLOW_FSYNC": "1000"}
+
+
+# an output is five times fsync, and the one before may have taken half as long as the last one will; the second run
+# makes some on its way
+@pytest.mark.parametrize("every, limit", [(0, 12000), (1, 60000)])
+def test_wall_time_leaves_room_for_output_on_slow_storage(maniple, slow_clock, tmp_path, every, limit):
+    maniple(*arguments(tmp_path, "learning.iterations=100000", f"learning.checkpoint_every={every}",
+                       f"run.wall_time={limit}"), ranks=2, exit_code=75, environment=slow_clock, timeout=100)
     check_metrics_end_with_the_checkpoint(maniple, tmp_path)
+    with h5py.File(tmp_path / "results.h5") as file:
+        wall = file["metrics/wall_seconds"][()]
+    assert len(wall) == 0 if every == 0 else wall[-1] + 5000 < limit, wall
+
+
+def test_wall_time_of_a_rollout_leaves_room_for_its_trajectory(maniple, slow_clock, tmp_path):
+    result = maniple("rollout", "model.file=inputs/models/arm6.xml", "batch.num_envs=40", "simulation.steps=1000000000",
+                     "output.trajectory.every=1000000", "output.trajectory.fields=[qpos]",
+                     f"output.directory={tmp_path}", "run.wall_time=6500", ranks=2, exit_code=1,
+                     environment=slow_clock, timeout=60)
+    assert "control steps (run.wall_time)" in result.stderr
+    with h5py.File(tmp_path / "results.h5") as file:
+        assert file["trajectory/qpos"].shape[:2] == (40, len(file["trajectory/step"]))

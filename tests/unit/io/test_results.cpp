@@ -10,6 +10,7 @@
 #include "src/io/digest.hpp"
 #include "src/io/hdf5.hpp"
 #include "src/io/results.hpp"
+#include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "tests/unit/io/temporary_directory.hpp"
@@ -68,6 +69,7 @@ class ResultsMpi : public testing::Test {
 
 TEST_F(ResultsMpi, TrajectoryOfUnevenRanksComesBack) {
   const std::string path = write(*world, "a", 203, 17, 17);
+  EXPECT_EQ(check_seal(path), Sealed::yes);
   for (const auto& [field, size] : std::vector<std::pair<std::string, int>>{{"qpos", 3}, {"qvel", 2}}) {
     hdf5::Shape shape;
     const std::vector<float> values = read_trajectory(path, field, shape);
@@ -83,6 +85,7 @@ TEST_F(ResultsMpi, TrajectoryOfUnevenRanksComesBack) {
 
 TEST_F(ResultsMpi, StoppedEarlyKeepsOnlyWhatWasRecorded) {
   const std::string path = write(*world, "a", 70, 100, 7);
+  EXPECT_EQ(check_seal(path), Sealed::yes);
   hdf5::Shape shape;
   const std::vector<float> values = read_trajectory(path, "qpos", shape);
   ASSERT_EQ(shape, (hdf5::Shape{70, 7, 3}));
@@ -92,19 +95,22 @@ TEST_F(ResultsMpi, StoppedEarlyKeepsOnlyWhatWasRecorded) {
 
 // One block of the buffer holds only a few samples of so large a batch.
 TEST_F(ResultsMpi, LongTrajectoriesAreWrittenInBlocks) {
-  const std::int64_t envs = 60000, samples = 41;  // 49 MB: several blocks on one rank
+  const std::int64_t envs = 60003, samples = 41;  // 197 MB: several blocks on one rank
   RunRecord record;
   ResultsWriter writer(directory.path(), record, *world);
   const Partition partition(envs, world->rank(), world->size());
-  writer.create_trajectory({{"x", "m", "x", 20}}, samples, false, partition);
+  writer.create_trajectory({{"x", "m", "x", 20}}, samples + 60, false, partition);  // it stops early
   std::vector<float> rows(static_cast<std::size_t>(partition.envs() * 20));
   for (std::int64_t sample = 0; sample < samples; ++sample) {
     for (std::int64_t env = 0; env < partition.envs(); ++env)
       for (int e = 0; e < 20; ++e)
         rows[static_cast<std::size_t>(env * 20 + e)] = sample_value(partition.first_env() + env, sample, e);
     writer.write_sample("x", sample, rows.data());
+    if (sample == 0) writer.rehearse();
   }
+  EXPECT_GT(writer.commit_seconds(), 0);
   const std::string path = writer.commit();
+  EXPECT_EQ(check_seal(path, *world), Sealed::yes);
   if (world->rank() != 0) return;  // one reader is enough for so much
   hdf5::Shape shape;
   const std::vector<float> values = read_trajectory(path, "x", shape);
