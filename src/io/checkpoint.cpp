@@ -361,11 +361,12 @@ void step_aside(const std::string& directory, std::int64_t step) {
   }
 }
 
-// What goes wrong about the checkpoints that are there does not make the new one worse.
+// What goes wrong about the checkpoints that are there does not make the new one worse. In a destructor, and
+// on rank 0 alone: nothing may escape.
 void tidy(const std::string& directory, const std::function<void()>& work) {
   try {
     work();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     warn(directory + ": the newest checkpoint is good, but the folder is not in order: " + error.what());
   }
 }
@@ -377,6 +378,7 @@ void prune(const std::string& directory, std::int64_t keep, std::int64_t keep_su
   std::int64_t kept = 0;
   std::ostringstream list;
   const std::vector<std::int64_t> steps = steps_in(directory);
+  if (steps.empty()) throw Error("no checkpoint is listed any more");
   for (const std::int64_t step : steps) {
     const std::string path = file_of(directory, step);
     if (kept < keep) {
@@ -391,7 +393,7 @@ void prune(const std::string& directory, std::int64_t keep, std::int64_t keep_su
   const std::vector<std::int64_t> left = steps_in(directory, kSuperseded);
   for (std::size_t i = static_cast<std::size_t>(keep_superseded); i < left.size(); ++i)
     fs::remove(file_of(directory, left[i], kSuperseded), ignored);
-  write_text_file(directory + "/manifest.json", "{\n  \"newest\": " + std::to_string(steps.at(0)) +
+  write_text_file(directory + "/manifest.json", "{\n  \"newest\": " + std::to_string(steps.front()) +
                                                     ",\n  \"checkpoints\": [" + list.str() + "\n  ]\n}\n");
 }
 
@@ -478,6 +480,8 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
       return loaded;
     } catch (const InputError&) {
       throw;
+    } catch (const FileError&) {
+      throw;  // it may be good: nothing goes on without it
     } catch (const Error& error) {
       // the same on every rank: all of load()'s errors are agreed
       reasons += std::string("\n  ") + error.what();

@@ -52,15 +52,14 @@ class CheckpointWriter {
   std::int64_t keep_;
   bool replaces_;
   Collectives& collectives_;
-  std::int64_t step_ = -1;  // of the last one
   ReadBack read_back_;
   std::future<void> pruning_;
 };
 
 // Collective. Loads the newest good checkpoint of the directory into the archive's arrays and returns
-// its step; a bad one (truncated, flipped bits) is named in the log and the one before is tried.
-// No checkpoint at all: nullopt. Checkpoints but none good: InputError. Another model, task, batch size,
-// seed or precision: InputError.
+// its step; a bad one (truncated, flipped bits) is named in the log and the one before is tried. FileError
+// when one cannot be read, which may be good. No checkpoint at all: nullopt. Checkpoints but none good:
+// InputError. Another model, task, batch size, seed or precision: InputError.
 std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const CheckpointIdentity& identity, const Archive& archive,
                                                    const Partition& partition, Collectives& collectives);

@@ -108,8 +108,9 @@ std::string last_error() {
 [[noreturn]] void throw_last_error(const std::string& what) {
   const std::string reason = last_error();
   const std::size_t number = reason.find("errno = ");
-  if (number != std::string::npos && is_transient(std::atoi(reason.c_str() + number + 8)))
-    throw TransientError(what + ": " + reason);
+  const int error = number == std::string::npos ? 0 : std::atoi(reason.c_str() + number + 8);
+  if (is_transient(error)) throw TransientError(what + ": " + reason);
+  if (error != 0) throw FileError(what + ": " + reason);
   throw Error(what + ": " + reason);
 }
 

@@ -49,8 +49,8 @@ using Type = Handle<H5Tclose>;
 using Attribute = Handle<H5Aclose>;
 using Properties = Handle<H5Pclose>;
 
-// Throw Error (TransientError where errno says so) "<what>: <the library's innermost reason>" for negative
-// results; what names the path.
+// Throw Error (FileError or TransientError where errno says so) "<what>: <the library's innermost reason>"
+// for negative results; what names the path.
 hid_t check_id(hid_t id, const std::string& what);
 void check(herr_t status, const std::string& what);
 

@@ -31,7 +31,7 @@ struct Verdict {
   std::int64_t length;
 };
 
-enum Kind : std::int64_t { error_of_program, error_of_input, error_that_may_pass };
+enum Kind : std::int64_t { error_of_program, error_of_input, error_of_file, error_that_may_pass };
 
 // Throws the lowest failing rank's error on every rank.
 void agree(Collectives& collectives, const std::string* error, Kind kind) {
@@ -44,6 +44,7 @@ void agree(Collectives& collectives, const std::string* error, Kind kind) {
   text.resize(static_cast<std::size_t>(verdict.length));
   collectives.broadcast(text.data(), text.size(), static_cast<int>(lowest));
   if (verdict.kind == error_of_input) throw InputError(text);
+  if (verdict.kind == error_of_file) throw FileError(text);
   if (verdict.kind == error_that_may_pass) throw TransientError(text);
   throw Error(text);
 }
@@ -89,7 +90,10 @@ void run_together(Collectives& collectives, const std::function<void()>& work) {
     error = e.what();
   } catch (const TransientError& e) {
     // a library that lost its own order cannot be trusted with a second try
-    kind = finalize_is_safe ? error_that_may_pass : error_of_program;
+    kind = finalize_is_safe ? error_that_may_pass : error_of_file;
+    error = e.what();
+  } catch (const FileError& e) {
+    kind = error_of_file;
     error = e.what();
   } catch (const std::exception& e) {
     error = message_of(e);

@@ -15,7 +15,7 @@
 namespace maniple {
 
 // Collective. Runs `work` on every rank; when it throws on any of them, every rank throws the error of
-// the lowest such rank (InputError and TransientError stay what they are).
+// the lowest such rank (InputError, FileError and TransientError stay what they are).
 void run_together(Collectives& collectives, const std::function<void()>& work);
 
 // Collective. The same with `work` on rank 0 only; the others wait for its verdict.

@@ -29,7 +29,7 @@ bool is_transient(int error) {
 void throw_file_error(const std::string& path, const std::string& action, int error) {
   const std::string text = path + ": " + action + ": " + std::strerror(error);
   if (is_transient(error)) throw TransientError(text);
-  throw Error(text);
+  throw FileError(text);
 }
 
 void set_retries(int count) {

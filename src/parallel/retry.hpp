@@ -10,16 +10,21 @@
 
 namespace maniple {
 
-// An error that may be gone a moment later.
-class TransientError : public Error {
+// The system failed to do what was asked of a file, which says nothing about what is in the file.
+class FileError : public Error {
  public:
   using Error::Error;
+};
+// One that may be gone a moment later.
+class TransientError : public FileError {
+ public:
+  using FileError::FileError;
 };
 
 // Whether an errno may be gone a moment later: EIO, ESTALE, ETIMEDOUT and the like; not a full disk, a
 // missing file or missing rights.
 bool is_transient(int error);
-// Throws TransientError or Error: "path: action: what errno says".
+// Throws TransientError or FileError: "path: action: what errno says".
 [[noreturn]] void throw_file_error(const std::string& path, const std::string& action, int error);
 
 // run.retries: how often more an operation is tried.

@@ -1,9 +1,11 @@
 /* A fault for tests: a file system that fails FLAKY_TIMES times with FLAKY_ERRNO. Preloaded; concerns the calls
- * FLAKY_CALL (write, read, fsync, rename) of rank FLAKY_RANK on files whose path contains FLAKY_PATH (with a $ at
+ * FLAKY_CALL (open, write, read, fsync, rename) of rank FLAKY_RANK on files whose path contains FLAKY_PATH (with a $ at
  * its end: ends with it), from the FLAKY_AFTER-th on. With FLAKY_CALL=corrupt writes succeed and leave one bit wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +68,13 @@ ssize_t pread64(int file, void *data, size_t bytes, off64_t at) {
 }
 int fsync(int file) {
   return fails_on("fsync", file) ? -1 : (NEXT(fsync))(file);
+}
+int open(const char *path, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  const mode_t mode = va_arg(more, mode_t);
+  va_end(more);
+  return fails("open", path) ? -1 : (NEXT(open))(path, flags, mode);
 }
 int rename(const char *from, const char *to) {
   return fails("rename", to) ? -1 : (NEXT(rename))(from, to);

@@ -1,6 +1,7 @@
 """A file system that fails for a moment costs a moment; one that goes on failing ends the run with its error."""
 
 import errno
+import os
 import re
 
 import pytest
@@ -52,6 +53,20 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_not_passed_over(manipl
                      environment=fault(0, "read", "checkpoints/2.h5", number=errno.ESTALE))
     assert "warning: reading a checkpoint: attempt 1 of 5 failed" in result.stderr
     assert "resumed" in result.stdout and "at iteration 2" in result.stdout
+    assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
+
+
+@pytest.mark.parametrize("number, attempts", [(errno.EIO, 1), (errno.EACCES, 0)])
+def test_a_checkpoint_that_cannot_be_read_ends_the_start(maniple, tmp_path, fault, undisturbed, number, attempts):
+    """Unlike a damaged one, it may be good: nothing goes on from the one before."""
+    maniple(*TRAIN, "learning.iterations=2", f"output.directory={tmp_path}", ranks=2)
+    again = [*TRAIN, "learning.iterations=3", "learning.resume=auto", "run.retries=1", f"output.directory={tmp_path}"]
+    result = maniple(*again, ranks=2, exit_code=1,
+                     environment=fault(1, "open", "checkpoints/2.h5", times=1000, number=number))
+    assert re.search(rf"maniple: error: \S*checkpoints/2\.h5: .*{os.strerror(number)}", result.stderr)
+    assert result.stderr.count("attempt 1 of 2") == attempts
+    assert sorted(p.name for p in (tmp_path / "checkpoints").glob("*.h5*")) == ["1.h5", "2.h5"]
+    maniple(*again, ranks=2)
     assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
 
 

@@ -142,6 +142,15 @@ TEST_F(Checkpoint, NothingIsRemovedBeforeTheNewOneHasBeenReadBack) {
   EXPECT_EQ(names(), (std::vector<std::string>{"20.h5", "30.h5", "manifest.json"}));
 }
 
+// (a step of more digits than any run has is not listed)
+TEST_F(Checkpoint, WhenPruningFindsNoneTheRunGoesOn) {
+  CheckpointWriter writer(directory, 1, false, *collectives);
+  write(writer, 1000000000000000000);
+  EXPECT_NO_THROW(writer.settle());
+  EXPECT_NO_THROW(write(writer, 7));
+  writer.settle();
+}
+
 TEST_F(Checkpoint, WhatReplacesAnEarlierRunStandsAlone) {
   for (const std::int64_t step : {10, 20, 100}) write(step);
   {
