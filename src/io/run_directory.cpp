@@ -2,6 +2,8 @@
 // both find an empty directory.
 #include "src/io/run_directory.hpp"
 
+#include <fcntl.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -97,8 +99,28 @@ bool is_over(std::map<std::string, std::string> holder) {
   throw InputError(claim.where, "output.directory", found, allowed);
 }
 
+// Of all who start on this host only one at a time looks at a lock and decides that it is over. Where the
+// file system knows no flock, nothing is held.
+class TurnOfStarters {
+ public:
+  explicit TurnOfStarters(const std::string& directory)
+      : descriptor_(open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)) {
+    while (descriptor_ >= 0 && flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+    }
+  }
+  ~TurnOfStarters() {
+    if (descriptor_ >= 0) close(descriptor_);
+  }
+  TurnOfStarters(const TurnOfStarters&) = delete;
+  TurnOfStarters& operator=(const TurnOfStarters&) = delete;
+
+ private:
+  int descriptor_;
+};
+
 // Rank 0. Returns what the lock now says; "" where the file system knows no symbolic links.
 std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock) {
+  const TurnOfStarters turn(claim.directory);
   const std::string mine = describe_holder(claim.verb);
   std::string holder;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
@@ -111,14 +133,18 @@ std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock)
     holder = read_link(lock);
     if (holder.empty()) continue;
     if (!is_over(holder_fields(holder))) refuse(claim, lock, holder_fields(holder));
-    // moved aside first: of two runs that both find the old lock, one may have made its own by now
+    // moved aside first: another host's run that found the old lock, too, may have made its own by now
     const std::string aside = temporary_name(lock);
     if (rename(lock.c_str(), aside.c_str()) != 0) continue;
     if (read_link(aside) == holder) {
       unlink(aside.c_str());
       warn(lock + ": left by a run that has ended: " + holder);
-    } else if (rename(aside.c_str(), lock.c_str()) != 0) {
-      throw Error(lock + ": cannot be given back: " + std::strerror(errno));
+    } else {
+      // (not by renaming, which would replace the lock of a third)
+      const std::string other = read_link(aside);
+      unlink(aside.c_str());
+      if (symlink(other.c_str(), lock.c_str()) != 0)
+        throw Error(lock + ": cannot be given back to " + other + ": " + std::strerror(errno));
     }
   }
   refuse(claim, lock, holder_fields(holder));

@@ -1,5 +1,6 @@
-/* A fault for tests: on the rank that HANG_RANK names, the named calls never return once HANG_AFTER of them are made;
- * with HANG_WHILE, one makes that file and returns when somebody has removed it. Preloaded before libc and OpenBLAS. */
+/* A fault for tests: on the rank that HANG_RANK names, the named calls never return once HANG_AFTER of them are made
+ * (renames: to paths with HANG_PATH in them, else to checkpoints); with HANG_WHILE, one makes that file and returns when
+ * somebody has removed it. Preloaded before libc and OpenBLAS. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -23,7 +24,8 @@ static void maybe_hang(const char *call) {
 int rename(const char *from, const char *to) {
   static int (*next)(const char *, const char *);
   if (!next) next = (int (*)(const char *, const char *))dlsym(RTLD_NEXT, "rename");
-  if (strstr(to, "checkpoints/")) maybe_hang("rename");
+  const char *path = getenv("HANG_PATH");
+  if (strstr(to, path ? path : "checkpoints/")) maybe_hang("rename");
   return next(from, to);
 }
 

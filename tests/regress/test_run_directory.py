@@ -133,6 +133,34 @@ def test_one_run_at_a_time(maniple, tmp_path):
     assert not list(directory.glob("checkpoints/*.superseded"))
 
 
+def test_one_start_at_a_time_decides_about_an_old_lock(maniple, preload, tmp_path):
+    """The first is held between its look at the old lock and taking it over; the second must not take it meanwhile, or
+    the first would take the lock of the second."""
+    lock, held, log = tmp_path / "run.lock", tmp_path / "held", tmp_path / "log"
+    done(maniple, "rollout", *ARM, f"output.directory={tmp_path}")
+    process = maniple.start("train", *SMALL, f"output.directory={tmp_path / 'old'}", "learning.iterations=100000",
+                            ranks=1)
+    old = tmp_path / "old" / "run.lock"
+    maniple.wait_for(lambda: os.path.islink(old), "a lock", process=process)
+    lock.symlink_to(os.readlink(old))
+    maniple.kill_all(process)
+    arguments = ["rollout", *ARM, f"output.directory={tmp_path}", OVERWRITE]
+    first = maniple.start(*arguments, log=log, environment={
+        "LD_PRELOAD": preload("hang"), "HANG_RANK": "0", "HANG_CALL": "rename", "HANG_PATH": "run.lock", "HANG_AFTER": "1",
+        "HANG_WHILE": str(held)})
+    maniple.wait_for(held.exists, "the first at the lock", process=first)
+    second = maniple.start(*arguments, log=tmp_path / "second")
+    try:
+        second.wait(timeout=4)
+    except subprocess.TimeoutExpired:
+        pass
+    assert os.readlink(lock) == os.readlink(old), (tmp_path / "second").read_text()
+    held.unlink()
+    assert first.wait(timeout=60) == 0, log.read_text()
+    assert second.wait(timeout=60) in (0, 2), (tmp_path / "second").read_text()  # afterwards, or refused meanwhile
+    assert not list(tmp_path.glob("run.lock*"))
+
+
 def test_the_lock_of_another_host(maniple, tmp_path):
     lock = tmp_path / "run.lock"
     lock.symlink_to("verb=train host=n7 pid=1 since=2026-01-02T03:04:05Z job=17 job_start=1 query=squeue -j 17"
