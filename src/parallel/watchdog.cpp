@@ -30,6 +30,7 @@
 #include "src/base/activity.hpp"
 #include "src/base/error.hpp"
 #include "src/base/log.hpp"
+#include "src/base/process.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
@@ -237,6 +238,7 @@ class Watchdog::Thread {
   struct Peer {
     std::string host;
     int pid = 0;
+    bool is_visible = false;  // its pid means the same here
     std::vector<sockaddr_in> addresses;
   };
   struct Ward {
@@ -268,7 +270,7 @@ class Watchdog::Thread {
     if (rank_ == 0) job_ = (std::uint64_t{std::random_device()()} << 32) | std::random_device()();
     collectives.broadcast(&job_, sizeof job_, 0);
     std::ostringstream mine;
-    mine << getpid() << ' ' << port_;
+    mine << getpid() << ' ' << process_namespace() << ' ' << port_;
     for (const in_addr& address : own_addresses()) mine << ' ' << address.s_addr;
     const std::vector<std::string> all = collectives.gather_text(mine.str());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -277,8 +279,11 @@ class Watchdog::Thread {
       std::istringstream text(all[rank]);
       sockaddr_in address{};
       address.sin_family = AF_INET;
-      text >> peer.pid >> address.sin_port;
-      if (peer.host == hosts[static_cast<std::size_t>(rank_)]) {
+      std::string processes;
+      text >> peer.pid >> processes >> address.sin_port;
+      const bool is_here = peer.host == hosts[static_cast<std::size_t>(rank_)];
+      peer.is_visible = is_here && processes == process_namespace();
+      if (is_here) {
         address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
         peer.addresses.push_back(address);
       }
@@ -437,8 +442,7 @@ class Watchdog::Thread {
       for (std::size_t r = 0; r < peers_.size(); ++r) {
         records_[r].host = peers_[r].host;
         records_[r].pid = peers_[r].pid;
-        if (!records_[r].answers && peers_[r].host == peers_[static_cast<std::size_t>(rank_)].host)
-          records_[r].process = process_state(peers_[r].pid);
+        if (!records_[r].answers && peers_[r].is_visible) records_[r].process = process_state(peers_[r].pid);
       }
       for (const Ward& ward : wards_) {
         RankRecord& record = records_[static_cast<std::size_t>(ward.rank)];
@@ -475,8 +479,7 @@ class Watchdog::Thread {
     for (const std::int32_t rank : datagram.silent) {
       if (rank < 0 || rank >= size_) continue;
       const Peer& peer = peers_[static_cast<std::size_t>(rank)];
-      if (peer.host == peers_[static_cast<std::size_t>(rank_)].host && runs_this_program(peer.pid))
-        kill(peer.pid, SIGKILL);
+      if (peer.is_visible && runs_this_program(peer.pid)) kill(peer.pid, SIGKILL);
     }
     std::_Exit(static_cast<int>(ExitCode::error));
   }
