@@ -167,6 +167,7 @@ def test_pbs_passes_variables_to_other_nodes(long_run):
     started = (folder / "environment").read_text().splitlines()
     for line in ("HDF5_USE_FILE_LOCKING=FALSE", "OMP_NUM_THREADS=1", "OMP_PROC_BIND=false", "PBS_JOBID=17.pbs"):
         assert line in started
+    assert not any("sigkill_timeout" in line for line in started), "mpirun would wait for so long after every crash"
     launched = log(folder)
     assert "-x LD_LIBRARY_PATH" in launched or "LD_LIBRARY_PATH" not in environment
     assert "-x PATH" in launched and "SECRET" not in launched
