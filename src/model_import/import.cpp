@@ -135,8 +135,9 @@ std::string solver_note(const ImportedModel& model) {
         (few ? " " : "") + std::string("simulation.ls_iterations=") + std::to_string(kDefaultLineIterations);
   }
   return "the model cuts off " + cut +
-         ": results differ from MuJoCo's where these have not converged, which are others here (" + keys +
-         " settles it)";
+         ": where these have not converged by then, results differ from MuJoCo's, which comes to its limits "
+         "along other iterates (" +
+         keys + " settles it)";
 }
 
 ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation) {
