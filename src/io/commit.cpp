@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kMark = ".tmp.";
+constexpr const char* kTemporaryMark = ".tmp.";
 
 [[noreturn]] void fail(const std::string& path, const std::string& action) {
   throw_file_error(path, action, errno);
@@ -44,7 +44,7 @@ void sync(const Descriptor& file, const std::string& path) {
 
 std::string temporary_name(const std::string& path) {
   const std::string id = job().id;
-  return path + kMark + (id.empty() ? "0" : id) + "." + std::to_string(getpid()) + "." + host_name();
+  return path + kTemporaryMark + (id.empty() ? "0" : id) + "." + std::to_string(getpid()) + "." + host_name();
 }
 
 void reserve_bytes(const std::string& path, std::int64_t bytes) {
@@ -109,10 +109,10 @@ void remove_abandoned(const std::string& directory) {
   for (fs::directory_iterator entry(directory, ignored), end; !ignored && entry != end;
        entry.increment(ignored)) {
     const std::string name = entry->path().filename().string();
-    const std::size_t mark = name.rfind(kMark);
+    const std::size_t mark = name.rfind(kTemporaryMark);
     if (mark == std::string::npos) continue;
     // job.pid.host
-    const std::size_t pid_at = name.find('.', mark + std::strlen(kMark));
+    const std::size_t pid_at = name.find('.', mark + std::strlen(kTemporaryMark));
     const std::size_t host_at = pid_at == std::string::npos ? pid_at : name.find('.', pid_at + 1);
     if (host_at == std::string::npos) continue;
     const long pid = std::strtol(name.c_str() + pid_at + 1, nullptr, 10);

@@ -31,10 +31,10 @@ struct Verdict {
   std::int64_t length;
 };
 
-enum Kind : std::int64_t { error_of_program, error_of_input, error_of_file, error_that_may_pass };
+enum FailureKind : std::int64_t { error_of_program, error_of_input, error_of_file, error_that_may_pass };
 
 // Throws the lowest failing rank's error on every rank.
-void agree(Collectives& collectives, const std::string* error, Kind kind) {
+void agree(Collectives& collectives, const std::string* error, FailureKind kind) {
   std::int64_t lowest = error ? collectives.rank() : collectives.size();
   collectives.min(&lowest, 1);
   if (lowest == collectives.size()) return;
@@ -81,7 +81,7 @@ void leave_within(std::chrono::seconds time, ExitCode code) {
 void run_together(Collectives& collectives, const std::function<void()>& work) {
   std::string error;
   bool failed = true;
-  Kind kind = error_of_program;
+  FailureKind kind = error_of_program;
   try {
     work();
     failed = false;

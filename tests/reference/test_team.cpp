@@ -252,7 +252,7 @@ TEST_P(Teams, StepWithTheBitsOfOneThreadInDoublePrecision) {
   compare<double>();
 }
 
-constexpr const char* kG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
+constexpr const char* kUnitreeG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
 const std::vector<TeamCase> kCases = {
     {{"free_bodies", "", "free_bodies.xml"}, ""},
     {{"free_bodies", "", "free_bodies.xml"}, "implicitfast"},
@@ -269,8 +269,8 @@ const std::vector<TeamCase> kCases = {
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},
     {{"dm_humanoid", "dm_control", "suite/humanoid.xml"}, ""},
-    {{"g1", "mjlab", kG1, ModelCase::nothing, ModelCase::under_all}, ""},
-    {{"g1_feet", "mjlab", kG1, ModelCase::nothing, ModelCase::under_feet}, ""},
+    {{"g1", "mjlab", kUnitreeG1, ModelCase::nothing, ModelCase::under_all}, ""},
+    {{"g1_feet", "mjlab", kUnitreeG1, ModelCase::nothing, ModelCase::under_feet}, ""},
     {{"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"}, ""},
     {{"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"}, ""},
     {{"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true}, ""},

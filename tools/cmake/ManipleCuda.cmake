@@ -22,7 +22,66 @@ function(maniple_device_part folder directories)
   endif()
 endfunction()
 
+# Whether the device code of each file of kernels is linked for itself (a Kokkos of relocatable code links all at once).
+set(MANIPLE_LINK_KERNELS OFF)
+if(MANIPLE_KOKKOS_CUDA AND NOT Kokkos_ENABLE_CUDA_RELOCATABLE_DEVICE_CODE)
+  set(MANIPLE_LINK_KERNELS ON)
+endif()
+# maniple_add_kernels(NAME NEEDS SOURCES...): the library NAME of files that launch the physics, compiled with what the
+# target NEEDS gives to its users. Where nvcc makes a whole program of such a file, each kernel gets its own copy of
+# all functions that it calls, and ptxas takes many minutes and gigabytes; of relocatable code, it compiles each function
+# once, in a minute altogether. The device code of a file is then linked at once, and hidden from nvcc when it links the
+# executable: Kokkos' constant memory is one for each file, and a device has no room for all of them in one module.
+function(maniple_add_kernels library needs)
+  if(NOT MANIPLE_LINK_KERNELS)
+    add_library(${library} OBJECT ${ARGN})
+    target_link_libraries(${library} PRIVATE ${needs})
+    return()
+  endif()
+  add_library(${library} STATIC)
+  target_link_libraries(${library} PUBLIC ${needs})
+  set_target_properties(${library} PROPERTIES LINKER_LANGUAGE CXX)
+  foreach(source IN LISTS ARGN)
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE name)
+    string(REGEX REPLACE "[/.]" "_" name "${name}")
+    add_library(${name} OBJECT "${source}")
+    target_link_libraries(${name} PRIVATE ${needs})
+    # (Kokkos refuses relocatable code, of which one part could not tell another's locks and constants from its own)
+    target_compile_options(${name} PRIVATE -rdc=true -U__CUDACC_RDC__)
+    set(object "${CMAKE_CURRENT_BINARY_DIR}/${name}.o")
+    add_custom_command(OUTPUT "${object}"
+      COMMAND "${CUDAToolkit_NVCC_EXECUTABLE}" -ccbin "${CMAKE_CXX_COMPILER}" -arch=sm_${MANIPLE_CUDA_ARCHITECTURE}
+        -Xcompiler=-fPIC -dlink $<TARGET_OBJECTS:${name}> -o "${object}.link.o"
+      COMMAND "${CMAKE_LINKER}" -r $<TARGET_OBJECTS:${name}> "${object}.link.o" -o "${object}"
+      COMMAND "${CMAKE_OBJCOPY}" --rename-section __nv_relfatbin=.nv_linked_relfatbin "${object}"
+      DEPENDS ${name} $<TARGET_OBJECTS:${name}> VERBATIM COMMENT "Linking the device code of ${name}")
+    target_sources(${library} PRIVATE "${object}")
+  endforeach()
+endfunction()
+
+# maniple_join_folders(TARGET [EXCEPT REGEX]): in a CUDA build, compiles the target's files folder by folder, but for
+# the files of folders that match: of the time of one, Kokkos' headers alone take nvcc ten seconds. Hence files of a
+# folder give different things different names, also where they are their own.
+function(maniple_join_folders target)
+  cmake_parse_arguments(PARSE_ARGV 1 argument "" "EXCEPT" "")
+  if(NOT MANIPLE_KOKKOS_CUDA)
+    return()
+  endif()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source IN LISTS sources)
+    cmake_path(GET source PARENT_PATH folder)
+    if(NOT argument_EXCEPT OR NOT folder MATCHES "${argument_EXCEPT}")
+      cmake_path(GET folder FILENAME folder)
+      set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${folder}")
+    endif()
+  endforeach()
+endfunction()
+
 set(MANIPLE_NCCL_STATE "no")
+# these files alone, so that the other choice compiles nothing else again
+set(nccl_users src/parallel/session.cpp src/driver/doctor.cpp)
+set_property(SOURCE ${nccl_users} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
 if(CUDAToolkit_FOUND)
   maniple_device_part(cuda "${CUDAToolkit_INCLUDE_DIRS}" CUDA::cudart)
 
@@ -38,8 +97,7 @@ if(CUDAToolkit_FOUND)
     maniple_device_part(nccl "${NCCL_INCLUDE_DIR};${CUDAToolkit_INCLUDE_DIRS}" ${NCCL_LIBRARY})
     if(MANIPLE_KOKKOS_CUDA)
       set(MANIPLE_NCCL_STATE linked)
-      # (of these alone, so that the other choice compiles no kernels again)
-      set_property(SOURCE src/parallel/session.cpp src/driver/doctor.cpp APPEND PROPERTY COMPILE_DEFINITIONS MANIPLE_HAVE_NCCL)
+      set_property(SOURCE ${nccl_users} APPEND PROPERTY COMPILE_DEFINITIONS MANIPLE_HAVE_NCCL)
     endif()
   elseif(MANIPLE_NCCL STREQUAL "ON")
     message(FATAL_ERROR "MANIPLE_NCCL is ON, but nccl.h was not found; set NCCL_ROOT")

@@ -1,6 +1,7 @@
 # Provides Kokkos::kokkos from an installed Kokkos (3.4 to 5.x; Kokkos_ROOT names one) or, with
 # MANIPLE_FETCH_KOKKOS, from a release that is downloaded and built with the Kokkos_ENABLE_* and
-# Kokkos_ARCH_* options given to this configuration. Sets MANIPLE_KOKKOS_CUDA.
+# Kokkos_ARCH_* options given to this configuration. Sets MANIPLE_KOKKOS_CUDA, and for a GPU of compute capability
+# 9.0 MANIPLE_CUDA_ARCHITECTURE to 90.
 set(nvidia_architectures "KEPLER|MAXWELL|PASCAL|VOLTA|TURING|AMPERE|ADA|HOPPER|BLACKWELL")
 
 # Device code is nvcc's: Kokkos' launcher hands it what includes Kokkos, and g++ the rest. Clang as CUDA compiler
@@ -17,13 +18,12 @@ if(MANIPLE_FETCH_KOKKOS)
     maniple_check_cuda_compiler()
     get_cmake_property(variables CACHE_VARIABLES)
     list(FILTER variables INCLUDE REGEX "^Kokkos_ARCH_(${nvidia_architectures})")
-    set(named OFF)
     foreach(variable IN LISTS variables)
       if(${variable})
-        set(named ON)
+        string(REPLACE "Kokkos_ARCH_" "" architecture "${variable}")
       endif()
     endforeach()
-    if(NOT named)
+    if(NOT architecture)
       # the devices of this machine say what they are: "9.0" by device
       execute_process(COMMAND nvidia-smi --query-gpu=compute_cap --format=csv,noheader
         OUTPUT_VARIABLE capabilities OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -37,9 +37,9 @@ if(MANIPLE_FETCH_KOKKOS)
         message(FATAL_ERROR "Which GPU is this build for? This machine's nvidia-smi says '${capabilities}'. Name one "
           "architecture, e.g. -DKokkos_ARCH_HOPPER90=ON for H100 and H200, -DKokkos_ARCH_AMPERE80=ON for A100")
       endif()
-      string(REGEX REPLACE "^.*:" "" name "${names}")
-      message(STATUS "Maniple: building for this machine's GPU, Kokkos_ARCH_${name}")
-      set(Kokkos_ARCH_${name} ON CACHE BOOL "Architecture of this machine's GPU")
+      string(REGEX REPLACE "^.*:" "" architecture "${names}")
+      message(STATUS "Maniple: building for this machine's GPU, Kokkos_ARCH_${architecture}")
+      set(Kokkos_ARCH_${architecture} ON CACHE BOOL "Architecture of this machine's GPU")
     endif()
   endif()
   include(FetchContent)
@@ -58,7 +58,11 @@ set(MANIPLE_KOKKOS_CUDA OFF)
 if(Kokkos_ENABLE_CUDA OR "CUDA" IN_LIST Kokkos_DEVICES OR "Cuda" IN_LIST Kokkos_DEVICES)
   set(MANIPLE_KOKKOS_CUDA ON)
   maniple_check_cuda_compiler()
-  if(NOT MANIPLE_FETCH_KOKKOS AND NOT Kokkos_ARCH MATCHES "${nvidia_architectures}")
+  if(NOT MANIPLE_FETCH_KOKKOS)
+    string(REGEX MATCH "(${nvidia_architectures})[0-9]+" architecture "${Kokkos_ARCH}")
+  endif()
+  string(REGEX REPLACE "[^0-9]" "" MANIPLE_CUDA_ARCHITECTURE "${architecture}")
+  if(NOT MANIPLE_CUDA_ARCHITECTURE)
     message(FATAL_ERROR "Kokkos in ${Kokkos_DIR} was built with CUDA for no architecture of a GPU (Kokkos_ARCH: "
       "'${Kokkos_ARCH}'). Build it for yours, e.g. with -DKokkos_ARCH_HOPPER90=ON for H100 and H200")
   endif()
