@@ -13,7 +13,7 @@ namespace maniple {
 inline constexpr int kDenseDofs = 9;
 
 // Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias,
-// mjtObj, mjtSensor and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
+// mjtObj and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
 enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };
@@ -40,38 +40,6 @@ enum DynamicsType : int {
 enum GainType : int { gain_fixed = 0, gain_affine = 1 };
 enum BiasType : int { bias_none = 0, bias_affine = 1 };
 enum ObjectType : int { object_body = 1, object_xbody = 2, object_geom = 5, object_site = 6 };
-enum SensorType : int {
-  sensor_touch = 0,
-  sensor_accelerometer = 1,
-  sensor_velocimeter = 2,
-  sensor_gyro = 3,
-  sensor_force = 4,
-  sensor_torque = 5,
-  sensor_jointpos = 9,
-  sensor_jointvel = 10,
-  sensor_tendonpos = 11,
-  sensor_tendonvel = 12,
-  sensor_actuatorpos = 13,
-  sensor_actuatorvel = 14,
-  sensor_actuatorfrc = 15,
-  sensor_jointactuatorfrc = 16,
-  sensor_tendonactuatorfrc = 17,
-  sensor_ballquat = 18,
-  sensor_ballangvel = 19,
-  sensor_framepos = 26,
-  sensor_framequat = 27,
-  sensor_framexaxis = 28,
-  sensor_frameyaxis = 29,
-  sensor_framezaxis = 30,
-  sensor_framelinvel = 31,
-  sensor_frameangvel = 32,
-  sensor_framelinacc = 33,
-  sensor_frameangacc = 34,
-  sensor_subtreecom = 35,
-  sensor_subtreelinvel = 36,
-  sensor_subtreeangmom = 37,
-  sensor_clock = 45
-};
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
 
 // mjtDisableBit.
@@ -147,7 +115,6 @@ enum ModelFlag : int {
   model_subtree_sensors = 1 << 20,       // some sensor reads the motion of a subtree
   model_force_sensors = 1 << 21,         // some sensor reads accelerations or forces of bodies
   model_motion_sensors = 1 << 22,        // some sensor reads velocities of bodies, directly or not
-  model_touch_sensors = 1 << 23,
   model_rows_couple = 1 << 24,  // some tendon with rows joins dofs that are not ancestors of each other
   model_ends_early = 1 << 25,   // the solver may end before it has converged
 };

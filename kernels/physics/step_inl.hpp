@@ -77,8 +77,8 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
 template <class V>
 MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   if (m.nsensordata == 0) return;
-  sensors(m, s, d, SensorStage::position_and_velocity);
-  sensors(m, s, d, SensorStage::acceleration);
+  sensors(m, s, d, SensorPass::positions_and_velocities);
+  sensors(m, s, d, SensorPass::accelerations);
 }
 
 // What follows from the accelerations and no stage of a time step needs, unless a sensor reads it.
@@ -110,7 +110,7 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
   com_velocities(m, s, d);
   geom_kinematics(m, d);
   if (m.nsite > 0) site_kinematics(m, d);
-  if (m.nsensordata > 0) sensors(m, s, d, SensorStage::position_and_velocity);
+  if (m.nsensordata > 0) sensors(m, s, d, SensorPass::positions_and_velocities);
 }
 
 // The same by a team.

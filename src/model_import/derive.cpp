@@ -6,6 +6,7 @@
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/model/sensor_types.hpp"
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/row_parameters.hpp"
 
@@ -454,34 +455,14 @@ int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
 }
 
 // Which results of other stages the sensors read.
-int sensor_flags(const Model<double>& m) {
-  int flags = 0;
-  for (int i = 0; i < m.nsensor; ++i) switch (m.sensor_type[i]) {
-      case sensor_touch:
-        flags |= model_touch_sensors;
-        break;
-      case sensor_subtreecom:
-      case sensor_subtreelinvel:
-      case sensor_subtreeangmom:
-        flags |= model_subtree_sensors | model_motion_sensors;
-        break;
-      case sensor_force:
-      case sensor_torque:
-        // about the center of mass of the whole world
-        if (m.site_bodyid[m.sensor_objid[i]] == 0) flags |= model_subtree_sensors;
-        [[fallthrough]];
-      case sensor_accelerometer:
-      case sensor_framelinacc:
-      case sensor_frameangacc:
-        flags |= model_force_sensors | model_motion_sensors;
-        break;
-      case sensor_velocimeter:
-      case sensor_gyro:
-      case sensor_framelinvel:
-      case sensor_frameangvel:
-        flags |= model_motion_sensors;
-        break;
-    }
+int sensor_flags(const Model<double>& m, const DerivedFields& derived) {
+  int flags = model_sensors;
+  for (int i = 0; i < m.nsensor; ++i) {
+    const int needs = sensor_type_info(m.sensor_type[i])->needs;
+    flags |= needs;
+    // about the center of mass of the whole world
+    if ((needs & model_force_sensors) && derived.sensor_bodyid[i] == 0) flags |= model_subtree_sensors;
+  }
   return flags;
 }
 
@@ -513,7 +494,7 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   for (int j = 0; j < m.njnt; ++j)
     if (m.jnt_actgravcomp[j] && (flags & model_gravcomp)) flags |= model_actgravcomp;
   if (m.nu > 0 && !(m.disableflags & disable_actuation)) flags |= model_actuation;
-  if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= model_sensors | sensor_flags(m);
+  if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= sensor_flags(m, derived);
   if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) flags |= model_fluid;
   for (int i = 0; i < m.nu; ++i) {
     const bool bias = m.actuator_biastype[i] == bias_affine && m.actuator_biasprm[10 * i + 2] != 0;

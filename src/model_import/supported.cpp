@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/model/geom_pair_types.hpp"
+#include "kernels/model/sensor_types.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
@@ -41,23 +42,12 @@ static_assert(same(dynamics_none, mjDYN_NONE) && same(dynamics_integrator, mjDYN
               same(dynamics_filter, mjDYN_FILTER) && same(dynamics_filterexact, mjDYN_FILTEREXACT));
 static_assert(same(gain_fixed, mjGAIN_FIXED) && same(gain_affine, mjGAIN_AFFINE));
 static_assert(same(bias_none, mjBIAS_NONE) && same(bias_affine, mjBIAS_AFFINE));
-static_assert(same(sensor_touch, mjSENS_TOUCH) && same(sensor_jointpos, mjSENS_JOINTPOS) &&
-              same(sensor_jointvel, mjSENS_JOINTVEL) && same(sensor_actuatorpos, mjSENS_ACTUATORPOS) &&
-              same(sensor_actuatorvel, mjSENS_ACTUATORVEL) && same(sensor_actuatorfrc, mjSENS_ACTUATORFRC) &&
-              same(sensor_jointactuatorfrc, mjSENS_JOINTACTFRC) && same(sensor_ballquat, mjSENS_BALLQUAT) &&
-              same(sensor_ballangvel, mjSENS_BALLANGVEL) && same(sensor_clock, mjSENS_CLOCK));
-static_assert(same(sensor_accelerometer, mjSENS_ACCELEROMETER) && same(sensor_gyro, mjSENS_GYRO) &&
-              same(sensor_velocimeter, mjSENS_VELOCIMETER) && same(sensor_force, mjSENS_FORCE) &&
-              same(sensor_torque, mjSENS_TORQUE) && same(sensor_tendonpos, mjSENS_TENDONPOS) &&
-              same(sensor_tendonvel, mjSENS_TENDONVEL) &&
-              same(sensor_tendonactuatorfrc, mjSENS_TENDONACTFRC) && same(sensor_framepos, mjSENS_FRAMEPOS) &&
-              same(sensor_framequat, mjSENS_FRAMEQUAT) && same(sensor_framexaxis, mjSENS_FRAMEXAXIS) &&
-              same(sensor_frameyaxis, mjSENS_FRAMEYAXIS) && same(sensor_framezaxis, mjSENS_FRAMEZAXIS) &&
-              same(sensor_framelinvel, mjSENS_FRAMELINVEL) && same(sensor_frameangvel, mjSENS_FRAMEANGVEL) &&
-              same(sensor_framelinacc, mjSENS_FRAMELINACC) && same(sensor_frameangacc, mjSENS_FRAMEANGACC) &&
-              same(sensor_subtreecom, mjSENS_SUBTREECOM) &&
-              same(sensor_subtreelinvel, mjSENS_SUBTREELINVEL) &&
-              same(sensor_subtreeangmom, mjSENS_SUBTREEANGMOM));
+#define MANIPLE_ROW(name, mujoco, value, stage, size, needs) static_assert(same(value, mjSENS_##mujoco));
+MANIPLE_SENSOR_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+static_assert(same(static_cast<int>(SensorStage::position), mjSTAGE_POS) &&
+              same(static_cast<int>(SensorStage::velocity), mjSTAGE_VEL) &&
+              same(static_cast<int>(SensorStage::acceleration), mjSTAGE_ACC));
 static_assert(same(data_real, mjDATATYPE_REAL) && same(data_positive, mjDATATYPE_POSITIVE) &&
               same(data_axis, mjDATATYPE_AXIS) && same(data_quaternion, mjDATATYPE_QUATERNION));
 static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL_DAMPER) &&
@@ -70,135 +60,23 @@ static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL
               same(disable_frictionloss, mjDSBL_FRICTIONLOSS) && same(disable_refsafe, mjDSBL_REFSAFE) &&
               same(disable_warmstart, mjDSBL_WARMSTART));
 
-// Sensor types by number: name in MJCF.
-const char* sensor_name(int type) {
+// Name in MJCF of a sensor type that the kernels do not read.
+const char* other_sensor_name(int type) {
   switch (type) {
-    case mjSENS_TOUCH:
-      return "touch";
-    case mjSENS_ACCELEROMETER:
-      return "accelerometer";
-    case mjSENS_VELOCIMETER:
-      return "velocimeter";
-    case mjSENS_GYRO:
-      return "gyro";
-    case mjSENS_FORCE:
-      return "force";
-    case mjSENS_TORQUE:
-      return "torque";
-    case mjSENS_MAGNETOMETER:
-      return "magnetometer";
-    case mjSENS_RANGEFINDER:
-      return "rangefinder";
-    case mjSENS_CAMPROJECTION:
-      return "camprojection";
-    case mjSENS_TENDONPOS:
-      return "tendonpos";
-    case mjSENS_TENDONVEL:
-      return "tendonvel";
-    case mjSENS_TENDONACTFRC:
-      return "tendonactuatorfrc";
-    case mjSENS_JOINTLIMITPOS:
-      return "jointlimitpos";
-    case mjSENS_JOINTLIMITVEL:
-      return "jointlimitvel";
-    case mjSENS_JOINTLIMITFRC:
-      return "jointlimitfrc";
-    case mjSENS_TENDONLIMITPOS:
-      return "tendonlimitpos";
-    case mjSENS_TENDONLIMITVEL:
-      return "tendonlimitvel";
-    case mjSENS_TENDONLIMITFRC:
-      return "tendonlimitfrc";
-    case mjSENS_FRAMEPOS:
-      return "framepos";
-    case mjSENS_FRAMEQUAT:
-      return "framequat";
-    case mjSENS_FRAMEXAXIS:
-      return "framexaxis";
-    case mjSENS_FRAMEYAXIS:
-      return "frameyaxis";
-    case mjSENS_FRAMEZAXIS:
-      return "framezaxis";
-    case mjSENS_FRAMELINVEL:
-      return "framelinvel";
-    case mjSENS_FRAMEANGVEL:
-      return "frameangvel";
-    case mjSENS_FRAMELINACC:
-      return "framelinacc";
-    case mjSENS_FRAMEANGACC:
-      return "frameangacc";
-    case mjSENS_SUBTREECOM:
-      return "subtreecom";
-    case mjSENS_SUBTREELINVEL:
-      return "subtreelinvel";
-    case mjSENS_SUBTREEANGMOM:
-      return "subtreeangmom";
-    case mjSENS_INSIDESITE:
-      return "insidesite";
-    case mjSENS_GEOMDIST:
-      return "distance";
-    case mjSENS_GEOMNORMAL:
-      return "normal";
-    case mjSENS_GEOMFROMTO:
-      return "fromto";
-    case mjSENS_CONTACT:
-      return "contact";
-    case mjSENS_E_POTENTIAL:
-      return "e_potential";
-    case mjSENS_E_KINETIC:
-      return "e_kinetic";
-    case mjSENS_TACTILE:
-      return "tactile";
-    case mjSENS_PLUGIN:
-      return "plugin";
-    case mjSENS_USER:
-      return "user";
+#define MANIPLE_ROW(name, mujoco) \
+  case mjSENS_##mujoco:           \
+    return #name;
+    MANIPLE_OTHER_SENSOR_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
     default:
       return "unknown";
   }
 }
 
-bool sensor_supported(int type) {
-  switch (type) {
-    case sensor_touch:
-    case sensor_accelerometer:
-    case sensor_velocimeter:
-    case sensor_gyro:
-    case sensor_force:
-    case sensor_torque:
-    case sensor_jointpos:
-    case sensor_jointvel:
-    case sensor_tendonpos:
-    case sensor_tendonvel:
-    case sensor_actuatorpos:
-    case sensor_actuatorvel:
-    case sensor_actuatorfrc:
-    case sensor_jointactuatorfrc:
-    case sensor_tendonactuatorfrc:
-    case sensor_ballquat:
-    case sensor_ballangvel:
-    case sensor_framepos:
-    case sensor_framequat:
-    case sensor_framexaxis:
-    case sensor_frameyaxis:
-    case sensor_framezaxis:
-    case sensor_framelinvel:
-    case sensor_frameangvel:
-    case sensor_framelinacc:
-    case sensor_frameangacc:
-    case sensor_subtreecom:
-    case sensor_subtreelinvel:
-    case sensor_subtreeangmom:
-    case sensor_clock:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Does a sensor of this type read something of a tendon.
-bool sensor_of_tendon(int type) {
-  return type == sensor_tendonpos || type == sensor_tendonvel || type == sensor_tendonactuatorfrc;
+std::string supported_sensors() {
+  std::string names;
+  for (const SensorTypeInfo& row : kSensorTypes) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  return "supported sensors: " + names + "; frames are those of bodies, geoms and sites";
 }
 
 bool any_nonzero(const mjtNum* values, int count) {
@@ -231,14 +109,7 @@ class Inspection {
       for (const std::string& key : keys_) keys += (keys.empty() ? "" : ", ") + key + ": false";
       reasons_.push_back("the deck can switch these off: " + keys);
     }
-    if (sensors_listed_)
-      reasons_.push_back(
-          "supported sensors: touch, jointpos, jointvel, ballquat, ballangvel, tendonpos, tendonvel, "
-          "actuatorpos, "
-          "actuatorvel, actuatorfrc, jointactuatorfrc, tendonactuatorfrc, accelerometer, velocimeter, gyro, "
-          "force, torque, framepos, framequat, framexaxis, frameyaxis, framezaxis, framelinvel, frameangvel, "
-          "framelinacc, frameangacc (of bodies, geoms and sites), subtreecom, subtreelinvel, subtreeangmom, "
-          "clock");
+    if (sensors_listed_) reasons_.push_back(supported_sensors());
     return std::move(reasons_);
   }
 
@@ -414,12 +285,15 @@ class Inspection {
   void sensors() {
     if (m_.opt.disableflags & mjDSBL_SENSOR) return;
     for (int i = 0; i < m_.nsensor; ++i) {
-      if (!sensor_supported(m_.sensor_type[i])) {
+      const SensorTypeInfo* const row = sensor_type_info(m_.sensor_type[i]);
+      if (row == nullptr) {
         sensors_listed_ = true;
-        element(mjOBJ_SENSOR, i, std::string("is of type ") + sensor_name(m_.sensor_type[i]));
+        element(mjOBJ_SENSOR, i, std::string("is of type ") + other_sensor_name(m_.sensor_type[i]));
+      } else if (row->size != m_.sensor_dim[i] || static_cast<int>(row->stage) != m_.sensor_needstage[i]) {
+        throw Error(std::string("libmujoco has another size or stage for sensors of type ") + row->name);
       } else if (m_.sensor_objtype[i] == mjOBJ_CAMERA || m_.sensor_reftype[i] == mjOBJ_CAMERA) {
         element(mjOBJ_SENSOR, i, "is of a camera; supported: bodies, geoms and sites");
-      } else if (sensor_of_tendon(m_.sensor_type[i]) && m_.ntendon == 0) {
+      } else if (m_.sensor_objtype[i] == mjOBJ_TENDON && m_.ntendon == 0) {
         element(mjOBJ_SENSOR, i, "is of a tendon, and the deck says model.tendons: false");
       }
       if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_zone(m_.site_type[m_.sensor_objid[i]]))

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/physics/smooth/sensor.hpp"
+#include "kernels/model/sensor_types.hpp"
 
 namespace maniple {
 namespace {
@@ -65,8 +65,8 @@ TaskModel task_model(const ImportedModel& model) {
 
   const std::vector<std::string> sensor_names = complete_names(model.sensor_names, "sensor");
   for (std::size_t i = 0; i < sensor_names.size(); ++i)
-    result.sensors.push_back(
-        {sensor_names[i], model.sensor_adr[i], model.sensor_dim[i], reads_forces(model.sensor_type[i])});
+    result.sensors.push_back({sensor_names[i], model.sensor_adr[i], model.sensor_dim[i],
+                              sensor_stage(model.sensor_type[i]) == SensorStage::acceleration});
   return result;
 }
 

@@ -118,36 +118,30 @@ MANIPLE_FUNCTION MaskOf<V> ray_meets(int type, const ScalarOf<V>* size, const Ve
   return MaskOf<V>(false);  // the import refuses touch sensors with other shapes
 }
 
-// Readings of all touch sensors: the normal forces [N] of the contacts of a site's body whose ray along the
+// Reading of touch sensor i: the normal forces [N] of the contacts of its site's body whose ray along the
 // normal meets the site.
 template <class V>
-MANIPLE_FUNCTION void touch_sensors(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  for (int i = 0; i < m.nsensor; ++i)
-    if (m.sensor_type[i] == sensor_touch) d.sensordata[m.sensor_adr[i]] = V(0);
-  const int slots = contact_slots(m, d);
+MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+  const int body = m.sensor_bodyid[i], site = m.sensor_objid[i], slots = contact_slots(m, d);
+  const V own(static_cast<ScalarOf<V>>(body));
+  V reading(0);
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
-    const V force = contact_force(m, d, slot).n;
-    const MaskOf<V> pushes = contacts.active && force > V(0);
-    if (!any_lane(pushes)) continue;
-    const V body1 = gather(m.geompair_bodyid, contacts.geompair, 2, 0);
     const V body2 = gather(m.geompair_bodyid, contacts.geompair, 2, 1);
+    const MaskOf<V> side2 = body2 == own,
+                    either = gather(m.geompair_bodyid, contacts.geompair, 2, 0) == own || side2;
+    const V force = contact_force(m, d, slot).n;
+    const MaskOf<V> feels = contacts.active && force > V(0) && either;
+    if (!any_lane(feels)) continue;
     const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
-    for (int i = 0; i < m.nsensor; ++i) {
-      if (m.sensor_type[i] != sensor_touch) continue;
-      const int body = m.sensor_bodyid[i], site = m.sensor_objid[i];
-      const V own(static_cast<ScalarOf<V>>(body));
-      const MaskOf<V> feels = pushes && (body1 == own || body2 == own);
-      if (!any_lane(feels)) continue;
-      const V side = select(body2 == own, V(-1), V(1));
-      const Frame<V> frame = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
-      const Mat3<V> to_site = transpose(matrix(frame.quat));
-      const MaskOf<V> meets = ray_meets(m.site_type[site], m.site_size + 3 * site,
-                                        to_site * (pos - frame.pos), to_site * (side * normal));
-      V& reading = d.sensordata[m.sensor_adr[i]];
-      reading += select(feels && meets, force, V(0));
-    }
+    const V side = select(side2, V(-1), V(1));
+    const Frame<V> frame = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+    const Mat3<V> to_site = transpose(matrix(frame.quat));
+    const MaskOf<V> meets = ray_meets(m.site_type[site], m.site_size + 3 * site, to_site * (pos - frame.pos),
+                                      to_site * (side * normal));
+    reading += select(feels && meets, force, V(0));
   }
+  return reading;
 }
 
 }  // namespace maniple

@@ -464,5 +464,17 @@ TEST_F(ModelImport, TendonsThatAreOffHaveNoWeight) {
   EXPECT_NEAR(off.meaninertia, none.meaninertia, 1e-12);
 }
 
+// The parity tests compare the readings of these models with libmujoco's.
+TEST_F(ModelImport, EverySensorTypeIsInAReferenceModel) {
+  std::string text;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::string(MANIPLE_SOURCE_DIR) + "/tests/reference/models")) {
+    std::ifstream file(entry.path());
+    text.append(std::istreambuf_iterator<char>(file), {});
+  }
+  for (const SensorTypeInfo& row : kSensorTypes)
+    EXPECT_NE(text.find("<" + std::string(row.name) + " "), std::string::npos) << row.name;
+}
+
 }  // namespace
 }  // namespace maniple
