@@ -12,8 +12,8 @@ namespace maniple {
 // a GPU, whose registers hold much of what they need. A team steps a larger one.
 inline constexpr int kDenseDofs = 9;
 
-// Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtTrn, mjtDyn, mjtGain, mjtBias,
-// mjtObj and mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
+// Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtObj and mjtDisableBit that the
+// kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
 enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };
@@ -26,19 +26,6 @@ enum GeomType : int {
   geom_box = 6
 };
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
-enum TransmissionType : int {
-  transmission_joint = 0,
-  transmission_jointinparent = 1,
-  transmission_tendon = 3
-};
-enum DynamicsType : int {
-  dynamics_none = 0,
-  dynamics_integrator = 1,
-  dynamics_filter = 2,
-  dynamics_filterexact = 3
-};
-enum GainType : int { gain_fixed = 0, gain_affine = 1 };
-enum BiasType : int { bias_none = 0, bias_affine = 1 };
 enum ObjectType : int { object_body = 1, object_xbody = 2, object_geom = 5, object_site = 6 };
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/math/quaternion.hpp"
+#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/model/sensor_types.hpp"
 #include "src/model_import/derive_contacts.hpp"
@@ -497,9 +498,7 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   if (m.nsensor > 0 && !(m.disableflags & disable_sensor)) flags |= sensor_flags(m, derived);
   if ((m.density != 0 || m.viscosity != 0) && !(no_spring && no_damper)) flags |= model_fluid;
   for (int i = 0; i < m.nu; ++i) {
-    const bool bias = m.actuator_biastype[i] == bias_affine && m.actuator_biasprm[10 * i + 2] != 0;
-    const bool gain = m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0;
-    if ((bias || gain) && (flags & model_actuation)) flags |= model_actuator_velocity;
+    if ((flags & model_actuation) && force_depends_on_velocity(m, i)) flags |= model_actuator_velocity;
   }
   return flags;
 }

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
 #include "src/model_import/geom_pairs.hpp"
@@ -33,15 +34,20 @@ static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE)
               same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
-static_assert(same(transmission_joint, mjTRN_JOINT) &&
-              same(transmission_jointinparent, mjTRN_JOINTINPARENT) &&
-              same(transmission_tendon, mjTRN_TENDON));
 static_assert(same(object_body, mjOBJ_BODY) && same(object_xbody, mjOBJ_XBODY) &&
               same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE));
-static_assert(same(dynamics_none, mjDYN_NONE) && same(dynamics_integrator, mjDYN_INTEGRATOR) &&
-              same(dynamics_filter, mjDYN_FILTER) && same(dynamics_filterexact, mjDYN_FILTEREXACT));
-static_assert(same(gain_fixed, mjGAIN_FIXED) && same(gain_affine, mjGAIN_AFFINE));
-static_assert(same(bias_none, mjBIAS_NONE) && same(bias_affine, mjBIAS_AFFINE));
+#define MANIPLE_ROW(name, mujoco, value) static_assert(same(value, mjTRN_##mujoco));
+MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+#define MANIPLE_ROW(name, mujoco, value) static_assert(same(value, mjDYN_##mujoco));
+MANIPLE_DYNAMICS_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+#define MANIPLE_ROW(name, mujoco, value, velocity) static_assert(same(value, mjGAIN_##mujoco));
+MANIPLE_GAIN_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+#define MANIPLE_ROW(name, mujoco, value, velocity) static_assert(same(value, mjBIAS_##mujoco));
+MANIPLE_BIAS_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
 #define MANIPLE_ROW(name, mujoco, value, stage, size, needs) static_assert(same(value, mjSENS_##mujoco));
 MANIPLE_SENSOR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
@@ -77,6 +83,61 @@ std::string supported_sensors() {
   std::string names;
   for (const SensorTypeInfo& row : kSensorTypes) names += (names.empty() ? "" : ", ") + std::string(row.name);
   return "supported sensors: " + names + "; frames are those of bodies, geoms and sites";
+}
+
+// "" for transmissions that the kernels have, else what an actuator does instead.
+const char* missing_transmission(int type) {
+  switch (type) {
+#define MANIPLE_ROW(name, mujoco, value) case mjTRN_##mujoco:
+    MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+    return "";
+#define MANIPLE_ROW(mujoco, what) \
+  case mjTRN_##mujoco:            \
+    return what;
+    MANIPLE_OTHER_TRANSMISSION_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+    default:
+      return "has a transmission of another kind";
+  }
+}
+
+// "" for dynamics that the kernels have, else what an actuator has that they lack.
+const char* missing_dynamics(int type) {
+  switch (type) {
+#define MANIPLE_ROW(name, mujoco, value) case mjDYN_##mujoco:
+    MANIPLE_DYNAMICS_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+    return "";
+#define MANIPLE_ROW(mujoco, what) \
+  case mjDYN_##mujoco:            \
+    return what;
+    MANIPLE_OTHER_DYNAMICS_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+    default:
+      return "dynamics of another kind";
+  }
+}
+
+// Gains and biases that the kernels have.
+struct TypeName {
+  int type;
+  const char* name;
+};
+#define MANIPLE_ROW(name, mujoco, value, velocity) {value, #name},
+constexpr TypeName kGains[] = {MANIPLE_GAIN_TYPES(MANIPLE_ROW)};
+constexpr TypeName kBiases[] = {MANIPLE_BIAS_TYPES(MANIPLE_ROW)};
+#undef MANIPLE_ROW
+
+template <std::size_t kRows>
+bool has(const TypeName (&rows)[kRows], int type) {
+  return std::any_of(rows, rows + kRows, [&](const TypeName& row) { return row.type == type; });
+}
+template <std::size_t kRows>
+std::string names(const TypeName (&rows)[kRows]) {
+  std::string text;
+  for (const TypeName& row : rows) text += (text.empty() ? "" : ", ") + std::string(row.name);
+  return text;
 }
 
 bool any_nonzero(const mjtNum* values, int count) {
@@ -239,37 +300,18 @@ class Inspection {
       auto bad = [&](const std::string& what, const char* key = nullptr) {
         element(mjOBJ_ACTUATOR, i, what, key);
       };
-      switch (m_.actuator_trntype[i]) {
-        case mjTRN_JOINT:
-        case mjTRN_JOINTINPARENT:
-        case mjTRN_TENDON:
-          break;
-        case mjTRN_SITE:
-          bad("acts on a site; only joints and tendons are supported");
-          break;
-        case mjTRN_SLIDERCRANK:
-          bad("acts through a slider-crank; only joints and tendons are supported");
-          break;
-        case mjTRN_BODY:
-          bad("is an adhesion actuator; only joints and tendons are supported");
-          break;
-        default:
-          bad("has a transmission of another kind; only joints and tendons are supported");
-      }
+      if (const std::string missing = missing_transmission(m_.actuator_trntype[i]); !missing.empty())
+        bad(missing + "; only joints and tendons are supported");
       if (m_.actuator_plugin[i] >= 0) {
         bad("is a plugin");
         continue;
       }
-      if (m_.actuator_dyntype[i] != mjDYN_NONE && m_.actuator_dyntype[i] != mjDYN_INTEGRATOR &&
-          m_.actuator_dyntype[i] != mjDYN_FILTER && m_.actuator_dyntype[i] != mjDYN_FILTEREXACT) {
-        bad(m_.actuator_dyntype[i] == mjDYN_MUSCLE    ? "has muscle dynamics"
-            : m_.actuator_dyntype[i] == mjDYN_DCMOTOR ? "has the dynamics of a DC motor"
-            : m_.actuator_dyntype[i] == mjDYN_PID     ? "has PID dynamics"
-                                                      : "has user-defined dynamics");
-      } else if (m_.actuator_gaintype[i] != mjGAIN_FIXED && m_.actuator_gaintype[i] != mjGAIN_AFFINE) {
-        bad("has a gain that is neither fixed nor affine");
-      } else if (m_.actuator_biastype[i] != mjBIAS_NONE && m_.actuator_biastype[i] != mjBIAS_AFFINE) {
-        bad("has a bias that is not affine");
+      if (const std::string missing = missing_dynamics(m_.actuator_dyntype[i]); !missing.empty()) {
+        bad("has " + missing);
+      } else if (!has(kGains, m_.actuator_gaintype[i])) {
+        bad("has a gain of another type; supported: " + names(kGains));
+      } else if (!has(kBiases, m_.actuator_biastype[i])) {
+        bad("has a bias of another type; supported: " + names(kBiases));
       } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
         bad("has more than one control, output or activation");
       }

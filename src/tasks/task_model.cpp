@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/sensor_types.hpp"
 
 namespace maniple {

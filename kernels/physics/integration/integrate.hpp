@@ -60,33 +60,6 @@ MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V
   advance(m, s, d, d.act_dot, d.qacc_implicit, s.qvel);
 }
 
-// d(force of actuator i)/d(its velocity): mjd_actuator_vel; zero where the force is clamped.
-template <class V>
-MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                                const Data<V>& d, int i) {
-  V derivative(0);
-  if (m.actuator_biastype[i] == bias_affine) derivative = V(m.actuator_biasprm[10 * i + 2]);
-  if (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0) {
-    // MuJoCo does not ask here whether some other control is invalid
-    const V input = actuator_input(m, s, d, i, MaskOf<V>(false));
-    derivative += V(m.actuator_gainprm[10 * i + 2]) * input;
-  }
-  if (m.actuator_forcelimited[i]) {
-    const V force = d.actuator_force[i];
-    derivative =
-        select(force <= V(m.actuator_forcerange[2 * i]) || force >= V(m.actuator_forcerange[2 * i + 1]), V(0),
-               derivative);
-  }
-  return derivative;
-}
-
-template <class V>
-MANIPLE_FUNCTION bool depends_on_velocity(const Model<ScalarOf<V>>& m, int i) {
-  return !m.actuator_disabled[i] &&
-         ((m.actuator_biastype[i] == bias_affine && m.actuator_biasprm[10 * i + 2] != 0) ||
-          (m.actuator_gaintype[i] == gain_affine && m.actuator_gainprm[10 * i + 2] != 0));
-}
-
 // Adds h * d(bias force)/d(qvel) of a free joint that is the only one of its tree to its 6x6 block: linear
 // rows by rotational columns, and rotational rows by rotational columns (mjd_freeMhat). In the body frame,
 // where the velocity of rotation is given, all bodies of the tree together are one that is constant.
@@ -177,9 +150,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
       x[i] = d.qfrc_smooth[dof + i] + d.qfrc_constraint[dof + i];
     }
     for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
-      if (m.actuator_trntype[k] == transmission_tendon || m.actuator_trnid[2 * k] != joint ||
-          !depends_on_velocity<V>(m, k))
-        continue;
+      if (m.actuator_disabled[k] || !is_on_joint(m, k, joint) || !force_depends_on_velocity(m, k)) continue;
       const V derivative = h * actuator_velocity_derivative(m, s, d, k);
       const Moment<V> moment = actuator_moment(m, s, k);
       for (int i = 0; i < 6; ++i)
@@ -197,20 +168,8 @@ template <class V>
 MANIPLE_FUNCTION void add_actuator_damping(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                            V h) {
   for (int k = 0; k < m.nu; ++k) {
-    if (!depends_on_velocity<V>(m, k)) continue;
-    const V derivative = h * actuator_velocity_derivative(m, s, d, k);
-    if (m.actuator_trntype[k] == transmission_tendon) {
-      const ScalarOf<V> gear = m.actuator_gear[6 * k];
-      add_tendon_product(m, m.actuator_trnid[2 * k], -V(gear * gear) * derivative, d.qH);
-      continue;
-    }
-    const Moment<V> moment = actuator_moment(m, s, k);
-    for (int i = 0; i < moment.count; ++i) {
-      const int dof = moment.dof + i;
-      const int first = m.dof_simplenum[dof] > 0 ? i : 0;  // rows of simple dofs stay diagonal
-      for (int j = first; j <= i; ++j)
-        d.qH[m.dof_Madr[dof] + i - j] -= derivative * moment.value[i] * moment.value[j];
-    }
+    if (m.actuator_disabled[k] || !force_depends_on_velocity(m, k)) continue;
+    subtract_moment_product(m, s, k, h * actuator_velocity_derivative(m, s, d, k), d.qH);
   }
 }
 

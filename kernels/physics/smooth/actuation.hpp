@@ -1,96 +1,25 @@
-// Actuators: length and velocity through their transmission, activation dynamics, force, and its way back
-// into the joints (mj_transmission, mj_fwdActuation). Transmissions are joints of any type and fixed tendons.
+// Actuators: length and velocity through their transmission, activation dynamics, force by their law, and its
+// way back into the joints (mj_transmission, mj_fwdActuation).
 #pragma once
 
-#include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
-#include "kernels/physics/smooth/tendon.hpp"
+#include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/transmission.hpp"
 
 namespace maniple {
-
-// Rotational gear of actuator i (gear elements `first`..first+2) in the frame in which the dofs of its
-// ball or free joint are; a quaternion in qpos[q..q+3].
-template <class V>
-MANIPLE_FUNCTION Vec3<V> gear_axis(const Model<ScalarOf<V>>& m, const State<V>& s, int i, int first, int q) {
-  const Vec3<V> gear = uniform3<V>(m.actuator_gear + 6 * i + first);
-  if (m.actuator_trntype[i] == transmission_joint) return gear;
-  return rotate(conjugate(normalize(load4<V>(s.qpos, q))), gear);
-}
-
-// Row of the moment matrix of actuator i on a joint: `count` elements from dof `dof` on.
-template <class V>
-struct Moment {
-  int dof, count;
-  V value[6];
-};
-template <class V>
-MANIPLE_FUNCTION Moment<V> actuator_moment(const Model<ScalarOf<V>>& m, const State<V>& s, int i) {
-  const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint], q = m.jnt_qposadr[joint];
-  const ScalarOf<V>* gear = m.actuator_gear + 6 * i;
-  Moment<V> moment;
-  moment.dof = m.jnt_dofadr[joint];
-  if (type == joint_ball) {
-    const Vec3<V> axis = gear_axis(m, s, i, 0, q);
-    moment.count = 3;
-    moment.value[0] = axis.x;
-    moment.value[1] = axis.y;
-    moment.value[2] = axis.z;
-  } else if (type == joint_free) {
-    const Vec3<V> axis = gear_axis(m, s, i, 3, q + 3);
-    moment.count = 6;
-    moment.value[0] = V(gear[0]);
-    moment.value[1] = V(gear[1]);
-    moment.value[2] = V(gear[2]);
-    moment.value[3] = axis.x;
-    moment.value[4] = axis.y;
-    moment.value[5] = axis.z;
-  } else {
-    moment.count = 1;
-    moment.value[0] = V(gear[0]);
-  }
-  return moment;
-}
 
 // Writes actuator_length.
 template <class V>
 MANIPLE_FUNCTION void actuator_lengths(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (const int i : d.team.share(m.nu)) {
-    if (m.actuator_trntype[i] == transmission_tendon) {
-      d.actuator_length[i] = V(m.actuator_gear[6 * i]) * d.ten_length[m.actuator_trnid[2 * i]];
-      continue;
-    }
-    const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint], q = m.jnt_qposadr[joint];
-    if (type == joint_free)
-      d.actuator_length[i] = V(0);
-    else if (type == joint_ball)
-      d.actuator_length[i] = dot(rotation_vector(normalize(load4<V>(s.qpos, q))), gear_axis(m, s, i, 0, q));
-    else
-      d.actuator_length[i] = V(m.actuator_gear[6 * i]) * s.qpos[q];
-  }
+  for (const int i : d.team.share(m.nu)) d.actuator_length[i] = transmission_length(m, s, d, i);
 }
 
 // Writes actuator_velocity.
 template <class V>
 MANIPLE_FUNCTION void actuator_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (const int i : d.team.share(m.nu)) {
-    if (m.disableflags & disable_actuation) {
-      d.actuator_velocity[i] = V(0);
-      continue;
-    }
-    if (m.actuator_trntype[i] == transmission_tendon) {
-      d.actuator_velocity[i] = V(m.actuator_gear[6 * i]) * d.ten_velocity[m.actuator_trnid[2 * i]];
-      continue;
-    }
-    const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];
-    if (type == joint_slide || type == joint_hinge) {
-      d.actuator_velocity[i] = V(m.actuator_gear[6 * i]) * s.qvel[m.jnt_dofadr[joint]];
-      continue;
-    }
-    const Moment<V> moment = actuator_moment(m, s, i);
-    V velocity(0);
-    for (int k = 0; k < moment.count; ++k) velocity += moment.value[k] * s.qvel[moment.dof + k];
-    d.actuator_velocity[i] = velocity;
-  }
+  const bool off = m.disableflags & disable_actuation;
+  for (const int i : d.team.share(m.nu))
+    d.actuator_velocity[i] = off ? V(0) : transmission_velocity(m, s, d, i);
 }
 
 // Activation of actuator i after one time step with the rate act_dot: mj_nextActivation.
@@ -146,41 +75,44 @@ MANIPLE_FUNCTION V actuator_input(const Model<ScalarOf<V>>& m, const State<V>& s
 // Scales the forces of actuators that share a tendon where their sum leaves the tendon's range.
 template <class V>
 MANIPLE_FUNCTION void limit_tendon_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  const auto acts_on = [&](int i, int t) {
-    return m.actuator_trntype[i] == transmission_tendon && m.actuator_trnid[2 * i] == t;
-  };
   for (int t = 0; t < m.ntendon; ++t) {
     if (!m.tendon_actfrclimited[t]) continue;
     V total(0);
     for (int i = 0; i < m.nu; ++i)
-      if (acts_on(i, t)) total += d.actuator_force[i];
+      if (is_on_tendon(m, i, t)) total += d.actuator_force[i];
     const V limited = clamp(total, V(m.tendon_actfrcrange[2 * t]), V(m.tendon_actfrcrange[2 * t + 1]));
     const MaskOf<V> inside = limited == total || total == V(0);
     const V scale = select(inside, V(1), limited / select(inside, V(1), total));
     for (int i = 0; i < m.nu; ++i)
-      if (acts_on(i, t)) d.actuator_force[i] *= scale;
+      if (is_on_tendon(m, i, t)) d.actuator_force[i] *= scale;
   }
 }
 
 // Adds the forces of the actuators to qfrc_actuator.
 template <class V>
 MANIPLE_FUNCTION void add_actuator_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (int i = 0; i < m.nu; ++i) {
-    if (m.actuator_disabled[i]) continue;
-    const V force = d.actuator_force[i];
-    if (m.actuator_trntype[i] == transmission_tendon) {
-      add_tendon_force(m, m.ten_J, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force,
-                       d.qfrc_actuator);
-      continue;
-    }
-    const int joint = m.actuator_trnid[2 * i], type = m.jnt_type[joint];
-    if (type == joint_slide || type == joint_hinge) {
-      d.qfrc_actuator[m.jnt_dofadr[joint]] += V(m.actuator_gear[6 * i]) * force;
-    } else {
-      const Moment<V> moment = actuator_moment(m, s, i);
-      for (int k = 0; k < moment.count; ++k) d.qfrc_actuator[moment.dof + k] += moment.value[k] * force;
-    }
+  for (int i = 0; i < m.nu; ++i)
+    if (!m.actuator_disabled[i]) add_transmitted_force(m, s, d, i, V(d.actuator_force[i]));
+}
+
+// d(force of actuator i)/d(its velocity): mjd_actuator_vel; zero where the force is clamped.
+template <class V>
+MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                                const Data<V>& d, int i) {
+  const V length = d.actuator_length[i], velocity = d.actuator_velocity[i];
+  V derivative = bias_derivative(m, i, length, velocity);
+  if (gain_depends_on_velocity(m.actuator_gaintype[i], m.actuator_gainprm + 10 * i)) {
+    // MuJoCo does not ask here whether some other control is invalid
+    const V input = actuator_input(m, s, d, i, MaskOf<V>(false));
+    derivative += gain_derivative(m, i, length, velocity) * input;
   }
+  if (m.actuator_forcelimited[i]) {
+    const V force = d.actuator_force[i];
+    derivative =
+        select(force <= V(m.actuator_forcerange[2 * i]) || force >= V(m.actuator_forcerange[2 * i + 1]), V(0),
+               derivative);
+  }
+  return derivative;
 }
 
 // Writes act_dot, actuator_force, qfrc_actuator.
@@ -198,23 +130,12 @@ MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
     const int adr = m.actuator_actadr[i];
     if (adr >= 0) {
       const V control = select(zeroed, V(0), clamped_control(m, s, i));
-      d.act_dot[adr] = m.actuator_dyntype[i] == dynamics_integrator
-                           ? control
-                           : (control - s.act[adr]) * V(m.actuator_inversetau[i]);
+      d.act_dot[adr] = act_rate(m, i, control, V(s.act[adr]));
     }
-    if (m.actuator_disabled[i]) {
-      d.actuator_force[i] = V(0);
-      continue;
-    }
-    const ScalarOf<V>* gain = m.actuator_gainprm + 10 * i;
-    const ScalarOf<V>* bias = m.actuator_biasprm + 10 * i;
-    V factor(gain[0]);
-    if (m.actuator_gaintype[i] == gain_affine)
-      factor += V(gain[1]) * d.actuator_length[i] + V(gain[2]) * d.actuator_velocity[i];
-    V force = factor * actuator_input(m, s, d, i, zeroed);
-    if (m.actuator_biastype[i] == bias_affine)
-      force += V(bias[0]) + V(bias[1]) * d.actuator_length[i] + V(bias[2]) * d.actuator_velocity[i];
-    d.actuator_force[i] = force;
+    d.actuator_force[i] = m.actuator_disabled[i]
+                              ? V(0)
+                              : actuator_law(m, i, V(d.actuator_length[i]), V(d.actuator_velocity[i]),
+                                             actuator_input(m, s, d, i, zeroed));
   }
   if (m.flags & model_tendon_actfrclimited) d.team.once([&] { limit_tendon_forces(m, d); });
   for (const int i : d.team.share(nu)) {

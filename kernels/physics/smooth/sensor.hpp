@@ -8,6 +8,7 @@
 #include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/post_constraint.hpp"
 #include "kernels/physics/smooth/subtree.hpp"
+#include "kernels/physics/smooth/transmission.hpp"
 
 namespace maniple {
 
@@ -60,8 +61,7 @@ MANIPLE_FUNCTION V tendonactuatorfrc_sensor(const Model<ScalarOf<V>>& m, const S
                                             int i) {
   V force(0);
   for (int k = 0; k < m.nu; ++k)
-    if (m.actuator_trntype[k] == transmission_tendon && m.actuator_trnid[2 * k] == m.sensor_objid[i])
-      force += d.actuator_force[k];
+    if (is_on_tendon(m, k, m.sensor_objid[i])) force += d.actuator_force[k];
   return force;
 }
 

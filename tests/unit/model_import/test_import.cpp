@@ -8,6 +8,7 @@
 #include <fstream>
 #include <string>
 
+#include "kernels/model/sensor_types.hpp"
 #include "src/base/error.hpp"
 #include "src/model_import/import.hpp"
 #include "src/tasks/device_model.hpp"
