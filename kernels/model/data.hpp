@@ -97,6 +97,14 @@
   FIELD(qHDiagInv, nv, "1/kg", "1/diag(D) of that factor")                      \
   FIELD(qacc_implicit, nv, "m/s^2 or rad/s^2", "acceleration of the implicit integrators")
 
+// All of them in the order of the scratch.
+#define MANIPLE_ALL_DATA_FIELDS(FIELD, INDEX) \
+  MANIPLE_DATA_FIELDS(FIELD)                  \
+  MANIPLE_CONSTRAINT_FIELDS(FIELD)            \
+  MANIPLE_DUAL_FIELDS(FIELD)                  \
+  MANIPLE_INTEGRATOR_FIELDS(FIELD)            \
+  MANIPLE_INDEX_FIELDS(INDEX)
+
 namespace maniple {
 
 inline constexpr int kDualVectors = 10;
@@ -162,6 +170,16 @@ struct IndexField {
   };
 };
 
+// Where the numbers of a field lie.
+template <class V>
+MANIPLE_FUNCTION DataField<V>& numbers_of(DataField<V>& field) {
+  return field;
+}
+template <class V>
+MANIPLE_FUNCTION DataField<V>& numbers_of(IndexField<V>& field) {
+  return field.place;
+}
+
 // A list of such integers or of the model's.
 struct IndexList {
   const int* base = nullptr;
@@ -193,7 +211,7 @@ struct IndexList {
 // Persistent fields of one pack (MANIPLE_STATE_FIELDS).
 template <class V>
 struct State {
-#define MANIPLE_FIELD(name, size, unit, description) StateField<V> name;
+#define MANIPLE_FIELD(name, ...) StateField<V> name;
   MANIPLE_STATE_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 };
@@ -203,15 +221,11 @@ struct StageTimes;
 // Results of one step of one pack (MANIPLE_DATA_FIELDS) and scratch of solver and integrator.
 template <class V>
 struct Data {
-#define MANIPLE_FIELD(name, size, unit, description) DataField<V> name;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
+#define MANIPLE_FIELD(name, ...) DataField<V> name;
+#define MANIPLE_INDEX(name, ...) IndexField<V> name;
+  MANIPLE_ALL_DATA_FIELDS(MANIPLE_FIELD, MANIPLE_INDEX)
 #undef MANIPLE_FIELD
-#define MANIPLE_FIELD(name, size, description) IndexField<V> name;
-  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+#undef MANIPLE_INDEX
   // Memory of nwide numbers for wide_data.
   DataField<Wide> wide;
   // Who steps the pack.
@@ -291,28 +305,28 @@ struct Data {
 
 // Elements of every field of Data.
 struct DataSizes {
-#define MANIPLE_FIELD(name, size, unit, description) int name;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-#define MANIPLE_FIELD(name, size, description) int name;
-  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
+#define MANIPLE_FIELD(name, ...) int name;
+  MANIPLE_ALL_DATA_FIELDS(MANIPLE_FIELD, MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 };
+
+// Calls visit(member, elements) for every field of Data in the order of the scratch, where `member` is a
+// pointer to the field's member of Fields: Data<V> or DataSizes. In 64 bits, for models that the import then
+// refuses.
+template <class Fields, class Visit>
+MANIPLE_FUNCTION void for_each_field(const ModelSizes& sizes, const Visit& visit) {
+#define MANIPLE_LONG_SIZE(name, meaning) [[maybe_unused]] const std::int64_t name = sizes.name;
+  MANIPLE_ALL_SIZES(MANIPLE_LONG_SIZE)
+#undef MANIPLE_LONG_SIZE
+#define MANIPLE_FIELD(name, size, ...) visit(&Fields::name, std::int64_t(size));
+  MANIPLE_ALL_DATA_FIELDS(MANIPLE_FIELD, MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+}
+
 MANIPLE_FUNCTION DataSizes data_sizes(const ModelSizes& sizes) {
-  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   DataSizes elements;
-#define MANIPLE_FIELD(name, size, unit, description) elements.name = size;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-#define MANIPLE_FIELD(name, size, description) elements.name = size;
-  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+  for_each_field<DataSizes>(
+      sizes, [&](auto member, std::int64_t size) { elements.*member = static_cast<int>(size); });
   return elements;
 }
 
@@ -351,27 +365,16 @@ MANIPLE_FUNCTION Data<Wide> wide_data(const ModelSizes& sizes, const DataField<W
 MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   int count = 0;
-#define MANIPLE_FIELD(name, size, unit, description) count += size;
+#define MANIPLE_FIELD(name, size, ...) count += size;
   MANIPLE_STATE_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return count;
 }
 
-// Lane values of one pack's scratch. In 64 bits, for models that the import then refuses.
+// Lane values of one pack's scratch.
 MANIPLE_FUNCTION std::int64_t data_elements(const ModelSizes& sizes) {
-#define MANIPLE_LONG_SIZE(name, meaning) [[maybe_unused]] const std::int64_t name = sizes.name;
-  MANIPLE_ALL_SIZES(MANIPLE_LONG_SIZE)
-#undef MANIPLE_LONG_SIZE
   std::int64_t count = 0;
-#define MANIPLE_FIELD(name, size, unit, description) count += size;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-#define MANIPLE_FIELD(name, size, description) count += size;
-  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+  for_each_field<DataSizes>(sizes, [&](auto, std::int64_t size) { count += size; });
   // an even number of them comes before the wide ones, each of which takes the place of two
   return sizes.nwide > 0 ? (count + 1) / 2 * 2 + 2 * sizes.nwide : count;
 }
@@ -382,7 +385,7 @@ MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* ti
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   State<V> state;
   ScalarOf<V>* next = tile + lane;
-#define MANIPLE_FIELD(name, size, unit, description)      \
+#define MANIPLE_FIELD(name, size, ...)                    \
   state.name = StateField<V>(reinterpret_cast<V*>(next)); \
   next += (size)*kTileWidth;
   MANIPLE_STATE_FIELDS(MANIPLE_FIELD)
@@ -395,22 +398,12 @@ MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* ti
 template <class V>
 MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, std::ptrdiff_t stride,
                                          [[maybe_unused]] int place = 0) {
-  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   Data<V> data;
   V* next = scratch;
-#define MANIPLE_FIELD(name, size, unit, description) \
-  data.name = DataField<V>(next, stride);            \
-  next += (size)*stride;
-  MANIPLE_DATA_FIELDS(MANIPLE_FIELD)
-  MANIPLE_CONSTRAINT_FIELDS(MANIPLE_FIELD)
-  MANIPLE_DUAL_FIELDS(MANIPLE_FIELD)
-  MANIPLE_INTEGRATOR_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-#define MANIPLE_FIELD(name, size, description)  \
-  data.name.place = DataField<V>(next, stride); \
-  next += (size)*stride;
-  MANIPLE_INDEX_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+  for_each_field<Data<V>>(sizes, [&](auto member, std::int64_t size) {
+    numbers_of(data.*member) = DataField<V>(next, stride);
+    next += size * stride;
+  });
   if (sizes.nwide > 0) {
     V* const even = scratch + (next - scratch + stride) / (2 * stride) * (2 * stride);
     data.wide = DataField<Wide>(reinterpret_cast<Wide*>(even - place) + place, stride);

@@ -87,8 +87,7 @@ std::vector<Quantity::Element> by_sensor(const TaskModel& model) {
 }
 
 // What the elements of a field of State or Data are called.
-void name_elements(Quantity& field, const TaskModel& model) {
-  const std::string& name = field.name;
+void name_elements(Quantity& field, FieldElement element, const TaskModel& model) {
   const auto named = [&](const char* kind, std::vector<Quantity::Element> elements, int row = 1) {
     field.element_kind = kind;
     field.elements = std::move(elements);
@@ -98,27 +97,30 @@ void name_elements(Quantity& field, const TaskModel& model) {
     const int row = names.empty() ? 0 : field.size / static_cast<int>(names.size());
     named(kind, rows(names, row), row);
   };
-  if (name == "qpos")
-    named("joint", by_qpos(model));
-  else if (name == "act" || name == "act_dot")
-    named("actuator", by_activation(model));
-  else if (name == "ctrl" || name.starts_with("actuator_"))
-    named("actuator", rows(names_of(model.actuators), 1));
-  else if (name == "sensordata")
-    named("sensor", by_sensor(model));
-  else if (name.starts_with("ten_"))
-    named("tendon", rows(model.tendons, 1));
-  else if (name == "xanchor" || name == "xaxis")
-    named("joint", rows(names_of(model.joints), 3), 3);
-  else if (name.starts_with("site_"))
-    named_rows("site", model.sites);
-  else if (name == "cdof" || name == "cdof_dot")
-    named("joint", by_dof(model, 6), 6);
-  else if (name.starts_with("x") || name == "cinert" || name == "crb" || name == "cvel" ||
-           name.starts_with("cacc") || name.starts_with("cfrc_") || name.starts_with("subtree_"))
-    named_rows("body", model.bodies);
-  else if (name.starts_with("q") && field.size == model.sizes.nv && name != "qM" && name != "qM_factor")
-    named("joint", by_dof(model, 1));
+  switch (element) {
+    case FieldElement::none:
+      return;
+    case FieldElement::qpos:
+      return named("joint", by_qpos(model));
+    case FieldElement::dof: {
+      const int row = model.sizes.nv > 0 ? field.size / model.sizes.nv : 0;
+      return named("joint", by_dof(model, row), row);
+    }
+    case FieldElement::joint:
+      return named_rows("joint", names_of(model.joints));
+    case FieldElement::body:
+      return named_rows("body", model.bodies);
+    case FieldElement::site:
+      return named_rows("site", model.sites);
+    case FieldElement::tendon:
+      return named_rows("tendon", model.tendons);
+    case FieldElement::actuator:
+      return named_rows("actuator", names_of(model.actuators));
+    case FieldElement::activation:
+      return named("actuator", by_activation(model));
+    case FieldElement::sensor:
+      return named("sensor", by_sensor(model));
+  }
 }
 
 }  // namespace
@@ -131,7 +133,7 @@ void ExpressionContext::add_fields(const TaskModel& model) {
                       .size = field.size,
                       .in_reset = in_reset,
                       .component = in_bank(bank, field.first)};
-    name_elements(quantity, model);
+    name_elements(quantity, field.element, model);
     add(std::move(quantity));
   };
   for (const FieldInfo& field : state_fields(model.sizes)) add_field(field, Bank::state, true);

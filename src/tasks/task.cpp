@@ -154,20 +154,13 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
 
 // ---- the three programs ----
 
-// Fields of Data that position and velocity stages fill; the others need mj_forward.
-constexpr std::string_view kKinematicFields[] = {
-    "xpos",  "xquat",     "xmat",       "xipos",        "ximat",           "xanchor",
-    "xaxis", "site_xpos", "site_xmat",  "subtree_com",  "cinert",          "cdof",
-    "cvel",  "cdof_dot",  "ten_length", "ten_velocity", "actuator_length", "actuator_velocity"};
-
 // The stages that fill one element of Data.
 Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskModel& model) {
   const FieldInfo& field = *std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& f) {
     return element >= f.first && element < f.first + f.size;
   });
-  bool kinematic = std::find(std::begin(kKinematicFields), std::end(kKinematicFields), field.name) !=
-                   std::end(kKinematicFields);
-  if (field.name == std::string_view("sensordata")) {
+  bool kinematic = field.stage == FieldStage::kinematics;
+  if (field.stage == FieldStage::sensor) {
     const int place = element - field.first;
     kinematic = std::any_of(model.sensors.begin(), model.sensors.end(), [&](const TaskSensor& sensor) {
       return !sensor.of_forces && place >= sensor.adr && place < sensor.adr + sensor.dim;
