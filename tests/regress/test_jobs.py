@@ -161,6 +161,7 @@ def test_pbs_submits_the_same_job_again(maniple, long_run):
 def test_pbs_passes_variables_to_other_nodes(long_run):
     folder, environment = long_run
     environment |= {"MANIPLE_PROGRAM": str(folder / "program"), "OMP_PROC_BIND": "false", "SECRET": "stays"}
+    del environment["OMPI_MCA_odls_base_sigkill_timeout"]
     fake(folder, "program", 'env > "$(dirname "$LOG")/environment"\n')
     result = run(PBS, environment)
     assert result.returncode == 1 and "mpirun reports success, but the run did not come to its end" in result.stderr
