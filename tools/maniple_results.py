@@ -4,10 +4,12 @@
     run = Results("runs/cartpole/results.h5")
     run.metrics["episode_return"]          # one number per iteration
     run.trajectory["qpos"]                 # [env, sample, size], read when sliced
+    run.model()                            # mujoco.MjModel, meshes included; no other file is needed
 
 From a shell: python tools/maniple_results.py runs/cartpole/results.h5
 """
 
+import re
 import sys
 
 import h5py
@@ -26,11 +28,28 @@ class Results:
         if "run" in self.file:
             group = self.file["run"]
             self.run.update({k: _text(v) for k, v in group.attrs.items()})
-            self.run.update({k: _text(v[()]) for k, v in group.items() if isinstance(v, h5py.Dataset)})
+            self.run.update({k: _text(v[()]) for k, v in group.items() if v.dtype.kind in "SO"})
 
     def unit(self, path):
         """The unit of a dataset, e.g. unit("metrics/wall_seconds")."""
         return _text(self.file[path].attrs.get("unit", ""))
+
+    def model(self):
+        """The model as the run stepped it, for MuJoCo of the release that the program was built with."""
+        import mujoco
+
+        stored = self.file["run/model_mjb"][()].tobytes()
+        return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": stored})
+
+    def control_timestep(self):
+        """Seconds of simulated time between two control steps."""
+        decimation = re.search(r"^simulation:(?:\n +.*)*?\n +decimation: (\d+)", self.run["resolved"], re.M)
+        return float(self.model().opt.timestep) * int(decimation[1])
+
+    def names(self, field):
+        """What the elements of a trajectory field are called; empty where they have only numbers."""
+        names = _text(self.file[f"trajectory/{field}"].attrs.get("names", ""))
+        return names.split("\n") if names else []
 
     def __enter__(self):
         return self

@@ -135,6 +135,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
   ImportedModel model = import_model(config.model, config.simulation);
+  if (session.rank() != 0) model.mjb.reset();
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   const RankMemory memory = rank_memory(config, model, partition, holds);
   info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
@@ -178,6 +179,7 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   record.deck_text = config.deck_text;
   record.resolved_text = config.resolved_text;
   record.model_xml = simulation.model().xml;
+  record.model_mjb = simulation.model().mjb;
   record.version = kVersion;
   record.build = build_description();
   record.ranks = session.size();

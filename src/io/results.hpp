@@ -18,6 +18,8 @@ inline constexpr const char* kEvaluationFile = "evaluation.h5";  // of evaluate,
 struct RunRecord {
   std::string verb, deck_text, resolved_text, model_xml, version, build;
   int ranks = 1;
+  // MuJoCo's binary of the model, meshes included; shared, for it can be large. Only rank 0 needs it.
+  std::shared_ptr<const std::vector<std::uint8_t>> model_mjb = nullptr;
 };
 
 // Step-indexed series, all equally long, in order of registration; part of the checkpoint of a run.

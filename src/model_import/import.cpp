@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/model/data.hpp"
 #include "src/base/fnv.hpp"
@@ -184,6 +185,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.key_ctrl = numbers(m.key_ctrl, m.nkey * m.nu);
   imported.name = m.names;  // the first name is the model's
   imported.xml = loaded.source.text();
+  imported.mjb = std::make_shared<const std::vector<std::uint8_t>>(std::move(loaded.mjb));
   imported.warnings = loaded.warnings;
   imported.digest = digest_of(imported);
 

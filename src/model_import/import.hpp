@@ -3,6 +3,8 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -44,8 +46,10 @@ struct ImportedModel : ModelNumbers {
   std::vector<double> key_act;   // [nkey][na]
   std::vector<double> key_ctrl;  // [nkey][nu]
 
-  std::string name;                   // of the model, as its author wrote it
-  std::string xml;                    // source text with included files in place; "" for MJB
+  std::string name;  // of the model, as its author wrote it
+  std::string xml;   // source text with included files in place; "" for MJB
+  // The model as an MJB file, with meshes; only where results are written.
+  std::shared_ptr<const std::vector<std::uint8_t>> mjb;
   std::string digest;                 // 16 hex digits over all numbers above but the keyframes
   std::vector<std::string> warnings;  // libmujoco's, from compiling the model
 };

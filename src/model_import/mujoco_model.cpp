@@ -36,7 +36,7 @@ bool is_binary(const std::string& path) {
   return extension == ".mjb";
 }
 
-// Tendons off by the user's decision: the model has none, and actuators on them act on nothing (a joint
+// Tendons off by the user's decision: they exert no force, and actuators on them act on nothing (a joint
 // with a gear of zero), so that the controls keep their places. What libmujoco has computed with the tendons'
 // armature (invweight0, M0) is computed anew.
 void switch_off_tendons(mjModel& m, const ModelConfig& config, std::vector<std::string>& warnings) {
@@ -56,11 +56,29 @@ void switch_off_tendons(mjModel& m, const ModelConfig& config, std::vector<std::
     std::fill_n(m.actuator_dampingpoly + i * mjNPOLY, mjNPOLY, 0.0);
     std::fill_n(m.actuator_gear + 6 * m.actuator_outadr[i], 6, 0.0);
   }
-  std::fill_n(m.tendon_armature, m.ntendon, 0.0);
+  for (mjtNum* const field : {m.tendon_armature, m.tendon_stiffness, m.tendon_damping, m.tendon_frictionloss})
+    std::fill_n(field, m.ntendon, 0.0);
+  for (mjtNum* const field : {m.tendon_stiffnesspoly, m.tendon_dampingpoly})
+    std::fill_n(field, m.ntendon * mjNPOLY, 0.0);
+  std::fill_n(m.tendon_limited, m.ntendon, mjtBool{0});
   std::unique_ptr<mjData, void (*)(mjData*)> data(nullptr, mj_deleteData);
   guarded([&] { data.reset(mj_makeData(&m)); }, warnings);
   guarded([&] { mj_setConst(&m, data.get()); }, warnings);
-  m.ntendon = m.nJten = m.nwrap = 0;
+}
+
+// What mj_saveModel() writes, all assets included, so that mj_loadModel() needs no other file.
+std::vector<std::uint8_t> as_mjb(const mjModel& model, std::vector<std::string>& warnings) {
+  char error[1000] = "";
+  std::unique_ptr<mjModel, void (*)(mjModel*)> whole(nullptr, mj_deleteModel);
+  guarded([&] { whole.reset(mj_embedAssets(&model, error, sizeof(error))); }, warnings);
+  if (whole == nullptr) {
+    warnings.push_back(std::string("results hold the model without its textures: ") + one_line(error));
+    whole.reset(mj_copyModel(nullptr, &model));
+  }
+  std::vector<std::uint8_t> bytes(static_cast<std::size_t>(mj_sizeModel(whole.get())));
+  guarded([&] { mj_saveModel(whole.get(), nullptr, bytes.data(), static_cast<mjtSize>(bytes.size())); },
+          warnings);
+  return bytes;
 }
 
 }  // namespace
@@ -123,6 +141,9 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   if (!config.equality) m.opt.disableflags |= mjDSBL_EQUALITY;
   if (!config.frictionloss) m.opt.disableflags |= mjDSBL_FRICTIONLOSS;
   if (!config.tendons) switch_off_tendons(m, config, loaded.warnings);
+  loaded.mjb = as_mjb(m, loaded.warnings);
+  // (no MJB has fewer tendons than names for them)
+  if (!config.tendons) m.ntendon = m.nJten = m.nwrap = 0;
   return loaded;
 }
 

@@ -4,6 +4,7 @@
 
 #include <mujoco/mujoco.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@ struct MujocoModel {
   std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec{nullptr, mj_deleteSpec};  // empty for MJB
   ModelSource source;
   std::vector<std::string> warnings;
+  std::vector<std::uint8_t> mjb;  // the model as an MJB file, with tendons that are switched off at rest
 };
 
 // Reads and compiles the file; applies overrides and switched-off features to the mjModel.
