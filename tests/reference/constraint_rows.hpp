@@ -77,8 +77,9 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
     Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
     contact_tangents(normal, tangent, other);
-    for (const Vec3<V>& axis : {normal, tangent, other})
-      for (const V& component : {axis.x, axis.y, axis.z}) rows.frame.push_back(at(component));
+    const Vec3<V> frame[] = {normal, tangent, other};
+    for (const Vec3<V>& axis : frame)
+      rows.frame.insert(rows.frame.end(), {at(axis.x), at(axis.y), at(axis.z)});
     const double D = at(d.contact_D[slot]);
     if (D == 0) continue;
     Numbers base[3] = {zero, zero, zero};

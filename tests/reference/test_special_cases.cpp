@@ -187,11 +187,11 @@ TEST_F(SpecialCases, ASphereThatTouchesByARounding) {
       EXPECT_EQ(ours.at("nefc")[0], data->nefc) << "height " << data->geom_xpos[5];
     }
   }
-  constexpr int kStates = kRounds * kEnvs;
-  EXPECT_GT(same, kStates / 3);
-  EXPECT_GT(touching, kStates / 20);
-  EXPECT_LT(touching, kStates);
-  EXPECT_NEAR(ours_touching, touching, kStates / 10);
+  constexpr int kVisited = kRounds * kEnvs;
+  EXPECT_GT(same, kVisited / 3);
+  EXPECT_GT(touching, kVisited / 20);
+  EXPECT_LT(touching, kVisited);
+  EXPECT_NEAR(ours_touching, touching, kVisited / 10);
   RecordProperty("touching", touching);
   RecordProperty("ours", ours_touching);
   RecordProperty("same", same);

@@ -31,7 +31,8 @@ endif()
 # target NEEDS gives to its users. Where nvcc makes a whole program of such a file, each kernel gets its own copy of
 # all functions that it calls, and ptxas takes many minutes and gigabytes; of relocatable code, it compiles each function
 # once, in a minute altogether. The device code of a file is then linked at once, and hidden from nvcc when it links the
-# executable: Kokkos' constant memory is one for each file, and a device has no room for all of them in one module.
+# executable: Kokkos' constant memory and locks are one for each file, as they are in whole programs, and a device has no
+# room for all of them in one module.
 function(maniple_add_kernels library needs)
   if(NOT MANIPLE_LINK_KERNELS)
     add_library(${library} OBJECT ${ARGN})
@@ -53,7 +54,8 @@ function(maniple_add_kernels library needs)
       COMMAND "${CUDAToolkit_NVCC_EXECUTABLE}" -ccbin "${CMAKE_CXX_COMPILER}" -arch=sm_${MANIPLE_CUDA_ARCHITECTURE}
         -Xcompiler=-fPIC -dlink $<TARGET_OBJECTS:${name}> -o "${object}.link.o"
       COMMAND "${CMAKE_LINKER}" -r $<TARGET_OBJECTS:${name}> "${object}.link.o" -o "${object}"
-      COMMAND "${CMAKE_OBJCOPY}" --rename-section __nv_relfatbin=.nv_linked_relfatbin "${object}"
+      COMMAND "${CMAKE_OBJCOPY}" --rename-section __nv_relfatbin=.nv_linked_relfatbin --wildcard
+        "--localize-symbol=*kokkos_impl_cuda*" "--localize-symbol=*CUDA_SPACE_ATOMIC_LOCKS*" "${object}"
       DEPENDS ${name} $<TARGET_OBJECTS:${name}> VERBATIM COMMENT "Linking the device code of ${name}")
     target_sources(${library} PRIVATE "${object}")
   endforeach()
