@@ -145,7 +145,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    ExecutionSpace::name(), build_description()));
   info(fmt::format("memory: {} B per environment, {} per rank", memory.bytes_per_env,
                    megabytes(memory.total())));
-  if (const std::string note = solver_note(model); !note.empty()) warn(note);
+  for (const std::string& warning : model.warnings) warn(warning);
   if (session.size() > partition.num_tiles)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
                      session.size() - partition.num_tiles, session.size(), kTileWidth));

@@ -97,7 +97,7 @@ ExitCode validate(const Config& config, Session& session) {
     for (const std::string& name : task.reward_names) text += " " + name;
     text += "\n";
   }
-  if (const std::string note = solver_note(model); !note.empty()) text += "warning: " + note + "\n";
+  for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
   text += "all good\n";
   if (session.rank() == 0) fmt::print("{}", text);
   return ExitCode::done;

@@ -114,6 +114,10 @@ std::string integrator_name(int integrator) {
   }
 }
 
+namespace {
+
+// Why results differ from MuJoCo's where the model asks for a solver that does not converge, and which deck
+// keys settle it, in one line; "" where they do not differ.
 std::string solver_note(const ImportedModel& model) {
   if (model.sizes.nrowdof == 0 || model.solver == solver_pgs) return "";
   if (model.solver == solver_cg)
@@ -140,6 +144,8 @@ std::string solver_note(const ImportedModel& model) {
          "along other iterates (" +
          keys + " settles it)";
 }
+
+}  // namespace
 
 ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation) {
   MujocoModel loaded = load_mujoco_model(config, simulation);
@@ -210,6 +216,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 #define MANIPLE_SCALAR(name, meaning) imported.name = view.name;
   MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR)
 #undef MANIPLE_SCALAR
+  if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
   return imported;
 }
 

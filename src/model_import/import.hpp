@@ -50,8 +50,10 @@ struct ImportedModel : ModelNumbers {
   std::string xml;   // source text with included files in place; "" for MJB
   // The model as an MJB file, with meshes; only where results are written.
   std::shared_ptr<const std::vector<std::uint8_t>> mjb;
-  std::string digest;                 // 16 hex digits over all numbers above but the keyframes
-  std::vector<std::string> warnings;  // libmujoco's, from compiling the model
+  std::string digest;  // 16 hex digits over all numbers above but the keyframes
+  // Of one line each: libmujoco's, from compiling the model; tendons that do not act as one expects; and
+  // where results differ from MuJoCo's.
+  std::vector<std::string> warnings;
 };
 
 // Compiles config.path (MJCF, URDF or MJB) and applies the time step, integrator and solver of `simulation`
@@ -64,10 +66,6 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 std::string integrator_name(int integrator);
 // "plane", "height field", "capsule" and so on, whether or not the kernels have it.
 std::string shape_name(int geom_type);
-
-// Why results differ from MuJoCo's where the model asks for a solver that does not converge, and which deck
-// keys settle it, in one line; "" where they do not differ.
-std::string solver_note(const ImportedModel& model);
 
 // The model as kernels see it, over the host memory of `imported`, which must outlive it.
 Model<double> host_model(const ImportedModel& imported);

@@ -1,10 +1,12 @@
 // What the kernels do not simulate, and who in the model needs it. A model is refused as a whole and with
 // all reasons at once: an approximation in silence would be worse, one reason at a time tedious.
+#include <fmt/format.h>
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <string_view>
@@ -187,16 +189,18 @@ class Inspection {
     const std::string kind = mju_type2Str(type);
     return text.empty() ? kind + " number " + std::to_string(id) + " (no name)" : kind + " \"" + text + "\"";
   }
-  void add(const SourceLocation& where, const std::string& what) {
-    reasons_.push_back(where.text() + ": " + what);
+  // "FILE:LINE: joint \"knee\"".
+  std::string place(mjtObj type, int id) const {
+    return loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)).text() + ": " +
+           label(type, id);
   }
   // `key`: the deck key that switches such elements off, if there is one.
   void element(mjtObj type, int id, const std::string& what, const char* key = nullptr) {
     if (key != nullptr) keys_.insert(key);
-    add(loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)), label(type, id) + " " + what);
+    reasons_.push_back(place(type, id) + " " + what);
   }
   void option(const char* tag, const char* attribute, const std::string& what) {
-    add(loaded_.source.attribute(tag, attribute), what);
+    reasons_.push_back(loaded_.source.attribute(tag, attribute).text() + ": " + what);
   }
 
   void options() {
@@ -292,7 +296,41 @@ class Inspection {
                                 m_.actuator_armature[k] != 0);
       need(armature, "armature");
       if (!needs.empty()) element(mjOBJ_TENDON, i, needs, "model.tendons");
+      warn_of_joints_listed_again(i);
     }
+  }
+
+  // MuJoCo's lengths and forces have the sum of the coefficients of a joint that tendon i lists several
+  // times; of several numbers for one dof, what it writes out densely (mju_sparse2dense) keeps the last, a
+  // zero.
+  void warn_of_joints_listed_again(int i) {
+    const bool rows = (m_.tendon_limited[i] && !off(mjDSBL_LIMIT)) ||
+                      (m_.tendon_frictionloss[i] != 0 && !off(mjDSBL_FRICTIONLOSS));
+    if (!rows) return;
+    std::map<int, std::vector<mjtNum>> coefs;  // by joint
+    for (int w = m_.tendon_adr[i]; w < m_.tendon_adr[i] + m_.tendon_num[i]; ++w)
+      coefs[m_.wrap_objid[w]].push_back(m_.wrap_prm[w]);
+    std::string again, once;
+    int count = 0;
+    for (const auto& [joint, of_joint] : coefs) {
+      if (of_joint.size() < 2) continue;
+      const char* const separator = count++ == 0 ? "" : ", ";
+      again += separator + label(mjOBJ_JOINT, joint);
+      once += fmt::format("{}coef=\"{:.9g}\"", separator,
+                          std::accumulate(of_joint.begin(), of_joint.end(), mjtNum{0}));
+    }
+    if (count == 0) return;
+    const std::string them = count == 1 ? "it" : "them";
+    const std::string effect =
+        mj_isSparse(&m_)
+            ? fmt::format(
+                  "as in MuJoCo with sparse rows, tendon_invweight0 leaves {} out and is {:.3g}, so that "
+                  "the tendon's limits and dry friction are too stiff",
+                  them, m_.tendon_invweight0[i])
+            : fmt::format("as in MuJoCo, the tendon's limits and dry friction leave {} out", them);
+    loaded_.warnings.push_back(fmt::format("{} lists {} more than once: {}; write {} once, with {}",
+                                           place(mjOBJ_TENDON, i), again, effect, count == 1 ? "it" : "each",
+                                           once));
   }
 
   void actuators() {
