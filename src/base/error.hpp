@@ -39,4 +39,10 @@ class InputError : public Error {
               (allowed.empty() ? "" : "; " + allowed)) {}
 };
 
+// An error's message without the path that it opens with, for a message that has named the path.
+inline std::string reason_of(const std::exception& error, const std::string& path) {
+  const std::string message = error.what(), opening = path + ": ";
+  return message.rfind(opening, 0) == 0 ? message.substr(opening.size()) : message;
+}
+
 }  // namespace maniple

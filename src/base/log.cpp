@@ -99,7 +99,7 @@ void open_log(int rank, const std::string& directory, bool console) {
   log.rank = rank;
   log.console = console;
   if (rank != 0 || directory.empty()) return;
-  const std::string path = (std::filesystem::path(directory) / "log.jsonl").string();
+  const std::string path = (std::filesystem::path(directory) / kLogFile).string();
   try {
     std::filesystem::create_directories(directory);
     log.file =

@@ -10,6 +10,8 @@
 
 namespace maniple {
 
+inline constexpr const char* kLogFile = "log.jsonl";  // of a run's directory
+
 // One named value of an event in log.jsonl.
 struct LogField {
   std::string name;

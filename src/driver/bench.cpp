@@ -5,12 +5,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
 #include "src/base/log.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/commit.hpp"
+#include "src/parallel/failure.hpp"
 
 namespace maniple {
 namespace {
@@ -103,10 +104,9 @@ ExitCode bench(const Config& config, Session& session) {
   const auto physics_stages = shares(simulation->physics_stage_seconds());
   const Spread physics = spread(physics_rates);
   const Spread environment = spread(env_rates);
-  if (session.rank() == 0) {
-    std::filesystem::create_directories(config.output.directory);
-    const std::string path = config.output.directory + "/bench.json";
-    std::ofstream file(path);
+  run_on_root(session.collectives(), [&] {
+    const std::string path = config.output.directory + "/" + kBenchFile;
+    std::ostringstream file;
     file << "{\n  \"physics_steps_per_second\": " << json(physics)
          << ",\n  \"env_steps_per_second\": " << json(environment)
          << ",\n  \"num_envs\": " << config.batch.num_envs << ",\n  \"ranks\": " << session.size()
@@ -117,8 +117,7 @@ ExitCode bench(const Config& config, Session& session) {
          << "\",\n  \"decimation\": " << config.simulation.decimation
          << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": " << stages
          << ",\n  \"share_per_physics_stage\": " << json(physics_stages) << "\n}\n";
-    file.close();
-    if (!file) throw Error("cannot write " + path);
+    write_text_file(path, file.str());
     info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median, physics.min,
                      physics.max));
     info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
@@ -128,7 +127,7 @@ ExitCode bench(const Config& config, Session& session) {
       parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * share);
     if (!parts.empty()) info("share of physics: " + parts);
     info("written: " + path);
-  }
+  });
   report_incidents(*simulation, session);
   return ExitCode::done;
 }

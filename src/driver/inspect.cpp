@@ -9,6 +9,7 @@
 #include "src/driver/verbs.hpp"
 #include "src/io/digest.hpp"
 #include "src/io/isolated.hpp"
+#include "src/io/results.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
 
@@ -39,15 +40,19 @@ std::string description_of(const std::string& path) {
 
 }  // namespace
 
-void inspect(const std::string& path, std::ostream& out) {
+void inspect(const std::string& file_or_directory, std::ostream& out) {
   std::error_code ignored;
+  const bool directory = std::filesystem::is_directory(file_or_directory, ignored);
+  const std::string path =
+      directory ? (std::filesystem::path(file_or_directory) / kResultsFile).string() : file_or_directory;
   if (!std::filesystem::is_regular_file(path, ignored))
-    throw InputError(SourceLocation{path}, "", "no such file", "a results, checkpoint or dataset file");
+    throw InputError(SourceLocation{path}, "", "no such file",
+                     "a results, checkpoint or dataset file, or the directory of a run with results");
   try {
     check_seal(path);
     out << run_isolated(path, [&] { return description_of(path); });
   } catch (const Error& error) {
-    throw InputError(SourceLocation{path}, "", "cannot be read", error.what());
+    throw InputError(SourceLocation{path}, "", "cannot be read", reason_of(error, path));
   }
 }
 

@@ -116,6 +116,11 @@ class TrainingLoop {
   ExitCode run() {
     // The first output of a run with a wall time comes at once, so that what it takes is known.
     if (run_.config.run.wall_time > 0 && iteration_ < run_.iterations) save(false);
+    if (iteration_ >= run_.iterations) {
+      info(fmt::format("nothing left to do: iteration {} of learning.iterations={} is done", iteration_,
+                       run_.iterations));
+      save_results();  // a run that was killed between two outputs left those of an earlier checkpoint
+    }
     follow(stop_.agree(run_.collectives));
     try {
       while (iteration_ < run_.iterations && !stopped_) iterate();

@@ -32,21 +32,19 @@ const std::vector<Verb>& verbs() {
       {.name = "bench",
        .help = "measure physics and environment steps per second, write bench.json",
        .run = bench,
-       .directory = Directory::written},
+       .results = kBenchFile},
       {.name = "validate",
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",
-       .run = validate,
-       .directory = Directory::untouched},
+       .run = validate},
       {.name = "doctor",
        .help = "check ranks, devices, pinning, communication and the file system",
        .run = doctor,
-       .needs_model = false,
-       .directory = Directory::untouched},
+       .needs_model = false},
       {.name = "inspect",
        .help = "print what a results, checkpoint or dataset file holds",
        .print = inspect,
        .argument = "FILE",
-       .argument_help = "an HDF5 file"},
+       .argument_help = "an HDF5 file, or the directory of a run"},
       {.name = "schema",
        .help = "print every deck key: type, default, unit, meaning",
        .print = [](const std::string&, std::ostream& out) { out << schema_text(); }},
@@ -60,7 +58,7 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
   session.watchdog().set_timeout(config.run.hang_timeout);
   set_retries(config.run.retries);
   std::optional<RunDirectory> directory;
-  if (verb.directory == Directory::claimed)
+  if (verb.results)
     directory.emplace(RunDirectory::Claim{.directory = config.output.directory,
                                           .verb = verb.name,
                                           .results = verb.results,
@@ -69,8 +67,14 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                                           .overwrite = config.output.overwrite,
                                           .where = config.where_of("output.directory")},
                       session.collectives());
-  open_log(session.rank(), verb.directory == Directory::untouched ? "" : config.output.directory);
-  const ExitCode code = verb.run(config, session);
+  ExitCode code = ExitCode::done;
+  try {
+    open_log(session.rank(), verb.results ? config.output.directory : "");
+    code = verb.run(config, session);
+  } catch (const InputError&) {
+    if (directory) directory->withdraw();
+    throw;
+  }
   if (!config.run.status_file.empty())
     run_on_root(session.collectives(), [&] {
       write_text_file(config.run.status_file, std::to_string(static_cast<int>(code)) + "\n");

@@ -16,12 +16,7 @@
 
 namespace maniple {
 
-// What a verb does with output.directory.
-enum class Directory {
-  untouched,  // but for tests of the file system
-  written,    // logs there; its one file is replaced
-  claimed,    // holds the directory for itself, and refuses to replace results without permission
-};
+inline constexpr const char* kBenchFile = "bench.json";  // of bench
 
 struct Verb {
   const char* name;
@@ -35,9 +30,10 @@ struct Verb {
 
   bool needs_model = true;     // a deck without model.file is refused
   bool ends_in_order = false;  // when a signal asks: those count from before MPI starts (stop.hpp)
-  Directory directory = Directory::claimed;
-  const char* results = nullptr;  // claimed: the file of the directory that it writes
-  bool resumes = false;           // claimed: writes checkpoints, and learning.resume continues from them
+  // The file that it writes in output.directory, which it holds for itself, and where it replaces no results
+  // without permission; null: it leaves no file there.
+  const char* results = nullptr;
+  bool resumes = false;  // writes checkpoints there, too, and learning.resume continues from them
 };
 
 const std::vector<Verb>& verbs();
@@ -55,7 +51,8 @@ ExitCode validate(const Config& config, Session& session);
 // test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
 ExitCode doctor(const Config& config, Session& session);
 // Attributes, groups, datasets with type, shape, unit and description, the run record of a results file, and
-// last a line "digest <sha256>". InputError when the file is missing or cannot be read.
-void inspect(const std::string& path, std::ostream& out);
+// last a line "digest <sha256>". Of a run's directory, its results. InputError when the file is missing or
+// cannot be read.
+void inspect(const std::string& file_or_directory, std::ostream& out);
 
 }  // namespace maniple

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -19,12 +20,16 @@
 #include "src/io/hdf5.hpp"
 #include "src/io/isolated.hpp"
 #include "src/io/results.hpp"
+#include "src/io/seal.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
 
+namespace fs = std::filesystem;
+
 namespace {
 
+constexpr std::uintmax_t kQuicklyRead = std::uintmax_t{1} << 30;  // B
 constexpr int kAttempts = 5;  // a lock may go away, or change hands, while it is looked at
 
 // "verb=train host=n1 pid=4711 ..."
@@ -150,46 +155,66 @@ std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock)
   refuse(claim, lock, holder_fields(holder));
 }
 
-// "runs/x/results.h5 of train (2026-11-22T10:00:00Z)", and its verb; "" when there is no such file.
-std::string describe_results(const std::string& path, std::string& verb) {
+// What is there under the name of results.
+struct FoundResults {
+  std::string text;    // "runs/x/results.h5 of train (2026-11-22T10:00:00Z)"; "": no such file
+  std::string verb;    // whose they are; "": they do not say it
+  std::string damage;  // "": none that has been seen
+};
+
+FoundResults find_results(const std::string& path) {
   if (access(path.c_str(), F_OK) != 0) {
-    if (errno == ENOENT) return "";
+    if (errno == ENOENT) return {};
     throw Error(path + ": " + std::strerror(errno));
   }
+  FoundResults found{path, "", ""};
+  if (fs::path(path).extension() != ".h5") return found;
   try {
+    // what takes no time to read is not given to HDF5, which may compute for long, when it is damaged
+    std::error_code unknown;  // (then the size is the largest number)
+    if (fs::file_size(path, unknown) <= kQuicklyRead && check_seal(path) == Sealed::no)
+      found.damage = "no checksum";
     std::istringstream lines(run_isolated(path, [&] {
       const hdf5::File file = hdf5::open_file(path, false);
       const hdf5::Group run(hdf5::check_id(H5Gopen2(file, "run", H5P_DEFAULT), path));
       return hdf5::read_text_attribute(run, "verb") + "\n" + hdf5::read_text_attribute(run, "date");
     }));
     std::string date;
-    std::getline(lines, verb);
+    std::getline(lines, found.verb);
     std::getline(lines, date);
-    return path + " of " + verb + " (" + date + ")";
+    found.text += " of " + found.verb + " (" + date + ")";
   } catch (const Error& error) {
-    return path + ", which cannot be read (" + error.what() + ")";
+    found.damage = reason_of(error, path);
+    found.text += ", which cannot be read (" + found.damage + ")";
   }
+  return found;
 }
 
 // Rank 0.
 void check_contents(const RunDirectory::Claim& claim) {
   if (claim.overwrite) return;
-  std::string verb;
-  std::string found = describe_results(claim.directory + "/" + claim.results, verb);
-  const bool resumable = claim.has_checkpoints && (found.empty() || verb == claim.verb);
-  // a run that was killed before its first checkpoint starts anew
-  if (resumable && claim.continues) found.clear();
-  const std::string continuing = resumable ? ", learning.resume=auto to continue that run" : "";
-  if (claim.has_checkpoints && !claim.continues) {
-    const std::vector<std::int64_t> steps = checkpoint_steps(claim.directory);
-    if (!steps.empty())
-      found += (found.empty() ? "" : " and ") + std::to_string(steps.size()) + " checkpoint" +
-               (steps.size() == 1 ? "" : "s") + " in " + claim.directory +
-               "/checkpoints, the newest of iteration " + std::to_string(steps.front());
+  const std::string path = claim.directory + "/" + claim.results;
+  const FoundResults results = find_results(path);
+  std::vector<std::int64_t> steps;
+  if (claim.has_checkpoints) steps = checkpoint_steps(claim.directory);
+  // results that do not say whose they are belong to the checkpoints beside them
+  const bool resumable = claim.has_checkpoints && (results.text.empty() || results.verb == claim.verb ||
+                                                   (results.verb.empty() && !steps.empty()));
+  if (resumable && claim.continues) {
+    // (a run that was killed before its first checkpoint starts anew)
+    if (!results.damage.empty()) warn(path + ": " + results.damage + "; this run writes it anew");
+    return;
   }
+  std::string found = results.text;
+  if (!claim.continues && !steps.empty())
+    found += (found.empty() ? "" : " and ") + std::to_string(steps.size()) + " checkpoint" +
+             (steps.size() == 1 ? "" : "s") + " in " + claim.directory +
+             "/checkpoints, the newest of iteration " + std::to_string(steps.front());
   if (!found.empty())
     throw InputError(claim.where, "output.directory", "found " + found,
-                     "allowed: another directory" + continuing + ", or output.overwrite=true to replace it");
+                     std::string("allowed: another directory") +
+                         (resumable ? ", learning.resume=auto to continue that run" : "") +
+                         ", or output.overwrite=true to replace it");
 }
 
 void release(const std::string& lock, const std::string& holder) {
@@ -200,7 +225,13 @@ void release(const std::string& lock, const std::string& holder) {
 
 RunDirectory::RunDirectory(const Claim& claim, Collectives& collectives) {
   run_on_root(collectives, [&] {
+    directory_ = claim.directory;
+    std::error_code ignored;
+    for (fs::path path = fs::absolute(directory_, ignored).lexically_normal();
+         path.has_relative_path() && !fs::exists(path, ignored); path = path.parent_path())
+      made_.push_back(path.string());
     make_directory(claim.directory);
+    had_log_ = fs::exists(fs::path(directory_) / kLogFile, ignored);
     lock_ = claim.directory + "/run.lock";
     holder_ = take_lock(claim, lock_);
     try {
@@ -214,6 +245,18 @@ RunDirectory::RunDirectory(const Claim& claim, Collectives& collectives) {
 
 RunDirectory::~RunDirectory() {
   release(lock_, holder_);
+}
+
+void RunDirectory::withdraw() {
+  if (directory_.empty() || had_log_) return;
+  std::error_code problem;
+  const fs::path log = fs::path(directory_) / kLogFile;
+  for (const fs::directory_entry& entry : fs::directory_iterator(directory_, problem))
+    if (entry.path() != log && entry.path() != lock_) return;
+  if (problem) return;
+  fs::remove(log, problem);
+  release(lock_, holder_);
+  for (const std::string& path : made_) fs::remove(path, problem);  // (not while anything is in it)
 }
 
 }  // namespace maniple

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "src/base/error.hpp"
 #include "src/parallel/collectives.hpp"
@@ -28,11 +29,16 @@ class RunDirectory {
   // claim would replace results without permission.
   RunDirectory(const Claim& claim, Collectives& collectives);
   ~RunDirectory();
+  // The run is refused: where nothing but its log and lock has come since, they go, and with them the
+  // directories that it made.
+  void withdraw();
   RunDirectory(const RunDirectory&) = delete;
   RunDirectory& operator=(const RunDirectory&) = delete;
 
  private:
-  std::string lock_, holder_;  // on rank 0; "": not held
+  std::string directory_, lock_, holder_;  // on rank 0; "": not held
+  std::vector<std::string> made_;          // directories that were not there, the outermost last
+  bool had_log_ = false;
 };
 
 }  // namespace maniple

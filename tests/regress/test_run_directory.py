@@ -92,6 +92,36 @@ def test_other_verbs_do_not_replace_a_training(maniple, trained, tmp_path):
     done(maniple, "rollout", *ARM, f"output.directory={rollout}", OVERWRITE)
 
 
+def test_a_benchmark_is_not_replaced(maniple, tmp_path):
+    arguments = ["bench", "inputs/bench/cartpole.yaml", "batch.num_envs=32", "bench.steps=1", "bench.repeats=1",
+                 f"output.directory={tmp_path}"]
+    done(maniple, *arguments)
+    before = (tmp_path / "bench.json").read_bytes()
+    assert refusal(maniple, *arguments) == (
+        f"command line: output.directory: found {tmp_path}/bench.json; allowed: another directory, or output.overwrite=true"
+        " to replace it")
+    assert (tmp_path / "bench.json").read_bytes() == before
+    done(maniple, *arguments, OVERWRITE)
+    assert (tmp_path / "bench.json").read_bytes() != before
+
+
+@pytest.mark.parametrize("arguments", [
+    ["rollout", *ARM, "output.trajectory.every=1", "output.trajectory.fields=[nothing]"],
+    ["rollout", "model.file=tests/reference/models/none.xml", "batch.num_envs=4"],
+    ["train", *SMALL, "task.rewards.broken={expression: nobody}"],
+    ["train", *SMALL, "batch.num_envs=1000000000000"],
+    ["evaluate", *SMALL, "control.checkpoint=inputs"],
+], ids=["field", "model", "task", "memory", "checkpoint"])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_refused_run_leaves_nothing(maniple, tmp_path, arguments, ranks):
+    maniple(*arguments, f"output.directory={tmp_path / 'a/b/run'}", ranks=ranks, exit_code=2)
+    assert not list(tmp_path.iterdir())
+    # nor in a directory that is there; what is in it stays
+    (tmp_path / "mine").write_text("mine")
+    maniple(*arguments, f"output.directory={tmp_path}", ranks=ranks, exit_code=2)
+    assert [path.name for path in tmp_path.iterdir() if path.name != "log.jsonl"] == ["mine"]
+
+
 def test_results_that_cannot_be_read_are_results(maniple, tmp_path):
     (tmp_path / "results.h5").write_text("no HDF5")
     assert "results.h5, which cannot be read" in refusal(maniple, "rollout", *ARM, f"output.directory={tmp_path}")
@@ -105,7 +135,43 @@ def test_damaged_results_are_results(maniple, tmp_path):
     path = tmp_path / "results.h5"
     good = path.read_bytes()
     flip(path, good, good.index(b"GCOL") + 25, 3)  # the length of a text in the heap of texts
-    assert f"found {path}, which cannot be read ({path}: damaged: " in refusal(maniple, *arguments)
+    assert f"found {path}, which cannot be read (the checksum does not match: " in refusal(maniple, *arguments)
+
+
+def test_a_resume_names_damaged_results(maniple, trained):
+    """... and writes them anew, from the rows that the checkpoint has."""
+    path = trained / "results.h5"
+    good, digest = path.read_bytes(), maniple.digest(path)
+    resume = ["train", *SMALL, f"output.directory={trained}", "learning.resume=auto"]
+    for name, damage in (("bit", lambda: flip(path, good, len(good) - 8, 1)),
+                         ("heap", lambda: flip(path, good, good.index(b"GCOL") + 25, 3)),
+                         ("text", lambda: path.write_text("no HDF5"))):
+        damage()
+        output = done(maniple, *resume, "learning.iterations=3")
+        assert re.search(rf"^warning: {path}: .*; this run writes it anew$", output, re.M), (name, output)
+        assert output.count(str(path) + ":") == 1, output
+        assert maniple.digest(path) == digest, name
+    flip(path, good, len(good) - 8, 1)
+    assert f"warning: {path}: " in done(maniple, *resume, "learning.iterations=4")
+    with h5py.File(path) as file:
+        assert len(file["metrics/iteration"]) == 4
+    assert "warning" not in done(maniple, *resume, "learning.iterations=5")
+
+
+def test_a_resume_with_nothing_left_completes_the_results(maniple, trained):
+    path = trained / "results.h5"
+    digest = maniple.digest(path)
+    resume = ["train", *SMALL, "learning.iterations=3", f"output.directory={trained}", "learning.resume=auto"]
+    path.unlink()
+    output = done(maniple, *resume)
+    assert "nothing left to do: iteration 3 of learning.iterations=3 is done" in output
+    assert f"results: {path}" in output and maniple.digest(path) == digest
+    # those of an earlier checkpoint, as a kill between two outputs leaves them
+    shorter = trained.parent / "shorter"
+    done(maniple, "train", *SMALL, "learning.iterations=2", f"output.directory={shorter}")
+    path.write_bytes((shorter / "results.h5").read_bytes())
+    done(maniple, *resume)
+    assert maniple.digest(path) == digest
 
 
 def test_one_run_at_a_time(maniple, tmp_path):
