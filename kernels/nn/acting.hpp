@@ -162,6 +162,9 @@ struct Record {
   std::int64_t envs = 0;
   double* statistics = nullptr;  // [worker][count, return, length, terms ..., invalid, inexact]
   double statistics_scale = 0;
+  // Control steps since training began. An episode that counts more began with some of its steps taken
+  // (random_initial_episode_length): it is none that the task would have, and no part of the statistics.
+  T steps = 0;
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
@@ -193,6 +196,7 @@ struct Record {
       double sum = 0;
       for (int lane = 0; lane < lanes; ++lane) {
         if (done[lane] == T(0) || (weight[lane] == T(0)) != counts_invalid) continue;
+        if (!counts_invalid && episode_length.tile(tile)[lane] > steps) continue;
         T x(1);
         if (row == 1) x = episode_return.tile(tile)[lane];
         if (row == 2) x = episode_length.tile(tile)[lane];

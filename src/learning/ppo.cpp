@@ -161,14 +161,17 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
     deviation += std::exp(static_cast<double>(s)) / static_cast<double>(log_std.size());
   }
   const std::vector<double>& means = rollout_.episode_means();
-  result.summary = fmt::format("return {:.3f}  length {:.0f}", means[0], means[1]);
+  result.summary = std::isnan(means[0]) ? "no whole episode yet"
+                                        : fmt::format("return {:.3f}  length {:.0f}", means[0], means[1]);
   result.invalid_samples = rollout_.invalid_samples();
   add("iteration", "1", "iterations done", static_cast<double>(iteration_));
   add("env_steps", "1", "control steps of all environments so far",
       static_cast<double>(iteration_) * rollout_.samples());
-  add("episode_return", "reward", "mean return of the episodes that ended, or the last known", means[0]);
-  add("episode_length", "control steps", "mean length of the episodes that ended, or the last known",
-      means[1]);
+  add("episode_return", "reward",
+      "mean return of the whole episodes that ended, or the last known; NaN before the first. Those that "
+      "random_initial_episode_length began in their midst are left out",
+      means[0]);
+  add("episode_length", "control steps", "mean length of the episodes of episode_return", means[1]);
   const std::vector<std::string>& terms = environment_.reward_terms();
   for (std::size_t i = 0; i < terms.size(); ++i)
     add("reward_" + terms[i], "reward", "share of this term in episode_return", means[i + 2]);

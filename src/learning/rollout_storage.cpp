@@ -62,7 +62,7 @@ RolloutStorage::RolloutStorage(Environment& environment, const Config& config, c
   statistics_ = Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms)));
   observation_moments_ = Numbers<double>("maniple::observation_moments",
                                          size(workers * moments_columns(environment.num_observations())));
-  episode_means_.assign(size(terms + 2), 0.0);
+  episode_means_.assign(size(terms + 2), std::nan(""));
 }
 
 void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock& clock,
@@ -105,6 +105,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
       between_steps();
       const StageClock::Region region(clock, "policy");
       record.blocks = act.blocks;
+      record.steps = static_cast<float>(iteration * horizon_ + step + 1);
       for_tiles("maniple::record", partition_.tiles, workers_, record);
     }
   });

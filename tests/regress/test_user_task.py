@@ -96,6 +96,20 @@ def test_trains_without_a_rebuild(maniple, deck, tmp_path):
     assert finite[-5:].mean() > finite[:5].mean() + 0.1, finite
 
 
+def test_metrics_are_of_whole_episodes(maniple, deck, tmp_path):
+    """Where the first episodes begin in their midst, what they return says nothing about an episode."""
+    for cut in ("false", "true"):
+        run = tmp_path / cut
+        maniple("train", deck, "task.rewards={upright: ~, effort: ~, alive: {expression: '1'}}", "task.terminations.too_fast=~",
+                "learning.iterations=7", f"learning.random_initial_episode_length={cut}", f"output.directory={run}", ranks=2)
+        with h5py.File(run / "results.h5") as file:
+            metrics = {name: file["metrics"][name][()] for name in ("episode_return", "episode_length", "reward_alive")}
+            assert "random_initial_episode_length" in file["metrics/episode_return"].attrs["description"]
+        # 100 control steps of 0.02 s each, 24 in an iteration
+        for name, whole in (("episode_length", 100), ("episode_return", 2), ("reward_alive", 2)):
+            np.testing.assert_allclose(metrics[name], 4 * [np.nan] + 3 * [whole], rtol=1e-5, err_msg=name)
+
+
 def test_rewards_are_what_the_expressions_say(maniple, deck, tmp_path):
     run, rollout = tmp_path / "run", tmp_path / "rollout"
     maniple("train", deck, "learning.iterations=2", f"output.directory={run}")

@@ -334,7 +334,7 @@ TEST(Ppo, NothingIsLearnedFromInvalidStepsAlone) {
     ppo.start();
     const IterationReport report = ppo.iterate();
     EXPECT_EQ(report.invalid_samples, 700);
-    EXPECT_EQ(reported(report, "episode_return"), 0) << "none that counts has ended";
+    EXPECT_TRUE(std::isnan(reported(report, "episode_return"))) << "none that counts has ended";
     const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
     EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
   });

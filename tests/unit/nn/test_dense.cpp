@@ -418,6 +418,7 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   record.gamma = gamma;
   record.statistics = statistics.data();
   record.statistics_scale = 1;
+  record.steps = 7;
   for (int i = 0; i < 7; ++i) statistics[i] = 0;
   const auto reward = [](int step, int lane) { return 0.1 * step - 0.02 * lane; };
   for (int step = 0; step < horizon; ++step) {
@@ -428,6 +429,10 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
       if (step == 1 && lane == 8) record.terminated.at(lane, 0) = 1;
       record.episode_return.at(lane, 0) = breaks ? std::nan("") : 5;
       record.episode_length.at(lane, 0) = 7;
+      if (step == 1 && lane == 9) {  // an episode that is older than the training
+        record.terminated.at(lane, 0) = 1;
+        record.episode_length.at(lane, 0) = 8;
+      }
       record.episode_reward_term.at(lane, 0) = breaks ? 1e300 : 2;
       record.episode_reward_term.at(lane, 1) = 3;
     }
