@@ -440,6 +440,10 @@ std::string resolved_deck(Config config) {
 Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
                    bool needs_model) {
   Config config;
+  if (needs_model && decks.empty() && overrides.empty())
+    throw InputError(SourceLocation{}, "", "found no deck",
+                     "allowed: decks, for instance inputs/train/isaac_cartpole.yaml, and keys, for instance "
+                     "model.file=robot.xml");
   DeckValue root;
   root.kind = Kind::map;
   for (const std::string& deck : decks) {

@@ -143,6 +143,12 @@ DeckValue parse(const std::string& text, const Source& source, const std::string
   }
 }
 
+// What a user may take for a deck: XML, or a compiled model.
+bool is_model(const std::string& file, const std::string& content) {
+  const std::size_t first = content.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
+  return fs::path(file).extension() == ".mjb" || (first != std::string::npos && content[first] == '<');
+}
+
 std::string read_text(const std::string& file, const SourceLocation& from, const std::string& key) {
   std::error_code problem;
   if (!fs::exists(file, problem))
@@ -169,6 +175,9 @@ DeckValue read_deck(const std::string& file, const SourceLocation& from, std::st
                      "allowed: " + std::to_string(kMaxDepth) + " levels");
 
   const std::string content = read_text(file, from, open.empty() ? "" : "include");
+  if (is_model(file, content))
+    throw InputError(from, open.empty() ? "" : "include", "found the model '" + file + "' in place of a deck",
+                     "allowed: a deck (YAML), which names its model, or model.file=" + file);
   const Source source(file, content);
   DeckValue deck = parse(content, source, "");
   if (deck.kind == DeckValue::Kind::nothing || deck.kind == DeckValue::Kind::null) {

@@ -1,6 +1,7 @@
 #include "src/driver/command_line.hpp"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -42,6 +43,16 @@ std::string verb_error(const std::string& given) {
       .what();
 }
 
+// What stands behind the verb is not what it takes.
+std::string arguments_error(const Verb& verb, const std::string& found) {
+  return InputError(SourceLocation{}, verb.name, found,
+                    std::string("allowed: ") + (verb.run ? "decks and key.path=value"
+                                                : verb.argument
+                                                    ? std::string(verb.argument) + ", " + verb.argument_help
+                                                    : "no argument"))
+      .what();
+}
+
 }  // namespace
 
 CommandLine parse_command_line(int argc, char** argv) {
@@ -79,11 +90,17 @@ CommandLine parse_command_line(int argc, char** argv) {
       out << std::flush;
     }
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() != 0 && app.get_subcommands().empty()) {
-      refuse(verb_error(argc > 1 ? argv[1] : ""), ExitCode::bad_input);
-    } else {
+    if (error.get_exit_code() == 0) {  // help and version
       command.finished = true;
-      command.exit_code = app.exit(error, out, err) == 0 ? 0 : static_cast<int>(ExitCode::bad_input);
+      command.exit_code = app.exit(error, out, err);
+    } else {
+      const auto given = app.get_subcommands();  // (their callbacks have not run)
+      const auto verb = std::find_if(verbs().begin(), verbs().end(), [&](const Verb& row) {
+        return !given.empty() && given[0]->get_name() == row.name;
+      });
+      refuse(
+          verb != verbs().end() ? arguments_error(*verb, error.what()) : verb_error(argc > 1 ? argv[1] : ""),
+          ExitCode::bad_input);
     }
   } catch (const InputError& error) {
     refuse(error.what(), ExitCode::bad_input);

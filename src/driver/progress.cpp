@@ -35,16 +35,15 @@ Progress::Progress(std::int64_t total, ProgressStyle style, bool active)
     : total_(std::max<std::int64_t>(1, total)),
       active_(active && style != ProgressStyle::none),
       bar_(style == ProgressStyle::bar || (style == ProgressStyle::automatic && on_terminal())),
-      start_(Clock::now()) {}
+      start_(Clock::now()),
+      last_(start_) {}
 
 void Progress::update(std::int64_t done, const std::string& text) {
   if (!active_) return;
   const auto now = Clock::now();
-  if (first_ < 0) {
-    first_ = std::max<std::int64_t>(0, done - 1);
-  } else if (done < total_ && now - last_ < std::chrono::milliseconds(bar_ ? 100 : 1000)) {
-    return;
-  }
+  if (first_ < 0) first_ = std::max<std::int64_t>(0, done - 1);
+  // (nothing in the first moment either: a rate over it is one of warming up)
+  if (done < total_ && now - last_ < std::chrono::milliseconds(bar_ ? 100 : 1000)) return;
   last_ = now;
   const double elapsed = std::chrono::duration<double>(now - start_).count();
   const double left =

@@ -83,6 +83,10 @@ ExitCode rollout(const Config& config, Session& session) {
   simulation->initialize(config.initial_state);
 
   const std::int64_t every = config.output.trajectory_every;
+  if (every == 0)
+    info(
+        "no trajectory is recorded: output.trajectory.every=1 records output.trajectory.fields of each "
+        "control step");
   std::vector<TrajectoryField> fields;
   if (every > 0)
     for (const std::string& name : config.output.trajectory_fields)

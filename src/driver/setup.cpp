@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <sstream>
 
@@ -93,6 +94,10 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
 
 }  // namespace
 
+std::string memory_text(const RankMemory& memory) {
+  return fmt::format("{} B per environment, {} per rank", memory.bytes_per_env, megabytes(memory.total()));
+}
+
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
                        Holds holds) {
   const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
@@ -135,6 +140,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
   ImportedModel model = import_model(config.model, config.simulation);
+  check_trajectory_fields(config.output, model.sizes, config.task.present);
   if (session.rank() != 0) model.mjb.reset();
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   const RankMemory memory = rank_memory(config, model, partition, holds);
@@ -143,8 +149,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    text_of(config.simulation.precision)));
   info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
                    ExecutionSpace::name(), build_description()));
-  info(fmt::format("memory: {} B per environment, {} per rank", memory.bytes_per_env,
-                   megabytes(memory.total())));
+  info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
   if (session.size() > partition.num_tiles)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
@@ -164,6 +169,13 @@ void check_input_files(const Config& config, Session& session) {
 
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation) {
   CheckpointIdentity identity;
+  const ModelSizes& sizes = simulation.model().sizes;
+  identity.model = fmt::format("{} (nq {}, nv {}, nu {}, na {}, {} bodies)",
+                               std::filesystem::path(config.model.path).filename().string(), sizes.nq,
+                               sizes.nv, sizes.nu, sizes.na, sizes.nbody);
+  identity.task =
+      fmt::format("{} ({} actions, {} observations, rewards {})", config.task.name, simulation.num_actions(),
+                  simulation.num_observations(), fmt::join(simulation.reward_terms(), " "));
   identity.model_digest = simulation.model_digest();
   identity.task_digest = simulation.task_digest();
   identity.precision = text_of(config.simulation.precision);

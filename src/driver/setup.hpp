@@ -25,6 +25,8 @@ struct RankMemory {
   std::size_t bytes_per_env = 0;
   std::size_t total() const { return batch + network; }
 };
+// "1234 B per environment, 5.6 MB per rank"
+std::string memory_text(const RankMemory& memory);
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
                        Holds holds);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.

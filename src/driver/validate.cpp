@@ -56,6 +56,16 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
                     most, most, contact_bytes(model, covering, config) - bytes);
 }
 
+// As the runs of the verbs say it at their start.
+std::string memory_lines(const Config& config, const ImportedModel& model, const Partition& partition) {
+  const auto text = [&](Holds holds) { return memory_text(rank_memory(config, model, partition, holds)); };
+  std::string lines = "\n  memory: " + text(Holds::environments);
+  if (config.task.present)
+    lines += " (rollout)\n  memory: " + text(Holds::policy) +
+             " (evaluate)\n  memory: " + text(Holds::learner) + " (train)";
+  return lines;
+}
+
 }  // namespace
 
 ExitCode validate(const Config& config, Session& session) {
@@ -70,8 +80,6 @@ ExitCode validate(const Config& config, Session& session) {
   check_input_files(config, session);
   if (config.initial_state.source == StartState::file)
     read_initial_state(config.initial_state, model.sizes, partition);
-  const RankMemory memory =
-      rank_memory(config, model, partition, config.task.present ? Holds::learner : Holds::environments);
   CompiledTask task;
   if (config.task.present)
     task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
@@ -83,13 +91,12 @@ ExitCode validate(const Config& config, Session& session) {
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"
       "  contacts: {}\n"
-      "  time step {} s, integrator {}\nbatch\n  environments {} on {} rank{}, {} B each, {:.1f} MB on this "
-      "rank\n",
+      "  time step {} s, integrator {}\nbatch\n  environments {} on {} rank{}{}\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
-      config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s", memory.bytes_per_env,
-      static_cast<double>(memory.total()) / 1e6);
+      config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s",
+      memory_lines(config, model, partition));
   if (config.task.present) {
     text += fmt::format(
         "task {}\n  {} actions, {} observations, control step {:.6g} s, rewards:", config.task.name,

@@ -55,8 +55,8 @@ struct Contents {
     std::ostringstream out;
     auto text = [&](const std::string& s) { out << s.size() << ' ' << s << '\n'; };
     out << format << '\n' << step << '\n' << identity.num_envs << '\n' << identity.seed << '\n';
-    for (const std::string* s :
-         {&identity.kind, &identity.model_digest, &identity.task_digest, &identity.precision})
+    for (const std::string* s : {&identity.kind, &identity.model, &identity.task, &identity.model_digest,
+                                 &identity.task_digest, &identity.precision})
       text(*s);
     out << datasets.size() << '\n';
     for (const StoredDataset& d : datasets) {
@@ -80,8 +80,8 @@ struct Contents {
       return s;
     };
     in >> c.format >> c.step >> c.identity.num_envs >> c.identity.seed;
-    for (std::string* s :
-         {&c.identity.kind, &c.identity.model_digest, &c.identity.task_digest, &c.identity.precision})
+    for (std::string* s : {&c.identity.kind, &c.identity.model, &c.identity.task, &c.identity.model_digest,
+                           &c.identity.task_digest, &c.identity.precision})
       *s = text();
     std::size_t count = 0;
     in >> count;
@@ -197,6 +197,8 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
     hdf5::write_attribute(root, "format", kFormat);
     hdf5::write_attribute(root, "step", step);
     hdf5::write_fixed_attribute(root, "kind", identity.kind);
+    hdf5::write_fixed_attribute(root, "model", identity.model);
+    hdf5::write_fixed_attribute(root, "task", identity.task);
     hdf5::write_fixed_attribute(root, "model_digest", identity.model_digest);
     hdf5::write_fixed_attribute(root, "task_digest", identity.task_digest);
     hdf5::write_fixed_attribute(root, "precision", identity.precision);
@@ -271,6 +273,9 @@ Contents read_contents(const std::string& path) {
   contents.format = hdf5::read_integer_attribute(root, "format");
   contents.step = hdf5::read_integer_attribute(root, "step");
   contents.identity.kind = hdf5::read_text_attribute(root, "kind");
+  // (which checkpoints of earlier versions do not have)
+  if (hdf5::has_attribute(root, "model")) contents.identity.model = hdf5::read_text_attribute(root, "model");
+  if (hdf5::has_attribute(root, "task")) contents.identity.task = hdf5::read_text_attribute(root, "task");
   contents.identity.model_digest = hdf5::read_text_attribute(root, "model_digest");
   contents.identity.task_digest = hdf5::read_text_attribute(root, "task_digest");
   contents.identity.precision = hdf5::read_text_attribute(root, "precision");
@@ -404,8 +409,19 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
     if (found != wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
   };
-  compare("model.file (digest of the compiled model)", stored.model_digest, run.model_digest);
-  compare("task (digest of the resolved task)", stored.task_digest, run.task_digest);
+  // names and sizes say most of what differs; a number within says nothing but that it does
+  auto compare_digests = [&](const char* key, const std::string& found, const std::string& wanted,
+                             const std::string& stored_digest, const std::string& run_digest) {
+    if (stored_digest == run_digest) return;
+    if (found == wanted)
+      throw InputError(SourceLocation{path}, key, "the checkpoint is of " + found + " with other values",
+                       "this run has the digest " + run_digest + ", the checkpoint " + stored_digest);
+    throw InputError(SourceLocation{path}, key,
+                     "the checkpoint is of " + (found.empty() ? "digest " + stored_digest : found),
+                     "this run has " + wanted);
+  };
+  compare_digests("model.file", stored.model, run.model, stored.model_digest, run.model_digest);
+  compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
   if (policy_only) return;
   compare("kind of run", stored.kind, run.kind);
   compare("simulation.precision", stored.precision, run.precision);
@@ -444,8 +460,7 @@ std::int64_t load(const std::string& path, const CheckpointIdentity& identity, c
     try {
       text = read_contents(path).to_text();
     } catch (const Error& error) {
-      const std::string message = error.what();
-      throw Error(message.rfind(path, 0) == 0 ? message : path + ": " + message);
+      throw Error(path + ": " + reason_of(error, path));
     }
   });
   const Contents contents = Contents::from_text(broadcast_text(collectives, text));
@@ -609,7 +624,7 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
       throw;
     } catch (const Error& error) {
       throw InputError(SourceLocation{file_or_directory}, "checkpoint", "cannot be used",
-                       std::string("a good checkpoint: ") + error.what());
+                       reason_of(error, file_or_directory));
     }
   }
   std::optional<std::int64_t> step;

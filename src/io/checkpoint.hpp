@@ -18,6 +18,7 @@ namespace maniple {
 // What must agree before a checkpoint is loaded; a difference is an InputError that names the key.
 struct CheckpointIdentity {
   std::string kind = "train";
+  std::string model, task;   // what the digests are of, for people: names and sizes
   std::string model_digest;  // of the compiled model's numbers
   std::string task_digest;   // of the resolved task
   std::string precision;

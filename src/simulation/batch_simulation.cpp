@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/physics/regroup.hpp"
+#include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
 
 namespace maniple {
@@ -82,7 +83,6 @@ void BatchSimulation<T>::allocate_task() {
 
 template <class T>
 void BatchSimulation<T>::record_fields(const OutputConfig& output) {
-  check_trajectory_fields(output, model_.sizes, has_task());
   if (output.trajectory_every == 0) return;
   // rows of these tiles' elements; `view` by reference, because those of exported fields come at the end
   const auto record = [&](const FieldInfo& info, const auto& view, int first) {
@@ -330,7 +330,6 @@ template class BatchSimulation<float>;
 template class BatchSimulation<double>;
 
 void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes, bool has_task) {
-  if (output.trajectory_every == 0) return;
   std::vector<FieldInfo> fields = state_fields(sizes);
   for (const FieldInfo& field : data_fields(sizes)) fields.push_back(field);
   std::vector<std::string> allowed;
@@ -338,17 +337,21 @@ void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes
     if (field.size > 0) allowed.emplace_back(field.name);
   if (has_task)
     for (const auto& field : transition_fields({})) allowed.emplace_back(field.name);
+  const bool recorded = output.trajectory_every > 0;
   for (auto asked = output.trajectory_fields.begin(); asked != output.trajectory_fields.end(); ++asked) {
     const std::string& name = *asked;
-    if (std::find(output.trajectory_fields.begin(), asked, name) != asked)
+    if (recorded && std::find(output.trajectory_fields.begin(), asked, name) != asked)
       throw InputError(output.where_fields, "output.trajectory.fields",
                        "the field \"" + name + "\" a second time", "each field once");
     if (std::find(allowed.begin(), allowed.end(), name) != allowed.end()) continue;
     const bool empty =
         std::any_of(fields.begin(), fields.end(), [&](const FieldInfo& field) { return field.name == name; });
+    if (empty && !recorded) continue;
+    const std::string near = empty ? "" : nearest(name, allowed);
     throw InputError(output.where_fields, "output.trajectory.fields",
                      empty ? "\"" + name + "\" is empty for this model" : "no field \"" + name + "\"",
-                     fmt::format("one of {}", fmt::join(allowed, " ")));
+                     (near.empty() ? "" : "nearest field: " + near + "; ") +
+                         fmt::format("one of {}", fmt::join(allowed, " ")));
   }
 }
 

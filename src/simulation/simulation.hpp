@@ -79,8 +79,8 @@ class Simulation : public Environment {
 // What the configured batch needs on a rank with `envs` environments, without learning.
 MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs);
 
-// Refuses fields that neither the model nor a task has, and fields named twice (when the run samples
-// trajectories at all).
+// Refuses trajectory fields that neither the model nor a task has and, when the run samples trajectories at
+// all, fields that are empty or named twice.
 void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes, bool has_task);
 // The rows of initial_state.file by field: one for all environments, or one for each of this rank.
 std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
@@ -89,9 +89,9 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
 // The keyframe that initial_state.keyframe names or counts.
 std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel& model);
 
-// Builds the simulation of this rank's share. Fields of output.trajectory.fields are recorded only when
-// the run samples trajectories. Throws InputError for unknown fields, tasks that do not fit the model,
-// initial state or control files of the wrong shape.
+// Builds the simulation of this rank's share. Fields of output.trajectory.fields, which are known to exist
+// (check_trajectory_fields), are recorded only when the run samples trajectories. Throws InputError for tasks
+// that do not fit the model, initial state or control files of the wrong shape.
 std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks);
 
 }  // namespace maniple

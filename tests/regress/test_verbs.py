@@ -164,6 +164,83 @@ def test_usage_is_refused_once(maniple, arguments, message):
     assert len(re.findall("maniple: error: " + message, result.stderr)) == 1, result.stderr
 
 
+@pytest.mark.parametrize("arguments, message", [
+    (["train"], r"command line: found no deck; allowed: decks, .*"),
+    (["rollout", "inputs/models/arm6.xml"],
+     r"command line: found the model 'inputs/models/arm6\.xml' in place of a deck; allowed: a deck \(YAML\), which names its"
+     r" model, or model\.file=inputs/models/arm6\.xml"),
+    (["schema", "learning"], r"command line: schema: .*: learning; allowed: no argument"),
+    (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE, an HDF5 file, or the directory of a run"),
+    (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, or the directory of a run with results"),
+    (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
+    (["train", "--resume"], r"command line: train: .*: --resume; allowed: decks and key\.path=value"),
+    (["rollout", *ARM, "output.trajectory.every=1", "output.trajectory.fields=[qpos,qvels]"],
+     r"command line: output\.trajectory\.fields: no field \"qvels\"; nearest field: qvel; one of "),
+    # a name that would only be looked for later
+    (["train", CARTPOLE, "output.trajectory.fields=[rewards]"],
+     r"command line: output\.trajectory\.fields: no field \"rewards\"; nearest field: reward; one of "),
+], ids=["no deck", "model", "schema", "inspect", "no results", "no HDF5", "option", "field", "field of a training"])
+def test_refusals_say_what_to_do(maniple, tmp_path, arguments, message):
+    if "=" in "".join(arguments):
+        arguments = [*arguments, f"output.directory={tmp_path / 'run'}"]
+    result = subprocess.run([str(maniple.program), *arguments], cwd=maniple.root, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2 and not result.stdout, result
+    assert re.fullmatch(f"maniple: error: {message}.*\n", result.stderr), result.stderr
+
+
+def test_a_wrong_field_is_found_before_anything_is_made(maniple, tmp_path):
+    """Before the batch, which here would not fit."""
+    message = refusal(maniple, "rollout", *ARM, "batch.num_envs=1000000000000", "output.trajectory.every=1",
+                      "output.trajectory.fields=[qqpos]", f"output.directory={tmp_path / 'run'}")
+    assert 'no field "qqpos"; nearest field: qpos; ' in message
+
+
+def test_inspect_of_a_run(maniple, tmp_path):
+    maniple("rollout", *ARM, "simulation.steps=2", f"output.directory={tmp_path}", ranks=0)
+    assert maniple.inspect(tmp_path) == maniple.inspect(tmp_path / "results.h5")
+
+
+def test_a_rollout_says_how_to_record(maniple, tmp_path):
+    arguments = ["rollout", *ARM, "simulation.steps=2", f"output.directory={tmp_path}", "output.overwrite=true"]
+    hint = "no trajectory is recorded: output.trajectory.every=1 "
+    assert maniple(*arguments, ranks=0).stdout.count(hint) == 1
+    assert hint not in maniple(*arguments, "output.trajectory.every=2", ranks=0).stdout
+
+
+def test_validate_says_the_memory_of_the_runs(maniple, tmp_path):
+    """... to the byte as they say it themselves."""
+    deck = [CARTPOLE, "batch.num_envs=64", "learning.iterations=1", "simulation.steps=2"]
+    validated = maniple("validate", *deck, ranks=0).stdout
+    runs = [("train", []), ("rollout", []),
+            ("evaluate", ["evaluation.episodes=1", f"control.checkpoint={tmp_path / 'train'}"])]
+    for verb, more in runs:
+        output = maniple(verb, *deck, *more, f"output.directory={tmp_path / verb}", ranks=0).stdout
+        memory = re.search(r"^memory: \d+ B per environment, \S+ MB per rank$", output, re.M).group(0)
+        assert f"  {memory} ({verb})\n" in validated, (verb, memory, validated)
+    output = maniple("rollout", *ARM, "simulation.steps=2", f"output.directory={tmp_path / 'arm'}", ranks=0).stdout
+    memory = re.search(r"^memory: .*$", output, re.M).group(0)
+    assert f"  {memory}\n" in maniple("validate", *ARM, ranks=0).stdout
+
+
+def test_a_checkpoint_of_another_model(maniple, tmp_path):
+    """What differs is said in names and sizes."""
+    small = ["batch.num_envs=64", "learning.iterations=1", "learning.horizon=4"]
+    maniple("train", CARTPOLE, *small, f"output.directory={tmp_path / 'cartpole'}", ranks=0)
+    cartpole = r"cartpole\.xml \(nq 2, nv 2, nu 1, na 0, 3 bodies\)"
+    place = re.escape(f"{tmp_path}/cartpole/checkpoints/1.h5: ")
+    resume = ["learning.resume=auto", f"output.directory={tmp_path / 'cartpole'}"]
+    message = refusal(maniple, "train", "inputs/train/pendulum_swingup.yaml", *small, *resume)
+    assert re.fullmatch(place + rf"model\.file: the checkpoint is of {cartpole}; "
+                        r"this run has pendulum\.xml \(nq 1, nv 1, nu 1, na 0, 2 bodies\)", message), message
+    # the same names and sizes
+    model = (maniple.root / "inputs/models/cartpole.xml").read_text()
+    (tmp_path / "cartpole.xml").write_text(model.replace("-9.81", "-9.8", 1))
+    message = refusal(maniple, "train", CARTPOLE, f"model.file={tmp_path}/cartpole.xml", *small, *resume)
+    assert re.fullmatch(place + rf"model\.file: the checkpoint is of {cartpole} with other values; .*digest.*", message), message
+    message = refusal(maniple, "train", CARTPOLE, "task.rewards.more={expression: '1'}", *small, *resume)
+    assert re.fullmatch(place + r"task: the checkpoint is of .*rewards (\S+ )*\S+\); this run has .* more\)", message), message
+
+
 def test_answers_come_once(maniple):
     once, twice = (maniple("schema", ranks=ranks).stdout for ranks in (1, 2))
     assert once == twice and once.count("batch.num_envs ") == 1

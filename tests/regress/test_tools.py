@@ -1,0 +1,49 @@
+"""What the scripts of tools/ tell whoever runs them."""
+
+import subprocess
+import sys
+
+import pytest
+
+CARTPOLE = "inputs/train/isaac_cartpole.yaml"
+
+
+@pytest.fixture(scope="module")
+def trained(maniple, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("run")
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", f"output.directory={directory}", ranks=0)
+    return directory
+
+
+def plot(maniple, *arguments):
+    return subprocess.run([sys.executable, maniple.root / "tools/plot_learning_curve.py", *map(str, arguments)],
+                          capture_output=True, text=True, timeout=120)
+
+
+def test_learning_curve(maniple, trained, tmp_path):
+    """Of a directory or a file; no whole episode has ended here."""
+    for run in (trained, trained / "results.h5"):
+        result = plot(maniple, run)
+        assert (result.returncode, result.stdout) == (0, f"learning curve: {trained}/learning_curve.png\n"), result
+        (trained / "learning_curve.png").unlink()
+    picture = tmp_path / "curve.png"
+    assert plot(maniple, trained, "--output", picture).stdout == f"learning curve: {picture}\n" and picture.exists()
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda path: None, "run: no such file"),
+    (lambda path: path.mkdir(), "run/results.h5: no such file"),
+    (lambda path: path.write_text("text"), "run: cannot be read as HDF5: "),
+], ids=["nothing", "empty", "text"])
+def test_learning_curve_of_nothing(maniple, tmp_path, make, message):
+    make(tmp_path / "run")
+    result = plot(maniple, tmp_path / "run")
+    assert result.returncode == 2 and f"error: {tmp_path}/{message}" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_build_says_what_it_does(maniple, tmp_path):
+    """Also where no terminal shows ninja's line, and nothing where there is nothing to do."""
+    (tmp_path / "build.ninja").write_text("rule make\n  command = touch $out\nbuild one: make\nbuild two: make one\n")
+    command = ["bash", "-c", f". {maniple.root}/tools/common.sh; configure_build .; build_targets . two"]
+    first, second = (subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout for _ in range(2))
+    assert first.startswith("Building two in .: 2 steps") and "Building" not in second
