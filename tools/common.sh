@@ -27,16 +27,20 @@ configure_build() {
   shift
   if [ ! -f "$directory/build.ninja" ] || [ $# -gt 0 ]; then
     mkdir -p "$directory"
+    echo "Configuring $directory (log: $directory/configure.log)"
     CXX=${CXX:-$(command -v clang++-19 || true)} cmake -S . -B "$directory" -G Ninja "$@" > "$directory/configure.log" 2>&1 ||
       { cat "$directory/configure.log" >&2; return 1; }
   fi
 }
 
-# build_targets DIRECTORY TARGET...: one moving line on a terminal, only errors in a log.
+# build_targets DIRECTORY TARGET...: says how much there is to build; then one moving line on a terminal, only errors in
+# a log.
 build_targets() {
-  local directory=$1 quiet=()
+  local directory=$1 quiet=() steps
   shift
   [ -t 1 ] || quiet=(--quiet)
+  steps=$(ninja -C "$directory" -n "$@" | grep -c '^\[' || true)
+  [ "$steps" -eq 0 ] || echo "Building ${*:-everything} in $directory: $steps steps, minutes where there are many"
   ninja -C "$directory" "${quiet[@]}" "$@"
 }
 

@@ -11,16 +11,17 @@ From a shell: python tools/maniple_results.py runs/cartpole/results.h5
 
 import re
 import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
 
 
 class Results:
-    """A results.h5: .metrics, .trajectory and .evaluation by name, and .run (what the run was)."""
+    """A results.h5 (or that of a run's directory): .metrics, .trajectory and .evaluation by name, and .run (what the run was)."""
 
     def __init__(self, path):
-        self.file = h5py.File(path, "r")
+        self.file = h5py.File(results_path(path), "r")
         self.metrics = {k: v[()] for k, v in self.file.get("metrics", {}).items()}
         self.trajectory = dict(self.file.get("trajectory", {}).items())
         self.evaluation = {k: v[()] for k, v in self.file.get("evaluation", {}).items()}
@@ -58,6 +59,12 @@ class Results:
         self.file.close()
 
 
+def results_path(path):
+    """Of a run's directory its results; any other path as it is."""
+    path = Path(path)
+    return path / "results.h5" if path.is_dir() else path
+
+
 def _text(value):
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
@@ -66,7 +73,7 @@ def _text(value):
 
 def main():
     if len(sys.argv) != 2:
-        sys.exit("usage: maniple_results.py RESULTS.h5")
+        sys.exit("usage: maniple_results.py RESULTS.h5 or DIRECTORY")
     with Results(sys.argv[1]) as run:
         for name, values in run.metrics.items():
             if len(values):

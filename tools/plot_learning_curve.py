@@ -1,6 +1,6 @@
 """Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed.
 
-    python tools/plot_learning_curve.py runs/cartpole/results.h5 --output curve.png --ceiling 5
+    python tools/plot_learning_curve.py runs/cartpole --output curve.png --ceiling 5
 """
 
 import argparse
@@ -11,7 +11,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from maniple_results import Results
+from maniple_results import Results, results_path
 
 INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
 BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa"
@@ -124,18 +124,26 @@ def draw(results, ceiling, title):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="results.h5 of a training run")
+    parser.add_argument("results", type=Path, help="directory of a training run, or its results.h5")
     parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results")
     parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
     parser.add_argument("--title", help="default: name of the run's directory")
     parser.add_argument("--dpi", type=float, default=110)
     arguments = parser.parse_args()
-    output = arguments.output or arguments.results.parent / "learning_curve.png"
-    with Results(arguments.results) as results:
+    path = results_path(arguments.results)
+    output = arguments.output or path.parent / "learning_curve.png"
+    if not path.is_file():
+        parser.error(f"{path}: no such file")
+    try:
+        results = Results(path)
+    except OSError as error:
+        parser.error(f"{path}: cannot be read as HDF5: {error}")
+    with results:
         if not len(results.metrics.get("env_steps", [])):
-            parser.error(f"{arguments.results} has no rows in /metrics; only training runs have a learning curve")
-        figure = draw(results, arguments.ceiling, arguments.title or arguments.results.resolve().parent.name)
+            parser.error(f"{path} has no rows in /metrics; only training runs have a learning curve")
+        figure = draw(results, arguments.ceiling, arguments.title or path.resolve().parent.name)
     figure.savefig(output, dpi=arguments.dpi)
+    print(f"learning curve: {output}")
 
 
 if __name__ == "__main__":

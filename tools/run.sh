@@ -23,8 +23,10 @@ done
 
 ranks=${MANIPLE_RANKS:-2}
 read -ra place <<< "$(placement "$ranks")"
+train=(mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$directory" "$@")
+echo "Training: ${train[*]}"
 status=0
-stoppable mpirun -n "$ranks" "${place[@]}" build/maniple train "$deck" "output.directory=$directory" "$@" || status=$?
+stoppable "${train[@]}" || status=$?
 [ $status -eq 0 ] || [ $status -eq 75 ] || exit $status
 
 ceiling=()
@@ -32,9 +34,5 @@ case "$(basename "$deck" .yaml)" in
   isaac_cartpole | isaac_cartpole_rl_games) ceiling=(--ceiling 5) ;;
   isaac_cartpole_direct) ceiling=(--ceiling 300) ;;
 esac
-.venv/bin/python tools/plot_learning_curve.py "$directory/results.h5" --output "$directory/learning_curve.png" "${ceiling[@]}"
-echo
-echo "results         $directory/results.h5"
-echo "checkpoints     $directory/checkpoints/"
-echo "learning curve  $directory/learning_curve.png"
+.venv/bin/python tools/plot_learning_curve.py "$directory" "${ceiling[@]}"
 exit $status
