@@ -100,7 +100,7 @@ def maniple_rate(name, precision, states, arguments, directory):
     """Median physics steps per second of one bench, with its report."""
     maniple("bench", name, arguments.core, arguments.envs, directory, f"simulation.precision={precision}",
             f"bench.steps={arguments.steps}", "bench.repeats=3", "initial_state.source=file",
-            f"initial_state.file={states}")
+            f"initial_state.file={states}", "output.overwrite=true")
     report = json.loads((Path(directory) / "bench.json").read_text())
     return report["physics_steps_per_second"]["median"], report
 
