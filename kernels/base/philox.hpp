@@ -18,6 +18,8 @@ enum class RandomPurpose : std::uint32_t {
   parameters = 5,
   episode_offset = 6,
   evaluation = 7,
+  task_step = 8,
+  task_observation = 9,
 };
 
 struct PhiloxBlock {

@@ -23,8 +23,8 @@
   FIELD(ximat, 9 * nbody, body, kinematics, "1", "body inertial frame orientation")                  \
   FIELD(xanchor, 3 * njnt, joint, kinematics, "m", "joint anchor, world frame")                      \
   FIELD(xaxis, 3 * njnt, joint, kinematics, "1", "joint axis, world frame")                          \
-  FIELD(geom_xpos, 3 * ngeom, none, forward, "m", "geom position, world frame")                      \
-  FIELD(geom_xmat, 9 * ngeom, none, forward, "1", "geom orientation, world frame")                   \
+  FIELD(geom_xpos, 3 * ngeom, geom, forward, "m", "geom position, world frame")                      \
+  FIELD(geom_xmat, 9 * ngeom, geom, forward, "1", "geom orientation, world frame")                   \
   FIELD(site_xpos, 3 * nsite, site, kinematics, "m", "site position, world frame")                   \
   FIELD(site_xmat, 9 * nsite, site, kinematics, "1", "site orientation, world frame")                \
   FIELD(subtree_com, 3 * nbody, body, kinematics, "m", "center of mass of each subtree")             \

@@ -3,6 +3,7 @@
 
 #include "kernels/physics/step.hpp"
 #include "kernels/tasks/batch.hpp"
+#include "kernels/tasks/contact_queries.hpp"
 #include "kernels/tasks/environment_step.hpp"
 
 namespace maniple {
@@ -28,7 +29,7 @@ struct TaskPack {
     lanes.first_env = static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane);
     lanes.seed = batch.seed;
 #define MANIPLE_FIELD(name, size, use, unit, description) \
-  lanes.transition.name = batch.transition.name.tile(tile) + lane;
+  if (batch.transition.name.elements > 0) lanes.transition.name = batch.transition.name.tile(tile) + lane;
     MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   }
@@ -55,9 +56,13 @@ struct TaskPack {
   }
 
   // Brings Data up to the current state, as far as a program reads it.
-  MANIPLE_FUNCTION void refresh(const PhysicsBatch<T>& physics, Derived needs) const {
+  MANIPLE_FUNCTION void refresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                Derived needs) const {
     if (needs == Derived::kinematics) forward_kinematics(physics.model, state, data);
-    if (needs == Derived::forward) forward(physics.model, state, data);
+    if (needs != Derived::forward) return;
+    forward(physics.model, state, data);
+    if (batch.task.num_contact_queries > 0)
+      answer_contact_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_contact()));
   }
 
   // Resets the lanes of `which`, if any, to the model's default and the task's reset terms, then observes.
@@ -67,7 +72,7 @@ struct TaskPack {
     if (any_lane(which)) {
       reset_to_default(physics.model, state, which);
       reset(batch.task, lanes, which);
-      refresh(physics, batch.observe_needs);
+      refresh(batch, physics, batch.observe_needs);
     }
     observe(batch.task, lanes, which);
   }
@@ -104,9 +109,11 @@ void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics
         const MaskOf<V> bad = pack.bad_states(physics, tile, lane, control_step);
         // one pass for both programs: few packs have an environment to reset
         const bool observes_more = batch.observe_needs > batch.evaluate_needs;
-        pack.refresh(physics, observes_more ? batch.observe_needs : batch.evaluate_needs);
+        pack.refresh(batch, physics, observes_more ? batch.observe_needs : batch.evaluate_needs);
         const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad);
-        if (batch.transition.final_observation.elements > 0) observe_final(batch.task, pack.lanes);
+        if (batch.transition.final_observation.elements + batch.transition.final_critic_observation.elements >
+            0)
+          observe_final(batch.task, pack.lanes);
         pack.reset_and_observe(batch, physics, done);
       });
 }
@@ -128,7 +135,7 @@ void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
       "maniple::tasks::observe", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
-        pack.refresh(physics, batch.observe_needs);
+        pack.refresh(batch, physics, batch.observe_needs);
         observe(batch.task, pack.lanes, V(0) == V(0));
       });
 }

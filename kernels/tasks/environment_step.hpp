@@ -71,9 +71,32 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
   banks[Bank::state] = lanes.state;
   banks[Bank::data] = lanes.data;
   banks[Bank::task] = lanes.fields;
+  banks[Bank::kept] = lanes.fields.from(task_layout(task).kept);
   banks[Bank::output] = lanes.scratch.from(task.num_registers);
   banks[Bank::random] = lanes.scratch.from(task.first_random());
+  banks[Bank::contact] = lanes.scratch.from(task.first_contact());
   return banks;
+}
+
+// The program's draws, in the lanes of `which`; 0 elsewhere. Draw k of a lane is word k % 4 of
+// Philox(seed, purpose; environment, step of the lane, k / 4).
+template <class V>
+MANIPLE_FUNCTION void draw_random(const ProgramView& program, const TaskLanes<V>& lanes,
+                                  const Banks<V>& banks, RandomPurpose purpose, const std::int32_t* steps,
+                                  MaskOf<V> which) {
+  using T = ScalarOf<V>;
+  const Varying<V> random = banks[Bank::random];
+  for (int draw = 0; draw < program.num_random; ++draw) random[draw] = V(0);
+  for (int i = 0; i < lane_width<V>; ++i) {
+    if (!get_lane(which, i)) continue;
+    for (int block = 0; 4 * block < program.num_random; ++block) {
+      const PhiloxBlock words =
+          random_block(lanes.seed, purpose, lanes.first_env + static_cast<std::uint64_t>(i),
+                       static_cast<std::uint32_t>(steps[i]), static_cast<std::uint32_t>(block));
+      for (int k = 0; k < 4 && 4 * block + k < program.num_random; ++k)
+        set_lane(random[4 * block + k], i, uniform01<T>(words.word[k]));
+    }
+  }
 }
 
 // Sets the controls from the actions and remembers the actions.
@@ -122,6 +145,8 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   lanes.scratch[register_episode_step] = steps;
   lanes.scratch[register_flag] = truth<V>(bad);
   const Banks<V> banks = banks_of(task, lanes);
+  draw_random(task.evaluate, lanes, banks, RandomPurpose::task_step,
+              lanes.counters + counter_observation_count * kTileWidth, MaskOf<V>(true));
   run_program(task.evaluate, banks);
 
   const V terminated = banks.at(Bank::output, 0), truncated = banks.at(Bank::output, 1);
@@ -151,24 +176,11 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
 
 // Starts new episodes where the mask is true: the task's reset terms on top of the model's default state,
 // which the caller has set (reset_to_default), and fresh counters. Other environments keep their bits.
-// Draw k of a reset is word k % 4 of Philox(seed, reset; environment, number of the reset, k / 4).
 template <class V>
 MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> which) {
-  using T = ScalarOf<V>;
   const Banks<V> banks = banks_of(task, lanes);
-  std::int32_t* const reset_count = lanes.counters + counter_reset_count * kTileWidth;
-  const Varying<V> random = banks[Bank::random];
-  for (int draw = 0; draw < task.num_random; ++draw) random[draw] = V(0);
-  for (int i = 0; i < lane_width<V>; ++i) {
-    if (!get_lane(which, i)) continue;
-    for (int block = 0; 4 * block < task.num_random; ++block) {
-      const PhiloxBlock words =
-          random_block(lanes.seed, RandomPurpose::reset, lanes.first_env + static_cast<std::uint64_t>(i),
-                       static_cast<std::uint32_t>(reset_count[i]), static_cast<std::uint32_t>(block));
-      for (int k = 0; k < 4 && 4 * block + k < task.num_random; ++k)
-        set_lane(random[4 * block + k], i, uniform01<T>(words.word[k]));
-    }
-  }
+  draw_random(task.reset, lanes, banks, RandomPurpose::reset,
+              lanes.counters + counter_reset_count * kTileWidth, which);
   lanes.scratch[register_episode_step] = V(0);
   lanes.scratch[register_flag] = truth<V>(which);
   run_program(task.reset, banks);
@@ -186,34 +198,53 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
   count_lanes<V>(lanes.counters, counter_reset_count, which);
 }
 
+// Runs the program that observes, with `fresh` environments in a new episode.
+template <class V>
+MANIPLE_FUNCTION void run_observation(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
+                                      const Banks<V>& banks, MaskOf<V> fresh) {
+  const V resets = load_lanes<V>(lanes.counters + counter_reset_count * kTileWidth);
+  lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
+  lanes.scratch[register_flag] = truth<V>(fresh);
+  lanes.scratch[register_first] = truth<V>(fresh && resets <= V(1));
+  draw_random(task.observe, lanes, banks, RandomPurpose::task_observation,
+              lanes.counters + counter_observation_count * kTileWidth, MaskOf<V>(true));
+  run_program(task.observe, banks);
+}
+
 // Writes the observations of the state that ended a step, before any reset, and nothing else: the next
 // control step's prev() follows what observe() stores.
 template <class V>
 MANIPLE_FUNCTION void observe_final(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
   const Varying<V> copy = lanes.scratch.from(task.first_copy());
   for (int i = 0; i < task_elements(task); ++i) copy[i] = lanes.fields[i];
-  lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
-  lanes.scratch[register_flag] = V(0);
   Banks<V> banks = banks_of(task, lanes);
   banks[Bank::task] = copy;
-  run_program(task.observe, banks);
-  for (int k = 0; k < task.num_observations; ++k) {
-    const V value = banks.at(Bank::output, k);
-    store_lanes(lanes.transition.final_observation + k * kTileWidth, select(is_bad(value), V(0), value));
-  }
+  banks[Bank::kept] = copy.from(task_layout(task).kept);
+  run_observation(task, lanes, banks, MaskOf<V>(false));
+  const auto write = [&](float* observation, int first, int size) {
+    for (int k = 0; observation != nullptr && k < size; ++k) {
+      const V value = banks.at(Bank::output, first + k);
+      store_lanes(observation + k * kTileWidth, select(is_bad(value), V(0), value));
+    }
+  };
+  write(lanes.transition.final_observation, 0, task.num_observations);
+  write(lanes.transition.final_critic_observation, task.num_observations, task.num_critic_observations);
 }
 
 // Writes the observations of the current state and what prev() will read in the next control step.
 // `fresh`: environments that were just reset, whose previous control step is the reset itself.
 template <class V>
 MANIPLE_FUNCTION void observe(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> fresh) {
-  lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
-  lanes.scratch[register_flag] = truth<V>(fresh);
   const Banks<V> banks = banks_of(task, lanes);
-  run_program(task.observe, banks);
-  for (int k = 0; k < task.num_observations; ++k)
-    store_lanes(lanes.transition.observation + k * kTileWidth,
-                usable_or_zero(lanes, V(banks.at(Bank::output, k))));
+  run_observation(task, lanes, banks, fresh);
+  const auto write = [&](float* observation, int first, int size) {
+    for (int k = 0; k < size; ++k)
+      store_lanes(observation + k * kTileWidth, usable_or_zero(lanes, V(banks.at(Bank::output, first + k))));
+  };
+  write(lanes.transition.observation, 0, task.num_observations);
+  write(lanes.transition.critic_observation, task.num_observations, task.num_critic_observations);
+  std::int32_t* const count = lanes.counters + counter_observation_count * kTileWidth;
+  for (int i = 0; i < lane_width<V>; ++i) ++count[i];
 }
 
 // Episode steps uniformly in [0, max_steps), as if the episodes had started at different times.

@@ -60,16 +60,29 @@ enum class Bank : std::uint8_t {
   state,      // MANIPLE_STATE_FIELDS
   data,       // MANIPLE_DATA_FIELDS
   task,       // MANIPLE_TASK_FIELDS
-  random,     // draws of a reset, uniform in [0, 1)
+  kept,       // their field `kept`, whose size is known last
+  random,     // draws of the program, uniform in [0, 1)
+  contact,    // answers to the task's contact queries, kContactAnswers each
   output,     // what the program computes
 };
-inline constexpr int kBanks = 7;
+inline constexpr int kBanks = 9;
+
+// What a contact query is answered with: the force on its first group of geoms, and whether there is a
+// contact.
+enum ContactAnswer : int {
+  contact_force_x,
+  contact_force_y,
+  contact_force_z,
+  contact_found,
+  kContactAnswers
+};
 
 // Registers that hold inputs of a program.
 enum ReservedRegister : int {
   register_episode_step = 0,  // control steps since the reset
   register_flag = 1,          // evaluate: bad state; reset and observe: being reset
-  kReservedRegisters = 2,
+  register_first = 2,         // observe: being reset for the first time
+  kReservedRegisters = 3,
 };
 
 // Operand indices are elements of their bank.
@@ -87,6 +100,7 @@ enum class Derived : int { none, kinematics, forward };
 struct ProgramView {
   const Instruction* instructions = nullptr;
   int count = 0;
+  int num_random = 0;  // draws of one run
 };
 
 // One component of the action: state[element] = clip(action * scale + offset).
@@ -107,19 +121,26 @@ template <class T>
 struct Task : TaskSizes {
   ProgramView evaluate;          // outputs as above
   ProgramView reset;             // assigns fields of State where the environment is being reset
-  ProgramView observe;           // outputs: the observation; assigns the memory of prev()
+  ProgramView observe;           // outputs: both observations; assigns what prev() and the task keep
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
   const ActionTarget<T>* actions = nullptr;
   int num_registers = 0;  // including the reserved ones
-  int num_random = 0;     // draws of one reset
+  int num_random = 0;     // draws of the program that has most
+  // [geom pair][query]: 1 where geom 1 of the pair is in the query's first group and geom 2 in the second, -1
+  // the other way round, else 0.
+  const int* contact_sides = nullptr;
+  int num_contact_queries = 0;
 
-  // Lane values that one pack needs: registers, outputs, random numbers, a copy of the task's state.
+  // Lane values that one pack needs: registers, outputs, random numbers, answers about contacts, a copy of
+  // the task's state.
   MANIPLE_FUNCTION int first_random() const { return num_registers + num_outputs(); }
-  MANIPLE_FUNCTION int first_copy() const { return first_random() + num_random; }
+  MANIPLE_FUNCTION int first_contact() const { return first_random() + num_random; }
+  MANIPLE_FUNCTION int first_copy() const { return first_contact() + kContactAnswers * num_contact_queries; }
   MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(*this); }
   MANIPLE_FUNCTION int num_outputs() const {
     const int evaluated = kFirstRewardOutput + num_reward_terms;
-    return evaluated > num_observations ? evaluated : num_observations;
+    const int observed = num_observations + num_critic_observations;
+    return evaluated > observed ? evaluated : observed;
   }
 };
 

@@ -10,10 +10,12 @@
 namespace maniple {
 
 // Numbers that the compiled task decides, by which the tables below are sized.
-#define MANIPLE_TASK_SIZES(SIZE)                          \
-  SIZE(num_actions, "components of the action")           \
-  SIZE(num_observations, "components of the observation") \
-  SIZE(num_memory, "values that prev() keeps")            \
+#define MANIPLE_TASK_SIZES(SIZE)                                                                \
+  SIZE(num_actions, "components of the action")                                                 \
+  SIZE(num_observations, "components of the observation")                                       \
+  SIZE(num_critic_observations, "components of the observation that the critic has for itself") \
+  SIZE(num_memory, "values that prev() keeps")                                                  \
+  SIZE(num_kept, "values of variables, timers and histories")                                   \
   SIZE(num_reward_terms, "rewards that make up the reward")
 
 // Persistent state, real numbers in the precision of the physics.
@@ -22,15 +24,17 @@ namespace maniple {
   FIELD(action, num_actions, "1", "action of this control step, as the policy gave it")      \
   FIELD(last_action, num_actions, "1", "action of the control step before")                  \
   FIELD(memory, num_memory, "task", "values at the previous control step that prev() reads") \
+  FIELD(kept, num_kept, "task", "variables, timers, biases and histories of the task")       \
   FIELD(episode_return, 1, "reward", "sum of rewards since the reset")                       \
   FIELD(episode_reward_term, num_reward_terms, "reward", "sum of each reward term since the reset")
 
 // Counters, 32-bit integers in both precisions: a float would stop counting at 2^24.
 //      name                unit      description
-#define MANIPLE_TASK_COUNTERS(FIELD)                                                       \
-  FIELD(episode_step, "1", "control steps since the reset")                                \
-  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")         \
-  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far") \
+#define MANIPLE_TASK_COUNTERS(FIELD)                                                                  \
+  FIELD(episode_step, "1", "control steps since the reset")                                           \
+  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                    \
+  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets") \
+  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")            \
   FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far")
 
 // A control step as learning and files see it, in single precision whatever the physics uses: the action that
@@ -43,6 +47,10 @@ namespace maniple {
         "episode")                                                                                      \
   FIELD(final_observation, num_observations, on_request, "task",                                        \
         "observation of the state that the control step led to, also where the episode ended in it")    \
+  FIELD(critic_observation, num_critic_observations, saved, "task",                                     \
+        "what the critic sees in place of the observation; no components: the same")                    \
+  FIELD(final_critic_observation, num_critic_observations, on_request, "task",                          \
+        "critic_observation of the state that the control step led to")                                 \
   FIELD(reward, 1, each_step, "reward", "reward of the control step")                                   \
   FIELD(reward_term, num_reward_terms, each_step, "reward",                                             \
         "each reward term, weighted; their sum is the "                                                 \

@@ -28,6 +28,7 @@ enum class Reduction { exact, fast };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class ProgressStyle { automatic, bar, plain, none };
+enum class UpdateTime { step, observation };  // of a variable: before rewards, or after them
 // What the names of a term name.
 enum class ElementKind { none, joints, bodies, actuators, sensors };
 
@@ -58,6 +59,8 @@ template <>
 inline constexpr std::array kTextsOf<BenchActions>{"random", "zero"};
 template <>
 inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
+template <>
+inline constexpr std::array kTextsOf<UpdateTime>{"step", "observation"};
 template <>
 inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "actuators", "sensors"};
 
@@ -144,14 +147,28 @@ struct TermConfig {
   std::optional<std::vector<double>> clip;  // [low, high]: actions, observations
   bool time_out = false;                    // terminations: truncation, not failure
   std::string target;                       // resets by expression: what is assigned, e.g. "qpos[slider]"
+  // observations, what happens to the value in this order
+  std::vector<double> bias;   // drawn at each reset: a number +-, or [low, high]
+  std::vector<double> noise;  // drawn at each step: a number +-, or [low, high]
+  double noise_std = 0;       // of normal noise
+  std::vector<double> delay;  // control steps: a number, or [low, high] drawn at each reset
+  int history = 1;            // the last values, the oldest first
+  // variables: expressions, and when they are evaluated
+  std::string reset, update;
+  std::vector<double> every;  // s between draws of `reset`: a number, or [low, high]
+  UpdateTime update_at = UpdateTime::step;
+  bool once = false;                                 // reset at the first reset alone
+  std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
 };
 
 struct TaskConfig {
   bool present = false;
   std::string name;
-  double episode_length = 0;    // s; 0: endless
-  bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
-  std::vector<TermConfig> actions, observations, rewards, terminations, resets;
+  double episode_length = 0;       // s; 0: endless, or episode_steps
+  std::int64_t episode_steps = 0;  // control steps; 0: endless, or episode_length
+  bool reward_times_dt = true;     // Isaac Lab's manager-based tasks: each reward x weight x step dt
+  std::vector<TermConfig> actions, observations, critic_observations, rewards, terminations, resets,
+      variables;
   std::map<std::string, std::string> definitions;  // name -> expression, usable in every expression
   std::map<std::string, SourceLocation> where_definitions;
   SourceLocation where;

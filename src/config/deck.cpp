@@ -111,10 +111,15 @@ class TaskReader {
           term.where_names = given.where;
         }
         if (entry.key == "expression") term.where_expression = given.where;
+        term.where_keys[entry.key] = given.where;
         assign(row->target(term), row->allowed, key, given);
       } else {
         read_parameter(term, entry, key);
       }
+    }
+    if (section_.kind == TermKind::variable) {
+      check_variable(term, path);
+      return term;
     }
     if (term.term.empty() == term.expression.empty())
       throw InputError(
@@ -125,6 +130,25 @@ class TaskReader {
       throw InputError(where, path + ".set", "found it beside a term of the library",
                        "allowed: with an expression");
     return term;
+  }
+
+  static void check_variable(const TermConfig& variable, const std::string& path) {
+    if (variable.reset.empty())
+      throw InputError(variable.where, path, "found no reset",
+                       "allowed: reset: \"<expression>\", with update, every or neither");
+    if (!variable.parameters.empty()) {
+      const auto& [name, where] = *variable.where_parameters.begin();
+      std::vector<std::string> names;
+      std::string allowed;
+      for (const TermKey& row : term_schema())
+        if (row.stands_in(TermKind::variable)) {
+          names.push_back(row.name);
+          allowed += (allowed.empty() ? "" : ", ") + row.name;
+        }
+      const std::string near = nearest(name, names);
+      throw InputError(where, path + "." + name, "found an unknown key",
+                       "allowed: " + allowed + (near.empty() ? "" : "; nearest: " + near));
+    }
   }
 
   // A key outside the table is a parameter of the term: a number or a range.
@@ -340,6 +364,12 @@ void check_together(const Config& config) {
       refuse("initial_state.keyframe", "found a keyframe that nothing reads",
              "allowed: with initial_state.source: keyframe");
   }
+
+  if (config.task.episode_length > 0 && config.task.episode_steps > 0)
+    refuse("task.episode_steps",
+           "found " + std::to_string(config.task.episode_steps) + " with task.episode_length " +
+               yaml_number(config.task.episode_length) + " s",
+           "allowed: one of them; the other 0");
 
   if (config.output.directory.empty())
     refuse("output.directory", "found an empty path", "allowed: the path of a directory");

@@ -88,6 +88,7 @@ const std::vector<Key>& schema() {
 
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
+      KEY(task.episode_steps, between(0, 16777216), "control steps", "the same in control steps, instead of task.episode_length"),
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
 
       KEY(policy.hidden, between(1, 65536), "units", "width of each hidden layer"),
@@ -150,17 +151,27 @@ const std::vector<Key>& schema() {
 const std::vector<TermKey>& term_schema() {
   static const std::vector<TermKey> keys{
       TERM_KEY("name", name, kActions | kObservations | kResets, anything(), "", "for reports; default: the term's"),
-      TERM_KEY("term", term, kAllSections, anything(), "", "a term of the library; this or expression"),
-      TERM_KEY("expression", expression, kAllSections, anything(), "", "an expression over named quantities"),
+      TERM_KEY("term", term, kTerms, anything(), "", "a term of the library; this or expression"),
+      TERM_KEY("expression", expression, kTerms, anything(), "", "an expression over named quantities"),
       TERM_KEY("set", target, kResets, anything(), "", "what the expression is assigned to, e.g. qpos[slider]"),
-      TERM_KEY("joints", names, kAllSections, anything(), "", "joints that the term acts on, in this order"),
-      TERM_KEY("bodies", names, kAllSections, anything(), "", "bodies that the term acts on"),
-      TERM_KEY("actuators", names, kAllSections, anything(), "", "actuators that the term acts on"),
-      TERM_KEY("sensors", names, kAllSections, anything(), "", "sensors that the term acts on"),
+      TERM_KEY("joints", names, kTerms, anything(), "", "joints that the term acts on, in this order"),
+      TERM_KEY("bodies", names, kTerms, anything(), "", "bodies that the term acts on"),
+      TERM_KEY("actuators", names, kTerms, anything(), "", "actuators that the term acts on"),
+      TERM_KEY("sensors", names, kTerms, anything(), "", "sensors that the term acts on"),
       TERM_KEY("weight", weight, kRewards, anything(), "1", "multiplies the reward"),
       TERM_KEY("scale", scale, kActions | kObservations, anything(), "1", "multiplies the value"),
       TERM_KEY("offset", offset, kActions, anything(), "1", "added after scaling"),
       TERM_KEY("clip", clip, kActions | kObservations, anything(), "1", "[low, high] limits of the value"),
+      TERM_KEY("bias", bias, kObservations, anything(), "1", "added first; drawn at each reset, for each component: a number +-, or [low, high]"),
+      TERM_KEY("noise", noise, kObservations, anything(), "1", "added next, before clip and scale; drawn at each step: a number +-, or [low, high]"),
+      TERM_KEY("noise_std", noise_std, kObservations, at_least(0), "1", "the same with a normal distribution of this deviation"),
+      TERM_KEY("delay", delay, kObservations, between(0, 1000), "control steps", "a number, or [low, high] drawn at each reset; the first value stands in for earlier ones"),
+      TERM_KEY("history", history, kObservations, between(1, 1000), "control steps", "the last values, the oldest first; the first one stands in for earlier ones"),
+      TERM_KEY("reset", reset, kVariables, anything(), "", "expression of the value at a reset, after the resets of the state"),
+      TERM_KEY("update", update, kVariables, anything(), "", "expression of the next value; prev(name) is the last one"),
+      TERM_KEY("update_at", update_at, kVariables, anything(), "", "step: after the physics, before terminations and rewards; observation: after them, and after resets"),
+      TERM_KEY("every", every, kVariables, above(0), "s", "between further evaluations of reset, after the rewards: a number, or [low, high] drawn each time"),
+      TERM_KEY("once", once, kVariables, anything(), "", "true: kept over all episodes, reset at the first reset alone"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "true: the episode is truncated, not failed"),
   };
   return keys;
@@ -170,9 +181,11 @@ const std::vector<SectionKey>& section_schema() {
   static const std::vector<SectionKey> sections{
       {"actions", TermKind::action, &TaskConfig::actions, false, "how actions act; a list of terms"},
       {"observations", TermKind::observation, &TaskConfig::observations, false, "what the policy sees, in this order; a list of terms"},
+      {"critic_observations", TermKind::critic_observation, &TaskConfig::critic_observations, false, "what the critic sees in their place; a list of terms"},
       {"rewards", TermKind::reward, &TaskConfig::rewards, true, "a mapping from a name to a term"},
       {"terminations", TermKind::termination, &TaskConfig::terminations, true, "a mapping from a name to a term"},
       {"resets", TermKind::reset, &TaskConfig::resets, false, "first states of an episode; a list of terms"},
+      {"variables", TermKind::variable, &TaskConfig::variables, true, "what a task remembers; a mapping from a name, known in every expression, to a variable"},
   };
   return sections;
 }
@@ -277,6 +290,8 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         if constexpr (std::is_same_v<T, std::vector<std::string>>)
           return "list of names, for instance [a, b]";
         if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
+        if constexpr (std::is_same_v<T, std::vector<double>>)
+          return "number or [low, high]" + range_text(allowed);
         return allowed.choices.empty() ? "text" : choices_text(allowed.choices);
       },
       target);
@@ -308,6 +323,17 @@ void assign(const Target& target, const Allowed& allowed, const std::string& key
           if (!scalar || (!allowed.choices.empty() && !contains(allowed.choices, value.text)))
             refuse(target, allowed, key, value);
           *member = value.text;
+        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
+          const std::vector<DeckValue> entries = scalar ? std::vector<DeckValue>{value} : value.list;
+          std::vector<double> numbers;
+          for (const DeckValue& entry : entries) {
+            if (!read_number(entry, number) || !in_range(number, allowed))
+              refuse(target, allowed, key, entry);
+            numbers.push_back(number);
+          }
+          if (numbers.empty() || numbers.size() > 2 || numbers.front() > numbers.back())
+            refuse(target, allowed, key, value);
+          *member = numbers;
         } else {
           // lists; a single value stands for a list of one, except for [low, high]
           constexpr bool optional = std::is_same_v<T, std::optional<std::vector<double>>>;
@@ -380,6 +406,8 @@ std::string yaml_text(const Target& target) {
           return yaml_quoted(*member);
         else if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>)
           return *member ? joined(**member) : "~";
+        else if constexpr (std::is_same_v<T, std::vector<double>>)
+          return member->empty() ? "~" : member->size() == 1 ? yaml_number((*member)[0]) : joined(*member);
         else
           return joined(*member);
       },

@@ -22,10 +22,11 @@ struct ChoiceMember {
   std::function<void(const std::string&)> set;  // one of the texts
 };
 
-// The member that a key sets.
-using Target =
-    std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*, std::vector<int>*,
-                 std::vector<std::string>*, std::optional<std::vector<double>>*, ChoiceMember>;
+// The member that a key sets. A vector of doubles is a number or a range [low, high], empty where not given;
+// an optional one is a range.
+using Target = std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*,
+                            std::vector<int>*, std::vector<std::string>*, std::optional<std::vector<double>>*,
+                            std::vector<double>*, ChoiceMember>;
 
 template <class Member>
 Target target_of(Member* member) {
@@ -54,13 +55,16 @@ struct Key {
 };
 
 // What a term of a task is, each kind in a section of its own; as bits, because a term key may serve several.
-enum class TermKind { action, observation, reward, termination, reset };
+enum class TermKind { action, observation, critic_observation, reward, termination, reset, variable };
 constexpr unsigned bit_of(TermKind kind) {
   return 1u << static_cast<unsigned>(kind);
 }
-inline constexpr unsigned kActions = bit_of(TermKind::action), kObservations = bit_of(TermKind::observation),
+inline constexpr unsigned kActions = bit_of(TermKind::action),
+                          kObservations =
+                              bit_of(TermKind::observation) | bit_of(TermKind::critic_observation),
                           kRewards = bit_of(TermKind::reward), kTerminations = bit_of(TermKind::termination),
-                          kResets = bit_of(TermKind::reset), kAllSections = ~0u;
+                          kResets = bit_of(TermKind::reset), kVariables = bit_of(TermKind::variable),
+                          kTerms = ~kVariables, kAllSections = ~0u;
 
 // A key of a term: the same table for what stands inside `task.rewards.<name>` and its like.
 struct TermKey {

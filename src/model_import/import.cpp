@@ -178,6 +178,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 
   imported.body_names = names_of(m, mjOBJ_BODY, m.nbody);
   imported.joint_names = names_of(m, mjOBJ_JOINT, m.njnt);
+  imported.geom_names = names_of(m, mjOBJ_GEOM, m.ngeom);
   imported.actuator_names = names_of(m, mjOBJ_ACTUATOR, m.nactuator);
   imported.sensor_names = names_of(m, mjOBJ_SENSOR, m.nsensor);
   imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);

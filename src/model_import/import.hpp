@@ -36,8 +36,8 @@ struct ImportedModel : ModelNumbers {
   ModelSizes sizes;
 
   // One name per element, "" for those without.
-  std::vector<std::string> body_names, joint_names, actuator_names, sensor_names, site_names, key_names,
-      tendon_names;
+  std::vector<std::string> body_names, joint_names, geom_names, actuator_names, sensor_names, site_names,
+      key_names, tendon_names;
 
   int nkey = 0;
   std::vector<double> key_time;  // [nkey], s

@@ -42,10 +42,12 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
                        .random_high = static_cast<float>(action.random_high)});
   actions_ = to_device("maniple::tasks::actions", actions);
 
+  contact_sides_ = to_device("maniple::tasks::contact_sides", task.contact_sides);
+
   static_cast<TaskSizes&>(task_) = task;
   const Instruction* next = instructions_.data();
   const auto view = [&](const Program& program) {
-    const ProgramView result{next, static_cast<int>(program.instructions.size())};
+    const ProgramView result{next, static_cast<int>(program.instructions.size()), program.num_random};
     next += program.instructions.size();
     return result;
   };
@@ -54,7 +56,9 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.observe = view(task.observe);
   task_.constants = constants_.data();
   task_.actions = actions_.data();
-  task_.num_random = task.num_random;
+  task_.num_random = std::max({task.evaluate.num_random, task.reset.num_random, task.observe.num_random});
+  task_.contact_sides = contact_sides_.data();
+  task_.num_contact_queries = task.num_contact_queries;
   task_.num_registers =
       std::max({task.evaluate.num_registers, task.reset.num_registers, task.observe.num_registers});
 }

@@ -18,6 +18,7 @@ class DeviceTask {
   Kokkos::View<Instruction*, MemorySpace> instructions_;  // the three programs, one after the other
   Kokkos::View<T*, MemorySpace> constants_;               // [constant][lane_width<Lanes<T>>]
   Kokkos::View<ActionTarget<T>*, MemorySpace> actions_;
+  Kokkos::View<int*, MemorySpace> contact_sides_;  // [geom pair][query]
   Task<T> task_;
 };
 

@@ -24,7 +24,11 @@ void refuse_expression(const ExpressionSource& source, int column, const std::st
 std::string Syntax::canonical() const {
   const auto list = [&](const char* open, const char* close) {
     std::string result = open;
-    for (std::size_t i = 0; i < children.size(); ++i) result += (i > 0 ? "," : "") + children[i]->canonical();
+    for (std::size_t i = 0; i < children.size(); ++i) {
+      result += i > 0 ? "," : "";
+      if (i < parameters.size() && !parameters[i].empty()) result += parameters[i] + "=";
+      result += children[i]->canonical();
+    }
     return result + close;
   };
   switch (kind) {
@@ -42,7 +46,8 @@ std::string Syntax::canonical() const {
         if (i > 0) result += ",";
         if (item.kind == IndexItem::Kind::name) result += "'" + item.name + "'";
         if (item.kind != IndexItem::Kind::name) result += std::to_string(item.first);
-        if (item.kind == IndexItem::Kind::range) result += ":" + std::to_string(item.last);
+        if (item.kind == IndexItem::Kind::range)
+          result += ":" + (item.last ? std::to_string(*item.last) : "") + ":" + std::to_string(item.step);
       }
       return result + "]";
     }
@@ -59,11 +64,41 @@ std::string Syntax::canonical() const {
       return text + list("(", ")");
     case Kind::vector:
       return list("[", "]");
+    case Kind::text:
+      return "'" + text + "'";
   }
   return "";
 }
 
 namespace {
+
+// What other languages write with a word or sign, and how it is written here.
+struct ForeignSpelling {
+  std::string_view word, here;
+};
+constexpr ForeignSpelling kForeignSpellings[] = {
+    {"and", "'and' is written a && b"},
+    {"or", "'or' is written a || b"},
+    {"not", "'not' is written !a"},
+    {"if", "'x if c else y' is written c ? x : y"},
+    {"else", "'x if c else y' is written c ? x : y"},
+    {"is", "equality is a == b"},
+    {"True", "true is 1"},
+    {"False", "false is 0"},
+    {"true", "true is 1"},
+    {"false", "false is 0"},
+    {"None", "there is no empty value"},
+    {"**", "powers are written a ^ b"},
+    {"//", "the whole part of a quotient is floor(a / b)"},
+    {"%", "the remainder of a / b is mod(a, b)"},
+    {"=", "equality is =="},
+    {"&", "logic is && and ||"},
+    {"|", "logic is && and ||"},
+};
+
+bool is_name_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) || c == '_';
+}
 
 class Parser {
  public:
@@ -84,13 +119,27 @@ class Parser {
     refuse_expression(source_, static_cast<int>(column), found, allowed);
   }
 
+  // The word that stands at the cursor, or the sign, or "" at the end.
+  std::string_view word_here() const {
+    const std::string_view rest = std::string_view(text_).substr(at_);
+    std::size_t length = 0;
+    while (length < rest.size() && is_name_character(rest[length])) ++length;
+    if (length > 0) return rest.substr(0, length);
+    const bool twice = rest.size() > 1 && rest[0] == rest[1] && (rest[0] == '*' || rest[0] == '/');
+    return rest.substr(0, twice ? 2 : 1);
+  }
+
+  static const ForeignSpelling* foreign(std::string_view word) {
+    for (const ForeignSpelling& spelling : kForeignSpellings)
+      if (spelling.word == word) return &spelling;
+    return nullptr;
+  }
+
   [[noreturn]] void unexpected(const std::string& expected) const {
-    const std::string found = at_ < text_.size() ? "unexpected '" + std::string(1, text_[at_]) + "'"
-                                                 : "unexpected end of the expression";
-    std::string hint;
-    if (at_ < text_.size() && text_[at_] == '=') hint = " (equality is ==)";
-    if (at_ < text_.size() && (text_[at_] == '&' || text_[at_] == '|')) hint = " (logic is && and ||)";
-    refuse(at_, found, "expected " + expected + hint);
+    const std::string word(word_here());
+    const ForeignSpelling* const spelling = foreign(word);
+    refuse(at_, word.empty() ? "unexpected end of the expression" : "unexpected '" + word + "'",
+           spelling ? std::string(spelling->here) : "expected " + expected);
   }
 
   void skip_space() {
@@ -180,8 +229,7 @@ class Parser {
     Tree left = sign();
     while (true) {
       const std::size_t column = at_;
-      if (text_.compare(at_, 2, "**") == 0)
-        refuse(at_, "'**' is not an operator", "powers are written a ^ b");
+      if (const std::string_view sign = word_here(); sign == "**" || sign == "//") return left;
       if (take("*"))
         left = make(Syntax::Kind::binary, column, "*", std::move(left), sign());
       else if (take("/"))
@@ -232,42 +280,62 @@ class Parser {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '/' || c == '.';
   }
 
+  bool at_quote() const { return at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"'); }
+
+  // The text between the quotes that begin here.
+  std::string quoted() {
+    const std::size_t end = text_.find(text_[at_], at_ + 1);
+    if (end == std::string::npos) refuse(at_, "quoted name without an end", "close it with the same quote");
+    const std::string inside = text_.substr(at_ + 1, end - at_ - 1);
+    if (inside.empty()) refuse(at_, "empty name", "the name of an element");
+    at_ = end + 1;
+    skip_space();
+    return inside;
+  }
+
   IndexItem index_item() {
     IndexItem item;
     item.column = static_cast<int>(at_);
     const std::size_t begin = at_;
-    if (at_ < text_.size() && (text_[at_] == '\'' || text_[at_] == '"')) {
-      const char quote = text_[at_];
-      const std::size_t end = text_.find(quote, at_ + 1);
-      if (end == std::string::npos) refuse(at_, "quoted name without an end", "close it with the same quote");
+    if (at_quote()) {
       item.kind = IndexItem::Kind::name;
-      item.name = text_.substr(at_ + 1, end - at_ - 1);
-      if (item.name.empty()) refuse(at_, "empty name", "the name of an element");
-      at_ = end + 1;
-      skip_space();
+      item.name = quoted();
       return item;
     }
     while (at_ < text_.size() && is_index_character(text_[at_])) ++at_;
     const std::string word = text_.substr(begin, at_ - begin);
     skip_space();
-    if (word.empty()) unexpected("a number, a range first:last or the name of an element");
+    const bool open = word.empty() && at_ < text_.size() && text_[at_] == ':';
+    if (word.empty() && !open) unexpected("a number, a range first:last:step or the name of an element");
     if (word.find_first_not_of("0123456789") != std::string::npos) {
       item.kind = IndexItem::Kind::name;
       item.name = word;
       return item;
     }
-    item.first = element_number(word, begin);
-    if (take(":")) {
-      item.kind = IndexItem::Kind::range;
-      const std::size_t second = at_;
-      while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
-      if (at_ == second) unexpected("the end of the range: first:last takes elements first to last - 1");
-      item.last = element_number(text_.substr(second, at_ - second), second);
-      skip_space();
-      if (item.last <= item.first)
+    item.first = word.empty() ? 0 : element_number(word, begin);
+    if (!take(":")) return item;
+    item.kind = IndexItem::Kind::range;
+    const std::size_t second = at_;
+    if (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) {
+      item.last = number_of_range();
+      if (*item.last <= item.first)
         refuse(second, "empty range", "first:last takes elements first to last - 1");
     }
+    if (!take(":")) return item;
+    const std::size_t third = at_;
+    item.step = number_of_range();
+    if (item.step < 1) refuse(third, "a range with step 0", "first:last:step takes every step-th element");
     return item;
+  }
+
+  // The digits that stand here.
+  int number_of_range() {
+    const std::size_t begin = at_;
+    while (at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_]))) ++at_;
+    if (at_ == begin) unexpected("a number: first:last:step takes every step-th element below last");
+    const int number = element_number(text_.substr(begin, at_ - begin), begin);
+    skip_space();
+    return number;
   }
 
   int element_number(const std::string& digits, std::size_t column) const {
@@ -278,9 +346,7 @@ class Parser {
   std::string name() {
     const std::size_t begin = at_;
     if (at_ < text_.size() && (std::isalpha(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
-      while (at_ < text_.size() &&
-             (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
-        ++at_;
+      while (at_ < text_.size() && is_name_character(text_[at_])) ++at_;
     const std::string result = text_.substr(begin, at_ - begin);
     skip_space();
     return result;
@@ -302,15 +368,28 @@ class Parser {
     }
     if (at_ < text_.size() && (std::isdigit(static_cast<unsigned char>(text_[at_])) || text_[at_] == '.'))
       return number();
+    if (at_quote()) return make(Syntax::Kind::text, column, quoted());
+    if (foreign(word_here())) unexpected("a number, a name or '('");
     const std::string word = name();
     if (word.empty()) unexpected("a number, a name or '('");
     if (!take("(")) return make(Syntax::Kind::name, column, word);
     Tree call = make(Syntax::Kind::call, column, word);
     if (take(")")) return call;
-    do call->children.push_back(conditional());
-    while (take(","));
+    do {
+      call->parameters.push_back(parameter());
+      call->children.push_back(conditional());
+    } while (take(","));
     expect(")", "',' or ')'");
     return call;
+  }
+
+  // The name of an argument that is given as `name = value`, or "".
+  std::string parameter() {
+    const std::size_t begin = at_;
+    const std::string word = name();
+    if (!word.empty() && text_.compare(at_, 2, "==") != 0 && take("=")) return word;
+    at_ = begin;
+    return "";
   }
 
   Tree number() {
@@ -319,7 +398,7 @@ class Parser {
     const auto [end, failure] = std::from_chars(text_.data() + at_, text_.data() + text_.size(), value);
     if (failure != std::errc()) refuse(column, "not a number", "numbers look like 2, 0.5 or 1e-3");
     at_ = static_cast<std::size_t>(end - text_.data());
-    if (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_'))
+    if (at_ < text_.size() && is_name_character(text_[at_]))
       refuse(at_, "a name right after a number", "multiplication is written a * b");
     skip_space();
     Tree tree = make(Syntax::Kind::number, column, "");

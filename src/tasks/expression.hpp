@@ -8,11 +8,12 @@
 //   product      * /
 //   sign         - + !
 //   power        ^                                  (right associative, binds tighter than the sign)
-//   element      x[0]  x[0:3]  x[name]  x[name, 'other name']  x.z
-//   primary      number  name  name(arguments)  (expression)  [vector, of, values]   highest
+//   element      x[0]  x[0:3]  x[1:]  x[::2]  x[name]  x[name, 'other name']  x.z
+//   primary      number  name  name(a, b, parameter = c)  (expression)  [vector, of, values]  'text' highest
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,22 +35,25 @@ struct ExpressionSource {
 [[noreturn]] void refuse_expression(const ExpressionSource& source, int column, const std::string& found,
                                     const std::string& allowed);
 
-// One element selector: a number, a range of numbers [first, last), or a name.
+// One element selector: a number, every `step`-th number of a range [first, last), or a name.
 struct IndexItem {
   enum class Kind { number, range, name } kind = Kind::number;
-  int first = 0, last = 0;
-  std::string name;
+  int first = 0;
+  std::optional<int> last = {};  // nothing: the range is open, up to the last element
+  int step = 1;
+  std::string name = "";
   int column = 0;
 };
 
 struct Syntax {
-  enum class Kind { number, name, element, member, unary, binary, conditional, call, vector };
+  enum class Kind { number, name, element, member, unary, binary, conditional, call, vector, text };
   Kind kind = Kind::number;
   int column = 0;     // of the token that makes this node, from 0
   double number = 0;  // number
-  std::string text;   // name, member, called function, or operator
+  std::string text;   // name, member, called function, operator, or text
   std::vector<std::unique_ptr<Syntax>> children;
-  std::vector<IndexItem> items;  // element
+  std::vector<std::string> parameters;  // call: of each child that was given by name; "": by its place
+  std::vector<IndexItem> items;         // element
 
   // The expression without spaces, fully parenthesised: equal for equal meaning of the syntax.
   std::string canonical() const;

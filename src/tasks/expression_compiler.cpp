@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "src/tasks/expression_functions.hpp"
@@ -77,7 +78,180 @@ void ExpressionCompiler::assign(const ExpressionSource& target, const Expression
   }
 }
 
+Program ExpressionCompiler::program(ConstantPool& constants) const {
+  Program program = graph_.compile(constants);
+  program.num_random = num_random_;
+  return program;
+}
+
+// ---- what the task keeps ----
+
+Value ExpressionCompiler::kept(int first, std::size_t size) {
+  Value result;
+  for (std::size_t i = 0; i < size; ++i)
+    result.push_back(graph_.operand(Bank::kept, first + static_cast<int>(i)));
+  return result;
+}
+
+Node ExpressionCompiler::drawn(double low, double high) {
+  const Node random = draw(), width = graph_.constant(high - low), first = graph_.constant(low);
+  return graph_.apply(Operation::add, first, graph_.apply(Operation::multiply, width, random));
+}
+
+Node ExpressionCompiler::drawn_at_reset(double low, double high) {
+  if (low == high) return graph_.constant(low);
+  const int place = context_.keep(1);
+  const Node now = drawn(low, high), fresh = graph_.operand(Bank::registers, register_flag),
+             before = graph_.operand(Bank::kept, place);
+  const Node result = graph_.apply(Operation::select, fresh, now, before);
+  kept_stores_.emplace_back(result, place);
+  return result;
+}
+
+void ExpressionCompiler::shift(int first, const Value& value, int length) {
+  const int size = static_cast<int>(value.size());
+  for (int i = 0; i < (length - 1) * size; ++i)
+    graph_.store(graph_.operand(Bank::kept, first + size + i), Bank::kept, first + i);
+  const Node fresh = graph_.operand(Bank::registers, register_flag);
+  for (int k = 0; k < size; ++k) {
+    const Node component = value[static_cast<std::size_t>(k)];
+    for (int i = 0; i < length - 1; ++i)
+      graph_.store_where(fresh, component, Bank::kept, first + i * size + k);
+    graph_.store(component, Bank::kept, first + (length - 1) * size + k);
+  }
+}
+
+Value ExpressionCompiler::delayed(const Value& value, const std::vector<double>& delay) {
+  if (delay.empty() || delay.back() == 0) return value;
+  const int low = static_cast<int>(delay.front()), high = static_cast<int>(delay.back());
+  const Node fresh = graph_.operand(Bank::registers, register_flag);
+  const int first = context_.keep(static_cast<std::size_t>(high) * value.size());
+  Node lag = graph_.constant(low);
+  if (low < high) {
+    const Node whole = graph_.apply(Operation::floor, drawn_at_reset(low, high + 1.0));
+    lag = graph_.apply(Operation::minimum, whole, graph_.constant(high));  // drawn may round up to high + 1
+  }
+  Value result;
+  for (std::size_t k = 0; k < value.size(); ++k) {
+    Node chosen = value[k];
+    for (int steps = std::max(low, 1); steps <= high; ++steps) {
+      const int place = first + (high - steps) * static_cast<int>(value.size()) + static_cast<int>(k);
+      const Node is_this = graph_.apply(Operation::equal, lag, graph_.constant(steps));
+      chosen = graph_.apply(Operation::select, is_this, graph_.operand(Bank::kept, place), chosen);
+    }
+    result.push_back(graph_.apply(Operation::select, fresh, value[k], chosen));
+  }
+  shift(first, value, high);
+  return result;
+}
+
+Value ExpressionCompiler::history(const Value& value, int length) {
+  if (length == 1) return value;
+  const std::size_t size = value.size();
+  const int first = context_.keep(static_cast<std::size_t>(length - 1) * size);
+  const Node fresh = graph_.operand(Bank::registers, register_flag);
+  Value result = kept(first, static_cast<std::size_t>(length - 1) * size);
+  for (std::size_t i = 0; i < result.size(); ++i)
+    result[i] = graph_.apply(Operation::select, fresh, value[i % size], result[i]);
+  result.insert(result.end(), value.begin(), value.end());
+  shift(first, value, length - 1);
+  return result;
+}
+
+Node ExpressionCompiler::time_is_up(const std::vector<double>& steps) {
+  const int place = context_.keep(1);
+  const Node one = graph_.constant(1);
+  const Node left = graph_.apply(Operation::subtract, graph_.operand(Bank::kept, place), one);
+  const Node over = graph_.apply(Operation::less_equal, left, graph_.constant(0));
+  const Node up = graph_.apply(Operation::logical_or, over, graph_.operand(Bank::registers, register_flag));
+  // a whole number of steps up to rounding, otherwise the next larger one, as an episode has
+  Node next = graph_.constant(std::max(1.0, std::ceil(steps.front() * (1 - 1e-6))));
+  if (steps.front() < steps.back()) {
+    const Node exact = drawn(steps.front(), steps.back());
+    const Node below = graph_.apply(Operation::floor, graph_.apply(Operation::negate, exact));
+    next = graph_.apply(Operation::maximum, graph_.apply(Operation::negate, below), one);
+  }
+  kept_stores_.emplace_back(graph_.apply(Operation::select, up, next, left), place);
+  return up;
+}
+
+// In the program that observes: drawn at resets and when its time is up, and updated there if the deck says
+// so.
+Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const std::string& name) {
+  const Node renewed = variable.once            ? graph_.operand(Bank::registers, register_first)
+                       : variable.steps.empty() ? graph_.operand(Bank::registers, register_flag)
+                                                : time_is_up(variable.steps);
+  const ParsedExpression& reset = context_.parse(variable.reset);
+  const Value first = value(*reset.tree, reset.source);
+  if (first.empty())
+    refuse_expression(variable.reset, 0, "a variable without components", "a number or a vector");
+  const int place = context_.place_variable(name, first.size());
+  const Value last = kept(place, first.size());
+  Value now;
+  for (std::size_t i = 0; i < first.size(); ++i)
+    now.push_back(graph_.apply(Operation::select, renewed, first[i], last[i]));
+  if (variable.update_at == UpdateTime::observation && !variable.update.text.empty())
+    now = updated_variable(variable, name, now);
+  for (std::size_t i = 0; i < now.size(); ++i) kept_stores_.emplace_back(now[i], place + static_cast<int>(i));
+  return now;
+}
+
+// `last`: what prev(name) is.
+Value ExpressionCompiler::updated_variable(const TaskVariable& variable, const std::string& name,
+                                           const Value& last) {
+  last_values_[name] = last;
+  const ParsedExpression& update = context_.parse(variable.update);
+  Value now = value(*update.tree, update.source);
+  last_values_.erase(name);
+  if (now.size() == 1) now.resize(last.size(), now[0]);
+  if (now.size() != last.size())
+    refuse_expression(variable.update, 0,
+                      "an update of " + shape(now) + " for a variable whose reset is " + shape(last),
+                      shape(last) + (last.size() > 1 ? ", or a number for every component" : ""));
+  return now;
+}
+
+Value ExpressionCompiler::variable_value(const std::string& name, const Syntax& tree,
+                                         const ExpressionSource& source) {
+  const TaskVariable& variable = context_.variables().at(name);
+  if (std::find(open_definitions_.begin(), open_definitions_.end(), name) != open_definitions_.end())
+    refuse_expression(source, tree.column, "variable '" + name + "' uses itself",
+                      "prev(" + name + ") is its last value; the values of others, without a circle");
+  const auto last = [&] { return kept(context_.place_of_variable(name), context_.size_of_variable(name)); };
+  if (phase_ == Phase::reset) return last();
+  open_definitions_.push_back(name);
+  Value result;
+  if (phase_ == Phase::observe) {
+    result = observed_variable(variable, name);
+  } else {
+    result = last();
+    if (variable.update_at == UpdateTime::step && !variable.update.text.empty()) {
+      result = updated_variable(variable, name, result);
+      for (std::size_t i = 0; i < result.size(); ++i)
+        kept_stores_.emplace_back(result[i], context_.place_of_variable(name) + static_cast<int>(i));
+    }
+  }
+  open_definitions_.pop_back();
+  names_[name] = result;
+  return result;
+}
+
+std::optional<Value> ExpressionCompiler::last_value(const Syntax& tree, const ExpressionSource&) {
+  if (tree.kind != Syntax::Kind::name) return std::nullopt;
+  if (const auto found = last_values_.find(tree.text); found != last_values_.end()) return found->second;
+  // what a variable was when it was observed last is what stands there until its update is stored
+  if (phase_ != Phase::evaluate || !context_.variables().contains(tree.text)) return std::nullopt;
+  return kept(context_.place_of_variable(tree.text), context_.size_of_variable(tree.text));
+}
+
+void ExpressionCompiler::compile_variables() {
+  const ExpressionSource nowhere;
+  for (const auto& [name, variable] : context_.variables())
+    if (!names_.contains(name)) variable_value(name, Syntax{}, nowhere);
+}
+
 void ExpressionCompiler::finish() {
+  if (phase_ == Phase::evaluate) compile_variables();
   if (phase_ == Phase::reset) {
     const Node flag = graph_.operand(Bank::registers, register_flag);
     for (const int index : assignment_order_)
@@ -92,11 +266,13 @@ void ExpressionCompiler::finish() {
         graph_.store(now[static_cast<std::size_t>(i)], Bank::task, memory.first + i);
     }
   }
+  for (const auto& [node, place] : kept_stores_) graph_.store(node, Bank::kept, place);
 }
 
 std::vector<std::string> ExpressionCompiler::known_names() const {
   std::vector<std::string> names;
   for (const auto& [name, definition] : context_.definitions()) names.push_back(name);
+  for (const auto& [name, variable] : context_.variables()) names.push_back(name);
   for (const auto& [name, nodes] : names_) names.push_back(name);
   for (const auto& [name, quantity] : context_.quantities())
     if (phase_ != Phase::reset || quantity.in_reset) names.push_back(name);
@@ -116,6 +292,10 @@ Value ExpressionCompiler::value(const Syntax& tree, const ExpressionSource& sour
       return member_value(tree, source);
     case Syntax::Kind::call:
       return call_value(tree, source);
+    case Syntax::Kind::text:
+      refuse_expression(source, tree.column, "'" + tree.text + "' in quotes is no value",
+                        "a number, a quantity or a formula; names stand in quotes in [...] and where a "
+                        "function takes them");
     case Syntax::Kind::vector: {
       Value result;
       for (std::size_t i = 0; i < tree.children.size(); ++i) {
@@ -177,6 +357,7 @@ const Quantity& ExpressionCompiler::known_quantity(const Quantity& quantity, con
 Value ExpressionCompiler::name_value(const Syntax& tree, const ExpressionSource& source) {
   const std::string& name = tree.text;
   if (const auto found = names_.find(name); found != names_.end()) return found->second;
+  if (context_.variables().contains(name)) return variable_value(name, tree, source);
   if (const ParsedExpression* definition = context_.definition(name)) {
     if (std::find(open_definitions_.begin(), open_definitions_.end(), name) != open_definitions_.end())
       refuse_expression(source, tree.column, "definition '" + name + "' uses itself",
@@ -229,20 +410,30 @@ Value ExpressionCompiler::quantity_elements(const Quantity& quantity, const Synt
       append(element.first, element.size);
       continue;
     }
-    const int last = item.kind == IndexItem::Kind::range ? item.last : item.first + 1;
-    if (last > count)
-      refuse_expression(source, item.column,
-                        "element " + std::to_string(last - 1) + " of '" + quantity.name + "', which has " +
-                            std::to_string(count),
-                        "0 to " + std::to_string(count - 1));
-    append(item.first * quantity.row, (last - item.first) * quantity.row);
+    for (const int i : selected(item, count, "'" + quantity.name + "'", source))
+      append(i * quantity.row, quantity.row);
   }
+  return result;
+}
+
+std::vector<int> ExpressionCompiler::selected(const IndexItem& item, int count, const std::string& whole,
+                                              const ExpressionSource& source) {
+  const bool range = item.kind == IndexItem::Kind::range;
+  const int last = range ? item.last.value_or(std::max(count, item.first + 1)) : item.first + 1;
+  if (last > count)
+    refuse_expression(
+        source, item.column,
+        "element " + std::to_string(last - 1) + " of " + whole + ", which has " + std::to_string(count),
+        count == 0 ? "it has no elements" : "0 to " + std::to_string(count - 1));
+  std::vector<int> result;
+  for (int i = item.first; i < last; i += item.step) result.push_back(i);
   return result;
 }
 
 Value ExpressionCompiler::element_value(const Syntax& tree, const ExpressionSource& source) {
   const Syntax& whole = *tree.children[0];
-  if (whole.kind == Syntax::Kind::name && !names_.contains(whole.text) && !context_.definition(whole.text))
+  if (whole.kind == Syntax::Kind::name && !names_.contains(whole.text) && !context_.definition(whole.text) &&
+      !context_.variables().contains(whole.text))
     if (const Quantity* quantity = context_.quantity(whole.text))
       return quantity_elements(known_quantity(*quantity, whole, source), tree, source);
   const Value vector = value(whole, source);
@@ -251,11 +442,8 @@ Value ExpressionCompiler::element_value(const Syntax& tree, const ExpressionSour
     if (item.kind == IndexItem::Kind::name)
       refuse_expression(source, item.column, "'" + item.name + "' names an element of a computed vector",
                         "a number from 0 to " + std::to_string(vector.size() - 1));
-    const int last = item.kind == IndexItem::Kind::range ? item.last : item.first + 1;
-    if (last > static_cast<int>(vector.size()))
-      refuse_expression(source, item.column, "element " + std::to_string(last - 1) + " of " + shape(vector),
-                        "0 to " + std::to_string(vector.size() - 1));
-    result.insert(result.end(), vector.begin() + item.first, vector.begin() + last);
+    for (const int i : selected(item, static_cast<int>(vector.size()), "a computed vector", source))
+      result.push_back(vector[static_cast<std::size_t>(i)]);
   }
   return result;
 }

@@ -5,7 +5,9 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
@@ -38,8 +40,38 @@ class ExpressionCompiler {
   // Reads an element of a bank as it stands after the assignments so far.
   Node read(Bank bank, int index);
 
-  // observe: the stores that prev() needs. reset: the masked stores of the assigned elements.
+  // A random number, uniform in [0, 1).
+  Node draw() { return graph_.operand(Bank::random, num_random_++); }
+  // The last value of the variable that `tree` names: what it is before its update. Nothing: it names none,
+  // or one whose last value is not that of the last step here.
+  std::optional<Value> last_value(const Syntax& tree, const ExpressionSource& source);
+  // Makes random numbers an error while it lives: where an expression is compiled twice, they would differ.
+  struct WithoutDraws {
+    explicit WithoutDraws(ExpressionCompiler& compiler) : depth(compiler.without_draws_) { ++depth; }
+    ~WithoutDraws() { --depth; }
+    WithoutDraws(const WithoutDraws&) = delete;
+    WithoutDraws& operator=(const WithoutDraws&) = delete;
+    int& depth;
+  };
+  bool may_draw() const { return without_draws_ == 0; }
+  // Random numbers, uniform in a range and normal with mean 0.
+  Node drawn(double low, double high);
+  Node drawn_normal(double deviation);
+  // observe: the values of all variables, before anything else is compiled.
+  void compile_variables();
+  // observe: a kept value that is drawn uniformly in a range at each reset.
+  Node drawn_at_reset(double low, double high);
+  // observe: the value of so many steps ago, or of the reset; delay is a number or [low, high] drawn at
+  // resets.
+  Value delayed(const Value& value, const std::vector<double>& delay);
+  // observe: the last `length` values, the oldest first.
+  Value history(const Value& value, int length);
+
+  // The stores of variables. observe: also those that prev() needs. reset: the masked ones of the assigned
+  // elements.
   void finish();
+  // The program, of everything that has been stored.
+  Program program(ConstantPool& constants) const;
 
   ExpressionGraph& graph() { return graph_; }
   ExpressionContext& context() { return context_; }
@@ -56,9 +88,21 @@ class ExpressionCompiler {
  private:
   Value name_value(const Syntax& tree, const ExpressionSource& source);
   Value element_value(const Syntax& tree, const ExpressionSource& source);
+  // The elements, of `count`, that a number or a range selects. `whole`: what they are of, for messages.
+  static std::vector<int> selected(const IndexItem& item, int count, const std::string& whole,
+                                   const ExpressionSource& source);
   Value quantity_elements(const Quantity& quantity, const Syntax& tree, const ExpressionSource& source);
   Value member_value(const Syntax& tree, const ExpressionSource& source);
   Value call_value(const Syntax& tree, const ExpressionSource& source);
+  Value variable_value(const std::string& name, const Syntax& tree, const ExpressionSource& source);
+  Value observed_variable(const TaskVariable& variable, const std::string& name);
+  Value updated_variable(const TaskVariable& variable, const std::string& name, const Value& last);
+  // 1 where a variable's time to be drawn again has come.
+  Node time_is_up(const std::vector<double>& steps);
+  Value kept(int first, std::size_t size);
+  // Keeps the values, oldest first: each place takes over the next one's, the last `value`; all of them
+  // `value` after a reset.
+  void shift(int first, const Value& value, int length);
   const Quantity& known_quantity(const Quantity& quantity, const Syntax& tree,
                                  const ExpressionSource& source);
   std::vector<std::string> known_names() const;
@@ -72,6 +116,10 @@ class ExpressionCompiler {
   std::map<int, Node> assigned_;  // by element of the state
   std::vector<int> assignment_order_;
   bool reading_target_ = false;
+  int num_random_ = 0;
+  int without_draws_ = 0;
+  std::map<std::string, Value> last_values_;  // of the variables that are being updated
+  std::vector<std::pair<Node, int>> kept_stores_;
 };
 
 }  // namespace maniple

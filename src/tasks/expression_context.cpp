@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <utility>
 
@@ -110,6 +111,8 @@ void name_elements(Quantity& field, FieldElement element, const TaskModel& model
       return named_rows("joint", names_of(model.joints));
     case FieldElement::body:
       return named_rows("body", model.bodies);
+    case FieldElement::geom:
+      return named_rows("geom", model.geoms);
     case FieldElement::site:
       return named_rows("site", model.sites);
     case FieldElement::tendon:
@@ -257,7 +260,9 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
 
 ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, double step_dt,
                                      double episode_length, std::int64_t max_episode_steps,
-                                     const std::map<std::string, ExpressionSource>& definitions) {
+                                     const std::map<std::string, ExpressionSource>& definitions,
+                                     const std::map<std::string, TaskVariable>& variables)
+    : model_(model), variables_(variables) {
   add_fields(model);
   add_joint_quantities(model);
   add_body_quantities(model);
@@ -270,6 +275,7 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
          .component = constants({value})});
   };
   number("pi", "1", "3.14159...", std::numbers::pi);
+  number("inf", "1", "infinity", std::numeric_limits<double>::infinity());
   number("dt", "s", "duration of a control step", step_dt);
   number("episode_length", "s", "longest episode of the task; 0: endless", episode_length);
   number("max_episode_steps", "1", "control steps of the longest episode; 0: endless",
@@ -293,6 +299,7 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
        .size = num_actions,
        .component = in_bank(Bank::task, layout.last_action)});
 
+  for (const auto& [name, variable] : variables) check_name(name, variable.reset, "variable");
   for (const auto& [name, source] : definitions) add_definition(name, source);
 }
 
@@ -301,15 +308,23 @@ void ExpressionContext::add(Quantity quantity) {
   quantities_.insert_or_assign(name, std::move(quantity));
 }
 
-void ExpressionContext::add_definition(const std::string& name, const ExpressionSource& source) {
+void ExpressionContext::check_name(const std::string& name, const ExpressionSource& source,
+                                   const std::string& what) const {
   if (quantity(name) || find_function(name) || name == "terminated" || name == "time_out")
     throw InputError(source.where, source.key, "'" + name + "' is already the name of a quantity or function",
-                     "choose another name for the definition");
+                     "choose another name for the " + what);
   if (name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") !=
           std::string::npos ||
       name.empty() || (name[0] >= '0' && name[0] <= '9'))
     throw InputError(source.where, source.key, "'" + name + "' is not a name",
                      "names have letters, digits and _, and do not start with a digit");
+}
+
+void ExpressionContext::add_definition(const std::string& name, const ExpressionSource& source) {
+  check_name(name, source, "definition");
+  if (variables_.contains(name))
+    throw InputError(source.where, source.key, "'" + name + "' is already the name of a variable",
+                     "choose another name for the definition");
   ParsedExpression& definition = definitions_[name];
   definition.source = source;
   definition.tree = parse_expression(definition.source);
@@ -328,6 +343,19 @@ const ParsedExpression* ExpressionContext::definition(const std::string& name) c
 const ParsedExpression& ExpressionContext::parse(const ExpressionSource& source) {
   expressions_.push_back({source, parse_expression(source)});
   return expressions_.back();
+}
+
+int ExpressionContext::contact_query(const std::vector<bool>& first, const std::vector<bool>& second) {
+  std::vector<int> sides;
+  for (const auto& [geom1, geom2] : model_.geom_pairs) {
+    const auto g1 = static_cast<std::size_t>(geom1), g2 = static_cast<std::size_t>(geom2);
+    sides.push_back(first[g1] && second[g2] ? 1 : first[g2] && second[g1] ? -1 : 0);
+  }
+  if (std::all_of(sides.begin(), sides.end(), [](int side) { return side == 0; })) return -1;
+  const auto known = std::find(contact_queries_.begin(), contact_queries_.end(), sides);
+  const auto query = known - contact_queries_.begin();
+  if (known == contact_queries_.end()) contact_queries_.push_back(std::move(sides));
+  return kContactAnswers * static_cast<int>(query);
 }
 
 const ExpressionContext::Memory& ExpressionContext::remember(const Syntax& tree,

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
+#include "src/config/config.hpp"
 #include "src/tasks/expression.hpp"
 #include "src/tasks/expression_graph.hpp"
 #include "src/tasks/task_model.hpp"
@@ -43,13 +44,22 @@ struct ParsedExpression {
   std::unique_ptr<Syntax> tree;
 };
 
+// A value that the task keeps from step to step (`task.variables`).
+struct TaskVariable {
+  ExpressionSource reset, update;  // update.text "": none
+  UpdateTime update_at = UpdateTime::step;
+  bool once = false;
+  std::vector<double> steps;  // control steps between draws: none, a number, or [low, high]
+};
+
 class ExpressionContext {
  public:
-  // `definitions` maps the deck's own names to their expressions. Throws InputError where one of them
-  // is not an expression, or has the name of a quantity or function.
+  // `definitions` and `variables` map the deck's own names to what they are. Throws InputError where a
+  // definition is not an expression, or one of them has the name of a quantity, function or other name.
   ExpressionContext(const TaskModel& model, int num_actions, double step_dt, double episode_length,
                     std::int64_t max_episode_steps,
-                    const std::map<std::string, ExpressionSource>& definitions);
+                    const std::map<std::string, ExpressionSource>& definitions,
+                    const std::map<std::string, TaskVariable>& variables);
 
   // nullptr: no such name.
   const Quantity* quantity(const std::string& name) const;
@@ -73,9 +83,31 @@ class ExpressionContext {
   const std::deque<Memory>& memory() const { return memory_; }
   int memory_size() const { return memory_size_; }
 
-  // The index of the next random number of a reset.
-  int draw() { return num_random_++; }
-  int num_random() const { return num_random_; }
+  // The model that the quantities are of.
+  const TaskModel& model() const { return model_; }
+  // The first answer (element of Bank::contact) about contacts between two groups of geoms, true for members.
+  // -1: no geom of one may touch one of the other.
+  int contact_query(const std::vector<bool>& first, const std::vector<bool>& second);
+  // By query: Task::contact_sides of each geom pair.
+  const std::vector<std::vector<int>>& contact_queries() const { return contact_queries_; }
+
+  // The first of `size` further values that the task keeps: elements of Bank::kept.
+  int keep(std::size_t size) {
+    const int first = kept_size_;
+    kept_size_ += static_cast<int>(size);
+    return first;
+  }
+  int kept_size() const { return kept_size_; }
+
+  // Where a variable is kept, which the program that observes decides: it is compiled first.
+  int place_variable(const std::string& name, std::size_t size) {
+    return variable_places_.try_emplace(name, keep(size), size).first->second.first;
+  }
+  int place_of_variable(const std::string& name) const { return variable_places_.at(name).first; }
+  std::size_t size_of_variable(const std::string& name) const { return variable_places_.at(name).second; }
+
+  // Variables by name.
+  const std::map<std::string, TaskVariable>& variables() const { return variables_; }
 
  private:
   void add(Quantity quantity);
@@ -83,14 +115,19 @@ class ExpressionContext {
   void add_joint_quantities(const TaskModel& model);
   void add_body_quantities(const TaskModel& model);
   void add_definition(const std::string& name, const ExpressionSource& source);
+  void check_name(const std::string& name, const ExpressionSource& source, const std::string& what) const;
 
+  const TaskModel& model_;
   std::map<std::string, Quantity> quantities_;
+  std::vector<std::vector<int>> contact_queries_;
   std::map<std::string, ParsedExpression> definitions_;
   std::deque<ParsedExpression> expressions_;
   std::deque<Memory> memory_;
   int memory_first_ = 0;  // element of Bank::task
   int memory_size_ = 0;
-  int num_random_ = 0;
+  int kept_size_ = 0;
+  std::map<std::string, TaskVariable> variables_;
+  std::map<std::string, std::pair<int, std::size_t>> variable_places_;
 };
 
 }  // namespace maniple

@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numbers>
+#include <string_view>
+#include <tuple>
 
 #include "src/tasks/message_text.hpp"
 
@@ -13,8 +16,6 @@ namespace {
 
 using Node = ExpressionGraph::Node;
 using Value = ExpressionCompiler::Value;
-
-constexpr int kAnyNumber = -1;
 
 // Arithmetic on single nodes, for the formulas below. A graph numbers nodes in the order in which they are
 // made, and C++ leaves the order of a call's arguments open: at most one argument of a call makes a node,
@@ -111,6 +112,24 @@ Value reduce(FunctionCall& call, Operation operation, const Value& vector) {
   return {result};
 }
 
+// The number that a part of a call is, which must not depend on the environment.
+double fixed_number(FunctionCall& call, std::size_t part, const std::string& allowed) {
+  const Value value = call.compiler.value(*call.parts[part], call.source);
+  const ExpressionGraph& graph = call.compiler.graph();
+  if (value.size() != 1 || !graph.is_constant(value[0]))
+    refuse_expression(call.source, call.parts[part]->column, "not a fixed number", allowed);
+  return graph.constant_value(value[0]);
+}
+
+// "not a number of `what`" unless it is a whole number from 1 on.
+std::size_t count_of(FunctionCall& call, std::size_t part, const std::string& what) {
+  const double n = fixed_number(call, part, "a whole number from 1 on");
+  if (!(n >= 1 && n <= 1e4 && n == std::floor(n)))
+    refuse_expression(call.source, call.parts[part]->column, "not a number of " + what,
+                      "a whole number from 1 on");
+  return static_cast<std::size_t>(n);
+}
+
 Formula componentwise(Operation operation) {
   return [operation](FunctionCall& call) { return map(call, operation, call.arguments); };
 }
@@ -172,6 +191,319 @@ Value dot(FunctionCall& call) {
   return reduce(call, Operation::add, map(call, Operation::multiply, call.arguments));
 }
 
+Value product_of_components(FunctionCall& call) {
+  return reduce(call, Operation::multiply, call.arguments[0]);
+}
+
+Value normalized(FunctionCall& call) {
+  const Value length = norm(call);
+  return map(call, Operation::divide, {call.arguments[0], length});
+}
+
+Value repeated(FunctionCall& call) {
+  const std::size_t n = count_of(call, 1, "repetitions");
+  const Value x = call.compiler.value(*call.parts[0], call.source);
+  Value result;
+  for (std::size_t i = 0; i < n; ++i) result.insert(result.end(), x.begin(), x.end());
+  return result;
+}
+
+Value size_of(FunctionCall& call) {
+  return number(call, static_cast<double>(call.arguments[0].size()));
+}
+
+// -floor(-x)
+Value ceiling(FunctionCall& call) {
+  const Value below = map(call, Operation::floor, {map(call, Operation::negate, {call.arguments[0]})});
+  return map(call, Operation::negate, {below});
+}
+
+// x - floor(x / y) y, with the sign of y.
+Value modulo(FunctionCall& call) {
+  const Value turns = map(call, Operation::floor, {map(call, Operation::divide, call.arguments)});
+  return map(call, Operation::subtract,
+             {call.arguments[0], map(call, Operation::multiply, {turns, call.arguments[1]})});
+}
+
+// x - x is 0 for finite numbers alone.
+Value finite(FunctionCall& call) {
+  const Value difference = map(call, Operation::subtract, {call.arguments[0], call.arguments[0]});
+  return map(call, Operation::equal, {difference, number(call, 0)});
+}
+
+// ---- frames ----
+
+// The rotation matrix, row by row, of an orientation: a quaternion (w, x, y, z) or a matrix of 9.
+std::array<Node, 9> rotation_matrix(FunctionCall& call, const Value& orientation) {
+  std::array<Node, 9> matrix{};
+  if (orientation.size() == 9) {
+    std::copy(orientation.begin(), orientation.end(), matrix.begin());
+    return matrix;
+  }
+  if (orientation.size() != 4)
+    refuse(call, "an orientation that is " + ExpressionCompiler::shape(orientation),
+           "a quaternion (w, x, y, z) or a rotation matrix of 9, such as xquat[body] or xmat[body]");
+  ExpressionGraph& graph = call.compiler.graph();
+  const Arithmetic to{graph};
+  const Node two = graph.constant(2), one = graph.constant(1);
+  const auto twice = [&](std::size_t i, std::size_t j) {
+    const Node product = to.product(orientation[i], orientation[j]);
+    return to.product(two, product);
+  };
+  // 1 - 2 (j^2 + k^2) on the diagonal, 2 (i j -+ w k) beside it
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::size_t j = (i + 1) % 3, k = (i + 2) % 3;
+    const Node jj = twice(1 + j, 1 + j), kk = twice(1 + k, 1 + k);
+    const Node squares_of_others = to.add(jj, kk);
+    matrix[4 * i] = to.subtract(one, squares_of_others);
+    const Node ij = twice(1 + i, 1 + j), wk = twice(0, 1 + k);
+    matrix[3 * i + j] = to.subtract(ij, wk);
+    matrix[3 * j + i] = to.add(ij, wk);
+  }
+  return matrix;
+}
+
+// R v, or R' v, of each three components of v.
+Value rotated(FunctionCall& call, const Value& orientation, const Value& vectors, bool inverse) {
+  if (vectors.empty() || vectors.size() % 3 != 0)
+    refuse(call, "'" + call.tree.text + "' of " + ExpressionCompiler::shape(vectors),
+           "a vector of 3, or several of them one after the other");
+  const std::array<Node, 9> matrix = rotation_matrix(call, orientation);
+  const Arithmetic to{call.compiler.graph()};
+  Value result;
+  for (std::size_t first = 0; first < vectors.size(); first += 3)
+    for (std::size_t i = 0; i < 3; ++i) {
+      Node sum = -1;
+      for (std::size_t k = 0; k < 3; ++k) {
+        const Node term = to.product(matrix[inverse ? 3 * k + i : 3 * i + k], vectors[first + k]);
+        sum = k == 0 ? term : to.add(sum, term);
+      }
+      result.push_back(sum);
+    }
+  return result;
+}
+
+Formula rotation(bool inverse) {
+  return
+      [inverse](FunctionCall& call) { return rotated(call, call.arguments[0], call.arguments[1], inverse); };
+}
+
+Value in_frame(FunctionCall& call) {
+  const auto& [position, orientation, point] =
+      std::tie(call.arguments[0], call.arguments[1], call.arguments[2]);
+  Value apart;
+  if (position.size() != 3 || point.size() % 3 != 0)
+    refuse(
+        call,
+        "'to_frame' of " + ExpressionCompiler::shape(position) + " and " + ExpressionCompiler::shape(point),
+        "a position of 3 and points of 3");
+  for (std::size_t i = 0; i < point.size(); ++i)
+    apart.push_back(call.compiler.graph().apply(Operation::subtract, point[i], position[i % 3]));
+  return rotated(call, orientation, apart, true);
+}
+
+Value conjugate(FunctionCall& call) {
+  const Value& q = call.arguments[0];
+  if (q.size() != 4)
+    refuse(call, "'quat_conjugate' of " + ExpressionCompiler::shape(q), "a quaternion (w, x, y, z)");
+  const Value turned = map(call, Operation::negate, {{q[1], q[2], q[3]}});
+  return {q[0], turned[0], turned[1], turned[2]};
+}
+
+// Angles of turns about x, then y, then z: what quat_from_euler takes.
+Value euler_angles(FunctionCall& call) {
+  const std::array<Node, 9> r = rotation_matrix(call, call.arguments[0]);
+  ExpressionGraph& graph = call.compiler.graph();
+  const Node roll = graph.apply(Operation::arc_tangent2, r[7], r[8]);
+  const Node sine = graph.apply(Operation::negate, r[6]);
+  const Node low = graph.apply(Operation::maximum, sine, graph.constant(-1));
+  const Node pitch =
+      graph.apply(Operation::arc_sine, graph.apply(Operation::minimum, low, graph.constant(1)));
+  const Node yaw = graph.apply(Operation::arc_tangent2, r[3], r[0]);
+  return {roll, pitch, yaw};
+}
+
+// ---- contacts ----
+
+// The geoms that a name, or each name of a list, stands for: a geom, the geoms of a body, or with
+// subtree:NAME those of a body and all that hangs on it.
+std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
+  const TaskModel& model = call.compiler.context().model();
+  std::vector<bool> members(model.geoms.size());
+  if (part.kind == Syntax::Kind::vector) {
+    for (const auto& child : part.children) {
+      const std::vector<bool> more = geoms_named(call, *child);
+      for (std::size_t g = 0; g < members.size(); ++g) members[g] = members[g] || more[g];
+    }
+    return members;
+  }
+  if (part.kind != Syntax::Kind::name && part.kind != Syntax::Kind::text)
+    refuse_expression(call.source, part.column, "no name of a geom or body",
+                      "a name, 'subtree:<body>', or a list of them: [left_foot, right_foot]");
+  const auto place = [](const std::vector<std::string>& names, const std::string& name) {
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+  };
+  if (const std::size_t geom = place(model.geoms, part.text); geom < model.geoms.size()) {
+    members[geom] = true;
+    return members;
+  }
+  const std::string prefix = "subtree:";
+  const bool subtree = part.text.starts_with(prefix);
+  const std::size_t body = place(model.bodies, subtree ? part.text.substr(prefix.size()) : part.text);
+  if (body == model.bodies.size()) {
+    std::vector<std::string> known = model.bodies;
+    if (!subtree) known.insert(known.end(), model.geoms.begin(), model.geoms.end());
+    refuse_expression(call.source, part.column,
+                      "the model has no body" + std::string(subtree ? "" : " or geom") + " '" + part.text +
+                          "'" + did_you_mean(part.text, known),
+                      "allowed: " + list(known, 60));
+  }
+  for (std::size_t g = 0; g < members.size(); ++g) {
+    auto ancestor = static_cast<std::size_t>(model.geom_body[g]);
+    while (subtree && ancestor != body && ancestor != 0)
+      ancestor = static_cast<std::size_t>(model.body_parent[ancestor]);
+    members[g] = ancestor == body;
+  }
+  return members;
+}
+
+// Answers [first, first + count) about contacts between what the call's arguments name; without a second one,
+// with everything else.
+Formula contact_answer(int first, int count) {
+  return [first, count](FunctionCall& call) {
+    if (call.compiler.phase() == Phase::reset)
+      refuse(call, "contacts while an environment is being reset", "they are known in every other place");
+    const std::vector<bool> a = geoms_named(call, *call.parts[0]);
+    std::vector<bool> b = a;
+    b.flip();
+    if (call.parts[1]) b = geoms_named(call, *call.parts[1]);
+    const int query = call.compiler.context().contact_query(a, b);
+    if (query < 0)
+      refuse(call, "contacts between geoms that never touch",
+             "geoms whose contype and conaffinity let them touch, of bodies that are not joined");
+    Value result;
+    for (int i = 0; i < count; ++i) result.push_back(call.compiler.read(Bank::contact, query + first + i));
+    return result;
+  };
+}
+
+// ---- dm_control.utils.rewards.tolerance ----
+
+// A sigmoid of the distance d, 1 at d = 0 and v at d = 1: scale(v) once, shape(call, scale * d) per value.
+struct Sigmoid {
+  std::string_view name;
+  bool zero_allowed;  // v = 0 is
+  double (*scale)(double v);
+  Value (*shape)(FunctionCall& call, const Value& x);
+};
+
+Value one_minus(FunctionCall& call, const Value& x) {
+  return map(call, Operation::subtract, {number(call, 1), x});
+}
+Value one_over_one_plus(FunctionCall& call, const Value& x) {
+  return map(call, Operation::divide, {number(call, 1), map(call, Operation::add, {x, number(call, 1)})});
+}
+Value square_of(FunctionCall& call, const Value& x) {
+  return map(call, Operation::multiply, {x, x});
+}
+// y where |x| < 1, else 0.
+Value within_one(FunctionCall& call, const Value& x, const Value& y) {
+  const Value inside = map(call, Operation::less, {map(call, Operation::absolute, {x}), number(call, 1)});
+  return map(call, Operation::select, {inside, y, number(call, 0)});
+}
+
+constexpr Sigmoid kSigmoids[] = {
+    {"gaussian", false, [](double v) { return std::sqrt(-2 * std::log(v)); },
+     [](FunctionCall& call, const Value& x) {
+       const Value half = map(call, Operation::multiply, {square_of(call, x), number(call, -0.5)});
+       return map(call, Operation::exponential, {half});
+     }},
+    {"hyperbolic", false, [](double v) { return std::acosh(1 / v); },
+     [](FunctionCall& call, const Value& x) {
+       const Value up = map(call, Operation::exponential, {x});
+       const Value down = map(call, Operation::exponential, {map(call, Operation::negate, {x})});
+       return map(call, Operation::divide, {number(call, 2), map(call, Operation::add, {up, down})});
+     }},
+    {"long_tail", false, [](double v) { return std::sqrt(1 / v - 1); },
+     [](FunctionCall& call, const Value& x) { return one_over_one_plus(call, square_of(call, x)); }},
+    {"reciprocal", false, [](double v) { return 1 / v - 1; },
+     [](FunctionCall& call, const Value& x) {
+       return one_over_one_plus(call, map(call, Operation::absolute, {x}));
+     }},
+    {"cosine", true, [](double v) { return std::acos(2 * v - 1) / std::numbers::pi; },
+     [](FunctionCall& call, const Value& x) {
+       const Value angle = map(call, Operation::multiply, {x, number(call, std::numbers::pi)});
+       const Value raised =
+           map(call, Operation::add, {map(call, Operation::cosine, {angle}), number(call, 1)});
+       return within_one(call, x, map(call, Operation::multiply, {raised, number(call, 0.5)}));
+     }},
+    {"linear", true, [](double v) { return 1 - v; },
+     [](FunctionCall& call, const Value& x) { return within_one(call, x, one_minus(call, x)); }},
+    {"quadratic", true, [](double v) { return std::sqrt(1 - v); },
+     [](FunctionCall& call, const Value& x) {
+       return within_one(call, x, one_minus(call, square_of(call, x)));
+     }},
+    {"tanh_squared", false, [](double v) { return std::atanh(std::sqrt(1 - v)); },
+     [](FunctionCall& call, const Value& x) {
+       return one_minus(call, square_of(call, map(call, Operation::hyperbolic_tangent, {x})));
+     }},
+};
+
+const Sigmoid& sigmoid_of(FunctionCall& call, const Syntax& part) {
+  std::vector<std::string> names;
+  for (const Sigmoid& sigmoid : kSigmoids) names.emplace_back(sigmoid.name);
+  if (part.kind == Syntax::Kind::name || part.kind == Syntax::Kind::text)
+    for (const Sigmoid& sigmoid : kSigmoids)
+      if (part.text == sigmoid.name) return sigmoid;
+  refuse_expression(call.source, part.column,
+                    part.text.empty()
+                        ? "not the name of a sigmoid"
+                        : "unknown sigmoid '" + part.text + "'" + did_you_mean(part.text, names),
+                    list(names));
+}
+
+Value tolerance(FunctionCall& call) {
+  enum Part : std::size_t { x_part, lower_part, upper_part, margin_part, sigmoid_part, value_part };
+  ExpressionGraph& graph = call.compiler.graph();
+  const Sigmoid& sigmoid = sigmoid_of(call, *call.parts[sigmoid_part]);
+  const std::string range = sigmoid.zero_allowed ? "0 <= value_at_margin < 1" : "0 < value_at_margin < 1";
+  const double v = fixed_number(call, value_part, range);
+  if (!(v < 1 && (v > 0 || (v == 0 && sigmoid.zero_allowed))))
+    refuse_expression(call.source, call.parts[value_part]->column,
+                      "value_at_margin out of the range of '" + std::string(sigmoid.name) + "'", range);
+  const auto part = [&](Part which) { return call.compiler.value(*call.parts[which], call.source); };
+  const Value x = part(x_part), lower = part(lower_part), upper = part(upper_part),
+              margin = part(margin_part);
+  const auto all_of = [&](const Value& value, double number) {
+    return std::all_of(value.begin(), value.end(), [&](Node node) {
+      return graph.is_constant(node) && graph.constant_value(node) == number;
+    });
+  };
+  for (std::size_t i = 0; i < lower.size() && i < upper.size(); ++i)
+    if (graph.is_constant(lower[i]) && graph.is_constant(upper[i]) &&
+        graph.constant_value(lower[i]) > graph.constant_value(upper[i]))
+      refuse_expression(call.source, call.parts[lower_part]->column, "a lower bound above the upper one",
+                        "lower <= upper");
+  for (const Node node : margin)
+    if (graph.is_constant(node) && !(graph.constant_value(node) >= 0))
+      refuse_expression(call.source, call.parts[margin_part]->column, "a margin below 0", "0 or more");
+
+  const Value above = map(call, Operation::less_equal, {lower, x}),
+              below = map(call, Operation::less_equal, {x, upper});
+  const Value inside = map(call, Operation::logical_and, {above, below});
+  if (all_of(margin, 0)) return inside;
+  const Value short_of = map(call, Operation::subtract, {lower, x});
+  Value outside = short_of;
+  if (!all_of(upper, std::numeric_limits<double>::infinity())) {
+    const Value beyond = map(call, Operation::subtract, {x, upper});
+    const Value is_below = map(call, Operation::less, {x, lower});
+    outside = map(call, Operation::select, {is_below, short_of, beyond});
+  }
+  const Value distance = map(call, Operation::divide, {outside, margin});
+  const Value scaled = map(call, Operation::multiply, {distance, number(call, sigmoid.scale(v))});
+  return map(call, Operation::select, {inside, number(call, 1), sigmoid.shape(call, scaled)});
+}
+
 Value wrapped_angle(FunctionCall& call) {
   const Value& x = call.arguments[0];
   const Value turn = number(call, 2 * std::numbers::pi);
@@ -190,33 +522,31 @@ Value quaternion_from_euler(FunctionCall& call) {
 
 // How many numbers a random function draws: as many as its longer parameter has, or as its third one says.
 std::size_t draws_of(FunctionCall& call, const Value& a, const Value& b) {
-  const ExpressionGraph& graph = call.compiler.graph();
   const std::size_t size = std::max(a.size(), b.size());
   if (a.size() != 1 && b.size() != 1 && a.size() != b.size())
     refuse(call,
            "'" + call.tree.text + "' of " + ExpressionCompiler::shape(a) + " and " +
                ExpressionCompiler::shape(b),
            "equal sizes");
-  if (call.tree.children.size() < 3) return size;
-  const Value count = call.compiler.value(*call.tree.children[2], call.source);
-  const double n = count.size() == 1 && graph.is_constant(count[0]) ? graph.constant_value(count[0]) : 0;
-  if (!(n >= 1 && n <= 1e4 && n == std::floor(n)) || (size != 1 && static_cast<double>(size) != n))
-    refuse_expression(call.source, call.tree.children[2]->column, "not a number of random numbers",
-                      size == 1 ? "a whole number from 1 on" : std::to_string(size));
-  return static_cast<std::size_t>(n);
+  if (!call.parts[2]) return size;
+  const std::size_t n = count_of(call, 2, "random numbers");
+  if (size != 1 && size != n)
+    refuse_expression(call.source, call.parts[2]->column, "not a number of random numbers",
+                      std::to_string(size));
+  return n;
 }
 
 // Random numbers of two parameters: sample(graph, first, second, draw) for each.
 template <class Sample>
 Formula random(const Sample& sample) {
   return [sample](FunctionCall& call) {
-    if (call.compiler.phase() != Phase::reset)
-      refuse(call, "random numbers outside a reset", "'" + call.tree.text + "' is allowed in resets");
+    if (!call.compiler.may_draw())
+      refuse(call, "random numbers inside prev(...)", "a variable that is drawn, and prev(name) of it");
     ExpressionGraph& graph = call.compiler.graph();
-    const Value a = call.compiler.value(*call.tree.children[0], call.source),
-                b = call.compiler.value(*call.tree.children[1], call.source);
+    const Value a = call.compiler.value(*call.parts[0], call.source),
+                b = call.compiler.value(*call.parts[1], call.source);
     const std::size_t size = draws_of(call, a, b);
-    const auto draw = [&] { return graph.operand(Bank::random, call.compiler.context().draw()); };
+    const auto draw = [&] { return call.compiler.draw(); };
     Value result;
     for (std::size_t i = 0; i < size; ++i)
       result.push_back(sample(graph, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i], draw));
@@ -242,7 +572,9 @@ Value previous(FunctionCall& call) {
     refuse(call, "'prev' while an environment is being reset",
            "there is no previous control step in a reset");
   ExpressionGraph& graph = call.compiler.graph();
-  const Syntax& what = *call.tree.children[0];
+  const Syntax& what = *call.parts[0];
+  if (const auto last = call.compiler.last_value(what, call.source)) return *last;
+  const ExpressionCompiler::WithoutDraws guard(call.compiler);
   const Value now = call.compiler.value(what, call.source);
   const ExpressionContext::Memory& memory = call.compiler.context().remember(what, call.source, now.size());
   Value result;
@@ -261,45 +593,72 @@ Value previous(FunctionCall& call) {
 
 const std::vector<ExpressionFunction>& expression_functions() {
   static const std::vector<ExpressionFunction> functions{
-      {"abs", "x", 1, 1, "absolute value", componentwise(Operation::absolute)},
-      {"acos", "x", 1, 1, "arc cosine [rad]", componentwise(Operation::arc_cosine)},
-      {"all", "x", 1, 1, "1 if no component is 0", truth_of(Operation::logical_and)},
-      {"any", "x", 1, 1, "1 if some component is not 0", truth_of(Operation::logical_or)},
-      {"asin", "x", 1, 1, "arc sine [rad]", componentwise(Operation::arc_sine)},
-      {"atan2", "y, x", 2, 2, "angle of the point (x, y) [rad]", componentwise(Operation::arc_tangent2)},
-      {"clamp", "x, low, high", 3, 3, "x limited to [low, high]", clamped},
-      {"cos", "x", 1, 1, "cosine of x [rad]", componentwise(Operation::cosine)},
-      {"cross", "a, b", 2, 2, "cross product of two vectors of 3", product_of_vectors(3, cross_product)},
-      {"dot", "a, b", 2, 2, "scalar product", dot},
-      {"exp", "x", 1, 1, "e to the x", componentwise(Operation::exponential)},
-      {"floor", "x", 1, 1, "largest integer not above x", componentwise(Operation::floor)},
-      {"log", "x", 1, 1, "natural logarithm", componentwise(Operation::logarithm)},
-      {"max", "x or a, b, ...", 1, kAnyNumber,
-       "largest component, or component by component the largest argument", extreme(Operation::maximum)},
-      {"mean", "x", 1, 1, "mean of the components", mean},
-      {"min", "x or a, b, ...", 1, kAnyNumber,
-       "smallest component, or component by component the smallest argument", extreme(Operation::minimum)},
-      {"norm", "x", 1, 1, "Euclidean length", norm},
-      {"normal", "mean, std[, n]", 2, 3, "Gaussian random numbers (resets only)", random(kNormal), true},
-      {"pow", "a, b", 2, 2, "a ^ b", componentwise(Operation::power)},
-      {"prev", "x", 1, 1, "x at the previous control step; right after a reset, at the reset", previous,
-       true},
-      {"quat_from_euler", "roll, pitch, yaw", 3, 3,
+      {"abs", "x", "absolute value", componentwise(Operation::absolute)},
+      {"acos", "x", "arc cosine [rad]", componentwise(Operation::arc_cosine)},
+      {"all", "x", "1 if no component is 0", truth_of(Operation::logical_and)},
+      {"any", "x", "1 if some component is not 0", truth_of(Operation::logical_or)},
+      {"asin", "x", "arc sine [rad]", componentwise(Operation::arc_sine)},
+      {"atan2", "y, x", "angle of the point (x, y) [rad]", componentwise(Operation::arc_tangent2)},
+      {"ceil", "x", "smallest integer not below x", ceiling},
+      {"clamp", "x, low, high", "x limited to [low, high]", clamped},
+      {"contact_force", "a[, b]",
+       "net force [N] of contacts on a, world axes, of those with b or with all; a and b: geom, body, "
+       "'subtree:<body>' or a list of names",
+       contact_answer(contact_force_x, 3), true},
+      {"cos", "x", "cosine of x [rad]", componentwise(Operation::cosine)},
+      {"cross", "a, b", "cross product of two vectors of 3", product_of_vectors(3, cross_product)},
+      {"dot", "a, b", "scalar product", dot},
+      {"euler_from_quat", "orientation",
+       "roll, pitch, yaw [rad] of a quaternion or rotation matrix: turns about x, then y, then z",
+       euler_angles},
+      {"exp", "x", "e to the x", componentwise(Operation::exponential)},
+      {"floor", "x", "largest integer not above x", componentwise(Operation::floor)},
+      {"in_contact", "a[, b]", "1 where a contact of a with b, or with anything, is listed",
+       contact_answer(contact_found, 1), true},
+      {"is_finite", "x", "1 where x is neither infinite nor undefined", finite},
+      {"log", "x", "natural logarithm", componentwise(Operation::logarithm)},
+      {"max", "x or a, b, ...", "largest component, or component by component the largest argument",
+       extreme(Operation::maximum)},
+      {"mean", "x", "mean of the components", mean},
+      {"min", "x or a, b, ...", "smallest component, or component by component the smallest argument",
+       extreme(Operation::minimum)},
+      {"mod", "x, y", "remainder of x / y, with the sign of y", modulo},
+      {"norm", "x", "Euclidean length", norm},
+      {"normal", "mean, std[, n]", "Gaussian random numbers", random(kNormal), true},
+      {"normalize", "x", "x divided by its Euclidean length", normalized},
+      {"pow", "a, b", "a ^ b", componentwise(Operation::power)},
+      {"prev", "x", "x at the previous control step; right after a reset, at the reset", previous, true},
+      {"product", "x", "product of the components", product_of_components},
+      {"quat_conjugate", "q", "the inverse turn of a unit quaternion", conjugate},
+      {"quat_from_euler", "roll, pitch, yaw",
        "quaternion (w, x, y, z) of turns about x, then y, then z [rad]", quaternion_from_euler},
-      {"quat_mul", "a, b", 2, 2, "product of two quaternions (w, x, y, z)",
+      {"quat_mul", "a, b", "product of two quaternions (w, x, y, z)",
        product_of_vectors(4, quaternion_product)},
-      {"select", "c, a, b", 3, 3, "a where c is true, else b; the same as c ? a : b",
+      {"repeat", "x, n", "the components of x, n times over", repeated, true},
+      {"rotate", "orientation, v",
+       "v, given in the axes of a frame, in those of the world; orientation: quaternion or matrix of 9",
+       rotation(false)},
+      {"rotate_inverse", "orientation, v", "v, given in the world's axes, in those of the frame",
+       rotation(true)},
+      {"select", "c, a, b", "a where c is true, else b; the same as c ? a : b",
        componentwise(Operation::select)},
-      {"sign", "x", 1, 1, "-1, 0 or 1", componentwise(Operation::sign)},
-      {"sin", "x", 1, 1, "sine of x [rad]", componentwise(Operation::sine)},
-      {"sqrt", "x", 1, 1, "square root", componentwise(Operation::square_root)},
-      {"square", "x", 1, 1, "x * x", squares},
-      {"sum", "x", 1, 1, "sum of the components", reduced(Operation::add)},
-      {"tan", "x", 1, 1, "tangent of x [rad]", componentwise(Operation::tangent)},
-      {"tanh", "x", 1, 1, "hyperbolic tangent", componentwise(Operation::hyperbolic_tangent)},
-      {"uniform", "low, high[, n]", 2, 3, "uniform random numbers in [low, high) (resets only)",
-       random(kUniform), true},
-      {"wrap_to_pi", "x", 1, 1, "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
+      {"sign", "x", "-1, 0 or 1", componentwise(Operation::sign)},
+      {"sin", "x", "sine of x [rad]", componentwise(Operation::sine)},
+      {"size", "x", "number of components", size_of},
+      {"sqrt", "x", "square root", componentwise(Operation::square_root)},
+      {"square", "x", "x * x", squares},
+      {"sum", "x", "sum of the components", reduced(Operation::add)},
+      {"tan", "x", "tangent of x [rad]", componentwise(Operation::tangent)},
+      {"tanh", "x", "hyperbolic tangent", componentwise(Operation::hyperbolic_tangent)},
+      {"to_frame", "position, orientation, point",
+       "a point of the world as a frame sees it: rotate_inverse(orientation, point - position)", in_frame},
+      {"tolerance", "x, lower = 0, upper = 0, margin = 0, sigmoid = gaussian, value_at_margin = 0.1",
+       "1 where lower <= x <= upper, else a sigmoid that falls to value_at_margin at the distance margin "
+       "(dm_control.utils.rewards): gaussian, hyperbolic, long_tail, reciprocal, cosine, linear, quadratic "
+       "or tanh_squared",
+       tolerance, true},
+      {"uniform", "low, high[, n]", "uniform random numbers in [low, high)", random(kUniform), true},
+      {"wrap_to_pi", "x", "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
   };
   return functions;
 }
@@ -311,6 +670,83 @@ const ExpressionFunction* find_function(const std::string& name) {
   return found == functions.end() ? nullptr : &*found;
 }
 
+Node ExpressionCompiler::drawn_normal(double deviation) {
+  const Node standard = standard_normal(graph_, [this] { return draw(); });
+  return graph_.apply(Operation::multiply, graph_.constant(deviation), standard);
+}
+
+namespace {
+
+struct Parameter {
+  std::string name;
+  bool optional = false;
+  std::string otherwise = {};  // what stands in for it, as an expression; "": nothing
+};
+
+// "x, low = 0[, n]": x, low with its default, n optional.
+std::vector<Parameter> parameters_of(const ExpressionFunction& function) {
+  std::vector<Parameter> parameters;
+  bool optional = false;
+  std::string text;
+  const auto finish = [&] {
+    const std::size_t assigned = text.find('=');
+    Parameter parameter{text.substr(0, assigned), optional || assigned != std::string::npos};
+    if (assigned != std::string::npos) parameter.otherwise = text.substr(assigned + 1);
+    if (!parameter.name.empty()) parameters.push_back(std::move(parameter));
+    text.clear();
+  };
+  for (const char c : function.arguments) {
+    if (c == ',' || c == '[') finish();
+    if (c == '[') optional = true;
+    if (std::string_view(",[] ").find(c) == std::string_view::npos) text += c;
+  }
+  finish();
+  return parameters;
+}
+
+// The arguments of a call in the order of the parameters.
+std::vector<const Syntax*> arranged(const ExpressionFunction& function, const Syntax& tree,
+                                    const ExpressionSource& source, ExpressionContext& context) {
+  const auto misused = [&](int column, const std::string& found) {
+    refuse_expression(source, column, found, tree.text + "(" + function.arguments + ")");
+  };
+  std::vector<const Syntax*> parts;
+  const bool any_number = function.arguments.find("...") != std::string::npos;
+  const std::vector<Parameter> parameters = any_number ? std::vector<Parameter>{} : parameters_of(function);
+  if (!any_number) parts.resize(parameters.size(), nullptr);
+  const std::string count = "'" + tree.text + "' with " + std::to_string(tree.children.size()) + " arguments";
+  if (any_number ? tree.children.empty() : tree.children.size() > parameters.size())
+    misused(tree.column, count);
+  bool by_name = false;
+  for (std::size_t i = 0; i < tree.children.size(); ++i) {
+    const Syntax* const child = tree.children[i].get();
+    const std::string& name = tree.parameters[i];
+    if (any_number && name.empty()) parts.push_back(child);
+    if (any_number && !name.empty()) misused(tree.column, "'" + tree.text + "' has no '" + name + "'");
+    if (any_number) continue;
+    if (name.empty() && by_name) misused(child->column, "an argument by its place after one by its name");
+    by_name = by_name || !name.empty();
+    std::vector<std::string> names;
+    for (const Parameter& parameter : parameters) names.push_back(parameter.name);
+    const auto place =
+        name.empty() ? i
+                     : static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+    if (place == names.size())
+      misused(child->column, "'" + tree.text + "' has no '" + name + "'" + did_you_mean(name, names));
+    if (parts[place]) misused(child->column, "'" + name + "' a second time");
+    parts[place] = child;
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    if (parts[i]) continue;
+    if (!parameters[i].optional) misused(tree.column, count);
+    if (!parameters[i].otherwise.empty())
+      parts[i] = context.parse({parameters[i].otherwise, source.where, source.key}).tree.get();
+  }
+  return parts;
+}
+
+}  // namespace
+
 Value ExpressionCompiler::call_value(const Syntax& tree, const ExpressionSource& source) {
   const std::string& name = tree.text;
   const ExpressionFunction* const function = find_function(name);
@@ -320,13 +756,9 @@ Value ExpressionCompiler::call_value(const Syntax& tree, const ExpressionSource&
     refuse_expression(source, tree.column, "unknown function '" + name + "'" + did_you_mean(name, names),
                       "known: " + list(names));
   }
-  const int count = static_cast<int>(tree.children.size());
-  if (count < function->least || (function->most != kAnyNumber && count > function->most))
-    refuse_expression(source, tree.column, "'" + name + "' with " + std::to_string(count) + " arguments",
-                      name + "(" + function->arguments + ")");
-  FunctionCall call{*this, tree, source, {}};
+  FunctionCall call{*this, tree, source, arranged(*function, tree, source, context_), {}};
   if (!function->takes_syntax)
-    for (const auto& argument : tree.children) call.arguments.push_back(value(*argument, source));
+    for (const Syntax* const part : call.parts) call.arguments.push_back(value(*part, source));
   return function->value(call);
 }
 

@@ -15,13 +15,16 @@ struct FunctionCall {
   ExpressionCompiler& compiler;
   const Syntax& tree;
   const ExpressionSource& source;
+  // In the order of the function's parameters; nullptr: not given, and without a default.
+  std::vector<const Syntax*> parts;
   std::vector<ExpressionCompiler::Value> arguments;  // of functions that take syntax: none
 };
 
 struct ExpressionFunction {
   std::string name;
-  std::string arguments;  // as documentation writes them: "x, low, high"
-  int least, most;        // how many arguments; most = -1: any number
+  // The parameters as documentation writes them: "x, low, high", "mean, std[, n]", "x, margin = 0". Arguments
+  // may be given by these names. With "...": any number, by place alone.
+  std::string arguments;
   std::string meaning;
   std::function<ExpressionCompiler::Value(FunctionCall&)> value;
   bool takes_syntax = false;  // its arguments are not computed beforehand

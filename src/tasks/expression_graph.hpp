@@ -15,6 +15,7 @@ namespace maniple {
 struct Program {
   std::vector<Instruction> instructions;
   int num_registers = kReservedRegisters;
+  int num_random = 0;  // draws of one run
 };
 
 // Numbers that instructions refer to, each bit pattern once.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <set>
@@ -176,7 +177,10 @@ Derived needs_of(const Program& program, const TaskModel& model) {
   for (const Instruction& i : program.instructions)
     for (const auto& [bank, element] :
          {std::pair{i.bank_a, i.a}, std::pair{i.bank_b, i.b}, std::pair{i.bank_c, i.c}})
-      if (bank == Bank::data) needs = std::max(needs, stage_of(element, fields, model));
+      if (bank == Bank::contact)
+        needs = Derived::forward;
+      else if (bank == Bank::data)
+        needs = std::max(needs, stage_of(element, fields, model));
   return needs;
 }
 
@@ -195,7 +199,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     ends_in_time = ends_in_time || is_time_out;
     if (term.term == "time_out" && task.max_episode_steps == 0)
       throw InputError(term.where, key, "a time-out without an episode length",
-                       "task.episode_length: seconds");
+                       "task.episode_length: seconds, or task.episode_steps: control steps");
     for (const TermExpression& expression : expressions_of(term, TermKind::termination, model, key)) {
       const ExpressionGraph::Node done =
           evaluate.compile_number(source_of(term, expression.text, key), "a termination");
@@ -205,9 +209,10 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     task.termination_names.push_back(term.name);
   }
   if (task.max_episode_steps > 0 && !ends_in_time)
-    throw InputError(config.where, "task.episode_length",
-                     fmt::format("{} s, but nothing ends an episode in time", config.episode_length),
-                     "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
+    throw InputError(
+        config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
+        fmt::format("{} control steps, but nothing ends an episode in time", task.max_episode_steps),
+        "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
   // What is both a failure and a time-out is a failure, and no time-out.
   time_out = graph.apply(Operation::logical_and, time_out, graph.apply(Operation::logical_not, terminated));
   evaluate.set_name("terminated", terminated);
@@ -228,7 +233,8 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     task.reward_names.push_back(term.name);
   }
   task.num_reward_terms = static_cast<int>(task.reward_names.size());
-  task.evaluate = graph.compile(constants);
+  evaluate.finish();
+  task.evaluate = evaluate.program(constants);
   task.evaluate_needs = needs_of(task.evaluate, model);
 }
 
@@ -245,35 +251,109 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
       reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
   }
   reset.finish();
-  task.reset = reset.graph().compile(constants);
+  task.reset = reset.program(constants);
 }
 
-void compile_observations(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
-                          ConstantPool& constants, CompiledTask& task) {
-  ExpressionCompiler observe(context, Phase::observe);
+// [-x, x] of a number x, and a range as it is.
+std::array<double, 2> range_about_zero(const std::vector<double>& numbers) {
+  return {numbers.size() == 1 ? -numbers[0] : numbers[0], numbers.back()};
+}
+
+// What happens to an observation on its way to the policy: Isaac Lab's order of noise, clip and scale, then
+// mjlab's delay and history.
+ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompiler::Value values,
+                                   const TermConfig& term, const std::string& key) {
   ExpressionGraph& graph = observe.graph();
-  for (std::size_t i = 0; i < config.observations.size(); ++i) {
-    const TermConfig& term = config.observations[i];
-    const std::string key = key_of(TermKind::observation, term, i);
-    for (const TermExpression& expression : expressions_of(term, TermKind::observation, model, key)) {
-      const ExpressionCompiler::Value observation = observe.compile(source_of(term, expression.text, key));
+  const auto add_uniform = [&](const std::vector<double>& numbers, bool at_reset) {
+    if (numbers.empty()) return;
+    const auto [low, high] = range_about_zero(numbers);
+    for (ExpressionGraph::Node& value : values) {
+      const ExpressionGraph::Node drawn =
+          at_reset ? observe.drawn_at_reset(low, high) : observe.drawn(low, high);
+      value = graph.apply(Operation::add, value, drawn);
+    }
+  };
+  if (term.noise_std > 0 && !term.noise.empty())
+    throw InputError(term.where, key + ".noise_std", "noise_std beside noise", "one of them");
+  add_uniform(term.bias, true);
+  add_uniform(term.noise, false);
+  for (ExpressionGraph::Node& value : values) {
+    if (term.noise_std > 0) value = graph.apply(Operation::add, value, observe.drawn_normal(term.noise_std));
+    if (term.clip) {
+      value = graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0]));
+      value = graph.apply(Operation::minimum, value, graph.constant((*term.clip)[1]));
+    }
+    value = graph.apply(Operation::multiply, value, graph.constant(term.scale));
+  }
+  for (const double steps : term.delay)
+    if (steps != std::floor(steps))
+      throw InputError(term.where, key + ".delay", fmt::format("{} control steps", steps), "whole numbers");
+  return observe.history(observe.delayed(values, term.delay), term.history);
+}
+
+// Outputs from `first` on; their names, by component.
+std::vector<std::string> compile_observations(const std::vector<TermConfig>& terms, TermKind kind,
+                                              const TaskModel& model, ExpressionCompiler& observe,
+                                              int first) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const TermConfig& term = terms[i];
+    const std::string key = key_of(kind, term, i);
+    for (const TermExpression& expression : expressions_of(term, kind, model, key)) {
+      const ExpressionCompiler::Value value =
+          modified(observe, observe.compile(source_of(term, expression.text, key)), term, key);
       const std::string name = term.name.empty() ? term.term : term.name;
-      for (std::size_t k = 0; k < observation.size(); ++k) {
-        // Isaac Lab's order: clip, then scale.
-        ExpressionGraph::Node value = observation[k];
-        if (term.clip) {
-          value = graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0]));
-          value = graph.apply(Operation::minimum, value, graph.constant((*term.clip)[1]));
-        }
-        value = graph.apply(Operation::multiply, value, graph.constant(term.scale));
-        graph.store(value, Bank::output, task.num_observations++);
-        task.observation_names.push_back(observation.size() == 1 ? name : fmt::format("{}[{}]", name, k));
+      for (std::size_t k = 0; k < value.size(); ++k) {
+        observe.graph().store(value[k], Bank::output, first + static_cast<int>(names.size()));
+        names.push_back(value.size() == 1 ? name : fmt::format("{}[{}]", name, k));
       }
     }
   }
+  return names;
+}
+
+// Both observations, then what the task keeps. The values of variables, which the other programs read, are
+// in `observe` already.
+void compile_observing(const TaskConfig& config, const TaskModel& model, ExpressionCompiler& observe,
+                       ConstantPool& constants, CompiledTask& task) {
+  task.observation_names =
+      compile_observations(config.observations, TermKind::observation, model, observe, 0);
+  task.num_observations = static_cast<int>(task.observation_names.size());
+  task.critic_observation_names = compile_observations(
+      config.critic_observations, TermKind::critic_observation, model, observe, task.num_observations);
+  task.num_critic_observations = static_cast<int>(task.critic_observation_names.size());
   observe.finish();
-  task.observe = graph.compile(constants);
+  task.observe = observe.program(constants);
   task.observe_needs = needs_of(task.observe, model);
+}
+
+// ---- variables ----
+
+std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, double step_dt) {
+  std::map<std::string, TaskVariable> variables;
+  for (std::size_t i = 0; i < config.variables.size(); ++i) {
+    const TermConfig& term = config.variables[i];
+    const std::string key = key_of(TermKind::variable, term, i);
+    const auto source = [&](const std::string& text, const char* part) {
+      const auto where = term.where_keys.find(part);
+      return ExpressionSource{text, where == term.where_keys.end() ? term.where : where->second,
+                              key + "." + part};
+    };
+    TaskVariable variable{.reset = source(term.reset, "reset"),
+                          .update = source(term.update, "update"),
+                          .update_at = term.update_at,
+                          .once = term.once,
+                          .steps = {}};
+    if (term.once && !term.every.empty())
+      throw InputError(term.where, key + ".once", "once beside every", "one of them");
+    for (const double seconds : term.every) variable.steps.push_back(seconds / step_dt);
+    if (!variable.steps.empty() && variable.steps.back() > (1 << 24))
+      throw InputError(term.where, key + ".every",
+                       fmt::format("{} s of {} s steps", term.every.back(), step_dt),
+                       "at most 16777216 control steps");
+    variables[term.name] = std::move(variable);
+  }
+  return variables;
 }
 
 // ---- definitions ----
@@ -327,7 +407,12 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
   CompiledTask task;
   task.step_dt = step_dt;
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
-  task.max_episode_steps = static_cast<std::int64_t>(std::ceil(config.episode_length / step_dt * (1 - 1e-6)));
+  task.max_episode_steps =
+      config.episode_steps > 0
+          ? config.episode_steps
+          : static_cast<std::int64_t>(std::ceil(config.episode_length / step_dt * (1 - 1e-6)));
+  const double episode_length =
+      config.episode_steps > 0 ? static_cast<double>(config.episode_steps) * step_dt : config.episode_length;
   if (!(config.episode_length >= 0) || task.max_episode_steps > (1 << 24))
     throw InputError(config.where, "task.episode_length",
                      fmt::format("{} s of {} s steps", config.episode_length, step_dt),
@@ -346,23 +431,25 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
     definitions[name] = {text, where == config.where_definitions.end() ? config.where : where->second,
                          "task.definitions." + name};
   }
-  ExpressionContext context(model, task.num_actions, step_dt, config.episode_length, task.max_episode_steps,
-                            definitions);
+  ExpressionContext context(model, task.num_actions, step_dt, episode_length, task.max_episode_steps,
+                            definitions, variables_of(config, step_dt));
   ConstantPool constants;
+  ExpressionCompiler observe(context, Phase::observe);
+  observe.compile_variables();
   compile_evaluation(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
-  compile_observations(config, model, context, constants, task);
+  compile_observing(config, model, observe, constants, task);
   task.constants = constants.values();
   task.num_memory = context.memory_size();
-  task.num_random = context.num_random();
+  task.num_kept = context.kept_size();
+  task.num_contact_queries = static_cast<int>(context.contact_queries().size());
+  for (std::size_t pair = 0; pair < model.geom_pairs.size(); ++pair)
+    for (const std::vector<int>& sides : context.contact_queries()) task.contact_sides.push_back(sides[pair]);
 
   // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.
   for (const auto& [name, source] : definitions) {
-    const bool random = mentions(context, name, {"uniform", "normal"});
     const bool flags = mentions(context, name, {"terminated", "time_out"});
-    if (!flags)
-      ExpressionCompiler(context, random ? Phase::reset : Phase::observe)
-          .compile({name, source.where, source.key});
+    if (!flags) ExpressionCompiler(context, Phase::observe).compile({name, source.where, source.key});
   }
   return task;
 }
@@ -376,15 +463,17 @@ std::string task_digest(const CompiledTask& task) {
     for (const double value : {action.scale, action.offset, action.low, action.high}) sum.add(value);
     sum.add(std::uint64_t{action.clipped});
   }
-  for (const std::vector<std::string>* names :
-       {&task.observation_names, &task.reward_names, &task.termination_names}) {
+  for (const std::vector<std::string>* names : {&task.observation_names, &task.critic_observation_names,
+                                                &task.reward_names, &task.termination_names}) {
     sum.add(std::uint64_t{names->size()});
     for (const std::string& name : *names) sum.add(name);
   }
   for (const Program* program : {&task.evaluate, &task.reset, &task.observe}) sum.add(*program);
   for (const double value : task.constants) sum.add(value);
   sum.add(static_cast<std::uint64_t>(task.num_memory));
-  sum.add(static_cast<std::uint64_t>(task.num_random));
+  sum.add(static_cast<std::uint64_t>(task.num_kept));
+  sum.add(static_cast<std::uint64_t>(task.reset.num_random));
+  for (const int side : task.contact_sides) sum.add(static_cast<std::uint64_t>(side));
   return sum.text();
 }
 

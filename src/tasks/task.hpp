@@ -32,11 +32,14 @@ struct CompiledTask : TaskSizes {
 
   std::vector<CompiledAction> actions;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
+  std::vector<std::string> critic_observation_names;
   std::vector<std::string> reward_names, termination_names;
 
   Program evaluate, reset, observe;
   std::vector<double> constants;
-  int num_random = 0;  // draws of one reset
+  // Task::contact_sides, and its width
+  std::vector<int> contact_sides;
+  int num_contact_queries = 0;
 
   // Which fields of Data the programs read, of the state after the step: `evaluate` for terminations and
   // rewards, `observe` (after resets) for observations and prev().

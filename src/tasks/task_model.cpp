@@ -24,9 +24,14 @@ TaskModel task_model(const ImportedModel& model) {
   result.qpos0 = model.qpos0;
   std::copy(model.gravity.begin(), model.gravity.end(), result.gravity);
   result.bodies = complete_names(model.body_names, "body");
+  result.geoms = complete_names(model.geom_names, "geom");
   result.sites = complete_names(model.site_names, "site");
   result.tendons = complete_names(model.tendon_names, "tendon");
   result.body_root = model.body_rootid;
+  result.body_parent = model.body_parentid;
+  result.geom_body = model.geom_bodyid;
+  for (std::size_t i = 0; i < model.geompair_geom1.size(); ++i)
+    result.geom_pairs.push_back({model.geompair_geom1[i], model.geompair_geom2[i]});
 
   const std::vector<std::string> joint_names = complete_names(model.joint_names, "joint");
   for (std::size_t j = 0; j < joint_names.size(); ++j) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,12 @@ struct TaskModel {
   std::vector<TaskJoint> joints;
   std::vector<TaskActuator> actuators;
   std::vector<TaskSensor> sensors;
-  std::vector<std::string> bodies, sites, tendons;
+  std::vector<std::string> bodies, geoms, sites, tendons;
   std::vector<int> body_root;  // root of each body's tree
+  std::vector<int> body_parent;
+  std::vector<int> geom_body;
+  std::vector<std::array<int, 2>>
+      geom_pairs;  // geoms that may touch, the numbers of the pairs in the kernels
   std::vector<double> qpos0;
   double gravity[3] = {0, 0, -9.81};  // m/s^2
 };

@@ -419,10 +419,19 @@ const std::vector<LibraryTerm>& term_library() {
   return library;
 }
 
+namespace {
+
+// The kind of terms that stand in a section.
+TermKind library_kind(TermKind kind) {
+  return kind == TermKind::critic_observation ? TermKind::observation : kind;
+}
+
+}  // namespace
+
 std::vector<std::string> term_names(TermKind kind) {
   std::vector<std::string> names;
   for (const LibraryTerm& term : term_library())
-    if (term.kind == kind) names.push_back(term.name);
+    if (term.kind == library_kind(kind)) names.push_back(term.name);
   return names;
 }
 
@@ -430,7 +439,7 @@ const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std:
   const std::vector<std::string> known = term_names(kind);
   std::string elsewhere;
   for (const LibraryTerm& term : term_library()) {
-    if (term.name == config.term && term.kind == kind) return term;
+    if (term.name == config.term && term.kind == library_kind(kind)) return term;
     if (term.name == config.term) elsewhere = section_of(term.kind).name;
   }
   const std::string found = elsewhere.empty()

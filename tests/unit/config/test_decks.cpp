@@ -262,8 +262,14 @@ task:
     - {term: joint_effort, joints: [slider, hinge], scale: 100, offset: 0.5, clip: [-1, 1]}
   observations:
     - term: joint_pos_rel
-    - {name: up, expression: "height", scale: 2, clip: [-5, 5]}
+    - {name: up, expression: "height", scale: 2, clip: [-5, 5], noise: 0.1, bias: [-1, 2], delay: 3, history: 2}
     - {expression: "qvel[hinge] * 0.1"}
+  critic_observations:
+    - {expression: "qpos", noise_std: 0.5, delay: [0, 2]}
+  variables:
+    target: {reset: "uniform(0, 1)", every: [1, 2]}
+    count: {reset: "0", update: "prev(count) + 1", update_at: observation}
+    own: {reset: "1", once: true, every: 3}
   rewards:
     alive: {term: alive}
     pole: {expression: "height^2", weight: -0.3}
@@ -292,6 +298,16 @@ void expect_equal(const std::vector<TermConfig>& a, const std::vector<TermConfig
     EXPECT_EQ(a[i].clip, b[i].clip);
     EXPECT_EQ(a[i].time_out, b[i].time_out);
     EXPECT_EQ(a[i].target, b[i].target);
+    EXPECT_EQ(a[i].bias, b[i].bias);
+    EXPECT_EQ(a[i].noise, b[i].noise);
+    EXPECT_EQ(a[i].noise_std, b[i].noise_std);
+    EXPECT_EQ(a[i].delay, b[i].delay);
+    EXPECT_EQ(a[i].history, b[i].history);
+    EXPECT_EQ(a[i].reset, b[i].reset);
+    EXPECT_EQ(a[i].update, b[i].update);
+    EXPECT_EQ(a[i].update_at, b[i].update_at);
+    EXPECT_EQ(a[i].every, b[i].every);
+    EXPECT_EQ(a[i].once, b[i].once);
   }
 }
 

@@ -47,7 +47,7 @@ inline const ImportedModel& zoo() {
           <body name="thigh" pos="0 0 -0.3">
             <joint name="hip" type="hinge" axis="0 1 0" ref="0.25" pos="0 0 0.1"/><geom/>
             <body name="shin" pos="0 0 -0.4">
-              <joint name="knee" type="hinge" axis="0 1 0"/><geom pos="0 0 -0.1"/>
+              <joint name="knee" type="hinge" axis="0 1 0"/><geom name="tip" pos="0 0 -0.1"/>
               <site name="foot" pos="0 0 -0.2"/>
             </body>
           </body>

@@ -337,7 +337,7 @@ TYPED_TEST(TaskStep, DefinitionsAreDrawnOnce) {
                    reset_term("qpos[hip]", "start"),       reset_term("qvel[4]", "start"),
                    reset_term("qvel[5]", "uniform(0, 1)"), reset_term("qvel[6]", "uniform(0, 1)")};
   TaskRig<TypeParam> rig(config, zoo());
-  EXPECT_EQ(rig.compiled.num_random, 3);  // without a name each draw is its own
+  EXPECT_EQ(rig.compiled.reset.num_random, 3);  // without a name each draw is its own
   rig.reset(kAll);
   for (int env = 0; env < kTileWidth; ++env) {
     const double c = rig.get("qvel", 0, env), s = rig.get("qvel", 1, env), turn = rig.get("qvel", 3, env);
@@ -445,8 +445,9 @@ TEST(TaskEnds, LengthAndTimeOutBelongTogether) {
     }
     return "no error";
   };
-  EXPECT_THAT(refusal(),
-              HasSubstr("task.yaml:1: task.episode_length: 5 s, but nothing ends an episode in time"));
+  EXPECT_THAT(
+      refusal(),
+      HasSubstr("task.yaml:1: task.episode_length: 250 control steps, but nothing ends an episode in time"));
   config.terminations = {expression_term("time > 4", "late")};
   config.terminations[0].time_out = true;
   EXPECT_EQ(refusal(), "no error");

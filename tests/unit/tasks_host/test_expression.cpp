@@ -251,6 +251,88 @@ const std::vector<Case>& cases() {
        [](const Reader& r) {
          return std::vector{r("ctrl", 0), r("ctrl", 1)};
        }},
+      {"qpos[11:]",
+       [](const Reader& r) {
+         return std::vector{r("qpos", 11), r("qpos", 12), r("qpos", 13)};
+       }},
+      {"qpos[1::5]",
+       [](const Reader& r) {
+         return std::vector{r("qpos", 1), r("qpos", 6), r("qpos", 11)};
+       }},
+      {"[qpos[:2], qpos[:9:4], parts[::2], parts[2:]]",
+       [](const Reader& r) {
+         return std::vector{r("qpos", 0), r("qpos", 1), r("qpos", 0), r("qpos", 4),
+                            r("qpos", 8), r("ctrl", 0), r("ctrl", 2), r("ctrl", 2)};
+       }},
+      {"sensordata[2:5]",
+       [](const Reader& r) {
+         return std::vector{r("sensordata", 2), r("sensordata", 3), r("sensordata", 4)};
+       }},
+      {"xpos[5:].y", [](const Reader& r) { return std::vector{r("xpos", 3 * 5 + 1)}; }},
+      {"geom_xpos[tip]",
+       [](const Reader& r) {
+         return std::vector{r("geom_xpos", 6), r("geom_xpos", 7), r("geom_xpos", 8)};
+       }},
+      {"rotate(xmat[shin], xpos[torso])",
+       [](const Reader& r) {
+         std::vector<double> result(3);
+         for (int i = 0; i < 3; ++i)
+           for (int k = 0; k < 3; ++k)
+             result[static_cast<std::size_t>(i)] +=
+                 r("xmat", 9 * kShin + 3 * i + k) * r("xpos", 3 * kTorso + k);
+         return result;
+       }},
+      {"rotate_inverse(xmat[shin], xpos[1:3])[3:]",
+       [](const Reader& r) {
+         std::vector<double> result(3);
+         for (int i = 0; i < 3; ++i)
+           for (int k = 0; k < 3; ++k)
+             result[static_cast<std::size_t>(i)] += r("xmat", 9 * kShin + 3 * k + i) * r("xpos", 3 * 2 + k);
+         return result;
+       }},
+      {"rotate(quat_from_euler(0, 0, pi / 2), [1, 2, 3])",
+       [](const Reader&) {
+         return std::vector{-2.0, 1.0, 3.0};
+       }},
+      {"rotate(quat_from_euler(pi / 2, 0, 0), [1, 2, 3])",
+       [](const Reader&) {
+         return std::vector{1.0, -3.0, 2.0};
+       }},
+      {"rotate(quat_from_euler(0, pi / 2, 0), [1, 2, 3])",
+       [](const Reader&) {
+         return std::vector{3.0, 2.0, -1.0};
+       }},
+      {"rotate_inverse(quat_from_euler(0, pi / 2, 0), [1, 2, 3])",
+       [](const Reader&) {
+         return std::vector{-3.0, 2.0, 1.0};
+       }},
+      {"to_frame([1, 1, 0], quat_from_euler(0, 0, pi / 2), [1, 2, 5, 0, 1, 0])",
+       [](const Reader&) { return std::vector{1.0, 0.0, 5.0, 0.0, 1.0, 0.0}; }},
+      {"euler_from_quat(quat_from_euler(0.3, -0.4, 0.5))",
+       [](const Reader&) {
+         return std::vector{0.3, -0.4, 0.5};
+       }},
+      {"euler_from_quat(quat_conjugate(quat_from_euler(0, 0, 0.5))).z",
+       [](const Reader&) { return std::vector{-0.5}; }},
+      {"normalize([3, 0, 4]) + product([2, 3, 4]) + size(qpos)",
+       [](const Reader&) {
+         return std::vector{38.6, 38.0, 38.8};
+       }},
+      {"[repeat([1, qpos[hip]], 2), repeat(0, n = 2)]",
+       [](const Reader& r) { return std::vector{1.0, r("qpos", kHip), 1.0, r("qpos", kHip), 0.0, 0.0}; }},
+      {"ceil(3 * qpos[hip]) + 100 * mod(qpos[knee], 0.75)",
+       [](const Reader& r) {
+         const double knee = r("qpos", kKnee);
+         return std::vector{std::ceil(3 * r("qpos", kHip)) + 100 * (knee - 0.75 * std::floor(knee / 0.75))};
+       }},
+      {"is_finite([qpos[hip], 1 / (qpos[hip] - qpos[hip]), log(-1 - qpos[hip]^2)])",
+       [](const Reader&) {
+         return std::vector{1.0, 0.0, 0.0};
+       }},
+      {"[qpos[hip] < inf, clamp(high = 0.75, x = qpos[hip], low = -0.5)]",
+       [](const Reader& r) {
+         return std::vector{1.0, std::clamp(r("qpos", kHip), -0.5, 0.75)};
+       }},
   };
   return all;
 }
@@ -368,13 +450,44 @@ TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("2x", "x", {"multiplication is written a * b"});
   expect_caret("sin", "sin", {"write sin(...)"});
   expect_caret("atan2(1)", "atan2", {"with 1 arguments", "atan2(y, x)"});
-  expect_caret("uniform(0, 1)", "uniform", {"random numbers outside a reset"});
   expect_caret("3 * terminated", "terminated", {"it is known in rewards"});
   expect_caret("ctrl[2:2]", "2]", {"empty range"});
+  expect_caret("ctrl[1:9]", "1:9", {"element 8 of 'ctrl', which has 3", "0 to 2"});
+  expect_caret("ctrl[3:]", "3:]", {"element 3 of 'ctrl', which has 3"});
+  expect_caret("ctrl[0:2:0]", "0]", {"a range with step 0"});
+  expect_caret("(2 * ctrl)[3:]", "3:]", {"element 3 of a computed vector, which has 3"});
+  expect_caret("clamp(ctrl, lo = 0, high = 1)", "0,", {"'clamp' has no 'lo'", "did you mean 'low'?"});
+  expect_caret("clamp(ctrl, 0, x = 1)", "1)", {"'x' a second time"});
+  expect_caret("clamp(x = ctrl, 0, 1)", "0,", {"by its place after one by its name"});
+  expect_caret("max(x = ctrl)", "max", {"'max' has no 'x'"});
+  expect_caret("clamp(ctrl, low = 0)", "clamp", {"with 2 arguments", "clamp(x, low, high)"});
+  expect_caret("rotate([1, 2], xpos[torso])", "rotate", {"a vector of 2", "xquat[body]"});
+  expect_caret("rotate(xquat[torso], [1, 2])", "rotate", {"a vector of 2", "a vector of 3"});
+  expect_caret("repeat(1, qpos[hip])", "[hip]", {"not a fixed number"});
+  expect_caret("repeat(1, 0.5)", "0.5", {"not a number of repetitions"});
+  expect_caret("1 + 'hip'", "'hip'", {"'hip' in quotes is no value"});
+  expect_caret("tolerance(ctrl, 0, 1, 1, gausian)", "gausian",
+               {"unknown sigmoid", "did you mean 'gaussian'?", "tanh_squared"});
+  expect_caret("tolerance(ctrl, 1, 0)", "1,", {"a lower bound above the upper one"});
+  expect_caret("tolerance(ctrl, 0, 1, -1)", "-1", {"a margin below 0"});
+  expect_caret("tolerance(ctrl, margin = 1, value_at_margin = 0)", "0)", {"range of 'gaussian'", "0 < "});
+  expect_caret("tolerance(ctrl, margin = 1, sigmoid = linear, value_at_margin = 1)", "1)",
+               {"range of 'linear'", "0 <= value_at_margin < 1"});
   expect_caret("act + 1", "act", {"no elements of 'act'"});
   EXPECT_THAT(refusal("(1 + 2"),
               HasSubstr("unexpected end of the expression; expected ')'\n    (1 + 2\n          ^"));
   EXPECT_THAT(refusal(" "), HasSubstr("empty expression"));
+}
+
+TEST(ExpressionErrors, SayHowOtherSpellingsAreWritten) {
+  expect_caret("ctrl > 1 and ctrl < 2", "and", {"'and' is written a && b"});
+  expect_caret("ctrl > 1 or ctrl < 2", "or", {"'or' is written a || b"});
+  expect_caret("not ctrl", "not", {"'not' is written !a"});
+  expect_caret("1 + not(ctrl)", "not", {"'not' is written !a"});
+  expect_caret("1 if ctrl else 2", "if", {"'x if c else y' is written c ? x : y"});
+  expect_caret("7 // 2", "//", {"floor(a / b)"});
+  expect_caret("7 % 2", "%", {"mod(a, b)"});
+  expect_caret("True", "True", {"true is 1"});
 }
 
 TEST(ExpressionErrors, ShowTheLineOfALongExpression) {
