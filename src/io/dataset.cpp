@@ -49,7 +49,7 @@ hdf5::File open_input(const std::string& file, const SourceLocation& where, cons
   try {
     return hdf5::open_file(file, false);
   } catch (const Error& error) {
-    throw InputError(where, place, "cannot be read as HDF5", error.what());
+    throw InputError(where, place, "cannot be read as HDF5", reason_of(error, file));
   }
 }
 
@@ -61,7 +61,7 @@ std::string read_isolated(const std::string& file, const SourceLocation& where, 
   } catch (const InputError&) {
     throw;
   } catch (const Error& error) {
-    throw InputError(where, place, "cannot be read", error.what());
+    throw InputError(where, place, "cannot be read", reason_of(error, file));
   }
 }
 
@@ -108,7 +108,7 @@ InputDataset::InputDataset(const std::string& file, const SourceLocation& where,
     try {
       opened = hdf5::open_dataset(handle, dataset);
     } catch (const Error& error) {
-      throw InputError(where, place, std::string("not a dataset that can be read: ") + error.what(),
+      throw InputError(where, place, std::string("not a dataset that can be read: ") + reason_of(error, file),
                        "a dataset of numbers " + allowed_text(allowed));
     }
     const std::string type = hdf5::type_of(opened);

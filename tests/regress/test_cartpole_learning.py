@@ -12,7 +12,8 @@ import pytest
 def curves(directory):
     with h5py.File(directory / "results.h5") as file:
         returns, lengths = file["metrics/episode_return"][()], file["metrics/episode_length"][()]
-    assert np.isfinite(returns).all()
+    known = np.isfinite(returns)  # from the first whole episode on
+    assert known[known.argmax():].all() and known.argmax() < 20
     return returns, lengths
 
 
@@ -29,7 +30,7 @@ def test_isaac_cartpole_with_the_settings_of_rl_games(maniple, tmp_path):
             ranks=2)
     # these settings find good policies, but do not keep them (see the deck)
     returns, _ = curves(tmp_path)
-    assert 4.5 <= np.convolve(returns, np.ones(10) / 10, mode="valid").max() <= 5.0
+    assert 4.5 <= np.nanmax(np.convolve(returns, np.ones(10) / 10, mode="valid")) <= 5.0
 
 
 def test_isaac_cartpole_direct(maniple, tmp_path):
