@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build"))
 PROGRAM = BUILD / "maniple"
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests")]
 
 ENVIRONMENT = {
     **os.environ,

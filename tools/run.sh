@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # From a fresh clone to a trained policy: installs what is missing, builds, trains the cartpole of
-# inputs/train/isaac_cartpole.yaml on two ranks and draws its learning curve.
+# inputs/train/isaac_cartpole.yaml on two ranks, draws its learning curve and makes a page on which it moves.
 # Usage: tools/run.sh [deck.yaml] [key.path=value ...]     MANIPLE_RANKS=4 tools/run.sh
 # Each call starts a run of its own under runs/, unless output.directory is given.
 set -euo pipefail
@@ -35,4 +35,5 @@ case "$(basename "$deck" .yaml)" in
   isaac_cartpole_direct) ceiling=(--ceiling 300) ;;
 esac
 .venv/bin/python tools/plot_learning_curve.py "$directory" "${ceiling[@]}"
+.venv/bin/python tools/replay.py "$directory" || echo "no replay: the reason is above"
 exit $status

@@ -4,6 +4,7 @@
 // likes; of a chunk the environments of a rank are one piece).
 #include "src/io/results.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -361,6 +362,8 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
       const hdf5::Shape &shape = shapes[f], &chunk = chunks[f];
       const hdf5::Dataset dataset =
           hdf5::create_dataset(file, name, impl.type, shape, fields[f].unit, fields[f].description, chunk);
+      if (!fields[f].names.empty())
+        hdf5::write_attribute(dataset, "names", fmt::format("{}", fmt::join(fields[f].names, "\n")));
       if (chunk.empty()) continue;
       impl.recorders[f].chunk_envs = static_cast<std::int64_t>(chunk[0]);
       for (hsize_t env = 0; env < shape[0]; env += chunk[0])

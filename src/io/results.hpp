@@ -36,6 +36,7 @@ struct Metrics {
 struct TrajectoryField {
   std::string name, unit, description;
   int size = 0;
+  std::vector<std::string> names = {};  // of its elements, where they have any
 };
 
 class ResultsWriter {

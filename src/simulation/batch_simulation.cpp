@@ -259,7 +259,10 @@ const typename BatchSimulation<T>::RecordedField& BatchSimulation<T>::recorded(
 
 template <class T>
 TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) const {
-  return recorded(name).field;
+  TrajectoryField field = recorded(name).field;
+  if (name == "reward_term" || name == "episode_reward_term") field.names = task_.reward_names;
+  if (name == "ctrl") field.names = model_.actuator_names;
+  return field;
 }
 
 template <class T>

@@ -1,0 +1,124 @@
+"""The page of tools/replay.py, looked at in a real browser: robots are where MuJoCo says, they move, contacts appear,
+nothing is asked of the network, and the console has nothing to say."""
+
+import json
+import re
+import subprocess
+import sys
+
+import mujoco
+import numpy as np
+import pytest
+from browser import Browser
+from maniple_results import Results
+
+ANT = "package:gymnasium/envs/mujoco/assets/ant.xml"
+PENDULUM = "inputs/tasks/pendulum_swingup.yaml"
+
+
+def replay(maniple, *arguments, exit_code=0):
+    result = subprocess.run([sys.executable, maniple.root / "tools/replay.py", *map(str, arguments)], cwd=maniple.root,
+                            capture_output=True, text=True, timeout=300)
+    assert result.returncode == exit_code, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def description(page):
+    text = re.search(r'<script id="description" type="application/json">(.*?)</script>', page.read_text(), re.S)[1]
+    return json.loads(text)
+
+
+@pytest.fixture(scope="module")
+def ants(maniple, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("replay") / "ants"
+    maniple("rollout", f"model.file={ANT}", "batch.num_envs=3", "control.source=random", "simulation.steps=60",
+            "simulation.decimation=5", "output.trajectory.every=1", "output.trajectory.fields=[qpos,qvel,ctrl]",
+            f"output.directory={directory}")
+    replay(maniple, directory)
+    return directory
+
+
+def share(picture, condition):
+    return condition(*np.moveaxis(picture, -1, 0)).mean()
+
+
+def test_robots_move(ants, tmp_path):
+    with Results(ants / "results.h5") as run, Browser(tmp_path, 720, 450) as browser:
+        browser.open(ants / "replay.html")
+        browser.wait_for("Boolean(window.replay) && replay.time() > 0")  # it plays by itself
+        facts = description(ants / "replay.html")
+        qpos, qvel, ctrl = (run.trajectory[name][()].astype(float) for name in ("qpos", "qvel", "ctrl"))
+
+        pictures = []
+        for k in (2, 20, len(facts["times"]) - 1):
+            sample = round(facts["times"][k] / run.control_timestep())
+            browser.evaluate(f"replay.seek({facts['times'][k]})")
+            for env in range(3):
+                np.testing.assert_allclose(browser.evaluate(f"replay.place({env})"), qpos[env, sample, :3], atol=1e-5)
+            pictures.append(browser.picture())
+        copper = lambda r, g, b: (r > b + 0.15) & (r > 0.25)  # what the model's geoms are coloured
+        for picture in pictures:
+            assert picture.std() > 0.05 and 0.002 < share(picture, copper) < 0.4
+        moved = [np.abs(a - b).max(axis=2) > 0.1 for a, b in zip(pictures, pictures[1:])]
+        assert min(m.mean() for m in moved) > 0.002
+
+        # a frame in which somebody touches the ground: as many marks as libmujoco has contacts, and they are seen
+        model, counts = run.model(), []
+        data = mujoco.MjData(model)
+        for time in facts["times"]:
+            sample, count = round(time / run.control_timestep()), 0
+            for env in range(3):
+                data.qpos[:], data.qvel[:], data.ctrl[:] = qpos[env, sample], qvel[env, sample], ctrl[env, sample]
+                mujoco.mj_forward(model, data)
+                count += data.ncon
+            counts.append(count)
+        touching = int(np.argmax(counts))
+        assert counts[touching] > 0
+        browser.evaluate(f"replay.seek({facts['times'][touching]})")
+        assert browser.evaluate("replay.contacts(false)") == 0
+        without = browser.picture()
+        assert browser.evaluate("replay.contacts(true)") == counts[touching]
+        shown = browser.picture()
+        assert (np.abs(shown - without).max(axis=2) > 0.1).sum() > 10
+
+        # one robot, closer: more of the picture is robot
+        browser.evaluate("replay.camera('1')")
+        assert share(browser.picture(), copper) > 1.2 * share(shown, copper)
+
+        # time runs when it plays, and stands when it does not
+        browser.evaluate("replay.seek(0), replay.setPlaying(true)")
+        browser.wait_for("replay.time() > 0.2")
+        browser.evaluate("replay.setPlaying(false)")
+        stands = browser.evaluate("replay.time()")
+        assert browser.evaluate("new Promise((done) => setTimeout(() => done(replay.time()), 300))") == stands
+        assert browser.problems == []
+        assert {url.split(":")[0] for url in browser.requests} <= {"file", "data", "blob"}
+
+
+def test_policy_of_a_training(maniple, tmp_path):
+    """A training recorded no poses: its newest policy is rolled out, and what its task says is drawn."""
+    run = tmp_path / "pendulum"
+    maniple("train", PENDULUM, "batch.num_envs=64", "learning.iterations=2", "task.episode_length=1", f"output.directory={run}")
+    replay(maniple, run, "--envs", 2, "--seconds", 3)
+    facts = description(run / "replay.html")
+    with Results(run / "rollout/results.h5") as rollout:
+        terms = rollout.names("reward_term")
+        np.testing.assert_allclose(rollout.trajectory["reward_term"][()].sum(axis=2), rollout.trajectory["reward"][..., 0],
+                                   rtol=1e-5, atol=1e-5)
+    assert len(terms) >= 2
+    assert [curve["names"] for curve in facts["curves"]] == [["0"], terms, ["0"]]
+    assert facts["times"][-1] == pytest.approx(3, abs=0.05) and facts["envs"] == [0, 1]
+    with Browser(tmp_path, 720, 450) as browser:
+        browser.open(run / "replay.html")
+        browser.wait_for("Boolean(window.replay)")
+        browser.evaluate("replay.seek(1.5)")
+        legend = browser.evaluate("[...document.querySelectorAll('.legend em')].map((e) => e.textContent).join(' ')")
+        assert legend.split() == terms
+        assert browser.problems == []
+
+
+def test_nothing_to_show(maniple, tmp_path):
+    maniple("rollout", "model.file=inputs/models/pendulum.xml", "batch.num_envs=1", "simulation.steps=2",
+            f"output.directory={tmp_path / 'run'}")
+    assert "output.trajectory.fields=[qpos,qvel,ctrl]" in replay(maniple, tmp_path / "run", exit_code=2)
+    assert "is not there" in replay(maniple, tmp_path / "nowhere", exit_code=2)

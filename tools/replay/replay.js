@@ -1,0 +1,526 @@
+// Draws what tools/replay.py has put into the page: instanced geoms of all environments with three.js, contacts as
+// discs and arrows, curves on 2D canvases. window.replay is how tests (and the console) steer it.
+"use strict";
+
+(async function () {
+  const element = (id) => document.getElementById(id);
+  const run = JSON.parse(element("description").textContent);
+  const COLOURS = ["#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa", "#a0712f", "#5c6b8a"];
+  const SKY = 0xe9eef5;
+
+  // ---- arrays: [at, type, shape] of one deflated block ----
+  const packed = Uint8Array.from(atob(element("arrays").textContent), (c) => c.charCodeAt(0));
+  element("arrays").remove();
+  const inflated = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
+  const bytes = await new Response(inflated).arrayBuffer();
+  const types = { float32: Float32Array, int16: Int16Array, uint8: Uint8Array, uint32: Uint32Array };
+  const array = (name) => {
+    const { at, type, shape } = run.arrays[name];
+    return new types[type](bytes, at, shape.reduce((a, b) => a * b, 1));
+  };
+  const positions = array("positions"), turns = array("turns"), ends = array("ends");
+  const contacts = array("contacts"), contactCounts = array("contact_counts");
+  const frames = run.times.length, envs = run.envs.length, bodies = run.arrays.positions.shape[2];
+  const duration = run.times[frames - 1] - run.times[0];
+  const contactStarts = new Uint32Array(frames * envs + 1);
+  for (let i = 0; i < frames * envs; ++i) contactStarts[i + 1] = contactStarts[i] + contactCounts[i];
+
+  // ---- how large a robot is, how far it goes, and where the environments stand ----
+  const radius = (geom) => {
+    if (geom.shape !== "mesh") return geom.shape === "plane" ? 0 : Math.hypot(...geom.size.slice(0, geom.shape === "capsule" ? 2 : 3));
+    const v = array(geom.mesh);
+    let most = 0;
+    for (let i = 0; i < v.length; i += 3) most = Math.max(most, Math.hypot(v[i], v[i + 1], v[i + 2]));
+    return most;
+  };
+  const drawn = run.geoms.filter((g) => g.group < run.hiddenGroup).length ? run.geoms : run.geoms.map((g) => ({ ...g, group: 0 }));
+  const lowest = [Infinity, Infinity, Infinity], highest = [-Infinity, -Infinity, -Infinity];
+  const first = [Infinity, Infinity, Infinity], last = [-Infinity, -Infinity, -Infinity];
+  const grow = (low, high, x, y, z, r) => [x, y, z].forEach((v, k) => {
+    low[k] = Math.min(low[k], v - r);
+    high[k] = Math.max(high[k], v + r);
+  });
+  for (const geom of drawn) {
+    if (geom.group >= run.hiddenGroup || geom.shape === "plane") continue;
+    const r = radius(geom);
+    if (geom.body < 0) {
+      grow(first, last, ...geom.pos, r);
+      grow(lowest, highest, ...geom.pos, r);
+      continue;
+    }
+    for (let f = 0; f < frames; ++f)
+      for (let e = 0; e < envs; ++e) {
+        const at = ((f * envs + e) * bodies + geom.body) * 3;
+        grow(lowest, highest, positions[at], positions[at + 1], positions[at + 2], r);
+        if (f === 0) grow(first, last, positions[at], positions[at + 1], positions[at + 2], r);
+      }
+  }
+  if (!isFinite(first[0])) [first, last, lowest, highest].forEach((b, i) => b.fill(i % 2 ? 1 : -1));
+  const size = Math.max(...[0, 1, 2].map((k) => last[k] - first[k]));
+  const placeOf = (f, e) => positions[((f * envs + e) * bodies + Math.max(0, run.root)) * 3];
+  let farthest = 0;
+  for (let f = 0; f < frames && bodies; ++f)
+    for (let e = 0; e < envs; ++e) farthest = Math.max(farthest, Math.abs(placeOf(f, e) - placeOf(0, e)));
+  const travels = farthest > 4 * size;
+  const spacing = 1.3 * Math.max(last[0] - first[0], last[1] - first[1], 0.4 * size);
+  const columns = travels ? 1 : Math.ceil(Math.sqrt(envs));  // who runs away along x gets a lane of his own
+  const rows = Math.ceil(envs / columns);
+  const offsets = run.envs.map((_, e) => [
+    ((e % columns) - (columns - 1) / 2) * spacing, (Math.floor(e / columns) - (rows - 1) / 2) * spacing]);
+
+  // ---- scene ----
+  const view = element("view");
+  const problem = (text) => {
+    element("problem").style.display = "grid";
+    element("problem").textContent = text;
+  };
+  let renderer;
+  try {
+    renderer = new THREE.WebGLRenderer({ antialias: true, preserveDrawingBuffer: true });
+  } catch (error) {
+    problem("This browser offers no WebGL, which the scene is drawn with.");
+    return;
+  }
+  renderer.gammaOutput = true;
+  renderer.shadowMap.enabled = true;
+  renderer.shadowMap.type = THREE.PCFSoftShadowMap;
+  view.prepend(renderer.domElement);
+  const world = new THREE.Scene();
+  const background = new THREE.Color(SKY).convertSRGBToLinear();
+  world.background = background;
+  world.fog = new THREE.Fog(background.getHex(), 1, 2);
+  world.fog.color.copy(background);
+  const camera = new THREE.PerspectiveCamera(38, 1, 0.01 * size, 400 * size);
+  camera.up.set(0, 0, 1);
+  world.add(new THREE.HemisphereLight(0xffffff, 0xa3afc2, 0.62));
+  const sun = new THREE.DirectionalLight(0xfff4e2, 0.7);
+  sun.castShadow = true;
+  sun.shadow.mapSize.set(2048, 2048);
+  sun.shadow.radius = 1.6;
+  world.add(sun, sun.target);
+  const controls = new THREE.OrbitControls(camera, renderer.domElement);
+  controls.enableDamping = true;
+  controls.dampingFactor = 0.12;
+  controls.maxPolarAngle = 0.53 * Math.PI;
+  controls.minDistance = 0.3 * size;
+  controls.maxDistance = 80 * (size + spacing * Math.max(rows, columns));
+
+  const tone = (rgb) => new THREE.Color(...rgb.slice(0, 3)).convertSRGBToLinear();
+
+  // The ground: the model's level plane, or a grid below everything; it reaches to the horizon, because it
+  // moves with the camera in steps of its pattern.
+  const level = (g) => g.shape === "plane" && g.body < 0 && Math.abs(g.quat[1]) + Math.abs(g.quat[2]) < 1e-6;
+  const floor = drawn.filter((g) => g.group < run.hiddenGroup && level(g)).sort((a, b) => a.pos[2] - b.pos[2])[0];
+  const groundHeight = floor ? floor.pos[2] : lowest[2] - 0.02 * size;
+  const nice = (x) => {
+    const power = 10 ** Math.floor(Math.log10(x));
+    return power * [1, 2, 5, 10].find((m) => m * power >= x);
+  };
+  const cell = nice(0.45 * size);
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 512;
+  const pen = tile.getContext("2d");
+  const shades = floor ? ["#d2dae5", "#c2ccda"] : ["#dde4ed", "#dde4ed"];
+  for (const [x, y] of [[0, 0], [1, 0], [0, 1], [1, 1]]) {
+    pen.fillStyle = shades[(x + y) % 2];
+    pen.fillRect(256 * x, 256 * y, 256, 256);
+    pen.strokeStyle = floor ? "#b4c0d1" : "#bcc7d6";
+    pen.lineWidth = 4;
+    pen.strokeRect(256 * x, 256 * y, 256, 256);
+  }
+  const pattern = new THREE.CanvasTexture(tile);
+  pattern.wrapS = pattern.wrapT = THREE.RepeatWrapping;
+  pattern.encoding = THREE.sRGBEncoding;
+  pattern.anisotropy = renderer.capabilities.getMaxAnisotropy();
+  const groundCells = 400;
+  pattern.repeat.set(groundCells / 2, groundCells / 2);
+  const ground = new THREE.Mesh(new THREE.PlaneBufferGeometry(groundCells * cell, groundCells * cell),
+    new THREE.MeshStandardMaterial({ map: pattern, roughness: 0.95, metalness: 0 }));
+  ground.receiveShadow = true;
+  world.add(ground);
+
+  // Unit shapes are scaled by the geom's size; z is the axis of cylinders and capsules, as in MuJoCo.
+  function shapeOf(geom) {
+    const [a, b, c] = geom.size;
+    let shape;
+    switch (geom.shape) {
+      case "sphere": return new THREE.SphereBufferGeometry(a, 28, 20);
+      case "ellipsoid":
+        shape = new THREE.SphereBufferGeometry(1, 28, 20);
+        shape.scale(a, b, c);
+        return shape;
+      case "box": return new THREE.BoxBufferGeometry(2 * a, 2 * b, 2 * c);
+      case "cylinder":
+        shape = new THREE.CylinderBufferGeometry(a, a, 2 * b, 32);
+        shape.rotateX(Math.PI / 2);
+        return shape;
+      case "capsule": {
+        const outline = [];
+        for (let i = 0; i <= 20; ++i) {
+          const angle = Math.PI * (i / 20 - 0.5);
+          outline.push(new THREE.Vector2(Math.max(1e-9, a * Math.cos(angle)), a * Math.sin(angle) + (i <= 10 ? -b : b)));
+          if (i === 10) outline.push(new THREE.Vector2(a, b));
+        }
+        shape = new THREE.LatheBufferGeometry(outline, 28);
+        shape.rotateX(Math.PI / 2);
+        return shape;
+      }
+      case "plane":
+        return new THREE.PlaneBufferGeometry(2 * (a || 0.48 * spacing), 2 * (b || 0.48 * spacing));
+      default: {
+        shape = new THREE.BufferGeometry();
+        shape.setAttribute("position", new THREE.BufferAttribute(array(geom.mesh), 3));
+        shape.setIndex(new THREE.BufferAttribute(array(geom.mesh + " faces"), 1));
+        shape = shape.toNonIndexed();
+        shape.computeVertexNormals();
+        return shape;
+      }
+    }
+  }
+  const instances = (shape, material, count) => {
+    const mesh = new THREE.InstancedMesh(shape, material, count);
+    mesh.frustumCulled = false;
+    world.add(mesh);
+    return mesh;
+  };
+  const meshShapes = {};
+  const models = [];
+  for (const geom of drawn) {
+    if (geom === floor || geom.rgba[3] === 0) continue;
+    const shape = geom.mesh ? (meshShapes[geom.mesh] = meshShapes[geom.mesh] || shapeOf(geom)) : shapeOf(geom);
+    const clear = geom.rgba[3] < 1;
+    const material = new THREE.MeshStandardMaterial({
+      color: tone(geom.rgba), roughness: 0.62, metalness: 0.06, transparent: clear, opacity: geom.rgba[3], depthWrite: !clear,
+      side: geom.shape === "plane" || geom.mesh ? THREE.DoubleSide : THREE.FrontSide });
+    const mesh = instances(shape, material, envs);
+    mesh.castShadow = !clear;
+    mesh.receiveShadow = true;
+    models.push({ mesh, geom, local: new THREE.Matrix4().compose(new THREE.Vector3(...geom.pos),
+      new THREE.Quaternion(geom.quat[1], geom.quat[2], geom.quat[3], geom.quat[0]), new THREE.Vector3(1, 1, 1)) });
+  }
+  const showHidden = (shown) => models.forEach(({ mesh, geom }) => { mesh.visible = shown || geom.group < run.hiddenGroup; });
+  const hasHidden = models.some(({ geom }) => geom.group >= run.hiddenGroup);
+  element("hidden_label").style.display = hasHidden ? "" : "none";
+  showHidden(false);
+
+  // contacts: a disc each, and an arrow as long as its share of the weight of everything
+  let mostContacts = 1;
+  for (let f = 0; f < frames; ++f) mostContacts = Math.max(mostContacts, contactStarts[(f + 1) * envs] - contactStarts[f * envs]);
+  const plain = (colour) => new THREE.MeshBasicMaterial({ color: tone(colour), fog: false });
+  const dots = instances(new THREE.SphereBufferGeometry(0.012 * size, 12, 8), plain([0.82, 0.16, 0.22]), mostContacts);
+  const unitArrow = (shape) => shape.rotateX(Math.PI / 2) && shape;
+  const shafts = instances(unitArrow(new THREE.CylinderBufferGeometry(1, 1, 1, 12)).translate(0, 0, 0.5),
+    plain([0.91, 0.42, 0.1]), mostContacts);
+  const heads = instances(unitArrow(new THREE.ConeBufferGeometry(1, 1, 16)).translate(0, 0, 0.5), plain([0.91, 0.42, 0.1]), mostContacts);
+
+  // ---- poses at a time ----
+  const rootPlaces = run.envs.map((_, e) => new THREE.Vector3(...offsets[e], 0.5 * (first[2] + last[2])));
+  const bodyMatrix = new THREE.Matrix4(), matrix = new THREE.Matrix4(), none = new THREE.Matrix4().makeScale(0, 0, 0);
+  const p = new THREE.Vector3(), q = new THREE.Quaternion(), other = new THREE.Quaternion(), one = new THREE.Vector3(1, 1, 1);
+  function frameAt(time) {
+    let low = 0, high = frames - 1;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (run.times[middle] <= time) low = middle;
+      else high = middle;
+    }
+    if (frames === 1) return [0, 0];
+    return [low, Math.min(1, Math.max(0, (time - run.times[low]) / (run.times[high] - run.times[low])))];
+  }
+  const bodyMatrices = Array.from({ length: envs * Math.max(1, bodies) }, () => new THREE.Matrix4());
+  function pose(time) {
+    const [frame, part] = frameAt(time);
+    const next = Math.min(frame + 1, frames - 1);
+    for (let e = 0; e < envs; ++e) {
+      // no robot glides from the end of an episode to the start of the next one
+      const share = ends[next * envs + e] ? (part < 1 ? 0 : 1) : part;
+      for (let b = 0; b < bodies; ++b) {
+        const i = (frame * envs + e) * bodies + b, j = (next * envs + e) * bodies + b;
+        p.set(...[0, 1, 2].map((k) => positions[3 * i + k] * (1 - share) + positions[3 * j + k] * share));
+        q.set(turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3], turns[4 * i]).normalize();
+        other.set(turns[4 * j + 1], turns[4 * j + 2], turns[4 * j + 3], turns[4 * j]).normalize();
+        q.slerp(other, share);
+        p.x += offsets[e][0];
+        p.y += offsets[e][1];
+        bodyMatrices[e * bodies + b].compose(p, q, one);
+        if (b === run.root) rootPlaces[e].copy(p);
+      }
+    }
+    for (const { mesh, geom, local } of models) {
+      for (let e = 0; e < envs; ++e) {
+        if (geom.body >= 0) matrix.multiplyMatrices(bodyMatrices[e * bodies + geom.body], local);
+        else matrix.multiplyMatrices(bodyMatrix.makeTranslation(...offsets[e], 0), local);
+        mesh.setMatrixAt(e, matrix);
+      }
+      mesh.instanceMatrix.needsUpdate = true;
+    }
+    const nearest = part < 0.5 ? frame : next;
+    let count = 0;
+    if (element("contacts").checked)
+      for (let e = 0; e < envs; ++e)
+        for (let c = contactStarts[nearest * envs + e]; c < contactStarts[nearest * envs + e + 1]; ++c, ++count) {
+          p.set(contacts[6 * c] + offsets[e][0], contacts[6 * c + 1] + offsets[e][1], contacts[6 * c + 2]);
+          dots.setMatrixAt(count, matrix.makeTranslation(p.x, p.y, p.z));
+          const force = new THREE.Vector3(contacts[6 * c + 3], contacts[6 * c + 4], contacts[6 * c + 5]);
+          const length = Math.min(2, force.length() / run.weight) * 0.7 * size;
+          if (!(length > 0.05 * size)) {
+            shafts.setMatrixAt(count, none);
+            heads.setMatrixAt(count, none);
+            continue;
+          }
+          const head = Math.min(0.06 * size, 0.5 * length), width = 0.009 * size;
+          q.setFromUnitVectors(new THREE.Vector3(0, 0, 1), force.normalize());
+          shafts.setMatrixAt(count, matrix.compose(p, q, one.clone().set(width, width, length - head)));
+          heads.setMatrixAt(count, matrix.compose(p.addScaledVector(force, length - head), q, one.clone().set(2.6 * width, 2.6 * width, head)));
+        }
+    for (const mesh of [dots, shafts, heads]) {
+      mesh.count = count;
+      mesh.visible = count > 0;
+      mesh.instanceMatrix.needsUpdate = true;
+    }
+    return nearest;
+  }
+
+  // ---- camera: all environments, one of them, or wherever the user leaves it ----
+  const cameras = element("camera");
+  const choices = [["all", "all environments"], ...run.envs.map((e, i) => [String(i), `follow environment ${e}`]), ["free", "free camera"]];
+  for (const [value, text] of envs > 1 ? choices : choices.slice(1)) cameras.add(new Option(text, value));
+  cameras.value = envs > 1 ? "all" : "0";
+  const target = new THREE.Vector3();
+  function wanted() {
+    if (cameras.value !== "all") return rootPlaces[Number(cameras.value)];
+    return rootPlaces.reduce((sum, place) => sum.add(place), new THREE.Vector3()).divideScalar(envs);
+  }
+  function frameCamera() {
+    if (cameras.value === "free") return;
+    pose(now);
+    const height = 0.5 * (first[2] + last[2]);
+    target.copy(wanted());
+    if (run.root < 0 || cameras.value === "all") target.z = height;
+    const all = cameras.value === "all", half = Math.tan((camera.fov * Math.PI) / 360);
+    const rise = all && envs > 4 ? (columns > 1 ? 0.46 : 0.3) : 0.26;
+    // a lane each: seen from ahead; a square of them, or a single one: from a corner
+    const turn = all && columns === 1 && envs > 1 ? -0.42 : -0.98;
+    const wide = all ? 0.5 * (Math.abs(Math.sin(turn)) * columns + Math.cos(turn) * rows) * spacing + 0.1 * size : 0.72 * size;
+    const deep = all ? 0.5 * (Math.cos(turn) * columns + Math.abs(Math.sin(turn)) * rows) * spacing : 0.3 * size;
+    const back = Math.max(wide / (half * camera.aspect), (deep * Math.sin(rise) + 0.5 * size) / half) + 0.8 * deep;
+    controls.target.copy(target);
+    camera.position.set(target.x + back * Math.cos(rise) * Math.cos(turn), target.y + back * Math.cos(rise) * Math.sin(turn), target.z + back * Math.sin(rise));
+    controls.update();
+  }
+  function follow(seconds) {
+    if (cameras.value !== "free") {
+      const place = wanted().clone();
+      if (run.root < 0 || cameras.value === "all") place.z = controls.target.z;
+      const jump = place.distanceTo(target) > 2 * size;
+      const step = place.sub(target).multiplyScalar(jump ? 1 : 1 - Math.exp(-6 * seconds));
+      target.add(step);
+      controls.target.add(step);
+      camera.position.add(step);
+    }
+    controls.update();
+    const far = camera.position.distanceTo(controls.target);
+    world.fog.near = 2.2 * far + 2 * size;
+    world.fog.far = 9 * far + 12 * size;
+    camera.near = 0.02 * far;
+    camera.far = world.fog.far + 10 * size;
+    camera.updateProjectionMatrix();
+    const step = 2 * cell;
+    ground.position.set(Math.round(controls.target.x / step) * step, Math.round(controls.target.y / step) * step, groundHeight);
+    // shadows where the camera looks
+    const reach = Math.min(1.1 * far, 0.75 * spacing * Math.max(rows, columns) + 1.5 * size + 0.2 * far);
+    sun.target.position.copy(controls.target);
+    sun.position.copy(controls.target).add(new THREE.Vector3(-0.42, -0.5, 1).multiplyScalar(3 * reach));
+    Object.assign(sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, near: 0.5 * reach, far: 7 * reach });
+    sun.shadow.camera.updateProjectionMatrix();
+    sun.shadow.bias = -0.0008;
+  }
+
+  // ---- curves ----
+  const side = element("side");
+  let chosen = 0;
+  const charts = run.curves.map((curve) => {
+    const lines = curve.names.length, values = array(curve.values);
+    const heading = document.createElement("h2"), canvas = document.createElement("canvas"), legend = document.createElement("div");
+    legend.className = "legend";
+    side.append(heading, canvas, legend);
+    const shown = Math.min(lines, 12);
+    legend.innerHTML = curve.names.slice(0, shown).map((_, k) => `<span><i style="background:${COLOURS[k % COLOURS.length]}"></i><em></em> <b></b></span>`).join("")
+      + (lines > shown ? `<span>and ${lines - shown} more</span>` : "");
+    [...legend.querySelectorAll("em")].forEach((e, k) => { e.textContent = lines > 1 ? curve.names[k] : ""; e.style.fontStyle = "normal"; });
+    const seek = (event) => { if (event.buttons) setTime(run.times[0] + duration * (event.offsetX - 40) / (canvas.clientWidth - 46)); };
+    canvas.addEventListener("pointerdown", seek);
+    canvas.addEventListener("pointermove", seek);
+    return { curve, lines, values, heading, canvas, numbers: [...legend.querySelectorAll("b")], picture: null };
+  });
+  if (!charts.length) document.body.classList.add("narrow");
+  const short = (x) => (x === 0 ? "0" : Math.abs(x) >= 1e4 || Math.abs(x) < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(3))));
+  function drawChart(chart) {
+    const { curve, lines, values, canvas, heading } = chart;
+    const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = lines > 1 ? 132 : 92;
+    chart.picture = null;
+    if (width < 60) return;  // not shown
+    canvas.width = width * ratio;
+    canvas.height = height * ratio;
+    canvas.style.height = `${height}px`;
+    const ink = canvas.getContext("2d");
+    ink.scale(ratio, ratio);
+    let low = Infinity, high = -Infinity;
+    const value = (f, k) => values[(chosen * frames + f) * lines + k];
+    for (let f = 1; f < frames; ++f)
+      for (let k = 0; k < lines; ++k) if (isFinite(value(f, k))) { low = Math.min(low, value(f, k)); high = Math.max(high, value(f, k)); }
+    if (!isFinite(low)) [low, high] = [0, 1];
+    if (high - low < 1e-9) { low -= 0.5; high += 0.5; }
+    const x = (f) => 40 + (width - 46) * (run.times[f] - run.times[0]) / (duration || 1), y = (v) => 6 + (height - 14) * (1 - (v - low) / (high - low));
+    ink.font = "10.5px system-ui, sans-serif";
+    ink.fillStyle = "#6b7385";
+    ink.textAlign = "right";
+    ink.textBaseline = "middle";
+    ink.strokeStyle = "#e6e8ee";
+    for (const v of low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
+      if (v === 0 && Math.min(y(low) - y(0), y(0) - y(high)) < 12) continue;
+      ink.fillText(short(v), 36, y(v));
+      ink.beginPath();
+      ink.moveTo(40, y(v));
+      ink.lineTo(width - 6, y(v));
+      ink.stroke();
+    }
+    ink.setLineDash([3, 3]);
+    ink.strokeStyle = "#b9c1cf";
+    for (let f = 1; f < frames; ++f) {
+      if (!ends[f * envs + chosen]) continue;
+      ink.beginPath();
+      ink.moveTo(x(f), 4);
+      ink.lineTo(x(f), height - 6);
+      ink.stroke();
+    }
+    ink.setLineDash([]);
+    ink.lineWidth = lines > 8 ? 0.9 : 1.4;
+    ink.lineJoin = "round";
+    for (let k = lines - 1; k >= 0; --k) {
+      ink.strokeStyle = COLOURS[k % COLOURS.length];
+      ink.beginPath();
+      for (let f = 1; f < frames; ++f) ink.lineTo(x(f), y(value(f, k)));
+      ink.stroke();
+    }
+    heading.innerHTML = "<span></span><small></small>";
+    heading.firstChild.textContent = curve.title;
+    heading.lastChild.textContent = `environment ${run.envs[chosen]}`;
+    chart.picture = ink.getImageData(0, 0, canvas.width, canvas.height);
+  }
+  function markCharts(frame, time) {
+    for (const { canvas, picture, numbers, values, lines } of charts) {
+      if (!picture) continue;
+      const ink = canvas.getContext("2d");
+      ink.putImageData(picture, 0, 0);
+      ink.fillStyle = "#1f2430";
+      ink.fillRect(40 + (canvas.clientWidth - 46) * (time - run.times[0]) / (duration || 1) - 0.75, 2, 1.5, canvas.clientHeight - 6);
+      numbers.forEach((number, k) => { number.textContent = frame > 0 ? short(values[(chosen * frames + frame) * lines + k]) : ""; });
+    }
+  }
+  const choose = (env) => {
+    chosen = env;
+    charts.forEach(drawChart);
+  };
+
+  // ---- controls ----
+  const slider = element("slider"), clock = element("clock"), play = element("play");
+  element("title").firstChild.textContent = run.title;
+  element("title").lastChild.textContent = `${run.model} · ${envs} environment${envs > 1 ? "s" : ""}`;
+  document.title = `${run.title} – replay`;
+  for (const speed of [0.1, 0.25, 0.5, 1, 2, 4]) element("speed").add(new Option(`${speed}×`, speed, speed === 1, speed === 1));
+  let now = run.times[0], playing = false, before = null, dirty = true;
+  function setTime(time) {
+    now = Math.min(run.times[frames - 1], Math.max(run.times[0], time));
+    dirty = true;
+  }
+  function setPlaying(value) {
+    playing = value && frames > 1;
+    if (playing && now >= run.times[frames - 1]) setTime(run.times[0]);
+    play.innerHTML = playing ? "&#10073;&#10073;" : "&#9654;";
+  }
+  play.onclick = () => setPlaying(!playing);
+  slider.oninput = () => setTime(run.times[0] + duration * Number(slider.value));
+  cameras.onchange = () => {
+    if (cameras.value !== "all" && cameras.value !== "free") choose(Number(cameras.value));
+    frameCamera();
+    dirty = true;
+    cameras.blur();
+  };
+  element("contacts").onchange = () => { dirty = true; };
+  element("hidden").onchange = (event) => { showHidden(event.target.checked); dirty = true; };
+  element("wide").onclick = () => { document.body.classList.toggle("narrow"); resize(); };
+  window.addEventListener("keydown", (event) => {
+    if (event.target.tagName === "SELECT") return;
+    if (event.key === " ") { event.preventDefault(); setPlaying(!playing); }
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step && event.target !== slider) {
+      setPlaying(false);
+      setTime(run.times[Math.min(frames - 1, Math.max(0, frameAt(now)[0] + step))]);
+    }
+  });
+  // a click on a robot chooses its environment
+  let pressed = null;
+  renderer.domElement.addEventListener("pointerdown", (event) => { pressed = [event.clientX, event.clientY]; });
+  renderer.domElement.addEventListener("pointerup", (event) => {
+    if (!pressed || Math.hypot(event.clientX - pressed[0], event.clientY - pressed[1]) > 4) return;
+    const box = renderer.domElement.getBoundingClientRect();
+    const distances = rootPlaces.map((place) => {
+      const at = place.clone().project(camera);
+      return Math.hypot((at.x + 1) / 2 * box.width + box.left - event.clientX, (1 - at.y) / 2 * box.height + box.top - event.clientY);
+    });
+    const best = distances.indexOf(Math.min(...distances));
+    if (distances[best] < 90) choose(best);
+  });
+  function resize() {
+    const width = view.clientWidth, height = view.clientHeight;
+    if (!width || !height) return;
+    renderer.setPixelRatio(Math.min(2, window.devicePixelRatio || 1));
+    renderer.setSize(width, height);
+    camera.aspect = width / height;
+    camera.updateProjectionMatrix();
+    charts.forEach(drawChart);
+    dirty = true;
+  }
+  window.addEventListener("resize", resize);
+
+  element("contacts").checked = envs === 1;
+  let drawnFrame = 0;
+  function draw(seconds) {
+    drawnFrame = pose(now);
+    follow(seconds);
+    slider.value = duration ? (now - run.times[0]) / duration : 0;
+    clock.innerHTML = `<b>${(now - run.times[0]).toFixed(2)}</b> / ${duration.toFixed(2)} s`;
+    markCharts(drawnFrame, now);
+    renderer.render(world, camera);
+  }
+  controls.addEventListener("change", () => { dirty = true; });
+  function tick(stamp) {
+    const seconds = before === null ? 0 : Math.min(0.1, (stamp - before) / 1000);
+    before = stamp;
+    if (playing) {
+      setTime(now + seconds * Number(element("speed").value));
+      if (now >= run.times[frames - 1]) setPlaying(false);
+    }
+    controls.update();
+    if (playing || dirty) {
+      dirty = false;
+      draw(seconds);
+    }
+    requestAnimationFrame(tick);
+  }
+  resize();
+  frameCamera();
+  draw(0);
+  setPlaying(true);
+  requestAnimationFrame(tick);
+  window.replay = {
+    duration, frames, envs, setPlaying, choose,
+    seek(time) { setPlaying(false); setTime(run.times[0] + time); draw(1); },
+    time: () => now - run.times[0],
+    camera(value) { cameras.value = value; cameras.onchange(); draw(1); },
+    // where the heaviest body that moves by itself is, in the frame of its environment
+    place: (env) => [rootPlaces[env].x - offsets[env][0], rootPlaces[env].y - offsets[env][1], rootPlaces[env].z],
+    contacts(shown) { element("contacts").checked = shown; draw(1); return dots.visible ? dots.count : 0; },
+  };
+})();
