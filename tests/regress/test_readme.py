@@ -10,6 +10,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import h5py
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -88,6 +89,15 @@ def test_the_first_command_leaves_what_it_says(folder):
     assert runs, "test_everything_shown_works ran tools/run.sh before"
     for name in ("results.h5", "learning_curve.png", "checkpoints"):
         assert (runs[0] / name).exists(), name
+
+
+def test_the_pendulum_learns_what_it_says(folder):
+    shown = re.search(r"`evaluate` says a mean return of (\d\.\d)", (ROOT / "README.md").read_text())
+    with h5py.File(folder / "runs/pendulum/evaluation.h5") as file:
+        returns = file["evaluation/episode_return"][()]
+    assert abs(returns.mean() - float(shown[1])) < 0.7
+    # from whichever angle
+    assert returns.min() > 0
 
 
 @pytest.mark.parametrize("deck", sorted(str(path.relative_to(ROOT)) for path in (ROOT / "inputs").rglob("*.yaml")))
