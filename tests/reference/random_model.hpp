@@ -168,6 +168,8 @@ class RandomModel {
     if (!ball) {
       numbers("axis", {dice_.uniform(-1, 1), dice_.one_of({0.0, 1.0}), dice_.uniform(0.1, 1)});
       scalar_joints_.push_back(name);
+    } else {
+      ball_joints_.push_back(name);
     }
     if (dice_.chance(0.5)) numbers("pos", {dice_.uniform(-0.1, 0.1), 0, dice_.uniform(-0.1, 0.1)});
     if (dice_.chance(0.5)) {
@@ -228,7 +230,9 @@ class RandomModel {
     const int geoms = dice_.one_of({1, 1, 1, 2}) - (given && dice_.chance(0.3) ? 1 : 0);
     for (int i = 0; i < geoms; ++i) geom(true);
     if (dice_.chance(0.3)) {
-      out_ << "<site name=\"s" << number << "\" pos=\"0.05 0 0.02\"/>\n";
+      const char* const shapes[] = {"sphere", "capsule", "ellipsoid", "cylinder", "box"};
+      out_ << "<site name=\"s" << number << "\" pos=\"0.05 0 0.02\" size=\".2 .15 .1\" type=\""
+           << shapes[number % 5] << "\"/>\n";
       sites_.push_back("s" + std::to_string(number));
     }
     const int children = depth >= 4 || body_number_ > 14 ? 0 : dice_.one_of({0, 1, 1, 2});
@@ -241,10 +245,7 @@ class RandomModel {
     // two geoms that both know all other shapes' partners: spheres and capsules, and planes with all
     for (int i = 0; i < 2 && names_.size() > 1; ++i) {
       if (!dice_.chance(0.3)) continue;
-      const std::string &first =
-                            names_[static_cast<std::size_t>(dice_.below(static_cast<int>(names_.size())))],
-                        &second =
-                            names_[static_cast<std::size_t>(dice_.below(static_cast<int>(names_.size())))];
+      const std::string &first = any(names_), &second = any(names_);
       if (first == second) continue;
       out_ << "<pair geom1=\"" << first << "\" geom2=\"" << second << "\" condim=\"" << condim() << "\"";
       if (dice_.chance(0.5)) numbers("friction", {dice_.uniform(0.1, 1), dice_.uniform(0.1, 1)});
@@ -260,10 +261,6 @@ class RandomModel {
         out_ << "<exclude body1=\"b" << first << "\" body2=\"b" << second << "\"/>\n";
     }
     out_ << "</contact>\n";
-  }
-
-  const std::string& scalar_joint() {
-    return scalar_joints_[static_cast<std::size_t>(dice_.below(static_cast<int>(scalar_joints_.size())))];
   }
 
   void tendon_section() {
@@ -285,7 +282,7 @@ class RandomModel {
     }
     out_ << ">\n<joint joint=\"" << scalar_joints_[0] << "\" coef=\"0.7\"/><joint joint=\""
          << scalar_joints_[1] << "\" coef=\"-0.4\"/></fixed></tendon>\n";
-    tendon_ = true;
+    tendons_.push_back("t");
   }
 
   void actuator_section() {
@@ -293,11 +290,12 @@ class RandomModel {
     out_ << "<actuator>\n";
     for (int i = 0, count = dice_.below(5); i < count; ++i) {
       const int kind = dice_.below(5);
-      out_ << (kind < 3 ? "<motor" : kind == 3 ? "<position" : "<general");
-      if (tendon_ && dice_.chance(0.2)) {
+      actuators_.push_back("a" + std::to_string(i));
+      out_ << (kind < 3 ? "<motor" : kind == 3 ? "<position" : "<general") << " name=\"a" << i << "\"";
+      if (!tendons_.empty() && dice_.chance(0.2)) {
         out_ << " tendon=\"t\"";
       } else {
-        out_ << " joint=\"" << scalar_joint() << "\"";
+        out_ << " joint=\"" << any(scalar_joints_) << "\"";
       }
       numbers("gear", {dice_.uniform(-3, 3)});
       if (dice_.chance(0.7)) {
@@ -321,16 +319,50 @@ class RandomModel {
     out_ << "</actuator>\n";
   }
 
+  // ` type="site" name="s3"`, with the names of the attributes in place of type and name.
+  std::string frame(const std::string& type, const std::string& name) {
+    const auto text = [&](const char* kind, const std::string& which) {
+      return " " + type + "=\"" + kind + "\" " + name + "=\"" + which + "\"";
+    };
+    const int kind = dice_.below(4);
+    if (kind == 0 && !sites_.empty()) return text("site", any(sites_));
+    if (kind == 1 && !names_.empty()) return text("geom", any(names_));
+    const int body = dice_.below(body_number_ + 1) - 1;
+    return text(kind == 2 ? "body" : "xbody", body < 0 ? "world" : "b" + std::to_string(body));
+  }
+  // One of every type that the kernels read and that the model has something for, some more than once.
   void sensor_section() {
-    if (sites_.empty() && scalar_joints_.empty()) return;
     out_ << "<sensor>\n";
-    if (!scalar_joints_.empty() && dice_.chance(0.3))
-      out_ << "<jointvel joint=\"" << scalar_joint() << "\"/>\n";
-    if (!sites_.empty() && dice_.chance(0.4))
-      out_ << "<accelerometer site=\"" << sites_[0] << "\"/><gyro site=\"" << sites_[0] << "\"/>\n";
-    if (!sites_.empty() && dice_.chance(0.3)) out_ << "<touch site=\"" << sites_[0] << "\"/>\n";
-    if (!sites_.empty() && dice_.chance(0.2)) out_ << "<force site=\"" << sites_[0] << "\"/>\n";
+    const auto sensor = [&](const char* type, const std::string& of) {
+      out_ << "<" << type << of;
+      if (dice_.chance(0.1)) numbers("cutoff", {dice_.logarithmic(0.1, 100)});
+      out_ << "/>\n";
+    };
+    const auto of_each = [&](const char* attribute, const std::vector<std::string>& elements,
+                             std::initializer_list<const char*> types) {
+      for (const char* const type : types)
+        for (int i = dice_.below(3); i > 0 && !elements.empty(); --i)
+          sensor(type, std::string(" ") + attribute + "=\"" + any(elements) + "\"");
+    };
+    of_each("site", sites_, {"touch", "accelerometer", "velocimeter", "gyro", "force", "torque"});
+    of_each("joint", scalar_joints_, {"jointpos", "jointvel", "jointactuatorfrc"});
+    of_each("joint", ball_joints_, {"ballquat", "ballangvel"});
+    of_each("actuator", actuators_, {"actuatorpos", "actuatorvel", "actuatorfrc"});
+    of_each("tendon", tendons_, {"tendonpos", "tendonvel", "tendonactuatorfrc"});
+    for (const char* const type : {"framepos", "framequat", "framexaxis", "frameyaxis", "framezaxis",
+                                   "framelinvel", "frameangvel", "framelinacc", "frameangacc"}) {
+      if (dice_.chance(0.5)) continue;
+      const bool relative = std::string(type).find("acc") == std::string::npos && dice_.chance(0.5);
+      const std::string object = frame("objtype", "objname");
+      sensor(type, object + (relative ? frame("reftype", "refname") : ""));
+    }
+    for (const char* const type : {"subtreecom", "subtreelinvel", "subtreeangmom"})
+      if (dice_.chance(0.3)) sensor(type, " body=\"b" + std::to_string(dice_.below(body_number_)) + "\"");
+    if (dice_.chance(0.3)) sensor("clock", "");
     out_ << "</sensor>\n";
+  }
+  const std::string& any(const std::vector<std::string>& elements) {
+    return elements[static_cast<std::size_t>(dice_.below(static_cast<int>(elements.size())))];
   }
 
   Dice dice_;
@@ -338,8 +370,7 @@ class RandomModel {
   std::ostringstream out_;
   std::string text_;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
-  bool tendon_ = false;
-  std::vector<std::string> names_, scalar_joints_, sites_;
+  std::vector<std::string> names_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;
 };
 
 }  // namespace maniple

@@ -123,7 +123,7 @@ RandomState anything(const mjModel& m, Dice& dice) {
 
 TEST_F(Fuzz, OneEvaluationIsMujocos) {
   using V = Lanes<double>;
-  int compared = 0, rows_compared = 0, overfull = 0, explosive = 0;
+  int compared = 0, rows_compared = 0, sensors_compared = 0, overfull = 0, explosive = 0;
   for_each_model(false, [&](int seed) {
     if (is_singular()) return;
     mjModel& m = *mujoco_.model;
@@ -187,6 +187,7 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
         for (int i = 0; i < model.nv; ++i) qacc.push_back(get_lane(V(ours_data.qacc[i]), lane));
         const Numbers expected(d->qacc, d->qacc + m.nv);
         const double scale = 1 + oracle::conditioning(m, d).acceleration;
+        const double inertia = std::max(1.0, largest({d->crb, d->crb + 10 * m.nbody}));
         if (d->nefc == 0) {
           ASSERT_LE(difference(qacc, expected, scale), 1e-11) << numbers_text(qacc, expected);
         } else {
@@ -196,6 +197,18 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
               << best << numbers_text(qacc, expected);
           ASSERT_LE(difference(qacc, expected, scale), 1e-8) << numbers_text(qacc, expected);
         }
+        for (int i = 0; i < m.nsensor; ++i) {
+          Numbers reading, theirs_of_sensor;
+          for (int k = m.sensor_adr[i]; k < m.sensor_adr[i] + m.sensor_dim[i]; ++k) {
+            reading.push_back(get_lane(V(ours_data.sensordata[k]), lane));
+            theirs_of_sensor.push_back(d->sensordata[k]);
+          }
+          const bool of_forces = m.sensor_needstage[i] == mjSTAGE_ACC;
+          const double size = 1 + largest(theirs_of_sensor) + (of_forces ? scale * inertia : 0);
+          ASSERT_LE(difference(reading, theirs_of_sensor, size), 1e-8)
+              << "sensor " << i << " of type " << m.sensor_type[i] << numbers_text(reading, theirs_of_sensor);
+          ++sensors_compared;
+        }
         ++compared;
         rows_compared += static_cast<int>(d->nefc);
       }
@@ -203,6 +216,7 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
   });
   EXPECT_GT(compared, 10 * number_of("MANIPLE_FUZZ_MODELS", 200) / 2);
   EXPECT_GT(rows_compared, 5 * compared);
+  EXPECT_GT(sensors_compared, 5 * compared);
   EXPECT_LT(overfull + explosive, compared / 5);
   RecordProperty("compared", compared);
 }

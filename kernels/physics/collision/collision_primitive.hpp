@@ -126,6 +126,16 @@ MANIPLE_FUNCTION void plane_ellipsoid(const GeomPose<V>& plane, const GeomPose<V
   emit(dist <= margin, ContactPoint<V>{dist, point + (V(-0.5) * dist) * normal, normal, zero3<V>()});
 }
 
+// Distances below this have no direction: the centers are one point. In single precision, where the nearest
+// points of axes that cross hardly ever are, it is what rounding makes of coordinates of this size.
+template <class V>
+MANIPLE_FUNCTION V smallest_distance(const Vec3<V>& center, ScalarOf<V> radius) {
+  using T = ScalarOf<V>;
+  if constexpr (sizeof(T) == 8) return V(kMinimumValue);
+  return V(T(32) * std::numeric_limits<T>::epsilon()) *
+         (abs(center.x) + abs(center.y) + abs(center.z) + V(radius));
+}
+
 // Two spheres, where `where` holds. `axis1` and `axis2` give the normal if the centers coincide.
 template <class V, class Emit>
 MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1, ScalarOf<V> radius1,
@@ -136,7 +146,7 @@ MANIPLE_FUNCTION void sphere_sphere(const Vec3<V>& center1, const Vec3<V>& axis1
   const MaskOf<V> hit = where && square <= most * most;
   if (!any_lane(hit)) return;
   const V distance = sqrt(square);
-  const MaskOf<V> same = distance < V(kMinimumValue);
+  const MaskOf<V> same = distance < smallest_distance(center1, radius1 + radius2);
   Vec3<V> normal = (V(1) / select(same, V(1), distance)) * difference;
   if (any_lane(same)) normal = select<V>(same, normalize(cross(axis1, axis2)), normal);
   const V dist = distance - V(radius1) - V(radius2);
