@@ -13,7 +13,13 @@ namespace maniple {
 // First element of each quantity in a block.
 struct SampleLayout {
   int observation = 0, action = 0, mean = 0;
-  int log_prob = 0, value = 0, reward = 0, done = 0, advantage = 0, target = 0;
+  int log_prob = 0;
+  int value = 0;      // of the observation: as the critic gives it, in the unit of rewards once estimated
+  int reward = 0;     // multiplied by learning.reward_scale
+  int done = 0;       // 1: the episode ended, however
+  int cut = 0;        // 1: it ran out of time, and `bootstrap` stands for what would have followed
+  int bootstrap = 0;  // as the critic gives it
+  int advantage = 0, target = 0;
   int weight = 0;  // 1, or 0: an invalid step, which is not learned from
   int elements = 0;
 
@@ -25,10 +31,12 @@ struct SampleLayout {
         value(log_prob + 1),
         reward(log_prob + 2),
         done(log_prob + 3),
-        advantage(log_prob + 4),
-        target(log_prob + 5),
-        weight(log_prob + 6),
-        elements(log_prob + 7) {}
+        cut(log_prob + 4),
+        bootstrap(log_prob + 5),
+        advantage(log_prob + 6),
+        target(log_prob + 7),
+        weight(log_prob + 8),
+        elements(log_prob + 9) {}
 };
 
 // Where a worker keeps what one tile needs; elements are counted in scalars.
@@ -71,9 +79,9 @@ struct Act {
   SampleLayout layout;
   TileScratch scratch;
   const T* parameters = nullptr;
-  T* memory = nullptr;  // [worker][scratch.elements]
-  TiledView<T> observation, action;
-  T* blocks = nullptr;  // [tile][layout.elements][32] of this step; null: not kept
+  T* memory = nullptr;               // [worker][scratch.elements]
+  TiledView<T> observation, action;  // action: none where only values are asked for
+  T* blocks = nullptr;               // [tile][layout.elements][32] of this step; null: not kept
   std::uint32_t seed = 0, control_step = 0;
   RandomPurpose purpose = RandomPurpose::action;
   std::int64_t first_env = 0, envs = 0;  // of this rank, without padding
@@ -84,6 +92,7 @@ struct Act {
   T clip_normalized = 5;
   double* moments = nullptr;  // [worker][2 observations + 1]: exact sums of z and z^2, inexact terms
   double moment_scale = 0;
+  double moment_shrink = 1;  // a power of two that multiplies z in the sums, to keep unknown units exact
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
@@ -122,8 +131,9 @@ struct Act {
         log_prob += gaussian_log_density(z, log_std);
         out[(layout.action + k) * unit] = a;
         out[(layout.mean + k) * unit] = mean[k * unit];
-        *reinterpret_cast<V*>(chosen + k * kTileWidth + lane) =
-            clip_actions > 0 ? clamp(a, V(-clip_actions), V(clip_actions)) : a;
+        if (action.elements > 0)
+          *reinterpret_cast<V*>(chosen + k * kTileWidth + lane) =
+              clip_actions > 0 ? clamp(a, V(-clip_actions), V(clip_actions)) : a;
       }
       out[layout.log_prob * unit] = log_prob;
       out[layout.value * unit] =
@@ -136,7 +146,7 @@ struct Act {
       team.items(n, [&](std::int64_t i) {
         double sum = 0, squares = 0;
         for (int lane = 0; lane < kTileWidth; ++lane) {
-          const double z = static_cast<double>(rows[i * kTileWidth + lane]);
+          const double z = static_cast<double>(rows[i * kTileWidth + lane]) * moment_shrink;
           sum += z;
           squares += z * z;
         }
@@ -148,17 +158,26 @@ struct Act {
   }
 };
 
-// After a control step: rewards with the bootstrap of time-outs, ends of episodes and their statistics. What
-// an invalid step returned is unknown: the rollout of its environment stops before it, with the value of its
-// observation for all that would have followed, and its episode is no part of the statistics.
-template <class T>
+// What stands for the rewards that would have followed the end of an episode by its time limit.
+enum class Bootstrap : int {
+  none,               // nothing: a time-out counts as a failure
+  value,              // the value of the observation before the step (rsl_rl, rl_games)
+  final_observation,  // the value of the observation that the step led to
+};
+
+// After a control step: rewards, ends of episodes with the bootstrap of time-outs, and statistics of
+// episodes. What an invalid step returned is unknown: the rollout of its environment stops before it, with
+// the value of its observation for all that would have followed, and its episode is no part of the
+// statistics.
+template <class T, class Dense>
 struct Record {
   SampleLayout layout;
   T* blocks = nullptr;  // of this step
   TiledView<T> reward, terminated, truncated, invalid;
   TiledView<T> episode_return, episode_length, episode_reward_term;
-  T reward_scale = 1, gamma = 0;
-  bool bootstrap = false;
+  T reward_scale = 1;
+  Bootstrap bootstrap = Bootstrap::none;
+  Act<T, Dense> final;  // to value final observations: deterministic, nothing kept
   std::int64_t envs = 0;
   double* statistics = nullptr;  // [worker][count, return, length, terms ..., invalid, inexact]
   double statistics_scale = 0;
@@ -172,16 +191,21 @@ struct Record {
     T* const block = blocks + tile * layout.elements * kTileWidth;
     team.lanes<V, 1>([&](int lane) {
       V* const out = reinterpret_cast<V*>(block + lane);
+      const V zero(T(0)), one(T(1));
       const V end = *reinterpret_cast<const V*>(terminated.tile(tile) + lane);
       const V cut = *reinterpret_cast<const V*>(truncated.tile(tile) + lane);
-      V r = *reinterpret_cast<const V*>(reward.tile(tile) + lane) * V(reward_scale);
-      if (bootstrap) r = multiply_add(V(gamma) * out[layout.value * unit], cut, r);
-      const MaskOf<V> left_out = *reinterpret_cast<const V*>(invalid.tile(tile) + lane) != V(T(0));
-      out[layout.reward * unit] = select(left_out, V(out[layout.value * unit]), r);
-      out[layout.done * unit] = select(left_out, V(T(1)), max(end, cut));
-      out[layout.weight * unit] = select(left_out, V(T(0)), V(T(1)));
+      const V r = *reinterpret_cast<const V*>(reward.tile(tile) + lane) * V(reward_scale);
+      const MaskOf<V> left_out = *reinterpret_cast<const V*>(invalid.tile(tile) + lane) != zero;
+      out[layout.reward * unit] = select(left_out, zero, r);
+      out[layout.done * unit] = select(left_out, one, max(end, cut));
+      // an episode that fails at its last step fails
+      out[layout.cut * unit] =
+          bootstrap == Bootstrap::none ? zero : select(left_out || end != zero, zero, cut);
+      out[layout.bootstrap * unit] = out[layout.value * unit];
+      out[layout.weight * unit] = select(left_out, zero, one);
     });
     team.barrier();
+    if (bootstrap == Bootstrap::final_observation) value_final_observations(team, tile, worker, block);
     const T* const done = block + layout.done * kTileWidth;
     const T* const weight = block + layout.weight * kTileWidth;
     const int lanes = static_cast<int>(envs - tile * kTileWidth < kTileWidth ? envs - tile * kTileWidth
@@ -207,6 +231,61 @@ struct Record {
       if (add_exactly(&sum, 1, total + row) > 0) total[terms + 4] = 1;
     });
   }
+
+ private:
+  // Few tiles have a time-out in a step; only they are valued.
+  MANIPLE_FUNCTION void value_final_observations(const TileTeam& team, std::int64_t tile, int worker,
+                                                 T* block) const {
+    const T* const cut = block + layout.cut * kTileWidth;
+    T any(0);
+    for (int lane = 0; lane < kTileWidth; ++lane) any = any + cut[lane];
+    if (any == T(0)) return;
+    final(team, tile, worker);
+    team.barrier();
+    const T* const valued =
+        final.memory + static_cast<std::int64_t>(worker) * final.scratch.elements + final.scratch.block;
+    team.items(kTileWidth, [&](std::int64_t lane) {
+      block[layout.bootstrap * kTileWidth + lane] = valued[layout.value * kTileWidth + lane];
+    });
+    team.barrier();
+  }
+};
+
+// Rewards and values in one unit: a reward counts reward * reward_scale, clipped, and the critic's output
+// stands for value_mean + value_scale * output.
+template <class T>
+struct ValueUnits {
+  T reward_scale = 1, clip_reward = 0;  // clip 0: off
+  T value_mean = 0, value_scale = 1;
+};
+
+// Discounted sums of rewards within an episode, by which rewards may be scaled (Engstrom et al. 2020): that
+// of each step goes where its advantage will be.
+template <class T>
+struct DiscountedReturns {
+  SampleLayout layout;
+  T* blocks = nullptr;   // [step][tile][layout.elements][32]
+  TiledView<T> running;  // at the end of the last step, 0 after an episode's end
+  std::int64_t tiles = 0;
+  int horizon = 0;
+  T gamma = 0;
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int) const {
+    using V = Lanes<T>;
+    constexpr int unit = kTileWidth / lane_width<V>;
+    team.lanes<V, 1>([&](int lane) {
+      V& carried = *reinterpret_cast<V*>(running.tile(tile) + lane);
+      V sum = carried;
+      for (int step = 0; step < horizon; ++step) {
+        V* const x =
+            reinterpret_cast<V*>(blocks + (step * tiles + tile) * layout.elements * kTileWidth + lane);
+        sum = multiply_add(V(gamma), sum, x[layout.reward * unit]);
+        x[layout.advantage * unit] = sum;
+        sum = select(x[layout.done * unit] != V(T(0)), V(T(0)), sum);
+      }
+      carried = sum;
+    });
+  }
 };
 
 // Advantages and value targets of a tile's steps, backwards from the value of the last observation.
@@ -217,8 +296,7 @@ struct EstimateAdvantages {
   std::int64_t tiles = 0;
   int horizon = 0;
   T gamma = 0, lambda = 0;
-  double* moments = nullptr;  // [worker][4]: exact sums of A and A^2 times moment_scale, invalid, inexact
-  double moment_scale = 0;
+  ValueUnits<T> units;
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
@@ -227,37 +305,92 @@ struct EstimateAdvantages {
     const SampleLayout& layout = act.layout;
     const T* const last =
         act.memory + static_cast<std::int64_t>(worker) * act.scratch.elements + act.scratch.block;
-    T* const rows = act.memory + static_cast<std::int64_t>(worker) * act.scratch.elements + act.scratch.rows;
     team.lanes<V, 1>([&](int lane) {
-      V next_value = *reinterpret_cast<const V*>(last + layout.value * kTileWidth + lane);
-      V advantage(T(0)), sum(T(0)), squares(T(0)), invalid(T(0));
-      const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, act.envs);
+      const auto valued = [&](V output) {
+        return multiply_add(V(units.value_scale), output, V(units.value_mean));
+      };
+      V next_value = valued(*reinterpret_cast<const V*>(last + layout.value * kTileWidth + lane));
+      V advantage(T(0));
       for (int step = horizon - 1; step >= 0; --step) {
         V* const x =
             reinterpret_cast<V*>(blocks + (step * tiles + tile) * layout.elements * kTileWidth + lane);
-        const V value = x[layout.value * unit];
-        advantage = gae_step(x[layout.reward * unit], x[layout.done * unit], value, next_value, advantage,
-                             gamma, lambda);
+        const V value = valued(x[layout.value * unit]);
+        V reward = x[layout.reward * unit] * V(units.reward_scale);
+        if (units.clip_reward > 0) reward = clamp(reward, V(-units.clip_reward), V(units.clip_reward));
+        reward = multiply_add(V(gamma) * valued(x[layout.bootstrap * unit]), x[layout.cut * unit], reward);
+        advantage = gae_step(reward, x[layout.done * unit], value, next_value, advantage, gamma, lambda);
+        // nothing is known of what an invalid step led to
+        advantage = select(x[layout.weight * unit] != V(T(0)), advantage, V(T(0)));
         x[layout.advantage * unit] = advantage;
         x[layout.target * unit] = advantage + value;
+        x[layout.value * unit] = value;
         next_value = value;
-        // (the advantage of an invalid step is zero)
-        const V counted = select(real, advantage, V(T(0)));
-        sum += counted;
-        squares = multiply_add(counted, counted, squares);
-        invalid += select(real, V(T(1)) - x[layout.weight * unit], V(T(0)));
       }
-      *reinterpret_cast<V*>(rows + lane) = sum;
-      *reinterpret_cast<V*>(rows + kTileWidth + lane) = squares;
-      *reinterpret_cast<V*>(rows + 2 * kTileWidth + lane) = invalid;
     });
-    team.barrier();
-    team.items(3, [&](std::int64_t row) {
-      double sum = 0;
-      for (int lane = 0; lane < kTileWidth; ++lane) sum += static_cast<double>(rows[row * kTileWidth + lane]);
-      if (row < 2) sum *= moment_scale;
-      double* const total = moments + worker * 4;
-      if (add_exactly(&sum, 1, total + row) > 0) total[3] = 1;
+  }
+};
+
+// Moments of quantities of a rollout's valid samples. First the largest size, which makes the sums exact
+// whatever the unit, then the sums.
+inline constexpr int kMostMoments = 2;
+template <class T>
+struct SampleMoments {
+  SampleLayout layout;
+  const T* blocks = nullptr;  // [step][tile][layout.elements][32]
+  std::int64_t tiles = 0, envs = 0;
+  int horizon = 0;
+  int count = 0;
+  int element[kMostMoments] = {};  // of the layout
+  T shift[kMostMoments] = {};      // x = (element - shift) * scale
+  T scale[kMostMoments] = {1, 1};
+  bool sums = false;         // false: sizes[worker][count] = max |x|; true: the moments
+  double* totals = nullptr;  // of x and x^2 times moment_scale: [worker][2 count + 2], invalid, inexact
+  double moment_scale = 0;
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
+    // a quantity is one thread's: the tile's samples are read in order
+    team.items(count + (sums ? 1 : 0), [&](std::int64_t which) {
+      using V = Lanes<T>;
+      constexpr int packs = kTileWidth / lane_width<V>;
+      const int k = static_cast<int>(which);
+      double sum = 0, squares = 0, largest = 0, invalid = 0;
+      for (int pack = 0; pack < packs; ++pack) {
+        const int lane = pack * lane_width<V>;
+        const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, envs);
+        const V zero(T(0)), one(T(1));
+        V lane_sum = zero, lane_squares = zero, lane_largest = zero, lane_invalid = zero;
+        for (int step = 0; step < horizon; ++step) {
+          const V* const sample = reinterpret_cast<const V*>(
+              blocks + (step * tiles + tile) * layout.elements * kTileWidth + lane);
+          const V weight = sample[layout.weight * packs];
+          if (k == count) {
+            lane_invalid += select(real, one - weight, zero);
+            continue;
+          }
+          const V x =
+              select(real && weight != zero, (sample[element[k] * packs] - V(shift[k])) * V(scale[k]), zero);
+          lane_sum += x;
+          lane_squares = multiply_add(x, x, lane_squares);
+          lane_largest = max(lane_largest, abs(x));
+        }
+        for (int i = 0; i < lane_width<V>; ++i) {
+          sum += static_cast<double>(get_lane(lane_sum, i));
+          squares += static_cast<double>(get_lane(lane_squares, i));
+          invalid += static_cast<double>(get_lane(lane_invalid, i));
+          const double size = static_cast<double>(get_lane(lane_largest, i));
+          largest = size > largest ? size : largest;
+        }
+      }
+      if (!sums) {
+        double& size = totals[worker * count + k];
+        size = largest > size ? largest : size;
+        return;
+      }
+      double* const total = totals + worker * (2 * count + 2);
+      const double partial[2] = {k == count ? invalid : sum * moment_scale, squares * moment_scale};
+      double inexact = add_exactly(partial, 1, total + (k == count ? 2 * count : k));
+      if (k < count) inexact += add_exactly(partial + 1, 1, total + count + k);
+      if (inexact > 0) total[2 * count + 1] = 1;  // any thread writes the same
     });
   }
 };

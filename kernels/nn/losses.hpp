@@ -1,10 +1,11 @@
 // The losses of proximal policy optimisation (Schulman, Wolski, Dhariwal, Radford, Klimov 2017) for one
 // pack of samples, with their derivatives with respect to mean action, log standard deviation and value.
 //
-//   loss = policy + value_coef * value - entropy_coef * entropy + bounds_coef * bounds
+//   loss = policy + value_coef * value - entropy_coef * entropy + bounds_coef * bounds + kl_coef * kl
 //   policy = max(-A ratio, -A clamp(ratio, 1 - clip, 1 + clip)),   ratio = exp(log p - log p_old)
 //   value  = 1/2 max((v - target)^2, (v_old + clamp(v - v_old, -clip, clip) - target)^2)
 //   bounds = sum over actions of the squared excess of the mean beyond +-1.1
+//   kl     = KL(reference || policy)
 // as in rl_games, whose critic_coef is value_coef; rsl_rl's value_loss_coef is half of it.
 #pragma once
 
@@ -19,8 +20,10 @@ struct LossSettings {
   bool clip_value = true;
   double entropy_coef = 0;
   double bounds_coef = 0;
+  double kl_coef = 0;
   bool learned_std = false;
   double advantage_mean = 0, advantage_scale = 1;  // normalisation: (A - mean) * scale
+  double value_mean = 0, value_scale = 1;          // of stored values and targets, likewise
 };
 
 // What is summed over samples and reported.
@@ -109,19 +112,27 @@ MANIPLE_FUNCTION void ppo_loss(const LossSettings& settings, int num_actions, co
   V policy_derivative, clipped;
   const V policy = policy_loss(log_prob, x.old_log_prob, advantage, clip, policy_derivative, clipped);
   V value_derivative;
-  const V value = value_loss(x.value, x.old_value, x.target, clip, settings.clip_value, value_derivative);
+  const auto normal = [&](V v) { return (v - V(T(settings.value_mean))) * V(T(settings.value_scale)); };
+  const V value =
+      value_loss(x.value, normal(x.old_value), normal(x.target), clip, settings.clip_value, value_derivative);
   value_delta = select(real, V(scale * T(settings.value_coef)) * value_derivative, zero);
   for (int k = 0; k < num_actions; ++k) {
     const V inverse_std = exp(V(-x.log_std[k]));
     const V z = (x.action[k] - x.mean[k]) * inverse_std;
     V bounds_derivative;
     bounds += bounds_loss(x.mean[k], bounds_derivative);
-    const V derivative = policy_derivative * z * inverse_std + V(T(settings.bounds_coef)) * bounds_derivative;
-    mean_delta[k] = select(real, V(scale) * derivative, zero);
+    V derivative = policy_derivative * z * inverse_std + V(T(settings.bounds_coef)) * bounds_derivative;
     // the entropy of a Gaussian grows by one with its log standard deviation
-    if (settings.learned_std)
-      log_std_delta[k] += select(
-          real, V(scale) * (policy_derivative * (z * z - V(T(1))) - V(T(settings.entropy_coef))), zero);
+    V std_derivative = policy_derivative * (z * z - V(T(1))) - V(T(settings.entropy_coef));
+    if (settings.kl_coef != 0) {
+      const V coef(T(settings.kl_coef));
+      const V change = (x.mean[k] - x.old_mean[k]) * inverse_std;
+      const V spread = exp(V(x.old_log_std[k] - x.log_std[k]));
+      derivative += coef * change * inverse_std;
+      std_derivative += coef * (V(T(1)) - change * change - spread * spread);
+    }
+    mean_delta[k] = select(real, V(scale) * derivative, zero);
+    if (settings.learned_std) log_std_delta[k] += select(real, V(scale) * std_derivative, zero);
   }
   metrics[kPolicyLoss] += select(real, policy, zero);
   metrics[kValueLoss] += select(real, value, zero);

@@ -1,7 +1,7 @@
 // One minibatch: forward pass, loss, backward pass and gradient of each tile while it lies in the cache, then
-// the tile's sums go into the totals. What is learned is a type, the loss (kernels/nn/ppo_loss.hpp is one). A
-// minibatch takes the same number of steps from every tile, in an order drawn for the tile, so neither the
-// work nor the numbers depend on the ranks.
+// the tile's sums go into the totals. What is learned is a type, the loss (kernels/nn/ppo_loss.hpp is one).
+// Minibatches take the steps of a tile in an order drawn for the tile, so the numbers do not depend on the
+// ranks.
 #pragma once
 
 #include "kernels/nn/acting.hpp"
@@ -27,10 +27,34 @@ MANIPLE_FUNCTION void minibatch_order(std::uint32_t seed, std::int64_t global_ti
   }
 }
 
-// Steps of each tile that minibatch m of `minibatches` takes.
-MANIPLE_FUNCTION int minibatch_steps(int horizon, int minibatches, int m) {
-  return (horizon - m + minibatches - 1) / minibatches;
-}
+// Which positions in the order of which tiles a minibatch takes. Up to `horizon` minibatches take whole steps
+// of all tiles; more take contiguous parts of the list of all positions, which goes through the tiles of a
+// position in a spread order, so that ranks share the work of each minibatch.
+struct MinibatchDeal {
+  std::int64_t num_tiles = 1;  // of all ranks
+  std::int64_t spread = 1;     // coprime to num_tiles
+  std::int64_t rotation = 0;   // drawn for the epoch
+  int horizon = 1, minibatches = 1;
+
+  MANIPLE_FUNCTION bool takes(int minibatch, std::int64_t global_tile, int position) const {
+    if (minibatches <= horizon) return position % minibatches == minibatch;
+    const std::int64_t place =
+        position * num_tiles + (global_tile * spread + rotation * (position + 1)) % num_tiles;
+    return place * minibatches / (num_tiles * horizon) == minibatch;
+  }
+  // Samples of a minibatch, of all ranks.
+  std::int64_t samples(int minibatch, std::int64_t num_envs) const {
+    if (minibatches <= horizon) return (horizon - minibatch + minibatches - 1) / minibatches * num_envs;
+    const std::int64_t places = num_tiles * horizon;
+    const std::int64_t first = (minibatch * places + minibatches - 1) / minibatches;
+    const std::int64_t after = ((minibatch + 1) * places + minibatches - 1) / minibatches;
+    std::int64_t count = (after - first) * kTileWidth;
+    // the last tile is padded
+    for (int position = 0; position < horizon; ++position)
+      if (takes(minibatch, num_tiles - 1, position)) count -= num_tiles * kTileWidth - num_envs;
+    return count;
+  }
+};
 
 // Parameters outside of the layers, whose gradient a loss adds up itself.
 struct ParameterRange {
@@ -74,12 +98,18 @@ struct TrainMinibatch {
   T* blocks = nullptr;                  // [step][tile][layout.elements][32]
   const std::int32_t* order = nullptr;  // [tile][horizon]
   std::int64_t tiles = 0, envs = 0;
-  int horizon = 0, minibatches = 1, minibatch = 0;
+  std::int64_t first_tile = 0;  // of this rank
+  MinibatchDeal deal;
+  int minibatch = 0;
   double scale = 0;  // 1 / samples of the minibatch, over all ranks
   bool exact = true;
   double* totals = nullptr;  // [worker][minibatch_totals]
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
+    int positions = 0;
+    for (int position = 0; position < deal.horizon; ++position)
+      positions += deal.takes(minibatch, first_tile + tile, position) ? 1 : 0;
+    if (positions == 0) return;
     T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
     T* const rows = local + scratch.rows;
     T* const gradient = local + scratch.gradient;
@@ -89,8 +119,9 @@ struct TrainMinibatch {
     team.items(num_rows * kTileWidth, [&](std::int64_t i) { rows[i] = T(0); });
     team.items(num_sums, [&](std::int64_t i) { gradient[i] = T(0); });
     team.barrier();
-    for (int position = minibatch; position < horizon; position += minibatches) {
-      const std::int64_t step = order[tile * horizon + position];
+    for (int position = 0; position < deal.horizon; ++position) {
+      if (!deal.takes(minibatch, first_tile + tile, position)) continue;
+      const std::int64_t step = order[tile * deal.horizon + position];
       sample_block(team, tile, step * tiles + tile, local);
     }
     // gradients of the loss's own parameters and metrics were kept per lane

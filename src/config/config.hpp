@@ -22,8 +22,10 @@ enum class SolverChoice { of_model, Newton, PGS };
 enum class ControlInput { zero, random, file, policy };
 enum class StartState { of_model, keyframe, file, task };
 enum class ActivationChoice { elu, relu, tanh };
-enum class RateSchedule { fixed, adaptive };         // adaptive: by the KL divergence
-enum class KlReference { rollout, previous_epoch };  // as rsl_rl, as rl_games
+enum class RateSchedule { fixed, adaptive, linear };  // adaptive: by the KL divergence; linear: down to 0
+enum class Initialization { uniform, orthogonal };
+enum class BootstrapChoice { none, value, final_observation };  // what follows a time-out
+enum class KlReference { rollout, previous_epoch };             // as rsl_rl, as rl_games
 enum class Reduction { exact, fast };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
@@ -48,7 +50,11 @@ inline constexpr std::array kTextsOf<StartState>{"default", "keyframe", "file", 
 template <>
 inline constexpr std::array kTextsOf<ActivationChoice>{"elu", "relu", "tanh"};
 template <>
-inline constexpr std::array kTextsOf<RateSchedule>{"fixed", "adaptive"};
+inline constexpr std::array kTextsOf<RateSchedule>{"fixed", "adaptive", "linear"};
+template <>
+inline constexpr std::array kTextsOf<Initialization>{"uniform", "orthogonal"};
+template <>
+inline constexpr std::array kTextsOf<BootstrapChoice>{"none", "value", "final_observation"};
 template <>
 inline constexpr std::array kTextsOf<KlReference>{"rollout", "previous_epoch"};
 template <>
@@ -175,52 +181,63 @@ struct TaskConfig {
 };
 
 struct PolicyConfig {
-  std::vector<int> hidden{32, 32};
-  ActivationChoice activation = ActivationChoice::elu;
-  bool shared = true;  // actor and critic share their hidden layers
+  std::vector<int> hidden{64, 64};
+  ActivationChoice activation = ActivationChoice::tanh;
+  bool shared = false;  // actor and critic share their hidden layers
+  Initialization initialization = Initialization::orthogonal;
+  double hidden_gain = 1.4142135623730951, actor_gain = 0.01, critic_gain = 1;  // orthogonal: of the layers
   double init_std = 1;
-  bool fixed_std = true;         // the log standard deviation is a constant; false: it is learned
+  bool fixed_std = false;        // the log standard deviation is a constant; false: it is learned
   double clip_observations = 0;  // 0: off
   double clip_actions = 0;       // 0: off
-  bool normalize_observations = false;
+  bool normalize_observations = true;
+  double clip_normalized = 10;
 };
 
 struct LearningConfig {
-  std::string algorithm = "ppo";  // a learner of src/learning/learners.cpp
+  std::string algorithm = "ppo";   // a learner of src/learning/learners.cpp
+  std::string preset = "maniple";  // a row of src/config/presets.cpp
   std::int64_t iterations = 150;
-  int horizon = 16;     // control steps per iteration
-  int epochs = 8;       // passes over the batch per iteration
-  int minibatches = 8;  // per epoch; at most horizon
+  int horizon = 64;     // control steps per iteration
+  int epochs = 4;       // passes over the batch per iteration
+  int minibatches = 4;  // per epoch
   double gamma = 0.99, lambda = 0.95;
   double learning_rate = 3e-4;
   RateSchedule schedule = RateSchedule::adaptive;
-  double desired_kl = 0.008;
+  double adam_epsilon = 1e-5;
+  double desired_kl = 0.01;
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
   double lr_factor = 1.5;  // adaptive: by this factor
   double lr_min = 1e-6, lr_max = 1e-2;
-  bool lr_per_minibatch =
-      false;  // adaptive after each minibatch (rsl_rl, and rl_games by default) or each epoch
+  bool lr_per_minibatch = true;  // adaptive after each minibatch (rsl_rl, rl_games) or each epoch
+  double target_kl = 0;          // 0: off; the iteration's updates end at 1.5 times this
   KlReference kl_reference = KlReference::rollout;
   double clip_ratio = 0.2;
-  double value_coef = 4;  // multiplies the value loss
-  bool clip_value = true;
+  double value_coef = 1;  // multiplies the value loss
+  bool clip_value = false;
   double entropy_coef = 0;
-  double bounds_coef = 0.0001;  // rl_games' soft bound of the mean action at +-1.1
-  double max_grad_norm = 1;     // 0: off
-  bool normalize_advantage = false;
+  double bounds_coef = 0;    // rl_games' soft bound of the mean action at +-1.1
+  double kl_coef = 0;        // of the divergence from the policy that acted
+  double max_grad_norm = 1;  // 0: off
+  bool normalize_advantage = true;
+  bool normalize_value = true;    // the critic learns values of mean 0 and variance 1
+  bool normalize_reward = false;  // rewards over the deviation of their discounted sum
   double reward_scale = 1;
-  bool value_bootstrap = true;  // time-outs add gamma * V to the reward
-  bool random_initial_episode_length = false;
+  double clip_reward = 0;  // after scaling; 0: off
+  BootstrapChoice value_bootstrap = BootstrapChoice::final_observation;
+  bool random_initial_episode_length = true;
   Reduction reduction = Reduction::exact;
   std::int64_t checkpoint_every = 50;  // iterations; 0: at the end only
   std::int64_t keep_checkpoints = 3;
   Resume resume = Resume::never;
+  std::string warm_start;         // checkpoint file, or a run directory; absolute path
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
 };
 
 struct EvaluationConfig {
-  std::int64_t episodes = 0;  // 0: one per environment
+  std::int64_t episodes = 0;  // 0: one per environment; while training at most 100
   bool deterministic = true;  // the mean action
+  std::int64_t every = 0;     // iterations of a training; 0: never
 };
 
 struct BenchConfig {

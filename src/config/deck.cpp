@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "src/config/document.hpp"
+#include "src/config/presets.hpp"
 #include "src/config/schema.hpp"
 
 namespace maniple {
@@ -252,6 +253,31 @@ void read_section(Config& config, const DeckValue& section, const std::string& p
   }
 }
 
+// The values of the preset that a deck asks for, in place of the defaults.
+void apply_preset(Config& config, const DeckValue& root, const std::vector<std::string>& known) {
+  const DeckValue* const learning = root.find("learning");
+  const DeckValue* const given = learning != nullptr ? learning->find("preset") : nullptr;
+  if (given == nullptr || given->kind == Kind::null) return;
+  std::vector<std::string> names;
+  std::string list;
+  for (const Preset& preset : presets()) {
+    names.push_back(preset.name);
+    list += (list.empty() ? "" : " | ") + preset.name;
+  }
+  const auto preset = std::find_if(presets().begin(), presets().end(),
+                                   [&](const Preset& row) { return row.name == given->text; });
+  if (given->kind != Kind::scalar || preset == presets().end()) {
+    const std::string near = given->kind == Kind::scalar ? nearest(given->text, names) : "";
+    throw InputError(given->where, "learning.preset", "found " + given->description(),
+                     (near.empty() ? "" : "nearest: " + near + "; ") + "allowed: " + list);
+  }
+  DeckValue values;
+  values.kind = Kind::map;
+  for (const auto& [key, value] : preset->values) apply_override(values, key + "=" + value);
+  read_section(config, values, "", known);
+  config.where.clear();  // nobody gave them
+}
+
 // ---- paths ----
 // An absolute path to what `text` names, seen from the place where it was given.
 std::string resolve_path(const std::string& text, const SourceLocation& where, const std::string& key) {
@@ -304,6 +330,10 @@ void resolve_files(Config& config, bool needs_model) {
         existing_file(control.checkpoint, config.where_of("control.checkpoint"), "control.checkpoint", true,
                       "a checkpoint file or the directory of a run, relative to the deck");
 
+  if (std::string& file = config.learning.warm_start; !file.empty())
+    file = existing_file(file, config.where_of("learning.warm_start"), "learning.warm_start", true,
+                         "a checkpoint file or the directory of a run, relative to the deck");
+
   InitialStateConfig& initial = config.initial_state;
   initial.where = config.where_of(initial.source == StartState::keyframe ? "initial_state.keyframe"
                                                                          : "initial_state.file");
@@ -319,11 +349,17 @@ void check_together(const Config& config) {
     throw InputError(config.where_of(key), key, found, allowed);
   };
   const LearningConfig& learning = config.learning;
-  if (learning.minibatches > learning.horizon)
-    refuse("learning.minibatches",
-           "found " + std::to_string(learning.minibatches) + " with learning.horizon " +
-               std::to_string(learning.horizon),
-           "allowed: integer, 1 to learning.horizon");
+  // blocks of 32 environments are not divided
+  const std::int64_t parts = (config.batch.num_envs + 31) / 32 * learning.horizon;
+  if (learning.minibatches > parts)
+    refuse(
+        "learning.minibatches",
+        "found " + std::to_string(learning.minibatches) + " with learning.horizon " +
+            std::to_string(learning.horizon) + " and batch.num_envs " + std::to_string(config.batch.num_envs),
+        "allowed: integer, 1 to " + std::to_string(parts) + ", learning.horizon x blocks of 32 environments");
+  if (learning.target_kl > 0 && learning.kl_reference != KlReference::rollout)
+    refuse("learning.target_kl", "found it with learning.kl_reference: previous_epoch",
+           "allowed: 0, or with learning.kl_reference: rollout");
   if (learning.lr_min > learning.lr_max)
     refuse("learning.lr_min",
            "found " + yaml_number(learning.lr_min) + " with learning.lr_max " + yaml_number(learning.lr_max),
@@ -485,7 +521,9 @@ Config load_config(const std::vector<std::string>& decks, const std::vector<std:
     apply_override(root, assignment);
     config.deck_text += "# " + assignment + "\n";
   }
-  read_section(config, root, "", known_paths());
+  const std::vector<std::string> known = known_paths();
+  apply_preset(config, root, known);
+  read_section(config, root, "", known);
   resolve_files(config, needs_model);
   check_together(config);
   config.resolved_text = resolved_deck(config);
@@ -529,6 +567,20 @@ std::string schema_text() {
     text += padded(row.path, 40) + padded(row.allowed, 44) +
             padded(row.initial.empty() ? "-" : row.initial, 18) +
             padded(row.unit.empty() ? "-" : row.unit, 14) + row.meaning + "\n";
+  text += "\n# learning.preset: other defaults by name\n";
+  for (const Preset& preset : presets()) {
+    text += padded(preset.name, 12) + preset.source + "\n";
+    std::string line;
+    for (const auto& [key, value] : preset.values) {
+      const std::string entry = key + "=" + value;
+      if (line.size() + entry.size() > 105) {
+        text += std::string(14, ' ') + line + "\n";
+        line.clear();
+      }
+      line += entry + " ";
+    }
+    if (!line.empty()) text += std::string(14, ' ') + line + "\n";
+  }
   return text;
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <type_traits>
 
+#include "src/config/presets.hpp"
+
 namespace maniple {
 namespace {
 
@@ -33,6 +35,12 @@ Allowed one_of(std::vector<std::string> choices) {
 
 constexpr double kMost = 9e15;  // integers up to here are exact in a double
 constexpr double kInt = 2147483647;
+
+std::vector<std::string> preset_names() {
+  std::vector<std::string> names;
+  for (const Preset& preset : presets()) names.push_back(preset.name);
+  return names;
+}
 
 // A row whose key path is the member's path in Config, and one whose path differs from it.
 #define KEY(member, allowed, unit, meaning) KEY_AS(#member, member, allowed, unit, meaning)
@@ -94,46 +102,60 @@ const std::vector<Key>& schema() {
       KEY(policy.hidden, between(1, 65536), "units", "width of each hidden layer"),
       KEY(policy.activation, anything(), "", "of the hidden layers"),
       KEY(policy.shared, anything(), "", "actor and critic share their hidden layers"),
+      KEY(policy.initialization, anything(), "", "of weights; uniform: in +-1/sqrt(inputs); orthogonal: with the gains below"),
+      KEY(policy.hidden_gain, at_least(0), "1", "orthogonal: of the hidden layers"),
+      KEY(policy.actor_gain, at_least(0), "1", "orthogonal: of the layer that gives mean actions"),
+      KEY(policy.critic_gain, at_least(0), "1", "orthogonal: of the layer that gives the value"),
       KEY(policy.init_std, above_up_to(0, 1e3), "action", "standard deviation of the first policy"),
       KEY(policy.fixed_std, anything(), "", "true: the standard deviation stays; false: it is learned"),
       KEY(policy.clip_observations, at_least(0), "observation", "observations are clipped to +- this; 0: off"),
       KEY(policy.clip_actions, at_least(0), "action", "actions are clipped to +- this before they act; 0: off"),
       KEY(policy.normalize_observations, anything(), "", "by their running mean and variance"),
+      KEY(policy.clip_normalized, above(0), "1", "normalized observations are clipped to +- this"),
 
       KEY(learning.algorithm, one_of({"ppo"}), "", "what learns"),
+      KEY(learning.preset, one_of(preset_names()), "", "other defaults, as the program of that name has them; listed below"),
       KEY(learning.iterations, at_least(1), "iterations", "one iteration: a batch of steps and its updates"),
       KEY(learning.horizon, between(1, 1e6), "control steps", "steps of each environment in one iteration"),
       KEY(learning.epochs, between(1, 1e4), "epochs", "passes over the batch in one iteration"),
-      KEY(learning.minibatches, between(1, 1e6), "minibatches", "per epoch; at most learning.horizon"),
+      KEY(learning.minibatches, between(1, 1e6), "minibatches", "per epoch; parts of learning.horizon x blocks of 32 environments"),
       KEY(learning.gamma, between(0, 1), "1", "discount of one control step"),
       KEY(learning.lambda, between(0, 1), "1", "of the generalized advantage estimate"),
       KEY(learning.learning_rate, above_up_to(0, 1e3), "1", "of Adam, at the start"),
-      KEY(learning.schedule, anything(), "", "adaptive: the learning rate follows the KL divergence"),
+      KEY(learning.schedule, anything(), "", "adaptive: the learning rate follows the KL divergence; linear: it falls to 0 at learning.iterations"),
+      KEY(learning.adam_epsilon, above(0), "1", "of Adam"),
       KEY(learning.desired_kl, above(0), "nat", "adaptive: KL divergence between updates to aim at"),
       KEY(learning.kl_factor, at_least(1), "1", "adaptive: change outside [desired_kl / this, desired_kl x this]"),
       KEY(learning.lr_factor, at_least(1), "1", "adaptive: by this factor"),
       KEY(learning.lr_min, above(0), "1", "adaptive: smallest learning rate"),
       KEY(learning.lr_max, above(0), "1", "adaptive: largest learning rate"),
       KEY(learning.lr_per_minibatch, anything(), "", "adaptive: after each minibatch (rsl_rl, rl_games), else after each epoch"),
+      KEY(learning.target_kl, at_least(0), "nat", "an iteration's updates end once the KL divergence passes 1.5 x this; 0: off"),
       KEY(learning.kl_reference, anything(), "", "adaptive: KL from the policy that acted (rsl_rl), or from the one that last learned from a sample (rl_games)"),
       KEY(learning.clip_ratio, above(0), "1", "of the probability ratio, 1 +- this"),
       KEY(learning.value_coef, at_least(0), "1", "multiplies the value loss"),
       KEY(learning.clip_value, anything(), "", "clip the value's change by clip_ratio"),
       KEY(learning.entropy_coef, at_least(0), "1", "multiplies the entropy bonus"),
       KEY(learning.bounds_coef, at_least(0), "1", "multiplies the soft bound of mean actions beyond +-1.1"),
+      KEY(learning.kl_coef, at_least(0), "1", "multiplies the KL divergence, as a part of the loss"),
       KEY(learning.max_grad_norm, at_least(0), "1", "gradients are scaled to at most this norm; 0: off"),
       KEY(learning.normalize_advantage, anything(), "", "to mean 0 and variance 1 over the batch"),
+      KEY(learning.normalize_value, anything(), "", "the critic learns values of mean 0 and variance 1; its last layer follows their running moments (PopArt)"),
+      KEY(learning.normalize_reward, anything(), "", "rewards are divided by the running deviation of their discounted sum before learning"),
       KEY(learning.reward_scale, anything(), "1", "multiplies rewards before learning, not in reports"),
-      KEY(learning.value_bootstrap, anything(), "", "time-outs add gamma x value to the reward"),
+      KEY(learning.clip_reward, at_least(0), "1", "rewards are clipped to +- this after all scaling; 0: off"),
+      KEY(learning.value_bootstrap, anything(), "", "time-outs add gamma x value to the reward: of the observation that the last step led to, or (value) of the one before it, as rsl_rl and rl_games"),
       KEY(learning.random_initial_episode_length, anything(), "", "spread the first time-outs over an episode"),
       KEY(learning.reduction, anything(), "", "exact: the same bits on any number of ranks"),
       KEY(learning.checkpoint_every, at_least(0), "iterations", "0: at the end only"),
       KEY(learning.keep_checkpoints, between(1, 1e6), "files", "older checkpoints are removed"),
       KEY(learning.resume, anything(), "", "auto: continue from the newest good checkpoint of the directory, or start"),
+      KEY(learning.warm_start, anything(), "", "a checkpoint file or a run's directory whose policy, critic, normalizers and moments of the optimizer this run begins with, whatever task, batch and settings they come from; relative to the deck"),
       KEY(learning.blas_width, at_least(1), "units", "layers at least this wide use CBLAS"),
 
-      KEY(evaluation.episodes, at_least(0), "episodes", "0: one per environment"),
+      KEY(evaluation.episodes, at_least(0), "episodes", "0: one per environment, while training at most 100"),
       KEY(evaluation.deterministic, anything(), "", "true: the mean action; false: sampled"),
+      KEY(evaluation.every, at_least(0), "iterations", "of a training, after which its policy is evaluated; the best one is kept in <directory>/best; 0: never"),
 
       KEY(bench.steps, at_least(1), "control steps", "per repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),

@@ -1,9 +1,6 @@
 // maniple evaluate: complete episodes with a trained policy, returns and lengths in /evaluation.
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <numeric>
-
 #include "src/base/log.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
@@ -42,13 +39,15 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
                        "sum of rewards of each episode");
   results.write_series("evaluation/episode_length", result.episode_length, "control steps",
                        "length of each episode");
+  const Summary returns = summary_of(result.episode_return), lengths = summary_of(result.episode_length);
+  results.write_series("evaluation/mean_return", {returns.mean}, "reward", "mean of episode_return");
+  results.write_series("evaluation/mean_return_error", {returns.standard_error}, "reward",
+                       "standard error of mean_return");
+  results.write_series("evaluation/mean_return_confidence", {returns.confidence}, "reward",
+                       "half width of the 95 % confidence interval of mean_return");
   const std::string path = results.commit();
-  const auto mean = [](const std::vector<double>& values) {
-    return std::accumulate(values.begin(), values.end(), 0.0) /
-           static_cast<double>(std::max<std::size_t>(1, values.size()));
-  };
-  info(fmt::format("{} episodes: mean return {:.4f}, mean length {:.1f}", result.episode_return.size(),
-                   mean(result.episode_return), mean(result.episode_length)));
+  info(fmt::format("{} episodes: mean return {:.4f} +- {:.4f} (95 %), mean length {:.1f}",
+                   result.episode_return.size(), returns.mean, returns.confidence, lengths.mean));
   info("results: " + path);
   return ExitCode::done;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <optional>
 
 #include "src/base/activity.hpp"
@@ -23,16 +24,36 @@ double seconds_since(Clock::time_point start) {
 // The rows of /metrics, one per iteration.
 class MetricRows {
  public:
-  explicit MetricRows(const IterationReport& names) {
+  MetricRows(const IterationReport& names, bool evaluates) : evaluates_(evaluates) {
     for (const auto& value : names.values)
       metrics_.series.push_back({value.name, value.unit, value.description, true, {}});
+    if (evaluates)
+      metrics_.series.push_back({"evaluation_return",
+                                 "reward",
+                                 "mean return of the latest evaluation; NaN before the first",
+                                 true,
+                                 {}});
     metrics_.series.push_back(
         {"wall_seconds", "s", "time since the start of training, all starts summed", false, {}});
   }
-  void append(const IterationReport& report, double wall_seconds) {
+  // `evaluated`: where this iteration's policy was.
+  void append(const IterationReport& report, std::optional<double> evaluated, double wall_seconds) {
     for (std::size_t i = 0; i < report.values.size(); ++i)
       metrics_.series[i].values.push_back(report.values[i].value);
+    if (evaluates_) {
+      std::vector<double>& values = evaluations();
+      const double last = values.empty() ? std::nan("") : values.back();
+      values.push_back(evaluated.value_or(last));
+    }
     metrics_.series.back().values.push_back(wall_seconds);
+  }
+  // Of all evaluations so far; nothing before the first.
+  std::optional<double> best_evaluation() {
+    std::optional<double> best;
+    if (evaluates_)
+      for (const double value : evaluations())
+        if (!std::isnan(value)) best = std::max(best.value_or(value), value);
+    return best;
   }
   double last_wall_seconds() const {
     const auto& wall = metrics_.series.back().values;
@@ -46,14 +67,19 @@ class MetricRows {
   const Metrics& metrics() const { return metrics_; }
 
  private:
+  std::vector<double>& evaluations() { return metrics_.series.end()[-2].values; }
+
+  const bool evaluates_;
   Metrics metrics_;
 };
 
 // One line of log.jsonl, for whoever watches a run from outside.
-void record_iteration(const IterationReport& report, std::int64_t iteration, double wall_seconds) {
+void record_iteration(const IterationReport& report, std::int64_t iteration, std::optional<double> evaluated,
+                      double wall_seconds) {
   std::vector<LogField> fields{{"iteration", iteration}, {"wall_seconds", wall_seconds}};
   for (const auto& value : report.values)
     if (value.name != "iteration") fields.push_back({value.name, value.value});
+  if (evaluated) fields.push_back({"evaluation_return", *evaluated});
   record("iteration", fields);
 }
 
@@ -78,6 +104,25 @@ Archive with_rows(Archive state, MetricRows& rows) {
   return state;
 }
 
+// Takes over what another run has learned, and says what that is.
+void warm_start(Learner& learner, const TrainingRun& run) {
+  Archive archive;
+  learner.describe_learned(archive, true);
+  const WarmStart start =
+      read_warm_start(run.config.learning.warm_start, run.identity, archive, run.collectives);
+  learner.warm_started(start.names);
+  std::string missing;
+  for (const ArchiveEntry& entry : archive.entries())
+    if (std::find(start.names.begin(), start.names.end(), entry.name) == start.names.end())
+      missing += (missing.empty() ? "" : ", ") + entry.name;
+  info(fmt::format(
+      "warm start from {}, iteration {}{}: policy, critic, normalizers and moments of the optimizer are "
+      "kept{}; "
+      "environments, learning rate and counters begin anew",
+      run.config.learning.warm_start, start.step, start.same_task ? "" : " (of another task or model)",
+      missing.empty() ? "" : fmt::format(" (but not there: {})", missing)));
+}
+
 // Continues from the newest good checkpoint and returns its iteration; or starts.
 std::optional<std::int64_t> resume_or_start(Learner& learner, const TrainingRun& run, MetricRows& rows) {
   const std::string& directory = run.config.output.directory;
@@ -90,6 +135,7 @@ std::optional<std::int64_t> resume_or_start(Learner& learner, const TrainingRun&
     info(fmt::format("resumed {} at iteration {}", directory, *resumed));
   } else {
     learner.start();
+    if (!run.config.learning.warm_start.empty()) warm_start(learner, run);
   }
   return resumed;
 }
@@ -107,6 +153,8 @@ class TrainingLoop {
         saved_(resumed.value_or(-1)),
         checkpoints_(run.config.output.directory, run.config.learning.keep_checkpoints,
                      !resumed && run.config.output.overwrite, run.collectives),
+        best_(run.config.output.directory + "/best", 1, !resumed && run.config.output.overwrite,
+              run.collectives),
         earlier_seconds_(rows.last_wall_seconds()),
         stop_(run.config, run.started),
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
@@ -131,6 +179,7 @@ class TrainingLoop {
     const double seconds = seconds_since(loop_started_);
     if (saved_ != iteration_) save(false);
     checkpoints_.settle();
+    best_.settle();
     if (run_.at_end) run_.at_end();
     conclude(seconds);
     return stopped_ ? ExitCode::stopped_early : ExitCode::done;
@@ -149,8 +198,9 @@ class TrainingLoop {
     keep();
     double seconds = earlier_seconds_ + seconds_since(loop_started_);
     run_.collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
-    rows_.append(report, seconds);
-    record_iteration(report, iteration_, seconds);
+    const std::optional<double> evaluated = evaluate();
+    rows_.append(report, evaluated, seconds);
+    record_iteration(report, iteration_, evaluated, seconds);
     if (run_.after_iteration) run_.after_iteration(report, iteration_);
     progress_.update(iteration_, fmt::format("{}  {}  {}", rate(seconds_since(loop_started_)), report.summary,
                                              resident_memory()));
@@ -166,6 +216,20 @@ class TrainingLoop {
     stopped_ = decision.stop && iteration_ < run_.iterations;
     if (decision.checkpoint && saved_ != iteration_) save(decision.stop);
     return stopped_;
+  }
+
+  // Evaluates the policy where that is due, and keeps it where it is the best so far.
+  std::optional<double> evaluate() {
+    if (run_.evaluate_every == 0 || iteration_ % run_.evaluate_every != 0) return std::nullopt;
+    const double result = run_.evaluate();
+    const std::optional<double> best = rows_.best_evaluation();
+    if (!best || result > *best) {
+      Archive policy;
+      learner_.describe_learned(policy, false);
+      best_.write(iteration_, run_.identity, policy, Partition());
+      info(fmt::format("iteration {}: best policy so far, evaluated return {:.2f}", iteration_, result));
+    }
+    return result;
   }
 
   // The state of the last finished iteration, for whoever cannot wait for the end of the next one.
@@ -221,6 +285,7 @@ class TrainingLoop {
   std::int64_t saved_;      // iteration of the newest checkpoint; -1: none
   // (an earlier run that this one replaces stays until there is something to replace it with)
   CheckpointWriter checkpoints_;
+  CheckpointWriter best_;         // of the policy alone
   const double earlier_seconds_;  // of the starts before this one
   double output_seconds_ = 0;
   const Clock::time_point loop_started_ = Clock::now();
@@ -234,7 +299,7 @@ class TrainingLoop {
 }  // namespace
 
 ExitCode run_training(Learner& learner, const TrainingRun& run) {
-  MetricRows rows(learner.report_names());
+  MetricRows rows(learner.report_names(), run.evaluate_every > 0);
   const std::optional<std::int64_t> resumed = resume_or_start(learner, run, rows);
   return TrainingLoop(learner, run, rows, resumed).run();
 }

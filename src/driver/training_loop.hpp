@@ -27,6 +27,9 @@ struct TrainingRun {
   // Warnings that the learner does not know of; collective. May be empty.
   std::function<void(const IterationReport& report, std::int64_t iteration)> after_iteration = {};
   std::function<void()> at_end = {};
+  // Of the learner's policy, every so many iterations; collective, the same on every rank.
+  std::function<double()> evaluate = {};
+  std::int64_t evaluate_every = 0;  // 0: never
 };
 
 // Collective. ExitCode::stopped_early after a stop with a good checkpoint.

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "kernels/model/data.hpp"
+#include "src/config/presets.hpp"
+#include "src/config/schema.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
@@ -66,6 +68,26 @@ std::string memory_lines(const Config& config, const ImportedModel& model, const
   return lines;
 }
 
+// The settings of learning, with the preset that they come from.
+std::string learning_text(Config config) {
+  std::string text = fmt::format("learning\n  preset {}:", config.learning.preset);
+  const auto preset = std::find_if(presets().begin(), presets().end(),
+                                   [&](const Preset& row) { return row.name == config.learning.preset; });
+  text += fmt::format(" {}\n ", preset->source);
+  std::size_t width = 0;
+  for (const Key& key : schema()) {
+    if (key.path.rfind("policy.", 0) != 0 && key.path.rfind("learning.", 0) != 0) continue;
+    const std::string entry = fmt::format(" {}={}", key.path, yaml_text(key.target(config)));
+    width += entry.size();
+    if (width > 110) {
+      text += "\n ";
+      width = entry.size();
+    }
+    text += entry;
+  }
+  return text + "\n";
+}
+
 }  // namespace
 
 ExitCode validate(const Config& config, Session& session) {
@@ -103,6 +125,7 @@ ExitCode validate(const Config& config, Session& session) {
         task.num_actions, task.num_observations, model.timestep * config.simulation.decimation);
     for (const std::string& name : task.reward_names) text += " " + name;
     text += "\n";
+    text += learning_text(config);
   }
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
   text += "all good\n";

@@ -402,9 +402,17 @@ void prune(const std::string& directory, std::int64_t keep, std::int64_t keep_su
                                                     ",\n  \"checkpoints\": [" + list.str() + "\n  ]\n}\n");
 }
 
+// What a checkpoint is read for, hence what must agree.
+enum class Purpose {
+  resume,      // everything
+  policy,      // model and task
+  warm_start,  // the shapes of what it has
+};
+
 // What must agree, as (key of the deck, what the file has, what the run has).
 void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
-                    bool policy_only) {
+                    Purpose purpose) {
+  if (purpose == Purpose::warm_start) return;
   auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
     if (found != wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
@@ -422,7 +430,7 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   };
   compare_digests("model.file", stored.model, run.model, stored.model_digest, run.model_digest);
   compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
-  if (policy_only) return;
+  if (purpose == Purpose::policy) return;
   compare("kind of run", stored.kind, run.kind);
   compare("simulation.precision", stored.precision, run.precision);
   compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
@@ -450,9 +458,24 @@ void check_entries(const std::string& path, const Contents& contents, const Arch
   }
 }
 
+// Those of an archive's entries that a file has.
+Archive entries_in(const Contents& contents, const Archive& archive) {
+  Archive present;
+  for (const ArchiveEntry& entry : archive.entries())
+    if (contents.find(entry.name)) present.add(entry);
+  return present;
+}
+
+// What came out of a file: its step, and which entries of the archive it has.
+struct Loaded {
+  std::int64_t step = 0;
+  Archive entries;
+  CheckpointIdentity identity;
+};
+
 // Collective. Loads one file or throws: InputError when it is good but of another run, Error when bad.
-std::int64_t load(const std::string& path, const CheckpointIdentity& identity, const Archive& archive,
-                  const Partition& partition, Collectives& collectives, bool policy_only) {
+Loaded load(const std::string& path, const CheckpointIdentity& identity, const Archive& archive,
+            const Partition& partition, Collectives& collectives, Purpose purpose) {
   if (check_seal(path, collectives) == Sealed::no)
     throw Error(path + ": has no checksum: not a checkpoint of this version, or damaged");
   std::string text;
@@ -467,15 +490,16 @@ std::int64_t load(const std::string& path, const CheckpointIdentity& identity, c
   if (contents.format != kFormat)
     throw InputError(SourceLocation{path}, "format", std::to_string(contents.format),
                      "this program reads " + std::to_string(kFormat));
-  check_identity(path, contents.identity, identity, policy_only);
-  check_entries(path, contents, archive, partition);
-  read_numbers(path, contents, archive, partition, collectives);
-  return contents.step;
+  check_identity(path, contents.identity, identity, purpose);
+  Archive entries = purpose == Purpose::warm_start ? entries_in(contents, archive) : archive;
+  check_entries(path, contents, entries, partition);
+  read_numbers(path, contents, entries, partition, collectives);
+  return {contents.step, std::move(entries), contents.identity};
 }
 
-std::optional<std::int64_t> load_newest(const std::string& directory, const CheckpointIdentity& identity,
-                                        const Archive& archive, const Partition& partition,
-                                        Collectives& collectives, bool policy_only) {
+std::optional<Loaded> load_newest(const std::string& directory, const CheckpointIdentity& identity,
+                                  const Archive& archive, const Partition& partition,
+                                  Collectives& collectives, Purpose purpose) {
   // rank 0 decides what there is: directories of a network file system may look different elsewhere
   std::vector<std::int64_t> steps;
   run_on_root(collectives, [&] { steps = steps_in(directory); });
@@ -489,9 +513,9 @@ std::optional<std::int64_t> load_newest(const std::string& directory, const Chec
   for (const std::int64_t step : steps) {
     const std::string path = file_of(directory, step);
     try {
-      std::int64_t loaded = 0;
+      Loaded loaded;
       retry_together(collectives, "reading a checkpoint",
-                     [&] { loaded = load(path, identity, archive, partition, collectives, policy_only); });
+                     [&] { loaded = load(path, identity, archive, partition, collectives, purpose); });
       return loaded;
     } catch (const InputError&) {
       throw;
@@ -595,15 +619,21 @@ void CheckpointWriter::finish_pruning() {
 std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const CheckpointIdentity& identity, const Archive& archive,
                                                    const Partition& partition, Collectives& collectives) {
-  return load_newest(directory + "/checkpoints", identity, archive, partition, collectives, false);
+  const std::optional<Loaded> loaded =
+      load_newest(directory + "/checkpoints", identity, archive, partition, collectives, Purpose::resume);
+  if (!loaded) return std::nullopt;
+  return loaded->step;
 }
 
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
   return steps_in(directory + "/checkpoints");
 }
 
-std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
-                             const Archive& archive, Collectives& collectives) {
+namespace {
+
+// Of a file, or of the newest good one of a run's directory.
+Loaded load_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
+                       const Archive& archive, Collectives& collectives, Purpose purpose) {
   for (const ArchiveEntry& entry : archive.entries())
     if (entry.per_env) throw Error("read_replicated: " + entry.name + " belongs to environments");
   // 0 nothing there, 1 file, 2 run directory
@@ -619,7 +649,7 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
   const Partition nothing;
   if (found == 1) {
     try {
-      return load(file_or_directory, identity, archive, nothing, collectives, true);
+      return load(file_or_directory, identity, archive, nothing, collectives, purpose);
     } catch (const InputError&) {
       throw;
     } catch (const Error& error) {
@@ -627,13 +657,33 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
                        reason_of(error, file_or_directory));
     }
   }
-  std::optional<std::int64_t> step;
+  std::optional<Loaded> loaded;
   if (found == 2)
-    step = load_newest(file_or_directory + "/checkpoints", identity, archive, nothing, collectives, true);
-  if (!step)
+    loaded =
+        load_newest(file_or_directory + "/checkpoints", identity, archive, nothing, collectives, purpose);
+  if (!loaded)
     throw InputError(SourceLocation{file_or_directory}, "checkpoint", "none found",
                      "a checkpoint file, or a run directory with checkpoints/");
-  return *step;
+  return *std::move(loaded);
+}
+
+}  // namespace
+
+std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
+                             const Archive& archive, Collectives& collectives) {
+  return load_replicated(file_or_directory, identity, archive, collectives, Purpose::policy).step;
+}
+
+WarmStart read_warm_start(const std::string& file_or_directory, const CheckpointIdentity& identity,
+                          const Archive& archive, Collectives& collectives) {
+  const Loaded loaded =
+      load_replicated(file_or_directory, identity, archive, collectives, Purpose::warm_start);
+  WarmStart result;
+  result.step = loaded.step;
+  result.same_task = loaded.identity.model_digest == identity.model_digest &&
+                     loaded.identity.task_digest == identity.task_digest;
+  for (const ArchiveEntry& entry : loaded.entries.entries()) result.names.push_back(entry.name);
+  return result;
 }
 
 }  // namespace maniple

@@ -74,4 +74,14 @@ std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
 std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                              const Archive& archive, Collectives& collectives);
 
+// Collective. The same for a run that begins with what another one has learned: of the named entries it takes
+// those that the file has, whatever model, task or batch they come from. InputError where a shape differs.
+struct WarmStart {
+  std::int64_t step = 0;
+  bool same_task = true;           // model and task are those of this run
+  std::vector<std::string> names;  // of the entries that were read
+};
+WarmStart read_warm_start(const std::string& file_or_directory, const CheckpointIdentity& identity,
+                          const Archive& archive, Collectives& collectives);
+
 }  // namespace maniple

@@ -6,56 +6,167 @@
 namespace maniple {
 namespace {
 
-constexpr int kMoments = 4;
+// Added to variances before the root (rl_games' RunningMeanStd) and to the deviation of advantages.
+constexpr double kVarianceFloor = 1e-5, kDeviationFloor = 1e-8;
+
+std::int64_t sums_columns() {
+  return 2 * kMostMoments + 2;
+}
+
+void describe_moments(Archive& archive, const std::string& name, RunningMoments& moments,
+                      const std::string& what) {
+  archive.replicated("ppo/" + name + "_mean", &moments.mean, 1, "reward", "running mean of " + what);
+  archive.replicated("ppo/" + name + "_variance", &moments.variance, 1, "reward^2",
+                     "running variance of " + what);
+  archive.replicated("ppo/" + name + "_count", &moments.count, 1, "1", "samples taken in");
+}
+
+Normalisation normalisation_of(const RunningMoments& moments) {
+  return {moments.mean, 1.0 / std::sqrt(moments.variance + kVarianceFloor)};
+}
 
 }  // namespace
 
-LearnerMemory Advantages::memory(const EnvironmentSizes& sizes, int workers) {
+LearnerMemory Advantages::memory(const LearningConfig& config, const EnvironmentSizes& sizes, int workers) {
   LearnerMemory memory;
-  memory.batch_bytes = sizeof(float) * static_cast<std::size_t>(sizes.tiles * sizes.actions * kTileWidth);
-  memory.network_bytes = sizeof(double) * static_cast<std::size_t>(workers * kMoments);
+  if (config.normalize_reward) {
+    memory.batch_bytes = sizeof(float) * static_cast<std::size_t>(sizes.tiles * kTileWidth);
+    memory.snapshot_bytes = memory.batch_bytes;
+  }
+  memory.network_bytes = sizeof(double) * static_cast<std::size_t>(workers * (kMostMoments + sums_columns()));
   return memory;
 }
 
-Advantages::Advantages(const LearningConfig& config, std::int64_t tiles, int actions, int workers)
-    : gamma_(static_cast<float>(config.gamma)),
-      lambda_(static_cast<float>(config.lambda)),
+Advantages::Advantages(const LearningConfig& config, const Partition& partition, int workers)
+    : config_(config),
+      partition_(partition),
       workers_(workers),
-      unused_action_("maniple::unused_action", tiles, actions),
-      moments_("maniple::advantage_moments", static_cast<std::size_t>(workers * kMoments)) {}
+      sizes_("maniple::sample_sizes", static_cast<std::size_t>(workers * kMostMoments)),
+      sums_("maniple::sample_moments", static_cast<std::size_t>(workers * sums_columns())) {
+  if (config.normalize_value) value_ = normalisation_of(values_);
+  if (config.normalize_reward)
+    running_return_ = TiledView<float>("maniple::running_return", partition.tiles, 1);
+}
 
-void Advantages::estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout) {
-  const Partition& partition = rollout.partition();
-  Kokkos::deep_copy(moments_, 0.0);
+void Advantages::estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout,
+                          const TotalsSum& sum) {
+  inexact_ = 0;
+  if (config_.normalize_reward) scale_rewards(rollout, sum);
+  const double reward_scale =
+      config_.normalize_reward ? 1.0 / std::sqrt(returns_.variance + kVarianceFloor) : 1.0;
   with_dense(policy.uses_library(), [&](auto dense) {
     EstimateAdvantages<float, decltype(dense)> estimate;
     estimate.act = policy.actor<decltype(dense)>(workers_);
     estimate.act.observation = environment.observation();
-    estimate.act.action = unused_action_;
     estimate.act.deterministic = true;
-    estimate.act.envs = partition.envs();
+    estimate.act.envs = partition_.envs();
     estimate.blocks = rollout.blocks();
-    estimate.tiles = partition.tiles;
+    estimate.tiles = partition_.tiles;
     estimate.horizon = rollout.horizon();
-    estimate.gamma = gamma_;
-    estimate.lambda = lambda_;
-    estimate.moments = moments_.data();
-    estimate.moment_scale = 1.0 / rollout.samples();
-    for_tiles("maniple::estimate_advantages", partition.tiles, workers_, estimate);
+    estimate.gamma = static_cast<float>(config_.gamma);
+    estimate.lambda = static_cast<float>(config_.lambda);
+    estimate.units = {static_cast<float>(reward_scale), static_cast<float>(config_.clip_reward),
+                      static_cast<float>(value_.mean), static_cast<float>(1.0 / value_.scale)};
+    for_tiles("maniple::estimate_advantages", partition_.tiles, workers_, estimate);
   });
+  const SampleLayout& layout = policy.layout();
+  const Moments found = moments(rollout, sum, {layout.advantage, layout.target}, {0.0, value_.mean});
+  explained_variance_ = found.variance[1] > 0 ? 1 - found.variance[0] / found.variance[1] : 0;
+  if (config_.normalize_advantage) {
+    // the unbiased estimate, as torch.std
+    const double unbiased = found.samples / std::max(1.0, found.samples - 1);
+    advantage_ = {found.mean[0], 1.0 / (std::sqrt(found.variance[0] * unbiased) + kDeviationFloor)};
+  }
+  if (config_.normalize_value) {
+    values_.merge(found.mean[1], found.variance[1], found.samples);
+    const Normalisation before = value_;
+    value_ = normalisation_of(values_);
+    policy.rescale_values(value_.scale / before.scale, (before.mean - value_.mean) * value_.scale);
+  }
 }
 
-Advantages::Normalisation Advantages::normalisation(const TotalsSum& sum, double samples) const {
-  const std::vector<double> moments = sum(moments_, kMoments);
-  const double valid = std::max(1.0, samples - moments[2]), share = samples / valid;
-  Normalisation result;
-  result.exact = !(moments[3] > 0);
-  result.mean = share * moments[0];
-  // the unbiased estimate, as torch.std
-  const double variance =
-      std::max(0.0, share * moments[1] - result.mean * result.mean) * valid / std::max(1.0, valid - 1);
-  result.scale = 1.0 / (std::sqrt(variance) + 1e-8);
+void Advantages::scale_rewards(const RolloutStorage& rollout, const TotalsSum& sum) {
+  DiscountedReturns<float> discount;
+  discount.layout = rollout.layout();
+  discount.blocks = rollout.blocks();
+  discount.running = running_return_;
+  discount.tiles = partition_.tiles;
+  discount.horizon = rollout.horizon();
+  discount.gamma = static_cast<float>(config_.gamma);
+  for_tiles("maniple::discounted_returns", partition_.tiles, workers_, discount);
+  const Moments found = moments(rollout, sum, {rollout.layout().advantage}, {returns_.mean});
+  returns_.merge(found.mean[0], found.variance[0], found.samples);
+}
+
+Advantages::Moments Advantages::moments(const RolloutStorage& rollout, const TotalsSum& sum,
+                                        const std::vector<int>& elements, const std::vector<double>& about) {
+  SampleMoments<float> kernel;
+  kernel.layout = rollout.layout();
+  kernel.blocks = rollout.blocks();
+  kernel.tiles = partition_.tiles;
+  kernel.envs = partition_.envs();
+  kernel.horizon = rollout.horizon();
+  kernel.count = static_cast<int>(elements.size());
+  for (int k = 0; k < kernel.count; ++k) {
+    kernel.element[k] = elements[static_cast<std::size_t>(k)];
+    kernel.shift[k] = static_cast<float>(about[static_cast<std::size_t>(k)]);
+  }
+  kernel.totals = sizes_.data();
+  Kokkos::deep_copy(sizes_, 0.0);
+  for_tiles("maniple::sample_sizes", partition_.tiles, workers_, kernel);
+  const std::vector<double> largest = sum.largest(sizes_, elements.size());
+  for (int k = 0; k < kernel.count; ++k) {
+    const auto size = static_cast<float>(largest[static_cast<std::size_t>(k)]);
+    kernel.scale[k] = size > 0 ? 1.0f / size : 1.0f;
+  }
+  kernel.sums = true;
+  kernel.moment_scale = 1.0 / rollout.samples();
+  kernel.totals = sums_.data();
+  Kokkos::deep_copy(sums_, 0.0);
+  for_tiles("maniple::sample_moments", partition_.tiles, workers_, kernel);
+  const std::int64_t columns = 2 * kernel.count + 2;
+  const std::vector<double> sums = sum(sums_, columns);
+  inexact_ += sums.back() > 0 ? 1 : 0;
+  Moments result;
+  result.samples = rollout.samples() - sums[static_cast<std::size_t>(2 * kernel.count)];
+  const double share = rollout.samples() / std::max(1.0, result.samples);
+  for (int k = 0; k < kernel.count; ++k) {
+    const double unit = 1.0 / static_cast<double>(kernel.scale[k]);
+    const double mean = share * sums[static_cast<std::size_t>(k)];
+    const double square = share * sums[static_cast<std::size_t>(kernel.count + k)];
+    result.mean[k] = static_cast<double>(kernel.shift[k]) + unit * mean;
+    result.variance[k] = unit * unit * std::max(0.0, square - mean * mean);
+  }
   return result;
+}
+
+void Advantages::describe_values(Archive& archive) {
+  describe_moments(archive, "value", values_, "value targets");
+}
+
+void Advantages::describe(Archive& archive) {
+  if (config_.normalize_value) describe_values(archive);
+  if (config_.normalize_reward) {
+    describe_moments(archive, "return", returns_, "discounted returns");
+    running_return_host_.emplace(running_return_);
+    archive.per_env("ppo/running_return", running_return_host_->data(), 1, 0, 1, "reward",
+                    "discounted sum of the rewards of the episode so far");
+  }
+}
+
+void Advantages::restored() {
+  if (config_.normalize_value) value_ = normalisation_of(values_);
+  if (running_return_host_) running_return_host_->to_device();
+}
+
+void Advantages::warm_started(Policy& policy, bool normalized) {
+  const Normalisation theirs = normalized && values_.count > 0 ? normalisation_of(values_) : Normalisation{};
+  // the old moments say what the critic's unit is; those of the new rewards are gathered anew
+  values_.count = 0;
+  if (config_.normalize_value)
+    value_ = normalisation_of(values_);
+  else
+    policy.rescale_values(1.0 / theirs.scale, theirs.mean);
 }
 
 }  // namespace maniple

@@ -1,31 +1,68 @@
-// Generalised advantages of a rollout's steps, and how they are normalised over the whole batch.
+// Generalised advantages of a rollout's steps, and the units that rewards, values and advantages are learned
+// in: rewards over the deviation of their discounted sum, values and advantages with mean 0 and variance 1.
 #pragma once
 
+#include <optional>
+#include <vector>
+
+#include "src/io/archive.hpp"
 #include "src/learning/rollout_storage.hpp"
+#include "src/learning/running_moments.hpp"
+#include "src/simulation/tile_rows.hpp"
 
 namespace maniple {
 
+// (x - mean) * scale
+struct Normalisation {
+  double mean = 0, scale = 1;
+};
+
 class Advantages {
  public:
-  Advantages(const LearningConfig& config, std::int64_t tiles, int actions, int workers);
-  static LearnerMemory memory(const EnvironmentSizes& sizes, int workers);
+  Advantages(const LearningConfig& config, const Partition& partition, int workers);
+  static LearnerMemory memory(const LearningConfig& config, const EnvironmentSizes& sizes, int workers);
 
-  // Fills in the advantages and value targets of the rollout; the policy values the last observation.
-  void estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout);
+  // Collective. Fills in the advantages and value targets of the rollout, in the unit of rewards; the policy
+  // values the last observation. With normalize_value the critic's last layer takes on the new normalisation
+  // of values, so that the values that it gives stay what they are (van Hasselt et al. 2016).
+  void estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout,
+                const TotalsSum& sum);
 
-  // (A - mean) * scale
-  struct Normalisation {
-    double mean = 0, scale = 1;
-    bool exact = true;  // false: a sum was too large to be
-  };
-  // Collective. To mean 0 and variance 1, of the valid samples of all ranks.
-  Normalisation normalisation(const TotalsSum& sum, double samples) const;
+  // Of the last estimate, over the valid samples of all ranks.
+  const Normalisation& advantage() const { return advantage_; }  // none without normalize_advantage
+  const Normalisation& value() const { return value_; }          // none without normalize_value
+  // The share of the targets' variance that the values foresaw.
+  double explained_variance() const { return explained_variance_; }
+  // Sums that were too large to be exact, or not finite.
+  int inexact() const { return inexact_; }
+
+  void describe(Archive& archive);
+  void restored();
+  // The normalisation of values alone, for another run: `normalized` says whether the critic that it begins
+  // with has one.
+  void describe_values(Archive& archive);
+  void warm_started(Policy& policy, bool normalized);
 
  private:
-  const float gamma_, lambda_;
+  struct Moments {
+    double mean[kMostMoments] = {}, variance[kMostMoments] = {};
+    double samples = 0;
+  };
+  // Collective. Of elements of the stored samples, about a point each.
+  Moments moments(const RolloutStorage& rollout, const TotalsSum& sum, const std::vector<int>& elements,
+                  const std::vector<double>& about);
+  void scale_rewards(const RolloutStorage& rollout, const TotalsSum& sum);
+
+  const LearningConfig config_;
+  const Partition partition_;
   const int workers_;
-  TiledView<float> unused_action_;  // of the last observation, which is valued but not acted on
-  Numbers<double> moments_;         // [worker][4], see EstimateAdvantages
+  Numbers<double> sizes_, sums_;                         // [worker][...], see SampleMoments
+  TiledView<float> running_return_;                      // with normalize_reward
+  std::optional<HostTiles<float>> running_return_host_;  // that describe() handed out
+  RunningMoments returns_, values_;
+  Normalisation advantage_, value_;
+  double explained_variance_ = 0;
+  int inexact_ = 0;
 };
 
 }  // namespace maniple

@@ -15,6 +15,13 @@ struct EvaluationResult {
   std::vector<double> episode_length;  // control steps
 };
 
+// Mean of independent numbers, with its standard error and the half width of its 95 % confidence interval
+// (Student's t).
+struct Summary {
+  double mean = 0, standard_error = 0, confidence = 0;
+};
+Summary summary_of(const std::vector<double>& values);
+
 // Runs every environment from a fresh episode until each has finished the same number of episodes
 // (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps the first
 // evaluation.episodes of them in that order. Equal counts per environment keep

@@ -18,6 +18,8 @@
 
 namespace maniple {
 
+class Policy;
+
 // What one iteration did; the same values in the same order every time.
 struct IterationReport {
   struct Value {
@@ -66,6 +68,13 @@ class Learner {
   virtual void describe(Archive& archive) = 0;
   // After the entries of describe() were loaded.
   virtual void restored() = 0;
+  // What it has learned and nothing else, the same on every rank: what a policy needs to be used, then, with
+  // `to_go_on`, what another run needs to begin with it (learning.warm_start).
+  virtual void describe_learned(Archive& archive, bool to_go_on) = 0;
+  // After start(), when the named entries of describe_learned() were loaded.
+  virtual void warm_started(const std::vector<std::string>& names) = 0;
+  // What can be evaluated; null: nothing can.
+  virtual Policy* policy() { return nullptr; }
   // Whose environments the entries per environment hold; without such entries: nobody's.
   virtual Partition partition() const { return {}; }
 

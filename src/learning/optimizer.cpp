@@ -64,6 +64,10 @@ void Optimizer::adapt(double kl) {
   learning_rate_ = scheduled_learning_rate(config_, learning_rate_, kl);
 }
 
+void Optimizer::anneal(std::int64_t iteration) {
+  learning_rate_ = annealed_learning_rate(config_, learning_rate_, iteration);
+}
+
 std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   const double norm = gradient_norm(totals_, parameters_, norm_blocks_);
   if (inexact_ > 0 || !(norm <= kExactLimit / 2)) return std::nullopt;
@@ -72,6 +76,7 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   adam.learning_rate = learning_rate_;
   adam.beta1 = kAdamBeta1;
   adam.beta2 = kAdamBeta2;
+  adam.epsilon = config_.adam_epsilon;
   adam.correction1 = 1 - std::pow(kAdamBeta1, static_cast<double>(steps_));
   adam.correction2 = 1 - std::pow(kAdamBeta2, static_cast<double>(steps_));
   const double limit = config_.max_grad_norm;
@@ -81,6 +86,11 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
 }
 
 void Optimizer::describe(Archive& archive, const std::string& name) {
+  describe_moments(archive, name);
+  archive.replicated(name + "/learning_rate", &learning_rate_, 1, "1", "current learning rate");
+}
+
+void Optimizer::describe_moments(Archive& archive, const std::string& name) {
   Kokkos::deep_copy(moment1_host_, moment1_);
   Kokkos::deep_copy(moment2_host_, moment2_);
   archive.replicated(name + "/adam_moment1", moment1_host_.data(), moment1_host_.extent(0), "1",
@@ -88,7 +98,6 @@ void Optimizer::describe(Archive& archive, const std::string& name) {
   archive.replicated(name + "/adam_moment2", moment2_host_.data(), moment2_host_.extent(0), "1",
                      "second moment of each parameter");
   archive.replicated(name + "/optimizer_steps", &steps_, 1, "1", "steps of the optimizer");
-  archive.replicated(name + "/learning_rate", &learning_rate_, 1, "1", "current learning rate");
 }
 
 void Optimizer::restored() {

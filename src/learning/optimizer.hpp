@@ -27,6 +27,8 @@ class Optimizer {
   std::vector<double> sum_totals(const TotalsSum& sum);
   // Adapts the learning rate to a mean KL divergence [nat], where its schedule asks for that.
   void adapt(double kl);
+  // Anneals it before an iteration, likewise.
+  void anneal(std::int64_t iteration);
   // One step with the summed gradient; returns its norm before clipping. No step, and nothing returned, where
   // the gradient is not finite or was too large to be exact.
   std::optional<double> step(const Numbers<float>& parameters);
@@ -35,6 +37,7 @@ class Optimizer {
 
   // <name>/adam_moment1 and so on.
   void describe(Archive& archive, const std::string& name);
+  void describe_moments(Archive& archive, const std::string& name);  // without the learning rate
   void restored();
 
  private:

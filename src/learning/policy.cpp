@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/base/philox.hpp"
+#include "kernels/nn/gaussian.hpp"
 #include "src/base/error.hpp"
 
 namespace maniple {
@@ -23,6 +23,49 @@ Activation activation_of(ActivationChoice choice) {
       return Activation::tanh;
   }
   return Activation::identity;
+}
+
+// A matrix [rows][columns] with orthonormal rows or columns, whichever are fewer, uniform among all: normal
+// numbers orthonormalised by Gram and Schmidt, twice for the rounding.
+std::vector<double> orthogonal_matrix(int rows, int columns, std::uint32_t seed, int layer) {
+  const bool tall = rows > columns;
+  const auto count = static_cast<std::size_t>(std::min(rows, columns));
+  const auto length = static_cast<std::size_t>(std::max(rows, columns));
+  std::vector<double> vectors(count * length);
+  for (std::size_t k = 0; k < count; ++k) {
+    double* const own = vectors.data() + k * length;
+    for (std::size_t i = 0; i < length; ++i)
+      own[i] = action_noise<double>(seed, RandomPurpose::parameters, static_cast<std::int64_t>(tall ? k : i),
+                                    static_cast<std::uint32_t>(tall ? i : k), 4 * layer);
+    for (int pass = 0; pass < 2; ++pass)
+      for (std::size_t j = 0; j < k; ++j) {
+        const double* const other = vectors.data() + j * length;
+        double product = 0;
+        for (std::size_t i = 0; i < length; ++i) product += own[i] * other[i];
+        for (std::size_t i = 0; i < length; ++i) own[i] -= product * other[i];
+      }
+    double squares = 0;
+    for (std::size_t i = 0; i < length; ++i) squares += own[i] * own[i];
+    for (std::size_t i = 0; i < length; ++i) own[i] /= std::sqrt(squares);
+  }
+  if (!tall) return vectors;
+  std::vector<double> turned(vectors.size());
+  for (std::size_t k = 0; k < count; ++k)
+    for (std::size_t i = 0; i < length; ++i) turned[i * count + k] = vectors[k * length + i];
+  return turned;
+}
+
+// (nvcc wants loops on the device outside of classes.)
+void rescale_row(const Kokkos::View<float*, MemorySpace>& parameters, std::int64_t weight, std::int64_t bias,
+                 int inputs, float factor, float offset) {
+  Kokkos::parallel_for(
+      "maniple::rescale_values", Kokkos::RangePolicy<ExecutionSpace>(0, inputs + 1),
+      KOKKOS_LAMBDA(std::int64_t i) {
+        if (i < inputs)
+          parameters(weight + i) *= factor;
+        else
+          parameters(bias) = factor * parameters(bias) + offset;
+      });
 }
 
 }  // namespace
@@ -97,6 +140,21 @@ std::vector<float> initial_parameters(const Network& network, const PolicyConfig
   std::vector<float> parameters(static_cast<std::size_t>(network.parameters), 0.0f);
   for (int l = 0; l < network.num_layers; ++l) {
     const DenseLayer& layer = network.layers[l];
+    if (config.initialization == Initialization::orthogonal) {
+      const std::vector<double> matrix = orthogonal_matrix(layer.outputs, layer.inputs, seed, l);
+      for (int o = 0; o < layer.outputs; ++o) {
+        const int unit = layer.target + o;
+        const bool actor = unit >= network.actor.first && unit < network.actor.first + network.actor.units;
+        const double gain = actor                          ? config.actor_gain
+                            : unit == network.critic.first ? config.critic_gain
+                                                           : config.hidden_gain;
+        for (int i = 0; i < layer.inputs; ++i)
+          parameters[static_cast<std::size_t>(layer.weight + o * layer.stride() + i)] = static_cast<float>(
+              gain * matrix[static_cast<std::size_t>(o) * static_cast<std::size_t>(layer.inputs) +
+                            static_cast<std::size_t>(i)]);
+      }
+      continue;
+    }
     const float bound = 1.0f / std::sqrt(static_cast<float>(layer.inputs));
     for (int o = 0; o < layer.outputs; ++o)
       for (int i = 0; i < layer.inputs; ++i) {
@@ -115,19 +173,17 @@ std::vector<float> initial_parameters(const Network& network, const PolicyConfig
 void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
                                   double samples, const std::vector<float>& used_mean,
                                   const std::vector<float>& used_scale) {
-  const double total = count + samples;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const double deviation = 1.0 / static_cast<double>(used_scale[i]);
     const double batch_mean = static_cast<double>(used_mean[i]) + deviation * z_mean[i];
     const double batch_variance =
         deviation * deviation * std::max(0.0, z_square_mean[i] - z_mean[i] * z_mean[i]);
-    const double difference = batch_mean - mean[i];
-    variance[i] =
-        (variance[i] * count + batch_variance * samples + difference * difference * count * samples / total) /
-        total;
-    mean[i] += difference * samples / total;
+    RunningMoments moments{mean[i], variance[i], count};
+    moments.merge(batch_mean, batch_variance, samples);
+    mean[i] = moments.mean;
+    variance[i] = moments.variance;
   }
-  count = total;
+  count += samples;
 }
 
 Policy::Policy(const Config& config, int observations, int actions)
@@ -213,6 +269,16 @@ void Policy::merge_observations(const std::vector<double>& z_mean, const std::ve
                                 double samples) {
   normalizer_.merge(z_mean, z_square_mean, samples, used_mean_, used_scale_);
   upload_normalizer();
+}
+
+void Policy::rescale_values(double factor, double offset) {
+  for (int l = 0; l < network_.num_layers; ++l) {
+    const DenseLayer& layer = network_.layers[l];
+    const int row = network_.critic.first - layer.target;
+    if (row < 0 || row >= layer.outputs) continue;
+    rescale_row(parameters_, layer.weight + row * layer.stride(), layer.bias + row, layer.inputs,
+                static_cast<float>(factor), static_cast<float>(offset));
+  }
 }
 
 void Policy::upload_normalizer() {

@@ -9,6 +9,7 @@
 #include "src/config/config.hpp"
 #include "src/io/archive.hpp"
 #include "src/learning/dense_blas.hpp"
+#include "src/learning/running_moments.hpp"
 
 namespace maniple {
 
@@ -24,12 +25,13 @@ TileScratch make_scratch(const Network& network, const SampleLayout& layout);
 // Bytes on each rank of a policy that `workers` workers act or learn with.
 std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers);
 
-// Initial parameters: weights uniform in +-1/sqrt(inputs) (the default of the published settings), zero
-// biases, the configured log standard deviation; drawn per weight from (seed, layer, output, input).
+// Initial parameters: weights uniform in +-1/sqrt(inputs) (as torch does), or a random orthogonal matrix
+// (Saxe, McClelland, Ganguli 2014) times the layer's gain; zero biases, the configured log standard
+// deviation. Drawn per weight from (seed, layer, output, input).
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config, std::uint32_t seed);
 
-// Mean and variance of every observation since the start of training, merged batch by batch (Chan, Golub,
-// LeVeque 1979). The batch's moments are exact sums, so all ranks hold the same numbers.
+// Mean and variance of every observation since the start of training. The batch's moments are exact sums, so
+// all ranks hold the same numbers.
 struct ObservationNormalizer {
   std::vector<double> mean, variance;
   double count = 1;  // starts as one observation at 0 with variance 1, as in rl_games
@@ -60,6 +62,9 @@ class Policy {
   const Kokkos::View<float*, MemorySpace>& parameters() const { return parameters_; }
   bool uses_library() const { return library_; }
   bool normalizes() const { return config_.normalize_observations; }
+  // What the sums of a rollout's moments are multiplied by (its square: those of squares): before the first
+  // merge the unit of an observation is anything.
+  double moment_shrink() const { return normalizer_.count > 1 ? 1.0 : 1.0 / 1024; }
   // Current log standard deviations.
   std::vector<float> log_std() const;
 
@@ -71,6 +76,8 @@ class Policy {
   // Merges the moments of an iteration's observations and moves the kernels' copies.
   void merge_observations(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
                           double samples);
+  // From now on the critic gives factor * (what it gave) + offset.
+  void rescale_values(double factor, double offset);
 
  private:
   void upload_normalizer();
@@ -97,6 +104,8 @@ Act<float, Dense> Policy::actor(int workers) {
   act.memory = memory(workers);
   act.clip_observations = static_cast<float>(config_.clip_observations);
   act.clip_actions = static_cast<float>(config_.clip_actions);
+  act.clip_normalized = static_cast<float>(config_.clip_normalized);
+  act.moment_shrink = moment_shrink();
   if (normalizes()) {
     act.normal_mean = normal_mean_.data();
     act.normal_scale = normal_scale_.data();

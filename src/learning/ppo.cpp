@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <optional>
 
 #include "kernels/nn/ppo_loss.hpp"
@@ -31,7 +30,7 @@ LearnerMemory Ppo::memory(const Config& config, const EnvironmentSizes& sizes) {
   const SampleLayout layout(sizes.observations, sizes.actions);
   const int workers = tile_workers(sizes.tiles);
   LearnerMemory memory = RolloutStorage::memory(config, sizes, layout, workers);
-  memory += Advantages::memory(sizes, workers);
+  memory += Advantages::memory(config.learning, sizes, workers);
   memory += Optimizer::memory(config.learning, network.parameters, kNumLossMetrics, workers);
   memory.network_bytes += policy_bytes(network, make_scratch(network, layout), workers);
   memory.batch_bytes +=
@@ -46,6 +45,7 @@ struct Ppo::UpdateSums {
   double gradient_norm = 0;
   std::int64_t minibatches = 0;
   std::int64_t skipped = 0;
+  bool ended = false;  // by learning.target_kl
 };
 
 Ppo::Ppo(Environment& environment, const Config& config, Collectives& collectives)
@@ -55,7 +55,7 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
       workers_(tile_workers(environment.partition().tiles)),
       sum_(collectives, workers_, clock_),
       rollout_(environment, config, policy_.layout(), workers_),
-      advantages_(config.learning, environment.partition().tiles, environment.num_actions(), workers_),
+      advantages_(config.learning, environment.partition(), workers_),
       optimizer_(config.learning, policy_.network().parameters, kNumLossMetrics, workers_),
       reference_log_std_("maniple::reference_log_std",
                          static_cast<std::size_t>(environment.partition().tiles * config.learning.horizon *
@@ -70,17 +70,17 @@ void Ppo::start() {
 
 IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   rollout_.collect(policy_, iteration_, clock_, between_steps);
+  // the policy of the rollout is the first reference of the KL divergence
+  repeat(policy_.parameters().data() + policy_.network().log_std, policy_.network().num_actions,
+         reference_log_std_);
   {
     const StageClock::Region region(clock_, "policy");
-    advantages_.estimate(policy_, environment_, rollout_);
+    advantages_.estimate(policy_, environment_, rollout_, sum_);
   }
-  Advantages::Normalisation normalisation;
-  if (config_.learning.normalize_advantage)
-    normalisation = advantages_.normalisation(sum_, rollout_.samples());
-  const UpdateSums sums = update(normalisation, between_steps);
-  const bool inexact[] = {!normalisation.exact, rollout_.merge_statistics(sum_),
-                          policy_.normalizes() && rollout_.merge_observations(sum_, policy_)};
-  inexact_sums_ += std::count(std::begin(inexact), std::end(inexact), true);
+  const UpdateSums sums = update(between_steps);
+  inexact_sums_ += advantages_.inexact();
+  inexact_sums_ += rollout_.merge_statistics(sum_) ? 1 : 0;
+  if (policy_.normalizes()) inexact_sums_ += rollout_.merge_observations(sum_, policy_) ? 1 : 0;
   ++iteration_;
   if (sums.skipped > 0)
     warn(fmt::format(
@@ -89,22 +89,28 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   return report(sums);
 }
 
-Ppo::UpdateSums Ppo::update(const Advantages::Normalisation& normalisation,
-                            const std::function<void()>& between_steps) {
+Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
   const LearningConfig& learning = config_.learning;
   const Network& network = policy_.network();
   const Partition& partition = rollout_.partition();
   UpdateSums sums;
-  // the policy of the rollout is the first reference of the KL divergence
-  repeat(policy_.parameters().data() + network.log_std, network.num_actions, reference_log_std_);
+  optimizer_.anneal(iteration_);
   with_dense(policy_.uses_library(), [&](auto dense) {
     TrainMinibatch<float, decltype(dense), PpoLoss<float>> train;
     train.network = network;
     train.scratch = policy_.scratch();
     train.loss = {.layout = policy_.layout(),
-                  .settings = {learning.clip_ratio, learning.value_coef, learning.clip_value,
-                               learning.entropy_coef, learning.bounds_coef, !config_.policy.fixed_std,
-                               normalisation.mean, normalisation.scale},
+                  .settings = {.clip_ratio = learning.clip_ratio,
+                               .value_coef = learning.value_coef,
+                               .clip_value = learning.clip_value,
+                               .entropy_coef = learning.entropy_coef,
+                               .bounds_coef = learning.bounds_coef,
+                               .kl_coef = learning.kl_coef,
+                               .learned_std = !config_.policy.fixed_std,
+                               .advantage_mean = advantages_.advantage().mean,
+                               .advantage_scale = advantages_.advantage().scale,
+                               .value_mean = advantages_.value().mean,
+                               .value_scale = advantages_.value().scale},
                   .reference_log_std = reference_log_std_.data(),
                   .move_reference = learning.kl_reference == KlReference::previous_epoch};
     train.parameters = policy_.parameters().data();
@@ -113,26 +119,26 @@ Ppo::UpdateSums Ppo::update(const Advantages::Normalisation& normalisation,
     train.order = rollout_.order();
     train.tiles = partition.tiles;
     train.envs = partition.envs();
-    train.horizon = learning.horizon;
-    train.minibatches = learning.minibatches;
+    train.first_tile = partition.first_tile;
     train.exact = learning.reduction == Reduction::exact;
-    for (int epoch = 0; epoch < learning.epochs; ++epoch) {
+    for (int epoch = 0; epoch < learning.epochs && !sums.ended; ++epoch) {
       {
         const StageClock::Region region(clock_, "update");
-        rollout_.deal_minibatches(iteration_, epoch);
+        train.deal = rollout_.deal_minibatches(iteration_, epoch, learning.minibatches);
       }
       double epoch_kl = 0;
-      for (train.minibatch = 0; train.minibatch < learning.minibatches; ++train.minibatch) {
+      for (train.minibatch = 0; train.minibatch < learning.minibatches && !sums.ended; ++train.minibatch) {
         {
           const StageClock::Region region(clock_, "update");
-          const int steps = minibatch_steps(learning.horizon, learning.minibatches, train.minibatch);
-          train.scale = 1.0 / (static_cast<double>(partition.num_envs) * steps);
+          train.scale = 1.0 / static_cast<double>(train.deal.samples(train.minibatch, partition.num_envs));
           train.totals = optimizer_.clear_totals();
           for_tiles("maniple::train_minibatch", partition.tiles, workers_, train);
         }
         between_steps();
         const std::vector<double> metrics = optimizer_.sum_totals(sum_);
         const StageClock::Region region(clock_, "update");
+        sums.ended = learning.target_kl > 0 && metrics[kKl] > 1.5 * learning.target_kl;
+        if (sums.ended) break;
         for (int i = 0; i < kNumLossMetrics; ++i) sums.metrics[i] += metrics[static_cast<std::size_t>(i)];
         epoch_kl += metrics[kKl];
         if (learning.lr_per_minibatch) optimizer_.adapt(metrics[kKl]);
@@ -141,7 +147,7 @@ Ppo::UpdateSums Ppo::update(const Advantages::Normalisation& normalisation,
         sums.skipped += norm ? 0 : 1;
         sums.gradient_norm += norm.value_or(0);
       }
-      if (!learning.lr_per_minibatch) optimizer_.adapt(epoch_kl / learning.minibatches);
+      if (!learning.lr_per_minibatch && !sums.ended) optimizer_.adapt(epoch_kl / learning.minibatches);
     }
   });
   return sums;
@@ -175,10 +181,16 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   const std::vector<std::string>& terms = environment_.reward_terms();
   for (std::size_t i = 0; i < terms.size(); ++i)
     add("reward_" + terms[i], "reward", "share of this term in episode_return", means[i + 2]);
+  add("episode_return_100", "reward",
+      "mean return of the latest 100 episodes, or of all that the last iteration ended",
+      rollout_.recent_return());
   add("policy_loss", "1", "clipped surrogate, mean over the minibatches",
       sums.metrics[kPolicyLoss] / batches);
-  add("value_loss", "reward^2", "half the squared error, mean over the minibatches",
+  add("value_loss", "reward^2",
+      "half the squared error, of normalized values where they are; mean over the minibatches",
       sums.metrics[kValueLoss] / batches);
+  add("explained_variance", "1", "share of the variance of the value targets that the values foresaw",
+      advantages_.explained_variance());
   add("bounds_loss", "1", "squared excess of the mean action beyond 1.1",
       sums.metrics[kBoundsLoss] / batches);
   add("kl", "nat", "KL divergence that the schedule saw, mean over the minibatches",
@@ -189,6 +201,7 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("gradient_norm", "1", "before clipping, mean over the steps made",
       sums.gradient_norm / std::max(1.0, static_cast<double>(sums.minibatches - sums.skipped)));
   add("learning_rate", "1", "at the end", optimizer_.learning_rate());
+  add("updates", "1", "minibatches of this iteration", static_cast<double>(sums.minibatches));
   add("skipped_minibatches", "1", "minibatches without a step: sums not finite or too large to be exact",
       static_cast<double>(sums.skipped));
   add("inexact_statistics", "1", "statistics so far with terms too large to be exact",
@@ -214,17 +227,30 @@ void Ppo::describe(Archive& archive) {
   environment_.describe(archive);
   policy_.describe(archive);
   optimizer_.describe(archive, "ppo");
-  std::vector<double>& means = rollout_.episode_means();
+  advantages_.describe(archive);
+  rollout_.describe(archive);
   archive.replicated("ppo/iteration", &iteration_, 1, "1", "iterations done");
-  archive.replicated("ppo/episode_means", means.data(), means.size(), "reward, steps",
-                     "last known mean return, length and reward terms");
   archive.replicated("ppo/inexact_statistics", &inexact_sums_, 1, "1", "statistics that were not exact");
+}
+
+void Ppo::describe_learned(Archive& archive, bool to_go_on) {
+  policy_.describe(archive);
+  if (!to_go_on) return;
+  optimizer_.describe_moments(archive, "ppo");
+  advantages_.describe_values(archive);
+}
+
+void Ppo::warm_started(const std::vector<std::string>& names) {
+  policy_.restored();
+  optimizer_.restored();
+  advantages_.warm_started(policy_, std::find(names.begin(), names.end(), "ppo/value_mean") != names.end());
 }
 
 void Ppo::restored() {
   environment_.restored();
   policy_.restored();
   optimizer_.restored();
+  advantages_.restored();
 }
 
 }  // namespace maniple

@@ -1,5 +1,5 @@
 // Proximal policy optimisation (Schulman et al. 2017) over a batch of environments that is divided among
-// ranks, with the two published settings of Isaac Lab's tasks: rl_games' and rsl_rl's. All ranks hold
+// ranks, with the settings of the programs that publish them (src/config/presets.cpp). All ranks hold
 // equal parameters and apply equal steps; what is summed over environments is summed exactly
 // (learning.reduction: exact), so a run has the same bits on any number of ranks.
 //
@@ -12,7 +12,13 @@
 // - KL is the exact KL(old || new) of the Gaussians, without the 1e-5 that both add inside.
 // - The value loss is half the squared error: value_coef is rl_games' critic_coef and twice rsl_rl's
 //   value_loss_coef. The standard deviation is learned as its logarithm; rsl_rl learns it directly.
-// - All biases start at zero (rl_games); Adam's epsilon is 1e-8.
+// - All biases start at zero (rl_games). Advantages are normalised over the whole batch (rl_games, rsl_rl),
+// not
+//   over each minibatch (CleanRL, SB3).
+// - normalize_value rescales the critic's last layer as the moments of values move (PopArt), so that values
+//   stay what they are; rl_games lets them jump. An episode that fails in the step that is its last is a
+//   failure, not a time-out, whatever value_bootstrap says.
+// - normalize_reward takes in a whole iteration before its rewards are scaled; CleanRL and SB3 each step.
 // - A normaliser of observations takes in an iteration's observations after its update, so that the
 //   rollout and the update see equal inputs.
 // - An invalid step (its state or reward was not finite or too large) has no weight in any sum, and the
@@ -51,19 +57,20 @@ class Ppo : public Learner {
 
   void describe(Archive& archive) override;
   void restored() override;
+  void describe_learned(Archive& archive, bool to_go_on) override;
+  void warm_started(const std::vector<std::string>& names) override;
   Partition partition() const override { return rollout_.partition(); }
 
   Work work_per_iteration() const override { return {rollout_.samples(), "env-steps"}; }
   // Of the environments, then "policy", "update" and "communication".
   std::vector<std::pair<std::string, double>> stage_seconds() const override;
 
-  Policy& policy() { return policy_; }
+  Policy* policy() override { return &policy_; }
 
  private:
   struct UpdateSums;
 
-  UpdateSums update(const Advantages::Normalisation& normalisation,
-                    const std::function<void()>& between_steps);
+  UpdateSums update(const std::function<void()>& between_steps);
   IterationReport report(const UpdateSums& sums) const;
 
   Environment& environment_;

@@ -1,11 +1,13 @@
 #include "src/learning/rollout_storage.hpp"
 
+#include <algorithm>
 #include <cmath>
-
-#include "kernels/nn/training.hpp"
+#include <numeric>
 
 namespace maniple {
 namespace {
+
+constexpr int kRecentEpisodes = 100;
 
 using Range = Kokkos::RangePolicy<ExecutionSpace>;
 
@@ -38,6 +40,8 @@ LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSize
   LearnerMemory memory;
   memory.batch_bytes =
       sizeof(float) * size(steps * layout.elements * kTileWidth) + sizeof(std::int32_t) * size(steps);
+  if (config.learning.value_bootstrap == BootstrapChoice::final_observation)
+    memory.batch_bytes += sizeof(float) * size(sizes.tiles * sizes.observations * kTileWidth);
   memory.network_bytes =
       sizeof(double) *
       size(workers * (statistics_columns(sizes.reward_terms) + moments_columns(sizes.observations)));
@@ -53,7 +57,6 @@ RolloutStorage::RolloutStorage(Environment& environment, const Config& config, c
       workers_(workers),
       seed_(config.batch.seed),
       reward_scale_(static_cast<float>(config.learning.reward_scale)),
-      gamma_(static_cast<float>(config.learning.gamma)),
       bootstrap_(config.learning.value_bootstrap) {
   const int terms = static_cast<int>(environment.reward_terms().size());
   const std::int64_t steps = partition_.tiles * horizon_;
@@ -63,30 +66,36 @@ RolloutStorage::RolloutStorage(Environment& environment, const Config& config, c
   observation_moments_ = Numbers<double>("maniple::observation_moments",
                                          size(workers * moments_columns(environment.num_observations())));
   episode_means_.assign(size(terms + 2), std::nan(""));
+  recent_.assign(2 * kRecentEpisodes, 0.0);
+  if (bootstrap_ == BootstrapChoice::final_observation) environment.keep_final_observation();
 }
 
 void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock& clock,
                              const std::function<void()>& between_steps) {
-  Record<float> record;
-  record.layout = layout_;
-  record.reward = environment_.reward();
-  record.terminated = environment_.terminated();
-  record.truncated = environment_.truncated();
-  record.invalid = environment_.invalid();
-  record.episode_return = environment_.episode_return();
-  record.episode_length = environment_.episode_length();
-  record.episode_reward_term = environment_.episode_reward_term();
-  record.reward_scale = reward_scale_;
-  record.gamma = gamma_;
-  record.bootstrap = bootstrap_;
-  record.envs = partition_.envs();
-  record.statistics = statistics_.data();
-  record.statistics_scale = 1.0 / samples();
   Kokkos::deep_copy(statistics_, 0.0);
   Kokkos::deep_copy(observation_moments_, 0.0);
   const std::int64_t block_size = partition_.tiles * layout_.elements * kTileWidth;
   with_dense(policy.uses_library(), [&](auto dense) {
-    auto act = policy.actor<decltype(dense)>(workers_);
+    using Dense = decltype(dense);
+    Record<float, Dense> record;
+    record.layout = layout_;
+    record.reward = environment_.reward();
+    record.terminated = environment_.terminated();
+    record.truncated = environment_.truncated();
+    record.invalid = environment_.invalid();
+    record.episode_return = environment_.episode_return();
+    record.episode_length = environment_.episode_length();
+    record.episode_reward_term = environment_.episode_reward_term();
+    record.reward_scale = reward_scale_;
+    record.bootstrap = static_cast<Bootstrap>(bootstrap_);
+    record.final = policy.actor<Dense>(workers_);
+    record.final.observation = environment_.final_observation();
+    record.final.deterministic = true;
+    record.final.envs = partition_.envs();
+    record.envs = partition_.envs();
+    record.statistics = statistics_.data();
+    record.statistics_scale = 1.0 / samples();
+    auto act = policy.actor<Dense>(workers_);
     act.action = environment_.action();
     act.seed = seed_;
     act.first_env = partition_.first_env();
@@ -115,8 +124,12 @@ bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
   const std::size_t means = episode_means_.size();
   const std::vector<double> sums = sum(statistics_, static_cast<std::int64_t>(means) + 3);
   invalid_samples_ = std::llround(sums[means + 1]);
-  if (sums[0] > 0)
+  if (sums[0] > 0) {
     for (std::size_t i = 0; i < means; ++i) episode_means_[i] = sums[i + 1] / sums[0];
+    std::rotate(recent_.begin(), recent_.begin() + 2, recent_.end());
+    recent_.end()[-2] = sums[0] * samples();
+    recent_.end()[-1] = sums[1] * samples();
+  }
   return sums[means + 2] > 0;
 }
 
@@ -124,12 +137,45 @@ bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
   const int n = policy.network().num_observations;
   const std::vector<double> sums = sum(observation_moments_, moments_columns(n));
   const auto middle = sums.begin() + n;
-  policy.merge_observations({sums.begin(), middle}, {middle, middle + n}, samples());
+  std::vector<double> z_mean(sums.begin(), middle), z_square_mean(middle, middle + n);
+  const double unit = 1.0 / policy.moment_shrink();
+  for (double& z : z_mean) z *= unit;
+  for (double& z : z_square_mean) z *= unit * unit;
+  policy.merge_observations(z_mean, z_square_mean, samples());
   return sums.back() > 0;
 }
 
-void RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch) {
+MinibatchDeal RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch, int minibatches) {
   deal(seed_, partition_, static_cast<std::uint32_t>(iteration), epoch, horizon_, order_);
+  MinibatchDeal result;
+  result.num_tiles = partition_.num_tiles;
+  result.horizon = horizon_;
+  result.minibatches = minibatches;
+  // multiples of the golden section are spread evenly over a circle
+  result.spread =
+      std::max<std::int64_t>(1, std::llround(0.6180339887498949 * static_cast<double>(result.num_tiles)));
+  while (std::gcd(result.spread, result.num_tiles) != 1) ++result.spread;
+  const PhiloxBlock random =
+      random_block(seed_, RandomPurpose::minibatch, ~std::uint64_t{0}, static_cast<std::uint32_t>(iteration),
+                   static_cast<std::uint32_t>(epoch));
+  result.rotation = random.word[0] % result.num_tiles;
+  return result;
+}
+
+double RolloutStorage::recent_return() const {
+  double episodes = 0, sum = 0;
+  for (auto entry = recent_.rbegin(); entry != recent_.rend() && episodes < kRecentEpisodes; entry += 2) {
+    sum += entry[0];
+    episodes += entry[1];
+  }
+  return sum / episodes;
+}
+
+void RolloutStorage::describe(Archive& archive) {
+  archive.replicated("ppo/episode_means", episode_means_.data(), episode_means_.size(), "reward, steps",
+                     "last known mean return, length and reward terms");
+  archive.replicated("ppo/recent_episodes", recent_.data(), recent_.size(), "1, reward",
+                     "of the latest iterations that ended episodes: how many, and the sum of their returns");
 }
 
 }  // namespace maniple

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "kernels/nn/training.hpp"
 #include "src/config/config.hpp"
 #include "src/learning/learner.hpp"
 #include "src/learning/policy.hpp"
@@ -29,10 +30,11 @@ class RolloutStorage {
   // Collective. The same for the policy's running normalisation of observations.
   bool merge_observations(const TotalsSum& sum, Policy& policy);
 
-  // Draws the order of an epoch.
-  void deal_minibatches(std::int64_t iteration, int epoch);
+  // Draws the order of an epoch, and returns how its minibatches take it.
+  MinibatchDeal deal_minibatches(std::int64_t iteration, int epoch, int minibatches);
   const std::int32_t* order() const { return order_.data(); }  // [tile][horizon]
 
+  const SampleLayout& layout() const { return layout_; }
   float* blocks() const { return blocks_.data(); }  // [step][tile][layout.elements][32]
   const Partition& partition() const { return partition_; }
   int horizon() const { return horizon_; }
@@ -40,9 +42,12 @@ class RolloutStorage {
   double samples() const { return static_cast<double>(partition_.num_envs) * horizon_; }
 
   // Of the last iteration that ended episodes: their mean return, length and reward terms.
-  std::vector<double>& episode_means() { return episode_means_; }
   const std::vector<double>& episode_means() const { return episode_means_; }
+  // Of the latest episodes, 100 or, where an iteration ended more, all of that one.
+  double recent_return() const;
   std::int64_t invalid_samples() const { return invalid_samples_; }  // of the last iteration
+
+  void describe(Archive& archive);
 
  private:
   Environment& environment_;
@@ -51,13 +56,15 @@ class RolloutStorage {
   const int horizon_;
   const int workers_;
   const std::uint32_t seed_;
-  const float reward_scale_, gamma_;
-  const bool bootstrap_;
+  const float reward_scale_;
+  const BootstrapChoice bootstrap_;
   Numbers<float> blocks_;
   Numbers<std::int32_t> order_;
   Numbers<double> statistics_;           // [worker][terms + 5], see Record
   Numbers<double> observation_moments_;  // [worker][2 observations + 1], see Act
   std::vector<double> episode_means_;
+  std::vector<double>
+      recent_;  // episodes and the sum of their returns, by iteration that ended some, newest last
   std::int64_t invalid_samples_ = 0;
 };
 

@@ -1,5 +1,7 @@
 #include "src/learning/totals.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace maniple {
@@ -42,6 +44,18 @@ std::vector<double> TotalsSum::operator()(const Numbers<double>& totals, std::in
   const auto tail = Kokkos::subview(totals, std::make_pair(first, count));
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), tail);
   return std::vector<double>(host.data(), host.data() + (count - first));
+}
+
+std::vector<double> TotalsSum::largest(const Numbers<double>& sizes, std::size_t count) const {
+  const StageClock::Region region(clock_, "communication");
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), sizes);
+  std::vector<std::int64_t> bits(count, 0);
+  for (std::size_t i = 0; i < count * static_cast<std::size_t>(workers_); ++i)
+    bits[i % count] = std::max(bits[i % count], std::bit_cast<std::int64_t>(host(i)));  // ordered like them
+  collectives_.max(bits.data(), count);
+  std::vector<double> result;
+  for (const std::int64_t pattern : bits) result.push_back(std::bit_cast<double>(pattern));
+  return result;
 }
 
 }  // namespace maniple

@@ -27,6 +27,9 @@ class TotalsSum {
   std::vector<double> operator()(const Numbers<double>& totals, std::int64_t count, std::int64_t first = 0,
                                  const Numbers<float>& single = {}) const;
 
+  // Collective. sizes: [worker][count], none negative; the largest of each over workers and ranks.
+  std::vector<double> largest(const Numbers<double>& sizes, std::size_t count) const;
+
  private:
   Collectives& collectives_;
   int workers_;

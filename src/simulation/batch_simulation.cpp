@@ -219,6 +219,13 @@ void BatchSimulation<T>::step() {
 }
 
 template <class T>
+void BatchSimulation<T>::keep_final_observation() {
+  TiledView<float>& view = task_batch_.transition.final_observation;
+  if (view.elements == 0)
+    view = TiledView<float>("maniple::simulation::final_observation", partition_.tiles, num_observations());
+}
+
+template <class T>
 std::int64_t BatchSimulation<T>::count_incidents(const TiledView<std::int32_t>& view) const {
   const HostTiles<std::int32_t> records(view);
   std::int64_t count = 0;

@@ -32,6 +32,7 @@ class BatchSimulation final : public Simulation {
   void step() override;
 
   const Transition<TiledView<float>>& transition() const override { return task_batch_.transition; }
+  void keep_final_observation() override;
 
   std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }
   void describe(Archive& archive) override;

@@ -43,6 +43,9 @@ class Environment {
   MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 
+  // From now on every step fills final_observation(), too.
+  virtual void keep_final_observation() = 0;
+
   // Environments that were reset because their state was not finite or too large, so far, this rank.
   virtual std::int64_t bad_states() const = 0;
   // Everything that a restart needs; on a GPU the entries are host copies made by this call.

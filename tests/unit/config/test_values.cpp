@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "src/config/presets.hpp"
 #include "tests/unit/config/deck_files.hpp"
 
 namespace maniple {
@@ -128,13 +129,43 @@ TEST(Values, PlacesOfValuesAreKept) {
   EXPECT_EQ(config.output.where_fields.line, 5);
 }
 
+// Every preset is a deck that the schema takes; what the deck says itself wins, wherever it stands.
+TEST(Values, PresetsGiveOtherDefaults) {
+  const DeckFiles files;
+  for (const Preset& preset : presets()) {
+    const Config config = files.load("learning: {preset: " + preset.name + "}");
+    EXPECT_EQ(config.learning.preset, preset.name);
+    EXPECT_TRUE(config.where.count("learning.gamma") == 0);
+    // the resolved deck says all of it
+    const Config again = files.load(config.resolved_text);
+    EXPECT_EQ(again.resolved_text, config.resolved_text);
+  }
+  EXPECT_EQ(presets().front().name, LearningConfig().preset);
+  const Config cleanrl =
+      files.load("learning: {gamma: 0.9, preset: cleanrl, epochs: 3}\nbatch: {num_envs: 64}");
+  EXPECT_EQ(cleanrl.learning.gamma, 0.9);
+  EXPECT_EQ(cleanrl.learning.epochs, 3);
+  EXPECT_EQ(cleanrl.batch.num_envs, 64);
+  EXPECT_EQ(cleanrl.learning.minibatches, 32);
+  EXPECT_EQ(cleanrl.learning.schedule, RateSchedule::linear);
+  EXPECT_EQ(files.load("learning: {preset: maniple}", {"learning.preset=rsl_rl"}).learning.entropy_coef,
+            0.005);
+  EXPECT_THAT(
+      files.refusal("learning:\n  preset: rl_game\n"),
+      HasSubstr("deck.yaml:2: learning.preset: found 'rl_game'; nearest: rl_games; allowed: maniple | "));
+  EXPECT_THAT(files.refusal("learning: {preset: [a]}"), HasSubstr("found a list"));
+}
+
 TEST(Values, KeysThatContradictEachOtherAreRefused) {
   const DeckFiles files;
   files.write("data.h5", "");
-  EXPECT_THAT(files.refusal("learning:\n  minibatches: 32\n  horizon: 16\n"),
-              HasSubstr("deck.yaml:2: learning.minibatches: found 32 with learning.horizon 16; allowed: "
-                        "integer, 1 to learning.horizon"));
-  EXPECT_THAT(files.refusal("learning: {horizon: 4}"), HasSubstr("learning.minibatches: found 8"));
+  EXPECT_THAT(files.refusal("batch: {num_envs: 40}\nlearning:\n  minibatches: 33\n  horizon: 16\n"),
+              HasSubstr("deck.yaml:3: learning.minibatches: found 33 with learning.horizon 16 and "
+                        "batch.num_envs 40; allowed: integer, 1 to 32"));
+  EXPECT_EQ(files.refusal("batch: {num_envs: 40}\nlearning: {minibatches: 32, horizon: 16}"), "");
+  EXPECT_THAT(files.refusal("learning: {horizon: 2}"), HasSubstr("learning.minibatches: found 4"));
+  EXPECT_THAT(files.refusal("learning: {target_kl: 0.1, kl_reference: previous_epoch}"),
+              HasSubstr("learning.target_kl"));
   EXPECT_THAT(files.refusal("learning: {lr_min: 0.1, lr_max: 0.01}"), HasSubstr("learning.lr_min"));
   EXPECT_THAT(files.refusal("learning: {learning_rate: 0.1}"),
               HasSubstr("learning.learning_rate: found 0.1"));

@@ -3,6 +3,7 @@
 // stop of any kind it continues with the bits of the run that nobody stopped.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -63,15 +64,22 @@ class LeastSquares : public Learner {
     archive.replicated("least_squares/iteration", &iteration_, 1, "1", "iterations done");
   }
   void restored() override { ++times_restored; }
+  void describe_learned(Archive& archive, bool to_go_on) override {
+    archive.replicated("least_squares/weights", weights_.data(), weights_.size(), "1", "slope and offset");
+    if (to_go_on) archive.replicated("least_squares/momentum", &momentum_, 1, "1", "not in any checkpoint");
+  }
+  void warm_started(const std::vector<std::string>& names) override { warm_names = names; }
   Work work_per_iteration() const override { return {kSamples * kSteps, "samples"}; }
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return {{"update", 0.0}}; }
 
   const std::vector<double>& weights() const { return weights_; }
   int times_restored = 0;
+  std::vector<std::string> warm_names;
 
  private:
   Collectives& collectives_;
   std::vector<double> weights_ = {0, 0};
+  double momentum_ = 0;
   std::int64_t iteration_ = 0;
 };
 
@@ -83,6 +91,7 @@ class TrainingLoopMpi : public testing::Test {
   CheckpointIdentity identity;
   int directories = 0;
   std::function<void(std::int64_t)> after = [](std::int64_t) {};
+  std::function<double()> evaluate;
 
   void SetUp() override {
     identity.kind = "test";
@@ -101,9 +110,10 @@ class TrainingLoopMpi : public testing::Test {
                                   .identity = identity,
                                   .iterations = iterations,
                                   .started = Clock::now(),
-                                  .after_iteration = [&](const IterationReport&, std::int64_t iteration) {
-                                    after(iteration);
-                                  }});
+                                  .after_iteration = [&](const IterationReport&,
+                                                         std::int64_t iteration) { after(iteration); },
+                                  .evaluate = evaluate,
+                                  .evaluate_every = config.evaluation.every});
   }
   std::int64_t rows() const {
     std::int64_t found = -1;
@@ -131,6 +141,50 @@ TEST_F(TrainingLoopMpi, RunsALearnerWithoutEnvironments) {
   EXPECT_NEAR(learner.weights()[1], (sy - slope * sx) / n, 1e-6);
   EXPECT_EQ(rows(), 10);
   EXPECT_EQ(checkpoint_steps(config.output.directory), (std::vector<std::int64_t>{10, 8, 4}));
+}
+
+// What was learned goes into another run, whatever that is; what is not there stays as it starts.
+TEST_F(TrainingLoopMpi, BeginsWithWhatAnotherRunLearned) {
+  LeastSquares first(*world);
+  EXPECT_EQ(train(first, 5), ExitCode::done);
+  config.learning.warm_start = config.output.directory;
+  identity.task_digest = "another";
+  identity.num_envs = 7;
+  in_new_directory();
+  LeastSquares second(*world), straight(*world);
+  EXPECT_EQ(train(second, 2), ExitCode::done);
+  EXPECT_EQ(second.warm_names, std::vector<std::string>{"least_squares/weights"});
+  EXPECT_EQ(rows(), 2);
+  config.learning.warm_start.clear();
+  in_new_directory();
+  EXPECT_EQ(train(straight, 7), ExitCode::done);
+  EXPECT_EQ(second.weights(), straight.weights());
+}
+
+// The best of the evaluated policies is kept, over a restart too.
+TEST_F(TrainingLoopMpi, KeepsTheBestPolicy) {
+  const std::vector<double> returns{3, 8, 5, 7, 9, 2};
+  std::size_t evaluated = 0;
+  evaluate = [&] { return returns.at(evaluated++); };
+  config.evaluation.every = 2;
+  LeastSquares learner(*world);
+  EXPECT_EQ(train(learner, 8), ExitCode::done);
+  const std::string best = config.output.directory + "/best";
+  EXPECT_EQ(checkpoint_steps(best), (std::vector<std::int64_t>{4}));
+  config.learning.resume = Resume::automatic;
+  LeastSquares again(*world);
+  EXPECT_EQ(train(again, 9), ExitCode::done);
+  EXPECT_EQ(checkpoint_steps(best), (std::vector<std::int64_t>{4}));
+  LeastSquares further(*world);
+  EXPECT_EQ(train(further, 12), ExitCode::done);
+  EXPECT_EQ(checkpoint_steps(best), (std::vector<std::int64_t>{10}));
+  EXPECT_EQ(evaluated, 6u);
+  // only what a policy needs
+  std::vector<std::string> names;
+  for (const ObjectSummary& object : summarize_file(best + "/checkpoints/10.h5"))
+    names.push_back(object.path);
+  EXPECT_NE(std::find(names.begin(), names.end(), "/least_squares/weights"), names.end());
+  EXPECT_EQ(std::find(names.begin(), names.end(), "/least_squares/iteration"), names.end());
 }
 
 TEST_F(TrainingLoopMpi, ContinuesAfterAStopWithTheSameBits) {

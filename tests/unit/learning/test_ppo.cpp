@@ -28,7 +28,8 @@ Config toy_config(std::int64_t envs) {
   config.batch.num_envs = envs;
   config.batch.seed = 5;
   config.policy.hidden = {16, 8};
-  config.policy.fixed_std = false;
+  config.learning.random_initial_episode_length = false;
+  config.policy.normalize_observations = false;
   config.learning.horizon = 10;
   config.learning.minibatches = 4;
   config.learning.epochs = 3;
@@ -92,6 +93,7 @@ TEST(Networks, CountParametersIn64Bits) {
   EXPECT_GT(make_network(config, 4, 1, 256).parameters, 12 * (std::int64_t{1} << 32));
   Config large;
   large.policy.hidden = {50000, 50000};
+  large.policy.shared = true;
   const LearnerMemory memory =
       Ppo::memory(large, {.observations = 4, .actions = 1, .reward_terms = 2, .tiles = 32});
   // parameter, two moments and a gradient of a tile in single precision, the sum in double
@@ -105,7 +107,8 @@ double reported(const IterationReport& report, const std::string& name) {
 }
 
 void append(std::vector<double>& values, const IterationReport& report) {
-  for (const auto& value : report.values) values.push_back(value.value);
+  // (NaN, before the first episode has ended, is equal to itself here)
+  for (const auto& value : report.values) values.push_back(std::isnan(value.value) ? -1e300 : value.value);
 }
 
 // Everything replicated that a checkpoint would hold, as bytes, and the reported numbers.
@@ -163,6 +166,161 @@ TEST(Ppo, BitsDoNotDependOnTheNumberOfRanks) {
   }
 }
 
+// The same with everything that the presets ask for, in rewards of a large unit.
+Config scaled_config(std::int64_t envs) {
+  Config config = toy_config(envs);
+  config.policy.normalize_observations = true;
+  config.learning.normalize_reward = config.learning.normalize_value = true;
+  config.learning.reward_scale = 1e5;
+  config.learning.clip_reward = 10;
+  config.learning.minibatches = 13;  // more than steps
+  config.learning.schedule = RateSchedule::linear;
+  config.learning.iterations = 10;
+  config.learning.target_kl = 0.01;
+  config.learning.kl_coef = 0.1;
+  return config;
+}
+
+TEST(Ppo, BitsOfScaledLearningDoNotDependOnTheNumberOfRanks) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  const Config config = scaled_config(203);
+  const Outcome one = train(config, 1, 4);
+  for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 4));
+}
+
+// With rewards or values normalised, their unit is nothing that learning sees.
+TEST(Ppo, NormalisedLearningDoesNotSeeTheUnitOfRewards) {
+  for (const bool rewards : {true, false}) {
+    Config config = toy_config(96);
+    config.learning.normalize_reward = rewards;
+    config.learning.normalize_value = !rewards;
+    std::vector<double> returns;
+    for (const double unit : {0x1p10, 0x1p20}) {  // far above what is added to variances
+      config.learning.reward_scale = unit;
+      on_ranks(1, [&](int, Collectives& collectives) {
+        ToyEnvironment environment(96, 0, 1);
+        Ppo ppo(environment, config, collectives);
+        ppo.start();
+        for (int i = 0; i < 6; ++i) {
+          const IterationReport report = ppo.iterate();
+          EXPECT_EQ(reported(report, "skipped_minibatches"), 0);
+          EXPECT_EQ(reported(report, "inexact_statistics"), 0);
+          if (i > 1) returns.push_back(reported(report, "episode_return"));
+        }
+      });
+    }
+    for (std::size_t i = 0; i < 4; ++i) EXPECT_NEAR(returns[i], returns[i + 4], 0.02);
+  }
+}
+
+TEST(Ppo, UpdatesEndAtTheTargetDivergence) {
+  Config config = toy_config(96);
+  config.learning.schedule = RateSchedule::fixed;
+  config.learning.learning_rate = 0.01;
+  config.learning.epochs = 50;
+  config.learning.target_kl = 0.005;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(96, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    const double updates = reported(ppo.iterate(), "updates");
+    EXPECT_GT(updates, 1);
+    EXPECT_LT(updates, 100);
+  });
+}
+
+TEST(Ppo, ReportsTheReturnOfTheLatestHundredEpisodes) {
+  Config config = toy_config(40);  // some 20 episodes in an iteration
+  config.learning.random_initial_episode_length = false;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(40, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    std::vector<std::pair<double, double>> seen;  // episodes, sum of their returns
+    for (int i = 0; i < 12; ++i) {
+      const IterationReport report = ppo.iterate();
+      const double ended = environment.ended();
+      if (ended > 0) seen.emplace_back(ended, ended * reported(report, "episode_return"));
+      double episodes = 0, sum = 0;
+      for (auto entry = seen.rbegin(); entry != seen.rend() && episodes < 100; ++entry) {
+        episodes += entry->first;
+        sum += entry->second;
+      }
+      if (episodes > 0)
+        EXPECT_NEAR(reported(report, "episode_return_100"), sum / episodes, 1e-6);
+      else
+        EXPECT_TRUE(std::isnan(reported(report, "episode_return_100")));
+    }
+    EXPECT_GT(seen.size(), 4u);
+  });
+}
+
+// The critic's last layer follows the normalisation of values, and what it gives stays.
+TEST(Policy, RescaledValuesAreTheOldOnes) {
+  for (const bool shared : {false, true}) {
+    Config config = toy_config(32);
+    config.policy.shared = shared;
+    Policy policy(config, 2, 1);
+    const TiledView<float> observation("observation", 1, 2);
+    for (int env = 0; env < 32; ++env) {
+      observation.at(env, 0) = 0.1f * static_cast<float>(env - 16);
+      observation.at(env, 1) = 0.5f;
+    }
+    const Kokkos::View<float*, MemorySpace> blocks(
+        "blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
+    const auto outputs = [&](int element) {
+      auto act = policy.actor<LaneDense>(1);
+      act.observation = observation;
+      act.blocks = blocks.data();
+      act.deterministic = true;
+      act.envs = 32;
+      for_tiles("maniple::act", 1, 1, act);
+      const float* first = blocks.data() + element * kTileWidth;
+      return std::vector<float>(first, first + kTileWidth);
+    };
+    const std::vector<float> values = outputs(policy.layout().value), means = outputs(policy.layout().mean);
+    policy.rescale_values(0.5, 3.0);
+    const std::vector<float> rescaled = outputs(policy.layout().value);
+    for (std::size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(rescaled[i], 0.5f * values[i] + 3.0f, 1e-6f);
+    EXPECT_EQ(outputs(policy.layout().mean), means);
+  }
+}
+
+TEST(Policy, OrthogonalLayersHaveTheirGains) {
+  Config config = toy_config(32);
+  for (const bool shared : {false, true}) {
+    config.policy.shared = shared;
+    config.policy.hidden = {40, 20};
+    const Network network = make_network(config.policy, 30, 3, 256);
+    const std::vector<float> parameters = initial_parameters(network, config.policy, 4);
+    for (int l = 0; l < network.num_layers; ++l) {
+      const DenseLayer& layer = network.layers[l];
+      const auto weight = [&](int o, int i) {
+        return static_cast<double>(
+            parameters[static_cast<std::size_t>(layer.weight + o * layer.stride() + i)]);
+      };
+      const auto gain = [&](int o) {
+        const int unit = layer.target + o;
+        if (unit == network.critic.first) return config.policy.critic_gain;
+        return unit >= network.actor.first && unit < network.actor.first + 3 ? config.policy.actor_gain
+                                                                             : config.policy.hidden_gain;
+      };
+      const bool tall = layer.outputs > layer.inputs;
+      const int count = tall ? layer.inputs : layer.outputs, length = tall ? layer.outputs : layer.inputs;
+      const auto at = [&](int k, int i) { return tall ? weight(i, k) / gain(i) : weight(k, i) / gain(k); };
+      double largest = 0;
+      for (int a = 0; a < count; ++a)
+        for (int b = 0; b < count; ++b) {
+          double product = 0;
+          for (int i = 0; i < length; ++i) product += at(a, i) * at(b, i);
+          EXPECT_NEAR(product, a == b ? 1 : 0, 2e-6) << l;
+          largest = std::max(largest, std::abs(at(a, b)));
+        }
+      EXPECT_LT(largest, 0.95);  // not the unit matrix
+    }
+  }
+}
+
 TEST(Ppo, FastReductionIsCloseToTheExactOne) {
   if (!threads_can_launch()) GTEST_SKIP();
   Config config = toy_config(160);
@@ -211,13 +369,12 @@ TEST(Ppo, FixedStandardDeviationStays) {
     Ppo ppo(environment, config, collectives);
     ppo.start();
     for (int i = 0; i < 3; ++i) ppo.iterate();
-    EXPECT_EQ(ppo.policy().log_std()[0], std::log(0.5f));
+    EXPECT_EQ(ppo.policy()->log_std()[0], std::log(0.5f));
   });
 }
 
 TEST(Ppo, RestartContinuesWithTheSameBits) {
-  Config config = toy_config(70);
-  config.policy.normalize_observations = true;
+  const Config config = scaled_config(70);
   std::vector<double> straight, restarted;
   on_ranks(1, [&](int, Collectives& collectives) {
     ToyEnvironment environment(70, 0, 1);
@@ -269,17 +426,18 @@ TEST(Ppo, ReportsKeepTheirNames) {
 TEST(Ppo, ADivergedRewardMakesNoStepAndIsCounted) {
   Config config = toy_config(32);
   config.learning.reward_scale = 1e12;
+  config.learning.normalize_advantage = config.learning.normalize_value = false;
   on_ranks(1, [&](int, Collectives& collectives) {
     ToyEnvironment environment(32, 0, 1);
     Ppo ppo(environment, config, collectives);
-    const std::vector<float> before = initial_parameters(ppo.policy().network(), config.policy, 5);
+    const std::vector<float> before = initial_parameters(ppo.policy()->network(), config.policy, 5);
     ppo.start();
     double skipped = 0;
     const IterationReport report = ppo.iterate();
     for (const auto& value : report.values)
       if (value.name == "skipped_minibatches") skipped = value.value;
     EXPECT_EQ(skipped, 12.0);
-    const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
+    const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy()->parameters());
     EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
   });
 }
@@ -330,12 +488,12 @@ TEST(Ppo, NothingIsLearnedFromInvalidStepsAlone) {
     environment.breaks = [](std::uint64_t, std::int64_t) { return true; };
     environment.garbage = 1e12f;
     Ppo ppo(environment, config, collectives);
-    const std::vector<float> before = initial_parameters(ppo.policy().network(), config.policy, 5);
+    const std::vector<float> before = initial_parameters(ppo.policy()->network(), config.policy, 5);
     ppo.start();
     const IterationReport report = ppo.iterate();
     EXPECT_EQ(report.invalid_samples, 700);
     EXPECT_TRUE(std::isnan(reported(report, "episode_return"))) << "none that counts has ended";
-    const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy().parameters());
+    const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy()->parameters());
     EXPECT_EQ(before, std::vector<float>(after.data(), after.data() + before.size()));
   });
 }
@@ -392,6 +550,7 @@ TEST(ObservationNormalizer, MergesBatchesLikeOneBatch) {
 
 TEST(Policy, InitialParametersAreSpreadAsPublished) {
   PolicyConfig config;
+  config.initialization = Initialization::uniform;
   const Network network = make_network(config, 4, 1, 256);
   const std::vector<float> parameters = initial_parameters(network, config, 1);
   for (int l = 0; l < network.num_layers; ++l) {

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/philox.hpp"
@@ -28,7 +29,8 @@ class ToyEnvironment : public Environment {
     x_ = make(1);
     steps_ = make(1);
     const TaskSizes sizes{.num_actions = 1, .num_observations = 2, .num_reward_terms = 2};
-    for (const auto& field : transition_fields(sizes)) out_.*field.member = make(field.size);
+    for (const auto& field : transition_fields(sizes))
+      out_.*field.member = make(field.use == TransitionUse::on_request ? 0 : field.size);
     running_ = make(2);
   }
 
@@ -71,14 +73,23 @@ class ToyEnvironment : public Environment {
             garbage;
       }
       out_.episode_length.at(env, 0) = steps_.at(env, 0);
-      if (out_.terminated.at(env, 0) + out_.truncated.at(env, 0) > 0)
+      if (out_.final_observation.elements > 0) {
+        out_.final_observation.at(env, 0) = x;
+        out_.final_observation.at(env, 1) = 0.5f;
+      }
+      if (out_.terminated.at(env, 0) + out_.truncated.at(env, 0) > 0) {
+        ended_ += env < partition_.envs() ? 1.0 : 0.0;
         begin(env);
-      else
+      } else {
         observe(env);
+      }
     });
   }
 
   const Transition<TiledView<float>>& transition() const override { return out_; }
+  void keep_final_observation() override {
+    out_.final_observation = TiledView<float>("toy", tiles_, num_observations());
+  }
   std::int64_t bad_states() const override { return 0; }
   void describe(Archive& archive) override {
     archive.per_env("toy/x", x_.data.data(), 1, 0, 1, "m", "position");
@@ -90,6 +101,8 @@ class ToyEnvironment : public Environment {
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return {}; }
 
   TiledView<float>& position() { return x_; }
+  // Episodes that ended since the last call, of real environments.
+  double ended() { return std::exchange(ended_, 0.0); }
   // The states that fail like those of a simulation that blew up, by global environment and control step, and
   // the rewards that come of it.
   std::function<bool(std::uint64_t, std::int64_t)> breaks;
@@ -119,6 +132,7 @@ class ToyEnvironment : public Environment {
   std::uint32_t seed_;
   std::int64_t tiles_;
   std::int64_t control_step_ = 0;
+  double ended_ = 0;
   std::vector<std::string> terms_{"alive", "position"};
   TiledView<float> x_, steps_, running_;
   Transition<TiledView<float>> out_;

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <random>
 #include <vector>
@@ -210,6 +211,9 @@ struct Training {
     train.loss.settings.value_coef = 2;
     train.loss.settings.entropy_coef = 0.02;
     train.loss.settings.bounds_coef = 0.1;
+    train.loss.settings.kl_coef = 0.3;
+    train.loss.settings.value_mean = 0.2;
+    train.loss.settings.value_scale = 1.7;
     train.loss.settings.learned_std = true;
     train.parameters = parameters.data();
     train.memory = memory.data();
@@ -218,8 +222,9 @@ struct Training {
     train.order = order.data();
     train.tiles = tiles;
     train.envs = envs;
-    train.horizon = horizon;
-    train.minibatches = 2;
+    train.deal.num_tiles = tiles;
+    train.deal.horizon = horizon;
+    train.deal.minibatches = 2;
     train.minibatch = 0;  // takes two of the three steps
     train.scale = 1.0 / (envs * 2);
     train.totals = totals.data();
@@ -227,6 +232,8 @@ struct Training {
   static PolicyConfig policy(bool shared) {
     PolicyConfig config;
     config.hidden = {6, 5};
+    config.activation = ActivationChoice::elu;
+    config.initialization = Initialization::uniform;
     config.shared = shared;
     return config;
   }
@@ -237,7 +244,8 @@ struct Training {
     for (int tile = 0; tile < tiles; ++tile) train(TileTeam(), tile, 0);
     const double* metrics = totals.data() + network.parameters;
     return metrics[kPolicyLoss] + train.loss.settings.value_coef * metrics[kValueLoss] +
-           train.loss.settings.bounds_coef * metrics[kBoundsLoss] -
+           train.loss.settings.bounds_coef * metrics[kBoundsLoss] +
+           train.loss.settings.kl_coef * metrics[kKl] -
            train.loss.settings.entropy_coef * (parameters[network.log_std] + parameters[network.log_std + 1]);
   }
 };
@@ -319,7 +327,8 @@ TEST(TrainMinibatch, TakesAnyLoss) {
     train.order = t.order.data();
     train.tiles = t.tiles;
     train.envs = t.envs;
-    train.horizon = t.horizon;
+    train.deal.num_tiles = t.tiles;
+    train.deal.horizon = t.horizon;
     train.scale = 1.0 / (t.envs * t.horizon);
     train.exact = false;
     train.totals = totals.data();
@@ -392,19 +401,35 @@ TEST(TrainMinibatch, SamplesWithoutWeightCountNothing) {
   for (int i = 0; i < minibatch_totals(t.network, kNumLossMetrics); ++i) EXPECT_EQ(t.totals[i], before[i]);
 }
 
+// An act whose critic gives `value` for every observation.
+Act<double, LaneDense> constant_critic(Training& t, Buffer<double>& memory, double value) {
+  const DenseLayer& last = t.network.layers[t.network.num_layers - 1];
+  for (std::int64_t i = last.weight; i < last.bias; ++i) t.parameters[i] = 0;
+  t.parameters[last.bias] = value;
+  Act<double, LaneDense> act;
+  act.network = t.network;
+  act.layout = t.layout;
+  act.scratch = t.scratch;
+  act.parameters = t.parameters.data();
+  act.memory = memory.data();
+  act.deterministic = true;
+  act.envs = 32;
+  return act;
+}
+
 // The rollout of a tile whose environments 3 and 40 break in step 2: what their rewards say does not matter,
 // the advantages before are those of a rollout that stops there with the value of its last observation.
 TEST(InvalidSteps, CutTheRolloutBeforeThem) {
-  constexpr int horizon = 4, broken = 3, elements = 1;
-  constexpr double gamma = 0.9, lambda = 0.8;
-  const SampleLayout layout(elements, 1);
+  constexpr int horizon = 4, broken = 3, elements = 3;
+  constexpr double gamma = 0.9, lambda = 0.8, last_value = 0.7;
+  const SampleLayout layout(elements, 2);
   Buffer<double> blocks(horizon * layout.elements * 32), statistics(7);
   std::mt19937_64 generator(5);
   fill(blocks, horizon * layout.elements * 32, generator);
   const auto at = [&](int step, int element, int lane) -> double& {
     return blocks[(step * layout.elements + element) * 32 + lane];
   };
-  Record<double> record;
+  Record<double, LaneDense> record;
   record.layout = layout;
   const auto tile = [](int count) { return TiledView<double>("record", 1, count); };
   record.reward = tile(1);
@@ -415,7 +440,6 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   record.episode_length = tile(1);
   record.episode_reward_term = tile(2);
   record.envs = 30;
-  record.gamma = gamma;
   record.statistics = statistics.data();
   record.statistics_scale = 1;
   record.steps = 7;
@@ -442,16 +466,29 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   // episodes, their return, length and terms; invalid steps; sums that are not exact
   const double expected[] = {1, 5, 7, 2, 3, 1, 0};
   for (int i = 0; i < 7; ++i) EXPECT_EQ(statistics[i], expected[i]) << i;
+  // a network whose every value is the bias of the last layer
+  Training t(false);
+  Buffer<double> memory(t.scratch.elements);
+  EstimateAdvantages<double, LaneDense> estimate;
+  estimate.act = constant_critic(t, memory, last_value);
+  const TiledView<double> observation("observation", 1, 3);
+  estimate.act.observation = observation;
+  estimate.act.layout = layout;
+  estimate.blocks = blocks.data();
+  estimate.tiles = 1;
+  estimate.horizon = horizon;
+  estimate.gamma = gamma;
+  estimate.lambda = lambda;
+  estimate(TileTeam(), 0, 0);
   for (const int lane : {broken, broken + 1}) {
-    double advantage[horizon], next = 0, next_value = 0.7;
-    for (int step = horizon - 1; step >= 0; --step) {
-      next = advantage[step] = gae_step(at(step, layout.reward, lane), at(step, layout.done, lane),
-                                        at(step, layout.value, lane), next_value, next, gamma, lambda);
-      next_value = at(step, layout.value, lane);
+    double advantage[horizon];
+    for (int step = 0; step < horizon; ++step) {
+      advantage[step] = at(step, layout.advantage, lane);
+      EXPECT_EQ(at(step, layout.target, lane), advantage[step] + at(step, layout.value, lane));
       EXPECT_EQ(at(step, layout.weight, lane), lane == broken && step == 2 ? 0.0 : 1.0);
     }
     const auto difference = [&](int step) {
-      const double after = step + 1 < horizon ? at(step + 1, layout.value, lane) : 0.7;
+      const double after = step + 1 < horizon ? at(step + 1, layout.value, lane) : last_value;
       return reward(step, lane) + gamma * after - at(step, layout.value, lane);
     };
     double sum = difference(1);
@@ -461,6 +498,199 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
     EXPECT_NEAR(advantage[3], difference(3), 1e-14);
     if (lane == broken) {
       EXPECT_EQ(advantage[2], 0);
+    }
+  }
+}
+
+// Rewards in their unit, time-outs with the value of what they led to: each advantage is the sum of temporal
+// differences up to the end of its episode, written out.
+TEST(Advantages, CountTimeOutsAndUnits) {
+  constexpr int horizon = 5;
+  constexpr double gamma = 0.9, lambda = 0.8, last = 0.7, mean = 3, deviation = 2, reward_scale = 0.5;
+  Training t(false);
+  Buffer<double> memory(t.scratch.elements);
+  const SampleLayout& layout = t.layout;
+  Buffer<double> blocks(horizon * layout.elements * 32);
+  std::mt19937_64 generator(6);
+  fill(blocks, horizon * layout.elements * 32, generator);
+  const auto at = [&](int step, int element, int lane) -> double& {
+    return blocks[(step * layout.elements + element) * 32 + lane];
+  };
+  for (int step = 0; step < horizon; ++step)
+    for (int lane = 0; lane < 32; ++lane) {
+      at(step, layout.weight, lane) = 1;
+      at(step, layout.done, lane) = at(step, layout.cut, lane) = 0;
+    }
+  at(2, layout.done, 0) = at(2, layout.cut, 0) = 1;  // environment 0 runs out of time
+  at(2, layout.done, 1) = 1;                         // environment 1 fails
+  at(3, layout.reward, 2) = 50;                      // environment 2 meets the clip
+  const std::vector<double> before(blocks.data(), blocks.data() + horizon * layout.elements * 32);
+  const auto stored = [&](int step, int element, int lane) {
+    return before[static_cast<std::size_t>((step * layout.elements + element) * 32 + lane)];
+  };
+  const TiledView<double> observation("observation", 1, 3);
+  EstimateAdvantages<double, LaneDense> estimate;
+  estimate.act = constant_critic(t, memory, last);
+  estimate.act.observation = observation;
+  estimate.blocks = blocks.data();
+  estimate.tiles = 1;
+  estimate.horizon = horizon;
+  estimate.gamma = gamma;
+  estimate.lambda = lambda;
+  estimate.units = {reward_scale, 10, mean, deviation};
+  estimate(TileTeam(), 0, 0);
+  const auto value = [&](double output) { return mean + deviation * output; };
+  for (const int lane : {0, 1, 2}) {
+    const auto difference = [&](int step) {
+      const double reward = std::min(10.0, reward_scale * stored(step, layout.reward, lane));
+      double after = step + 1 < horizon ? value(stored(step + 1, layout.value, lane)) : value(last);
+      if (step == 2 && lane == 0) after = value(stored(2, layout.bootstrap, 0));
+      if (step == 2 && lane == 1) after = 0;
+      return reward + gamma * after - value(stored(step, layout.value, lane));
+    };
+    for (int step = 0; step < horizon; ++step) {
+      double expected = 0, factor = 1;
+      for (int later = step; later < horizon; ++later) {
+        expected += factor * difference(later);
+        factor *= gamma * lambda;
+        if (stored(later, layout.done, lane) != 0) break;
+      }
+      EXPECT_NEAR(at(step, layout.advantage, lane), expected, 1e-13) << lane << " " << step;
+      EXPECT_NEAR(at(step, layout.value, lane), value(stored(step, layout.value, lane)), 1e-14);
+      EXPECT_NEAR(at(step, layout.target, lane), expected + at(step, layout.value, lane), 1e-13);
+    }
+  }
+}
+
+// What a time-out is worth: nothing, the value of the observation before the step, or that of the one after.
+TEST(Advantages, TimeOutsAreValuedAsAsked) {
+  Training t(false);
+  Buffer<double> memory(t.scratch.elements), statistics(5);
+  const SampleLayout& layout = t.layout;
+  Buffer<double> block(layout.elements * 32);
+  const auto tile = [](int count) { return TiledView<double>("record", 1, count); };
+  for (const Bootstrap bootstrap : {Bootstrap::none, Bootstrap::value, Bootstrap::final_observation}) {
+    Record<double, LaneDense> record;
+    record.layout = layout;
+    record.reward = tile(1);
+    record.terminated = tile(1);
+    record.truncated = tile(1);
+    record.invalid = tile(1);
+    record.episode_return = record.episode_length = tile(1);
+    record.bootstrap = bootstrap;
+    const TiledView<double> last = tile(3);
+    record.final = constant_critic(t, memory, 0.7);
+    record.final.observation = last;
+    record.blocks = block.data();
+    record.envs = 32;
+    record.statistics = statistics.data();
+    for (int lane = 0; lane < 32; ++lane) {
+      block[layout.value * 32 + lane] = 0.25;
+      record.truncated.at(lane, 0) = lane % 2;
+      record.terminated.at(lane, 0) = lane % 4 == 3;  // fails in its last step
+    }
+    record(TileTeam(), 0, 0);
+    for (int lane = 0; lane < 32; ++lane) {
+      EXPECT_EQ(block[layout.done * 32 + lane], lane % 2);
+      EXPECT_EQ(block[layout.cut * 32 + lane], bootstrap != Bootstrap::none && lane % 4 == 1 ? 1 : 0);
+    }
+    EXPECT_EQ(block[layout.bootstrap * 32 + 1], bootstrap == Bootstrap::final_observation ? 0.7 : 0.25);
+  }
+}
+
+// Moments of a rollout's valid samples, and discounted returns across two rollouts, in plain loops.
+TEST(SampleMoments, AreThoseOfTheValidSamples) {
+  constexpr int horizon = 6, envs = 45, tiles = 2;
+  constexpr double gamma = 0.9;
+  const SampleLayout layout(1, 1);
+  Buffer<double> blocks(horizon * tiles * layout.elements * 32), totals(8);
+  std::mt19937_64 generator(9);
+  const auto at = [&](int step, int element, int env) -> double& {
+    return blocks[((step * tiles + env / 32) * layout.elements + element) * 32 + env % 32];
+  };
+  const TiledView<double> running("running", tiles, 1);
+  std::vector<double> expected(64, 0.0);
+  for (int rollout = 0; rollout < 2; ++rollout) {
+    fill(blocks, horizon * tiles * layout.elements * 32, generator);
+    for (int step = 0; step < horizon; ++step)
+      for (int env = 0; env < 64; ++env) {
+        at(step, layout.reward, env) *= 1e6;
+        at(step, layout.done, env) = (step + env) % 5 == 0;
+        at(step, layout.weight, env) = (step * env) % 7 != 3;
+      }
+    DiscountedReturns<double> discount;
+    discount.layout = layout;
+    discount.blocks = blocks.data();
+    discount.running = running;
+    discount.tiles = tiles;
+    discount.horizon = horizon;
+    discount.gamma = gamma;
+    for (int tile = 0; tile < tiles; ++tile) discount(TileTeam(), tile, 0);
+    double count = 0, sum = 0, squares = 0, largest = 0;
+    for (int step = 0; step < horizon; ++step)
+      for (int env = 0; env < 64; ++env) {
+        double& value = expected[static_cast<std::size_t>(env)];
+        value = gamma * value + at(step, layout.reward, env);
+        EXPECT_NEAR(at(step, layout.advantage, env), value, 1e-9 * std::abs(value));
+        if (env < envs && at(step, layout.weight, env) != 0) {
+          const double x = value - 1000;
+          count += 1;
+          sum += x;
+          squares += x * x;
+          largest = std::max(largest, std::abs(x));
+        }
+        if (at(step, layout.done, env) != 0) value = 0;
+      }
+    SampleMoments<double> moments;
+    moments.layout = layout;
+    moments.blocks = blocks.data();
+    moments.tiles = tiles;
+    moments.envs = envs;
+    moments.horizon = horizon;
+    moments.count = 1;
+    moments.element[0] = layout.advantage;
+    moments.shift[0] = 1000;
+    moments.totals = totals.data();
+    totals[0] = 0;
+    for (int tile = 0; tile < tiles; ++tile) moments(TileTeam(), tile, 0);
+    EXPECT_NEAR(totals[0], largest, 1e-9 * largest);
+    moments.scale[0] = 1 / largest;
+    moments.sums = true;
+    moments.moment_scale = 1.0 / (envs * horizon);
+    for (int i = 0; i < 4; ++i) totals[i] = 0;
+    for (int tile = 0; tile < tiles; ++tile) moments(TileTeam(), tile, 0);
+    EXPECT_NEAR(totals[0], sum / largest / (envs * horizon), 1e-11);
+    EXPECT_NEAR(totals[1], squares / largest / largest / (envs * horizon), 1e-11);
+    EXPECT_EQ(totals[2], envs * horizon - count);
+    EXPECT_EQ(totals[3], 0);
+  }
+}
+
+// Any number of minibatches takes every step of every tile once, in equal parts, and counts its samples.
+TEST(MinibatchDeal, TakesEverySampleOnce) {
+  for (const auto& [tiles, horizon, minibatches] : std::vector<std::array<int, 3>>{
+           {7, 10, 4}, {7, 10, 10}, {7, 3, 5}, {8, 2, 16}, {128, 5, 32}, {1, 4, 4}}) {
+    MinibatchDeal deal;
+    deal.num_tiles = tiles;
+    deal.horizon = horizon;
+    deal.minibatches = minibatches;
+    deal.spread = tiles == 8 ? 5 : tiles == 128 ? 79 : tiles == 7 ? 4 : 1;
+    deal.rotation = 3 % tiles;
+    const std::int64_t envs = tiles * 32 - 9;
+    std::vector<std::int64_t> samples(static_cast<std::size_t>(minibatches), 0);
+    for (int tile = 0; tile < tiles; ++tile)
+      for (int position = 0; position < horizon; ++position) {
+        int taken = 0;
+        for (int m = 0; m < minibatches; ++m) {
+          if (!deal.takes(m, tile, position)) continue;
+          ++taken;
+          samples[static_cast<std::size_t>(m)] += tile == tiles - 1 ? 23 : 32;
+        }
+        EXPECT_EQ(taken, 1);
+      }
+    for (int m = 0; m < minibatches; ++m) {
+      EXPECT_EQ(deal.samples(m, envs), samples[static_cast<std::size_t>(m)]);
+      EXPECT_GT(samples[static_cast<std::size_t>(m)], 0);
     }
   }
 }
@@ -506,7 +736,7 @@ TEST(TrainMinibatch, TooLargeSumsAreCounted) {
 }
 
 TEST(MinibatchOrder, IsAPermutationDealtEvenly) {
-  constexpr int horizon = 10, minibatches = 4;
+  constexpr int horizon = 10;
   std::int32_t order[horizon], other[horizon];
   std::vector<int> first(horizon, 0);
   for (int tile = 0; tile < 2000; ++tile) {
@@ -518,14 +748,6 @@ TEST(MinibatchOrder, IsAPermutationDealtEvenly) {
   }
   // every step comes first about equally often: 200 expected, six standard deviations allowed
   for (const int count : first) EXPECT_NEAR(count, 200, 6 * 13.4);
-  int total = 0;
-  for (int m = 0; m < minibatches; ++m) {
-    int steps = 0;
-    for (int position = m; position < horizon; position += minibatches) ++steps;
-    EXPECT_EQ(minibatch_steps(horizon, minibatches, m), steps);
-    total += steps;
-  }
-  EXPECT_EQ(total, horizon);
   // tiles, epochs, iterations and seeds differ
   const auto differs = [&](std::uint32_t seed, std::int64_t tile, std::uint32_t iteration, int epoch) {
     minibatch_order(3, 5, 7, 2, horizon, order);

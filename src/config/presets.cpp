@@ -1,0 +1,102 @@
+// The one table of presets.
+#include "src/config/presets.hpp"
+
+namespace maniple {
+
+// clang-format off
+const std::vector<Preset>& presets() {
+  static const std::vector<Preset> table{
+      {"maniple", "ours: the best score per second of wall time on CPU cores; these are the defaults", {}},
+
+      {"cleanrl",
+       "CleanRL, ppo_continuous_action.py: 2048 samples an iteration, there 1 environment for 2048 steps, here "
+       "batch.num_envs 32 for 64; advantages normalised over the iteration, not the minibatch",
+       {{"batch.num_envs", "32"},
+        {"policy.hidden", "[64, 64]"}, {"policy.activation", "tanh"}, {"policy.shared", "false"},
+        {"policy.initialization", "orthogonal"}, {"policy.hidden_gain", "1.4142135623730951"},
+        {"policy.actor_gain", "0.01"}, {"policy.critic_gain", "1"}, {"policy.init_std", "1"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "10"},
+        {"learning.horizon", "64"}, {"learning.epochs", "10"}, {"learning.minibatches", "32"},
+        {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "3.0e-4"}, {"learning.schedule", "linear"}, {"learning.adam_epsilon", "1.0e-5"},
+        {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "0.5"}, {"learning.clip_value", "true"},
+        {"learning.entropy_coef", "0"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "0.5"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "false"}, {"learning.normalize_reward", "true"}, {"learning.clip_reward", "10"},
+        {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
+
+      {"sb3_zoo",
+       "rl-baselines3-zoo, hyperparams/ppo.yml, HalfCheetah (tuned): 512 samples an iteration, there 1 environment "
+       "for 512 steps, here batch.num_envs 32 for 16; advantages normalised over the iteration, not the minibatch",
+       {{"batch.num_envs", "32"},
+        {"policy.hidden", "[256, 256]"}, {"policy.activation", "relu"}, {"policy.shared", "false"},
+        {"policy.initialization", "uniform"}, {"policy.init_std", "0.1353352832366127"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "10"},
+        {"learning.horizon", "16"}, {"learning.epochs", "20"}, {"learning.minibatches", "8"},
+        {"learning.gamma", "0.98"}, {"learning.lambda", "0.92"},
+        {"learning.learning_rate", "2.0633e-5"}, {"learning.schedule", "fixed"}, {"learning.adam_epsilon", "1.0e-5"},
+        {"learning.clip_ratio", "0.1"}, {"learning.value_coef", "1.16192"}, {"learning.clip_value", "false"},
+        {"learning.entropy_coef", "0.000401762"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "0.8"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "false"}, {"learning.normalize_reward", "true"}, {"learning.clip_reward", "10"},
+        {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
+
+      {"rl_games",
+       "rl_games, configs/mujoco/ant_envpool.yaml; its reward scale is a deck's own",
+       {{"batch.num_envs", "64"},
+        {"policy.hidden", "[256, 128, 64]"}, {"policy.activation", "elu"}, {"policy.shared", "true"},
+        {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "5"},
+        {"learning.horizon", "64"}, {"learning.epochs", "4"}, {"learning.minibatches", "2"},
+        {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "3.0e-4"}, {"learning.schedule", "adaptive"}, {"learning.desired_kl", "0.008"},
+        {"learning.kl_factor", "2"}, {"learning.lr_factor", "1.5"}, {"learning.lr_min", "1.0e-6"},
+        {"learning.lr_max", "1.0e-2"}, {"learning.lr_per_minibatch", "true"},
+        {"learning.kl_reference", "previous_epoch"}, {"learning.adam_epsilon", "1.0e-8"},
+        {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "2"}, {"learning.clip_value", "true"},
+        {"learning.entropy_coef", "0"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "1"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "true"}, {"learning.normalize_reward", "false"}, {"learning.clip_reward", "0"},
+        {"learning.value_bootstrap", "value"}, {"learning.random_initial_episode_length", "false"}}},
+
+      {"rsl_rl",
+       "rsl_rl with Isaac Lab's classic/cartpole/agents/rsl_rl_ppo_cfg.py; wider networks are a deck's own",
+       {{"batch.num_envs", "4096"},
+        {"policy.hidden", "[32, 32]"}, {"policy.activation", "elu"}, {"policy.shared", "false"},
+        {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "false"},
+        {"learning.horizon", "16"}, {"learning.epochs", "5"}, {"learning.minibatches", "4"},
+        {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "1.0e-3"}, {"learning.schedule", "adaptive"}, {"learning.desired_kl", "0.01"},
+        {"learning.kl_factor", "2"}, {"learning.lr_factor", "1.5"}, {"learning.lr_min", "1.0e-5"},
+        {"learning.lr_max", "1.0e-2"}, {"learning.lr_per_minibatch", "true"},
+        {"learning.kl_reference", "rollout"}, {"learning.adam_epsilon", "1.0e-8"},
+        {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "2"}, {"learning.clip_value", "true"},
+        {"learning.entropy_coef", "0.005"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "1"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "false"}, {"learning.normalize_reward", "false"}, {"learning.clip_reward", "0"},
+        {"learning.value_bootstrap", "value"}, {"learning.random_initial_episode_length", "true"}}},
+
+      {"brax",
+       "Brax's PPO with mujoco_playground's config/dm_control_suite_params.py (its 60 iterations' worth of one "
+       "update are 491520 samples here); a Gaussian of learned, not state-dependent, deviation without tanh "
+       "squashing, and tanh in place of swish",
+       {{"batch.num_envs", "2048"},
+        {"policy.hidden", "[32, 32, 32, 32]"}, {"policy.activation", "tanh"}, {"policy.shared", "false"},
+        {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "10"},
+        {"learning.horizon", "30"}, {"learning.epochs", "16"}, {"learning.minibatches", "32"},
+        {"learning.gamma", "0.995"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "1.0e-3"}, {"learning.schedule", "fixed"}, {"learning.adam_epsilon", "1.0e-8"},
+        {"learning.clip_ratio", "0.3"}, {"learning.value_coef", "0.5"}, {"learning.clip_value", "false"},
+        {"learning.entropy_coef", "0.01"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "0"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "false"}, {"learning.normalize_reward", "false"},
+        {"learning.reward_scale", "10"}, {"learning.clip_reward", "0"},
+        {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
+  };
+  return table;
+}
+// clang-format on
+
+}  // namespace maniple

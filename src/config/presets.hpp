@@ -1,0 +1,20 @@
+// Settings of learning by name: those that other programs publish, and our own. A preset gives keys of
+// policy.* and learning.* other defaults; what a deck says itself wins.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace maniple {
+
+struct Preset {
+  std::string name;    // learning.preset
+  std::string source;  // where the values come from, and where they differ
+  std::vector<std::pair<std::string, std::string>> values;  // key, value as a deck writes it
+};
+
+// The first one has no values: it is what the schema calls default.
+const std::vector<Preset>& presets();
+
+}  // namespace maniple
