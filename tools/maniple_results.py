@@ -9,6 +9,7 @@
 From a shell: python tools/maniple_results.py runs/cartpole/results.h5
 """
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -44,8 +45,13 @@ class Results:
 
     def control_timestep(self):
         """Seconds of simulated time between two control steps."""
-        decimation = re.search(r"^simulation:(?:\n +.*)*?\n +decimation: (\d+)", self.run["resolved"], re.M)
-        return float(self.model().opt.timestep) * int(decimation[1])
+        return float(self.model().opt.timestep) * self.setting("simulation.decimation")
+
+    def setting(self, key, otherwise=None):
+        """The value of a deck key of two parts, such as "batch.num_envs"; `otherwise` where the run knew no such key."""
+        section, name = key.split(".")
+        found = re.search(rf"^{section}:(?:\n +.*)*?\n  {name}: (.*)$", self.run["resolved"], re.M)
+        return json.loads("null" if found[1] == "~" else found[1]) if found else otherwise
 
     def names(self, field):
         """What the elements of a trajectory field are called; empty where they have only numbers."""

@@ -1,0 +1,94 @@
+"""A policy leaves the program as ONNX: onnxruntime's actions are the program's own for every kind of network, and
+README.md's function drives Gymnasium's environment to the return that `evaluate` finds."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+from maniple_results import Results
+
+INVERTED_PENDULUM = """
+model: {file: "package:gymnasium/envs/mujoco/assets/inverted_pendulum.xml"}
+batch: {num_envs: 256}
+simulation: {decimation: 2}
+task:
+  name: InvertedPendulum-v5
+  episode_length: 40
+  actions: [{term: joint_effort, joints: [slider], scale: 100}]
+  observations: [{expression: "qpos[slider]"}, {expression: "qpos[hinge]"}, {expression: "qvel[slider]"}, {expression: "qvel[hinge]"}]
+  reward_times_dt: false
+  rewards: {upright: {expression: "abs(qpos[hinge]) > 0.2 ? 0 : 1"}}
+  terminations: {time_out: {term: time_out}, fallen: {expression: "abs(qpos[hinge]) > 0.2"}}
+  resets:
+    - {set: "qpos[slider]", expression: "uniform(-0.01, 0.01)"}
+    - {set: "qpos[hinge]", expression: "uniform(-0.01, 0.01)"}
+    - {set: "qvel[slider]", expression: "uniform(-0.01, 0.01)"}
+    - {set: "qvel[hinge]", expression: "uniform(-0.01, 0.01)"}
+policy: {hidden: [32, 32], activation: tanh, shared: false, fixed_std: false, normalize_observations: true}
+learning: {iterations: 60, horizon: 32, epochs: 5, minibatches: 4, learning_rate: 1.0e-3, normalize_advantage: true}
+"""
+
+
+def export(maniple, run, exit_code=0):
+    result = subprocess.run([sys.executable, maniple.root / "tools/export_onnx.py", run], capture_output=True, text=True)
+    assert result.returncode == exit_code, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def deck(folder, text=INVERTED_PENDULUM):
+    file = folder / "deck.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize("settings", [
+    ["policy.activation=tanh", "policy.shared=false", "policy.normalize_observations=true", "policy.hidden=[64,64]"],
+    ["policy.activation=elu", "policy.shared=true", "policy.clip_observations=0.5", "policy.clip_actions=0.3"],
+    ["policy.activation=relu", "policy.hidden=[300,20]", "learning.blas_width=256"],
+    ["policy.hidden=[16]", "policy.shared=true", "policy.normalize_observations=true", "policy.clip_observations=0.1"],
+], ids=["tanh", "elu", "relu", "one-layer"])
+def test_actions_are_the_programs(maniple, tmp_path, settings):
+    run, file = tmp_path / "run", deck(tmp_path)
+    maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
+    export(maniple, run)
+    maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
+            "batch.num_envs=1000", "simulation.steps=101", "output.trajectory.every=1",
+            "output.trajectory.fields=[observation,action]", f"output.directory={tmp_path / 'rollout'}")
+    with Results(tmp_path / "rollout") as rollout:
+        observation = rollout.trajectory["observation"][:, :-1].reshape(-1, 4)
+        action = rollout.trajectory["action"][:, 1:].reshape(-1, 1)
+    assert len(observation) >= 100_000 and action.std() > 1e-3
+    found = onnxruntime.InferenceSession(run / "policy.onnx").run(["action"], {"observation": observation.astype(np.float32)})[0]
+    np.testing.assert_allclose(found, action, rtol=0, atol=1e-6 * max(1, np.abs(action).max()))
+
+
+def test_drives_gymnasium(maniple, tmp_path):
+    run, file = tmp_path / "run", deck(tmp_path)
+    maniple("train", file, f"output.directory={run}")
+    export(maniple, run)
+    maniple("evaluate", file, f"control.checkpoint={run}", "evaluation.episodes=64", f"output.directory={run}")
+    with Results(run / "evaluation.h5") as results:
+        expected = results.evaluation["episode_return"]
+    blocks = re.findall(r"^```python\n(.*?)^```", (maniple.root / "README.md").read_text(), re.M | re.S)
+    names = {}
+    exec(next(block for block in blocks if "onnxruntime" in block), names)
+    found = [names["episode_return"](run / "policy.onnx", "InvertedPendulum-v5", seed) for seed in range(4)]
+    assert expected.mean() > 900  # of at most 1000; it has learned
+    assert np.mean(found) == pytest.approx(expected.mean(), abs=50)
+
+
+def test_refusals(maniple, tmp_path):
+    assert "no results.h5" in export(maniple, tmp_path, exit_code=2)
+    run = tmp_path / "run"
+    maniple("train", deck(tmp_path), "learning.iterations=1", f"output.directory={run}")
+    newest = maniple.checkpoints(run)[-1]
+    bytes_ = bytearray(newest.read_bytes())
+    bytes_[len(bytes_) // 2] ^= 1
+    newest.write_bytes(bytes_)
+    assert str(newest) in export(maniple, run, exit_code=1)
+    assert not (run / "policy.onnx").exists()
+    newest.unlink()
+    assert "has no checkpoints" in export(maniple, run, exit_code=1)
