@@ -11,91 +11,94 @@
 // Contacts, constraint rows and the solver's vectors; they follow the public fields in scratch. Contact k of
 // a lane is in slot k; the Jacobian of a slot holds the dofs of slot_dof alone. The rows of a contact are the
 // edges of its friction pyramid, normal + and - tangent, kept as one normal and two tangent base rows.
-//      name            size            unit            meaning
-#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                \
-  FIELD(friction_aref, nfriction, "m/s^2 or rad/s^2", "reference acceleration of the row")              \
-  FIELD(limit_D, nlimit, "kg or kg m^2", "stiffness of the row; 0: not active")                         \
-  FIELD(limit_aref, nlimit, "m/s^2 or rad/s^2", "reference acceleration of the row")                    \
-  FIELD(limit_axis, 3 * nlimitball, "1", "rotation axis of a ball joint that is limited")               \
-  FIELD(limit_jar, nlimit, "m/s^2 or rad/s^2", "acceleration beyond the reference")                     \
-  FIELD(limit_search, nlimit, "m/s^2 or rad/s^2", "its change along the search")                        \
-  FIELD(contact_geompair, ncontact, "1", "number of the geom pair")                                     \
-  FIELD(contact_dist, ncontact, "m", "distance, negative: penetration")                                 \
-  FIELD(contact_pos, 3 * ncontact, "m", "midpoint between the surfaces")                                \
-  FIELD(contact_frame, 6 * ncontact, "1", "normal from geom1 to geom2, first tangent")                  \
-  FIELD(contact_dropped, 1, "1", "contacts beyond the capacity")                                        \
-  FIELD(contact_D, ncontact, "kg", "stiffness of each edge; 0: not active")                             \
-  FIELD(contact_aref, 3 * ncontact, "m/s^2", "reference acceleration of the base rows")                 \
-  FIELD(contact_J, 3 * ncontact * ncontactdof, "1", "base rows, [slot][dof][row]")                      \
-  FIELD(contact_patch, npatchcontact, "1", "patch of the contact; -1: none")                            \
-  FIELD(contact_B, 18 * npatchcontact, "1", "base rows of the patch's motion, [slot][axis][row]")       \
-  FIELD(patch_S, 6 * npatch * nv, "1", "motion of the patch by the dofs of patch_dof, about its point") \
-  FIELD(patch_W, 21 * npatch, "kg", "sum of B' W B, lower triangle")                                    \
-  FIELD(contact_jar, 3 * ncontact, "m/s^2", "acceleration beyond the reference")                        \
-  FIELD(contact_search, 3 * ncontact, "m/s^2", "its change along the search")                           \
-  FIELD(H, nrowdof*(nrowdof + 1) / 2, "kg", "Hessian of the cost, then its factor")                     \
-  FIELD(HDiagInv, nrowdof, "1/kg", "1/diag(D) of the factor")                                           \
-  FIELD(Ma, nrowdof, "N", "M times the solver's acceleration")                                          \
-  FIELD(search, nrowdof, "m/s^2 or rad/s^2", "search direction")                                        \
-  FIELD(Msearch, nrowdof, "N", "M times the search direction")                                          \
-  FIELD(warm_change, nrowdof, "m/s^2 or rad/s^2", "qacc_warmstart - qacc_smooth")                       \
-  FIELD(inverse_root, nrowdof, "1/kg^1/2", "1/sqrt(D) of M's factor")                                   \
-  FIELD(block_Y, 3 * nrowblock * nv, "1", "D^-1/2 L^-T J' times row_scale, [block][dof][row]")          \
-  FIELD(block_A, 9 * nrowblock * (nrowblock + 1) / 2, "1", "Y'Y, lower tiles [3][3]")                   \
-  FIELD(block_factor, 9 * nspaceblock * (nspaceblock + 1) / 2, "1", "factor of 1 + C' A C")             \
-  FIELD(block_inverse, 3 * nspaceblock, "1", "1 over the diagonal of the factor")                       \
-  FIELD(block_limit, 3 * nrowblock, "1", "limit of each row after those of friction")                   \
-  FIELD(block_scale, 3 * nrowblock, "kg^1/2", "row_scale of the rows; 0: none")                         \
-  FIELD(block_bias, 3 * nrowblock, "(kg m^2)^1/2/s^2", "residuals of qacc_smooth")                      \
-  FIELD(block_start, 3 * nrowblock, "(kg m^2)^1/2/s^2", "residuals of the warm start less these")       \
-  FIELD(block_f, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "forces of the iterate")                          \
-  FIELD(block_jar, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "residuals of the iterate")                     \
-  FIELD(block_df, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "change of the forces along the search")         \
-  FIELD(block_djar, 3 * nspaceblock, "(kg m^2)^1/2/s^2", "change of the residuals along the search")    \
-  FIELD(block_zone, 5 * nspaceblock, "1", "C of each block, see Zones")                                 \
-  FIELD(row_force, ndualrow, "N or N m", "force of each row, see row_of_limit")
+//      name, size, whether wide_data has it too (FieldWidth), unit, meaning
+#define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                     \
+  FIELD(friction_aref, nfriction, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")             \
+  FIELD(limit_D, nlimit, wide, "kg or kg m^2", "stiffness of the row; 0: not active")                        \
+  FIELD(limit_aref, nlimit, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")                   \
+  FIELD(limit_axis, 3 * nlimitball, wide, "1", "rotation axis of a ball joint that is limited")              \
+  FIELD(limit_jar, nlimit, wide, "m/s^2 or rad/s^2", "acceleration beyond the reference")                    \
+  FIELD(limit_search, nlimit, wide, "m/s^2 or rad/s^2", "its change along the search")                       \
+  FIELD(contact_geompair, ncontact, wide, "1", "number of the geom pair")                                    \
+  FIELD(contact_dist, ncontact, narrow, "m", "distance, negative: penetration")                              \
+  FIELD(contact_pos, 3 * ncontact, narrow, "m", "midpoint between the surfaces")                             \
+  FIELD(contact_frame, 6 * ncontact, narrow, "1", "normal from geom1 to geom2, first tangent")               \
+  FIELD(contact_dropped, 1, narrow, "1", "contacts beyond the capacity")                                     \
+  FIELD(contact_D, ncontact, wide, "kg", "stiffness of each edge; 0: not active")                            \
+  FIELD(contact_aref, 3 * ncontact, wide, "m/s^2", "reference acceleration of the base rows")                \
+  FIELD(contact_J, 3 * ncontact * ncontactdof, wide, "1", "base rows, [slot][dof][row]")                     \
+  FIELD(contact_bodypair, nbodypaircontact, narrow, "1", "body pair of the contact; -1: none")               \
+  FIELD(contact_B, 18 * nbodypaircontact, narrow, "1",                                                       \
+        "base rows of the body pair's motion, [slot][axis][row]")                                            \
+  FIELD(bodypair_S, 6 * nbodypair * nv, narrow, "1",                                                         \
+        "motion of the body pair by the dofs of bodypair_dof, about its point")                              \
+  FIELD(bodypair_W, 21 * nbodypair, narrow, "kg", "sum of B' W B, lower triangle")                           \
+  FIELD(contact_jar, 3 * ncontact, wide, "m/s^2", "acceleration beyond the reference")                       \
+  FIELD(contact_search, 3 * ncontact, wide, "m/s^2", "its change along the search")                          \
+  FIELD(H, nrowdof*(nrowdof + 1) / 2, wide, "kg", "Hessian of the cost, then its factor")                    \
+  FIELD(HDiagInv, nrowdof, wide, "1/kg", "1/diag(D) of the factor")                                          \
+  FIELD(Ma, nrowdof, wide, "N", "M times the solver's acceleration")                                         \
+  FIELD(search, nrowdof, wide, "m/s^2 or rad/s^2", "search direction")                                       \
+  FIELD(Msearch, nrowdof, wide, "N", "M times the search direction")                                         \
+  FIELD(warm_change, nrowdof, narrow, "m/s^2 or rad/s^2", "qacc_warmstart - qacc_smooth")                    \
+  FIELD(inverse_root, nrowdof, narrow, "1/kg^1/2", "1/sqrt(D) of M's factor")                                \
+  FIELD(block_Y, 3 * nrowblock * nv, narrow, "1", "D^-1/2 L^-T J' times row_scale, [block][dof][row]")       \
+  FIELD(block_A, 9 * nrowblock * (nrowblock + 1) / 2, narrow, "1", "Y'Y, lower tiles [3][3]")                \
+  FIELD(block_factor, 9 * nspaceblock * (nspaceblock + 1) / 2, narrow, "1", "factor of 1 + C' A C")          \
+  FIELD(block_inverse, 3 * nspaceblock, narrow, "1", "1 over the diagonal of the factor")                    \
+  FIELD(block_number, 3 * nrowblock, narrow, "1",                                                            \
+        "which row of its family each row is that not every lane has")                                       \
+  FIELD(block_scale, 3 * nrowblock, narrow, "kg^1/2", "row_scale of the rows; 0: none")                      \
+  FIELD(block_bias, 3 * nrowblock, narrow, "(kg m^2)^1/2/s^2", "residuals of qacc_smooth")                   \
+  FIELD(block_start, 3 * nrowblock, narrow, "(kg m^2)^1/2/s^2", "residuals of the warm start less these")    \
+  FIELD(block_f, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "forces of the iterate")                       \
+  FIELD(block_jar, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "residuals of the iterate")                  \
+  FIELD(block_df, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "change of the forces along the search")      \
+  FIELD(block_djar, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "change of the residuals along the search") \
+  FIELD(block_state, 5 * nspaceblock, narrow, "1", "C of each block, see StateFactor")                       \
+  FIELD(row_force, ndualrow, narrow, "N or N m", "force of each row of the model, see first_row")
 
 // Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for
 // as many environments as a lane value has lanes.
-//      name            size            unit            meaning
-#define MANIPLE_DUAL_FIELDS(FIELD)                                    \
-  FIELD(dual_column, ndualrow* ndualrow, "1", "columns of A, scaled") \
-  FIELD(dual_rows, kDualVectors* ndualrow, "1", "DualVector, one by one")
+//      name, size, whether wide_data has it too (FieldWidth), unit, meaning
+#define MANIPLE_DUAL_FIELDS(FIELD)                                            \
+  FIELD(dual_column, ndualrow* ndualrow, narrow, "1", "columns of A, scaled") \
+  FIELD(dual_rows, kDualVectors* ndualrow, narrow, "1", "DualVector, one by one")
 
 // Integers of the solver that all lanes of a pack share.
-//      name            size                            meaning
-#define MANIPLE_INDEX_FIELDS(FIELD)                                                          \
-  FIELD(limit_active, nlimit, "limit rows that act in some lane")                            \
-  FIELD(slot_dofnum, ncontact, "dofs that the contacts of a slot move")                      \
-  FIELD(slot_dof, ncontact* ncontactdof, "these dofs, leaves first")                         \
-  FIELD(slot_tangents, ncontact, "tangents of a slot whose base rows are not zero, as bits") \
-  FIELD(slot_patches, npatchcontact, "patches of the contacts of a slot, as bits")           \
-  FIELD(block_set, nrowblock* ndofword, "dofs of Y that are not zero, as bits")              \
-  FIELD(H_set, nrowdof* ndofword, "columns of each row of H before the diagonal, as bits")   \
-  FIELD(H_colnum, nrowdof, "number of these columns")                                        \
-  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, "these columns, descending")                       \
-  FIELD(H_belownum, nrowdof, "number of the rows after the diagonal of each column")         \
-  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, "these rows, ascending, see below_address")      \
-  FIELD(tree_island, ndualtree, "island of each tree of each lane; -1: it has no row")       \
-  FIELD(island_nefc, ndualtree, "rows of each island of each lane")                          \
-  FIELD(dual_queue, ndualtree, "islands that wait for their turn, see DualQueue")            \
-  FIELD(dual_group, 2 * ndualrow, "groups of an island's rows, see RowGroup")                \
-  FIELD(dual_source, ndualrow, "place of an island's rows in row_force")                     \
-  FIELD(dual_order, ndualrow, "row order of a sweep that the model does not list")
+//      name, size, whether wide_data has it too, meaning
+#define MANIPLE_INDEX_FIELDS(FIELD)                                                                \
+  FIELD(limit_active, nlimit, wide, "limit rows that act in some lane")                            \
+  FIELD(slot_dofnum, ncontact, wide, "dofs that the contacts of a slot move")                      \
+  FIELD(slot_dof, ncontact* ncontactdof, wide, "these dofs, leaves first")                         \
+  FIELD(slot_tangents, ncontact, wide, "tangents of a slot whose base rows are not zero, as bits") \
+  FIELD(slot_bodypairs, nbodypaircontact, narrow, "body pairs of the contacts of a slot, as bits") \
+  FIELD(block_set, nrowblock* ndofword, narrow, "dofs of Y that are not zero, as bits")            \
+  FIELD(H_set, nrowdof* ndofword, wide, "columns of each row of H before the diagonal, as bits")   \
+  FIELD(H_colnum, nrowdof, wide, "number of these columns")                                        \
+  FIELD(H_col, nrowdof*(nrowdof - 1) / 2, wide, "these columns, descending")                       \
+  FIELD(H_belownum, nrowdof, wide, "number of the rows after the diagonal of each column")         \
+  FIELD(H_below, nrowdof*(nrowdof - 1) / 2, wide, "these rows, ascending, see below_address")      \
+  FIELD(tree_island, ndualtree, narrow, "island of each tree of each lane; -1: it has no row")     \
+  FIELD(island_nefc, ndualtree, narrow, "rows of each island of each lane")                        \
+  FIELD(dual_queue, ndualtree, narrow, "islands that wait for their turn, see DualQueue")          \
+  FIELD(dual_group, 2 * ndualrow, narrow, "groups of an island's rows, see RowGroup")              \
+  FIELD(dual_source, ndualrow, narrow, "address of an island's rows in row_force")                 \
+  FIELD(dual_order, ndualrow, narrow, "row order of a sweep that the model does not list")
 
 // Intermediate results that only the integrators and factorizations need.
-//      name            size            meaning
-#define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                        \
-  FIELD(factor_column, nv, "1", "column of the factor that is being computed")  \
-  FIELD(qpos_start, nq, "m or rad", "position at the start of an RK4 step")     \
-  FIELD(qvel_start, nv, "m/s or rad/s", "velocity at the start of an RK4 step") \
-  FIELD(act_start, na, "1", "activation at the start of an RK4 step")           \
-  FIELD(qvel_sum, nv, "m/s or rad/s", "weighted sum of RK4 velocities")         \
-  FIELD(qacc_sum, nv, "m/s^2 or rad/s^2", "weighted sum of RK4 accelerations")  \
-  FIELD(act_dot_sum, na, "1/s", "weighted sum of RK4 activation rates")         \
-  FIELD(qH, nM, "kg", "M - h*qDeriv and then its factor")                       \
-  FIELD(qHDiagInv, nv, "1/kg", "1/diag(D) of that factor")                      \
-  FIELD(qacc_implicit, nv, "m/s^2 or rad/s^2", "acceleration of the implicit integrators")
+//      name, size, whether wide_data has it too, unit, meaning
+#define MANIPLE_INTEGRATOR_FIELDS(FIELD)                                                \
+  FIELD(factor_column, nv, wide, "1", "column of the factor that is being computed")    \
+  FIELD(qpos_start, nq, narrow, "m or rad", "position at the start of an RK4 step")     \
+  FIELD(qvel_start, nv, narrow, "m/s or rad/s", "velocity at the start of an RK4 step") \
+  FIELD(act_start, na, narrow, "1", "activation at the start of an RK4 step")           \
+  FIELD(qvel_sum, nv, narrow, "m/s or rad/s", "weighted sum of RK4 velocities")         \
+  FIELD(qacc_sum, nv, narrow, "m/s^2 or rad/s^2", "weighted sum of RK4 accelerations")  \
+  FIELD(act_dot_sum, na, narrow, "1/s", "weighted sum of RK4 activation rates")         \
+  FIELD(qH, nM, narrow, "kg", "M - h*qDeriv and then its factor")                       \
+  FIELD(qHDiagInv, nv, narrow, "1/kg", "1/diag(D) of that factor")                      \
+  FIELD(qacc_implicit, nv, narrow, "m/s^2 or rad/s^2", "acceleration of the implicit integrators")
 
 // All of them in the order of the scratch.
 #define MANIPLE_ALL_DATA_FIELDS(FIELD, INDEX) \
@@ -150,17 +153,32 @@ struct DataField {
   }
 };
 
-// Integers that all lanes of a pack share, in the place of lane values: contiguous on a CPU, one per lane
+// Number i in the contiguous memory of a field; on a GPU value i.
+template <class V>
+MANIPLE_FUNCTION ScalarOf<V>& element(const DataField<V>& field, int i) {
+  if constexpr (lane_width<V> == 1) {
+    return field[i];
+  } else {
+    return reinterpret_cast<ScalarOf<V>*>(field.base)[i];
+  }
+}
+// What one lane of value i holds.
+template <class V>
+MANIPLE_FUNCTION ScalarOf<V>& lane_element(const DataField<V>& field, int i, int lane) {
+  return element(field, lane_width<V> * i + lane);
+}
+
+// Integers that all lanes of a pack share, in the memory of lane values: contiguous on a CPU, one per lane
 // value on a GPU.
 template <class V>
 struct IndexField {
-  DataField<V> place;
+  DataField<V> memory;
 
   MANIPLE_FUNCTION int& operator[](int i) const {
 #ifdef MANIPLE_SCALAR_LANES
-    return reinterpret_cast<Integer*>(&place[i])->value;
+    return reinterpret_cast<Integer*>(&memory[i])->value;
 #else
-    return reinterpret_cast<Integer*>(place.base)[i].value;
+    return reinterpret_cast<Integer*>(memory.base)[i].value;
 #endif
   }
 
@@ -177,7 +195,7 @@ MANIPLE_FUNCTION DataField<V>& numbers_of(DataField<V>& field) {
 }
 template <class V>
 MANIPLE_FUNCTION DataField<V>& numbers_of(IndexField<V>& field) {
-  return field.place;
+  return field.memory;
 }
 
 // A list of such integers or of the model's.
@@ -193,7 +211,7 @@ struct IndexList {
   template <class V>
   MANIPLE_FUNCTION explicit IndexList(const IndexField<V>& field) : base(&field[0]) {
 #ifdef MANIPLE_SCALAR_LANES
-    stride = field.place.stride * static_cast<std::ptrdiff_t>(sizeof(V) / sizeof(int));
+    stride = field.memory.stride * static_cast<std::ptrdiff_t>(sizeof(V) / sizeof(int));
 #endif
   }
   MANIPLE_FUNCTION int operator[](int i) const {
@@ -267,42 +285,6 @@ struct Data {
   FIELD(dual_column)               \
   FIELD(block_Y)
 
-// What Newton's method works on in double precision (physics/solver/wide_solver.hpp), and its integers.
-#define MANIPLE_WIDE_FIELDS(FIELD) \
-  FIELD(qM)                        \
-  FIELD(qacc_smooth)               \
-  FIELD(qfrc_smooth)               \
-  FIELD(qacc)                      \
-  FIELD(qfrc_constraint)           \
-  FIELD(friction_aref)             \
-  FIELD(limit_D)                   \
-  FIELD(limit_aref)                \
-  FIELD(limit_axis)                \
-  FIELD(limit_jar)                 \
-  FIELD(limit_search)              \
-  FIELD(contact_geompair)          \
-  FIELD(contact_D)                 \
-  FIELD(contact_aref)              \
-  FIELD(contact_J)                 \
-  FIELD(contact_jar)               \
-  FIELD(contact_search)            \
-  FIELD(H)                         \
-  FIELD(HDiagInv)                  \
-  FIELD(Ma)                        \
-  FIELD(search)                    \
-  FIELD(Msearch)                   \
-  FIELD(factor_column)
-#define MANIPLE_WIDE_INDICES(FIELD) \
-  FIELD(limit_active)               \
-  FIELD(slot_dofnum)                \
-  FIELD(slot_dof)                   \
-  FIELD(slot_tangents)              \
-  FIELD(H_set)                      \
-  FIELD(H_colnum)                   \
-  FIELD(H_col)                      \
-  FIELD(H_belownum)                 \
-  FIELD(H_below)
-
 // Elements of every field of Data.
 struct DataSizes {
 #define MANIPLE_FIELD(name, ...) int name;
@@ -310,15 +292,18 @@ struct DataSizes {
 #undef MANIPLE_FIELD
 };
 
-// Calls visit(member, elements) for every field of Data in the order of the scratch, where `member` is a
-// pointer to the field's member of Fields: Data<V> or DataSizes. In 64 bits, for models that the import then
-// refuses.
+// Whether a field is also among those on which Newton's method works in double precision: wide_data.
+enum class FieldWidth { narrow, wide };
+
+// Calls visit(member, elements, width) for every field of Data in the order of the scratch, where `member` is
+// a pointer to the field's member of Fields: Data<V> or DataSizes. In 64 bits, for models that the import
+// then refuses.
 template <class Fields, class Visit>
 MANIPLE_FUNCTION void for_each_field(const ModelSizes& sizes, const Visit& visit) {
 #define MANIPLE_LONG_SIZE(name, meaning) [[maybe_unused]] const std::int64_t name = sizes.name;
   MANIPLE_ALL_SIZES(MANIPLE_LONG_SIZE)
 #undef MANIPLE_LONG_SIZE
-#define MANIPLE_FIELD(name, size, ...) visit(&Fields::name, std::int64_t(size));
+#define MANIPLE_FIELD(name, size, width, ...) visit(&Fields::name, std::int64_t(size), FieldWidth::width);
   MANIPLE_ALL_DATA_FIELDS(MANIPLE_FIELD, MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 }
@@ -326,7 +311,7 @@ MANIPLE_FUNCTION void for_each_field(const ModelSizes& sizes, const Visit& visit
 MANIPLE_FUNCTION DataSizes data_sizes(const ModelSizes& sizes) {
   DataSizes elements;
   for_each_field<DataSizes>(
-      sizes, [&](auto member, std::int64_t size) { elements.*member = static_cast<int>(size); });
+      sizes, [&](auto member, std::int64_t size, FieldWidth) { elements.*member = static_cast<int>(size); });
   return elements;
 }
 
@@ -336,28 +321,20 @@ inline constexpr double kStiffRow = 3e4;
 
 // Numbers of wide_data, and the data itself in memory that has room for them; its other fields have none.
 MANIPLE_FUNCTION int wide_elements(const ModelSizes& sizes) {
-  const DataSizes elements = data_sizes(sizes);
   int count = 0;
-#define MANIPLE_FIELD(name) count += elements.name;
-  MANIPLE_WIDE_FIELDS(MANIPLE_FIELD)
-  MANIPLE_WIDE_INDICES(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+  for_each_field<DataSizes>(sizes, [&](auto, std::int64_t size, FieldWidth width) {
+    if (width == FieldWidth::wide) count += static_cast<int>(size);
+  });
   return count;
 }
 MANIPLE_FUNCTION Data<Wide> wide_data(const ModelSizes& sizes, const DataField<Wide> memory) {
-  const DataSizes elements = data_sizes(sizes);
   Data<Wide> data;
   int next = 0;
-#define MANIPLE_FIELD(name)      \
-  data.name = memory.from(next); \
-  next += elements.name;
-  MANIPLE_WIDE_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
-#define MANIPLE_FIELD(name)            \
-  data.name.place = memory.from(next); \
-  next += elements.name;
-  MANIPLE_WIDE_INDICES(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+  for_each_field<Data<Wide>>(sizes, [&](auto member, std::int64_t size, FieldWidth width) {
+    if (width != FieldWidth::wide) return;
+    numbers_of(data.*member) = memory.from(next);
+    next += static_cast<int>(size);
+  });
   return data;
 }
 
@@ -374,8 +351,8 @@ MANIPLE_FUNCTION int state_elements(const ModelSizes& sizes) {
 // Lane values of one pack's scratch.
 MANIPLE_FUNCTION std::int64_t data_elements(const ModelSizes& sizes) {
   std::int64_t count = 0;
-  for_each_field<DataSizes>(sizes, [&](auto, std::int64_t size) { count += size; });
-  // an even number of them comes before the wide ones, each of which takes the place of two
+  for_each_field<DataSizes>(sizes, [&](auto, std::int64_t size, FieldWidth) { count += size; });
+  // an even number of them comes before the wide ones, each of as large as two
   return sizes.nwide > 0 ? (count + 1) / 2 * 2 + 2 * sizes.nwide : count;
 }
 
@@ -400,7 +377,7 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, st
                                          [[maybe_unused]] int place = 0) {
   Data<V> data;
   V* next = scratch;
-  for_each_field<Data<V>>(sizes, [&](auto member, std::int64_t size) {
+  for_each_field<Data<V>>(sizes, [&](auto member, std::int64_t size, FieldWidth) {
     numbers_of(data.*member) = DataField<V>(next, stride);
     next += size * stride;
   });
@@ -416,13 +393,13 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, st
 template <class T>
 MANIPLE_FUNCTION void place_in_shared(const ModelSizes& sizes, Data<T>& data, T* shared, int room) {
   const DataSizes elements = data_sizes(sizes);
-  const auto place = [&](DataField<T>& field, int size) {
+  const auto move = [&](DataField<T>& field, int size) {
     if (size > room) return;
     field = DataField<T>(shared, 1);
     shared += size;
     room -= size;
   };
-#define MANIPLE_FIELD(name) place(data.name, elements.name);
+#define MANIPLE_FIELD(name) move(data.name, elements.name);
   MANIPLE_TEAM_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 }

@@ -41,7 +41,7 @@ inline std::vector<FieldInfo> list_fields(std::vector<FieldInfo> fields) {
 
 #define MANIPLE_STATE_INFO(name, size, element, unit, description) \
   {#name, unit, description, 0, size, FieldElement::element},
-#define MANIPLE_DATA_INFO(name, size, element, stage, unit, description) \
+#define MANIPLE_DATA_INFO(name, size, width, element, stage, unit, description) \
   {#name, unit, description, 0, size, FieldElement::element, FieldStage::stage},
 
 // The state's fields in the order of the tiles.

@@ -14,52 +14,53 @@
   FIELD(time, 1, none, "s", "simulation time since the last reset")
 
 // Intermediate results of one step (mjData), in scratch; exported to files and tasks by name.
-//      name, size, what the elements are of, the stage that fills it (FieldStage), unit, description
-#define MANIPLE_DATA_FIELDS(FIELD)                                                                   \
-  FIELD(xpos, 3 * nbody, body, kinematics, "m", "body frame position, world frame")                  \
-  FIELD(xquat, 4 * nbody, body, kinematics, "1", "body frame orientation, world frame")              \
-  FIELD(xmat, 9 * nbody, body, kinematics, "1", "body frame orientation as a matrix")                \
-  FIELD(xipos, 3 * nbody, body, kinematics, "m", "body inertial frame position, world frame")        \
-  FIELD(ximat, 9 * nbody, body, kinematics, "1", "body inertial frame orientation")                  \
-  FIELD(xanchor, 3 * njnt, joint, kinematics, "m", "joint anchor, world frame")                      \
-  FIELD(xaxis, 3 * njnt, joint, kinematics, "1", "joint axis, world frame")                          \
-  FIELD(geom_xpos, 3 * ngeom, geom, forward, "m", "geom position, world frame")                      \
-  FIELD(geom_xmat, 9 * ngeom, geom, forward, "1", "geom orientation, world frame")                   \
-  FIELD(site_xpos, 3 * nsite, site, kinematics, "m", "site position, world frame")                   \
-  FIELD(site_xmat, 9 * nsite, site, kinematics, "1", "site orientation, world frame")                \
-  FIELD(subtree_com, 3 * nbody, body, kinematics, "m", "center of mass of each subtree")             \
-  FIELD(cinert, 10 * nbody, body, kinematics, "kg m^2", "inertia about the subtree com of the root") \
-  FIELD(crb, 10 * nbody, body, forward, "kg m^2", "composite inertia of each subtree")               \
-  FIELD(cdof, 6 * nv, dof, kinematics, "1", "motion axis of each dof (rot:lin)")                     \
-  FIELD(cvel, 6 * nbody, body, kinematics, "1/s", "spatial velocity (rot:lin)")                      \
-  FIELD(cdof_dot, 6 * nv, dof, kinematics, "1/s", "time derivative of cdof")                         \
-  FIELD(cacc_bias, 6 * nbody, body, forward, "1/s^2", "cacc of the recursion, for qacc = 0")         \
-  FIELD(cfrc_body, 6 * nbody, body, forward, "N", "spatial force (rot:lin) of the recursion")        \
-  FIELD(qM, nM, none, forward, "kg", "inertia matrix, ancestor-packed rows")                         \
-  FIELD(qM_factor, nM, none, forward, "kg", "L'*D*L factor of qM, packed as qM")                     \
-  FIELD(qLDiagInv, nv, dof, forward, "1/kg", "1/diag(D)")                                            \
-  FIELD(qfrc_spring, nv, dof, forward, "N", "passive spring force")                                  \
-  FIELD(qfrc_damper, nv, dof, forward, "N", "passive damper force")                                  \
-  FIELD(qfrc_gravcomp, nv, dof, forward, "N", "passive gravity compensation force")                  \
-  FIELD(qfrc_fluid, nv, dof, forward, "N", "passive force of the fluid")                             \
-  FIELD(qfrc_passive, nv, dof, forward, "N", "total passive force")                                  \
-  FIELD(qfrc_bias, nv, dof, forward, "N", "C(qpos,qvel)")                                            \
-  FIELD(ten_length, ntendon, tendon, kinematics, "m or rad", "tendon length")                        \
-  FIELD(ten_velocity, ntendon, tendon, kinematics, "m/s or rad/s", "tendon velocity")                \
-  FIELD(actuator_length, nu, actuator, kinematics, "m or rad", "actuator length")                    \
-  FIELD(actuator_velocity, nu, actuator, kinematics, "m/s or rad/s", "actuator velocity")            \
-  FIELD(actuator_force, nu, actuator, forward, "N", "actuator force in actuation space")             \
-  FIELD(act_dot, na, activation, forward, "1/s", "time derivative of act")                           \
-  FIELD(qfrc_actuator, nv, dof, forward, "N", "actuator force in joint space")                       \
-  FIELD(qfrc_smooth, nv, dof, forward, "N", "net unconstrained force")                               \
-  FIELD(qacc_smooth, nv, dof, forward, "m/s^2", "unconstrained acceleration")                        \
-  FIELD(qfrc_constraint, nv, dof, forward, "N", "constraint force")                                  \
-  FIELD(qacc, nv, dof, forward, "m/s^2", "acceleration")                                             \
-  FIELD(ncon, 1, none, forward, "1", "contacts, those in the gap included")                          \
-  FIELD(nefc, 1, none, forward, "1", "constraint rows that act")                                     \
-  FIELD(subtree_linvel, 3 * nbody, body, forward, "m/s", "velocity of each subtree's com")           \
-  FIELD(subtree_angmom, 3 * nbody, body, forward, "kg m^2/s", "angular momentum about that com")     \
-  FIELD(cacc, 6 * nbody, body, forward, "1/s^2", "spatial acceleration (rot:lin)")                   \
-  FIELD(cfrc_int, 6 * nbody, body, forward, "N", "spatial force from the parent (rot:lin)")          \
-  FIELD(cfrc_ext, 6 * nbody, body, forward, "N", "spatial force from outside (rot:lin)")             \
-  FIELD(sensordata, nsensordata, sensor, sensor, "sensor", "sensor readings")
+//      name, size, whether wide_data has it too (FieldWidth), what the elements are of, the stage that fills
+//      it (FieldStage), unit, description
+#define MANIPLE_DATA_FIELDS(FIELD)                                                                           \
+  FIELD(xpos, 3 * nbody, narrow, body, kinematics, "m", "body frame position, world frame")                  \
+  FIELD(xquat, 4 * nbody, narrow, body, kinematics, "1", "body frame orientation, world frame")              \
+  FIELD(xmat, 9 * nbody, narrow, body, kinematics, "1", "body frame orientation as a matrix")                \
+  FIELD(xipos, 3 * nbody, narrow, body, kinematics, "m", "body inertial frame position, world frame")        \
+  FIELD(ximat, 9 * nbody, narrow, body, kinematics, "1", "body inertial frame orientation")                  \
+  FIELD(xanchor, 3 * njnt, narrow, joint, kinematics, "m", "joint anchor, world frame")                      \
+  FIELD(xaxis, 3 * njnt, narrow, joint, kinematics, "1", "joint axis, world frame")                          \
+  FIELD(geom_xpos, 3 * ngeom, narrow, geom, forward, "m", "geom position, world frame")                      \
+  FIELD(geom_xmat, 9 * ngeom, narrow, geom, forward, "1", "geom orientation, world frame")                   \
+  FIELD(site_xpos, 3 * nsite, narrow, site, kinematics, "m", "site position, world frame")                   \
+  FIELD(site_xmat, 9 * nsite, narrow, site, kinematics, "1", "site orientation, world frame")                \
+  FIELD(subtree_com, 3 * nbody, narrow, body, kinematics, "m", "center of mass of each subtree")             \
+  FIELD(cinert, 10 * nbody, narrow, body, kinematics, "kg m^2", "inertia about the subtree com of the root") \
+  FIELD(crb, 10 * nbody, narrow, body, forward, "kg m^2", "composite inertia of each subtree")               \
+  FIELD(cdof, 6 * nv, narrow, dof, kinematics, "1", "motion axis of each dof (rot:lin)")                     \
+  FIELD(cvel, 6 * nbody, narrow, body, kinematics, "1/s", "spatial velocity (rot:lin)")                      \
+  FIELD(cdof_dot, 6 * nv, narrow, dof, kinematics, "1/s", "time derivative of cdof")                         \
+  FIELD(cacc_bias, 6 * nbody, narrow, body, forward, "1/s^2", "cacc of the recursion, for qacc = 0")         \
+  FIELD(cfrc_body, 6 * nbody, narrow, body, forward, "N", "spatial force (rot:lin) of the recursion")        \
+  FIELD(qM, nM, wide, none, forward, "kg", "inertia matrix, ancestor-packed rows")                           \
+  FIELD(qM_factor, nM, narrow, none, forward, "kg", "L'*D*L factor of qM, packed as qM")                     \
+  FIELD(qLDiagInv, nv, narrow, dof, forward, "1/kg", "1/diag(D)")                                            \
+  FIELD(qfrc_spring, nv, narrow, dof, forward, "N", "passive spring force")                                  \
+  FIELD(qfrc_damper, nv, narrow, dof, forward, "N", "passive damper force")                                  \
+  FIELD(qfrc_gravcomp, nv, narrow, dof, forward, "N", "passive gravity compensation force")                  \
+  FIELD(qfrc_fluid, nv, narrow, dof, forward, "N", "passive force of the fluid")                             \
+  FIELD(qfrc_passive, nv, narrow, dof, forward, "N", "total passive force")                                  \
+  FIELD(qfrc_bias, nv, narrow, dof, forward, "N", "C(qpos,qvel)")                                            \
+  FIELD(ten_length, ntendon, narrow, tendon, kinematics, "m or rad", "tendon length")                        \
+  FIELD(ten_velocity, ntendon, narrow, tendon, kinematics, "m/s or rad/s", "tendon velocity")                \
+  FIELD(actuator_length, nu, narrow, actuator, kinematics, "m or rad", "actuator length")                    \
+  FIELD(actuator_velocity, nu, narrow, actuator, kinematics, "m/s or rad/s", "actuator velocity")            \
+  FIELD(actuator_force, nu, narrow, actuator, forward, "N", "actuator force in actuation space")             \
+  FIELD(act_dot, na, narrow, activation, forward, "1/s", "time derivative of act")                           \
+  FIELD(qfrc_actuator, nv, narrow, dof, forward, "N", "actuator force in joint space")                       \
+  FIELD(qfrc_smooth, nv, wide, dof, forward, "N", "net unconstrained force")                                 \
+  FIELD(qacc_smooth, nv, wide, dof, forward, "m/s^2", "unconstrained acceleration")                          \
+  FIELD(qfrc_constraint, nv, wide, dof, forward, "N", "constraint force")                                    \
+  FIELD(qacc, nv, wide, dof, forward, "m/s^2", "acceleration")                                               \
+  FIELD(ncon, 1, narrow, none, forward, "1", "contacts, those in the gap included")                          \
+  FIELD(nefc, 1, narrow, none, forward, "1", "constraint rows that act")                                     \
+  FIELD(subtree_linvel, 3 * nbody, narrow, body, forward, "m/s", "velocity of each subtree's com")           \
+  FIELD(subtree_angmom, 3 * nbody, narrow, body, forward, "kg m^2/s", "angular momentum about that com")     \
+  FIELD(cacc, 6 * nbody, narrow, body, forward, "1/s^2", "spatial acceleration (rot:lin)")                   \
+  FIELD(cfrc_int, 6 * nbody, narrow, body, forward, "N", "spatial force from the parent (rot:lin)")          \
+  FIELD(cfrc_ext, 6 * nbody, narrow, body, forward, "N", "spatial force from outside (rot:lin)")             \
+  FIELD(sensordata, nsensordata, narrow, sensor, sensor, "sensor", "sensor readings")

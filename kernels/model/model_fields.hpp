@@ -37,8 +37,8 @@
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
   SIZE(ncontactdof, "nv if there are any geom pairs, else 0")                                      \
-  SIZE(npatch, "pairs of bodies with many contacts, see contact_patch.hpp")                        \
-  SIZE(npatchcontact, "ncontact if there are any of these, else 0")                                \
+  SIZE(nbodypair, "pairs of bodies with many contacts, see body_pair.hpp")                         \
+  SIZE(nbodypaircontact, "ncontact if there are any of these, else 0")                             \
   SIZE(nrowblock, "blocks of three rows of an environment whose Y is computed, at most")           \
   SIZE(nspaceblock, "those of an environment that is solved in row space")                         \
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
@@ -145,7 +145,7 @@
   REAL(body_mass, nbody, "kg")                                                   \
   REAL(body_subtreemass, nbody, "kg")                                            \
   REAL(body_inertia, 3 * nbody, "kg m^2, in the inertial frame")                 \
-  REAL(body_gravcomp, nbody, "share of the weight that is compensated")          \
+  REAL(body_gravcomp, nbody, "fraction of the weight that is compensated")       \
   REAL(body_invweight0, 2 * nbody, "1/kg, 1/(kg m^2): mean inverse inertia")     \
   REAL(jnt_pos, 3 * njnt, "anchor in the body frame")                            \
   REAL(jnt_axis, 3 * njnt, "axis in the body frame")                             \
@@ -242,11 +242,11 @@
   INTEGER(geompair_couples, ngeompair, "moves dofs that are not ancestors of each other")               \
   INTEGER(geompair_dofset1, ngeompair* ndofword, "dofs that move geom1 alone, as bits")                 \
   INTEGER(geompair_dofset2, ngeompair* ndofword, "dofs that move geom2 alone, as bits")                 \
-  INTEGER(geompair_patch, ngeompair, "patch of its contacts; -1: none")                                 \
-  INTEGER(patch_bodyid, npatch, "body whose position is the patch's point")                             \
-  INTEGER(patch_dofnum, npatch, "dofs that move the two bodies against each other")                     \
-  INTEGER(patch_dof, npatch* nv, "these dofs, leaves first")                                            \
-  INTEGER(patch_sign, npatch* nv, "+1 where they move one body, -1 where the other")                    \
+  INTEGER(geompair_bodypair, ngeompair, "body pair of its contacts; -1: none")                          \
+  INTEGER(bodypair_bodyid, nbodypair, "body whose position is the body pair's point")                   \
+  INTEGER(bodypair_dofnum, nbodypair, "dofs that move the two bodies against each other")               \
+  INTEGER(bodypair_dof, nbodypair* nv, "these dofs, leaves first")                                      \
+  INTEGER(bodypair_sign, nbodypair* nv, "+1 where they move one body, -1 where the other")              \
   INTEGER(contactclass_condim, ncontactclass, "dimensions")                                             \
   INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see sweep_order.hpp")       \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \

@@ -122,7 +122,7 @@ MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<
   }
 }
 
-// One dof with motion axis `axis` joins: its share of the acceleration and then of the velocity.
+// One dof with motion axis `axis` joins: what it adds to the acceleration and then to the velocity.
 template <class V>
 MANIPLE_FUNCTION void join_dof(const Spatial<V>& axis, V qvel, bool at_rest, Spatial<V>& cvel,
                                Spatial<V>& cacc) {

@@ -22,7 +22,7 @@ namespace {
 // Working memory [B] that the contacts of an environment take.
 std::size_t contact_bytes(const ImportedModel& model, const ModelSizes& sizes, const Config& config) {
   ModelSizes without = sizes;
-  without.ncontact = without.npatch = without.npatchcontact = 0;
+  without.ncontact = without.nbodypair = without.nbodypaircontact = 0;
   without.nrowcontact = std::min(without.nrowcontact, 0);
   size_solvers(host_model(model), without);
   const std::size_t real = config.simulation.precision == Precision::fp64 ? sizeof(double) : sizeof(float);

@@ -30,7 +30,7 @@ struct ContactClass {
 };
 
 // Share of geom 1 in solref and solimp: mj_contactParam.
-double mixing_share(double solmix1, double solmix2) {
+double solver_mix(double solmix1, double solmix2) {
   const bool none1 = solmix1 < kMinimumValue, none2 = solmix2 < kMinimumValue;
   if (none1 && none2) return 0.5;
   if (none1 || none2) return none1 ? 0 : 1;
@@ -60,13 +60,13 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
       copy(m.geom_solref + 2 * g, m.geom_solimp + 5 * g);
       friction[0] = friction[1] = m.geom_friction[3 * g];
     } else {
-      const double share = mixing_share(m.geom_solmix[g1], m.geom_solmix[g2]);
+      const double mix = solver_mix(m.geom_solmix[g1], m.geom_solmix[g2]);
       const double *ref1 = m.geom_solref + 2 * g1, *ref2 = m.geom_solref + 2 * g2;
       const bool standard = ref1[0] > 0 && ref2[0] > 0;
       for (int k = 0; k < 2; ++k)
-        solref[k] = standard ? share * ref1[k] + (1 - share) * ref2[k] : std::fmin(ref1[k], ref2[k]);
+        solref[k] = standard ? mix * ref1[k] + (1 - mix) * ref2[k] : std::fmin(ref1[k], ref2[k]);
       for (int k = 0; k < 5; ++k)
-        solimp[k] = share * m.geom_solimp[5 * g1 + k] + (1 - share) * m.geom_solimp[5 * g2 + k];
+        solimp[k] = mix * m.geom_solimp[5 * g1 + k] + (1 - mix) * m.geom_solimp[5 * g2 + k];
       friction[0] = friction[1] = std::fmax(m.geom_friction[3 * g1], m.geom_friction[3 * g2]);
     }
   }
@@ -96,30 +96,30 @@ int most_contacts(const Model<double>& m, const GeomPair& geompair) {
   return types < 0 ? 0 : kGeomPairTypes[types].most_contacts;
 }
 
-// Contacts that two bodies may have at once from which on they make a patch: its 6x6 weight costs as much as
-// about three of them.
-constexpr int kPatchContacts = 6;
-constexpr std::size_t kMostPatches = 32;  // bits of slot_patches
+// Contacts that two bodies may have at once from which on they make a body pair: its 6x6 weight costs as much
+// as about three of them.
+constexpr int kBodyPairContacts = 6;
+constexpr std::size_t kMostBodyPairs = 32;  // bits of slot_bodypairs
 
-// Pairs of bodies, welded ones as one, whose contacts make a patch, in the order of the geom pairs.
+// Pairs of bodies, welded ones as one, whose contacts make a body pair, in the order of the geom pairs.
 using BodyPair = std::pair<int, int>;
 BodyPair bodies_of(const Model<double>& m, const GeomPair& geompair) {
   const int body1 = m.body_weldid[m.geom_bodyid[geompair.geom1]],
             body2 = m.body_weldid[m.geom_bodyid[geompair.geom2]];
   return {std::min(body1, body2), std::max(body1, body2)};
 }
-std::vector<BodyPair> patches_of(const Model<double>& m, const std::vector<GeomPair>& pairs) {
-  std::vector<BodyPair> patches;
-  if (m.solver != solver_newton || m.nv <= kDenseDofs) return patches;
+std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<GeomPair>& pairs) {
+  std::vector<BodyPair> body_pairs;
+  if (m.solver != solver_newton || m.nv <= kDenseDofs) return body_pairs;
   std::map<BodyPair, int> contacts;
   for (const GeomPair& geompair : pairs) {
     int& most = contacts[bodies_of(m, geompair)];
-    const bool few = most < kPatchContacts;
+    const bool few = most < kBodyPairContacts;
     most += most_contacts(m, geompair);
-    if (few && most >= kPatchContacts && patches.size() < kMostPatches)
-      patches.push_back(bodies_of(m, geompair));
+    if (few && most >= kBodyPairContacts && body_pairs.size() < kMostBodyPairs)
+      body_pairs.push_back(bodies_of(m, geompair));
   }
-  return patches;
+  return body_pairs;
 }
 
 // Contacts that are at hand for a shape besides those with planes. Of equal balls each touches twelve at
@@ -241,8 +241,9 @@ int most_contacts(const Model<double>& m) {
 
 // How stiff a contact holds its normal at most, in units of 1/efc_diagApprox (slot_parameters).
 static double stiffness(const Model<double>& m, const ContactClass& kind) {
-  const double share = std::max(kind.solimp[0], kind.solimp[1]), square = kind.friction[0] * kind.friction[0];
-  return share / (1 - share) * (kind.condim > 1 ? 2 * m.impratio / (square * (1 + square)) : 1);
+  const double impedance = std::max(kind.solimp[0], kind.solimp[1]),
+               square = kind.friction[0] * kind.friction[0];
+  return impedance / (1 - impedance) * (kind.condim > 1 ? 2 * m.impratio / (square * (1 + square)) : 1);
 }
 
 void count_contacts(const Model<double>& m, ModelSizes& sizes) {
@@ -255,8 +256,8 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, sizes.nlimit, pairs));
   sizes.ndofword = (m.nv + 31) / 32;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
-  sizes.npatch = static_cast<int>(patches_of(m, pairs).size());
-  sizes.npatchcontact = sizes.npatch > 0 ? sizes.ncontact : 0;
+  sizes.nbodypair = static_cast<int>(body_pairs_of(m, pairs).size());
+  sizes.nbodypaircontact = sizes.nbodypair > 0 ? sizes.ncontact : 0;
   sizes.nwide = std::any_of(classes.begin(), classes.end(),
                             [&](const ContactClass& kind) { return stiffness(m, kind) > kStiffRow; });
 }
@@ -264,7 +265,7 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
 void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
   derive_geoms(m, derived);
   const std::vector<GeomPair> pairs = geom_pairs(m, m.disableflags);
-  const std::vector<BodyPair> patches = patches_of(m, pairs);
+  const std::vector<BodyPair> body_pairs = body_pairs_of(m, pairs);
   std::vector<ContactClass> classes;
   for (std::size_t c = 0; c < pairs.size(); ++c) {
     const int g1 = pairs[c].geom1, g2 = pairs[c].geom2, i = pairs[c].pair;
@@ -289,8 +290,8 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
                                                                 derived.geompair_dofset2 + c * words;
     std::fill_n(set1, words, 0);
     std::fill_n(set2, words, 0);
-    const auto patch = std::find(patches.begin(), patches.end(), bodies_of(m, pairs[c]));
-    const int p = patch == patches.end() ? -1 : static_cast<int>(patch - patches.begin());
+    const auto body_pair = std::find(body_pairs.begin(), body_pairs.end(), bodies_of(m, pairs[c]));
+    const int p = body_pair == body_pairs.end() ? -1 : static_cast<int>(body_pair - body_pairs.begin());
     bool any1 = false, any2 = false;
     int count = 0;
     for (int k = m.nv - 1; k >= 0; --k) {
@@ -299,16 +300,16 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
       insert_dof(in1 ? set1 : set2, 0, k);
       (in1 ? any1 : any2) = true;
       if (p < 0) continue;
-      derived.patch_dof[p * m.nv + count] = k;
-      derived.patch_sign[p * m.nv + count] = in2 ? 1 : -1;
+      derived.bodypair_dof[p * m.nv + count] = k;
+      derived.bodypair_sign[p * m.nv + count] = in2 ? 1 : -1;
       ++count;
     }
     derived.geompair_couples[c] = any1 && any2;
     if (!any1 && !any2) derived.geompair_class[c] = -1;
-    derived.geompair_patch[c] = p;
+    derived.geompair_bodypair[c] = p;
     if (p < 0) continue;
-    derived.patch_bodyid[p] = m.geom_bodyid[any2 ? g2 : g1];
-    derived.patch_dofnum[p] = count;
+    derived.bodypair_bodyid[p] = m.geom_bodyid[any2 ? g2 : g1];
+    derived.bodypair_dofnum[p] = count;
   }
   for (std::size_t k = 0; k < classes.size(); ++k) {
     derived.contactclass_condim[k] = classes[k].condim;

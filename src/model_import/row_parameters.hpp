@@ -17,8 +17,8 @@ struct RowParameters {
 inline RowParameters row_parameters(const Model<double>& m, const double* solref, const double* solimp) {
   constexpr double smallest = 0.0001, largest = 0.9999;
   RowParameters row;
-  const auto share = [](double x) { return std::fmin(largest, std::fmax(smallest, x)); };
-  for (const int k : {0, 1, 3}) row.solimp[k] = share(solimp[k]);
+  const auto bounded = [](double x) { return std::fmin(largest, std::fmax(smallest, x)); };
+  for (const int k : {0, 1, 3}) row.solimp[k] = bounded(solimp[k]);
   row.solimp[2] = std::fmax(0.0, solimp[2]);
   row.solimp[4] = std::fmax(1.0, solimp[4]);
   double ref[2] = {solref[0], solref[1]};

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kernels/model/field_info.hpp"
-#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/constraint/row_families.hpp"
 #include "src/model_import/import.hpp"
 #include "src/tasks/device_model.hpp"
 #include "tests/reference/mujoco_oracle.hpp"

@@ -65,7 +65,9 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       for (std::size_t k = 0; k < 3; ++k)
         jacobian[dof + k] = -at(d.limit_axis[3 * m.limit_ballid[r] + static_cast<int>(k)]);
     }
-    add(jacobian, D, at(d.limit_aref[r]), at(limit_force(m, d, r)));
+    add(jacobian, D, at(d.limit_aref[r]),
+        m.solver == solver_pgs ? at(d.row_force[first_row<LimitRows<V>>(m) + r])
+                               : std::max(0.0, -D * at(d.limit_jar[r])));
   }
   const int ncon = static_cast<int>(at(d.ncon[0]));
   for (int slot = 0; slot < ncon; ++slot) {

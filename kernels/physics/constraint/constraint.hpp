@@ -1,12 +1,8 @@
-// Constraint rows of joints and tendons: dry friction and limits (mj_instantiateFriction,
-// mj_instantiateLimit, mj_makeImpedance, mj_referenceConstraint). Every row has a place of its own that the
-// model knows, so that lanes with different active limits need no bookkeeping: a limit that does not act has
-// D = 0. Their Jacobians are unit vectors, the rotation axis of a ball joint, or a tendon's row of ten_rowJ.
-//
-// What a row does at its residual is in row_law.hpp.
+// What families of constraint rows have in common: the impedance of a row (mj_makeImpedance), rows along
+// tendons, and SingleRows, from which a family is made whose rows each have a law of their own (row_law.hpp).
+// The families themselves are in *_rows.hpp, their list in row_families.hpp.
 #pragma once
 
-#include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/physics/constraint/row_law.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
@@ -44,6 +40,12 @@ MANIPLE_FUNCTION V impedance(const ScalarOf<V>* solimp, V beyond) {
   return select(x >= V(1), V(end), V(start) + y * V(end - start));
 }
 
+// Regularization R of a row with this impedance; `invweight` approximates the diagonal of J M^-1 J'.
+template <class V>
+MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
+  return max((V(1) - impedance) * invweight / impedance, V(kMinimumValue));
+}
+
 // H += J' D J of a row along tendon t.
 template <class V>
 MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D, const DataField<V> H) {
@@ -53,151 +55,99 @@ MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D
       H[hessian_address(m.ten_J_colind[k], m.ten_J_colind[l])] += V(m.ten_rowJ[k] * m.ten_rowJ[l]) * D;
 }
 
-// Regularization R of a row with this impedance; `invweight` approximates the diagonal of J M^-1 J'.
-template <class V>
-MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
-  return max((V(1) - impedance) * invweight / impedance, V(kMinimumValue));
+// Calls visit(tree) for the trees that a row on a dof, or else along a tendon, is about.
+template <class T, class Visit>
+MANIPLE_FUNCTION void for_each_tree_of_row(const Model<T>& m, int dof, int tendon, const Visit& visit) {
+  if (dof >= 0) return visit(m.dof_treeid[dof]);
+  for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+    if (m.ten_J[k] != 0) visit(m.dof_treeid[m.ten_J_colind[k]]);
 }
 
-// Writes limit_D, limit_aref and limit_axis of row r if it acts in some lane, and counts it in these lanes.
-// Returns whether it does.
+// Copies elements first ... first + count - 1 of one lane to the fields of wide_data, and back.
 template <class V>
-MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r,
-                                V& count) {
-  const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
-  V distance, velocity;
-  if (m.limit_ballid[r] < 0) {
-    const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-    const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
-    distance = side * (position - V(m.limit_bound[r]));
-    velocity = side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
-  } else {
-    const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
-    const V angle = sqrt(dot(rotation, rotation));
-    const Vec3<V> axis = normalize(rotation);
-    store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
-    distance = V(m.limit_bound[r]) - angle;
-    velocity = -dot(axis, load3<V>(s.qvel, dof));
+MANIPLE_FUNCTION void copy_to_wide(const DataField<V> from, int lane, const DataField<Wide> to, int first,
+                                   int count) {
+  for (int i = first; i < first + count; ++i) to[i] = Wide(get_lane(V(from[i]), lane));
+}
+template <class V>
+MANIPLE_FUNCTION void copy_from_wide(const DataField<Wide> from, const DataField<V> to, int lane, int first,
+                                     int count) {
+  for (int i = first; i < first + count; ++i)
+    set_lane(to[i], lane, static_cast<ScalarOf<V>>(static_cast<float>(from[i])));
+}
+
+// The first row of a family in row_force, where the dual solver leaves the forces of all rows of the model.
+// row_families.hpp knows the order.
+template <class Rows>
+MANIPLE_FUNCTION int first_row(const ModelSizes& sizes);
+
+// What a family of single rows is made from: `Rows` derives from it and has
+//   kInEveryLane    all lanes have all rows of the model; else each lane has some of them
+//   kKeepsJar       whether the solver is to hand back the residuals: store_jar(i, lanes, jar)
+//   most(sizes)     rows of the model
+//   build(m, s, d)  writes the rows and adds to nefc; returns how many act in some lane of the pack: count()
+//   number(i)       which of the model's rows row i of these is, 0 <= i < count()
+//   law(i)          its law; of one lane, by the model's number: law_of_lane(r, lane)
+//   scaled_law(i)   its law if residual and force are scaled such that D = 1; the same for all i unless
+//                   kInEveryLane
+//   aref(i)         its reference acceleration
+//   times(i, x)     J x
+//   for_each_column(i, visit)            visit(dof, V) for the elements of J that may not be zero
+//   for_each_tree(r, lane, visit)        visit(tree) for the trees that row r of the model is about
+//   add_force(i, force, result)          result += J' force
+//   add_hessian(i, D)                    H += J' D J
+//   to_wide(x, lane), from_wide(x, count, lane)
+//                   the rows of a lane to the fields of wide_data, and their residuals back; the first
+//                   returns their number
+// Residuals are computed when they are asked for, unless the family has members of its own to keep them.
+template <class Rows, class V>
+struct SingleRows {
+  using Value = V;
+  static constexpr int kRows = 1;      // of the dual solver
+  static constexpr int kBaseRows = 1;  // of J
+  const Model<ScalarOf<V>>& m;
+  const Data<V>& d;
+  int active;
+
+  // `rows` of them act in some lane of the pack.
+  MANIPLE_FUNCTION SingleRows(const Model<ScalarOf<V>>& model, const Data<V>& data, int rows)
+      : m(model), d(data), active(rows) {}
+  MANIPLE_FUNCTION int count() const { return active; }
+  // Those of some lanes.
+  MANIPLE_FUNCTION int count_of(MaskOf<V>) const { return active; }
+  MANIPLE_FUNCTION V residual(int i, const DataField<V> x) const {
+    return self().times(i, x) - self().aref(i);
   }
-  const V beyond = distance - V(m.limit_margin[r]);
-  const MaskOf<V> active = beyond < V(0);
-  if (!any_lane(active)) return false;
-  count += select(active, V(1), V(0));
-  const V d_of_row = impedance(m.limit_solimp + 5 * r, beyond);
-  d.limit_D[r] = select(active, V(1) / regularization(d_of_row, V(m.limit_invweight[r])), V(0));
-  d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * d_of_row * beyond;
-  return true;
-}
-
-// All rows of limits, and limit_active. Returns how many rows act in some lane. Adds to nefc.
-template <class V>
-MANIPLE_FUNCTION int limit_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  int count = 0;
-  V acting(0);  // of this member's rows
-  for (int first = 0; first < m.nlimit; first += d.team.size()) {
-    const int r = first + d.team.rank();
-    const bool acts = r < m.nlimit && limit_row(m, s, d, r, acting);
-    const int place = d.team.reserve(acts ? 1 : 0, count);
-    if (acts) d.limit_active[place] = r;
+  MANIPLE_FUNCTION V jar(int i) const { return residual(i, d.qacc); }
+  MANIPLE_FUNCTION V change(int i) const { return self().times(i, d.search); }
+  // The solver's force.
+  MANIPLE_FUNCTION V force(int i) const {
+    if (m.solver == solver_pgs) return d.row_force[first_row<Rows>(m) + self().number(i)];
+    return self().law(i).force(self().jar(i));
   }
-  const V all_acting = d.team.total(acting);
-  d.team.once([&] { d.nefc[0] += all_acting; });
-  return count;
-}
-
-// J x of limit row r.
-template <class V, class Field>
-MANIPLE_FUNCTION V limit_jacobian_times(const Model<ScalarOf<V>>& m, const Data<V>& d, int r,
-                                        const Field& x) {
-  const int dof = m.limit_dofid[r];
-  if (m.limit_ballid[r] >= 0) return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
-  const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-  return side * (dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.limit_tendonid[r], x));
-}
-
-// result += J' force of limit row r.
-template <class V>
-MANIPLE_FUNCTION void add_limit_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r, V force,
-                                      const DataField<V> result) {
-  const int dof = m.limit_dofid[r];
-  if (m.limit_ballid[r] >= 0) {
-    for (int k = 0; k < 3; ++k) result[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
-    return;
+  // What of the rows is kept in memory: nothing.
+  template <class Dofs>
+  MANIPLE_FUNCTION void evaluate(const Dofs&) const {}
+  template <class Dofs>
+  MANIPLE_FUNCTION void evaluate_change(const Dofs&) const {}
+  MANIPLE_FUNCTION void move(MaskOf<V>, V) const {}
+  template <class Dofs>
+  MANIPLE_FUNCTION void add_forces(const Dofs&, const DataField<V> result) const {
+    d.team.once([&] {
+      for (int i = 0; i < active; ++i) self().add_force(i, force(i), result);
+    });
   }
-  force *= V(static_cast<ScalarOf<V>>(m.limit_side[r]));
-  if (dof >= 0)
-    result[dof] += force;
-  else
-    add_tendon_force(m, m.ten_rowJ, m.limit_tendonid[r], force, result);
-}
-
-// H += J' D J of limit row r.
-template <class V>
-MANIPLE_FUNCTION void add_limit_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int r, V D) {
-  const int dof = m.limit_dofid[r];
-  if (dof < 0) {
-    add_tendon_hessian(m, m.limit_tendonid[r], D, d.H);
-  } else if (m.limit_ballid[r] < 0) {
-    d.H[hessian_address(dof, dof)] += D;
-  } else {
-    const Vec3<V> axis = load3<V>(d.limit_axis, 3 * m.limit_ballid[r]);
-    const V component[3] = {axis.x, axis.y, axis.z};
-    for (int i = 0; i < 3; ++i)
-      for (int j = 0; j <= i; ++j) d.H[hessian_address(dof + i, dof + j)] += D * component[i] * component[j];
+  template <class Dofs>
+  MANIPLE_FUNCTION void add_hessians(const Dofs&) const {
+    d.team.once([&] {
+      for (int i = 0; i < active; ++i) self().add_hessian(i, self().law(i).curvature(self().jar(i)));
+    });
   }
-}
+  // The lanes with a row that is too stiff for V (wide_solver.hpp).
+  MANIPLE_FUNCTION MaskOf<V> is_stiff() const { return MaskOf<V>(false); }
 
-template <class V>
-MANIPLE_FUNCTION BoundedLaw<V> friction_law(const Model<ScalarOf<V>>& m, int r) {
-  return {m.friction_D[r], m.friction_loss[r]};
-}
-
-// J x of friction row r.
-template <class V, class Field>
-MANIPLE_FUNCTION V friction_jacobian_times(const Model<ScalarOf<V>>& m, int r, const Field& x) {
-  const int dof = m.friction_dofid[r];
-  return dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.friction_tendonid[r], x);
-}
-
-// Writes friction_aref.
-template <class V>
-MANIPLE_FUNCTION void friction_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (const int r : d.team.share(m.nfriction))
-    d.friction_aref[r] = -V(m.friction_B[r]) * friction_jacobian_times<V>(m, r, s.qvel);
-}
-
-// jar of friction row r for the acceleration x.
-template <class V, class Field>
-MANIPLE_FUNCTION V friction_jar(const Model<ScalarOf<V>>& m, const Data<V>& d, int r, const Field& x) {
-  return friction_jacobian_times<V>(m, r, x) - d.friction_aref[r];
-}
-
-// result += J' force of friction row r.
-template <class V>
-MANIPLE_FUNCTION void add_friction_force(const Model<ScalarOf<V>>& m, int r, V force,
-                                         const DataField<V> result) {
-  const int dof = m.friction_dofid[r];
-  if (dof >= 0)
-    result[dof] += force;
-  else
-    add_tendon_force(m, m.ten_rowJ, m.friction_tendonid[r], force, result);
-}
-
-// The solver's force of friction row r and of limit row r. Newton's method leaves accelerations, the dual
-// solver leaves row_force, where friction comes first, then limits, then four edges of each contact slot.
-template <class V>
-MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
-  if (m.solver == solver_pgs) return d.row_force[r];
-  return friction_law<V>(m, r).force(friction_jar(m, d, r, d.qacc));
-}
-template <class T>
-MANIPLE_FUNCTION int row_of_limit(const Model<T>& m, int r) {
-  return m.nfriction + r;
-}
-template <class V>
-MANIPLE_FUNCTION V limit_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
-  if (m.solver == solver_pgs) return d.row_force[row_of_limit(m, r)];
-  return OneSidedLaw<V>{d.limit_D[r]}.force(d.limit_jar[r]);
-}
+ private:
+  MANIPLE_FUNCTION const Rows& self() const { return static_cast<const Rows&>(*this); }
+};
 
 }  // namespace maniple

@@ -80,18 +80,18 @@ MANIPLE_FUNCTION void add_contact_force(const Model<ScalarOf<V>>& m, const Data<
   });
 }
 
-// The first of a slot's edges among the rows of the dual solver.
-template <class T>
-MANIPLE_FUNCTION int row_of_contact(const Model<T>& m, int slot) {
-  return m.nfriction + m.nlimit + 4 * slot;
-}
+// Members are in contact_rows.hpp.
+template <class V>
+struct ContactRows;
+
 // The solver's forces along the edges of a slot, and along its base rows.
 template <class V>
 MANIPLE_FUNCTION Edges<V> edge_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   if (m.solver != solver_pgs)
     return PyramidLaw<V>{d.contact_D[slot]}.edge_forces(load_base<V>(d.contact_jar, slot));
+  const int first = first_row<ContactRows<V>>(m) + 4 * slot;
   Edges<V> force;
-  for (int e = 0; e < 4; ++e) force.value[e] = d.row_force[row_of_contact(m, slot) + e];
+  for (int e = 0; e < 4; ++e) force.value[e] = d.row_force[first + e];
   return force;
 }
 template <class V>
@@ -170,13 +170,13 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
     if (!any_lane(here)) continue;
     const bool frictional = m.contactclass_condim[c] > 1;
     const T friction1 = m.contactclass_friction[2 * c], square = friction1 * friction1;
-    const V share = impedance(m.contactclass_solimp + 5 * c, beyond);
+    const V imp = impedance(m.contactclass_solimp + 5 * c, beyond);
     const V weight = frictional ? (T(1) + square) * invweight : invweight;
-    V R = regularization(share, weight);
+    V R = regularization(imp, weight);
     // the edges of a pyramid match the friction impedance of the cone; see the head of this file otherwise
     R *= V(frictional ? 2 * square / m.impratio : T(4));
     stiffness = select(here, V(1) / R, stiffness);
-    reference = select(here, V(-m.contactclass_K[c]) * share * beyond, reference);
+    reference = select(here, V(-m.contactclass_K[c]) * imp * beyond, reference);
     result.B = select(here, V(m.contactclass_B[c]), result.B);
     result.friction1 = select(here, V(friction1), result.friction1);
     result.friction2 = select(here, V(m.contactclass_friction[2 * c + 1]), result.friction2);
@@ -295,11 +295,5 @@ MANIPLE_FUNCTION ContactAxes<V> contact_axes(const Model<ScalarOf<V>>& m, const 
   return {normal, gather(m.contactclass_friction, kind, 2, 0) * tangent,
           gather(m.contactclass_friction, kind, 2, 1) * other};
 }
-
-// The rows of one pack that act in some lane; friction rows always do.
-struct ActiveRows {
-  int limits;  // limit_active
-  int slots;   // of contacts
-};
 
 }  // namespace maniple

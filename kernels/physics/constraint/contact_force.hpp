@@ -2,7 +2,7 @@
 // (mj_contactForce, the contact part of mj_rnePostConstraint, mjSENS_TOUCH).
 #pragma once
 
-#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/constraint/row_families.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {

@@ -75,8 +75,11 @@ MANIPLE_FUNCTION BaseRows<V> moved(const BaseRows<V>& jar, const BaseRows<V>& ch
 // The four edges of a contact's friction pyramid, each one-sided, by their base rows.
 template <class V>
 struct PyramidLaw {
+  static constexpr bool kOnlyPushes = true, kSaturates = false;
   V D;  // of an edge; 0: no contact
 
+  // Of an edge.
+  MANIPLE_FUNCTION Bounds<V> force_bounds() const { return {V(0), V(kUnbounded)}; }
   MANIPLE_FUNCTION Edges<V> edge_forces(const BaseRows<V>& jar) const {
     Edges<V> edges = edges_of(jar);
     for (V& edge : edges.value) edge = -D * min(edge, V(0));

@@ -1,171 +1,82 @@
-// The families of constraint rows in MuJoCo's order: the one list that solvers walk. A family says how many
-// rows act in a pack and, for each of them, its law (row_law.hpp), its residual, the product of its Jacobian
-// with a vector, and what it adds to a force and to the Hessian of the cost. Rows are counted 0 ... count() -
-// 1; values are a lane value for single rows, BaseRows for contacts. A new family is a type here and a place
-// in RowFamilies.
-//
-// `Dofs` is the linear algebra of the solver that asks (tree_dofs.hpp, dense_dofs.hpp).
+// The families of constraint rows in MuJoCo's order: the one list that solvers walk. Those of single rows
+// (SingleRows) come before those of contacts (ContactRows). A new family is a type and its place in
+// RowFamilies.
 #pragma once
 
-#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/constraint/contact_rows.hpp"
+#include "kernels/physics/constraint/friction_rows.hpp"
+#include "kernels/physics/constraint/limit_rows.hpp"
 
 namespace maniple {
 
-// Dry friction of joints and tendons, in every lane. Residuals are computed when they are asked for.
-template <class V>
-struct FrictionRows {
-  const Model<ScalarOf<V>>& m;
-  const Data<V>& d;
-
-  MANIPLE_FUNCTION FrictionRows(const Model<ScalarOf<V>>& model, const Data<V>& data, ActiveRows)
-      : m(model), d(data) {}
-  MANIPLE_FUNCTION int count() const { return m.nfriction; }
-  MANIPLE_FUNCTION BoundedLaw<V> law(int r) const { return friction_law<V>(m, r); }
-  MANIPLE_FUNCTION V jar(int r) const { return friction_jar(m, d, r, d.qacc); }
-  MANIPLE_FUNCTION V change(int r) const { return friction_jacobian_times<V>(m, r, d.search); }
-  // What of the rows is kept in memory: nothing.
-  template <class Dofs>
-  MANIPLE_FUNCTION void store_jar(const Dofs&) const {}
-  template <class Dofs>
-  MANIPLE_FUNCTION void store_change(const Dofs&) const {}
-  MANIPLE_FUNCTION void move(MaskOf<V>, V) const {}
-  template <class Dofs>
-  MANIPLE_FUNCTION void add_forces(const Dofs&, const DataField<V> result) const {
-    d.team.once([&] {
-      for (int r = 0; r < count(); ++r) add_friction_force(m, r, friction_force(m, d, r), result);
-    });
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void add_hessians(const Dofs&) const {
-    d.team.once([&] {
-      for (int r = 0; r < count(); ++r) {
-        const V curvature = law(r).curvature(jar(r));
-        const int dof = m.friction_dofid[r];
-        if (dof >= 0)
-          d.H[hessian_address(dof, dof)] += curvature;
-        else
-          add_tendon_hessian(m, m.friction_tendonid[r], curvature, d.H);
-      }
-    });
-  }
-};
-
-// Limits of joints and tendons, of which those count that act in some lane (limit_active).
-template <class V>
-struct LimitRows {
-  const Model<ScalarOf<V>>& m;
-  const Data<V>& d;
-  int active;
-
-  MANIPLE_FUNCTION LimitRows(const Model<ScalarOf<V>>& model, const Data<V>& data, ActiveRows rows)
-      : m(model), d(data), active(rows.limits) {}
-  MANIPLE_FUNCTION int count() const { return active; }
-  MANIPLE_FUNCTION OneSidedLaw<V> law(int a) const { return {d.limit_D[d.limit_active[a]]}; }
-  MANIPLE_FUNCTION V jar(int a) const { return d.limit_jar[d.limit_active[a]]; }
-  MANIPLE_FUNCTION V change(int a) const { return d.limit_search[d.limit_active[a]]; }
-  // Writes the residuals of qacc.
-  template <class Dofs>
-  MANIPLE_FUNCTION void store_jar(const Dofs&) const {
-    for (const int a : d.team.share(active)) {
-      const int r = d.limit_active[a];
-      d.limit_jar[r] = limit_jacobian_times(m, d, r, d.qacc) - d.limit_aref[r];
-    }
-  }
-  // Writes their changes along the search direction.
-  template <class Dofs>
-  MANIPLE_FUNCTION void store_change(const Dofs&) const {
-    for (const int a : d.team.share(active)) {
-      const int r = d.limit_active[a];
-      d.limit_search[r] = limit_jacobian_times(m, d, r, d.search);
-    }
-  }
-  // Takes the residuals of the lanes in `lanes` along by alpha.
-  MANIPLE_FUNCTION void move(MaskOf<V> lanes, V alpha) const {
-    for (const int a : d.team.share(active)) {
-      const int r = d.limit_active[a];
-      V& value = d.limit_jar[r];
-      value = select(lanes, value + alpha * d.limit_search[r], value);
-    }
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void add_forces(const Dofs&, const DataField<V> result) const {
-    d.team.once([&] {
-      for (int a = 0; a < active; ++a) {
-        const int r = d.limit_active[a];
-        add_limit_force(m, d, r, limit_force(m, d, r), result);
-      }
-    });
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void add_hessians(const Dofs&) const {
-    d.team.once([&] {
-      for (int a = 0; a < active; ++a) add_limit_hessian(m, d, d.limit_active[a], law(a).curvature(jar(a)));
-    });
-  }
-};
-
-// Contacts, one for each slot that some lane uses.
-template <class V>
-struct ContactRows {
-  const Model<ScalarOf<V>>& m;
-  const Data<V>& d;
-  int slots;
-
-  MANIPLE_FUNCTION ContactRows(const Model<ScalarOf<V>>& model, const Data<V>& data, ActiveRows rows)
-      : m(model), d(data), slots(rows.slots) {}
-  MANIPLE_FUNCTION int count() const { return slots; }
-  MANIPLE_FUNCTION PyramidLaw<V> law(int slot) const { return {d.contact_D[slot]}; }
-  MANIPLE_FUNCTION BaseRows<V> jar(int slot) const { return load_base<V>(d.contact_jar, slot); }
-  MANIPLE_FUNCTION BaseRows<V> change(int slot) const { return load_base<V>(d.contact_search, slot); }
-  template <class Dofs>
-  MANIPLE_FUNCTION void store_jar(const Dofs& dofs) const {
-    for (const int slot : d.team.share(slots)) {
-      const BaseRows<V> x = dofs.contact_times(slot, d.qacc), aref = load_base<V>(d.contact_aref, slot);
-      store_base(d.contact_jar, slot, BaseRows<V>{x.n - aref.n, x.t - aref.t, x.u - aref.u});
-    }
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void store_change(const Dofs& dofs) const {
-    for (const int slot : d.team.share(slots))
-      store_base(d.contact_search, slot, dofs.contact_times(slot, d.search));
-  }
-  MANIPLE_FUNCTION void move(MaskOf<V> lanes, V alpha) const {
-    for (const int k : d.team.share(3 * slots)) {
-      V& value = d.contact_jar[k];
-      value = select(lanes, value + alpha * d.contact_search[k], value);
-    }
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void add_forces(const Dofs& dofs, const DataField<V> result) const {
-    for (int slot = 0; slot < slots; ++slot) dofs.add_contact_force(slot, contact_force(m, d, slot), result);
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void add_hessians(const Dofs& dofs) const {
-    dofs.add_contact_hessians(slots);
-  }
-};
-
 template <template <class> class... Family>
 struct RowFamilyList {
+  static constexpr int count = sizeof...(Family);
+  // The number of a family in the list.
+  template <class Rows>
+  static constexpr int number = [] {
+    int found = 0, next = 0;
+    ((std::is_same_v<Rows, Family<typename Rows::Value>> ? found = next++ : next++), ...);
+    return found;
+  }();
+
+  // How many rows (contacts) of each family act in some lane of a pack.
+  struct Active {
+    int counts[count];
+
+    template <template <class> class F>
+    MANIPLE_FUNCTION int of() const {
+      return counts[number<F<float>>];
+    }
+  };
+
   // Calls visit(family) for each of them.
   template <class V, class Visit>
-  static MANIPLE_FUNCTION void for_each(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+  static MANIPLE_FUNCTION void for_each(const Model<ScalarOf<V>>& m, const Data<V>& d, const Active& rows,
                                         const Visit& visit) {
-    (visit(Family<V>(m, d, rows)), ...);
+    (visit(Family<V>(m, d, rows.counts[number<Family<V>>])), ...);
   }
-  // The same for each row: visit(family, i).
+  // The same for each row (contact): visit(family, i).
   template <class V, class Visit>
-  static MANIPLE_FUNCTION void for_each_row(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+  static MANIPLE_FUNCTION void for_each_row(const Model<ScalarOf<V>>& m, const Data<V>& d, const Active& rows,
                                             const Visit& visit) {
-    (visit_rows(Family<V>(m, d, rows), visit), ...);
+    (visit_rows(Family<V>(m, d, rows.counts[number<Family<V>>]), visit), ...);
+  }
+  // Writes the rows of all families; adds to nefc.
+  template <class V>
+  static MANIPLE_FUNCTION Active build(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+    return {{Family<V>::build(m, s, d)...}};
+  }
+
+  // Rows of the model: those of the dual solver, single rows, and rows that every lane has.
+  static MANIPLE_FUNCTION int most_rows(const ModelSizes& sizes) {
+    return ((Family<float>::kRows * Family<float>::most(sizes)) + ...);
+  }
+  static MANIPLE_FUNCTION int most_single_rows(const ModelSizes& sizes) {
+    return ((Family<float>::kBaseRows == 1 ? Family<float>::most(sizes) : 0) + ...);
+  }
+  static MANIPLE_FUNCTION int rows_in_every_lane(const ModelSizes& sizes) {
+    return ((Family<float>::kInEveryLane ? Family<float>::most(sizes) : 0) + ...);
+  }
+  // See first_row.
+  template <class Rows>
+  static MANIPLE_FUNCTION int first_row(const ModelSizes& sizes) {
+    return ((number<Family<float>> < number<Rows> ? Family<float>::kRows * Family<float>::most(sizes) : 0) +
+            ...);
   }
 
  private:
   template <class Rows, class Visit>
   static MANIPLE_FUNCTION void visit_rows(const Rows& family, const Visit& visit) {
-    for (int i = 0, count = family.count(); i < count; ++i) visit(family, i);
+    for (int i = 0, rows = family.count(); i < rows; ++i) visit(family, i);
   }
 };
 using RowFamilies = RowFamilyList<FrictionRows, LimitRows, ContactRows>;
+using ActiveRows = RowFamilies::Active;
+
+template <class Rows>
+MANIPLE_FUNCTION int first_row(const ModelSizes& sizes) {
+  return RowFamilies::first_row<Rows>(sizes);
+}
 
 }  // namespace maniple

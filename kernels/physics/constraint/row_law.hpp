@@ -13,33 +13,56 @@ MANIPLE_FUNCTION V moved(V jar, V change, V alpha) {
   return multiply_add(alpha, change, jar);
 }
 
+// Values between which something holds.
+template <class V>
+struct Bounds {
+  V low, high;
+};
+inline constexpr double kUnbounded = 1e30;
+
+// Every law has
+//   D                    the row's stiffness; 0: it does not act
+//   kOnlyPushes          its force is not negative, and unbounded
+//   kSaturates           its force does not vanish where it is constant
+//   residual_bounds()    between which the force is quadratic in the cost, -D jar
+//   force_bounds()
+//   force(jar), twice_cost(jar), curvature(jar)
+//   add_to_line(point, jar, change, alpha)
+//                        adds the row, whose residual changes by `change` along the line, to a LinePoint at
+//                        the step alpha
+
 // Dry friction: -D jar up to a largest force [N or Nm], and constant beyond.
 template <class V>
 struct BoundedLaw {
+  static constexpr bool kOnlyPushes = false, kSaturates = true;
   V D, loss;  // stiffness and largest force
-  V zone;     // residual at which it is reached
+  V bound;    // residual at which it is reached
 
   MANIPLE_FUNCTION BoundedLaw(ScalarOf<V> stiffness, ScalarOf<V> largest)
-      : D(stiffness), loss(largest), zone(largest / stiffness) {}
+      : D(stiffness), loss(largest), bound(largest / stiffness) {}
 
-  MANIPLE_FUNCTION V force(V jar) const { return select(abs(jar) >= zone, copysign(loss, -jar), -D * jar); }
+  MANIPLE_FUNCTION Bounds<V> residual_bounds() const { return {-bound, bound}; }
+  MANIPLE_FUNCTION Bounds<V> force_bounds() const { return {-loss, loss}; }
+  MANIPLE_FUNCTION V force(V jar) const { return select(abs(jar) >= bound, copysign(loss, -jar), -D * jar); }
   MANIPLE_FUNCTION V twice_cost(V jar) const {
     const V half(ScalarOf<V>(0.5)), quadratic = half * D * jar * jar;
-    return V(2) * select(abs(jar) >= zone, loss * (abs(jar) - half * zone), quadratic);
+    return V(2) * select(abs(jar) >= bound, loss * (abs(jar) - half * bound), quadratic);
   }
-  MANIPLE_FUNCTION V curvature(V jar) const { return select(abs(jar) >= zone, V(0), D); }
-  // Adds the row, whose residual changes by `change` along the line, to a LinePoint at the step alpha.
+  MANIPLE_FUNCTION V curvature(V jar) const { return select(abs(jar) >= bound, V(0), D); }
   template <class Point>
   MANIPLE_FUNCTION void add_to_line(Point& point, V jar, V change, V alpha) const {
-    point.add_row(jar, change, -zone, zone, D, alpha);
+    point.add_row(jar, change, -bound, bound, D, alpha);
   }
 };
 
 // A limit pushes where its residual is negative.
 template <class V>
 struct OneSidedLaw {
-  V D;  // 0: it does not act
+  static constexpr bool kOnlyPushes = true, kSaturates = false;
+  V D;
 
+  MANIPLE_FUNCTION Bounds<V> residual_bounds() const { return {V(-kUnbounded), V(0)}; }
+  MANIPLE_FUNCTION Bounds<V> force_bounds() const { return {V(0), V(kUnbounded)}; }
   MANIPLE_FUNCTION V force(V jar) const { return -D * min(jar, V(0)); }
   MANIPLE_FUNCTION V twice_cost(V jar) const {
     const V pushed = min(jar, V(0));

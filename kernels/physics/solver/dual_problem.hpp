@@ -8,21 +8,6 @@
 
 namespace maniple {
 
-// Number i in the contiguous memory of a field; on a GPU value i.
-template <class V>
-MANIPLE_FUNCTION ScalarOf<V>& element(const DataField<V>& field, int i) {
-  if constexpr (lane_width<V> == 1) {
-    return field[i];
-  } else {
-    return reinterpret_cast<ScalarOf<V>*>(field.base)[i];
-  }
-}
-// What one lane of value i holds.
-template <class V>
-MANIPLE_FUNCTION ScalarOf<V>& lane_element(const DataField<V>& field, int i, int lane) {
-  return element(field, lane_width<V> * i + lane);
-}
-
 // The vectors of a problem, one after the other in Data::dual_rows.
 enum DualVector {
   dual_force,
@@ -45,13 +30,13 @@ static_assert(dual_vectors == kDualVectors);
 template <class V>
 struct DualProblem {
   DataField<V> vectors, column;
-  int first;        // place in dual_source and dual_order
+  int first;        // address in dual_source and dual_order
   int lane;         // the environment
   int island;       // of its islands
   int rows, packs;  // rows, and lane values that hold them
   int sweep;        // sweeps so far
-  // sweeps since momentum has begun anew, and see momentum_share
-  ScalarOf<V> momentum, share;
+  // sweeps since momentum has begun anew, and see momentum_fraction
+  ScalarOf<V> momentum, fraction;
   ScalarOf<V> enough;          // improvement of a sweep below which it is the last
   ShuffleGenerator generator;  // goes on in a team's leader alone
 };
@@ -64,13 +49,13 @@ MANIPLE_FUNCTION DataField<V> vector_of(const DualProblem<V> x, DualVector which
 // The memory of problem number `slot` of those that are solved at a time.
 template <class V>
 MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
-  const int place = slot * (m.ndualrow / lane_width<V>);
+  const int first = slot * (m.ndualrow / lane_width<V>);
   DualProblem<V> x;
-  x.vectors = d.dual_rows.from(place * dual_vectors);
-  x.column = d.dual_column.from(place * m.ndualrow);
+  x.vectors = d.dual_rows.from(first * dual_vectors);
+  x.column = d.dual_column.from(first * m.ndualrow);
   x.first = slot * m.ndualrow;
   x.lane = x.island = x.rows = x.packs = x.sweep = 0;
-  x.momentum = x.share = x.enough = 0;
+  x.momentum = x.fraction = x.enough = 0;
   return x;
 }
 
@@ -79,7 +64,7 @@ MANIPLE_FUNCTION DualProblem<V> dual_problem(const Model<ScalarOf<V>>& m, const 
 struct RowGroup {
   int first;  // base row
   bool edges;
-  int place;  // of its first row in the problem
+  int row;  // its first in the problem
 };
 template <class V>
 MANIPLE_FUNCTION RowGroup load_group(const Data<V>& d, int g) {
@@ -89,7 +74,7 @@ MANIPLE_FUNCTION RowGroup load_group(const Data<V>& d, int g) {
 template <class V>
 MANIPLE_FUNCTION void store_group(const Data<V>& d, int g, const RowGroup& group) {
   d.dual_group[2 * g] = 2 * group.first + static_cast<int>(group.edges);
-  d.dual_group[2 * g + 1] = group.place;
+  d.dual_group[2 * g + 1] = group.row;
 }
 
 // What the problems of a pack have in common.
@@ -101,129 +86,128 @@ struct DualRows {
 
 // ---- a pack: where the forces start ----
 
+// Values of the rows of the dual solver that row i of a family makes: one, or its edges.
+template <class V>
+struct RowValue {
+  V value[1];
+};
+// Their residuals at qacc_smooth, and at the warm start.
+template <class Rows, class V>
+MANIPLE_FUNCTION auto smooth_residuals(const Data<V>& d, const RowBlocks& blocks, const Rows& family, int i) {
+  if constexpr (Rows::kBaseRows == 1)
+    return RowValue<V>{{family.residual(i, d.qacc_smooth)}};
+  else
+    return edges_of(load_base<V>(d.block_bias, blocks.first[RowFamilies::number<Rows>] + i));
+}
+template <class Rows, class V>
+MANIPLE_FUNCTION auto warm_residuals(const Data<V>& d, const RowBlocks& blocks, const Rows& family, int i) {
+  if constexpr (Rows::kBaseRows == 1) {
+    return RowValue<V>{{family.residual(i, d.qacc_smooth) + family.times(i, d.warm_change)}};
+  } else {
+    const int block = blocks.first[RowFamilies::number<Rows>] + i;
+    const BaseRows<V> bias = load_base<V>(d.block_bias, block), change = load_base<V>(d.block_start, block);
+    return edges_of(BaseRows<V>{bias.n + change.n, bias.t + change.t, bias.u + change.u});
+  }
+}
+
+// The address in row_force of the row, or the first edge, that is number r of its family's in the model.
+template <class Rows, class T>
+MANIPLE_FUNCTION int force_address(const Model<T>& m, int r) {
+  return first_row<Rows>(m) + Rows::kRows * r;
+}
+
 // row_force at qacc_warmstart, or none at all where that costs less, over all islands: MuJoCo's start. Zero
 // in the lanes that do not have a row. Takes qfrc_constraint and search.
 template <class V>
-MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
-                                ActiveRows active) {
+MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks) {
   const DataField<V> force = d.row_force;
-  const int contacts = row_of_contact(m, 0);
+  // calls visit(family, i, address) for what acts, whose forces begin at the address; a team shares it
+  const auto for_shared_rows = [&](const auto& visit) {
+    RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+      for (const int i : d.team.share(family.count()))
+        visit(family, i, force_address<Rows>(m, family.number(i)));
+    });
+  };
   if (m.disableflags & disable_warmstart) {
-    for (const int r : d.team.share(m.nfriction)) force[r] = V(0);
-    for (const int a : d.team.share(active.limits)) force[row_of_limit(m, d.limit_active[a])] = V(0);
-    for (const int k : d.team.share(4 * active.slots)) force[contacts + k] = V(0);
+    for_shared_rows([&]<class Rows>(const Rows&, int, int first) {
+      for (int e = 0; e < Rows::kRows; ++e) force[first + e] = V(0);
+    });
     return;
   }
-  const V infinite(ScalarOf<V>(1e30));
-  // residuals of qacc_smooth and, with the change, of the warm start
-  const auto limit_bias = [&](int r) {
-    return limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r];
-  };
-  for (const int r : d.team.share(m.nfriction)) {
-    const V loss(m.friction_loss[r]);
-    force[r] = clamp(-V(m.friction_D[r]) * (d.block_bias[r] + d.block_start[r]), -loss, loss);
-  }
-  for (const int a : d.team.share(active.limits)) {
-    const int r = d.limit_active[a];
-    const V D = d.limit_D[r], residual = limit_bias(r) + limit_jacobian_times(m, d, r, d.warm_change);
-    force[row_of_limit(m, r)] = select(D > V(0), clamp(-D * residual, V(0), infinite), V(0));
-  }
-  for (const int slot : d.team.share(active.slots)) {
-    const int block = blocks.single + slot, first = row_of_contact(m, slot);
-    const BaseRows<V> bias = load_base<V>(d.block_bias, block), change = load_base<V>(d.block_start, block);
-    const Edges<V> residual = edges_of(BaseRows<V>{bias.n + change.n, bias.t + change.t, bias.u + change.u});
-    const V D = d.contact_D[slot];
-    for (int e = 0; e < 4; ++e)
-      force[first + e] = select(D > V(0), clamp(-D * residual.value[e], V(0), infinite), V(0));
-  }
+  for_shared_rows([&]<class Rows>(const Rows& family, int i, int first) {
+    const auto law = family.law(i);
+    const Bounds<V> bounds = law.force_bounds();
+    const auto residual = warm_residuals(d, blocks, family, i);
+    for (int e = 0; e < Rows::kRows; ++e)
+      force[first + e] =
+          select(law.D > V(0), clamp(-law.D * residual.value[e], bounds.low, bounds.high), V(0));
+  });
   // of a single island begin_problem compares the costs, unless there is no sweep to begin
   if (m.ndualtree == 1 && m.iterations > 0) return;
   // twice the cost: f' A f + 2 f' b = q' M^-1 q + f' (2 b + f / D) with q = J' f
-  constraint_forces(m, d, TreeDofs<V>(m, d), active);
+  constraint_forces(m, d, TreeDofs<V>(m, d), blocks.active);
   for (const int i : d.team.share(m.nv)) d.search[i] = d.qfrc_constraint[i];
   solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.search);
   V cost(0);
   for (int i = 0; i < m.nv; ++i) cost += d.qfrc_constraint[i] * d.search[i];
-  const auto add_row = [&](V f, V bias, V D) {
-    cost += select(D > V(0), f * (V(2) * bias + f / select(D > V(0), D, V(1))), V(0));
-  };
-  for (int r = 0; r < m.nfriction; ++r) add_row(force[r], d.block_bias[r], V(m.friction_D[r]));
-  for (int a = 0; a < active.limits; ++a) {
-    const int r = d.limit_active[a];
-    add_row(force[row_of_limit(m, r)], limit_bias(r), d.limit_D[r]);
-  }
-  for (int slot = 0; slot < active.slots; ++slot) {
-    const Edges<V> bias = edges_of(load_base<V>(d.block_bias, blocks.single + slot));
-    for (int e = 0; e < 4; ++e) add_row(force[row_of_contact(m, slot) + e], bias.value[e], d.contact_D[slot]);
-  }
+  RowFamilies::for_each_row<V>(
+      m, d, blocks.active, [&]<class Rows>(const Rows& family, int i) MANIPLE_INLINE_LAMBDA {
+        const V D = family.law(i).D;
+        const auto bias = smooth_residuals(d, blocks, family, i);
+        for (int e = 0; e < Rows::kRows; ++e) {
+          const V f = force[force_address<Rows>(m, family.number(i)) + e];
+          cost += select(D > V(0), f * (V(2) * bias.value[e] + f / select(D > V(0), D, V(1))), V(0));
+        }
+      });
   const MaskOf<V> none = cost > V(0);
   if (!any_lane(none)) return;
-  const auto clear = [&](int row) { force[row] = select(none, V(0), V(force[row])); };
-  for (const int r : d.team.share(m.nfriction)) clear(r);
-  for (const int a : d.team.share(active.limits)) clear(row_of_limit(m, d.limit_active[a]));
-  for (const int k : d.team.share(4 * active.slots)) clear(contacts + k);
+  for_shared_rows([&]<class Rows>(const Rows&, int, int first) {
+    for (int e = 0; e < Rows::kRows; ++e) force[first + e] = select(none, V(0), V(force[first + e]));
+  });
 }
 
 // ---- one environment: its islands ----
 
-// A group of rows of an environment: dry friction or limit number `number`, or the contact of that slot.
-enum class RowKind { friction, limit, frictionless, edges };
-template <RowKind kKind>
+// Rows of an environment that are taken together: row or contact `number` of a family of the model.
+template <class Rows, int kCount>
 struct RowSource {
+  using Family = Rows;
+  static constexpr int rows = kCount;
+  const Rows& family;
   int number;
   int first;  // base row
-
-  static constexpr RowKind kind = kKind;
-  static constexpr bool is_contact = kKind == RowKind::frictionless || kKind == RowKind::edges;
-  static constexpr int rows = kKind == RowKind::edges ? 4 : 1;
 };
 
 // Calls visit(source) for the groups of rows of an environment, in MuJoCo's order.
 template <class V, class Visit>
-MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                       int lane, const Visit& visit) {
-  for (int r = 0; r < m.nfriction; ++r) visit(RowSource<RowKind::friction>{r, r});
-  for (int row = m.nfriction; row < blocks.rows; ++row) {
-    const int r = static_cast<int>(lane_element(d.block_limit, row - m.nfriction, lane));
-    if (r < 0) break;
-    visit(RowSource<RowKind::limit>{r, row});
-  }
-  for (int block = blocks.single; block < blocks.count; ++block) {
-    const int slot = block - blocks.single;
-    if (!(lane_element(d.contact_D, slot, lane) > 0)) continue;
-    const int geompair = static_cast<int>(lane_element(d.contact_geompair, slot, lane));
-    if (m.contactclass_condim[m.geompair_class[geompair]] == 1)
-      visit(RowSource<RowKind::frictionless>{slot, 3 * block});
-    else
-      visit(RowSource<RowKind::edges>{slot, 3 * block});
-  }
-}
-
-// Calls visit(tree) for the trees that the rows of a group are about, of which there is one at least.
-template <class V, RowKind kKind, class Visit>
-MANIPLE_FUNCTION void for_each_tree(const Model<ScalarOf<V>>& m, const Data<V>& d,
-                                    const RowSource<kKind> source, int lane, const Visit& visit) {
-  if constexpr (source.is_contact) {
-    const int geompair = static_cast<int>(lane_element(d.contact_geompair, source.number, lane));
-    for (int side = 0; side < 2; ++side) {
-      const int tree = m.body_treeid[m.geompair_bodyid[2 * geompair + side]];
-      if (tree >= 0) visit(tree);
+  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    constexpr int n = RowFamilies::number<Rows>;
+    for (int i = 0; i < blocks.length[n]; ++i) {
+      const int at = blocks.first[n] + i;  // row or block
+      if constexpr (Rows::kBaseRows == 3) {
+        if (!family.acts_in(i, lane)) continue;
+        if (family.is_single_row(i, lane))
+          visit(RowSource<Rows, 1>{family, i, 3 * at});
+        else
+          visit(RowSource<Rows, Rows::kRows>{family, i, 3 * at});
+      } else if constexpr (Rows::kInEveryLane) {
+        visit(RowSource<Rows, 1>{family, i, at});
+      } else {
+        const int r = static_cast<int>(lane_element(d.block_number, at, lane));
+        if (r < 0) break;
+        visit(RowSource<Rows, 1>{family, r, at});
+      }
     }
-  } else {
-    constexpr bool friction = kKind == RowKind::friction;
-    const int dof = friction ? m.friction_dofid[source.number] : m.limit_dofid[source.number];
-    if (dof >= 0) return visit(m.dof_treeid[dof]);
-    const int tendon = friction ? m.friction_tendonid[source.number] : m.limit_tendonid[source.number];
-    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-      if (m.ten_J[k] != 0) visit(m.dof_treeid[m.ten_J_colind[k]]);
-  }
+  });
 }
 
 // Joins the trees that rows of an environment are about to islands, which MuJoCo solves one by one
 // (mj_island), and numbers these by their first trees: tree_island, island_nefc, and the inertia of the
 // island's dofs in `inertia`.
 template <class V>
-MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                 const DataField<V> inertia, int lane) {
   using T = ScalarOf<V>;
   const int trees = m.ndualtree, first = lane * trees;
@@ -235,7 +219,7 @@ MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, c
   // an island goes by the number of its first tree until all are known
   for_each_source(m, d, blocks, lane, [&](const auto source) {
     int joined = -1;
-    for_each_tree(m, d, source, lane, [&](int tree) {
+    source.family.for_each_tree(source.number, lane, [&](int tree) {
       int& own = island[first + tree];
       if (own < 0) own = tree;
       if (joined < 0) {
@@ -268,7 +252,7 @@ MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, c
 
 // The same for all environments of a pack.
 template <class V>
-MANIPLE_FUNCTION void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+MANIPLE_FUNCTION void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                    const DataField<V> inertia) {
   if (m.ndualtree > 1) {
     for (int lane = 0; lane < lane_width<V>; ++lane) find_islands(m, d, blocks, inertia, lane);
@@ -287,7 +271,7 @@ MANIPLE_FUNCTION void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d
 // the number of groups of rows, which go to dual_group: a group is a single row or the edges of a contact. A
 // frictionless contact is a single row, of the sum of its four edges.
 template <int kPacks, class V>
-MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                const DualProblem<V> x) {
   using T = ScalarOf<V>;
   const int lane = x.lane;
@@ -297,8 +281,8 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
   int count = 0, groups = 0;
   const auto is_here = [&](const auto source) {
     bool here = false;
-    for_each_tree(m, d, source, lane,
-                  [&](int tree) { here = d.tree_island[lane * m.ndualtree + tree] == x.island; });
+    source.family.for_each_tree(
+        source.number, lane, [&](int tree) { here = d.tree_island[lane * m.ndualtree + tree] == x.island; });
     return here;
   };
   const auto add = [&](int source, T D, T residual, T start, T least, T most) {
@@ -310,30 +294,25 @@ MANIPLE_FUNCTION int list_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, co
     element(force, count) = start;
     ++count;
   };
-  constexpr T infinite(1e30);
   for_each_source(m, d, blocks, lane, [&](const auto source) {
     if (m.ndualtree > 1 && !is_here(source)) return;
-    constexpr RowKind kind = source.kind;
-    const int r = source.number;
-    store_group(d, groups++, RowGroup{source.first, kind == RowKind::edges, count});
+    using Rows = typename std::remove_cvref_t<decltype(source)>::Family;
+    store_group(d, groups++, RowGroup{source.first, source.rows > 1, count});
+    const auto law = source.family.law_of_lane(source.number, lane);
+    const int row = force_address<Rows>(m, source.number);
     const T residual = lane_element(d.block_bias, source.first, lane);
-    const auto start = [&](int row) { return lane_element(d.row_force, row, lane); };
-    if constexpr (kind == RowKind::friction) {
-      add(r, m.friction_D[r], residual, start(r), -m.friction_loss[r], m.friction_loss[r]);
-    } else if constexpr (kind == RowKind::limit) {
-      const int row = row_of_limit(m, r);
-      add(row, lane_element(d.limit_D, r, lane), residual, start(row), T(0), infinite);
+    const auto start = [&](int r) { return lane_element(d.row_force, r, lane); };
+    const Bounds<T> bounds = law.force_bounds();
+    if constexpr (Rows::kRows == 1) {
+      add(row, law.D, residual, start(row), bounds.low, bounds.high);
+    } else if constexpr (source.rows == 1) {
+      add(-1 - row, 4 * law.D, residual, 4 * start(row), bounds.low, bounds.high);
     } else {
-      const int row = row_of_contact(m, r);
-      const T D = lane_element(d.contact_D, r, lane);
-      if constexpr (kind == RowKind::frictionless) {
-        add(-1 - row, 4 * D, residual, 4 * start(row), T(0), infinite);
-      } else {
-        const BaseRows<T> base{residual, lane_element(d.block_bias, source.first + 1, lane),
-                               lane_element(d.block_bias, source.first + 2, lane)};
-        const Edges<T> residuals = edges_of(base);
-        for (int e = 0; e < 4; ++e) add(row + e, D, residuals.value[e], start(row + e), T(0), infinite);
-      }
+      const BaseRows<T> base{residual, lane_element(d.block_bias, source.first + 1, lane),
+                             lane_element(d.block_bias, source.first + 2, lane)};
+      const Edges<T> residuals = edges_of(base);
+      for (int e = 0; e < 4; ++e)
+        add(row + e, law.D, residuals.value[e], start(row + e), bounds.low, bounds.high);
     }
   });
   return groups;
@@ -386,7 +365,7 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
   const int columns = x.rows < pitch ? x.rows + 1 : pitch;
   for (const int i : d.team.share(columns * packs)) column[i] = V(0);
   for (const int p : d.team.share(packs)) own[p] = V(0);
-  const auto place = [&]<int kRows, int kColumns>(const GroupProduct<kRows, kColumns, V>& product, int i,
+  const auto write = [&]<int kRows, int kColumns>(const GroupProduct<kRows, kColumns, V>& product, int i,
                                                   int j) {
     for (int r = 0; r < kRows; ++r)
       for (int c = 0; c < kColumns; ++c) {
@@ -398,15 +377,15 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
     const RowGroup rows = load_group(d, g);
     for (int h = 0; h <= g; ++h) {
       const RowGroup other = load_group(d, h);
-      const int i = rows.place, j = other.place;
+      const int i = rows.row, j = other.row;
       if (rows.edges && other.edges) {
-        place(GroupProduct<4, 4, V>(A, rows.first, other.first, lane), i, j);
+        write(GroupProduct<4, 4, V>(A, rows.first, other.first, lane), i, j);
       } else if (rows.edges) {
-        place(GroupProduct<4, 1, V>(A, rows.first, other.first, lane), i, j);
+        write(GroupProduct<4, 1, V>(A, rows.first, other.first, lane), i, j);
       } else if (other.edges) {
-        place(GroupProduct<1, 4, V>(A, rows.first, other.first, lane), i, j);
+        write(GroupProduct<1, 4, V>(A, rows.first, other.first, lane), i, j);
       } else {
-        place(GroupProduct<1, 1, V>(A, rows.first, other.first, lane), i, j);
+        write(GroupProduct<1, 1, V>(A, rows.first, other.first, lane), i, j);
       }
     }
   }
@@ -441,7 +420,7 @@ MANIPLE_FUNCTION void find_residuals(const Team<V>& team, const DualProblem<V> x
 
 // Begins the problem of an island: x.lane, x.island, x.rows and x.packs are set.
 template <int kPacks, class V>
-MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
+MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V>& rows,
                                  DualProblem<V>& x) {
   using T = ScalarOf<V>;
   const int packs = kPacks > 0 ? kPacks : x.packs;
@@ -471,7 +450,7 @@ MANIPLE_STAGE void begin_problem(const Model<ScalarOf<V>>& m, const Data<V>& d, 
     vector_of<kPacks>(x, dual_previous_residual)[p] = residual[p];
   }
   x.sweep = 0;
-  x.momentum = x.share = 0;
+  x.momentum = x.fraction = 0;
   x.enough = m.tolerance * lane_element(rows.inertia, x.island, x.lane);
 }
 

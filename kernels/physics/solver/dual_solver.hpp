@@ -21,7 +21,7 @@ namespace maniple {
 
 // Part of its last change by which Nesterov's momentum carries a force on.
 template <class T>
-MANIPLE_FUNCTION T momentum_share(T sweeps) {
+MANIPLE_FUNCTION T momentum_fraction(T sweeps) {
   return max(sweeps - T(1), T(0)) / (sweeps + T(2));
 }
 
@@ -44,15 +44,15 @@ MANIPLE_FUNCTION void move_forces(const Team<V>& team, const DualProblem<V> x) {
     // (momentum would carry on the difference between new and old ones)
     find_residuals<kPacks>(team, x, dual_previous, dual_previous_residual);
   }
-  const V share(x.share);
+  const V fraction(x.fraction);
   for (const int p : team.share(packs)) {
-    const V old = force[p], wanted = multiply_add(share, old - previous[p], old);
+    const V old = force[p], wanted = multiply_add(fraction, old - previous[p], old);
     const V moved = kBounded ? clamp(wanted, V(low[p]), V(high[p])) : max(wanted, V(0));
     previous[p] = old;
     force[p] = moved;
     fall[p] = wanted - moved;
     const V here = residual[p];
-    start[p] = multiply_add(share, here - previous_residual[p], here);
+    start[p] = multiply_add(fraction, here - previous_residual[p], here);
     previous_residual[p] = here;
   }
   for (int p = 0; p < packs; ++p) {
@@ -90,10 +90,10 @@ MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
   using T = ScalarOf<V>;
   // (what does not depend on the numbers first: the next sweep waits for the rest)
   ++x.sweep;
-  const T sweeps = x.momentum + 1, share = momentum_share(sweeps);
+  const T sweeps = x.momentum + 1, fraction = momentum_fraction(sweeps);
   const T goes_on = static_cast<T>(!(sum_lanes(course.along) < 0));
   x.momentum = goes_on * sweeps;
-  x.share = goes_on * share;
+  x.fraction = goes_on * fraction;
   return x.sweep >= m.iterations || T(0.5) * sum_lanes(course.improvement) < x.enough;
 }
 
@@ -252,7 +252,7 @@ MANIPLE_FUNCTION void sweep_first(const Model<ScalarOf<V>>& m, const Data<V>& d,
 
 // ---- all environments ----
 
-// Islands that wait for their turn, those with many rows first: places in island_nefc.
+// Islands that wait for their turn, those with many rows first: addresses in island_nefc.
 template <class V>
 struct DualQueue {
   IndexField<V> islands;
@@ -266,9 +266,9 @@ MANIPLE_FUNCTION DualQueue<V> queue_of(const Model<ScalarOf<V>>& m, const Data<V
     int length = 0;
     for (int i = 0; i < lane_width<V> * m.ndualtree; ++i) {
       if (rows[i] < least || rows[i] > most) continue;
-      int place = length++;
-      for (; place > 0 && rows[islands[place - 1]] < rows[i]; --place) islands[place] = islands[place - 1];
-      islands[place] = i;
+      int at = length++;
+      for (; at > 0 && rows[islands[at - 1]] < rows[i]; --at) islands[at] = islands[at - 1];
+      islands[at] = i;
     }
     return length;
   });
@@ -277,7 +277,7 @@ MANIPLE_FUNCTION DualQueue<V> queue_of(const Model<ScalarOf<V>>& m, const Data<V
 
 // Solves the islands of a queue, whose rows fill kPacks lane values (0: any number of them).
 template <int kPacks, bool kBounded, class V>
-MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows,
+MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V>& rows,
                                const DualQueue<V> queue) {
   constexpr int together = kPacks == 0 ? 1 : (lane_width<V> >= 4 ? 4 : 2);
   DualProblem<V> problem[together];
@@ -293,7 +293,7 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, co
     begin_problem<kPacks>(m, d, rows, x);
     return true;
   };
-  // one sweep of the first problems; the next islands take the places of those that are solved
+  // one sweep of the first problems; the next islands come in for those that are solved
   const auto sweep = [&]<int kCount>(bool(&solved)[kCount]) {
     sweep_first<kPacks, kBounded>(m, d, problem, solved);
     for (int g = kCount - 1; g >= 0; --g) {
@@ -315,7 +315,7 @@ MANIPLE_STAGE void solve_queue(const Model<ScalarOf<V>>& m, const Data<V>& d, co
 }
 
 template <bool kBounded, class V>
-MANIPLE_FUNCTION void solve_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V> rows) {
+MANIPLE_FUNCTION void solve_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, const DualRows<V>& rows) {
   constexpr int width = lane_width<V>;
   if constexpr (width == 1) {
     solve_queue<0, true>(m, d, rows, queue_of(m, d, 1, m.ndualrow));
@@ -330,13 +330,17 @@ MANIPLE_FUNCTION void solve_islands(const Model<ScalarOf<V>>& m, const Data<V>& 
 // row_force, from the rows, qacc_smooth and the warm start.
 template <class V>
 MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                                  ActiveRows active) {
+                                  const ActiveRows& active) {
   const DualRows<V> rows{build_blocks(m, s, d, active), d.Msearch};
-  start_forces(m, d, rows.blocks, active);
+  start_forces(m, d, rows.blocks);
   if (m.iterations == 0) return;
   build_A(m, d, rows.blocks.count);
   d.team.once([&] { find_islands(m, d, rows.blocks, rows.inertia); });
-  if (m.nfriction > 0) {
+  bool bounded = false;  // by anything but zero from below
+  RowFamilies::for_each<V>(m, d, active, [&](const auto& family) MANIPLE_INLINE_LAMBDA {
+    bounded = bounded || (!decltype(family.scaled_law(0))::kOnlyPushes && family.count() > 0);
+  });
+  if (bounded) {
     solve_islands<true>(m, d, rows);
   } else {
     solve_islands<false>(m, d, rows);

@@ -1,6 +1,6 @@
 // The exact line search of Newton's methods (PrimalSearch of engine_solver.c finds the same point by other
 // steps). Along a line the cost of the rows is piecewise quadratic, hence its derivative is piecewise linear.
-// A Newton step ends at alpha = 1 as long as no row changes its zone on the way. So everything is measured
+// A Newton step ends at alpha = 1 as long as no row changes its state on the way. So everything is measured
 // from there, by sums of squares and by what the rows add that have changed: near the minimum the parts of
 // the derivative itself cancel, and single precision would leave nothing of it but rounding.
 #pragma once
@@ -15,9 +15,9 @@ template <class V>
 struct LinePoint {
   V start{0};                // the slope at the step zero, a sum of squares
   V slope{0};                // that at alpha
-  V rest{0};                 // of rows that have left the zone in which they were
+  V rest{0};                 // of rows that have left the state in which they were
   V error{0};                // the derivative at 1 if no row had: what the Newton step misses
-  MaskOf<V> changed{false};  // rows have left their zone
+  MaskOf<V> changed{false};  // rows have left their state
 
   MANIPLE_FUNCTION V derivative(V alpha) const { return multiply_add(slope, alpha - V(1), rest + error); }
   // Where the line is zero.
@@ -65,9 +65,10 @@ struct LinePoint {
 };
 
 // The step along the search direction that minimizes the cost. `prospect`: by how much the cost would fall in
-// a whole step if no row changed its zone, Newton's measure of what is left. (What it falls by says little: a
-// stiff row that is about to change its zone makes a step short, however far the minimum.) `exact`: the rows
-// are in the zones in which they were, so that a step without rounding meets the minimum of the cost itself.
+// a whole step if no row changed its state, Newton's measure of what is left. (What it falls by says little:
+// a stiff row that is about to change its state makes a step short, however far the minimum.) `exact`: the
+// rows are in the states in which they were, so that a step without rounding meets the minimum of the cost
+// itself.
 template <class V>
 struct LineMinimum {
   V alpha, prospect;
@@ -78,7 +79,7 @@ struct LineMinimum {
 inline constexpr int kLongestStep = 1000;
 
 // For the lanes in `active`; line_at(alpha) is the LinePoint there, `point` that of the whole step. Where no
-// row changes its zone the step ends at 1, but for its error. Else, as the derivative grows with the step,
+// row changes its state the step ends at 1, but for its error. Else, as the derivative grows with the step,
 // Newton's method on it ends where the line through one point is still the line at its zero, or where the
 // derivative is at most `enough` times that at the step zero. Bisection guards the steps. No step raises the
 // cost: a direction along which it does not fall is not taken (alpha is zero), and where `iterations` end too
@@ -112,7 +113,7 @@ MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(LinePoint<V> point, const LineA
     const MaskOf<V> met = inside && point.slope == slope && point.rest == rest;
     active = active && !met && abs(derivative) > enough && alpha < longest;
   }
-  // between two points no row is in its quadratic zone that is so in neither of them
+  // between two points no row is in its quadratic state that is so in neither of them
   alpha = select(active && derivative > V(0), low + fall / (steepest + point.slope), alpha);
   return {alpha, half * start, exact};
 }

@@ -13,7 +13,8 @@ namespace maniple {
 
 // Twice the cost of the rows after a step alpha along the search direction.
 template <class V>
-MANIPLE_FUNCTION V twice_row_cost(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows, V alpha) {
+MANIPLE_FUNCTION V twice_row_cost(const Model<ScalarOf<V>>& m, const Data<V>& d, const ActiveRows& rows,
+                                  V alpha) {
   V cost(0);
   RowFamilies::for_each_row<V>(m, d, rows, [&](const auto& family, int i) MANIPLE_INLINE_LAMBDA {
     cost += family.law(i).twice_cost(moved(family.jar(i), family.change(i), alpha));
@@ -31,7 +32,7 @@ MANIPLE_FUNCTION void constraint_forces(const Model<ScalarOf<V>>& m, const Data<
   });
 }
 
-// H = M + J' D J over the rows that are in their quadratic zone.
+// H = M + J' D J over the rows that are in their quadratic state.
 template <class V, class Dofs>
 MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                               ActiveRows rows) {
@@ -43,8 +44,8 @@ MANIPLE_FUNCTION void hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, con
 // `square`: of the search direction in the norm of M. `decrement`: the search direction times the negative
 // gradient.
 template <class V>
-MANIPLE_FUNCTION LinePoint<V> line_point(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
-                                         V square, V decrement, V alpha) {
+MANIPLE_FUNCTION LinePoint<V> line_point(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                         const ActiveRows& rows, V square, V decrement, V alpha) {
   LinePoint<V> point{square, square};
   RowFamilies::for_each_row<V>(m, d, rows, [&](const auto& family, int i) MANIPLE_INLINE_LAMBDA {
     family.law(i).add_to_line(point, family.jar(i), family.change(i), alpha);
@@ -55,8 +56,8 @@ MANIPLE_FUNCTION LinePoint<V> line_point(const Model<ScalarOf<V>>& m, const Data
 
 // For the lanes in `active`; see line_point for `decrement`.
 template <class V>
-MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
-                                            MaskOf<V> active, V decrement, V scale) {
+MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                            const ActiveRows& rows, MaskOf<V> active, V decrement, V scale) {
   V square(0), norm(0);
   for (int i = 0; i < m.nv; ++i) {
     square += d.search[i] * d.Msearch[i];
@@ -72,7 +73,7 @@ template <class V, class Dofs>
 MANIPLE_FUNCTION void evaluate_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Dofs& dofs,
                                     ActiveRows rows) {
   RowFamilies::for_each<V>(m, d, rows,
-                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.store_jar(dofs); });
+                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.evaluate(dofs); });
 }
 
 // Msearch and the rows' changes along the search direction.
@@ -81,12 +82,12 @@ MANIPLE_FUNCTION void evaluate_search(const Model<ScalarOf<V>>& m, const Data<V>
                                       ActiveRows rows) {
   dofs.multiply_inertia(d.search, d.Msearch);
   RowFamilies::for_each<V>(m, d, rows,
-                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.store_change(dofs); });
+                           [&](const auto& family) MANIPLE_INLINE_LAMBDA { family.evaluate_change(dofs); });
 }
 
 // Moves qacc, Ma and jar of the active lanes by alpha along the search direction.
 template <class V>
-MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+MANIPLE_FUNCTION void move_along_search(const Model<ScalarOf<V>>& m, const Data<V>& d, const ActiveRows& rows,
                                         MaskOf<V> active, V alpha) {
   const auto move = [&](V& value, V change) { value = select(active, value + alpha * change, value); };
   for (const int i : d.team.share(m.nv)) {
@@ -120,10 +121,10 @@ inline constexpr double kSolvedSquare = sizeof(V) == lane_width<V> * sizeof(floa
 // qacc of the lanes in `active`, jar of their rows and qfrc_constraint, from the rows and the warm start,
 // whose difference to qacc_smooth is in `search`.
 template <class Dofs, class V>
-MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows rows,
+MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, const ActiveRows& rows,
                               MaskOf<V> active, V scale, V tolerance) {
   Dofs dofs(m, d);
-  dofs.begin(rows.slots);
+  dofs.begin(rows.template of<ContactRows>());
   warm_start(m, d, dofs, rows, active);
   const auto descent = [&](int i) { return d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i]; };
   const auto gradient_square = [&] {
@@ -150,7 +151,7 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, Act
     const LineMinimum<V> minimum = line_search(m, d, rows, active, decrement, scale);
     move_along_search(m, d, rows, active, minimum.alpha);
     active = active && minimum.prospect * scale >= tolerance && minimum.alpha > V(0);
-    // where no row has changed its zone, the gradient is gone but for rounding
+    // where no row has changed its state, the gradient is gone but for rounding
     const V before = square;
     square = gradient_square();
     active = active && !(minimum.exact && square <= solved * before);

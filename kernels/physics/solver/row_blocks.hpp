@@ -1,12 +1,13 @@
 // The rows of a pack as row_solver.hpp and dual_problem.hpp take them: in blocks of three, the base rows of a
-// contact slot or any three rows of friction and limits. Limit number k of a lane is in row k after those of
-// friction, whichever limit it is; its dofs come together with those of the other lanes. Here are Y, whose
-// columns the rows are, and A = Y'Y. Every element is summed dof by dof, so that the zeros of rows that only
-// other lanes have change no bit.
+// contact slot or any three single rows. Each family of single rows has a run of them: its rows in their
+// order where every lane has all of them, else as many as the lane with the most, in each lane those that
+// this lane has, so that row k of different lanes may be different rows of the model; its dofs then come
+// together with those of the other lanes. Here are Y, whose columns the rows are, and A = Y'Y. Every element
+// is summed dof by dof, so that the zeros of rows that only other lanes have change no bit.
 #pragma once
 
 #include "kernels/model/dof_set.hpp"
-#include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/constraint/row_families.hpp"
 #include "kernels/physics/smooth/inertia.hpp"
 
 namespace maniple {
@@ -16,7 +17,31 @@ struct RowBlocks {
   int rows;    // single rows
   int single;  // blocks of them
   int count;   // blocks
+  ActiveRows active;
+  // of each family: the first of its single rows and their number, or the first of its blocks
+  int first[RowFamilies::count], length[RowFamilies::count];
 };
+
+// Calls visit(family, row, i) for all single rows, where the row is number i of its family's.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                          const RowBlocks& blocks, const Visit& visit) {
+  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    if constexpr (Rows::kBaseRows == 1) {
+      constexpr int n = RowFamilies::number<Rows>;
+      for (int i = 0; i < blocks.length[n]; ++i) visit(family, blocks.first[n] + i, i);
+    }
+  });
+}
+// Calls visit(family, block, i) for all blocks of base rows, where block holds number i of its family's.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_base_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                          const RowBlocks& blocks, const Visit& visit) {
+  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    if constexpr (Rows::kBaseRows == 3)
+      for (int i = 0; i < family.count(); ++i) visit(family, blocks.first[RowFamilies::number<Rows>] + i, i);
+  });
+}
 
 // What a row of stiffness D is scaled by: in row space all rows have the stiffness 1. 0 where D is.
 template <class V>
@@ -34,50 +59,48 @@ MANIPLE_FUNCTION BaseRows<V> scaled(V scale, const BaseRows<V>& x) {
   return {scale * x.n, scale * x.t, scale * x.u};
 }
 
-// Adds J' of a row on a dof, a tendon or a ball joint, times `scale`, to its column of Y.
-template <class V>
-MANIPLE_FUNCTION void add_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int row, int dof,
-                                     int tendon, int ball, V scale) {
+// Adds J' of row i of a family, times `scale`, to the column of Y of a single row.
+template <class Rows, class V>
+MANIPLE_FUNCTION void add_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d, const Rows& family, int i,
+                                     int row, V scale) {
   const int block = row / 3;
-  const auto add = [&](int k, V value) {
-    d.block_Y[3 * (m.nv * block + k) + row % 3] += value;
-    insert_dof(d.block_set, m.ndofword * block, k);
-  };
-  if (tendon >= 0) {
-    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-      add(m.ten_J_colind[k], scale * V(m.ten_rowJ[k]));
-  } else if (ball >= 0) {
-    for (int k = 0; k < 3; ++k) add(dof + k, -(scale * d.limit_axis[3 * ball + k]));
-  } else {
-    add(dof, scale);
-  }
+  family.for_each_column(i, [&](int dof, V value) MANIPLE_INLINE_LAMBDA {
+    d.block_Y[3 * (m.nv * block + dof) + row % 3] += scale * value;
+    insert_dof(d.block_set, m.ndofword * block, dof);
+  });
 }
 
-// The rows of the limits that act. Writes block_limit, the limit of each lane in each of them.
-template <class V>
-MANIPLE_FUNCTION void place_limits(const Model<ScalarOf<V>>& m, const Data<V>& d, int limits) {
+// The single rows of a family. Where not every lane has all of them, writes block_number.
+template <class Rows, class V>
+MANIPLE_FUNCTION void place_single_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Rows& family,
+                                        int first) {
   using T = ScalarOf<V>;
-  V count(0);
-  for (int a = 0; a < limits; ++a) {
-    const int r = d.limit_active[a], ball = m.limit_ballid[r];
-    const V scale = row_scale<V>(m, d.limit_D[r]);
-    const V bias = scale * (limit_jacobian_times(m, d, r, d.qacc_smooth) - d.limit_aref[r]);
-    const V start = scale * limit_jacobian_times(m, d, r, d.warm_change);
-    const V side(static_cast<T>(ball < 0 ? m.limit_side[r] : 1));
-    MaskOf<V> left = scale > V(0);
-    for (int k = 0; any_lane(left); ++k) {
-      const MaskOf<V> here = left && count == V(static_cast<T>(k));
-      if (!any_lane(here)) continue;
-      left = left && !here;
-      const int row = m.nfriction + k;
-      d.block_scale[row] = select(here, scale, V(d.block_scale[row]));
-      d.block_bias[row] = select(here, bias, V(d.block_bias[row]));
-      d.block_start[row] = select(here, start, V(d.block_start[row]));
-      d.block_limit[k] = select(here, V(static_cast<T>(r)), V(d.block_limit[k]));
-      add_single_row(m, d, row, m.limit_dofid[r], m.limit_tendonid[r], ball,
-                     select(here, side * scale, V(0)));
+  [[maybe_unused]] V count(0);  // of rows that a lane has so far
+  for (int i = 0; i < family.count(); ++i) {
+    const V scale = row_scale<V>(m, family.law(i).D);
+    const V bias = scale * family.residual(i, d.qacc_smooth);
+    const V start = scale * family.times(i, d.warm_change);
+    if constexpr (Rows::kInEveryLane) {
+      d.block_scale[first + i] = scale;
+      d.block_bias[first + i] = bias;
+      d.block_start[first + i] = start;
+      add_single_row(m, d, family, i, first + i, scale);
+    } else {
+      const V number(static_cast<T>(family.number(i)));
+      MaskOf<V> left = scale > V(0);
+      for (int k = 0; any_lane(left); ++k) {
+        const MaskOf<V> here = left && count == V(static_cast<T>(k));
+        if (!any_lane(here)) continue;
+        left = left && !here;
+        const int row = first + k;
+        d.block_scale[row] = select(here, scale, V(d.block_scale[row]));
+        d.block_bias[row] = select(here, bias, V(d.block_bias[row]));
+        d.block_start[row] = select(here, start, V(d.block_start[row]));
+        d.block_number[row] = select(here, number, V(d.block_number[row]));
+        add_single_row(m, d, family, i, row, select(here, scale, V(0)));
+      }
+      count += select(scale > V(0), V(1), V(0));
     }
-    count += select(scale > V(0), V(1), V(0));
   }
 }
 
@@ -112,29 +135,59 @@ MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
   for_each_dof(words, 0, m.nv, [&](int k) { store_base(Y, k, scaled(V(root[k]), load_base<V>(Y, k))); });
 }
 
-// The rows of a contact slot: J' in place of Y, bias and start.
-template <class V>
-MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>& d, int block, int slot) {
-  const V scale = row_scale<V>(m, d.contact_D[slot]);
-  const DataField<V> J = d.contact_J, qacc_smooth = d.qacc_smooth, change = d.warm_change,
+// The base rows of contact i of a family: J' in place of Y, bias and start.
+template <class Rows, class V>
+MANIPLE_FUNCTION void place_base_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Rows& family,
+                                      int block, int i) {
+  const V scale = row_scale<V>(m, family.law(i).D);
+  const DataField<V> qacc_smooth = d.qacc_smooth, change = d.warm_change,
                      column = d.block_Y.from(3 * m.nv * block);
-  const IndexField<V> dofs = d.slot_dof, set = d.block_set;
-  const int first = slot * m.nv, last = first + d.slot_dofnum[slot], word = m.ndofword * block;
-  const BaseRows<V> zero{V(0), V(0), V(0)}, aref = load_base<V>(d.contact_aref, slot);
+  const IndexField<V> set = d.block_set;
+  const int word = m.ndofword * block;
+  const BaseRows<V> zero{V(0), V(0), V(0)}, aref = family.aref(i);
   BaseRows<V> bias{-aref.n, -aref.t, -aref.u}, start = zero;
-  with_tangents(d.slot_tangents[slot], [&]<int kTangents>(Tangents<kTangents>) {
-    for (int k = first; k < last; ++k) {
-      const int dof = dofs[k];
-      insert_dof(set, word, dof);
-      const BaseRows<V> row = load_column<kTangents>(J, k);
-      add_column<kTangents>(bias, row, V(qacc_smooth[dof]));
-      add_column<kTangents>(start, row, V(change[dof]));
-      store_base(column, dof, scaled(scale, row));
-    }
-  });
+  family.for_each_column(
+      i, [&]<int kTangents>(Tangents<kTangents>, int dof, const BaseRows<V>& row) MANIPLE_INLINE_LAMBDA {
+        insert_dof(set, word, dof);
+        add_column<kTangents>(bias, row, V(qacc_smooth[dof]));
+        add_column<kTangents>(start, row, V(change[dof]));
+        store_base(column, dof, scaled(scale, row));
+      });
   d.block_scale[3 * block] = scale;
   store_base(d.block_bias, block, scaled(scale, bias));
   store_base(d.block_start, block, scaled(scale, start));
+}
+
+// Which rows and blocks the families have.
+template <class V>
+MANIPLE_FUNCTION RowBlocks count_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d, ActiveRows active) {
+  RowBlocks blocks;
+  blocks.active = active;
+  blocks.rows = 0;
+  RowFamilies::for_each<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    constexpr int n = RowFamilies::number<Rows>;
+    if constexpr (Rows::kBaseRows == 1) {
+      int length = family.count();
+      if constexpr (!Rows::kInEveryLane) {
+        V acting(0);  // rows of each lane
+        for (int i = 0; i < length; ++i) acting += select(family.law(i).D > V(0), V(1), V(0));
+        length = static_cast<int>(max_lane(acting));
+      }
+      blocks.first[n] = blocks.rows;
+      blocks.length[n] = length;
+      blocks.rows += length;
+    }
+  });
+  blocks.count = blocks.single = (blocks.rows + 2) / 3;
+  RowFamilies::for_each<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    constexpr int n = RowFamilies::number<Rows>;
+    if constexpr (Rows::kBaseRows == 3) {
+      blocks.first[n] = blocks.count;
+      blocks.length[n] = family.count();
+      blocks.count += family.count();
+    }
+  });
+  return blocks;
 }
 
 // Y, the bias and the start of the rows that act, and their scales (block_scale). Writes inverse_root, and
@@ -142,12 +195,7 @@ MANIPLE_FUNCTION void place_contacts(const Model<ScalarOf<V>>& m, const Data<V>&
 template <class V>
 MANIPLE_FUNCTION RowBlocks build_blocks(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                         ActiveRows active) {
-  V acting(0);  // limits of each lane
-  for (int a = 0; a < active.limits; ++a) acting += select(d.limit_D[d.limit_active[a]] > V(0), V(1), V(0));
-  RowBlocks blocks;
-  blocks.rows = m.nfriction + static_cast<int>(max_lane(acting));
-  blocks.single = (blocks.rows + 2) / 3;
-  blocks.count = blocks.single + active.slots;
+  const RowBlocks blocks = count_blocks(m, d, active);
   for (const int k : d.team.share(m.nv)) {
     // rounding can leave an inertia that is not positive
     d.inverse_root[k] = sqrt(max(V(d.qLDiagInv[k]), V(0)));
@@ -157,18 +205,17 @@ MANIPLE_FUNCTION RowBlocks build_blocks(const Model<ScalarOf<V>>& m, const State
   const DataField<V> bias = d.block_bias, start = d.block_start;
   for (const int i : d.team.share(3 * nv * blocks.single)) d.block_Y[i] = V(0);
   for (const int i : d.team.share(words * blocks.count)) d.block_set[i] = 0;
-  for (const int k : d.team.share(3 * blocks.single)) bias[k] = start[k] = d.block_scale[k] = V(0);
-  d.team.once([&] {
-    for (int k = 0; k < m.nfriction; ++k) {
-      const V scale = row_scale(m, V(m.friction_D[k]));
-      bias[k] = scale * friction_jar(m, d, k, d.qacc_smooth);
-      start[k] = scale * friction_jacobian_times<V>(m, k, d.warm_change);
-      add_single_row(m, d, k, m.friction_dofid[k], m.friction_tendonid[k], -1, scale);
-    }
-    for (int k = m.nfriction; k < blocks.rows; ++k) d.block_limit[k - m.nfriction] = V(-1);
-    place_limits(m, d, active.limits);
+  for (const int k : d.team.share(3 * blocks.single)) {
+    bias[k] = start[k] = d.block_scale[k] = V(0);
+    d.block_number[k] = V(-1);
+  }
+  RowFamilies::for_each<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    const int first = blocks.first[RowFamilies::number<Rows>];
+    if constexpr (Rows::kBaseRows == 1)
+      d.team.once([&] { place_single_rows(m, d, family, first); });
+    else
+      for (const int i : d.team.share(family.count())) place_base_rows(m, d, family, first + i, i);
   });
-  for (const int slot : d.team.share(active.slots)) place_contacts(m, d, blocks.single + slot, slot);
   for (const int block : d.team.share(blocks.count))
     solve_block(m, d, d.block_Y.from(3 * nv * block), d.block_set, words * block);
   return blocks;

@@ -3,7 +3,7 @@
 //   Y = D^-1/2 L^-T J' R^-1/2   from M = L' D L and the rows' regularization R = 1/efc_D,
 // the rows' residuals (jar, here divided by sqrt(R)) at the acceleration qacc_smooth + M^-1 J' R^-1/2 f are
 // b + A f with A = Y'Y, of the size of the rows and not of the dofs. Newton's step for the rows in their
-// quadratic zone, whose curvature is C C', needs the factor of 1 + C' A C alone. The rows of a pack and the
+// quadratic state, whose curvature is C C', needs the factor of 1 + C' A C alone. The rows of a pack and the
 // order of its sums are those of row_blocks.hpp. Not for teams of threads.
 #pragma once
 
@@ -11,18 +11,6 @@
 #include "kernels/physics/solver/row_blocks.hpp"
 
 namespace maniple {
-
-// The bounds of the residual within which single row k is quadratic; the rows of friction come first.
-template <class T>
-struct RowBounds {
-  T low, high;
-};
-template <class T>
-MANIPLE_FUNCTION RowBounds<T> bounds_of_row(const Model<T>& m, int k) {
-  if (k >= m.nfriction) return {T(-1e30), T(0)};
-  const T bound = m.friction_loss[k] / sqrt(m.friction_D[k]);
-  return {-bound, bound};
-}
 
 // result += A x, row by row in ascending order of the columns.
 template <class V>
@@ -51,11 +39,11 @@ MANIPLE_FUNCTION void add_A_times(const DataField<V> A, int count, const DataFie
 // C of a contact's block: rows n, t, u of an upper triangle, [nn nt nu; tt; uu]. C C' is the curvature of the
 // edges that push: each is 0, 1, sqrt(2) or 2, because a pair of edges that push both is a square.
 template <class V>
-struct Zones {
+struct StateFactor {
   V nn, nt, nu, tt, uu;
 };
 template <class V>
-MANIPLE_FUNCTION Zones<V> zones_of(const BaseRows<V>& jar) {
+MANIPLE_FUNCTION StateFactor<V> state_factor(const BaseRows<V>& jar) {
   using T = ScalarOf<V>;
   const V root2(T(1.41421356237309504880));
   const Edges<V> edges = edges_of(jar);
@@ -74,20 +62,20 @@ MANIPLE_FUNCTION Zones<V> zones_of(const BaseRows<V>& jar) {
 }
 // C' x.
 template <class V>
-MANIPLE_FUNCTION BaseRows<V> transposed_times(const Zones<V>& C, const BaseRows<V>& x) {
+MANIPLE_FUNCTION BaseRows<V> transposed_times(const StateFactor<V>& C, const BaseRows<V>& x) {
   return {C.nn * x.n, multiply_add(C.nt, x.n, C.tt * x.t), multiply_add(C.nu, x.n, C.uu * x.u)};
 }
 // C x.
 template <class V>
-MANIPLE_FUNCTION BaseRows<V> times(const Zones<V>& C, const BaseRows<V>& x) {
+MANIPLE_FUNCTION BaseRows<V> times(const StateFactor<V>& C, const BaseRows<V>& x) {
   return {multiply_add(C.nn, x.n, multiply_add(C.nt, x.t, C.nu * x.u)), C.tt * x.t, C.uu * x.u};
 }
 
 // A block of C, of either kind. That of single rows is diagonal: 1 within the bounds, else 0.
 template <class V>
-MANIPLE_FUNCTION Zones<V> load_zones(const DataField<V> zone, int block) {
+MANIPLE_FUNCTION StateFactor<V> load_state(const DataField<V> state, int block) {
   const int k = 5 * block;
-  return {zone[k], zone[k + 1], zone[k + 2], zone[k + 3], zone[k + 4]};
+  return {state[k], state[k + 1], state[k + 2], state[k + 3], state[k + 4]};
 }
 template <class V>
 MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& diagonal, const BaseRows<V>& x) {
@@ -95,43 +83,42 @@ MANIPLE_FUNCTION BaseRows<V> times(const BaseRows<V>& diagonal, const BaseRows<V
 }
 // C' x and C x of a block.
 template <class V>
-MANIPLE_FUNCTION BaseRows<V> zone_transposed_times(const DataField<V> zone, const RowBlocks blocks, int block,
-                                                   const BaseRows<V>& x) {
-  if (block < blocks.single) return times(load_base<V>(zone.from(5 * block), 0), x);
-  return transposed_times(load_zones(zone, block), x);
+MANIPLE_FUNCTION BaseRows<V> state_transposed_times(const DataField<V> state, const RowBlocks& blocks,
+                                                    int block, const BaseRows<V>& x) {
+  if (block < blocks.single) return times(load_base<V>(state.from(5 * block), 0), x);
+  return transposed_times(load_state(state, block), x);
 }
 template <class V>
-MANIPLE_FUNCTION BaseRows<V> zone_times(const DataField<V> zone, const RowBlocks blocks, int block,
-                                        const BaseRows<V>& x) {
-  if (block < blocks.single) return times(load_base<V>(zone.from(5 * block), 0), x);
-  return times(load_zones(zone, block), x);
+MANIPLE_FUNCTION BaseRows<V> state_times(const DataField<V> state, const RowBlocks& blocks, int block,
+                                         const BaseRows<V>& x) {
+  if (block < blocks.single) return times(load_base<V>(state.from(5 * block), 0), x);
+  return times(load_state(state, block), x);
 }
 
-// The zones of the residuals in block_jar, and in block_df the forces of the single rows beyond their bounds.
-// Returns the first block whose zone is another one in some lane than block_zone held.
+// The constraint states of the residuals in block_jar, and in block_df the forces of the single rows beyond
+// their bounds. Returns the first block whose state is another one in some lane than block_state held.
 template <class V>
-MANIPLE_FUNCTION int find_zones(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks) {
-  const DataField<V> jar = d.block_jar, zone = d.block_zone, f = d.block_df;
+MANIPLE_FUNCTION int find_states(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks) {
+  const DataField<V> jar = d.block_jar, state = d.block_state, f = d.block_df;
   int first = blocks.count;
   const auto store = [&](int block, int k, V value) {
-    V& place = zone[5 * block + k];
-    if (block < first && any_lane(place != value)) first = block;
-    place = value;
+    V& held = state[5 * block + k];
+    if (block < first && any_lane(held != value)) first = block;
+    held = value;
   };
-  for (int k = 0; k < 3 * blocks.single; ++k) {
-    f[k] = V(0);
-    if (k >= blocks.rows) {
-      store(k / 3, k % 3, V(0));
-      continue;
-    }
-    const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
+  for_each_single_row(m, d, blocks, [&](const auto& family, int k, int i) MANIPLE_INLINE_LAMBDA {
+    const Bounds<V> bounds = family.scaled_law(i).residual_bounds();
     const V x = jar[k];
-    const MaskOf<V> inside = x > V(bounds.low) && x < V(bounds.high);
+    const MaskOf<V> inside = x > bounds.low && x < bounds.high;
     store(k / 3, k % 3, select(inside, V(1), V(0)));
-    f[k] = select(inside, V(0), -clamp(x, V(bounds.low), V(bounds.high)));
+    f[k] = select(inside, V(0), -clamp(x, bounds.low, bounds.high));
+  });
+  for (int k = blocks.rows; k < 3 * blocks.single; ++k) {
+    f[k] = V(0);
+    store(k / 3, k % 3, V(0));
   }
   for (int block = blocks.single; block < blocks.count; ++block) {
-    const Zones<V> C = zones_of(load_base<V>(jar, block));
+    const StateFactor<V> C = state_factor(load_base<V>(jar, block));
     const V values[5] = {C.nn, C.nt, C.nu, C.tt, C.uu};
     for (int k = 0; k < 5; ++k) store(block, k, values[k]);
     store_base(f, block, BaseRows<V>{V(0), V(0), V(0)});
@@ -141,10 +128,11 @@ MANIPLE_FUNCTION int find_zones(const Model<ScalarOf<V>>& m, const Data<V>& d, c
 
 // C_i' A_ij C_j in place.
 template <class V>
-MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int i, int j, Block3<V>& block3) {
-  const DataField<V> zone = d.block_zone;
+MANIPLE_FUNCTION void apply_states(const Data<V>& d, const RowBlocks& blocks, int i, int j,
+                                   Block3<V>& block3) {
+  const DataField<V> state = d.block_state;
   const auto apply = [&](int block, V(&x)[3]) {
-    const BaseRows<V> y = zone_transposed_times(zone, blocks, block, BaseRows<V>{x[0], x[1], x[2]});
+    const BaseRows<V> y = state_transposed_times(state, blocks, block, BaseRows<V>{x[0], x[1], x[2]});
     x[0] = y.n;
     x[1] = y.t;
     x[2] = y.u;
@@ -161,12 +149,12 @@ MANIPLE_FUNCTION void apply_zones(const Data<V>& d, const RowBlocks blocks, int 
 // The lower factor R of 1 + C' A C = R R', 3x3 block by block, with 1 over its diagonal in block_inverse.
 // Rows before block `first` are there already.
 template <class V>
-MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks blocks, int first) {
+MANIPLE_FUNCTION void factor_blocks(const Data<V>& d, const RowBlocks& blocks, int first) {
   const DataField<V> A = d.block_A, R = d.block_factor, inverse = d.block_inverse;
   // block (i, j) less what the columns of the blocks before it take
   const auto reduced_block = [&](int i, int j) {
     Block3<V> block3 = load_block3(A, block3_address(i, j));
-    apply_zones(d, blocks, i, j, block3);
+    apply_states(d, blocks, i, j, block3);
     if (i == j)
       for (int r = 0; r < 3; ++r) block3.at[r][r] += V(1);
     const int left = block3_address(i, 0), right = block3_address(j, 0);
@@ -249,14 +237,15 @@ MANIPLE_FUNCTION void solve_blocks(const Data<V>& d, int count, const DataField<
 
 // The cost of the residuals.
 template <class V>
-MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const RowBlocks blocks, const DataField<V> jar) {
+MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
+                            const DataField<V> jar) {
   using T = ScalarOf<V>;
   V cost(0);
-  for (int k = 0; k < blocks.rows; ++k) {
-    const RowBounds<T> bounds = bounds_of_row(m, k);
-    const V x = jar[k], within = clamp(x, V(bounds.low), V(bounds.high));
+  for_each_single_row(m, d, blocks, [&](const auto& family, int k, int i) MANIPLE_INLINE_LAMBDA {
+    const Bounds<V> bounds = family.scaled_law(i).residual_bounds();
+    const V x = jar[k], within = clamp(x, bounds.low, bounds.high);
     cost = multiply_add(within, multiply_add(V(T(-0.5)), within, x), cost);
-  }
+  });
   for (int block = blocks.single; block < blocks.count; ++block)
     for (const V edge : edges_of(load_base<V>(jar, block)).value) {
       const V within = min(edge, V(0));
@@ -267,28 +256,24 @@ MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
 
 // Without what the search direction adds, its square in the norm of M.
 template <class V>
-MANIPLE_FUNCTION LinePoint<V> row_line(const Model<ScalarOf<V>>& m, const RowBlocks blocks,
+MANIPLE_FUNCTION LinePoint<V> row_line(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                        const DataField<V> jar, const DataField<V> djar, V alpha) {
   LinePoint<V> point;
-  for (int k = 0; k < m.nfriction; ++k) {
-    const RowBounds<ScalarOf<V>> bounds = bounds_of_row(m, k);
-    point.add_row(jar[k], djar[k], V(bounds.low), V(bounds.high), V(1), alpha);
-  }
-  for (int k = m.nfriction; k < blocks.rows; ++k)
-    point.template add_pushing<1>({jar[k]}, {djar[k]}, V(1), alpha);
-  for (int block = blocks.single; block < blocks.count; ++block)
-    point.add_pushing(edges_of(load_base<V>(jar, block)).value, edges_of(load_base<V>(djar, block)).value,
-                      V(1), alpha);
+  for_each_single_row(m, d, blocks, [&](const auto& family, int k, int i) MANIPLE_INLINE_LAMBDA {
+    family.scaled_law(i).add_to_line(point, V(jar[k]), V(djar[k]), alpha);
+  });
+  for_each_base_block(m, d, blocks, [&](const auto& family, int block, int i) MANIPLE_INLINE_LAMBDA {
+    family.scaled_law(i).add_to_line(point, load_base<V>(jar, block), load_base<V>(djar, block), alpha);
+  });
   return point;
 }
 
-// The problem of a pack. The iterate is qacc_smooth + share * warm_change + M^-1 J' R^-1/2 f.
+// The problem of a pack. The iterate is qacc_smooth + fraction * warm_change + M^-1 J' R^-1/2 f.
 template <class V>
 struct RowSpace {
   RowBlocks blocks;
-  int limits, slots;  // that act
-  MaskOf<V> lanes;    // whose problem it is
-  V share;
+  MaskOf<V> lanes;  // whose problem it is
+  V fraction;
   V square;  // of warm_change in the norm of M
 };
 
@@ -311,11 +296,16 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
                                              ActiveRows rows, MaskOf<V> lanes) {
   using T = ScalarOf<V>;
   const int nv = m.nv;
-  RowSpace<V> x{{},    rows.limits, static_cast<int>(max_lane(select(lanes, V(d.ncon[0]), V(0)))),
-                lanes, V(0),        V(0)};
-  x.blocks = build_blocks(m, s, d, ActiveRows{rows.limits, x.slots});
-  // rows that only environments of the other solvers have: no force where the force is zero times this
-  for (int i = 3 * x.slots; i < 3 * rows.slots; ++i) d.contact_jar[i] = V(0);
+  RowSpace<V> x{{}, lanes, V(0), V(0)};
+  ActiveRows own;
+  RowFamilies::for_each<V>(m, d, rows, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    own.counts[RowFamilies::number<Rows>] = family.count_of(lanes);
+    // rows that only environments of the other solvers have: no force where the force is zero times this
+    if constexpr (Rows::kBaseRows == 3)
+      for (int i = own.counts[RowFamilies::number<Rows>]; i < family.count(); ++i)
+        family.store_jar(i, MaskOf<V>(true), BaseRows<V>{V(0), V(0), V(0)});
+  });
+  x.blocks = build_blocks(m, s, d, own);
 
   const DataField<V> change = d.warm_change, product = d.Msearch;
   for (int k = 0; k < nv; ++k) x.lanes = x.lanes && d.qLDiagInv[k] > V(0);
@@ -331,10 +321,10 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
     jar[k] = bias[k] + start[k];
   }
   if (!(m.disableflags & disable_warmstart)) {
-    const V cost = multiply_add(V(T(0.5)), x.square, row_cost(m, x.blocks, jar));
-    x.share = select(cost <= row_cost(m, x.blocks, bias), V(1), V(0));
+    const V cost = multiply_add(V(T(0.5)), x.square, row_cost(m, d, x.blocks, jar));
+    x.fraction = select(cost <= row_cost(m, d, x.blocks, bias), V(1), V(0));
   }
-  const MaskOf<V> warm = x.share > V(0);
+  const MaskOf<V> warm = x.fraction > V(0);
   for (int k = 0; k < nv; ++k) change[k] = select(warm, V(change[k]), V(0));
   for (int k = 0; k < size; ++k) {
     start[k] = select(warm, V(start[k]), V(0));
@@ -343,22 +333,33 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
   return x;
 }
 
-// The step to the minimum of the cost if no row changed its zone, as changes of f and of the residuals:
+// Whether there are rows whose force is constant and not zero beyond their bounds.
+template <class V>
+MANIPLE_FUNCTION bool some_row_saturates(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                         const RowBlocks& blocks) {
+  bool some = false;
+  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    some = some || (decltype(family.scaled_law(0))::kSaturates && family.count() > 0);
+  });
+  return some;
+}
+
+// The step to the minimum of the cost if no row changed its state, as changes of f and of the residuals:
 // f = linear - C y, with (1 + C' A C) y = C' (b + A linear).
 template <class V>
-MANIPLE_FUNCTION void find_newton_step(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks blocks,
+MANIPLE_FUNCTION void find_newton_step(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                        bool first) {
-  const DataField<V> A = d.block_A, bias = d.block_bias, zone = d.block_zone, df = d.block_df,
+  const DataField<V> A = d.block_A, bias = d.block_bias, state = d.block_state, df = d.block_df,
                      djar = d.block_djar;
-  const int size = 3 * blocks.count, changed = find_zones(m, d, blocks);
+  const int size = 3 * blocks.count, changed = find_states(m, d, blocks);
   factor_blocks(d, blocks, first ? 0 : changed);
   for (int k = 0; k < size; ++k) djar[k] = bias[k];
-  if (m.nfriction > 0) add_A_times(A, blocks.count, df, djar);
+  if (some_row_saturates(m, d, blocks)) add_A_times(A, blocks.count, df, djar);
   for (int block = 0; block < blocks.count; ++block)
-    store_base(djar, block, zone_transposed_times(zone, blocks, block, load_base<V>(djar, block)));
+    store_base(djar, block, state_transposed_times(state, blocks, block, load_base<V>(djar, block)));
   solve_blocks(d, blocks.count, djar);
   for (int block = 0; block < blocks.count; ++block) {
-    const BaseRows<V> y = zone_times(zone, blocks, block, load_base<V>(djar, block));
+    const BaseRows<V> y = state_times(state, blocks, block, load_base<V>(djar, block));
     const BaseRows<V> linear = load_base<V>(df, block);
     store_base(df, block, BaseRows<V>{linear.n - y.n, linear.t - y.t, linear.u - y.u});
   }
@@ -374,7 +375,7 @@ MANIPLE_FUNCTION void find_newton_step(const Model<ScalarOf<V>>& m, const Data<V
 template <class V>
 MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x) {
   using T = ScalarOf<V>;
-  const RowBlocks blocks = x.blocks;
+  const RowBlocks& blocks = x.blocks;
   const DataField<V> jar = d.block_jar, value = d.Msearch, Y = d.block_Y;
   // an environment without rows keeps qacc_smooth to the sign of its zeros, as in a pack that has none at all
   const MaskOf<V> moved = x.lanes && d.nefc[0] > V(0);
@@ -388,33 +389,41 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
   }
   solve_forward(m, d, d.qM_factor, d.inverse_root, value);
   for (int k = 0; k < m.nv; ++k)
-    d.qacc[k] = select(moved, d.qacc_smooth[k] + multiply_add(x.share, V(d.warm_change[k]), V(value[k])),
+    d.qacc[k] = select(moved, d.qacc_smooth[k] + multiply_add(x.fraction, V(d.warm_change[k]), V(value[k])),
                        V(d.qacc[k]));
   const auto inverse_of = [](V root) { return V(1) / select(root > V(0), root, V(1)); };
-  for (int k = m.nfriction; k < blocks.rows; ++k) jar[k] *= inverse_of(d.block_scale[k]);
-  for (int a = 0; a < x.limits; ++a) {
-    const int r = d.limit_active[a];
-    V residual(0);
-    for (int k = m.nfriction; k < blocks.rows; ++k)
-      residual = select(d.block_limit[k - m.nfriction] == V(static_cast<T>(r)), V(jar[k]), residual);
-    d.limit_jar[r] = select(x.lanes, residual, V(d.limit_jar[r]));
-  }
-  for (int slot = 0; slot < x.slots; ++slot) {
-    const int block = blocks.single + slot;
-    const V inverse = inverse_of(d.block_scale[3 * block]);
-    for (int r = 0; r < 3; ++r)
-      d.contact_jar[3 * slot + r] =
-          select(x.lanes, inverse * jar[3 * block + r], V(d.contact_jar[3 * slot + r]));
-  }
+  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+    constexpr int n = RowFamilies::number<Rows>;
+    const int first = blocks.first[n], last = first + blocks.length[n];
+    if constexpr (Rows::kBaseRows == 3) {
+      for (int i = 0; i < family.count(); ++i) {
+        const V inverse = inverse_of(d.block_scale[3 * (first + i)]);
+        family.store_jar(i, x.lanes, scaled(inverse, load_base<V>(jar, first + i)));
+      }
+    } else if constexpr (Rows::kKeepsJar) {
+      for (int k = first; k < last; ++k) jar[k] *= inverse_of(d.block_scale[k]);
+      for (int i = 0; i < family.count(); ++i) {
+        V residual(0);
+        if constexpr (Rows::kInEveryLane) {
+          residual = jar[first + i];
+        } else {
+          const V number(static_cast<T>(family.number(i)));
+          for (int k = first; k < last; ++k)
+            residual = select(d.block_number[k] == number, V(jar[k]), residual);
+        }
+        family.store_jar(i, x.lanes, residual);
+      }
+    }
+  });
 }
 
-// The square of the search direction M^-1 J' R^-1/2 df - share warm_change in the norm of M, from its
+// The square of the search direction M^-1 J' R^-1/2 df - fraction * warm_change in the norm of M, from its
 // components in the basis of Y, so that nothing is lost where the two parts cancel.
 template <class V>
 MANIPLE_FUNCTION V square_of_components(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x) {
   const DataField<V> Y = d.block_Y, search = d.search;
   multiply_by_root(m, d, d.warm_change, search);
-  for (int i = 0; i < m.nv; ++i) search[i] *= -x.share;
+  for (int i = 0; i < m.nv; ++i) search[i] *= -x.fraction;
   for (int block = 0; block < x.blocks.count; ++block) {
     const BaseRows<V> df = load_base<V>(d.block_df, block);
     const auto words = [&](int w) { return d.block_set[m.ndofword * block + w]; };
@@ -432,10 +441,10 @@ MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, 
                                  MaskOf<V> active) {
   using T = ScalarOf<V>;
   const DataField<V> start = d.block_start, df = d.block_df, djar = d.block_djar;
-  const V warm = x.share * x.share * x.square;
+  const V warm = x.fraction * x.fraction * x.square;
   V square = warm, size = warm;
   for (int k = 0; k < 3 * x.blocks.count; ++k) {
-    const V part = df[k] * multiply_add(-x.share, V(start[k]), V(djar[k]));
+    const V part = df[k] * multiply_add(-x.fraction, V(start[k]), V(djar[k]));
     square += part;
     size += abs(part);
   }
@@ -463,9 +472,9 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
   const V enough(T(16) * std::numeric_limits<T>::epsilon());
   for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
     find_newton_step(m, d, x.blocks, iteration == 0);
-    // Mostly no row changes its zone any more: then the step is the whole one, whatever the square, which is
+    // Mostly no row changes its state any more: then the step is the whole one, whatever the square, which is
     // as much work as the rest.
-    const LinePoint<V> end = row_line(m, x.blocks, jar, djar, V(1));
+    const LinePoint<V> end = row_line(m, d, x.blocks, jar, djar, V(1));
     V alpha = select(is_finite_step(df, djar, size), V(1), V(0)), prospect(0);
     if (any_lane(active && end.changed)) {
       const V square = search_square(m, d, x, active && end.changed);
@@ -474,7 +483,7 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
         point.slope += square;
         return point;
       };
-      const auto line_at = [&](V at) { return with_square(row_line(m, x.blocks, jar, djar, at)); };
+      const auto line_at = [&](V at) { return with_square(row_line(m, d, x.blocks, jar, djar, at)); };
       const LineMinimum<V> minimum =
           minimize_on_line(with_square(end), line_at, active, enough, m.ls_iterations);
       alpha = select(end.changed, minimum.alpha, alpha);
@@ -485,7 +494,7 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
       f[k] = select(active, multiply_add(alpha, V(df[k]), V(f[k])), V(f[k]));
       jar[k] = select(active, multiply_add(alpha, V(djar[k]), V(jar[k])), V(jar[k]));
     }
-    x.share = select(active, x.share - alpha * x.share, x.share);
+    x.fraction = select(active, x.fraction - alpha * x.fraction, x.fraction);
     active = active && end.changed && prospect * scale >= tolerance && alpha > V(0);
   }
   finish_row_space(m, d, x);

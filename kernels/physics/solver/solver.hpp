@@ -21,12 +21,9 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     d.qacc[i] = d.qacc_smooth[i];
     d.qfrc_constraint[i] = V(0);
   }
-  d.team.once([&] { d.nefc[0] = V(static_cast<T>(m.nfriction)); });
+  d.team.once([&] { d.nefc[0] = V(0); });
   if (m.nrowdof == 0) return;
-  ActiveRows rows;
-  friction_rows(m, s, d);
-  rows.limits = limit_rows(m, s, d);
-  rows.slots = contact_rows(m, s, d);
+  const ActiveRows rows = RowFamilies::build(m, s, d);
   end_stage(d, PhysicsStage::constraint_rows);
   const MaskOf<V> active = d.nefc[0] > V(0);
   if (!any_lane(active)) return;
@@ -41,7 +38,7 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
   const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
-  const MaskOf<V> wide = needs_wide(m, d, rows.slots);
+  const MaskOf<V> wide = needs_wide(m, d, rows);
   RowSpace<V> row_space;
   row_space.lanes = MaskOf<V>(m.nspaceblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact)) && !wide;
   if (any_lane(row_space.lanes)) row_space = begin_row_space(m, s, d, rows, row_space.lanes);

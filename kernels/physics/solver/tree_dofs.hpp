@@ -6,7 +6,7 @@
 
 #include "kernels/model/dof_set.hpp"
 #include "kernels/physics/smooth/inertia.hpp"
-#include "kernels/physics/solver/contact_patch.hpp"
+#include "kernels/physics/solver/body_pair.hpp"
 
 namespace maniple {
 
@@ -183,9 +183,9 @@ struct TreeDofs {
   const Model<ScalarOf<V>>& m;
   const Data<V>& d;
   // what they save is the packs' time
-  static constexpr bool kByPatch = !std::is_same_v<V, Wide>;
+  static constexpr bool kByBodyPair = !std::is_same_v<V, Wide>;
   bool coupled = false;
-  std::uint32_t patches = 0;  // of the pack's contacts, as bits
+  std::uint32_t body_pairs = 0;  // of the pack's contacts, as bits
   HessianPattern pattern;
 
   MANIPLE_FUNCTION TreeDofs(const Model<ScalarOf<V>>& model, const Data<V>& data)
@@ -196,12 +196,13 @@ struct TreeDofs {
   MANIPLE_FUNCTION void begin(int slots) {
     coupled = find_coupled_dofs(m, d, slots);
     pattern = hessian_pattern(m, d, coupled);
-    if constexpr (kByPatch) {
-      if (m.npatch == 0) return;
+    if constexpr (kByBodyPair) {
+      if (m.nbodypair == 0) return;
       for (const int slot : d.team.share(slots))
-        d.slot_patches[slot] = static_cast<int>(patches_of_slot(m, d, slot));
-      for (int slot = 0; slot < slots; ++slot) patches |= static_cast<std::uint32_t>(d.slot_patches[slot]);
-      for_each_bit(patches, [&](int p) { patch_motion(m, d, p); });
+        d.slot_bodypairs[slot] = static_cast<int>(body_pairs_of_slot(m, d, slot));
+      for (int slot = 0; slot < slots; ++slot)
+        body_pairs |= static_cast<std::uint32_t>(d.slot_bodypairs[slot]);
+      for_each_bit(body_pairs, [&](int p) { body_pair_motion(m, d, p); });
     }
   }
   // result = M x.
@@ -219,18 +220,18 @@ struct TreeDofs {
   }
   // H = M.
   MANIPLE_FUNCTION void start_hessian() const { maniple::start_hessian(m, d, coupled); }
-  // H += J' D J of the edges of the contacts that push: patch by patch, and one by one where they are of
-  // none.
+  // H += J' D J of the edges of the contacts that push: body pair by body pair, and one by one where they are
+  // of none.
   MANIPLE_FUNCTION void add_contact_hessians(int slots) const {
-    for_each_bit(patches, [&](int p) {
-      for (const int k : d.team.share(21)) d.patch_W[21 * p + k] = V(0);
+    for_each_bit(body_pairs, [&](int p) {
+      for (const int k : d.team.share(21)) d.bodypair_W[21 * p + k] = V(0);
     });
     for (int slot = 0; slot < slots; ++slot) {
       BaseWeights<V> W = base_weights(d, slot);
       if (!any_lane(W.nn > V(0))) continue;
-      if (kByPatch && m.npatch > 0) {
-        d.team.once([&] { add_patch_weights(d, slot, W); });
-        W = W.where(d.contact_patch[slot] < V(0));
+      if (kByBodyPair && m.nbodypair > 0) {
+        d.team.once([&] { add_body_pair_weights(d, slot, W); });
+        W = W.where(d.contact_bodypair[slot] < V(0));
         if (!any_lane(W.nn > V(0))) continue;
       }
       const int first = slot * m.nv, last = first + d.slot_dofnum[slot];
@@ -238,7 +239,7 @@ struct TreeDofs {
         add_weighted_square<kTangents>(d.team, d.contact_J, d.slot_dof, first, last, W, d.H);
       });
     }
-    for_each_bit(patches, [&](int p) { add_patch_hessian(m, d, p); });
+    for_each_bit(body_pairs, [&](int p) { add_body_pair_hessian(m, d, p); });
   }
   // H in place to its factor; then x to H^-1 x.
   MANIPLE_FUNCTION void factor() const { factor_hessian(m, d, pattern); }

@@ -1,0 +1,72 @@
+// Constraint rows of dry friction in joints and tendons (mj_instantiateFriction), which act in every lane.
+// Their Jacobians are unit vectors or a tendon's row of ten_rowJ.
+#pragma once
+
+#include "kernels/physics/constraint/constraint.hpp"
+
+namespace maniple {
+
+// See SingleRows.
+template <class V>
+struct FrictionRows : SingleRows<FrictionRows<V>, V> {
+  using T = ScalarOf<V>;
+  using SingleRows<FrictionRows<V>, V>::m, SingleRows<FrictionRows<V>, V>::d;
+  using SingleRows<FrictionRows<V>, V>::SingleRows;
+  static constexpr bool kInEveryLane = true, kKeepsJar = false;
+
+  static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.nfriction; }
+  // Writes friction_aref.
+  static MANIPLE_FUNCTION int build(const Model<T>& m, const State<V>& s, const Data<V>& d) {
+    const FrictionRows rows(m, d, m.nfriction);
+    for (const int r : d.team.share(m.nfriction))
+      d.friction_aref[r] = -V(m.friction_B[r]) * rows.times(r, s.qvel);
+    d.team.once([&] { d.nefc[0] += V(static_cast<T>(m.nfriction)); });
+    return m.nfriction;
+  }
+  MANIPLE_FUNCTION int number(int r) const { return r; }
+  MANIPLE_FUNCTION BoundedLaw<V> law(int r) const { return {m.friction_D[r], m.friction_loss[r]}; }
+  MANIPLE_FUNCTION BoundedLaw<T> law_of_lane(int r, int) const {
+    return {m.friction_D[r], m.friction_loss[r]};
+  }
+  MANIPLE_FUNCTION BoundedLaw<V> scaled_law(int r) const {
+    return {T(1), m.friction_loss[r] / sqrt(m.friction_D[r])};
+  }
+  MANIPLE_FUNCTION V aref(int r) const { return d.friction_aref[r]; }
+  template <class Field>
+  MANIPLE_FUNCTION V times(int r, const Field& x) const {
+    const int dof = m.friction_dofid[r];
+    return dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.friction_tendonid[r], x);
+  }
+  template <class Visit>
+  MANIPLE_FUNCTION void for_each_column(int r, const Visit& visit) const {
+    const int dof = m.friction_dofid[r], tendon = m.friction_tendonid[r];
+    if (dof >= 0) return visit(dof, V(1));
+    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+      visit(m.ten_J_colind[k], V(m.ten_rowJ[k]));
+  }
+  template <class Visit>
+  MANIPLE_FUNCTION void for_each_tree(int r, int, const Visit& visit) const {
+    for_each_tree_of_row(m, m.friction_dofid[r], m.friction_tendonid[r], visit);
+  }
+  MANIPLE_FUNCTION void add_force(int r, V force, const DataField<V> result) const {
+    const int dof = m.friction_dofid[r];
+    if (dof >= 0)
+      result[dof] += force;
+    else
+      add_tendon_force(m, m.ten_rowJ, m.friction_tendonid[r], force, result);
+  }
+  MANIPLE_FUNCTION void add_hessian(int r, V D) const {
+    const int dof = m.friction_dofid[r];
+    if (dof >= 0)
+      d.H[hessian_address(dof, dof)] += D;
+    else
+      add_tendon_hessian(m, m.friction_tendonid[r], D, d.H);
+  }
+  MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
+    copy_to_wide(d.friction_aref, lane, x.friction_aref, 0, m.nfriction);
+    return m.nfriction;
+  }
+  MANIPLE_FUNCTION void from_wide(const Data<Wide>&, int, int) const {}
+};
+
+}  // namespace maniple

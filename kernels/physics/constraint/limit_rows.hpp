@@ -1,0 +1,162 @@
+// Constraint rows of the limits of joints and tendons (mj_instantiateLimit, mj_referenceConstraint). Every
+// row has an address of its own that the model knows, so that lanes with different active limits need no
+// bookkeeping: a limit that does not act has D = 0. Their Jacobians are unit vectors, the rotation axis of a
+// ball joint, or a tendon's row of ten_rowJ.
+#pragma once
+
+#include "kernels/math/quaternion.hpp"
+#include "kernels/physics/constraint/constraint.hpp"
+
+namespace maniple {
+
+// Writes limit_D, limit_aref and limit_axis of row r if it acts in some lane, and counts it in these lanes.
+// Returns whether it does.
+template <class V>
+MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r,
+                                V& count) {
+  const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
+  V distance, velocity;
+  if (m.limit_ballid[r] < 0) {
+    const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
+    const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
+    distance = side * (position - V(m.limit_bound[r]));
+    velocity = side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
+  } else {
+    const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
+    const V angle = sqrt(dot(rotation, rotation));
+    const Vec3<V> axis = normalize(rotation);
+    store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
+    distance = V(m.limit_bound[r]) - angle;
+    velocity = -dot(axis, load3<V>(s.qvel, dof));
+  }
+  const V beyond = distance - V(m.limit_margin[r]);
+  const MaskOf<V> active = beyond < V(0);
+  if (!any_lane(active)) return false;
+  count += select(active, V(1), V(0));
+  const V imp = impedance(m.limit_solimp + 5 * r, beyond);
+  d.limit_D[r] = select(active, V(1) / regularization(imp, V(m.limit_invweight[r])), V(0));
+  d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * imp * beyond;
+  return true;
+}
+
+// Limits of joints and tendons, of which those count that act in some lane (limit_active); see SingleRows.
+template <class V>
+struct LimitRows : SingleRows<LimitRows<V>, V> {
+  using T = ScalarOf<V>;
+  using SingleRows<LimitRows<V>, V>::m, SingleRows<LimitRows<V>, V>::d, SingleRows<LimitRows<V>, V>::active;
+  using SingleRows<LimitRows<V>, V>::SingleRows;
+  static constexpr bool kInEveryLane = false, kKeepsJar = true;
+
+  static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.nlimit; }
+  // Also writes limit_active.
+  static MANIPLE_FUNCTION int build(const Model<T>& m, const State<V>& s, const Data<V>& d) {
+    int count = 0;
+    V acting(0);  // of this member's rows
+    for (int first = 0; first < m.nlimit; first += d.team.size()) {
+      const int r = first + d.team.rank();
+      const bool acts = r < m.nlimit && limit_row(m, s, d, r, acting);
+      const int at = d.team.reserve(acts ? 1 : 0, count);
+      if (acts) d.limit_active[at] = r;
+    }
+    const V all_acting = d.team.total(acting);
+    d.team.once([&] { d.nefc[0] += all_acting; });
+    return count;
+  }
+  MANIPLE_FUNCTION int number(int i) const { return d.limit_active[i]; }
+  MANIPLE_FUNCTION OneSidedLaw<V> law(int i) const { return {d.limit_D[number(i)]}; }
+  MANIPLE_FUNCTION OneSidedLaw<T> law_of_lane(int r, int lane) const {
+    return {lane_element(d.limit_D, r, lane)};
+  }
+  MANIPLE_FUNCTION OneSidedLaw<V> scaled_law(int) const { return {V(1)}; }
+  MANIPLE_FUNCTION V aref(int i) const { return d.limit_aref[number(i)]; }
+  template <class Field>
+  MANIPLE_FUNCTION V times(int i, const Field& x) const {
+    const int r = number(i), dof = m.limit_dofid[r];
+    if (m.limit_ballid[r] >= 0) return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
+    const V side(static_cast<T>(m.limit_side[r]));
+    return side * (dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.limit_tendonid[r], x));
+  }
+  template <class Visit>
+  MANIPLE_FUNCTION void for_each_column(int i, const Visit& visit) const {
+    const int r = number(i), dof = m.limit_dofid[r], tendon = m.limit_tendonid[r], ball = m.limit_ballid[r];
+    if (ball >= 0) {
+      for (int k = 0; k < 3; ++k) visit(dof + k, -d.limit_axis[3 * ball + k]);
+      return;
+    }
+    const V side(static_cast<T>(m.limit_side[r]));
+    if (dof >= 0) return visit(dof, side);
+    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
+      visit(m.ten_J_colind[k], side * V(m.ten_rowJ[k]));
+  }
+  template <class Visit>
+  MANIPLE_FUNCTION void for_each_tree(int r, int, const Visit& visit) const {
+    for_each_tree_of_row(m, m.limit_dofid[r], m.limit_tendonid[r], visit);
+  }
+  MANIPLE_FUNCTION void add_force(int i, V force, const DataField<V> result) const {
+    const int r = number(i), dof = m.limit_dofid[r];
+    if (m.limit_ballid[r] >= 0) {
+      for (int k = 0; k < 3; ++k) result[dof + k] -= force * d.limit_axis[3 * m.limit_ballid[r] + k];
+      return;
+    }
+    force *= V(static_cast<T>(m.limit_side[r]));
+    if (dof >= 0)
+      result[dof] += force;
+    else
+      add_tendon_force(m, m.ten_rowJ, m.limit_tendonid[r], force, result);
+  }
+  MANIPLE_FUNCTION void add_hessian(int i, V D) const {
+    const int r = number(i), dof = m.limit_dofid[r];
+    if (dof < 0) {
+      add_tendon_hessian(m, m.limit_tendonid[r], D, d.H);
+    } else if (m.limit_ballid[r] < 0) {
+      d.H[hessian_address(dof, dof)] += D;
+    } else {
+      const Vec3<V> axis = load3<V>(d.limit_axis, 3 * m.limit_ballid[r]);
+      const V component[3] = {axis.x, axis.y, axis.z};
+      for (int k = 0; k < 3; ++k)
+        for (int l = 0; l <= k; ++l)
+          d.H[hessian_address(dof + k, dof + l)] += D * component[k] * component[l];
+    }
+  }
+  // The residuals, and their changes along the search direction, are kept in limit_jar and limit_search.
+  MANIPLE_FUNCTION V jar(int i) const { return d.limit_jar[number(i)]; }
+  MANIPLE_FUNCTION V change(int i) const { return d.limit_search[number(i)]; }
+  template <class Dofs>
+  MANIPLE_FUNCTION void evaluate(const Dofs&) const {
+    for (const int i : d.team.share(active)) d.limit_jar[number(i)] = times(i, d.qacc) - aref(i);
+  }
+  template <class Dofs>
+  MANIPLE_FUNCTION void evaluate_change(const Dofs&) const {
+    for (const int i : d.team.share(active)) d.limit_search[number(i)] = times(i, d.search);
+  }
+  MANIPLE_FUNCTION void move(MaskOf<V> lanes, V alpha) const {
+    for (const int i : d.team.share(active)) {
+      const int r = number(i);
+      V& value = d.limit_jar[r];
+      value = select(lanes, value + alpha * d.limit_search[r], value);
+    }
+  }
+  MANIPLE_FUNCTION void store_jar(int i, MaskOf<V> lanes, V jar) const {
+    V& value = d.limit_jar[number(i)];
+    value = select(lanes, jar, value);
+  }
+  MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
+    int count = 0;
+    for (int i = 0; i < active; ++i) {
+      const int r = number(i);
+      if (!(get_lane(V(d.limit_D[r]), lane) > 0)) continue;
+      x.limit_active[count++] = r;
+      copy_to_wide(d.limit_D, lane, x.limit_D, r, 1);
+      copy_to_wide(d.limit_aref, lane, x.limit_aref, r, 1);
+      if (m.limit_ballid[r] >= 0) copy_to_wide(d.limit_axis, lane, x.limit_axis, 3 * m.limit_ballid[r], 3);
+    }
+    return count;
+  }
+  MANIPLE_FUNCTION void from_wide(const Data<Wide>& x, int count, int lane) const {
+    // rows that only other lanes have get a number, too
+    for (int i = 0; i < active; ++i) set_lane(d.limit_jar[number(i)], lane, T(0));
+    for (int i = 0; i < count; ++i) copy_from_wide(x.limit_jar, d.limit_jar, lane, x.limit_active[i], 1);
+  }
+};
+
+}  // namespace maniple
