@@ -38,20 +38,29 @@ MANIPLE_FUNCTION void count_incidents(const TiledView<std::int32_t>& records,
   });
 }
 
-// One substep of the environments of a pack, whose state is in `state`; the last one exports.
+// A substep of a worker.
+struct Substep {
+  int worker;
+  std::int32_t control_step;
+  bool last = false;            // of the control step: it exports
+  bool contacts_known = false;  // see StepRequest
+};
+
+// One substep of the environments of a pack, whose state is in `state`.
 template <class T>
 MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<T>>& state,
-                                const Data<Lanes<T>>& data, const PackEnvironments& environments, int worker,
-                                bool last, std::int32_t control_step, bool contacts_known) {
+                                const Data<Lanes<T>>& data, const PackEnvironments& environments,
+                                const Substep& substep) {
   using V = Lanes<T>;
-  const bool exports = last && batch.exports.extent(0) > 0;
-  const MaskOf<V> bad = step(batch.model, state, data, exports, contacts_known);
+  const bool exports = substep.last && batch.exports.extent(0) > 0;
+  const MaskOf<V> bad =
+      step(batch.model, state, data, {.all_fields = exports, .contacts_known = substep.contacts_known});
   if (data.team.leads()) {
-    count_incidents(batch.bad_states, environments, bad, V(1), control_step);
+    count_incidents(batch.bad_states, environments, bad, V(1), substep.control_step);
     const V dropped = data.contact_dropped[0];
-    count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, control_step);
+    count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, substep.control_step);
   }
-  if (exports) export_fields(batch, environments, worker);
+  if (exports) export_fields(batch, environments, substep.worker);
 }
 
 // The scratch of a worker, which begins a turn.
@@ -77,7 +86,8 @@ void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t cont
                         (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
         data.team = team;
         for (int substep = 0; substep < substeps; ++substep)
-          step_pack(batch, state, data, PackEnvironments{environment}, worker, false, control_step, false);
+          step_pack(batch, state, data, PackEnvironments{environment},
+                    {.worker = worker, .control_step = control_step});
       });
 }
 #else
@@ -87,7 +97,7 @@ template <class T>
 MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<Lanes<T>>& data,
                                      const Records<Lanes<T>>& records,
                                      const ContactRecords<Lanes<T>>& contacts, std::int64_t first, int count,
-                                     T* pack, int worker, bool last, std::int32_t control_step) {
+                                     T* pack, const Substep& substep) {
   using V = Lanes<T>;
   const State<V> state = state_of_tile<V>(batch.model, pack, 0);
   std::uint8_t keys[kRegroupWidth], order[kRegroupWidth];
@@ -105,7 +115,7 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
     records.gather(order + begin, pack, records.elements);
     contacts.gather(data, order + begin);
     end_stage(data, PhysicsStage::regrouping);
-    step_pack(batch, state, data, PackEnvironments{first, order + begin}, worker, last, control_step, true);
+    step_pack(batch, state, data, PackEnvironments{first, order + begin}, substep);
     records.scatter(pack, order + begin);
     end_stage(data, PhysicsStage::regrouping);
   }
@@ -130,8 +140,11 @@ void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t
         const ContactRecords<V> contacts{records.of(kRegroupWidth), contact_record_elements(batch.model)};
         records.load(batch.state.tile(first), tiles);
         for (int substep = 0; substep < substeps; ++substep)
-          step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack, worker,
-                         substep + 1 == substeps, control_step);
+          step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack,
+                         {.worker = worker,
+                          .control_step = control_step,
+                          .last = substep + 1 == substeps,
+                          .contacts_known = true});
         records.store(batch.state.tile(first), tiles);
       });
 }
@@ -158,7 +171,8 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
         const Data<V> data = data_of_worker(batch, worker);
         const PackEnvironments environments{tile * kTileWidth + lane};
         for (int substep = 0; substep < substeps; ++substep)
-          step_pack(batch, state, data, environments, worker, substep + 1 == substeps, control_step, false);
+          step_pack(batch, state, data, environments,
+                    {.worker = worker, .control_step = control_step, .last = substep + 1 == substeps});
       });
 }
 

@@ -1,7 +1,7 @@
 // The physics of one pack of environments: forward dynamics and one time step (mj_forward, mj_step).
 // On a CPU each is compiled once per lane type, in step_*.cpp, with all stages inside; on a GPU the
 // definitions come with the kernel that calls them. A team of threads (kernels/base/team.hpp) may run step()
-// without `all_fields`; the others are for one thread.
+// unless it is asked for all fields; the others are for one thread.
 #pragma once
 
 #include "kernels/model/data.hpp"
@@ -17,18 +17,23 @@ MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const
 template <class V>
 MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d);
 
+// What a time step is asked for.
+struct StepRequest {
+  // Sensors as well, and every other field as the last evaluation of the dynamics leaves it, which takes
+  // longer. Otherwise poses and velocities need forward_kinematics, and sensors forward.
+  bool all_fields = false;
+  // The contacts of the state, and contact_dropped, are in Data already.
+  bool contacts_known = false;
+};
+
 // One time step: mj_step. Environments whose position, velocity or acceleration is not finite or exceeds
 // 1e10 are put back to qpos0 as MuJoCo does, before or within this step; the returned mask names them.
 // With the model's autoreset flag off they are named but left as they are. Of `d` it leaves forces,
-// accelerations and actuators as mj_step does. With `all_fields`, which takes longer, the sensors as well,
-// and every other field as the last evaluation of the dynamics leaves it; otherwise poses and velocities need
-// forward_kinematics, and sensors forward.
-//
-// Contacts beyond the model's capacity are left out and counted in contact_dropped, over all evaluations of
-// the step. With `contacts_known` those of the state, and these counts, are in `d` already.
+// accelerations and actuators as mj_step does. Contacts beyond the model's capacity are left out and counted
+// in contact_dropped, over all evaluations of the step.
 template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                             bool all_fields = false, bool contacts_known = false);
+                             StepRequest request = {});
 
 // qpos0, and zero for everything else, in the environments of `which`: mj_resetData.
 template <class V>

@@ -57,17 +57,17 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
 // mj_forward without sensors: with every field, or with what a time step needs.
 template <class V>
 MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                               bool all_fields, bool contacts_known) {
-  if (all_fields) {
+                               StepRequest request) {
+  if (request.all_fields) {
     positions_and_velocities(m, s, d);
   } else {
-    fused_kinematics(m, s, d, !contacts_known);
+    fused_kinematics(m, s, d, !request.contacts_known);
     end_stage(d, PhysicsStage::kinematics);
     fused_velocities(m, s, d);
     fused_inertia_and_bias(m, d);
   }
   end_stage(d, PhysicsStage::inertia_and_bias);
-  if (!contacts_known) collide(m, d);
+  if (!request.contacts_known) collide(m, d);
   end_stage(d, PhysicsStage::collision);
   accelerations(m, s, d);
   end_stage(d, PhysicsStage::solver);
@@ -134,32 +134,32 @@ MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>&
 
 template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
-                             bool all_fields, bool contacts_known) {
+                             StepRequest request) {
   const bool resets = !(m.disableflags & disable_autoreset);
   MaskOf<V> bad(false);
   for (int i = 0; i < m.nq; ++i) bad = bad || is_bad(V(s.qpos[i]));
   for (int i = 0; i < m.nv; ++i) bad = bad || is_bad(V(s.qvel[i]));
   if (resets && any_lane(bad)) {
     reset_to_default(m, d.team, s, bad);
-    contacts_known = false;
+    request.contacts_known = false;
   }
 
   // a bad acceleration restarts its environment; the others repeat the stage and get the same bits
   for (int attempt = 0; attempt < 2; ++attempt) {
-    if (!contacts_known) d.team.once([&] { d.contact_dropped[0] = V(0); });
-    dynamics(m, s, d, all_fields, contacts_known);
+    if (!request.contacts_known) d.team.once([&] { d.contact_dropped[0] = V(0); });
+    dynamics(m, s, d, request);
     MaskOf<V> bad_acceleration(false);
     for (int i = 0; i < m.nv; ++i) bad_acceleration = bad_acceleration || is_bad(V(d.qacc[i]));
     bad = bad || bad_acceleration;
     if (attempt == 1 || !resets || !any_lane(bad_acceleration)) break;
     reset_to_default(m, d.team, s, bad_acceleration);
-    contacts_known = false;
+    request.contacts_known = false;
   }
-  if (all_fields) all_sensors(m, s, d);
+  if (request.all_fields) all_sensors(m, s, d);
 
   switch (m.integrator) {
     case RK4:
-      integrate_rk4(m, s, d, [&] { dynamics(m, s, d, all_fields, false); });
+      integrate_rk4(m, s, d, [&] { dynamics(m, s, d, StepRequest{.all_fields = request.all_fields}); });
       break;
     case implicitfast:
       integrate_implicitfast(m, s, d);
@@ -167,7 +167,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
     default:
       integrate_euler(m, s, d);
   }
-  if (all_fields) derived_fields(m, d);
+  if (request.all_fields) derived_fields(m, d);
   end_stage(d, PhysicsStage::integrator);
   return bad;
 }

@@ -10,15 +10,13 @@
 #include <utility>
 
 #include "kernels/model/data.hpp"
+#include "kernels/model/model_walk.hpp"
 #include "src/base/fnv.hpp"
 #include "src/model_import/derive.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple {
 namespace {
-
-// Number of elements of each array; the names of sizes are visible by name, as the tables expect.
-#define MANIPLE_LOCAL_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 
 // Numbers enter as their bytes. (Not inlined: called for each of some two hundred fields.)
 template <class T>
@@ -30,6 +28,15 @@ template <class T>
   const std::uint64_t count = values.size();
   add(hash, &count, 1);
   add(hash, values.data(), values.size());
+}
+
+template <class T>
+void add_option(Fnv& hash, const T& value) {
+  add(hash, &value, 1);
+}
+template <std::size_t kLength>
+void add_option(Fnv& hash, const std::array<double, kLength>& vector) {
+  add(hash, vector.data(), vector.size());
 }
 
 // MuJoCo's, of mjOption: Newton's method has converged by then.
@@ -60,17 +67,9 @@ std::vector<double> numbers(const mjtNum* values, std::int64_t count) {
 
 std::string digest_of(const ImportedModel& imported) {
   Fnv hash;
-#define MANIPLE_SIZE(name, meaning) add(hash, &imported.sizes.name, 1);
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
-#undef MANIPLE_SIZE
-#define MANIPLE_SCALAR(name, meaning) add(hash, &imported.name, 1);
-#define MANIPLE_VECTOR(name, length, meaning) add(hash, imported.name.data(), imported.name.size());
-  MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
-#undef MANIPLE_SCALAR
-#undef MANIPLE_VECTOR
-#define MANIPLE_ARRAY(name, extent, meaning) add(hash, imported.name);
-  MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
-#undef MANIPLE_ARRAY
+  for_each_size<ModelSizes>([&](auto size) { add(hash, &(imported.sizes.*size), 1); });
+  for_each_option<ModelNumbers>([&](auto option) { add_option(hash, imported.*option); });
+  for_each_array<ModelNumbers>(imported.sizes, [&](std::int64_t, auto array) { add(hash, imported.*array); });
   return hash.text();
 }
 
@@ -154,21 +153,10 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 
   ImportedModel imported;
   ModelSizes& sizes = imported.sizes;
-#define MANIPLE_SIZE(name, meaning) sizes.name = static_cast<int>(m.name);
-  MANIPLE_MODEL_SIZES(MANIPLE_SIZE)
-#undef MANIPLE_SIZE
-#define MANIPLE_SCALAR(name, meaning) imported.name = m.opt.name;
-#define MANIPLE_VECTOR(name, length, meaning) \
-  for (int i = 0; i < (length); ++i) imported.name[static_cast<std::size_t>(i)] = m.opt.name[i];
-  MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
-#undef MANIPLE_SCALAR
-#undef MANIPLE_VECTOR
-  {
-    MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
-#define MANIPLE_ARRAY(name, extent, meaning) copy_array(imported.name, m.name, extent);
-    MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
-#undef MANIPLE_ARRAY
-  }
+  for_each_size<ModelSizes, mjModel>([&](auto to, auto from) { sizes.*to = static_cast<int>(m.*from); });
+  for_each_option<ModelNumbers, mjOption>([&](auto to, auto from) { assign(imported.*to, m.opt.*from); });
+  for_each_array<ModelNumbers, mjModel>(
+      sizes, [&](std::int64_t extent, auto to, auto from) { copy_array(imported.*to, m.*from, extent); });
 
   if (imported.solver == solver_cg) {
     // the solution, whatever the model grants CG: Newton's method needs fewer
@@ -206,17 +194,12 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
                          std::to_string(data_elements(sizes)) + " numbers of working memory",
                      "less than 2^31; simulation.max_contacts sets the contacts");
   DerivedFields derived;
-  {
-    MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
-#define MANIPLE_ARRAY(name, extent, meaning) derived.name = sized(imported.name, extent);
-    MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
-#undef MANIPLE_ARRAY
-  }
+  for_each_derived_array<DerivedFields, ModelNumbers>(
+      sizes, [&](std::int64_t extent, auto to, auto array) { derived.*to = sized(imported.*array, extent); });
   static_cast<ModelSizes&>(view) = sizes;
   derive_model(view, derived);
-#define MANIPLE_SCALAR(name, meaning) imported.name = view.name;
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR)
-#undef MANIPLE_SCALAR
+  for_each_derived_option<ModelNumbers, Model<double>>(
+      [&](auto to, auto from) { imported.*to = view.*from; });
   if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
   return imported;
 }
@@ -224,17 +207,12 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 Model<double> host_model(const ImportedModel& imported) {
   Model<double> model;
   static_cast<ModelSizes&>(model) = imported.sizes;
-#define MANIPLE_SCALAR(name, meaning) model.name = imported.name;
-#define MANIPLE_VECTOR(name, length, meaning) \
-  for (int i = 0; i < (length); ++i) model.name[i] = imported.name[static_cast<std::size_t>(i)];
-  MANIPLE_MODEL_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR, MANIPLE_VECTOR)
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_SCALAR, MANIPLE_SCALAR)
-#undef MANIPLE_SCALAR
-#undef MANIPLE_VECTOR
-#define MANIPLE_ARRAY(name, extent, meaning) model.name = imported.name.data();
-  MANIPLE_MODEL_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
-  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_ARRAY, MANIPLE_ARRAY)
-#undef MANIPLE_ARRAY
+  const auto set = [&](auto to, auto from) { assign(model.*to, imported.*from); };
+  for_each_option<Model<double>, ModelNumbers>(set);
+  for_each_derived_option<Model<double>, ModelNumbers>(set);
+  const auto point = [&](std::int64_t, auto to, auto from) { model.*to = (imported.*from).data(); };
+  for_each_array<Model<double>, ModelNumbers>(imported.sizes, point);
+  for_each_derived_array<Model<double>, ModelNumbers>(imported.sizes, point);
   return model;
 }
 

@@ -1,5 +1,7 @@
 #include "src/tasks/device_model.hpp"
 
+#include "kernels/model/model_walk.hpp"
+
 namespace maniple {
 namespace {
 
@@ -25,37 +27,32 @@ template <class Device, class Mirror, class From>
 template <class T>
 DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
   static_cast<ModelSizes&>(model_) = imported.sizes;
-#define MANIPLE_INTEGER(name, meaning) model_.name = imported.name;
-#define MANIPLE_REAL(name, meaning) model_.name = static_cast<T>(imported.name);
-#define MANIPLE_VECTOR(name, length, meaning) \
-  for (int i = 0; i < (length); ++i)          \
-    model_.name[i] = static_cast<T>(imported.name[static_cast<std::size_t>(i)]);
-  MANIPLE_MODEL_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL, MANIPLE_VECTOR)
-  MANIPLE_MODEL_DERIVED_OPTIONS(MANIPLE_INTEGER, MANIPLE_REAL)
-#undef MANIPLE_INTEGER
-#undef MANIPLE_REAL
-#undef MANIPLE_VECTOR
+  const auto set = [&](auto to, auto from) { assign(model_.*to, imported.*from); };
+  for_each_option<Model<T>, ModelNumbers>(set);
+  for_each_derived_option<Model<T>, ModelNumbers>(set);
 
   std::size_t integer_count = 0, real_count = 0;
-#define MANIPLE_INTEGER(name, extent, meaning) integer_count += padded(imported.name.size());
-#define MANIPLE_REAL(name, extent, meaning) real_count += padded(imported.name.size());
-  MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
-  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
-#undef MANIPLE_INTEGER
-#undef MANIPLE_REAL
+  const auto count = [&](std::int64_t, auto array) {
+    const auto& values = imported.*array;
+    constexpr bool integer = std::is_same_v<decltype(values), const std::vector<int>&>;
+    (integer ? integer_count : real_count) += padded(values.size());
+  };
+  for_each_array<ModelNumbers>(imported.sizes, count);
+  for_each_derived_array<ModelNumbers>(imported.sizes, count);
   integers_ = Kokkos::View<int*, MemorySpace>("maniple::model::integers", integer_count);
   reals_ = Kokkos::View<T*, MemorySpace>("maniple::model::reals", real_count);
   auto host_integers = Kokkos::create_mirror_view(integers_);
   auto host_reals = Kokkos::create_mirror_view(reals_);
   std::size_t next_integer = 0, next_real = 0;
-#define MANIPLE_INTEGER(name, extent, meaning) \
-  model_.name = placed(integers_, host_integers, next_integer, imported.name);
-#define MANIPLE_REAL(name, extent, meaning) \
-  model_.name = placed(reals_, host_reals, next_real, imported.name);
-  MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
-  MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
-#undef MANIPLE_INTEGER
-#undef MANIPLE_REAL
+  const auto copy = [&](std::int64_t, auto to, auto array) {
+    const auto& values = imported.*array;
+    if constexpr (std::is_same_v<decltype(values), const std::vector<int>&>)
+      model_.*to = placed(integers_, host_integers, next_integer, values);
+    else
+      model_.*to = placed(reals_, host_reals, next_real, values);
+  };
+  for_each_array<Model<T>, ModelNumbers>(imported.sizes, copy);
+  for_each_derived_array<Model<T>, ModelNumbers>(imported.sizes, copy);
   Kokkos::deep_copy(integers_, host_integers);
   Kokkos::deep_copy(reals_, host_reals);
 }

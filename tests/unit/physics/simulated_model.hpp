@@ -64,7 +64,9 @@ class SimulatedModel {
     reset_to_default<V>(model(), state, MaskOf<V>(true));
   }
   const Model<T>& model() const { return device_.model(); }
-  MaskOf<V> step(bool all_fields = false) { return maniple::step<V>(model(), state, data, all_fields); }
+  MaskOf<V> step(bool all_fields = false) {
+    return maniple::step<V>(model(), state, data, {.all_fields = all_fields});
+  }
   void forward() { maniple::forward<V>(model(), state, data); }
 
   // Every lane gets the same values.
