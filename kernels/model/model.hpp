@@ -26,7 +26,15 @@ enum GeomType : int {
   geom_box = 6
 };
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
-enum ObjectType : int { object_body = 1, object_xbody = 2, object_geom = 5, object_site = 6 };
+enum ObjectType : int {
+  object_unknown = 0,
+  object_body = 1,
+  object_xbody = 2,
+  object_joint = 3,
+  object_geom = 5,
+  object_site = 6,
+  object_tendon = 18
+};
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
 
 // mjtDisableBit.

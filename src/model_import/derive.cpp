@@ -5,9 +5,11 @@
 #include <vector>
 
 #include "kernels/math/quaternion.hpp"
-#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/model/sensor_types.hpp"
+#include "kernels/physics/constraint/row_families.hpp"
+#include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/row_parameters.hpp"
 
@@ -181,7 +183,7 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     double armature = m.dof_armature[i], damping = m.dof_damping[i];
     double poly[2] = {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]};
     for (int k = 0; k < m.nu; ++k) {
-      if (m.actuator_trntype[k] == transmission_tendon || m.actuator_trnid[2 * k] != joint) continue;
+      if (!is_on_joint(m, k, joint)) continue;
       const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
       armature += m.actuator_armature[k] * gear2;
       damping += m.actuator_damping[k] * gear2;
@@ -205,8 +207,8 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
     derived.actuator_step[i] =
         m.actuator_dyntype[i] == dynamics_filterexact ? tau * (1 - std::exp(-m.timestep / tau)) : m.timestep;
     // position servos on ball joints track the setpoint nearest to the current length (wrapPeriod)
-    const bool on_ball =
-        m.actuator_trntype[i] != transmission_tendon && m.jnt_type[m.actuator_trnid[2 * i]] == joint_ball;
+    const bool on_ball = transmission_object(m.actuator_trntype[i]) == object_joint &&
+                         m.jnt_type[m.actuator_trnid[2 * i]] == joint_ball;
     const bool servo =
         m.actuator_gaintype[i] == gain_fixed && m.actuator_biastype[i] == bias_affine &&
         m.actuator_gainprm[10 * i] == -m.actuator_biasprm[10 * i + 1] &&
@@ -237,7 +239,7 @@ void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
     double damping = m.tendon_damping[t];
     double poly[2] = {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]};
     for (int k = 0; k < m.nu; ++k) {
-      if (m.actuator_trntype[k] != transmission_tendon || m.actuator_trnid[2 * k] != t) continue;
+      if (!is_on_tendon(m, k, t)) continue;
       const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
       damping += m.actuator_damping[k] * gear2;
       poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
@@ -519,10 +521,11 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
     sizes.nlimitball += ball;
   }
   count_contacts(m, sizes);
-  sizes.nrowdof = sizes.nfriction + sizes.nlimit + sizes.ncontact > 0 ? m.nv : 0;
-  // where dry friction alone has many rows, the space of the dofs is the smaller one; and what there is to
-  // share for a team is the dofs: row_solver.hpp knows nothing of teams
-  if (m.solver != solver_newton || 2 * sizes.nfriction > m.nv || is_for_teams(m)) sizes.nrowcontact = -1;
+  sizes.nrowdof = RowFamilies::most_rows(sizes) > 0 ? m.nv : 0;
+  // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
+  // for a team is the dofs: row_solver.hpp knows nothing of teams
+  if (m.solver != solver_newton || 2 * RowFamilies::rows_in_every_lane(sizes) > m.nv || is_for_teams(m))
+    sizes.nrowcontact = -1;
   size_solvers(m, sizes);
 }
 
@@ -531,12 +534,12 @@ void size_solvers(const Model<double>& m, ModelSizes& sizes) {
   sizes.ndualtree = sizes.ndualorder = sizes.ndualsweep = 0;
   if (sizes.nrowdof == 0) return;
   if (sizes.nwide > 0) sizes.nwide = m.solver == solver_newton ? wide_elements(sizes) : 0;
-  const int single = (sizes.nfriction + sizes.nlimit + 2) / 3;
+  const int single = (RowFamilies::most_single_rows(sizes) + 2) / 3;
   if (sizes.nrowcontact >= 0) sizes.nrowblock = sizes.nspaceblock = single + sizes.nrowcontact;
   if (m.solver != solver_pgs) return;
   sizes.nrowblock = single + sizes.ncontact;
   // whole registers, whatever the lane width
-  sizes.ndualrow = (sizes.nfriction + sizes.nlimit + 4 * sizes.ncontact + 15) / 16 * 16;
+  sizes.ndualrow = (RowFamilies::most_rows(sizes) + 15) / 16 * 16;
   sizes.ndualtree = m.disableflags & disable_island ? 1 : sizes.ntree;
   sizes.ndualorder = std::min(sizes.ndualrow, kOrderedRows);
   sizes.ndualsweep = std::min(m.iterations, kOrderedSweeps);

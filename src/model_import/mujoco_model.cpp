@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/mujoco_guard.hpp"
 
 namespace maniple {
@@ -45,7 +46,7 @@ void switch_off_tendons(mjModel& m, const ModelConfig& config, std::vector<std::
   for (int i = 0; i < m.njnt && scalar_joint < 0; ++i)
     if (m.jnt_type[i] == mjJNT_HINGE || m.jnt_type[i] == mjJNT_SLIDE) scalar_joint = i;
   for (int i = 0; i < m.nactuator; ++i) {
-    if (m.actuator_trntype[i] != mjTRN_TENDON) continue;
+    if (transmission_object(m.actuator_trntype[i]) != object_tendon) continue;
     if (scalar_joint < 0)
       throw InputError(config.where, "model.tendons",
                        "the model has actuators on tendons but no hinge or slide",

@@ -13,9 +13,10 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/model/sensor_types.hpp"
+#include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
 #include "src/model_import/mujoco_model.hpp"
@@ -36,9 +37,11 @@ static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE)
               same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
-static_assert(same(object_body, mjOBJ_BODY) && same(object_xbody, mjOBJ_XBODY) &&
-              same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE));
-#define MANIPLE_ROW(name, mujoco, value) static_assert(same(value, mjTRN_##mujoco));
+static_assert(same(object_unknown, mjOBJ_UNKNOWN) && same(object_body, mjOBJ_BODY) &&
+              same(object_xbody, mjOBJ_XBODY) && same(object_joint, mjOBJ_JOINT) &&
+              same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE) &&
+              same(object_tendon, mjOBJ_TENDON));
+#define MANIPLE_ROW(name, mujoco, value, object) static_assert(same(value, mjTRN_##mujoco));
 MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
 #define MANIPLE_ROW(name, mujoco, value) static_assert(same(value, mjDYN_##mujoco));
@@ -90,7 +93,7 @@ std::string supported_sensors() {
 // "" for transmissions that the kernels have, else what an actuator does instead.
 const char* missing_transmission(int type) {
   switch (type) {
-#define MANIPLE_ROW(name, mujoco, value) case mjTRN_##mujoco:
+#define MANIPLE_ROW(name, mujoco, value, object) case mjTRN_##mujoco:
     MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
     return "";
@@ -292,8 +295,8 @@ class Inspection {
       };
       bool armature = m_.tendon_armature[i] != 0;
       for (int k = 0; k < m_.nactuator; ++k)
-        armature = armature || (m_.actuator_trntype[k] == mjTRN_TENDON && m_.actuator_trnid[2 * k] == i &&
-                                m_.actuator_armature[k] != 0);
+        armature = armature || (transmission_object(m_.actuator_trntype[k]) == object_tendon &&
+                                m_.actuator_trnid[2 * k] == i && m_.actuator_armature[k] != 0);
       need(armature, "armature");
       if (!needs.empty()) element(mjOBJ_TENDON, i, needs, "model.tendons");
       warn_of_joints_listed_again(i);

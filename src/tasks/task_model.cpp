@@ -2,8 +2,9 @@
 
 #include <algorithm>
 
-#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/sensor_types.hpp"
+#include "kernels/physics/smooth/actuator_law.hpp"
+#include "kernels/physics/smooth/transmission.hpp"
 
 namespace maniple {
 namespace {
@@ -52,8 +53,7 @@ TaskModel task_model(const ImportedModel& model) {
   for (std::size_t i = 0; i < actuator_names.size(); ++i) {
     TaskActuator actuator;
     actuator.name = actuator_names[i];
-    const int transmission = model.actuator_trntype[i];
-    if (transmission == transmission_joint || transmission == transmission_jointinparent)
+    if (transmission_object(model.actuator_trntype[i]) == object_joint)
       result.joints[static_cast<std::size_t>(model.actuator_trnid[2 * i])].actuators.push_back(
           static_cast<int>(i));
     actuator.gear = model.actuator_gear[6 * i];

@@ -38,7 +38,7 @@ KERNELS_FOR_SOURCES = {
     "config": set(),
     "parallel": {"base"},
     "io": {"base"},
-    "model_import": {"base", "math", "model"},
+    "model_import": {"base", "math", "model", "physics"},
     "tasks": {"base", "model", "physics", "tasks"},
     "simulation": {"base", "model", "physics", "tasks"},
     "learning": {"base", "math", "nn"},

@@ -1,12 +1,82 @@
-// What an actuator does with its control (mj_fwdActuation): the rate of its activation, and its force, gain
-// times input plus bias, with the derivative by its velocity (mjd_actuator_vel). One function for each row of
-// the tables in kernels/model/actuator_types.hpp.
+// What an actuator does with its control (mj_fwdActuation): the rate of its activation (dynamics), and its
+// force, gain times input plus bias, with the derivative by its velocity (mjd_actuator_vel). A type is a row
+// of a table here and its functions; the import refuses what has no row.
 #pragma once
 
 #include "kernels/base/varying.hpp"
-#include "kernels/model/actuator_types.hpp"
+#include "kernels/model/model.hpp"
 
 namespace maniple {
+
+// Dynamics `filter` are the function filter_act_dot, and so on.
+//  name, mjtDyn and its value
+#define MANIPLE_DYNAMICS_TYPES(ROW) \
+  ROW(none, NONE, 0)                \
+  ROW(integrator, INTEGRATOR, 1)    \
+  ROW(filter, FILTER, 2)            \
+  ROW(filterexact, FILTEREXACT, 3)
+
+// Gain `fixed` is fixed_gain and fixed_gain_derivative.
+//  name, mjtGain and its value, whether it depends on the velocity, given its parameters `prm`
+#define MANIPLE_GAIN_TYPES(ROW) \
+  ROW(fixed, FIXED, 0, false)   \
+  ROW(affine, AFFINE, 1, prm[2] != 0)
+
+// Bias `none` is none_bias and none_bias_derivative.
+//  name, mjtBias and its value, whether it depends on the velocity, given its parameters `prm`
+#define MANIPLE_BIAS_TYPES(ROW) \
+  ROW(none, NONE, 0, false)     \
+  ROW(affine, AFFINE, 1, prm[2] != 0)
+
+// libmujoco's other dynamics.
+//  mjtDyn, what such an actuator has
+#define MANIPLE_OTHER_DYNAMICS_TYPES(ROW)    \
+  ROW(MUSCLE, "muscle dynamics")             \
+  ROW(DCMOTOR, "the dynamics of a DC motor") \
+  ROW(PID, "PID dynamics")                   \
+  ROW(USER, "user-defined dynamics")
+
+// Values of mjtDyn, mjtGain and mjtBias, as far as they are in the tables.
+#define MANIPLE_ROW(name, mujoco, value) dynamics_##name = value,
+enum DynamicsType : int { MANIPLE_DYNAMICS_TYPES(MANIPLE_ROW) };
+#undef MANIPLE_ROW
+#define MANIPLE_ROW(name, mujoco, value, velocity) gain_##name = value,
+enum GainType : int { MANIPLE_GAIN_TYPES(MANIPLE_ROW) };
+#undef MANIPLE_ROW
+#define MANIPLE_ROW(name, mujoco, value, velocity) bias_##name = value,
+enum BiasType : int { MANIPLE_BIAS_TYPES(MANIPLE_ROW) };
+#undef MANIPLE_ROW
+
+// Does a gain, or a bias, of this type and with these parameters depend on the actuator's velocity.
+template <class T>
+MANIPLE_FUNCTION bool gain_depends_on_velocity(int type, const T* prm) {
+  switch (type) {
+#define MANIPLE_ROW(name, mujoco, value, velocity) \
+  case gain_##name:                                \
+    return velocity;
+    MANIPLE_GAIN_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+  }
+  return false;
+}
+template <class T>
+MANIPLE_FUNCTION bool bias_depends_on_velocity(int type, const T* prm) {
+  switch (type) {
+#define MANIPLE_ROW(name, mujoco, value, velocity) \
+  case bias_##name:                                \
+    return velocity;
+    MANIPLE_BIAS_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+  }
+  return false;
+}
+
+// Does the force of actuator i depend on its velocity.
+template <class T>
+MANIPLE_FUNCTION bool force_depends_on_velocity(const Model<T>& m, int i) {
+  return bias_depends_on_velocity(m.actuator_biastype[i], m.actuator_biasprm + 10 * i) ||
+         gain_depends_on_velocity(m.actuator_gaintype[i], m.actuator_gainprm + 10 * i);
+}
 
 // Rates of the activation, 1/s.
 template <class V>

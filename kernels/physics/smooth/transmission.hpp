@@ -1,22 +1,51 @@
 // What carries an actuator's length, velocity and force (mj_transmission): joints of any type, and fixed
-// tendons. Each kind of transmission is a type with the four functions at the end of this file.
+// tendons. Each kind of transmission is a type with the four functions at the end of this file, and rows of
+// the table; the import refuses what has no row.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
-#include "kernels/model/actuator_types.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
 
 namespace maniple {
 
+//  name, mjtTrn and its value, what actuator_trnid names (ObjectType)
+#define MANIPLE_TRANSMISSION_TYPES(ROW)       \
+  ROW(joint, JOINT, 0, joint)                 \
+  ROW(jointinparent, JOINTINPARENT, 1, joint) \
+  ROW(tendon, TENDON, 3, tendon)
+
+// libmujoco's others.
+//  mjtTrn, what such an actuator does
+#define MANIPLE_OTHER_TRANSMISSION_TYPES(ROW)     \
+  ROW(SITE, "acts on a site")                     \
+  ROW(SLIDERCRANK, "acts through a slider-crank") \
+  ROW(BODY, "is an adhesion actuator")
+
+#define MANIPLE_ROW(name, mujoco, value, object) transmission_##name = value,
+enum TransmissionType : int { MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW) };
+#undef MANIPLE_ROW
+
+// What actuators of this type act on; object_unknown for types that are not in the table.
+MANIPLE_FUNCTION ObjectType transmission_object(int type) {
+  switch (type) {
+#define MANIPLE_ROW(name, mujoco, value, object) \
+  case transmission_##name:                      \
+    return object_##object;
+    MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+  }
+  return object_unknown;
+}
+
 // Is actuator i on this joint.
 template <class T>
 MANIPLE_FUNCTION bool is_on_joint(const Model<T>& m, int i, int joint) {
-  return m.actuator_trntype[i] != transmission_tendon && m.actuator_trnid[2 * i] == joint;
+  return transmission_object(m.actuator_trntype[i]) == object_joint && m.actuator_trnid[2 * i] == joint;
 }
 template <class T>
 MANIPLE_FUNCTION bool is_on_tendon(const Model<T>& m, int i, int tendon) {
-  return m.actuator_trntype[i] == transmission_tendon && m.actuator_trnid[2 * i] == tendon;
+  return transmission_object(m.actuator_trntype[i]) == object_tendon && m.actuator_trnid[2 * i] == tendon;
 }
 
 // Rotational gear of actuator i (gear elements `first`..first+2) in the frame in which the dofs of its
@@ -137,34 +166,41 @@ struct TendonTransmission {
   }
 };
 
+// Calls visit(transmission) with that of actuator i.
+template <class T, class Visit>
+MANIPLE_FUNCTION auto with_transmission(const Model<T>& m, int i, const Visit& visit) {
+  if (transmission_object(m.actuator_trntype[i]) == object_tendon) return visit(TendonTransmission());
+  return visit(JointTransmission());
+}
+
 // Length of actuator i, m or rad.
 template <class V>
 MANIPLE_FUNCTION V transmission_length(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        int i) {
-  if (m.actuator_trntype[i] == transmission_tendon) return TendonTransmission::length(m, s, d, i);
-  return JointTransmission::length(m, s, d, i);
+  return with_transmission(
+      m, i, [&](auto transmission) MANIPLE_INLINE_LAMBDA { return transmission.length(m, s, d, i); });
 }
 // Its rate, m/s or rad/s.
 template <class V>
 MANIPLE_FUNCTION V transmission_velocity(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          int i) {
-  if (m.actuator_trntype[i] == transmission_tendon) return TendonTransmission::velocity(m, s, d, i);
-  return JointTransmission::velocity(m, s, d, i);
+  return with_transmission(
+      m, i, [&](auto transmission) MANIPLE_INLINE_LAMBDA { return transmission.velocity(m, s, d, i); });
 }
 // Adds the moment row times a force to qfrc_actuator.
 template <class V>
 MANIPLE_FUNCTION void add_transmitted_force(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                             int i, V force) {
-  if (m.actuator_trntype[i] == transmission_tendon) return TendonTransmission::add_force(m, s, d, i, force);
-  JointTransmission::add_force(m, s, d, i, force);
+  with_transmission(
+      m, i, [&](auto transmission) MANIPLE_INLINE_LAMBDA { transmission.add_force(m, s, d, i, force); });
 }
 // Subtracts scale times the product of the moment row with itself from a matrix packed as qM.
 template <class V>
 MANIPLE_FUNCTION void subtract_moment_product(const Model<ScalarOf<V>>& m, const State<V>& s, int i, V scale,
                                               const DataField<V>& matrix) {
-  if (m.actuator_trntype[i] == transmission_tendon)
-    return TendonTransmission::subtract_product(m, s, i, scale, matrix);
-  JointTransmission::subtract_product(m, s, i, scale, matrix);
+  with_transmission(m, i, [&](auto transmission) MANIPLE_INLINE_LAMBDA {
+    transmission.subtract_product(m, s, i, scale, matrix);
+  });
 }
 
 }  // namespace maniple
