@@ -96,7 +96,7 @@ struct Act {
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
-    constexpr int unit = kTileWidth / lane_width<V>;
+    constexpr int lane_stride = kTileWidth / lane_width<V>;
     T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
     T* const block = blocks ? blocks + tile * layout.elements * kTileWidth : local + scratch.block;
     T* const activations = local + scratch.activations;
@@ -127,16 +127,16 @@ struct Act {
         V z(T(0));
         if (!deterministic)
           z = action_noise<V>(seed, purpose, first_env + tile * kTileWidth + lane, control_step, k);
-        const V a = multiply_add(exp(V(log_std)), z, mean[k * unit]);
+        const V a = multiply_add(exp(V(log_std)), z, mean[k * lane_stride]);
         log_prob += gaussian_log_density(z, log_std);
-        out[(layout.action + k) * unit] = a;
-        out[(layout.mean + k) * unit] = mean[k * unit];
+        out[(layout.action + k) * lane_stride] = a;
+        out[(layout.mean + k) * lane_stride] = mean[k * lane_stride];
         if (action.elements > 0)
           *reinterpret_cast<V*>(chosen + k * kTileWidth + lane) =
               clip_actions > 0 ? clamp(a, V(-clip_actions), V(clip_actions)) : a;
       }
-      out[layout.log_prob * unit] = log_prob;
-      out[layout.value * unit] =
+      out[layout.log_prob * lane_stride] = log_prob;
+      out[layout.value * lane_stride] =
           *reinterpret_cast<const V*>(activations + network.critic.first * kTileWidth + lane);
     });
     if (normal_mean && moments) {
@@ -187,7 +187,7 @@ struct Record {
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
-    constexpr int unit = kTileWidth / lane_width<V>;
+    constexpr int lane_stride = kTileWidth / lane_width<V>;
     T* const block = blocks + tile * layout.elements * kTileWidth;
     team.lanes<V, 1>([&](int lane) {
       V* const out = reinterpret_cast<V*>(block + lane);
@@ -196,13 +196,13 @@ struct Record {
       const V cut = *reinterpret_cast<const V*>(truncated.tile(tile) + lane);
       const V r = *reinterpret_cast<const V*>(reward.tile(tile) + lane) * V(reward_scale);
       const MaskOf<V> left_out = *reinterpret_cast<const V*>(invalid.tile(tile) + lane) != zero;
-      out[layout.reward * unit] = select(left_out, zero, r);
-      out[layout.done * unit] = select(left_out, one, max(end, cut));
+      out[layout.reward * lane_stride] = select(left_out, zero, r);
+      out[layout.done * lane_stride] = select(left_out, one, max(end, cut));
       // an episode that fails at its last step fails
-      out[layout.cut * unit] =
+      out[layout.cut * lane_stride] =
           bootstrap == Bootstrap::none ? zero : select(left_out || end != zero, zero, cut);
-      out[layout.bootstrap * unit] = out[layout.value * unit];
-      out[layout.weight * unit] = select(left_out, zero, one);
+      out[layout.bootstrap * lane_stride] = out[layout.value * lane_stride];
+      out[layout.weight * lane_stride] = select(left_out, zero, one);
     });
     team.barrier();
     if (bootstrap == Bootstrap::final_observation) value_final_observations(team, tile, worker, block);
@@ -272,16 +272,16 @@ struct DiscountedReturns {
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int) const {
     using V = Lanes<T>;
-    constexpr int unit = kTileWidth / lane_width<V>;
+    constexpr int lane_stride = kTileWidth / lane_width<V>;
     team.lanes<V, 1>([&](int lane) {
       V& carried = *reinterpret_cast<V*>(running.tile(tile) + lane);
       V sum = carried;
       for (int step = 0; step < horizon; ++step) {
         V* const x =
             reinterpret_cast<V*>(blocks + (step * tiles + tile) * layout.elements * kTileWidth + lane);
-        sum = multiply_add(V(gamma), sum, x[layout.reward * unit]);
-        x[layout.advantage * unit] = sum;
-        sum = select(x[layout.done * unit] != V(T(0)), V(T(0)), sum);
+        sum = multiply_add(V(gamma), sum, x[layout.reward * lane_stride]);
+        x[layout.advantage * lane_stride] = sum;
+        sum = select(x[layout.done * lane_stride] != V(T(0)), V(T(0)), sum);
       }
       carried = sum;
     });
@@ -300,7 +300,7 @@ struct EstimateAdvantages {
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
-    constexpr int unit = kTileWidth / lane_width<V>;
+    constexpr int lane_stride = kTileWidth / lane_width<V>;
     act(team, tile, worker);
     const SampleLayout& layout = act.layout;
     const T* const last =
@@ -314,16 +314,18 @@ struct EstimateAdvantages {
       for (int step = horizon - 1; step >= 0; --step) {
         V* const x =
             reinterpret_cast<V*>(blocks + (step * tiles + tile) * layout.elements * kTileWidth + lane);
-        const V value = valued(x[layout.value * unit]);
-        V reward = x[layout.reward * unit] * V(units.reward_scale);
+        const V value = valued(x[layout.value * lane_stride]);
+        V reward = x[layout.reward * lane_stride] * V(units.reward_scale);
         if (units.clip_reward > 0) reward = clamp(reward, V(-units.clip_reward), V(units.clip_reward));
-        reward = multiply_add(V(gamma) * valued(x[layout.bootstrap * unit]), x[layout.cut * unit], reward);
-        advantage = gae_step(reward, x[layout.done * unit], value, next_value, advantage, gamma, lambda);
+        reward = multiply_add(V(gamma) * valued(x[layout.bootstrap * lane_stride]),
+                              x[layout.cut * lane_stride], reward);
+        advantage =
+            gae_step(reward, x[layout.done * lane_stride], value, next_value, advantage, gamma, lambda);
         // nothing is known of what an invalid step led to
-        advantage = select(x[layout.weight * unit] != V(T(0)), advantage, V(T(0)));
-        x[layout.advantage * unit] = advantage;
-        x[layout.target * unit] = advantage + value;
-        x[layout.value * unit] = value;
+        advantage = select(x[layout.weight * lane_stride] != V(T(0)), advantage, V(T(0)));
+        x[layout.advantage * lane_stride] = advantage;
+        x[layout.target * lane_stride] = advantage + value;
+        x[layout.value * lane_stride] = value;
         next_value = value;
       }
     });

@@ -22,7 +22,7 @@ template <class V, int Packs, int Rows>
 MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const ScalarOf<V>* bias, int inputs,
                                           std::int64_t stride, const V* source, V* target,
                                           Activation activation) {
-  constexpr int unit = kTileWidth / lane_width<V>;
+  constexpr int lane_stride = kTileWidth / lane_width<V>;
   V sum[Rows][Packs];
   MANIPLE_UNROLL
   for (int row = 0; row < Rows; ++row) {
@@ -32,7 +32,7 @@ MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const Scala
   for (int i = 0; i < inputs; ++i) {
     V x[Packs];
     MANIPLE_UNROLL
-    for (int pack = 0; pack < Packs; ++pack) x[pack] = source[i * unit + pack];
+    for (int pack = 0; pack < Packs; ++pack) x[pack] = source[i * lane_stride + pack];
     MANIPLE_UNROLL
     for (int row = 0; row < Rows; ++row) {
       const V w(weight[row * stride + i]);
@@ -43,7 +43,8 @@ MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const Scala
   MANIPLE_UNROLL
   for (int row = 0; row < Rows; ++row) {
     MANIPLE_UNROLL
-    for (int pack = 0; pack < Packs; ++pack) target[row * unit + pack] = activate(activation, sum[row][pack]);
+    for (int pack = 0; pack < Packs; ++pack)
+      target[row * lane_stride + pack] = activate(activation, sum[row][pack]);
   }
 }
 
@@ -51,7 +52,7 @@ MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const Scala
 template <class V, int Packs>
 MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* parameters,
                                     const ScalarOf<V>* source, ScalarOf<V>* target, int lane) {
-  constexpr int unit = kTileWidth / lane_width<V>;
+  constexpr int lane_stride = kTileWidth / lane_width<V>;
   const V* in = reinterpret_cast<const V*>(source + lane);
   V* out = reinterpret_cast<V*>(target + lane);
   const ScalarOf<V>* weight = parameters + layer.weight;
@@ -60,13 +61,13 @@ MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* 
   int row = 0;
   for (; row + kDenseRows <= layer.outputs; row += kDenseRows)
     dense_forward_block<V, Packs, kDenseRows>(weight + row * stride, bias + row, layer.inputs, stride, in,
-                                              out + row * unit, layer.activation);
+                                              out + row * lane_stride, layer.activation);
   for (; row + 2 <= layer.outputs; row += 2)
     dense_forward_block<V, Packs, 2>(weight + row * stride, bias + row, layer.inputs, stride, in,
-                                     out + row * unit, layer.activation);
+                                     out + row * lane_stride, layer.activation);
   for (; row < layer.outputs; ++row)
     dense_forward_block<V, Packs, 1>(weight + row * stride, bias + row, layer.inputs, stride, in,
-                                     out + row * unit, layer.activation);
+                                     out + row * lane_stride, layer.activation);
 }
 
 // source_delta = (transposed weight target_delta) * derivative of the source, for Columns inputs.
@@ -74,7 +75,7 @@ template <class V, int Packs, int Columns>
 MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int outputs, std::int64_t stride,
                                            const V* delta, const V* source, V* source_delta,
                                            Activation activation) {
-  constexpr int unit = kTileWidth / lane_width<V>;
+  constexpr int lane_stride = kTileWidth / lane_width<V>;
   V sum[Columns][Packs];
   MANIPLE_UNROLL
   for (int column = 0; column < Columns; ++column) {
@@ -84,7 +85,7 @@ MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int output
   for (int o = 0; o < outputs; ++o) {
     V d[Packs];
     MANIPLE_UNROLL
-    for (int pack = 0; pack < Packs; ++pack) d[pack] = delta[o * unit + pack];
+    for (int pack = 0; pack < Packs; ++pack) d[pack] = delta[o * lane_stride + pack];
     MANIPLE_UNROLL
     for (int column = 0; column < Columns; ++column) {
       const V w(weight[o * stride + column]);
@@ -97,8 +98,8 @@ MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int output
   for (int column = 0; column < Columns; ++column) {
     MANIPLE_UNROLL
     for (int pack = 0; pack < Packs; ++pack)
-      source_delta[column * unit + pack] =
-          sum[column][pack] * activation_derivative(activation, source[column * unit + pack]);
+      source_delta[column * lane_stride + pack] =
+          sum[column][pack] * activation_derivative(activation, source[column * lane_stride + pack]);
   }
 }
 
@@ -108,7 +109,7 @@ template <class V, int Packs>
 MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>* parameters,
                                      const ScalarOf<V>* delta, const ScalarOf<V>* source,
                                      ScalarOf<V>* source_delta, int lane) {
-  constexpr int unit = kTileWidth / lane_width<V>;
+  constexpr int lane_stride = kTileWidth / lane_width<V>;
   const V* d = reinterpret_cast<const V*>(delta + lane);
   const V* y = reinterpret_cast<const V*>(source + lane);
   V* out = reinterpret_cast<V*>(source_delta + lane);
@@ -116,14 +117,14 @@ MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>*
   const std::int64_t stride = layer.stride();
   int i = 0;
   for (; i + kDenseRows <= layer.inputs; i += kDenseRows)
-    dense_backward_block<V, Packs, kDenseRows>(weight + i, layer.outputs, stride, d, y + i * unit,
-                                               out + i * unit, layer.source_activation);
+    dense_backward_block<V, Packs, kDenseRows>(weight + i, layer.outputs, stride, d, y + i * lane_stride,
+                                               out + i * lane_stride, layer.source_activation);
   for (; i < layer.inputs; ++i)
-    dense_backward_block<V, Packs, 1>(weight + i, layer.outputs, stride, d, y + i * unit, out + i * unit,
-                                      layer.source_activation);
+    dense_backward_block<V, Packs, 1>(weight + i, layer.outputs, stride, d, y + i * lane_stride,
+                                      out + i * lane_stride, layer.source_activation);
 }
 
-// One parameter's share of the gradient over a tile: its samples in order. `index` counts the padded
+// One parameter's part of the gradient over a tile: its samples in order. `index` counts the padded
 // weights of the layer row by row, then the biases. The form that a GPU thread computes.
 template <class T>
 MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, std::int64_t index, const T* source,

@@ -85,7 +85,7 @@ MANIPLE_FUNCTION V gaussian_kl(V mean, ScalarOf<V> log_std, V old_mean, ScalarOf
          V(T(0.5)) * inverse_variance * multiply_add(difference, difference, old_variance);
 }
 
-// The stored quantities of a sample and the network's outputs for it: element i at pointer[i * unit].
+// The stored quantities of a sample and the network's outputs for it: element i at pointer[i * lane_stride].
 template <class V>
 struct LossOperands {
   Varying<V> action, old_mean, mean;

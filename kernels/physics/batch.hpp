@@ -27,14 +27,15 @@ struct PhysicsBatch {
   TiledView<T> exported;  // fields of Data that files ask for
   Kokkos::View<ExportRange*, MemorySpace> exports;
   Scratch<Lanes<T>> scratch;  // data_elements
-  // Counts with the control step of the last, [2]: resets of bad states, and contacts beyond the capacity.
+  // Counts, and the control step of the last one, [2]: resets of bad states, and contacts beyond the
+  // capacity.
   TiledView<std::int32_t> bad_states, dropped_contacts;
   Scratch<Lanes<T>> regroup_scratch;  // regroup_elements, where environments are regrouped (regroup.hpp)
   // One of each worker while steps are timed, else empty.
   Kokkos::View<StageTimes*, MemorySpace> stage_times;
 };
 
-// `substeps` of mj_step with the control that stands in the state.
+// `substeps` of mj_step with the control held in the state.
 template <class T>
 void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step);
 // mj_forward: fills the exported fields for the current state.

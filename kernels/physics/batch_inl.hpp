@@ -63,7 +63,7 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
   if (exports) export_fields(batch, environments, substep.worker);
 }
 
-// The scratch of a worker, which begins a turn.
+// The scratch of a worker that begins its turn.
 template <class T>
 MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
   Data<Lanes<T>> data = data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker),
@@ -73,7 +73,7 @@ MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int
 }
 
 #ifdef MANIPLE_SCALAR_LANES
-// `substeps` without exports, an environment by a team each.
+// `substeps` without exports, each environment stepped by a team of its own.
 template <class T>
 void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   for_each_item_by_team<T>(
@@ -125,7 +125,7 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
 template <class T>
 void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
   using V = Lanes<T>;
-  // a worker's turn is as long as its cache holds, and short enough that all workers get some
+  // a turn takes as many tiles as fit a worker's cache, but few enough that every worker gets some
   const int turn = static_cast<int>(
       std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
   for_each_item(
@@ -155,7 +155,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
   using V = Lanes<T>;
 #ifdef MANIPLE_SCALAR_LANES
   if (is_for_teams(batch.model)) {
-    // a step that writes all fields takes a thread
+    // a step that writes all fields is for one thread
     const int last = batch.exports.extent(0) > 0 ? 1 : 0;
     if (substeps > last) step_by_teams(batch, substeps - last, control_step);
     if (last == 0) return;

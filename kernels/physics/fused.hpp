@@ -60,7 +60,7 @@ MANIPLE_FUNCTION void place_world_geoms(const Model<ScalarOf<V>>& m, const Data<
   place_colliding_geoms(m, d, 0, zero3<V>(), Mat3<V>{one, zero, zero, zero, one, zero, zero, zero, one});
 }
 
-// Pose of body i, whose parent stands in its place.
+// Pose of body i; that of its parent is known.
 template <class V>
 MANIPLE_FUNCTION void place_next_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
                                       Vec3<V>& xpos, Quat<V>& xquat) {
@@ -84,7 +84,7 @@ MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s
   }
 }
 
-// Roots to leaves: poses, those of geoms as well or not, and the centers of mass of the roots' subtrees.
+// Roots to leaves: poses, with those of geoms if `geoms`, and the centers of mass of the roots' subtrees.
 template <class V>
 MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        bool geoms) {
@@ -177,7 +177,7 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
       dof += 3;
       at_rest = false;
     }
-    // the three axes turn with the velocity before the joint, and all at once
+    // all three axes turn with the velocity before the joint
     const Mat3<V> mat = matrix(load4<V>(d.xquat, 4 * i));
     const Spatial<V> x{mat.column_x(), cross(mat.column_x(), to_com)},
         y{mat.column_y(), cross(mat.column_y(), to_com)}, z{mat.column_z(), cross(mat.column_z(), to_com)};

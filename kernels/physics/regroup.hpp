@@ -1,8 +1,8 @@
 // Which environments share a pack of lanes. A pack pays for the most contacts and limits of its lanes, so
-// environments with as many are stepped together. A worker turns the tiles of its environments into records,
-// one environment after the other. In every step it finds the contacts of all of them, pack by pack in their
-// order, sorts by what it found, and turns states and contacts of a pack into lanes: whole registers are
-// moved and transposed, where picking single values out of tiles took three times as long. No bit of an
+// environments with equally many are stepped together. A worker turns the tiles of its environments into
+// records, one environment after the other. In every step it finds the contacts of all of them, pack by pack
+// in their order, sorts by what it found, and turns states and contacts of a pack into lanes: whole registers
+// are moved and transposed, where picking single values out of tiles took three times as long. No bit of an
 // environment depends on its lane or its neighbours, hence none on this order.
 #pragma once
 
@@ -16,14 +16,15 @@ namespace maniple {
 inline constexpr int kRegroupTiles = 8;
 inline constexpr int kRegroupWidth = kRegroupTiles * kTileWidth;
 
-// Whether it pays: where a step costs much more than the copies. On a GPU a lane is a thread of its own.
+// Whether regrouping pays: where a step costs much more than the copies do. Never on a GPU, where a lane is a
+// thread of its own.
 inline constexpr int kRegroupDofs = 6;
 inline bool regroups(const ModelSizes& sizes) {
   return !kScalarLanes && sizes.ngeompair > 0 && sizes.nv >= kRegroupDofs;
 }
 
-// The environments of a pack, counted from the rank's first: lane i holds first + order[i]; without an order
-// they follow each other.
+// The environments of a pack, counted from the rank's first: lane i holds first + order[i], or first + i if
+// there is no order.
 struct PackEnvironments {
   std::int64_t first;
   const std::uint8_t* order = nullptr;
@@ -47,8 +48,8 @@ template <class V>
 MANIPLE_FUNCTION int record_elements(int elements) {
   return (elements + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
 }
-// Scalars of the record of a contact: kContactElements, filled up to whole registers of any width. One more
-// goes before those of an environment, with ncon and contact_dropped.
+// Scalars of the record of a contact: kContactElements, filled up to whole registers of any width. Before
+// those of an environment comes one more, with ncon and contact_dropped.
 inline constexpr int kContactRecord = 16;
 MANIPLE_FUNCTION int contact_record_elements(const ModelSizes& sizes) {
   return kContactRecord * (1 + sizes.ncontact);
@@ -62,8 +63,8 @@ int regroup_elements(const ModelSizes& sizes) {
          lane_width<V>;
 }
 
-// Copies a square of lane_width rows and columns, transposed: from(i) and to(i) are rows of it, of which
-// those from `read` and `written` on do not exist.
+// Copies a square of lane_width rows and columns, transposed: from(i) and to(i) are its rows, of which only
+// the first `read` and `written` exist.
 template <class V, class From, class To>
 MANIPLE_FUNCTION void copy_transposed(const From& from, int read, const To& to, int written) {
   V rows[lane_width<V>];
@@ -115,11 +116,12 @@ struct Records {
   }
 
  private:
-  // Where an element of an environment lies in the tiles.
+  // The address of an element of an environment in the tiles.
   MANIPLE_FUNCTION int address(int environment, int element) const {
     return (environment / kTileWidth * elements + element) * kTileWidth + environment % kTileWidth;
   }
-  // body(first environment, first element, elements left) for the squares of which the tiles consist.
+  // Calls body(first environment, first element, elements left) for each of the squares that make up the
+  // tiles.
   template <class Body>
   MANIPLE_FUNCTION void for_each_square(int tiles, const Body& body) const {
     for (int environment = 0; environment < tiles * kTileWidth; environment += lane_width<V>)

@@ -45,7 +45,7 @@ struct StageTimes {
                std::chrono::steady_clock::now().time_since_epoch())
         .count();
   }
-  // What follows until the next stage ends belongs to that stage.
+  // Whatever runs until the next stage ends counts towards that stage.
   void begin() { previous = now(); }
   __attribute__((noinline, cold)) void end(PhysicsStage stage) {
     const std::int64_t time = now();
@@ -54,14 +54,14 @@ struct StageTimes {
   }
 };
 
-// The time since the last stage ended was that of `stage`, if the pack's worker is timed.
+// Counts the time since the last stage ended towards `stage`, if the pack's worker is timed.
 template <class V>
 MANIPLE_FUNCTION void end_stage([[maybe_unused]] const Data<V>& d, [[maybe_unused]] PhysicsStage stage) {
   if constexpr (!kScalarLanes)
     if (d.times != nullptr) d.times->end(stage);
 }
 
-// Times the stages of a pack from here on if there is a place for each worker's times.
+// Times the stages of a pack from here on, if there is memory for the workers' times.
 template <class V>
 MANIPLE_FUNCTION void begin_stages([[maybe_unused]] Data<V>& d,
                                    [[maybe_unused]] const Kokkos::View<StageTimes*, MemorySpace>& workers,

@@ -49,12 +49,12 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
   inertia_matrix(m, d);
   com_velocities(m, s, d);
   bias_forces(m, s, d);
-  // a field of a stage that this model does not have
+  // no stage of this model writes it
   if (!(m.flags & model_fluid))
     for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
 }
 
-// mj_forward without sensors: with every field, or with what a time step needs.
+// mj_forward without sensors: every field, or only what a time step needs.
 template <class V>
 MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                StepRequest request) {
@@ -73,7 +73,7 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
   end_stage(d, PhysicsStage::solver);
 }
 
-// Sensors, of the stages that compute what they read.
+// All sensors, stage by stage.
 template <class V>
 MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   if (m.nsensordata == 0) return;
@@ -81,7 +81,7 @@ MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s
   sensors(m, s, d, SensorPass::accelerations);
 }
 
-// What follows from the accelerations and no stage of a time step needs, unless a sensor reads it.
+// Fields that follow from the accelerations, which no stage of a time step needs unless a sensor reads them.
 template <class V>
 MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const Data<V>& d) {
   subtree_velocities(m, d);

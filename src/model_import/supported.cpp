@@ -361,7 +361,7 @@ class Inspection {
   }
 
   // Shapes of sites that touch sensors read; libmujoco stops at any other.
-  static bool is_touch_zone(int type) {
+  static bool is_touch_shape(int type) {
     return type == mjGEOM_SPHERE || type == mjGEOM_CAPSULE || type == mjGEOM_ELLIPSOID ||
            type == mjGEOM_CYLINDER || type == mjGEOM_BOX;
   }
@@ -379,7 +379,7 @@ class Inspection {
       } else if (m_.sensor_objtype[i] == mjOBJ_TENDON && m_.ntendon == 0) {
         element(mjOBJ_SENSOR, i, "is of a tendon, and the deck says model.tendons: false");
       }
-      if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_zone(m_.site_type[m_.sensor_objid[i]]))
+      if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_shape(m_.site_type[m_.sensor_objid[i]]))
         element(mjOBJ_SENSOR, i,
                 "feels what touches a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
                     "; supported: sphere, capsule, ellipsoid, cylinder and box");

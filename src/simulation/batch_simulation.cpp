@@ -84,7 +84,7 @@ void BatchSimulation<T>::allocate_task() {
 template <class T>
 void BatchSimulation<T>::record_fields(const OutputConfig& output) {
   if (output.trajectory_every == 0) return;
-  // rows of these tiles' elements; `view` by reference, because those of exported fields come at the end
+  // rows of the elements of these tiles; `view` by reference, because exported tiles are allocated last
   const auto record = [&](const FieldInfo& info, const auto& view, int first) {
     recorded_fields_.push_back({{info.name, info.unit, info.description, info.size},
                                 [this, &view, first, size = info.size](std::vector<std::byte>& rows) {

@@ -23,17 +23,17 @@ class Environment {
   virtual std::int64_t max_episode_steps() const = 0;  // 0: endless
   virtual const std::vector<std::string>& reward_terms() const = 0;
 
-  // All environments into a fresh episode; fills observation().
+  // Starts a new episode in all environments; fills observation().
   virtual void reset() = 0;
-  // Episode counters uniformly in [0, max): spreads time-outs over the first episode.
+  // Sets episode counters uniformly in [0, max), which spreads time-outs over the first episode.
   virtual void randomize_episode_steps() = 0;
   // One control step: apply action(), decimated physics, terminations, rewards, resets, observations.
   virtual void step() = 0;
 
-  // What the step took and answered with, [tile][n][32]; all but the action valid after reset() or step().
-  // Steps with `invalid` are not to be learned from: their state was not finite or too large (which also ends
-  // the episode, as a failure without a reward), or a reward was. The sums of an episode are those before a
-  // reset took effect.
+  // The action of a step and its results, [tile][n][32]; results are valid after reset() or step(). Steps
+  // with `invalid` are not to be learned from: their state was not finite or too large (which also ends the
+  // episode, as a failure without a reward), or a reward was. The sums of an episode are those before a reset
+  // took effect.
   virtual const Transition<TiledView<float>>& transition() const = 0;
   // Its fields, action() (written by the caller before step()), observation(), reward() and so on.
 #define MANIPLE_FIELD(name, size, use, unit, description) \
@@ -50,7 +50,7 @@ class Environment {
   virtual std::int64_t bad_states() const = 0;
   // Everything that a restart needs; on a GPU the entries are host copies made by this call.
   virtual void describe(Archive& archive) = 0;
-  // After a checkpoint was loaded into the entries of describe(): brings them to the device.
+  // Copies the entries of describe() to the device, after a checkpoint was loaded into them.
   virtual void restored() {}
   // "physics", "task" seconds so far.
   virtual std::vector<std::pair<std::string, double>> stage_seconds() const = 0;

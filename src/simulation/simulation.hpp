@@ -19,7 +19,7 @@ struct MemoryEstimate {
   std::size_t scratch_bytes = 0;  // per rank, shared by all its environments
   std::size_t rank_bytes = 0;     // per_env * environments of this rank + scratch
   int num_observations = 0, num_actions = 0,
-      num_reward_terms = 0;  // of the task: what learning's share depends on
+      num_reward_terms = 0;  // of the task: what learning's memory depends on
 };
 
 class Simulation : public Environment {
@@ -89,9 +89,9 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
 // The keyframe that initial_state.keyframe names or counts.
 std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel& model);
 
-// Builds the simulation of this rank's share. Fields of output.trajectory.fields, which are known to exist
-// (check_trajectory_fields), are recorded only when the run samples trajectories. Throws InputError for tasks
-// that do not fit the model, initial state or control files of the wrong shape.
+// Builds the simulation of this rank's environments. Fields of output.trajectory.fields, which are known to
+// exist (check_trajectory_fields), are recorded only when the run samples trajectories. Throws InputError for
+// tasks that do not fit the model, initial state or control files of the wrong shape.
 std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks);
 
 }  // namespace maniple

@@ -181,7 +181,7 @@ class Environment {
     d.team = team;
     const State<T> s = state_of_tile<T>(model_, state_.data(), 0);
     for (int i = 0; i < steps; ++i)
-      if (step(model_, s, d, false, false) && team.leads()) ++resets_;
+      if (step(model_, s, d) && team.leads()) ++resets_;
   }
 
   const Model<T>& model_;

@@ -100,7 +100,7 @@ MANIPLE_FUNCTION void append_contact(const Model<ScalarOf<V>>& m, const Data<V>&
   });
 }
 
-// Whether the bounding spheres of a pair's geoms are near enough, in some environment.
+// Whether the bounding spheres of a pair's geoms overlap in some environment.
 template <class V>
 MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, const Data<V>& d, int c) {
   const int g1 = m.geompair_geom1[c], g2 = m.geompair_geom2[c];

@@ -183,7 +183,7 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
   const V ma(capsule1.size[1] * capsule1.size[1]), mc(capsule2.size[1] * capsule2.size[1]);
   const V mb = -dot(axis1, axis2), u = -dot(axis1, difference), v = dot(axis2, difference);
   const V det = ma * mc - mb * mb;
-  // up to 1e-4 rad; in single precision det does not tell smaller angles than 7e-4 rad from zero
+  // up to 1e-4 rad; in single precision det cannot tell angles below 7e-4 rad from zero
   const MaskOf<V> parallel = det < V(sizeof(T) == 4 ? T(5e-7) : T(1e-8)) * ma * mc;
   const auto add = [&](V x1, V x2, MaskOf<V> where) {
     sphere_sphere(capsule1.pos + x1 * axis1, unit1, capsule1.size[0], capsule2.pos + x2 * axis2, unit2,

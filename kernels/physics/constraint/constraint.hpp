@@ -1,6 +1,6 @@
 // What families of constraint rows have in common: the impedance of a row (mj_makeImpedance), rows along
-// tendons, and SingleRows, from which a family is made whose rows each have a law of their own (row_law.hpp).
-// The families themselves are in *_rows.hpp, their list in row_families.hpp.
+// tendons, and SingleRows, the base of families whose rows each have a law of their own (row_law.hpp). The
+// families themselves are in *_rows.hpp, their list in row_families.hpp.
 #pragma once
 
 #include "kernels/model/data.hpp"
@@ -14,7 +14,7 @@ MANIPLE_FUNCTION int hessian_address(int i, int j) {
   return i * (i + 1) / 2 + j;
 }
 
-// a to the power of b; the powers that models use cost no function.
+// a to the power of b, without a call for the powers that models use.
 template <class V>
 MANIPLE_FUNCTION V impedance_power(V a, ScalarOf<V> b) {
   if (b == 1) return a;
@@ -81,7 +81,7 @@ MANIPLE_FUNCTION void copy_from_wide(const DataField<Wide> from, const DataField
 template <class Rows>
 MANIPLE_FUNCTION int first_row(const ModelSizes& sizes);
 
-// What a family of single rows is made from: `Rows` derives from it and has
+// The base of a family of single rows: `Rows` derives from it and has
 //   kInEveryLane    all lanes have all rows of the model; else each lane has some of them
 //   kKeepsJar       whether the solver is to hand back the residuals: store_jar(i, lanes, jar)
 //   most(sizes)     rows of the model

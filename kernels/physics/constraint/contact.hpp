@@ -4,6 +4,7 @@
 // a slot.
 #pragma once
 
+#include "kernels/math/functions.hpp"
 #include "kernels/math/spatial.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
@@ -12,8 +13,8 @@
 namespace maniple {
 
 // Calls body(tangents) with slot_tangents as a constant: the loops over a slot's dofs leave out base rows
-// that are zero in every lane. Bit 0 is the first tangent, bit 1 the second. A planar robot has one of them,
-// contacts without friction none. The terms left out would change no bit.
+// that are zero in every lane. Bit 0 is the first tangent, bit 1 the second. A planar robot uses one of them,
+// contacts without friction neither. The terms that are left out would not change a bit of the results.
 template <int kTangents>
 using Tangents = std::integral_constant<int, kTangents>;
 template <class Body>
@@ -126,7 +127,7 @@ MANIPLE_FUNCTION V gather(const Number* table, V index, int scale, int offset) {
   memcpy(&result, values, sizeof(V));
   return result;
 }
-// The same for words of sets, which stay bits.
+// The same for words of sets; their bits are kept as they are.
 template <class V>
 MANIPLE_FUNCTION bits::Integer<V> gather_set(const int* table, V index, int scale, int offset,
                                              MaskOf<V> where) {
@@ -173,7 +174,8 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
     const V imp = impedance(m.contactclass_solimp + 5 * c, beyond);
     const V weight = frictional ? (T(1) + square) * invweight : invweight;
     V R = regularization(imp, weight);
-    // the edges of a pyramid match the friction impedance of the cone; see the head of this file otherwise
+    // the edges of a pyramid match the friction impedance of the cone; see the top of this file for contacts
+    // without friction
     R *= V(frictional ? 2 * square / m.impratio : T(4));
     stiffness = select(here, V(1) / R, stiffness);
     reference = select(here, V(-m.contactclass_K[c]) * imp * beyond, reference);
@@ -266,7 +268,7 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
   return slots;
 }
 
-// The geom pairs of the lanes that have a contact in a slot, and which lanes these are.
+// Which lanes have a contact in a slot, and of which geom pairs.
 template <class V>
 struct SlotContacts {
   MaskOf<V> active;
@@ -280,7 +282,7 @@ MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
 }
 
 // The axes of the base rows of a slot's contacts: the normal, and both tangents times the friction along
-// them. Anything in lanes without a contact.
+// them. Undefined in lanes without a contact.
 template <class V>
 struct ContactAxes {
   Vec3<V> normal, tangent, other;

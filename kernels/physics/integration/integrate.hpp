@@ -61,8 +61,8 @@ MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V
 }
 
 // Adds h * d(bias force)/d(qvel) of a free joint that is the only one of its tree to its 6x6 block: linear
-// rows by rotational columns, and rotational rows by rotational columns (mjd_freeMhat). In the body frame,
-// where the velocity of rotation is given, all bodies of the tree together are one that is constant.
+// rows by rotational columns, and rotational rows by rotational columns (mjd_freeMhat). In the body frame, in
+// which the angular velocity is given, the bodies of the tree together are one rigid body.
 template <class V>
 MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, int body, int dof, V (&a)[36]) {
@@ -92,7 +92,7 @@ MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, cons
 }
 
 // x = a^-1 x for an unsymmetric 6x6, by elimination with pivots from the column (mju_factorLU6,
-// mju_solveLU6). Returns where a is regular; x means nothing elsewhere.
+// mju_solveLU6). Returns in which lanes a is regular; x is undefined in the others.
 template <class V>
 MANIPLE_FUNCTION MaskOf<V> solve6(V (&a)[36], V (&x)[6]) {
   MaskOf<V> regular(true);
@@ -102,7 +102,7 @@ MANIPLE_FUNCTION MaskOf<V> solve6(V (&a)[36], V (&x)[6]) {
     other = select(where, kept, other);
   };
   for (int k = 0; k < 6; ++k) {
-    // the largest element moves up; that its row is the pivot's is all that matters
+    // the largest element moves up; all that matters is that its row becomes the pivot's
     for (int i = k + 1; i < 6; ++i) {
       const MaskOf<V> larger = abs(a[6 * i + k]) > abs(a[7 * k]);
       if (!any_lane(larger)) continue;
@@ -124,7 +124,7 @@ MANIPLE_FUNCTION MaskOf<V> solve6(V (&a)[36], V (&x)[6]) {
   return regular;
 }
 
-// Writes M to the rows of qH of free joints that are the only ones of their trees: what holds where
+// Writes M to the rows of qH of free joints that are the only ones of their trees: the fallback where
 // solve_free_bodies meets a singular block.
 template <class V>
 MANIPLE_FUNCTION void keep_inertia_of_free_bodies(const Model<ScalarOf<V>>& m, const Data<V>& d) {
@@ -212,8 +212,9 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     d.act_dot_sum[i] = V(sixth) * d.act_dot[i];
   }
   for (int stage = 1; stage < 4; ++stage) {
-    // A solver that converges starts where the stage before has ended, which saves iterations. Where one ends
-    // before, its start decides where: MuJoCo's is the acceleration of the last time step, in every stage.
+    // A solver that converges starts from the result of the previous stage, which saves iterations. The
+    // result of one that is cut off depends on its start: MuJoCo starts every stage from the acceleration of
+    // the last time step.
     if (!(m.flags & model_ends_early))
       for (const int i : d.team.share(nv)) s.qacc_warmstart[i] = d.qacc[i];
     const V dt(stage == 3 ? h : h / 2);

@@ -1,5 +1,5 @@
-// Actuators: length and velocity through their transmission, activation dynamics, force by their law, and its
-// way back into the joints (mj_transmission, mj_fwdActuation).
+// Actuators: length and velocity through their transmission, activation dynamics, force by their law, and
+// that force in the joints (mj_transmission, mj_fwdActuation).
 #pragma once
 
 #include "kernels/model/data.hpp"
@@ -102,7 +102,7 @@ MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, con
   const V length = d.actuator_length[i], velocity = d.actuator_velocity[i];
   V derivative = bias_derivative(m, i, length, velocity);
   if (gain_depends_on_velocity(m.actuator_gaintype[i], m.actuator_gainprm + 10 * i)) {
-    // MuJoCo does not ask here whether some other control is invalid
+    // MuJoCo does not check here whether some other control is invalid
     const V input = actuator_input(m, s, d, i, MaskOf<V>(false));
     derivative += gain_derivative(m, i, length, velocity) * input;
   }

@@ -44,8 +44,8 @@ MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const Data<V>&
 
 // Elements (i, j) of a matrix that is being factored, of C columns at the offsets j of row i, less what the
 // rows below take: the sum over `count` rows k of factor[k] (k, j). `rows(b)` is the address of the b-th of
-// them. Each element is computed at once, which keeps the sum in a register. Fields come by value here and
-// below: a store of lanes could change what a reference points to, as far as a compiler knows.
+// them. Each element is computed at once, which keeps the sum in a register. Fields are passed by value here
+// and below: as far as a compiler knows, a store of lanes could change what a reference points to.
 template <int C, class V, class Rows>
 MANIPLE_FUNCTION void reduce_columns(const DataField<V> matrix, const DataField<V> factor, int row,
                                      const int (&j)[C], int count, const Rows& rows) {
@@ -59,7 +59,7 @@ MANIPLE_FUNCTION void reduce_columns(const DataField<V> matrix, const DataField<
   for (int c = 0; c < C; ++c) matrix[row + j[c]] = sum[c];
 }
 
-// MuJoCo's rule for matrices that are not positive definite: a pivot below mjMINVAL counts as that much.
+// MuJoCo's rule for matrices that are not positive definite: a pivot below mjMINVAL is replaced by it.
 template <class V>
 MANIPLE_FUNCTION V bounded_pivot(V pivot) {
   return select(pivot < V(kMinimumValue), V(kMinimumValue), pivot);

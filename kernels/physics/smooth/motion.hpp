@@ -1,6 +1,6 @@
 // Frames of bodies and the motion of points that they carry (mj_objectVelocity, mj_objectAcceleration), from
-// what every path through the kinematics leaves: xpos, xquat, xipos, cvel and subtree_com of the roots. The
-// entries of the world and of other bodies that nothing moves are not read, except where they lie.
+// what every path through the kinematics leaves: xpos, xquat, xipos, cvel and subtree_com of the roots. Of
+// the world and of other bodies that nothing moves, only the poses are read.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"

@@ -1,7 +1,7 @@
 // Fixed tendons: lengths, velocities, springs with a deadband, dampers, and what they add to the matrix of
 // implicitfast (mj_tendon, mj_springdamper, mjd_passive_vel). The length is a weighted sum of joint
 // positions, so the Jacobian is constant: row t is ten_J, at the dofs ten_J_colind, ten_J_rownnz[t] numbers
-// from ten_J_rowadr[t] on, dofs ascending; constraint rows have ten_rowJ in its place.
+// from ten_J_rowadr[t] on, dofs ascending; constraint rows use ten_rowJ instead.
 #pragma once
 
 #include "kernels/model/data.hpp"
@@ -26,8 +26,8 @@ MANIPLE_FUNCTION void add_tendon_force(const Model<ScalarOf<V>>& m, const Scalar
     result[m.ten_J_colind[k]] += V(J[k]) * force;
 }
 
-// Adds scale * J'J of tendon t to a matrix packed as qM. Dofs of different branches have no place there: as
-// in MuJoCo, their products are left out, and so are those of simple dofs off the diagonal.
+// Adds scale * J'J of tendon t to a matrix packed as qM. Such a matrix has no elements for dofs of different
+// branches: as in MuJoCo, their products are left out, and so are those of simple dofs off the diagonal.
 template <class V>
 MANIPLE_FUNCTION void add_tendon_product(const Model<ScalarOf<V>>& m, int t, V scale,
                                          const DataField<V>& matrix) {

@@ -166,7 +166,7 @@ struct TendonTransmission {
   }
 };
 
-// Calls visit(transmission) with that of actuator i.
+// Calls visit(transmission) with the type for actuator i.
 template <class T, class Visit>
 MANIPLE_FUNCTION auto with_transmission(const Model<T>& m, int i, const Visit& visit) {
   if (transmission_object(m.actuator_trntype[i]) == object_tendon) return visit(TendonTransmission());

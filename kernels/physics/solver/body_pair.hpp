@@ -1,8 +1,8 @@
-// The Hessian of contacts between one pair of bodies, all of which the same dofs move: the sole of a foot,
-// the corners of a box. With S, the bodies' motion against each other per unit of each dof, and B, the base
-// rows of a contact per unit of that motion, both about a point of the body pair, J is B S, and the sum of J'
-// W J is S' (sum of B' W B) S: what a contact adds is of the size of a rigid motion, not of the dofs. Pays
-// where many contacts of a pair act at once; the model says which pairs these are.
+// The Hessian of the contacts between one pair of bodies, which the same dofs move: the sole of a foot, the
+// corners of a box. With S, the bodies' motion against each other per unit of each dof, and B, the base rows
+// of a contact per unit of that motion, both about a point of the body pair, J is B S, and the sum of J' W J
+// is S' (sum of B' W B) S: what a contact adds has the size of a rigid motion (6x6), whatever the number of
+// dofs. This pays where many contacts of a pair act at once; the model says which pairs these are.
 #pragma once
 
 #include "kernels/base/unroll.hpp"

@@ -1,7 +1,7 @@
 // The linear algebra of Newton's method for robots of few dofs, with the members of TreeDofs (tree_dofs.hpp):
-// M, the Hessian and the contacts hold every dof, and all loops have bounds that the compiler knows. What is
-// computed with zeros costs less than lists of a handful of elements: chains of dependent operations and
-// branches decide, not arithmetic.
+// M, the Hessian and the contacts hold every dof, and all loops have bounds that the compiler knows.
+// Computing with zeros costs less than walking lists of a handful of elements: time goes into chains of
+// dependent operations and branches, not arithmetic.
 #pragma once
 
 #include "kernels/base/unroll.hpp"
@@ -41,7 +41,7 @@ struct DenseDofs {
     unroll<0, kDofs>([&](auto i) { result[i] = sum[i]; });
   }
 
-  // Column `dof` of J of a slot, whose list of dofs is descending and whole.
+  // Column `dof` of J of a slot, whose list holds every dof in descending order.
   template <int kTangents>
   MANIPLE_FUNCTION BaseRows<V> column(int slot, int dof) const {
     return load_column<kTangents>(d.contact_J, slot * kDofs + (kDofs - 1 - dof));

@@ -1,5 +1,5 @@
-// The dual problems of one environment (dual_solver.hpp), one for each of its islands with its rows over the
-// lanes: how they start, are listed, built and brought back.
+// The dual problems of one environment (dual_solver.hpp), one for each of its islands, with its rows over the
+// lanes: where the forces start, how rows are listed, the matrix is built and the forces are written back.
 #pragma once
 
 #include "kernels/model/sweep_order.hpp"
@@ -38,7 +38,7 @@ struct DualProblem {
   // sweeps since momentum has begun anew, and see momentum_fraction
   ScalarOf<V> momentum, fraction;
   ScalarOf<V> enough;          // improvement of a sweep below which it is the last
-  ShuffleGenerator generator;  // goes on in a team's leader alone
+  ShuffleGenerator generator;  // advances in a team's leader alone
 };
 // One of its vectors. kPacks is x.packs, or 0: not known when compiling.
 template <int kPacks, class V>
@@ -117,11 +117,12 @@ MANIPLE_FUNCTION int force_address(const Model<T>& m, int r) {
 }
 
 // row_force at qacc_warmstart, or none at all where that costs less, over all islands: MuJoCo's start. Zero
-// in the lanes that do not have a row. Takes qfrc_constraint and search.
+// in the lanes that do not have a row. Overwrites qfrc_constraint and search.
 template <class V>
 MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks) {
   const DataField<V> force = d.row_force;
-  // calls visit(family, i, address) for what acts, whose forces begin at the address; a team shares it
+  // calls visit(family, i, address) for all rows and contacts that act, dealt out to the team; their forces
+  // begin at the address
   const auto for_shared_rows = [&](const auto& visit) {
     RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
       for (const int i : d.team.share(family.count()))
@@ -216,7 +217,7 @@ MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, c
     island[first + t] = -1;
     rows[first + t] = 0;
   }
-  // an island goes by the number of its first tree until all are known
+  // until all are known, an island has the number of its first tree
   for_each_source(m, d, blocks, lane, [&](const auto source) {
     int joined = -1;
     source.family.for_each_tree(source.number, lane, [&](int tree) {
@@ -353,7 +354,7 @@ struct GroupProduct {
   }
 };
 
-// The diagonal and the columns of A, and what is relative to the diagonal.
+// The diagonal and the columns of A, and the vectors that are divided by the diagonal.
 template <int kPacks, class V>
 MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, int groups) {
   using T = ScalarOf<V>;
@@ -361,7 +362,7 @@ MANIPLE_FUNCTION void build_columns(const Data<V>& d, const DualProblem<V> x, in
   const DataField<V> A = d.block_A, column = x.column, bias = vector_of<kPacks>(x, dual_bias),
                      diagonals = vector_of<kPacks>(x, dual_diagonal),
                      own = vector_of<kPacks>(x, dual_residual);
-  // with one of zeros after those of the rows, unless the packs are full
+  // a column of zeros follows those of the rows, unless the packs are full
   const int columns = x.rows < pitch ? x.rows + 1 : pitch;
   for (const int i : d.team.share(columns * packs)) column[i] = V(0);
   for (const int p : d.team.share(packs)) own[p] = V(0);

@@ -1,13 +1,13 @@
 // MuJoCo's dual solver (mj_solPGS): projected Gauss-Seidel for the forces f of the rows that minimize
 //   1/2 f' A f + f' b,   A = J M^-1 J' + R,   b = J qacc_smooth - aref,   R = 1/D,
 // within their bounds, row after row in shuffled orders, with Nesterov's momentum between the sweeps. Models
-// that ask for it mostly end it before it has converged, so that its iterates are the result: rows, orders,
-// start and tests are MuJoCo's one to one. So are the islands: trees of bodies that no row joins are solved
-// one by one, each in its own order and for as many sweeps as it needs.
+// that ask for it mostly cut it off before it has converged, so that the result is one of its iterates: rows,
+// orders, start and tests are exactly MuJoCo's. So are the islands: trees of bodies that no row joins are
+// solved one by one, each in its own order and with as many sweeps as it needs.
 //
-// What the environments of a pack have in common ends with A (row_blocks.hpp): they have different rows, in
-// different orders, for different numbers of sweeps. So the islands of the environments are solved one by
-// one, with their rows over the lanes (on a GPU a lane is alone, and its thread loops over its rows). The
+// Beyond A (row_blocks.hpp) the environments of a pack have nothing in common: they have different rows, in
+// different orders, and take different numbers of sweeps. So the islands of the environments are solved one
+// by one, with their rows over the lanes (on a GPU a lane is alone, and its thread loops over its rows). The
 // steps of a sweep depend on each other and wait for each other's results; several islands at a time fill the
 // gaps.
 #pragma once
@@ -19,7 +19,7 @@ namespace maniple {
 
 // ---- sweeps ----
 
-// Part of its last change by which Nesterov's momentum carries a force on.
+// The fraction of a force's last change that Nesterov's momentum adds once more.
 template <class T>
 MANIPLE_FUNCTION T momentum_fraction(T sweeps) {
   return max(sweeps - T(1), T(0)) / (sweeps + T(2));
@@ -28,8 +28,8 @@ MANIPLE_FUNCTION T momentum_fraction(T sweeps) {
 // Sweeps after which the residuals are computed anew, before rounding adds up.
 inline constexpr int kCarriedSweeps = 32;
 
-// The step of momentum, within the bounds, and the residuals where the sweep starts: linear in the forces,
-// they go the same way but for what the bounds hold back. dual_fall is zero then.
+// The step of momentum, within the bounds, and the residuals where the sweep starts: they are linear in the
+// forces and move with them, but for what the bounds hold back. Leaves dual_fall zero.
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION void move_forces(const Team<V>& team, const DualProblem<V> x) {
   const int packs = kPacks > 0 ? kPacks : x.packs;
@@ -41,7 +41,7 @@ MANIPLE_FUNCTION void move_forces(const Team<V>& team, const DualProblem<V> x) {
                      column = x.column;
   if (x.sweep % kCarriedSweeps == kCarriedSweeps - 1) {
     find_residuals<kPacks>(team, x, dual_force, dual_residual);
-    // (momentum would carry on the difference between new and old ones)
+    // (else momentum would act on the difference between new and old ones)
     find_residuals<kPacks>(team, x, dual_previous, dual_previous_residual);
   }
   const V fraction(x.fraction);
@@ -67,7 +67,7 @@ MANIPLE_FUNCTION void move_forces(const Team<V>& team, const DualProblem<V> x) {
   for (const int p : team.share(packs)) fall[p] = V(0);
 }
 
-// What the end of a sweep needs to know of its course.
+// Sums over a sweep that its end needs.
 template <class V>
 struct SweepCourse {
   V improvement = V(0), along = V(0);
@@ -76,7 +76,7 @@ struct SweepCourse {
   template <int kPacks>
   MANIPLE_FUNCTION void add(const DualProblem<V> x, int p, V fall, V residual) {
     const V start = vector_of<kPacks>(x, dual_force)[p];
-    // the cost is quadratic: what it falls by is the mean of the slopes at both ends times the way
+    // the cost is quadratic: it falls by the mean of the slopes at both ends times the distance
     const V slope = vector_of<kPacks>(x, dual_start)[p] + residual;
     improvement = multiply_add(vector_of<kPacks>(x, dual_diagonal)[p] * slope, fall, improvement);
     along = multiply_add(fall, vector_of<kPacks>(x, dual_previous)[p] - start, along);
@@ -88,7 +88,7 @@ template <class V>
 MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
                                 const SweepCourse<V>& course) {
   using T = ScalarOf<V>;
-  // (what does not depend on the numbers first: the next sweep waits for the rest)
+  // (first what does not depend on the sums: the next sweep waits for the rest)
   ++x.sweep;
   const T sweeps = x.momentum + 1, fraction = momentum_fraction(sweeps);
   const T goes_on = static_cast<T>(!(sum_lanes(course.along) < 0));
@@ -97,7 +97,7 @@ MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
   return x.sweep >= m.iterations || T(0.5) * sum_lanes(course.improvement) < x.enough;
 }
 
-// What a sweep reads and changes, in registers. Every row is visited once, so that its bounds stay the same.
+// What a sweep reads and changes, in registers. Every row is visited once, so that its bounds do not change.
 template <int kPacks, class V>
 struct SweepState {
   V residual[kPacks];
@@ -114,12 +114,12 @@ MANIPLE_FUNCTION void begin_sweep(const DualProblem<V> x, SweepState<kPacks, V>&
   });
 }
 
-// Visits row i. No change makes the problem worse, so that none needs to be taken back as MuJoCo provides for
-// (which is for cones): the old force f is within the bounds, the cost is a parabola in the new one with its
-// minimum at f - residual, and the bounds cut off the way there, at worst at f itself.
+// Visits row i. No change makes the cost larger, so that none has to be undone, as MuJoCo may do for cones:
+// the old force f is within the bounds, the cost is a parabola in the new one with its minimum at f -
+// residual, and the bounds cut off the way there, at worst at f itself.
 template <int kPacks, bool kBounded, class V>
 MANIPLE_FUNCTION void visit_row(const DualProblem<V> x, int i, SweepState<kPacks, V>& now) {
-  // by how much the force of each row would fall, were it visited now
+  // by how much the force of each row would fall if it were visited now
   V falls[kPacks];
   for (int p = 0; p < kPacks; ++p) {
     falls[p] = min(now.residual[p], now.most[p]);

@@ -75,7 +75,8 @@ struct LineMinimum {
   MaskOf<V> exact;
 };
 
-// A longer step would magnify the rounding of its direction, and costs no more than another iteration.
+// The longest step: a longer one would magnify the rounding of its direction, and another iteration costs no
+// more.
 inline constexpr int kLongestStep = 1000;
 
 // For the lanes in `active`; line_at(alpha) is the LinePoint there, `point` that of the whole step. Where no
@@ -113,7 +114,7 @@ MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(LinePoint<V> point, const LineA
     const MaskOf<V> met = inside && point.slope == slope && point.rest == rest;
     active = active && !met && abs(derivative) > enough && alpha < longest;
   }
-  // between two points no row is in its quadratic state that is so in neither of them
+  // no row is quadratic between two points unless it is so at one of them
   alpha = select(active && derivative > V(0), low + fall / (steepest + point.slope), alpha);
   return {alpha, half * start, exact};
 }

@@ -113,8 +113,8 @@ MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   move_along_search(m, d, rows, active && warm <= smooth, V(1));
 }
 
-// A step that should meet the minimum has done so if it leaves this part of the square of the gradient. Where
-// rounding leaves more, stiff rows are far from where they press as they should.
+// A step that should end at the minimum has done so if no more than this fraction of the gradient's square is
+// left. Where rounding leaves more, stiff rows are still far from their equilibrium.
 template <class V>
 inline constexpr double kSolvedSquare = sizeof(V) == lane_width<V> * sizeof(float) ? 1e-4 : 1e-6;
 

@@ -104,8 +104,8 @@ MANIPLE_FUNCTION void place_single_rows(const Model<ScalarOf<V>>& m, const Data<
   }
 }
 
-// Y of a block from the scaled J' in its place: L^-T, then the roots of the inverse diagonal. The set of the
-// block at `first_word` has the dofs that are not zero; their ancestors come to it.
+// Turns the scaled J' of a block into Y, in place: L^-T, then the roots of the inverse diagonal. The block's
+// set, at `first_word`, holds the dofs that are not zero; their ancestors are added.
 template <class V>
 MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d, const DataField<V> Y,
                                   const IndexField<V> set, int first_word) {
@@ -135,7 +135,7 @@ MANIPLE_FUNCTION void solve_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
   for_each_dof(words, 0, m.nv, [&](int k) { store_base(Y, k, scaled(V(root[k]), load_base<V>(Y, k))); });
 }
 
-// The base rows of contact i of a family: J' in place of Y, bias and start.
+// The base rows of contact i of a family: J' (where Y will be), bias and start.
 template <class Rows, class V>
 MANIPLE_FUNCTION void place_base_rows(const Model<ScalarOf<V>>& m, const Data<V>& d, const Rows& family,
                                       int block, int i) {

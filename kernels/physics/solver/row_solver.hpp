@@ -1,5 +1,5 @@
 // Newton's method for the constrained acceleration in the space of the rows: the iterates of
-// primal_solver.hpp at a fraction of their price while an environment has few contacts. With
+// primal_solver.hpp at a fraction of their cost while an environment has few contacts. With
 //   Y = D^-1/2 L^-T J' R^-1/2   from M = L' D L and the rows' regularization R = 1/efc_D,
 // the rows' residuals (jar, here divided by sqrt(R)) at the acceleration qacc_smooth + M^-1 J' R^-1/2 f are
 // b + A f with A = Y'Y, of the size of the rows and not of the dofs. Newton's step for the rows in their
@@ -96,7 +96,7 @@ MANIPLE_FUNCTION BaseRows<V> state_times(const DataField<V> state, const RowBloc
 }
 
 // The constraint states of the residuals in block_jar, and in block_df the forces of the single rows beyond
-// their bounds. Returns the first block whose state is another one in some lane than block_state held.
+// their bounds. Returns the first block whose state has changed in some lane from what block_state held.
 template <class V>
 MANIPLE_FUNCTION int find_states(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks) {
   const DataField<V> jar = d.block_jar, state = d.block_state, f = d.block_df;
@@ -254,7 +254,7 @@ MANIPLE_FUNCTION V row_cost(const Model<ScalarOf<V>>& m, const Data<V>& d, const
   return cost;
 }
 
-// Without what the search direction adds, its square in the norm of M.
+// What the rows add to the LinePoint, without the square of the search direction in the norm of M.
 template <class V>
 MANIPLE_FUNCTION LinePoint<V> row_line(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                        const DataField<V> jar, const DataField<V> djar, V alpha) {
@@ -277,8 +277,8 @@ struct RowSpace {
   V square;  // of warm_change in the norm of M
 };
 
-// The lanes whose rows are not too stiff. Where 1 is lost beside the diagonal of A, so are the forces of
-// stiff rows that press the same way; dofs keep them apart.
+// The lanes whose rows are not too stiff. Where 1 is lost to rounding beside the diagonal of A, so are the
+// forces of stiff rows that press the same way; in dof space they stay apart.
 template <class V>
 MANIPLE_FUNCTION MaskOf<V> is_well_conditioned(const Data<V>& d, int count) {
   using T = ScalarOf<V>;
@@ -289,8 +289,8 @@ MANIPLE_FUNCTION MaskOf<V> is_well_conditioned(const Data<V>& d, int count) {
   return good;
 }
 
-// The rows, A and the start for the environments of `lanes`, of which those in RowSpace::lanes are fit to be
-// solved here.
+// The rows, A and the start for the environments of `lanes`, of which those in RowSpace::lanes can be solved
+// here.
 template <class V>
 MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                              ActiveRows rows, MaskOf<V> lanes) {
@@ -300,7 +300,7 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
   ActiveRows own;
   RowFamilies::for_each<V>(m, d, rows, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
     own.counts[RowFamilies::number<Rows>] = family.count_of(lanes);
-    // rows that only environments of the other solvers have: no force where the force is zero times this
+    // rows that only environments of the other solvers have get a number, so that D = 0 times it is no force
     if constexpr (Rows::kBaseRows == 3)
       for (int i = own.counts[RowFamilies::number<Rows>]; i < family.count(); ++i)
         family.store_jar(i, MaskOf<V>(true), BaseRows<V>{V(0), V(0), V(0)});
@@ -435,7 +435,7 @@ MANIPLE_FUNCTION V square_of_components(const Model<ScalarOf<V>>& m, const Data<
   return square;
 }
 
-// The same for the lanes in `active`, from products over the rows where these leave enough digits of it.
+// The same for the lanes in `active`: from products over the rows, where cancellation leaves enough digits.
 template <class V>
 MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowSpace<V>& x,
                                  MaskOf<V> active) {
@@ -453,7 +453,7 @@ MANIPLE_FUNCTION V search_square(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   return square;
 }
 
-// Whether a Newton step is made of numbers: the factorization of a very stiff problem may break down.
+// Whether a Newton step is finite: the factorization of a very stiff problem may break down.
 template <class V>
 MANIPLE_FUNCTION MaskOf<V> is_finite_step(const DataField<V> df, const DataField<V> djar, int size) {
   V sum(0);

@@ -42,15 +42,15 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
   RowSpace<V> row_space;
   row_space.lanes = MaskOf<V>(m.nspaceblock > 0) && d.ncon[0] <= V(static_cast<T>(m.nrowcontact)) && !wide;
   if (any_lane(row_space.lanes)) row_space = begin_row_space(m, s, d, rows, row_space.lanes);
-  // it writes all lanes, and the other solvers those of their own
+  // it goes first because it writes all lanes; the other solvers write only their own
   const MaskOf<V> in_dofs = !(row_space.lanes || wide);
   if (any_lane(in_dofs)) solve_in_dof_space(m, s, d, rows, active && in_dofs, scale, tolerance);
   if (any_lane(row_space.lanes))
     solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
   if constexpr (sizeof(T) == 4)
     if (any_lane(wide)) solve_wide(m, s, d, rows, wide, scale);
-  // Anew for all lanes, as the solvers sum them in orders of their own, and which of them ran depends on the
-  // neighbours; where TreeDofs alone did, they are there.
+  // Computed anew for all lanes: each solver sums in an order of its own, and which of them ran depends on
+  // the neighbours. Where only TreeDofs ran, they are there already.
   if (nv <= kDenseDofs || any_lane(row_space.lanes || wide)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
 }
 

@@ -116,7 +116,7 @@ MANIPLE_FUNCTION void start_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
   const int* const parent = m.dof_parentid;
   for (const int i : d.team.share(m.nv)) {
     const int row = hessian_address(i, 0);
-    // the factorization reads elements outside the pattern of coupled rows, too
+    // the factorization also reads elements outside the pattern of coupled rows
     if (coupled)
       for (int j = 0; j < i; ++j) H[row + j] = V(0);
     int address = m.dof_Madr[i];
@@ -177,12 +177,12 @@ MANIPLE_FUNCTION void solve_hessian(const Model<ScalarOf<V>>& m, const Data<V>& 
   for (const int i : d.team.share(nv)) x[i] *= inverse[i];
 }
 
-// See the head of this file. begin() comes before everything that has to do with H.
+// See the head of this file. begin() comes before anything that involves H.
 template <class V>
 struct TreeDofs {
   const Model<ScalarOf<V>>& m;
   const Data<V>& d;
-  // what they save is the packs' time
+  // body pairs save time for packs only
   static constexpr bool kByBodyPair = !std::is_same_v<V, Wide>;
   bool coupled = false;
   std::uint32_t body_pairs = 0;  // of the pack's contacts, as bits
