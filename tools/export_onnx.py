@@ -29,7 +29,7 @@ def newest_checkpoint(run):
     """The checkpoint file of most iterations in the directory of a run."""
     files = sorted((run / "checkpoints").glob("*.h5"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
     if not files:
-        sys.exit(f"{run} has no checkpoints: only a training has a policy")
+        sys.exit(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
     return files[-1]
 
 
@@ -103,12 +103,14 @@ def model_of(run, checkpoint):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path, help="directory of a training")
-    parser.add_argument("--checkpoint", type=Path, help="one of its checkpoints; default: the newest")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--checkpoint", type=Path, help="one of its checkpoints; default: the newest")
+    which.add_argument("--best", action="store_true", help="the policy with the best evaluation (evaluation.every)")
     parser.add_argument("--output", type=Path, help="file to write; default: policy.onnx in the run's directory")
     arguments = parser.parse_args()
     if not (arguments.run / "results.h5").is_file():
         parser.error(f"{arguments.run} is not the directory of a training: it has no results.h5")
-    file = arguments.checkpoint or newest_checkpoint(arguments.run)
+    file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
     if not file.is_file():
         parser.error(f"{file} is not there")
     check(file)

@@ -32,8 +32,8 @@ learning: {iterations: 60, horizon: 32, epochs: 5, minibatches: 4, learning_rate
 """
 
 
-def export(maniple, run, exit_code=0):
-    result = subprocess.run([sys.executable, maniple.root / "tools/export_onnx.py", run], capture_output=True, text=True)
+def export(maniple, run, *more, exit_code=0):
+    result = subprocess.run([sys.executable, maniple.root / "tools/export_onnx.py", run, *more], capture_output=True, text=True)
     assert result.returncode == exit_code, result.stdout + result.stderr
     return result.stdout + result.stderr
 
@@ -67,9 +67,9 @@ def test_actions_are_the_programs(maniple, tmp_path, settings):
 
 def test_drives_gymnasium(maniple, tmp_path):
     run, file = tmp_path / "run", deck(tmp_path)
-    maniple("train", file, f"output.directory={run}")
-    export(maniple, run)
-    maniple("evaluate", file, f"control.checkpoint={run}", "evaluation.episodes=64", f"output.directory={run}")
+    maniple("train", file, "evaluation.every=20", f"output.directory={run}")
+    export(maniple, run, "--best")
+    maniple("evaluate", file, f"control.checkpoint={run / 'best'}", "evaluation.episodes=64", f"output.directory={run}")
     with Results(run / "evaluation.h5") as results:
         expected = results.evaluation["episode_return"]
     blocks = re.findall(r"^```python\n(.*?)^```", (maniple.root / "README.md").read_text(), re.M | re.S)

@@ -1,0 +1,49 @@
+"""Tables of what results files hold: they read back to the bits of the results."""
+
+import csv
+import subprocess
+import sys
+
+import numpy as np
+from maniple_results import Results
+
+DECK = "inputs/tasks/pendulum_swingup.yaml"
+
+
+def tables(maniple, *arguments, exit_code=0):
+    result = subprocess.run([sys.executable, maniple.root / "tools/export_csv.py", *map(str, arguments)],
+                            capture_output=True, text=True)
+    assert result.returncode == exit_code, result.stdout + result.stderr
+    return result.stdout + result.stderr
+
+
+def read(file):
+    with open(file, newline="") as source:
+        heads, *rows = csv.reader(source)
+    return {head: np.array([float(row[k]) for row in rows]) for k, head in enumerate(heads)}
+
+
+def test_csv(maniple, tmp_path):
+    run = tmp_path / "run"
+    maniple("train", DECK, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.5", f"output.directory={run}")
+    maniple("evaluate", DECK, "task.episode_length=0.5", f"control.checkpoint={run}", "batch.num_envs=5", f"output.directory={run}")
+    tables(maniple, run)
+    with Results(run) as results:
+        table = read(run / "metrics.csv")
+        assert list(table) == list(results.metrics)
+        for name, values in results.metrics.items():
+            np.testing.assert_array_equal(table[name], values)
+    with Results(run / "evaluation.h5") as results:
+        np.testing.assert_array_equal(read(run / "evaluation.csv")["episode_return"], results.evaluation["episode_return"])
+
+    maniple("rollout", DECK, "control.source=random", "batch.num_envs=3", "simulation.steps=4", "output.trajectory.every=2",
+            "output.trajectory.fields=[qpos,reward_term]", f"output.directory={tmp_path / 'rollout'}")
+    tables(maniple, tmp_path / "rollout", "qpos", "reward_term", "--output", tmp_path / "tables")
+    with Results(tmp_path / "rollout") as results:
+        table = read(tmp_path / "tables/qpos.csv")
+        np.testing.assert_array_equal(table["qpos[0]"].reshape(3, 3), results.trajectory["qpos"][..., 0])
+        np.testing.assert_array_equal(table["step"], [0, 2, 4] * 3)
+        table = read(tmp_path / "tables/reward_term.csv")
+        assert list(table) == ["env", "step", *results.names("reward_term")]
+    assert "it has: " in tables(maniple, tmp_path / "rollout", "nothing", exit_code=1)
+    assert "has no results" in tables(maniple, tmp_path / "nowhere", exit_code=2)

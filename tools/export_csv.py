@@ -1,0 +1,64 @@
+"""Writes what a results file holds as CSV, for spreadsheets: metrics.csv (a row per iteration), evaluation.csv (a row
+per episode) and, for each asked-for field of a trajectory, <field>.csv (a row per environment and sample).
+
+    python tools/export_csv.py runs/pendulum
+    python tools/export_csv.py runs/arm qpos qvel --output tables
+"""
+
+import argparse
+import csv
+import sys
+from pathlib import Path
+
+from maniple_results import Results
+
+
+def write(file, heads, rows):
+    with open(file, "w", newline="") as target:
+        writer = csv.writer(target)
+        writer.writerow(heads)
+        writer.writerows(rows)
+    print(file)
+
+
+def columns(file, series):
+    """One column per series; numbers as Python writes them, so that they read back as they were."""
+    write(file, series, zip(*(values.tolist() for values in series.values())))
+
+
+def trajectory(file, run, field):
+    values, steps = run.trajectory[field], run.trajectory["step"][()].tolist()
+    names = run.names(field) or [""] * values.shape[2]
+    heads = ["env", "step", *(name or f"{field}[{i}]" for i, name in enumerate(names))]
+    write(file, heads, ((env, step, *row) for env in range(values.shape[0])
+                        for step, row in zip(steps, values[env].tolist())))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("run", type=Path, help="directory of a run, or its results file")
+    parser.add_argument("fields", nargs="*", help="fields of the trajectory")
+    parser.add_argument("--output", type=Path, help="folder for the tables; default: that of the results")
+    arguments = parser.parse_args()
+    folder = arguments.output or (arguments.run if arguments.run.is_dir() else arguments.run.parent)
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [arguments.run]
+    if arguments.run.is_dir():
+        files = [file for file in (arguments.run / "results.h5", arguments.run / "evaluation.h5") if file.is_file()]
+    if not files or not files[0].is_file():
+        parser.error(f"{arguments.run} has no results")
+    for file in files:
+        with Results(file) as run:
+            unknown = [field for field in arguments.fields if field not in run.trajectory]
+            if unknown and file == files[0]:
+                sys.exit(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectory) or 'none'}")
+            if run.metrics:
+                columns(folder / "metrics.csv", run.metrics)
+            if run.evaluation:
+                columns(folder / "evaluation.csv", run.evaluation)
+            for field in arguments.fields if file == files[0] else ():
+                trajectory(folder / f"{field}.csv", run, field)
+
+
+if __name__ == "__main__":
+    main()
