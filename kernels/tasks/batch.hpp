@@ -15,12 +15,19 @@ struct TaskBatch {
   std::int64_t first_env = 0;              // global index of this rank's first environment
   Derived evaluate_needs = Derived::none;  // of terminations and rewards
   Derived observe_needs = Derived::none;   // of observations and prev()
+  // What Bank::stepped has: the exports of the physics from this one on, and the element of the exported
+  // tiles at which they begin. They need so much after a reset, which no physics step precedes.
+  std::size_t first_stepped_export = 0;
+  int first_stepped = 0;
+  Derived stepped_needs = Derived::none;
+  Derived accept_needs = Derived::none;
 
   TiledView<T> fields;               // MANIPLE_TASK_FIELDS
   TiledView<std::int32_t> counters;  // MANIPLE_TASK_COUNTERS
   Scratch<Lanes<T>> scratch;         // Task::scratch_elements()
+  Scratch<Lanes<T>> settle_scratch;  // settle_elements(), where fresh states settle
 
-  Transition<TiledView<float>> transition;  // fields on request without elements: not asked for
+  Transition<TiledView<T>> transition;  // fields on request without elements: not asked for
 };
 
 // Actions into the controls of the state.
@@ -34,6 +41,15 @@ void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step);
 // counted here.
 template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step);
+// Lane values in which the states of one pack settle: laid out as in a tile.
+template <class V>
+int settle_elements(int state_elements) {
+  return state_elements * kTileWidth / lane_width<V>;
+}
+// Of a task whose fresh states settle, after each call of finish_step_batch() or reset_batch(), which leave
+// observations to it: Task::settle_steps for environments whose episode begins, then observations of all.
+template <class T>
+void settle_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step);
 // Every environment into a fresh episode, with its observation.
 template <class T>
 void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics);
@@ -44,5 +60,8 @@ void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics);
 template <class T>
 void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                    std::int64_t max_steps);
+// The same numbers in another precision, of tiles of equal shape.
+template <class From, class To>
+void convert_tiles_batch(const TiledView<From>& from, const TiledView<To>& to);
 
 }  // namespace maniple

@@ -8,6 +8,10 @@
 
 namespace maniple {
 
+MANIPLE_FUNCTION Derived max(Derived a, Derived b) {
+  return a < b ? b : a;
+}
+
 // The lanes of one pack, with the physics' scratch as the fields of Data.
 template <class T>
 struct TaskPack {
@@ -23,6 +27,7 @@ struct TaskPack {
                                 physics.scratch.place(worker))) {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
+    lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
     lanes.fields = tile_field<V>(batch.fields.tile(tile), 0, lane);
     lanes.scratch = {batch.scratch.base(worker), batch.scratch.stride()};
     lanes.counters = batch.counters.tile(tile) + lane;
@@ -32,6 +37,15 @@ struct TaskPack {
   if (batch.transition.name.elements > 0) lanes.transition.name = batch.transition.name.tile(tile) + lane;
     MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
+  }
+
+  // Adds to a record of the lanes in `where`: a count, and the control step of the last incident.
+  MANIPLE_FUNCTION static void add_incidents(std::int32_t* record, MaskOf<V> where, V count,
+                                             std::int32_t control_step) {
+    for_each_lane(where, [&](int i) {
+      record[i] += static_cast<std::int32_t>(get_lane(count, i));
+      record[kTileWidth + i] = control_step;
+    });
   }
 
   // The lanes that the physics of this control step failed. It has reset those that it found at the beginning
@@ -44,10 +58,7 @@ struct TaskPack {
     std::int32_t* const record = physics.bad_states.tile(tile) + lane;
     if (any_lane(left)) {
       reset_to_default(physics.model, state, left);
-      for_each_lane(left, [&](int i) {
-        ++record[i];
-        record[kTileWidth + i] = control_step;
-      });
+      add_incidents(record, left, V(1), control_step);
     }
     V bad(0);
     for (int i = 0; i < lane_width<V>; ++i)
@@ -65,16 +76,60 @@ struct TaskPack {
       answer_contact_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_contact()));
   }
 
-  // Resets the lanes of `which`, if any, to the model's default and the task's reset terms, then observes.
-  // Data must belong to the state before.
-  MANIPLE_FUNCTION void reset_and_observe(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
-                                          MaskOf<V> which) {
-    if (any_lane(which)) {
+  // Where no physics step has led to the state, Data stands in for what it would have left.
+  MANIPLE_FUNCTION void keep_stepped(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                     MaskOf<V> which) const {
+    for (std::size_t r = batch.first_stepped_export; r < physics.exports.extent(0); ++r) {
+      const ExportRange range = physics.exports(r);
+      const Varying<V> from = lanes.data.from(range.from),
+                       to = lanes.stepped.from(range.to - batch.first_stepped);
+      for (int i = 0; i < range.size; ++i) to[i] = select(which, from[i], to[i]);
+    }
+  }
+
+  // Fresh states in the lanes of `which`: the model's default and the task's reset terms, drawn until the
+  // task accepts them.
+  MANIPLE_FUNCTION void reset_states(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                     MaskOf<V> which) const {
+    const bool may_refuse = batch.task.accept.count > 0;
+    for (int draw = 1; any_lane(which); ++draw) {
       reset_to_default(physics.model, state, which);
       reset(batch.task, lanes, which);
-      refresh(batch, physics, batch.observe_needs);
+      if (!may_refuse) break;
+      refresh(batch, physics, batch.accept_needs);
+      which = which && refuses(batch.task, lanes);
+      if (draw < kMostDraws) continue;
+      count_lanes<V>(lanes.counters, counter_refused_resets, which);
+      break;
     }
-    observe(batch.task, lanes, which);
+  }
+
+  // Observes; Data must belong to the states of all lanes but those of `fresh`, which have been reset.
+  MANIPLE_FUNCTION void observe_fresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                      MaskOf<V> fresh) const {
+    if (any_lane(fresh)) {
+      refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
+      keep_stepped(batch, physics, fresh);
+    }
+    observe(batch.task, lanes, fresh);
+  }
+
+  // Physics steps of the lanes of `which`, with controls of 0, after which the clock stands at 0.
+  MANIPLE_FUNCTION void settle(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, MaskOf<V> which,
+                               std::int64_t tile, int lane, int worker, std::int32_t control_step) const {
+    T* const memory = reinterpret_cast<T*>(batch.settle_scratch.team_base(worker));
+    const State<V> copy = state_of_tile<V>(physics.model, memory, 0);
+    const Varying<V> to = tile_field<V>(memory, 0, 0);
+    for (int i = 0; i < physics.state.elements; ++i) to[i] = lanes.state[i];
+    for (int k = 0; k < batch.task.settle_steps; ++k) {
+      const MaskOf<V> bad = step(physics.model, copy, data);
+      add_incidents(physics.bad_states.tile(tile) + lane, which && bad, V(1), control_step);
+      const V dropped = data.contact_dropped[0];
+      add_incidents(physics.dropped_contacts.tile(tile) + lane, which && dropped > V(0), dropped,
+                    control_step);
+    }
+    for (int i = 0; i < physics.state.elements; ++i) lanes.state[i] = select(which, to[i], lanes.state[i]);
+    state.time[0] = select(which, V(0), V(state.time[0]));
   }
 };
 
@@ -108,13 +163,13 @@ void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         const MaskOf<V> bad = pack.bad_states(physics, tile, lane, control_step);
         // one pass for both programs: few packs have an environment to reset
-        const bool observes_more = batch.observe_needs > batch.evaluate_needs;
-        pack.refresh(batch, physics, observes_more ? batch.observe_needs : batch.evaluate_needs);
+        pack.refresh(batch, physics, max(batch.observe_needs, batch.evaluate_needs));
         const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad);
         if (batch.transition.final_observation.elements + batch.transition.final_critic_observation.elements >
             0)
           observe_final(batch.task, pack.lanes);
-        pack.reset_and_observe(batch, physics, done);
+        pack.reset_states(batch, physics, done);
+        if (batch.task.settle_steps == 0) pack.observe_fresh(batch, physics, done);
       });
 }
 
@@ -124,7 +179,27 @@ void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   for_each_pack<V>(
       "maniple::tasks::reset", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
-        TaskPack<T>(batch, physics, tile, lane, worker).reset_and_observe(batch, physics, V(0) == V(0));
+        const TaskPack<T> pack(batch, physics, tile, lane, worker);
+        const MaskOf<V> all(true);
+        pack.reset_states(batch, physics, all);
+        if (batch.task.settle_steps == 0) pack.observe_fresh(batch, physics, all);
+      });
+}
+
+template <class T>
+void settle_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step) {
+  using V = Lanes<T>;
+  for_each_pack<V>(
+      "maniple::tasks::settle", physics.state.tiles, physics.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+        const TaskPack<T> pack(batch, physics, tile, lane, worker);
+        const V steps = load_lanes<V>(pack.lanes.counters + counter_episode_step * kTileWidth);
+        const MaskOf<V> fresh = steps == V(0);
+        if (any_lane(fresh))
+          pack.settle(batch, physics, fresh, tile, lane, worker, control_step);
+        else
+          pack.refresh(batch, physics, batch.observe_needs);
+        pack.observe_fresh(batch, physics, fresh);
       });
 }
 
@@ -135,7 +210,8 @@ void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
       "maniple::tasks::observe", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
-        pack.refresh(batch, physics, batch.observe_needs);
+        pack.refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
+        pack.keep_stepped(batch, physics, V(0) == V(0));
         observe(batch.task, pack.lanes, V(0) == V(0));
       });
 }
@@ -150,10 +226,20 @@ void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch
       });
 }
 
+template <class From, class To>
+void convert_tiles_batch(const TiledView<From>& from, const TiledView<To>& to) {
+  const int numbers = from.elements * kTileWidth;
+  for_each_item(
+      "maniple::tasks::convert_tiles", from.tiles, thread_count(), KOKKOS_LAMBDA(std::int64_t tile, int) {
+        for (int i = 0; i < numbers; ++i) to.tile(tile)[i] = static_cast<To>(from.tile(tile)[i]);
+      });
+}
+
 #define MANIPLE_INSTANTIATE_TASK_BATCH(T)                                                        \
   template void apply_actions_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);             \
   template void random_actions_batch<T>(const TaskBatch<T>&, std::int64_t);                      \
   template void finish_step_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&, std::int32_t); \
+  template void settle_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&, std::int32_t);      \
   template void reset_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);                     \
   template void observe_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&);                   \
   template void randomize_episode_steps_batch<T>(const TaskBatch<T>&, const PhysicsBatch<T>&, std::int64_t);

@@ -20,12 +20,13 @@ template <class V>
 struct TaskLanes {
   Varying<V> state;                  // MANIPLE_STATE_FIELDS
   Varying<V> data;                   // MANIPLE_DATA_FIELDS
+  Varying<V> stepped;                // those that Bank::stepped has
   Varying<V> fields;                 // MANIPLE_TASK_FIELDS
   Varying<V> scratch;                // Task::scratch_elements()
   std::int32_t* counters = nullptr;  // MANIPLE_TASK_COUNTERS
   std::uint64_t first_env = 0;       // global index of the first lane's environment
   std::uint32_t seed = 0;
-  Transition<float*> transition;  // what learning exchanges with the task
+  Transition<ScalarOf<V>*> transition;  // what a control step takes and answers with
 };
 
 // Numbers of one pack in a tile of another type than the lanes'.
@@ -70,6 +71,7 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
   banks[Bank::constants] = {reinterpret_cast<V*>(const_cast<ScalarOf<V>*>(task.constants)), constant_stride};
   banks[Bank::state] = lanes.state;
   banks[Bank::data] = lanes.data;
+  banks[Bank::stepped] = lanes.stepped;
   banks[Bank::task] = lanes.fields;
   banks[Bank::kept] = lanes.fields.from(task_layout(task).kept);
   banks[Bank::output] = lanes.scratch.from(task.num_registers);
@@ -122,7 +124,7 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
 // Actions of one environment drawn from their ranges; component k at action[k * kTileWidth].
 template <class T>
 MANIPLE_FUNCTION void random_actions(const Task<T>& task, std::uint32_t seed, std::uint64_t env,
-                                     std::uint32_t control_step, float* action) {
+                                     std::uint32_t control_step, T* action) {
   PhiloxBlock block;
   for (int k = 0; k < task.num_actions; ++k) {
     if (k % 4 == 0)
@@ -198,6 +200,16 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
   count_lanes<V>(lanes.counters, counter_reset_count, which);
 }
 
+// The lanes whose fresh state is drawn again. Data must belong to it.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> refuses(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+  lanes.scratch[register_episode_step] = V(0);
+  lanes.scratch[register_flag] = V(1);
+  const Banks<V> banks = banks_of(task, lanes);
+  run_program(task.accept, banks);
+  return V(banks.at(Bank::output, 0)) == V(0);
+}
+
 // Runs the program that observes, with `fresh` environments in a new episode.
 template <class V>
 MANIPLE_FUNCTION void run_observation(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
@@ -221,7 +233,7 @@ MANIPLE_FUNCTION void observe_final(const Task<ScalarOf<V>>& task, const TaskLan
   banks[Bank::task] = copy;
   banks[Bank::kept] = copy.from(task_layout(task).kept);
   run_observation(task, lanes, banks, MaskOf<V>(false));
-  const auto write = [&](float* observation, int first, int size) {
+  const auto write = [&](ScalarOf<V>* observation, int first, int size) {
     for (int k = 0; observation != nullptr && k < size; ++k) {
       const V value = banks.at(Bank::output, first + k);
       store_lanes(observation + k * kTileWidth, select(is_bad(value), V(0), value));
@@ -237,7 +249,7 @@ template <class V>
 MANIPLE_FUNCTION void observe(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> fresh) {
   const Banks<V> banks = banks_of(task, lanes);
   run_observation(task, lanes, banks, fresh);
-  const auto write = [&](float* observation, int first, int size) {
+  const auto write = [&](ScalarOf<V>* observation, int first, int size) {
     for (int k = 0; k < size; ++k)
       store_lanes(observation + k * kTileWidth, usable_or_zero(lanes, V(banks.at(Bank::output, first + k))));
   };

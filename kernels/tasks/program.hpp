@@ -58,14 +58,15 @@ enum class Bank : std::uint8_t {
   registers,  // intermediate results; the first kReservedRegisters are set before a program runs
   constants,  // numbers of the deck, the same for all environments
   state,      // MANIPLE_STATE_FIELDS
-  data,       // MANIPLE_DATA_FIELDS
+  data,       // MANIPLE_DATA_FIELDS, of the current state
+  stepped,    // some of them, as the last physics step left them
   task,       // MANIPLE_TASK_FIELDS
   kept,       // their field `kept`, whose size is known last
   random,     // draws of the program, uniform in [0, 1)
   contact,    // answers to the task's contact queries, kContactAnswers each
   output,     // what the program computes
 };
-inline constexpr int kBanks = 9;
+inline constexpr int kBanks = 10;
 
 // What a contact query is answered with: the force on its first group of geoms, and whether there is a
 // contact.
@@ -113,6 +114,9 @@ struct ActionTarget {
   float random_low = -1, random_high = 1;  // range of actions drawn without a policy
 };
 
+// Draws of a fresh state that task.reset_until may refuse before one stays as it is.
+inline constexpr int kMostDraws = 1000;
+
 // Outputs of the evaluation: terminated, truncated, then one weighted reward per term.
 inline constexpr int kFirstRewardOutput = 2;
 
@@ -122,10 +126,12 @@ struct Task : TaskSizes {
   ProgramView evaluate;          // outputs as above
   ProgramView reset;             // assigns fields of State where the environment is being reset
   ProgramView observe;           // outputs: both observations; assigns what prev() and the task keep
+  ProgramView accept;            // of a fresh state; output: whether it stays; empty: always
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
   const ActionTarget<T>* actions = nullptr;
   int num_registers = 0;  // including the reserved ones
   int num_random = 0;     // draws of the program that has most
+  int settle_steps = 0;   // physics steps of a fresh state without actions
   // [geom pair][query]: 1 where geom 1 of the pair is in the query's first group and geom 2 in the second, -1
   // the other way round, else 0.
   const int* contact_sides = nullptr;

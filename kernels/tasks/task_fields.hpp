@@ -30,15 +30,16 @@ namespace maniple {
 
 // Counters, 32-bit integers in both precisions: a float would stop counting at 2^24.
 //      name                unit      description
-#define MANIPLE_TASK_COUNTERS(FIELD)                                                                  \
-  FIELD(episode_step, "1", "control steps since the reset")                                           \
-  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                    \
-  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets") \
-  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")            \
-  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far")
+#define MANIPLE_TASK_COUNTERS(FIELD)                                                                   \
+  FIELD(episode_step, "1", "control steps since the reset")                                            \
+  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                     \
+  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets")  \
+  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")             \
+  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far") \
+  FIELD(refused_resets, "1", "resets whose last draw task.reset_until still refused, so far")
 
-// A control step as learning and files see it, in single precision whatever the physics uses: the action that
-// it takes and everything that it answers with.
+// A control step as files see it, and learning (in single precision whatever the physics uses): the action
+// that it takes and everything that it answers with.
 //      name               size               use         unit      description
 #define MANIPLE_TRANSITION_FIELDS(FIELD)                                                                \
   FIELD(action, num_actions, each_step, "1", "action of the control step")                              \

@@ -19,6 +19,9 @@ namespace maniple {
 enum class Precision { fp32, fp64 };
 enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
 enum class SolverChoice { of_model, Newton, PGS };
+// What a task reads of derived quantities: those of the state after the control step; or as mj_step leaves
+// them, one physics step old; or that only of what follows from accelerations and forces.
+enum class DerivedChoice { fresh, as_stepped, stepped_forces };
 enum class ControlInput { zero, random, file, policy };
 enum class StartState { of_model, keyframe, file, task };
 enum class ActivationChoice { elu, relu, tanh };
@@ -43,6 +46,8 @@ template <>
 inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicitfast"};
 template <>
 inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
+template <>
+inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces"};
 template <>
 inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "file", "policy"};
 template <>
@@ -103,9 +108,10 @@ struct SimulationConfig {
   double timestep = 0;  // s; 0: the model's
   IntegratorChoice integrator = IntegratorChoice::of_model;
   SolverChoice solver = SolverChoice::of_model;
-  int iterations = 0;                // of the solver, at most; 0: the model's
-  int ls_iterations = 0;             // of its line search, at most; 0: the model's
-  int decimation = 1;                // physics steps per control step
+  int iterations = 0;     // of the solver, at most; 0: the model's
+  int ls_iterations = 0;  // of its line search, at most; 0: the model's
+  int decimation = 1;     // physics steps per control step
+  DerivedChoice derived = DerivedChoice::fresh;
   int max_contacts = 0;              // of one environment; 0: from the model
   std::int64_t steps = 1000;         // control steps of a rollout
   std::int64_t inject_nan_env = -1;  // test hook: this environment's qpos becomes NaN ...
@@ -172,7 +178,10 @@ struct TaskConfig {
   std::string name;
   double episode_length = 0;       // s; 0: endless, or episode_steps
   std::int64_t episode_steps = 0;  // control steps; 0: endless, or episode_length
-  bool reward_times_dt = true;     // Isaac Lab's manager-based tasks: each reward x weight x step dt
+  std::string reset_until;         // expression that a fresh state must fulfil; "": any state
+  SourceLocation where_reset_until;
+  int settle_steps = 0;         // physics steps of a fresh state, without actions
+  bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
   std::vector<TermConfig> actions, observations, critic_observations, rewards, terminations, resets,
       variables;
   std::map<std::string, std::string> definitions;  // name -> expression, usable in every expression

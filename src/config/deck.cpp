@@ -341,6 +341,7 @@ void resolve_files(Config& config, bool needs_model) {
     initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
                                  false, "an HDF5 file with /qpos [env or 1, nq], relative to the deck");
   config.output.where_fields = config.where_of("output.trajectory.fields");
+  config.task.where_reset_until = config.where_of("task.reset_until");
 }
 
 // ---- keys that must fit each other ----

@@ -76,6 +76,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.iterations, between(0, 1e6), "iterations", "of the solver, at most; 0: the model's"),
       KEY(simulation.ls_iterations, between(0, 1e6), "iterations", "of the line search of the solver Newton, at most; 0: the model's"),
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
+      KEY(simulation.derived, anything(), "", "poses, velocities, forces ... that a task reads; fresh: of the state that it sees; as_stepped: as mj_step leaves them, one physics step old (as in Gymnasium); stepped_forces: only accelerations, forces and sensors of them are that old (as in dm_control)"),
       KEY(simulation.max_contacts, between(0, 100000), "contacts", "of one environment at a time; more are left out, counted and named; 0: what shapes at rest can have"),
       KEY(simulation.steps, at_least(0), "control steps", "length of a rollout"),
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
@@ -97,6 +98,8 @@ const std::vector<Key>& schema() {
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
       KEY(task.episode_steps, between(0, 16777216), "control steps", "the same in control steps, instead of task.episode_length"),
+      KEY(task.reset_until, anything(), "", "expression over derived quantities, too: a fresh state for which it is false is drawn again, at most 1000 times; \"\": none is"),
+      KEY(task.settle_steps, between(0, 1e6), "physics steps", "of a fresh state without actions, before its episode begins"),
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
 
       KEY(policy.hidden, between(1, 65536), "units", "width of each hidden layer"),

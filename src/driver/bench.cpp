@@ -90,7 +90,7 @@ ExitCode bench(const Config& config, Session& session) {
     const auto env_repeat = [&] {
       for (std::int64_t i = 0; i < steps; ++i) {
         if (config.bench.actions == BenchActions::random) simulation->random_action(control_step++);
-        simulation->step();
+        simulation->step_task();
       }
     };
     env_repeat();

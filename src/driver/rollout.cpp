@@ -50,13 +50,16 @@ class ControlSource {
   void step(std::int64_t control_step) {
     const ControlInput source = config_.control.source;
     if (simulation_.has_task()) {
-      if (source == ControlInput::policy)
+      if (source == ControlInput::policy) {
         policy_->act(simulation_.observation(), simulation_.action(), config_.evaluation.deterministic,
                      config_.batch.seed, simulation_.partition().first_env(), control_step);
+        simulation_.step();
+        return;
+      }
       if (source == ControlInput::random) simulation_.random_action(control_step);
       if (source == ControlInput::zero) simulation_.zero_action();
       if (source == ControlInput::file) simulation_.set_action(controls_.rows(control_step));
-      simulation_.step();
+      simulation_.step_task();
       return;
     }
     if (source == ControlInput::random) simulation_.random_control(control_step);

@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "kernels/base/pack.hpp"
+#include "kernels/tasks/program.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
@@ -244,6 +245,10 @@ void report_incidents(const Simulation& simulation, Session& session) {
   if (const Incidents values = counted("bad_values"); values.count > 0)
     warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}",
                      values.count, fmt::join(values.places, ", ")));
+  if (const Incidents refused = counted("refused_resets"); refused.count > 0)
+    warn(
+        fmt::format("{} episodes began with a state that task.reset_until refuses, as {} draws before it: {}",
+                    refused.count, kMostDraws, fmt::join(refused.places, ", ")));
   if (const Incidents clipped = counted("clipped_actions"); clipped.count > 0)
     info(fmt::format("{} components of actions clipped (task.actions[].clip): {}", clipped.count,
                      fmt::join(clipped.places, ", ")));

@@ -104,7 +104,8 @@ ExitCode validate(const Config& config, Session& session) {
     read_initial_state(config.initial_state, model.sizes, partition);
   CompiledTask task;
   if (config.task.present)
-    task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
+    task = compile_task(config.task, model, model.timestep * config.simulation.decimation,
+                        config.simulation.derived);
   if (config.control.source == ControlInput::file)
     (config.task.present ? read_action_rows : read_control_rows)(
         config.control.file, config.control.where, config.task.present ? task.num_actions : model.sizes.nu,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "kernels/physics/regroup.hpp"
 #include "src/config/schema.hpp"
@@ -19,8 +20,15 @@ bool records(const OutputConfig& output, const std::string& field) {
 }
 
 // Is a field of a task's transitions kept in this run.
-bool keeps(const OutputConfig& output, const TransitionField<TiledView<float>>& field) {
+template <class Field>
+bool keeps(const OutputConfig& output, const TransitionField<Field>& field) {
   return field.use != TransitionUse::on_request || records(output, field.name);
+}
+
+// The task of a deck, which has one.
+CompiledTask task_of(const Config& config, const ImportedModel& model) {
+  return compile_task(config.task, model, model.timestep * config.simulation.decimation,
+                      config.simulation.derived);
 }
 
 // Elements of Data that the asked-for trajectory fields take.
@@ -70,20 +78,43 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.first_env = partition_.first_env();
   task_batch_.evaluate_needs = task_.evaluate_needs;
   task_batch_.observe_needs = task_.observe_needs;
+  task_batch_.stepped_needs = task_.stepped_needs;
+  task_batch_.accept_needs = task_.accept_needs;
   task_batch_.fields = TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_));
   task_batch_.counters =
       TiledView<std::int32_t>("maniple::simulation::task_counters", partition_.tiles, kTaskCounters);
   task_batch_.scratch = Scratch<Lanes<T>>("maniple::simulation::task_scratch",
                                           task_batch_.task.scratch_elements(), physics_.scratch.workers());
-  for (const auto& field : transition_fields(task_))
+  if (task_.settle_steps > 0)
+    task_batch_.settle_scratch =
+        Scratch<Lanes<T>>("maniple::simulation::settle_scratch",
+                          settle_elements<Lanes<T>>(physics_.state.elements), physics_.scratch.workers());
+  for (const auto& field : transition_fields<TiledView<T>>(task_))
     if (keeps(config_.output, field))
       task_batch_.transition.*field.member =
-          TiledView<float>(std::string("maniple::simulation::") + field.name, partition_.tiles, field.size);
+          TiledView<T>(std::string("maniple::simulation::") + field.name, partition_.tiles, field.size);
+  if constexpr (std::is_same_v<T, float>) {
+    learned_ = task_batch_.transition;
+  } else {
+    for (const auto& field : transition_fields<TiledView<float>>(task_))
+      if (keeps(config_.output, field))
+        learned_.*field.member = TiledView<float>(std::string("maniple::simulation::learned_") + field.name,
+                                                  partition_.tiles, field.size);
+  }
+}
+
+template <class T>
+void BatchSimulation<T>::show_to_learning() const {
+  if constexpr (!std::is_same_v<T, float>) {
+#define MANIPLE_FIELD(name, size, use, unit, description) \
+  if (learned_.name.elements > 0) convert_tiles_batch(task_batch_.transition.name, learned_.name);
+    MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  }
 }
 
 template <class T>
 void BatchSimulation<T>::record_fields(const OutputConfig& output) {
-  if (output.trajectory_every == 0) return;
   // rows of the elements of these tiles; `view` by reference, because exported tiles are allocated last
   const auto record = [&](const FieldInfo& info, const auto& view, int first) {
     recorded_fields_.push_back({{info.name, info.unit, info.description, info.size},
@@ -94,6 +125,7 @@ void BatchSimulation<T>::record_fields(const OutputConfig& output) {
   std::vector<ExportRange> ranges;
   int exported = 0;
   for (const std::string& name : output.trajectory_fields) {
+    if (output.trajectory_every == 0) break;
     for (const FieldInfo& field : state_fields_)
       if (field.name == name) record(field, physics_.state, field.first);
     for (const FieldInfo& field : data_fields(model_.sizes)) {
@@ -102,9 +134,12 @@ void BatchSimulation<T>::record_fields(const OutputConfig& output) {
       ranges.push_back({field.first, field.size, exported});
       exported += field.size;
     }
-    for (const auto& field : transition_fields(task_))
+    for (const auto& field : transition_fields<TiledView<T>>(task_))
       if (field.name == name) record(field, task_batch_.transition.*field.member, 0);
   }
+  task_batch_.first_stepped_export = ranges.size();
+  task_batch_.first_stepped = exported;
+  for (const int element : task_.stepped) ranges.push_back({element, 1, exported++});
   physics_.exported = TiledView<T>("maniple::simulation::exported", partition_.tiles, exported);
   physics_.exports = Kokkos::View<ExportRange*, MemorySpace>("maniple::simulation::exports", ranges.size());
   const auto host = Kokkos::create_mirror_view(physics_.exports);
@@ -147,7 +182,10 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
   }
   if (!has_task()) return;
   if (initial.source != StartState::task) observe_batch(task_batch_, physics_);
-  if (final_observation().elements > 0) Kokkos::deep_copy(final_observation().data, observation().data);
+  const Transition<TiledView<T>>& transition = task_batch_.transition;
+  if (transition.final_observation.elements > 0)
+    Kokkos::deep_copy(transition.final_observation.data, transition.observation.data);
+  show_to_learning();
 }
 
 template <class T>
@@ -200,6 +238,8 @@ std::vector<std::pair<std::string, double>> BatchSimulation<T>::physics_stage_se
 template <class T>
 void BatchSimulation<T>::reset() {
   reset_batch(task_batch_, physics_);
+  if (task_.settle_steps > 0) settle_batch(task_batch_, physics_, static_cast<std::int32_t>(control_step_));
+  show_to_learning();
 }
 
 template <class T>
@@ -209,20 +249,35 @@ void BatchSimulation<T>::randomize_episode_steps() {
 
 template <class T>
 void BatchSimulation<T>::step() {
+  if constexpr (!std::is_same_v<T, float>)
+    convert_tiles_batch(learned_.action, task_batch_.transition.action);
+  step_task();
+}
+
+template <class T>
+void BatchSimulation<T>::step_task() {
   {
     const StageClock::Region region(clock_, "task");
     apply_actions_batch(task_batch_, physics_);
   }
   step_physics();
   const StageClock::Region region(clock_, "task");
-  finish_step_batch(task_batch_, physics_, static_cast<std::int32_t>(control_step_ - 1));
+  const auto control_step = static_cast<std::int32_t>(control_step_ - 1);
+  finish_step_batch(task_batch_, physics_, control_step);
+  if (task_.settle_steps > 0) settle_batch(task_batch_, physics_, control_step);
+  show_to_learning();
 }
 
 template <class T>
 void BatchSimulation<T>::keep_final_observation() {
-  TiledView<float>& view = task_batch_.transition.final_observation;
-  if (view.elements == 0)
-    view = TiledView<float>("maniple::simulation::final_observation", partition_.tiles, num_observations());
+  TiledView<T>& view = task_batch_.transition.final_observation;
+  if (view.elements > 0) return;
+  view = TiledView<T>("maniple::simulation::final_observation", partition_.tiles, num_observations());
+  if constexpr (std::is_same_v<T, float>)
+    learned_.final_observation = view;
+  else
+    learned_.final_observation = TiledView<float>("maniple::simulation::learned_final_observation",
+                                                  partition_.tiles, num_observations());
 }
 
 template <class T>
@@ -323,7 +378,7 @@ void BatchSimulation<T>::describe(Archive& archive) {
   for (const FieldInfo& counter : task_counters())
     archive.per_env(std::string("task/") + counter.name, counters, kTaskCounters,
                     static_cast<std::size_t>(counter.first), 1, counter.unit, counter.description);
-  for (const auto& field : transition_fields(task_)) {
+  for (const auto& field : transition_fields<TiledView<T>>(task_)) {
     if (field.use != TransitionUse::saved) continue;
     const auto size = static_cast<std::size_t>(field.size);
     archive.per_env(std::string("task/") + field.name, host_copies_.add(task_batch_.transition.*field.member),
@@ -334,6 +389,7 @@ void BatchSimulation<T>::describe(Archive& archive) {
 template <class T>
 void BatchSimulation<T>::restored() {
   for (const auto& copy : host_copies_.to_device) copy();
+  if (has_task()) show_to_learning();
 }
 
 template class BatchSimulation<float>;
@@ -414,11 +470,17 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
                                        : regroup_elements<Lanes<double>>(model.sizes));
   }
   if (config.task.present) {
-    const CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
-    reals += static_cast<std::size_t>(task_elements(task));
+    const CompiledTask task = task_of(config, model);
+    if (task.settle_steps > 0)
+      scratch += bytes_of_scratch(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
+                                         : settle_elements<Lanes<double>>(state_elements(model.sizes)));
+    reals += static_cast<std::size_t>(task_elements(task)) + task.stepped.size();
     bytes += sizeof(std::int32_t) * kTaskCounters;
-    for (const auto& field : transition_fields(task))
-      if (keeps(config.output, field)) bytes += sizeof(float) * static_cast<std::size_t>(field.size);
+    for (const auto& field : transition_fields(task)) {
+      if (!keeps(config.output, field)) continue;
+      reals += static_cast<std::size_t>(field.size);
+      if (!single) bytes += sizeof(float) * static_cast<std::size_t>(field.size);  // learning's copy
+    }
     memory.num_observations = task.num_observations;
     memory.num_actions = task.num_actions;
     memory.num_reward_terms = task.num_reward_terms;
@@ -431,8 +493,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
 
 std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks) {
   CompiledTask task;
-  if (config.task.present)
-    task = compile_task(config.task, model, model.timestep * config.simulation.decimation);
+  if (config.task.present) task = task_of(config, model);
   if (config.simulation.precision == Precision::fp32)
     return std::make_unique<BatchSimulation<float>>(config, std::move(model), std::move(task), rank, ranks);
   return std::make_unique<BatchSimulation<double>>(config, std::move(model), std::move(task), rank, ranks);

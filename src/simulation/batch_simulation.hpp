@@ -31,7 +31,7 @@ class BatchSimulation final : public Simulation {
   void randomize_episode_steps() override;
   void step() override;
 
-  const Transition<TiledView<float>>& transition() const override { return task_batch_.transition; }
+  const Transition<TiledView<float>>& transition() const override { return learned_; }
   void keep_final_observation() override;
 
   std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }
@@ -46,11 +46,12 @@ class BatchSimulation final : public Simulation {
 
   void initialize(const InitialStateConfig& config) override;
   void forward() override;
-  void zero_action() override { Kokkos::deep_copy(action().data, 0.0f); }
+  void zero_action() override { Kokkos::deep_copy(task_batch_.transition.action.data, T(0)); }
   void random_action(std::int64_t control_step) override { random_actions_batch(task_batch_, control_step); }
   void set_action(const std::vector<double>& rows) override {
-    rows_to_tiles(action(), 0, num_actions(), rows);
+    rows_to_tiles(task_batch_.transition.action, 0, num_actions(), rows);
   }
+  void step_task() override;
   void zero_control() override;
   void random_control(std::int64_t control_step) override;
   void set_control(const std::vector<double>& rows) override;
@@ -92,6 +93,8 @@ class BatchSimulation final : public Simulation {
   };
 
   void allocate_task();
+  // Brings what the task wrote to learning's copies.
+  void show_to_learning() const;
   void record_fields(const OutputConfig& output);
   const RecordedField& recorded(const std::string& name) const;
   // One field of every environment from rows of doubles: one row for all, or one per environment.
@@ -108,6 +111,7 @@ class BatchSimulation final : public Simulation {
   DeviceTask<T> device_task_;
   PhysicsBatch<T> physics_;
   TaskBatch<T> task_batch_;
+  Transition<TiledView<float>> learned_;  // in single precision the task's own tiles, otherwise copies
   StageClock clock_;
   HostCopies host_copies_;
 };

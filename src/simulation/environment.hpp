@@ -1,5 +1,5 @@
 // The batch of environments as learning sees it: actions in, observations, rewards and flags out, all
-// in tiles on the device, all in single precision whatever the physics uses.
+// in tiles on the device, all in single precision whatever the physics uses (files get the run's).
 #pragma once
 
 #include <cstdint>

@@ -36,13 +36,15 @@ class Simulation : public Environment {
   // Derived fields (xpos, sensordata, ...) of the current state, without stepping.
   virtual void forward() = 0;
 
-  // ---- without a policy: actions of a task for the next step() ----
+  // ---- without a policy: actions of a task, in the run's precision, and the control step with them ----
   virtual void zero_action() = 0;
   // Such that the controls are uniform in their range, `clip` applied (unlimited: actions in [-1, 1]); a
   // function of seed, environment, step.
   virtual void random_action(std::int64_t control_step) = 0;
   // One row of num_actions() values per environment of this rank, or one row for all.
   virtual void set_action(const std::vector<double>& rows) = 0;
+  // step() with the action of these calls, which stays for further ones.
+  virtual void step_task() = 0;
 
   // ---- physics alone: control, then one control step of `decimation` physics steps ----
   virtual void zero_control() = 0;

@@ -20,7 +20,7 @@ Kokkos::View<Element*, MemorySpace> to_device(const std::string& label,
 template <class T>
 DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   std::vector<Instruction> instructions;
-  for (const Program* program : {&task.evaluate, &task.reset, &task.observe})
+  for (const Program* program : {&task.evaluate, &task.reset, &task.observe, &task.accept})
     instructions.insert(instructions.end(), program->instructions.begin(), program->instructions.end());
   instructions_ = to_device("maniple::tasks::instructions", instructions);
 
@@ -54,13 +54,15 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.evaluate = view(task.evaluate);
   task_.reset = view(task.reset);
   task_.observe = view(task.observe);
+  task_.accept = view(task.accept);
+  task_.settle_steps = task.settle_steps;
   task_.constants = constants_.data();
   task_.actions = actions_.data();
   task_.num_random = std::max({task.evaluate.num_random, task.reset.num_random, task.observe.num_random});
   task_.contact_sides = contact_sides_.data();
   task_.num_contact_queries = task.num_contact_queries;
-  task_.num_registers =
-      std::max({task.evaluate.num_registers, task.reset.num_registers, task.observe.num_registers});
+  task_.num_registers = std::max({task.evaluate.num_registers, task.reset.num_registers,
+                                  task.observe.num_registers, task.accept.num_registers});
 }
 
 template class DeviceTask<float>;

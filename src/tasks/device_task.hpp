@@ -15,7 +15,7 @@ class DeviceTask {
   const Task<T>& task() const { return task_; }
 
  private:
-  Kokkos::View<Instruction*, MemorySpace> instructions_;  // the three programs, one after the other
+  Kokkos::View<Instruction*, MemorySpace> instructions_;  // the programs, one after the other
   Kokkos::View<T*, MemorySpace> constants_;               // [constant][lane_width<Lanes<T>>]
   Kokkos::View<ActionTarget<T>*, MemorySpace> actions_;
   Kokkos::View<int*, MemorySpace> contact_sides_;  // [geom pair][query]

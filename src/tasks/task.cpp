@@ -170,17 +170,29 @@ Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskMo
   return kinematic ? Derived::kinematics : Derived::forward;
 }
 
-// The stages that fill every element of Data that a program reads.
-Derived needs_of(const Program& program, const TaskModel& model) {
+// Lets a program read what the last physics step left, where `derived` says so, and returns the stages that
+// fill every other element of Data that it reads.
+Derived read_derived(Program& program, DerivedChoice derived, const TaskModel& model, CompiledTask& task) {
   const std::vector<FieldInfo> fields = data_fields(model.sizes);
   Derived needs = Derived::none;
-  for (const Instruction& i : program.instructions)
-    for (const auto& [bank, element] :
-         {std::pair{i.bank_a, i.a}, std::pair{i.bank_b, i.b}, std::pair{i.bank_c, i.c}})
-      if (bank == Bank::contact)
-        needs = Derived::forward;
-      else if (bank == Bank::data)
-        needs = std::max(needs, stage_of(element, fields, model));
+  for (Instruction& i : program.instructions)
+    for (const auto& [bank, element] : {std::pair{&i.bank_a, &i.a}, {&i.bank_b, &i.b}, {&i.bank_c, &i.c}}) {
+      if (*bank == Bank::contact) needs = Derived::forward;
+      if (*bank != Bank::data) continue;
+      const Derived stage = stage_of(*element, fields, model);
+      const bool stepped = derived == DerivedChoice::as_stepped ||
+                           (derived == DerivedChoice::stepped_forces && stage == Derived::forward);
+      if (!stepped) {
+        needs = std::max(needs, stage);
+        continue;
+      }
+      const auto known = std::find(task.stepped.begin(), task.stepped.end(), int{*element});
+      if (known == task.stepped.end()) task.stepped.push_back(*element);
+      *bank = Bank::stepped;
+      *element = static_cast<std::uint16_t>(
+          std::find(task.stepped.begin(), task.stepped.end(), int{*element}) - task.stepped.begin());
+      task.stepped_needs = std::max(task.stepped_needs, stage);
+    }
   return needs;
 }
 
@@ -235,7 +247,6 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   task.num_reward_terms = static_cast<int>(task.reward_names.size());
   evaluate.finish();
   task.evaluate = evaluate.program(constants);
-  task.evaluate_needs = needs_of(task.evaluate, model);
 }
 
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
@@ -252,6 +263,19 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
   }
   reset.finish();
   task.reset = reset.program(constants);
+}
+
+// Whether a fresh state stays.
+void compile_acceptance(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                        ConstantPool& constants, CompiledTask& task) {
+  if (config.reset_until.empty()) return;
+  ExpressionCompiler accept(context, Phase::observe);
+  const ExpressionCompiler::WithoutDraws without_draws(accept);
+  accept.graph().store(accept.compile_number(
+                           {config.reset_until, config.where_reset_until, "task.reset_until"}, "a condition"),
+                       Bank::output, 0);
+  task.accept = accept.program(constants);
+  task.accept_needs = read_derived(task.accept, DerivedChoice::fresh, model, task);
 }
 
 // [-x, x] of a number x, and a range as it is.
@@ -324,7 +348,6 @@ void compile_observing(const TaskConfig& config, const TaskModel& model, Express
   task.num_critic_observations = static_cast<int>(task.critic_observation_names.size());
   observe.finish();
   task.observe = observe.program(constants);
-  task.observe_needs = needs_of(task.observe, model);
 }
 
 // ---- variables ----
@@ -402,10 +425,12 @@ class Checksum {
 
 }  // namespace
 
-CompiledTask compile_task(const TaskConfig& config, const ImportedModel& imported, double step_dt) {
+CompiledTask compile_task(const TaskConfig& config, const ImportedModel& imported, double step_dt,
+                          DerivedChoice derived) {
   const TaskModel model = task_model(imported);
   CompiledTask task;
   task.step_dt = step_dt;
+  task.settle_steps = config.settle_steps;
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
   task.max_episode_steps =
       config.episode_steps > 0
@@ -438,7 +463,10 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
   observe.compile_variables();
   compile_evaluation(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
+  compile_acceptance(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
+  task.evaluate_needs = read_derived(task.evaluate, derived, model, task);
+  task.observe_needs = read_derived(task.observe, derived, model, task);
   task.constants = constants.values();
   task.num_memory = context.memory_size();
   task.num_kept = context.kept_size();
@@ -468,12 +496,14 @@ std::string task_digest(const CompiledTask& task) {
     sum.add(std::uint64_t{names->size()});
     for (const std::string& name : *names) sum.add(name);
   }
-  for (const Program* program : {&task.evaluate, &task.reset, &task.observe}) sum.add(*program);
+  for (const Program* program : {&task.evaluate, &task.reset, &task.observe, &task.accept}) sum.add(*program);
+  sum.add(static_cast<std::uint64_t>(task.settle_steps));
   for (const double value : task.constants) sum.add(value);
   sum.add(static_cast<std::uint64_t>(task.num_memory));
   sum.add(static_cast<std::uint64_t>(task.num_kept));
   sum.add(static_cast<std::uint64_t>(task.reset.num_random));
   for (const int side : task.contact_sides) sum.add(static_cast<std::uint64_t>(side));
+  for (const int element : task.stepped) sum.add(static_cast<std::uint64_t>(element));
   return sum.text();
 }
 

@@ -35,7 +35,7 @@ struct CompiledTask : TaskSizes {
   std::vector<std::string> critic_observation_names;
   std::vector<std::string> reward_names, termination_names;
 
-  Program evaluate, reset, observe;
+  Program evaluate, reset, observe, accept;
   std::vector<double> constants;
   // Task::contact_sides, and its width
   std::vector<int> contact_sides;
@@ -44,10 +44,17 @@ struct CompiledTask : TaskSizes {
   // Which fields of Data the programs read, of the state after the step: `evaluate` for terminations and
   // rewards, `observe` (after resets) for observations and prev().
   Derived evaluate_needs = Derived::none, observe_needs = Derived::none;
+  // Elements of Data that they read as the last physics step left them, in the order of Bank::stepped, and
+  // what fills these where no step has.
+  std::vector<int> stepped;
+  Derived stepped_needs = Derived::none;
+  Derived accept_needs = Derived::none;
+  int settle_steps = 0;
 };
 
 // Throws InputError with file:line, and a caret for expressions.
-CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, double step_dt);
+CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, double step_dt,
+                          DerivedChoice derived = DerivedChoice::fresh);
 
 // Checksum (16 hex digits) of everything that decides what the task computes.
 std::string task_digest(const CompiledTask& task);

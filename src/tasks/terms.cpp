@@ -87,6 +87,25 @@ Recipe reset_joints(bool scale) {
   };
 }
 
+// dm_control's randomizers: joints with a range uniform in it, other hinges anywhere, orientations anywhere.
+// What it draws for a free joint, four numbers in [0, 1) made one long, is not uniform; this draws the same.
+Expressions randomize_joints(const TermRequest& term) {
+  Expressions result;
+  for (const int element : term.elements) {
+    const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
+    const std::string q = "qpos['" + joint.name + "']";
+    if (joint.type == joint_free)
+      result.push_back({q + "[3:7]", "normalize(uniform(0, 1, 4))"});
+    else if (joint.type == joint_ball)
+      result.push_back({q, "normalize(normal(0, 1, 4))"});
+    else if (joint.limited)
+      result.push_back({q, uniform({joint.low, joint.high})});
+    else if (joint.type == joint_hinge)
+      result.push_back({q, "uniform(-pi, pi)"});
+  }
+  return result;
+}
+
 // The free joint of the model: position and orientation offsets in the world, velocities drawn.
 Expressions reset_root(const TermRequest& term) {
   const auto free = std::find_if(term.model.joints.begin(), term.model.joints.end(),
@@ -116,7 +135,8 @@ struct TermNames {
   DefaultNames otherwise = DefaultNames::none;
 };
 constexpr TermNames kNoNames, kJoints{ElementKind::joints},
-    kAllJoints{ElementKind::joints, DefaultNames::scalar_joints}, kBodies{ElementKind::bodies},
+    kAllJoints{ElementKind::joints, DefaultNames::scalar_joints},
+    kEveryJoint{ElementKind::joints, DefaultNames::every_joint}, kBodies{ElementKind::bodies},
     kRootBody{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
     kSensors{ElementKind::sensors};
 
@@ -159,6 +179,11 @@ double gear_of(const TaskActuator& a) {
 double default_position(const TermRequest& term, const TaskJoint& joint) {
   return term.number("use_default_offset") != 0 ? term.model.qpos0[static_cast<std::size_t>(joint.qposadr)]
                                                 : 0;
+}
+
+bool has_no_limited_ball_joint(const TaskModel& model) {
+  return std::none_of(model.joints.begin(), model.joints.end(),
+                      [](const TaskJoint& joint) { return joint.type == joint_ball && joint.limited; });
 }
 
 bool has_free_joint(const TaskModel& model) {
@@ -290,6 +315,13 @@ std::vector<LibraryTerm> make_library() {
       term(Kind::reset, "reset_joints_by_scale", kAllJoints,
            "default position * draw, within the joint's range; velocity = default velocity (0) * draw",
            reset_joints(true), ranges),
+      needing(
+          {has_no_limited_ball_joint, "on a model with a ball joint that has a range", "an expression"},
+          term(
+              Kind::reset, "randomize_limited_and_rotational_joints", kEveryJoint,
+              "dm_control's: joints uniform in their range, hinges without one in [-pi, pi), orientations of "
+              "ball and free joints drawn",
+              randomize_joints)),
       needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
               term(Kind::reset, "reset_root_state_uniform", kNoNames,
                    "free joint: default position + draws, default orientation turned by draws, velocities = "
@@ -365,9 +397,10 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
       if (known.size() < 2)
         throw InputError(config.where, key, "'" + term.name + "' needs a body", "a model with bodies");
       request.elements.push_back(1);
-    } else if (term.names_default == DefaultNames::scalar_joints) {
+    } else if (term.names_default != DefaultNames::none) {
       for (std::size_t j = 0; j < model.joints.size(); ++j)
-        if (model.joints[j].is_scalar()) request.elements.push_back(static_cast<int>(j));
+        if (model.joints[j].is_scalar() || term.names_default == DefaultNames::every_joint)
+          request.elements.push_back(static_cast<int>(j));
     }
     if (request.elements.empty())
       throw InputError(config.where, key, "'" + term.name + "' without " + kind,
@@ -375,7 +408,7 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
   }
   for (const int element : request.elements) {
     const std::string& name = known[static_cast<std::size_t>(element)];
-    if (term.names_kind == ElementKind::joints &&
+    if (term.names_kind == ElementKind::joints && term.names_default != DefaultNames::every_joint &&
         !model.joints[static_cast<std::size_t>(element)].is_scalar())
       throw InputError(config.where_names, key + ".joints", "'" + name + "' is a ball or free joint",
                        "hinge and slide joints");

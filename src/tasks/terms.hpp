@@ -54,7 +54,7 @@ struct ModelNeed {
 };
 
 // The elements of a term for which the deck names none; none: they must be named.
-enum class DefaultNames { none, scalar_joints, root_body };
+enum class DefaultNames { none, scalar_joints, every_joint, root_body };
 
 struct LibraryTerm {
   std::string name;

@@ -132,7 +132,7 @@ def test_rewards_are_what_the_expressions_say(maniple, deck, tmp_path):
 @pytest.mark.parametrize("source", ["zero", "random", "file"])
 def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source):
     envs, steps, rollout = 33, 230, tmp_path / "rollout"  # episodes of 100 steps
-    actions = np.random.default_rng(3).uniform(-1.5, 1.5, (envs, steps, 1)).astype(np.float32)
+    actions = np.random.default_rng(3).uniform(-1.5, 1.5, (envs, steps, 1))
     with h5py.File(tmp_path / "actions.h5", "w") as file:
         file["action"] = actions
     fields = ["qpos", "qvel", "ctrl", "action", "observation", "final_observation", "reward", "terminated", "truncated",
@@ -168,8 +168,8 @@ def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source
             led_to[env, step] = data.qpos[0], data.qvel[0]
     angle, speed = led_to[..., 0], led_to[..., 1]
     np.testing.assert_allclose(t["final_observation"][:, 1:], np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1),
-                               atol=2e-6)
-    np.testing.assert_allclose(t["reward"][:, 1:, 0], 0.02 * (-np.cos(angle) - 0.01 * drawn[..., 0] ** 2), atol=2e-6)
+                               atol=1e-11)
+    np.testing.assert_allclose(t["reward"][:, 1:, 0], 0.02 * (-np.cos(angle) - 0.01 * drawn[..., 0] ** 2), atol=1e-11)
     # its terms, and the sums of the episodes, which begin in steps 1, 101 and 201
     np.testing.assert_allclose(t["reward_term"].sum(-1), t["reward"][..., 0], atol=1e-6)
     starts = np.split(np.arange(1, steps + 1), [100, 200])
@@ -185,7 +185,7 @@ def test_rollouts_without_a_policy_step_the_task(maniple, deck, tmp_path, source
     going = ~ends(t)
     np.testing.assert_array_equal(t["observation"][going], t["final_observation"][going])
     angle, speed = t["qpos"][..., 0], t["qvel"][..., 0]
-    np.testing.assert_allclose(t["observation"], np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1), atol=2e-6)
+    np.testing.assert_allclose(t["observation"], np.stack([np.sin(angle), np.cos(angle), 0.1 * speed], -1), atol=1e-11)
     assert np.all(np.abs(angle[:, [100, 200]]) <= 0.3) and np.all(np.abs(speed[:, [100, 200]]) <= 0.1)
     assert len(np.unique(angle[:, [0, 100, 200]])) == 3 * envs
 
@@ -217,10 +217,10 @@ def test_what_the_state_implies_is_that_of_the_step(maniple, deck, tmp_path, obs
     assert ended.any() and not ended.all(axis=0).any()
     for name in ("observation", "final_observation"):
         seen = t[name][:, 1:]
-        np.testing.assert_allclose(seen[..., 1], FORMULAS[observed](seen[..., 0]), atol=2e-6)
+        np.testing.assert_allclose(seen[..., 1], FORMULAS[observed](seen[..., 0]), atol=1e-11)
     led_to = t["final_observation"][:, 1:, 0]
     np.testing.assert_allclose(t["reward"][:, 1:, 0],
-                               0.02 * (FORMULAS[rewarded](led_to) - 0.01 * t["action"][:, 1:, 0] ** 2), atol=2e-6)
+                               0.02 * (FORMULAS[rewarded](led_to) - 0.01 * t["action"][:, 1:, 0] ** 2), atol=1e-11)
 
 
 def ends(trajectory):

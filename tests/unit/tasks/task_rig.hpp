@@ -102,7 +102,7 @@ inline TaskConfig empty_task(const ImportedModel& model) {
 
 // One tile of environments of a compiled task, run pack by pack with lanes of type V.
 template <class V>
-class TaskRig : public Transition<std::vector<float>> {
+class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
  public:
   using T = ScalarOf<V>;
 
@@ -119,7 +119,7 @@ class TaskRig : public Transition<std::vector<float>> {
         fields_(tile_size(task_elements(compiled))),
         scratch_(static_cast<std::size_t>(task.scratch_elements())),
         counters_(kTaskCounters * kTileWidth) {
-    for (const auto& field : transition_fields<std::vector<float>>(compiled))
+    for (const auto& field : transition_fields<std::vector<T>>(compiled))
       (this->*field.member).resize(tile_size(256));
     for (V& value : scratch_) value = V(std::numeric_limits<T>::quiet_NaN());
     for (int env = 0; env < kTileWidth; ++env)
@@ -132,7 +132,7 @@ class TaskRig : public Transition<std::vector<float>> {
     std::uniform_real_distribution<double> number(-2, 2);
     for (T& x : state_) x = static_cast<T>(number(generator));
     for (T& x : data_) x = static_cast<T>(number(generator));
-    for (float& x : this->action) x = static_cast<float>(number(generator));
+    for (T& x : this->action) x = static_cast<float>(number(generator));
   }
 
   // Numbers by name, of one environment of the tile.
@@ -180,7 +180,7 @@ class TaskRig : public Transition<std::vector<float>> {
         [&](const TaskLanes<V>& lanes, int) { maniple::randomize_episode_steps(lanes, max_steps); });
   }
 
-  static float at(const std::vector<float>& tile, int element, int env) {
+  static T at(const std::vector<T>& tile, int element, int env) {
     return tile[static_cast<std::size_t>(element * kTileWidth + env)];
   }
 

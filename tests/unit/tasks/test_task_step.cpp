@@ -95,7 +95,7 @@ TYPED_TEST(TaskStep, BadStatesFail) {
     EXPECT_EQ(rig.at(rig.terminated, 0, env), env == 11 ? 1.0f : 0.0f);
     EXPECT_EQ(done[static_cast<std::size_t>(env)], env == 11);
     EXPECT_EQ(rig.at(rig.invalid, 0, env), env == 11 ? 1.0f : 0.0f);
-    EXPECT_EQ(rig.at(rig.reward, 0, env), env == 11 ? 0.0f : 0.02f);
+    EXPECT_EQ(rig.at(rig.reward, 0, env), static_cast<ScalarOf<TypeParam>>(env == 11 ? 0 : 0.02));
     EXPECT_EQ(rig.at(rig.reward_term, 1, env), 0.0f);
     EXPECT_EQ(rig.counter(counter_bad_values, env), 0);
   }
@@ -126,7 +126,7 @@ TYPED_TEST(TaskStep, ValuesThatAreNotFiniteOrTooLargeBecomeZero) {
     large.set("qpos", kHip, 3, size);
     large.evaluate();
     large.observe();
-    const float kept = size < 1e10 ? static_cast<float>(size) : 0;
+    const auto kept = static_cast<ScalarOf<TypeParam>>(size < 1e10 ? size : 0);
     EXPECT_EQ(large.at(large.reward, 0, 3), kept);
     EXPECT_EQ(large.at(large.observation, 0, 3), -kept);
     EXPECT_EQ(large.at(large.invalid, 0, 3), kept == 0);
@@ -148,7 +148,7 @@ TYPED_TEST(TaskStep, FinalObservationsAreThoseBeforeTheReset) {
   plain.reset(kAll);
   plain.observe(kAll);
   for (int step = 1; step <= 4; ++step) {
-    const float start = rig.at(rig.observation, 0, 9), before = rig.at(rig.observation, 1, 9);
+    const auto start = rig.at(rig.observation, 0, 9), before = rig.at(rig.observation, 1, 9);
     for (int env = 0; env < kTileWidth; ++env) {
       rig.set("qpos", kHip, env, step + 0.125 * env);
       plain.set("qpos", kHip, env, step + 0.125 * env);

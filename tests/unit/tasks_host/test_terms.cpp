@@ -222,7 +222,7 @@ TEST(Terms, RewardsFollowTheirFormulas) {
     Rig rig(config, zoo(), 0.02);
     rig.fill_randomly(4);
     for (int env = 0; env < kTileWidth; ++env) rig.set("qpos", kKnee, env, 4 * rig.get("qpos", kKnee, env));
-    const std::vector<float> action = rig.action;
+    const auto action = rig.action;
     std::fill(rig.action.begin(), rig.action.end(), 0.125f);
     rig.apply_actions();
     rig.action = action;
