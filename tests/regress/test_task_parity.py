@@ -1,0 +1,227 @@
+"""The decks of inputs/tasks against the environments that they are named after, as the installed packages have them:
+every observation, reward and end of control steps from the same states with the same actions, the length of episodes,
+and the states that they begin with, by their moments and bounds."""
+
+import re
+import sys
+import types
+from pathlib import Path
+
+import gymnasium
+import h5py
+import mujoco
+import numpy as np
+import pytest
+from dm_control import suite
+
+ROOT = Path(__file__).resolve().parents[2]
+# Gymnasium imports it for films, of which there are none here.
+sys.modules.setdefault("imageio", types.ModuleType("imageio"))
+
+# Steps in a row from a state in which both begin; such states are recorded along episodes with random actions. In
+# longer rows contacts make more of roundings than the tolerance, in MuJoCo from one machine to the next, too.
+WINDOW, EPISODES, STEPS = 4, 4, 160
+TOLERANCE = 1e-10  # of the largest number of its kind, at least 1
+RESETS = 2000  # of a deck, and a quarter of that of the original
+
+
+class Original:
+    def aim(self, qpos, observation):
+        """Gives a random target the place that an observation of the state tells of."""
+
+
+class GymnasiumTask(Original):
+    """An environment of Gymnasium, put into states from outside."""
+
+    def __init__(self, name):
+        environment = gymnasium.make(name)
+        self.max_steps = environment.spec.max_episode_steps
+        self.environment = environment.unwrapped
+        self.model, self.data = self.environment.model, self.environment.data
+
+    def reset(self, seed=None):
+        self.environment.reset(seed=seed)
+
+    def put(self, qpos, qvel):
+        """As if an episode began with the state; its observation."""
+        mujoco.mj_resetData(self.model, self.data)
+        self.environment.set_state(qpos, qvel)
+        return self.environment._get_obs()
+
+    def step(self, action):
+        """Observation, reward, whether the episode has ended by failure or success."""
+        return self.environment.step(action)[:3]
+
+
+class ControlTask(Original):
+    """The same of dm_control."""
+
+    def __init__(self, name):
+        self.environment = suite.load(*name.split(" "), task_kwargs={"random": 0})
+        self.max_steps = self.environment._step_limit
+        self.physics, self.task = self.environment.physics, self.environment.task
+        self.model, self.data = self.physics.model.ptr, self.physics.data.ptr
+
+    def reset(self, seed=None):
+        if seed is not None:
+            self.task.random.seed(seed)
+        self.environment.reset()
+
+    def observation(self):
+        return np.concatenate([np.ravel(part) for part in self.task.get_observation(self.physics).values()])
+
+    def put(self, qpos, qvel):
+        with self.physics.reset_context():
+            self.physics.data.qpos[:], self.physics.data.qvel[:] = qpos, qvel
+        return self.observation()
+
+    def step(self, action):
+        self.task.before_step(action, self.physics)
+        self.physics.step(self.environment._n_sub_steps)
+        self.task.after_step(self.physics)
+        ended = self.task.get_termination(self.physics) is not None
+        return self.observation(), self.task.get_reward(self.physics), ended
+
+
+class SpringTask(ControlTask):
+    """dm_control's lqr with the stiffness of the decks in place of one that it draws."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        self.model.jnt_stiffness[:] = 20
+
+
+TASKS = {
+    "gymnasium/half_cheetah_v5": (GymnasiumTask, "HalfCheetah-v5"),
+    "gymnasium/ant_v5": (GymnasiumTask, "Ant-v5"),
+    "gymnasium/hopper_v5": (GymnasiumTask, "Hopper-v5"),
+    "gymnasium/walker2d_v5": (GymnasiumTask, "Walker2d-v5"),
+    "gymnasium/humanoid_v5": (GymnasiumTask, "Humanoid-v5"),
+    "gymnasium/humanoidstandup_v5": (GymnasiumTask, "HumanoidStandup-v5"),
+    "gymnasium/inverted_pendulum_v5": (GymnasiumTask, "InvertedPendulum-v5"),
+    "gymnasium/inverted_double_pendulum_v5": (GymnasiumTask, "InvertedDoublePendulum-v5"),
+    "gymnasium/reacher_v5": (GymnasiumTask, "Reacher-v5"),
+    "gymnasium/swimmer_v5": (GymnasiumTask, "Swimmer-v5"),
+}
+# Where MuJoCo ends Newton's method before it has converged: its tolerance is set to 1e-15.
+ENDED_EARLY = {"gymnasium/reacher_v5"}
+
+
+@pytest.fixture(params=TASKS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture
+def original(name):
+    kind, title = TASKS[name]
+    task = kind(title)
+    if name in ENDED_EARLY:
+        task.model.opt.tolerance = 1e-15
+    return task
+
+
+def deck_of(name):
+    return ROOT / f"inputs/tasks/{name}.yaml"
+
+
+def collect(task, seed):
+    """States along episodes with random actions, [window, ...], and actions to go on with, [window, WINDOW, nu]."""
+    random = np.random.default_rng(seed)
+    low, high = np.where(task.model.actuator_ctrllimited[:, None], task.model.actuator_ctrlrange, [-1, 1]).T
+    windows = []
+    for episode in range(EPISODES):
+        task.reset(seed=seed + episode)
+        ended = False
+        for _ in range(STEPS // WINDOW):
+            # beyond the range of the controls, too
+            actions = (low + high) / 2 + 0.6 * (high - low) * random.uniform(-1, 1, (WINDOW, task.model.nu))
+            windows.append((task.data.qpos.copy(), task.data.qvel.copy(), actions))
+            for action in actions:
+                ended = ended or task.step(action)[2]
+            if ended:
+                break
+    return (np.array(field) for field in zip(*windows))
+
+
+def replay(task, qpos, qvel, actions, first_observations):
+    """What the original answers in each window: observations, rewards, ends; NaN after an end."""
+    observations = np.full((len(qpos), WINDOW + 1, first_observations.shape[1]), np.nan)
+    rewards, ends = np.full((len(qpos), WINDOW, 1), np.nan), np.zeros((len(qpos), WINDOW, 1), bool)
+    for window in range(len(qpos)):
+        task.aim(qpos[window], first_observations[window])
+        observations[window, 0] = task.put(qpos[window], qvel[window])
+        for step, action in enumerate(actions[window]):
+            observations[window, step + 1], rewards[window, step], ends[window, step] = task.step(action)
+            if ends[window, step]:
+                break
+    return observations, rewards, ends
+
+
+def assert_close(ours, theirs, what):
+    """Equal to rounding wherever the original has a number."""
+    known = np.isfinite(theirs)
+    scale = np.maximum(1, np.nanmax(np.abs(theirs), axis=tuple(range(theirs.ndim - 1))))
+    difference = np.where(known, np.abs(ours - theirs), 0) / scale
+    worst = np.unravel_index(np.argmax(difference), difference.shape)
+    assert difference.max() <= TOLERANCE, f"{what}: {difference.max():.2g} at {worst}: {ours[worst]}, not {theirs[worst]}"
+
+
+def test_steps_are_those_of_the_original(maniple, tmp_path, name, original):
+    qpos, qvel, actions = collect(original, seed=1)
+    with h5py.File(tmp_path / "given.h5", "w") as file:
+        file["qpos"], file["qvel"], file["action"] = qpos, qvel, actions
+    maniple("rollout", deck_of(name), "simulation.precision=double", f"batch.num_envs={len(qpos)}",
+            f"simulation.steps={WINDOW}", "initial_state.source=file", f"initial_state.file={tmp_path}/given.h5",
+            "control.source=file", f"control.file={tmp_path}/given.h5", "output.trajectory.every=1",
+            "output.trajectory.fields=[observation,final_observation,reward,terminated,truncated,action]",
+            f"output.directory={tmp_path}/run", ranks=2)
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        ours = {field: values[()] for field, values in file["trajectory"].items()}
+    observations, rewards, ends = replay(original, qpos, qvel, actions, ours["observation"][:, 0])
+    np.testing.assert_array_equal(ours["action"][:, 1:], actions)
+    np.testing.assert_array_equal(ours["observation"][:, 0], ours["final_observation"][:, 0])
+    assert_close(ours["final_observation"], observations, "observation")
+    assert_close(ours["reward"][:, 1:], rewards, "reward")
+    known = np.isfinite(rewards)
+    np.testing.assert_array_equal(ours["terminated"][:, 1:][known], ends[known])
+    assert not ours["truncated"].any()
+
+
+def test_episodes_are_as_long(maniple, tmp_path, name, original):
+    endings = re.search(r"^  terminations:\n((?:    .*\n)*)", deck_of(name).read_text(), re.M)
+    failures = re.findall(r"^    (\w+):", endings.group(1), re.M) if endings else []
+    endless = not np.isfinite(original.max_steps)
+    steps = 50 if endless else int(original.max_steps)
+    maniple("rollout", deck_of(name), "simulation.precision=double", "control.source=zero", "initial_state.source=task",
+            *(f"task.terminations.{failure}=~" for failure in failures if failure != "time_out"),
+            f"simulation.steps={steps + 1}", "output.trajectory.every=1",
+            "output.trajectory.fields=[terminated,truncated]", f"output.directory={tmp_path}/run")
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        truncated = np.flatnonzero(file["trajectory/truncated"][0, :, 0])
+        assert not file["trajectory/terminated"][()].any()
+    np.testing.assert_array_equal(truncated, [] if endless else [steps])
+
+
+def test_episodes_begin_as_those_of_the_original(maniple, tmp_path, name, original):
+    maniple("rollout", deck_of(name), "simulation.precision=double", f"batch.num_envs={RESETS}", "simulation.steps=0",
+            "control.source=zero", "initial_state.source=task", "output.trajectory.every=1",
+            "output.trajectory.fields=[qpos,qvel]", f"output.directory={tmp_path}/run")
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        ours = np.concatenate([file["trajectory/qpos"][:, 0], file["trajectory/qvel"][:, 0]], axis=1)
+    original.reset(seed=7)
+    theirs = []
+    for _ in range(RESETS // 4):
+        original.reset()
+        theirs.append(np.concatenate([original.data.qpos, original.data.qvel]))
+    theirs = np.array(theirs)
+    # Means, deviations and products of pairs within five standard errors.
+    for power in (lambda x: x, lambda x: (x - theirs.mean(axis=0)) ** 2,
+                  lambda x: (x - theirs.mean(axis=0)) * np.roll(x - theirs.mean(axis=0), 1, axis=1)):
+        a, b = power(ours), power(theirs)
+        error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
+        np.testing.assert_array_less(np.abs(a.mean(axis=0) - b.mean(axis=0)), 5 * error + 1e-12)
+    # Bounds: the largest of many differ by little, those of normal distributions by more.
+    span = np.ptp(theirs, axis=0)
+    np.testing.assert_array_less(np.abs(ours.max(axis=0) - theirs.max(axis=0)), 0.4 * span + 1e-12)
+    np.testing.assert_array_less(np.abs(ours.min(axis=0) - theirs.min(axis=0)), 0.4 * span + 1e-12)
