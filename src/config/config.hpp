@@ -135,6 +135,7 @@ struct InitialStateConfig {
 struct OutputConfig {
   std::string directory = "runs/maniple";
   bool overwrite = false;             // results of an earlier run may be replaced
+  bool tensorboard = false;           // event files beside the results
   std::int64_t trajectory_every = 0;  // control steps between samples; 0: no trajectory
   std::vector<std::string> trajectory_fields{"qpos", "qvel"};
   SourceLocation where_fields;

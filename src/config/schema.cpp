@@ -92,6 +92,7 @@ const std::vector<Key>& schema() {
 
       KEY(output.directory, anything(), "", "the run's directory; relative to the working directory"),
       KEY(output.overwrite, anything(), "", "true: results of an earlier run in the directory are replaced, which otherwise is refused"),
+      KEY(output.tensorboard, anything(), "", "true: train writes its metrics for TensorBoard as well, row by row, beside the results"),
       KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "control steps from sample to sample; 0: no trajectory"),
       KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data and, of a task, action, reward, observation and all else of its control steps; a name that is none is answered with the list"),
 

@@ -10,6 +10,7 @@
 #include "src/base/log.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/stop.hpp"
+#include "src/io/event_file.hpp"
 #include "src/io/snapshot.hpp"
 
 namespace maniple {
@@ -55,6 +56,13 @@ class MetricRows {
         if (!std::isnan(value)) best = std::max(best.value_or(value), value);
     return best;
   }
+  // The last row, by name.
+  std::vector<std::pair<std::string, double>> last() const {
+    std::vector<std::pair<std::string, double>> row;
+    for (const auto& series : metrics_.series)
+      if (!series.values.empty()) row.emplace_back(series.name, series.values.back());
+    return row;
+  }
   double last_wall_seconds() const {
     const auto& wall = metrics_.series.back().values;
     return wall.empty() ? 0.0 : wall.back();
@@ -81,6 +89,13 @@ void record_iteration(const IterationReport& report, std::int64_t iteration, std
     if (value.name != "iteration") fields.push_back({value.name, value.value});
   if (evaluated) fields.push_back({"evaluation_return", *evaluated});
   record("iteration", fields);
+}
+
+// The steps that TensorBoard counts: of the environments, where the learner has any.
+std::int64_t steps_of(const std::vector<std::pair<std::string, double>>& row, std::int64_t iteration) {
+  for (const auto& [name, value] : row)
+    if (name == "env_steps") return static_cast<std::int64_t>(value);
+  return iteration;
 }
 
 std::string stage_shares(const std::vector<std::pair<std::string, double>>& stages, double total) {
@@ -159,6 +174,8 @@ class TrainingLoop {
         stop_(run.config, run.started),
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
     keep();
+    if (run.config.output.tensorboard && run.collectives.rank() == 0)
+      events_.emplace(run.config.output.directory, !resumed, steps_of(rows.last(), first_iteration_) + 1);
   }
 
   ExitCode run() {
@@ -201,6 +218,7 @@ class TrainingLoop {
     const std::optional<double> evaluated = evaluate();
     rows_.append(report, evaluated, seconds);
     record_iteration(report, iteration_, evaluated, seconds);
+    if (events_) events_->write(steps_of(rows_.last(), iteration_), rows_.last());
     if (run_.after_iteration) run_.after_iteration(report, iteration_);
     progress_.update(iteration_, fmt::format("{}  {}  {}", rate(seconds_since(loop_started_)), report.summary,
                                              resident_memory()));
@@ -292,6 +310,7 @@ class TrainingLoop {
   Snapshot kept_;
   StopRequest stop_;
   Progress progress_;
+  std::optional<EventFile> events_;
   bool stopped_ = false;
   std::string results_path_;
 };

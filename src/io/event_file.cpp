@@ -1,0 +1,113 @@
+// Event files are TFRecords of the protocol buffer tensorflow.Event (event.proto and summary.proto of
+// TensorBoard); the few fields that scalars need are written here by hand.
+#include "src/io/event_file.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <bit>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "src/base/log.hpp"
+#include "src/base/process.hpp"
+
+namespace maniple {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "records are little-endian");
+
+constexpr const char* kPrefix = "events.out.tfevents.";
+
+// CRC-32C (Castagnoli), reflected.
+std::uint32_t crc32c(const std::string& bytes) {
+  static const std::array<std::uint32_t, 256> table = [] {
+    std::array<std::uint32_t, 256> entries{};
+    for (std::uint32_t i = 0; i < 256; ++i) {
+      std::uint32_t crc = i;
+      for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ (crc & 1 ? 0x82f63b78u : 0u);
+      entries[i] = crc;
+    }
+    return entries;
+  }();
+  std::uint32_t crc = ~0u;
+  for (const char byte : bytes) crc = table[(crc ^ static_cast<unsigned char>(byte)) & 0xff] ^ (crc >> 8);
+  return ~crc;
+}
+
+template <class T>
+std::string raw(T value) {
+  std::string bytes(sizeof value, '\0');
+  std::memcpy(bytes.data(), &value, sizeof value);
+  return bytes;
+}
+
+// ---- fields of a protocol buffer ----
+enum WireType { varint_type = 0, eight_bytes = 1, counted = 2, four_bytes = 5 };
+
+std::string varint(std::uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes + static_cast<char>(value);
+}
+std::string key(int field, WireType type) {
+  return varint(static_cast<std::uint64_t>(field) << 3 | type);
+}
+std::string field(int number, const std::string& bytes) {
+  return key(number, counted) + varint(bytes.size()) + bytes;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+std::string event(std::int64_t step, const std::string& what) {
+  return key(1, eight_bytes) + raw(now()) + key(2, varint_type) + varint(static_cast<std::uint64_t>(step)) +
+         what;
+}
+
+}  // namespace
+
+std::string framed_record(const std::string& bytes) {
+  const auto masked = [](std::uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; };
+  const std::string length = raw(static_cast<std::uint64_t>(bytes.size()));
+  return length + raw(masked(crc32c(length))) + bytes + raw(masked(crc32c(bytes)));
+}
+
+EventFile::EventFile(const std::string& directory, bool replaces, std::int64_t first_step) {
+  std::error_code ignored;
+  if (replaces)
+    for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
+      if (entry.path().filename().string().rfind(kPrefix, 0) == 0)
+        std::filesystem::remove(entry.path(), ignored);
+  // (files of a directory are read in order of their names)
+  path_ = fmt::format("{}/{}{:010}.{}.{}", directory, kPrefix, static_cast<std::int64_t>(now()), host_name(),
+                      getpid());
+  file_.open(path_, std::ios::binary | std::ios::trunc);
+  append(event(0, field(3, "brain.Event:2")));
+  const std::string start = key(1, varint_type) + varint(1);  // SessionLog.START
+  append(event(first_step, field(7, start)));
+}
+
+void EventFile::write(std::int64_t step, const std::vector<std::pair<std::string, double>>& values) {
+  std::string summary;
+  for (const auto& [name, value] : values)
+    if (!std::isnan(value))
+      summary += field(1, field(1, name) + key(2, four_bytes) + raw(static_cast<float>(value)));
+  append(event(step, field(5, summary)));
+}
+
+void EventFile::append(const std::string& event) {
+  if (path_.empty()) return;
+  file_ << framed_record(event) << std::flush;
+  if (file_) return;
+  warn(path_ + ": cannot be written (" + std::strerror(errno) +
+       "): TensorBoard will not see the rest of this run");
+  path_.clear();
+}
+
+}  // namespace maniple
