@@ -75,8 +75,9 @@ def model_of(run, checkpoint):
     observations, actions = weights(policy, 0)[0].shape[1], len(policy["log_std"])
     graph.clip(run.setting("policy.clip_observations"))
     if run.setting("policy.normalize_observations"):
-        scale = 1 / np.sqrt(policy["observation_variance"][()] + VARIANCE_FLOOR)
-        graph.add("Sub", policy["observation_mean"][()])
+        # (those of a critic with observations of its own come behind)
+        scale = 1 / np.sqrt(policy["observation_variance"][:observations] + VARIANCE_FLOOR)
+        graph.add("Sub", policy["observation_mean"][:observations])
         graph.add("Mul", scale)
         graph.clip(run.setting("policy.clip_normalized", 5))
     hidden = len(run.setting("policy.hidden"))

@@ -12,7 +12,8 @@ namespace maniple {
 
 // First element of each quantity in a block.
 struct SampleLayout {
-  int observation = 0, action = 0, mean = 0;
+  int observation = 0;  // and that of the critic, as the network takes them
+  int action = 0, mean = 0;
   int log_prob = 0;
   int value = 0;      // of the observation: as the critic gives it, in the unit of rewards once estimated
   int reward = 0;     // multiplied by learning.reward_scale
@@ -24,10 +25,10 @@ struct SampleLayout {
   int elements = 0;
 
   SampleLayout() = default;
-  SampleLayout(int observations, int actions)
-      : action(observations),
-        mean(observations + actions),
-        log_prob(observations + 2 * actions),
+  explicit SampleLayout(const PolicySizes& sizes)
+      : action(sizes.inputs()),
+        mean(action + sizes.actions),
+        log_prob(mean + sizes.actions),
         value(log_prob + 1),
         reward(log_prob + 2),
         done(log_prob + 3),
@@ -63,11 +64,11 @@ struct TileScratch {
 // Activations of all layers for the observations of one tile.
 template <class Dense, class T>
 MANIPLE_FUNCTION void network_forward(const TileTeam& team, const Network& network, const T* parameters,
-                                      const T* observation, T* activations) {
+                                      const T* input, T* activations) {
   for (int l = 0; l < network.num_layers; ++l) {
     const DenseLayer& layer = network.layers[l];
-    const T* source = layer.source < 0 ? observation : activations + layer.source * kTileWidth;
-    Dense::forward(team, layer, parameters, source, activations + layer.target * kTileWidth);
+    Dense::forward(team, layer, parameters, network.source_of(layer, input, activations),
+                   activations + layer.target * kTileWidth);
     // a layer mixes units, never samples: on a GPU a thread reads only what it wrote
   }
 }
@@ -79,9 +80,10 @@ struct Act {
   SampleLayout layout;
   TileScratch scratch;
   const T* parameters = nullptr;
-  T* memory = nullptr;               // [worker][scratch.elements]
-  TiledView<T> observation, action;  // action: none where only values are asked for
-  T* blocks = nullptr;               // [tile][layout.elements][32] of this step; null: not kept
+  T* memory = nullptr;                           // [worker][scratch.elements]
+  TiledView<T> observation, critic_observation;  // the latter where the critic has its own
+  TiledView<T> action;                           // none where only values are asked for
+  T* blocks = nullptr;                           // [tile][layout.elements][32] of this step; null: not kept
   std::uint32_t seed = 0, control_step = 0;
   RandomPurpose purpose = RandomPurpose::action;
   std::int64_t first_env = 0, envs = 0;  // of this rank, without padding
@@ -90,7 +92,7 @@ struct Act {
   const T* normal_mean = nullptr;             // per observation; null: not normalised
   const T* normal_scale = nullptr;            // 1 / standard deviation
   T clip_normalized = 5;
-  double* moments = nullptr;  // [worker][2 observations + 1]: exact sums of z and z^2, inexact terms
+  double* moments = nullptr;  // [worker][2 inputs + 1]: exact sums of z and z^2, inexact terms
   double moment_scale = 0;
   double moment_shrink = 1;  // a power of two that multiplies z in the sums, to keep unknown units exact
 
@@ -101,12 +103,15 @@ struct Act {
     T* const block = blocks ? blocks + tile * layout.elements * kTileWidth : local + scratch.block;
     T* const activations = local + scratch.activations;
     const T* const observed = observation.tile(tile);
+    const T* const critic_observed = critic_observation.tile(tile);
     T* const chosen = action.tile(tile);
     T* const rows = local + scratch.rows;  // z of every observation, before it is clipped
 
     team.lanes<V, 1>([&](int lane) {
-      for (int i = 0; i < network.num_observations; ++i) {
-        V x = *reinterpret_cast<const V*>(observed + i * kTileWidth + lane);
+      const int own = network.sizes.observations;
+      for (int i = 0; i < network.sizes.inputs(); ++i) {
+        V x = *reinterpret_cast<const V*>(
+            (i < own ? observed + i * kTileWidth : critic_observed + (i - own) * kTileWidth) + lane);
         if (clip_observations > 0) x = clamp(x, V(-clip_observations), V(clip_observations));
         if (normal_mean) {
           x = (x - V(normal_mean[i])) * V(normal_scale[i]);
@@ -122,7 +127,7 @@ struct Act {
       const V* const mean = reinterpret_cast<const V*>(activations + network.actor.first * kTileWidth + lane);
       V* const out = reinterpret_cast<V*>(block + lane);
       V log_prob(T(0));
-      for (int k = 0; k < network.num_actions; ++k) {
+      for (int k = 0; k < network.sizes.actions; ++k) {
         const T log_std = parameters[network.log_std + k];
         V z(T(0));
         if (!deterministic)
@@ -141,7 +146,7 @@ struct Act {
     });
     if (normal_mean && moments) {
       team.barrier();
-      const int n = network.num_observations;
+      const int n = network.sizes.inputs();
       double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n + 1);
       team.items(n, [&](std::int64_t i) {
         double sum = 0, squares = 0;

@@ -18,13 +18,25 @@ MANIPLE_FUNCTION std::int64_t padded_parameters(std::int64_t count) {
   return (count + kParameterPadding - 1) / kParameterPadding * kParameterPadding;
 }
 
+// What a policy exchanges with its environments. A critic that sees the same as the actor has no observations
+// of its own; one that sees something else sees only that.
+struct PolicySizes {
+  int observations = 0, critic_observations = 0, actions = 0;
+
+  MANIPLE_FUNCTION int inputs() const { return observations + critic_observations; }
+};
+
+// Where a layer's inputs may come from, besides the layers below: the input is [observation, critic
+// observation].
+inline constexpr int kObservation = -1, kCriticObservation = -2;
+
 // target[o] = activation(bias[o] + sum_i weight[o][i] source[i]).
 struct DenseLayer {
   int inputs = 0, outputs = 0;
-  std::int64_t weight = 0;  // first parameter; row o starts at weight + o * stride()
-  std::int64_t bias = 0;    // first parameter
-  int source = -1;          // first unit among the activations; -1: the observation
-  int target = 0;           // first unit among the activations
+  std::int64_t weight = 0;    // first parameter; row o starts at weight + o * stride()
+  std::int64_t bias = 0;      // first parameter
+  int source = kObservation;  // first unit among the activations, or the observation, or the critic's own
+  int target = 0;             // first unit among the activations
   Activation activation = Activation::identity;
   Activation source_activation = Activation::identity;  // of the layer that made the source
   bool library = false;                                 // wide: computed by a vendor's BLAS on a CPU
@@ -42,13 +54,20 @@ struct Network {
   static constexpr int max_layers = 16;
   DenseLayer layers[max_layers];
   int num_layers = 0;
-  int num_observations = 0, num_actions = 0;
+  PolicySizes sizes;
   int units = 0;                // activations of one sample, without the observation
   Head actor;                   // mean of each action
   Head critic;                  // value of the observation
   int widest = 0;               // inputs or outputs of any layer
   std::int64_t parameters = 0;  // of the flat buffer, padding included
   std::int64_t log_std = 0;     // first parameter of the log standard deviations
+
+  // The inputs of a layer, of the tile whose inputs and activations these are.
+  template <class T>
+  MANIPLE_FUNCTION const T* source_of(const DenseLayer& layer, const T* input, const T* activations) const {
+    if (layer.source >= 0) return activations + layer.source * kTileWidth;
+    return layer.source == kCriticObservation ? input + sizes.observations * kTileWidth : input;
+  }
 };
 
 }  // namespace maniple

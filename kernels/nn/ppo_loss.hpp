@@ -16,7 +16,7 @@ struct PpoLoss {
   bool move_reference = false;     // KL from the previous epoch instead of the rollout
 
   MANIPLE_FUNCTION ParameterRange own_parameters(const Network& network) const {
-    return {network.log_std, network.num_actions};
+    return {network.log_std, network.sizes.actions};
   }
 
   template <class V>
@@ -28,18 +28,18 @@ struct PpoLoss {
                             view.output.from(actor),      stored[layout.log_prob],
                             stored[layout.value],         stored[layout.advantage],
                             stored[layout.target],        view.output[critic],
-                            parameters + network.log_std, reference_log_std + index * network.num_actions};
-    ppo_loss<V>(settings, network.num_actions, x, real, scale, view.delta.from(actor), view.delta[critic],
+                            parameters + network.log_std, reference_log_std + index * network.sizes.actions};
+    ppo_loss<V>(settings, network.sizes.actions, x, real, scale, view.delta.from(actor), view.delta[critic],
                 view.parameter_delta, view.metrics);
     if (move_reference)
-      for (int k = 0; k < network.num_actions; ++k) stored[layout.mean + k] = view.output[actor + k];
+      for (int k = 0; k < network.sizes.actions; ++k) stored[layout.mean + k] = view.output[actor + k];
   }
 
   MANIPLE_FUNCTION void after(const TileTeam& team, const Network& network, const T* parameters,
                               std::int64_t index) const {
-    T* const reference = reference_log_std + index * network.num_actions;
+    T* const reference = reference_log_std + index * network.sizes.actions;
     if (move_reference)
-      team.items(network.num_actions,
+      team.items(network.sizes.actions,
                  [&](std::int64_t k) { reference[k] = parameters[network.log_std + k]; });
   }
 };

@@ -155,8 +155,8 @@ struct TrainMinibatch {
     T* const activations = local + scratch.activations;
     T* const deltas = local + scratch.deltas;
     T* const rows = local + scratch.rows;
-    const T* const observation = block + loss.layout.observation * kTileWidth;
-    network_forward<Dense>(team, network, parameters, observation, activations);
+    const T* const input = block + loss.layout.observation * kTileWidth;
+    network_forward<Dense>(team, network, parameters, input, activations);
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> row = tile_field<V>(rows, 0, lane);
       const SampleView<V> view{tile_field<V>(block, 0, lane), tile_field<V>(activations, 0, lane),
@@ -176,8 +176,8 @@ struct TrainMinibatch {
     loss.after(team, network, parameters, index);
     for (int l = network.num_layers - 1; l >= 0; --l) {
       const DenseLayer& layer = network.layers[l];
-      const T* source = layer.source < 0 ? observation : activations + layer.source * kTileWidth;
-      Dense::gradient(team, layer, source, deltas + layer.target * kTileWidth, local + scratch.transposed,
+      Dense::gradient(team, layer, network.source_of<T>(layer, input, activations),
+                      deltas + layer.target * kTileWidth, local + scratch.transposed,
                       local + scratch.gradient);
     }
     team.barrier();

@@ -22,7 +22,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
                      "rollout records trajectories (control.source=policy)");
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "evaluate", Holds::policy);
-  Policy policy(config, simulation->num_observations(), simulation->num_actions());
+  Policy policy(config, policy_sizes(*simulation));
   Archive archive;
   policy.describe(archive);
   const std::int64_t step = read_replicated(

@@ -37,7 +37,7 @@ class ControlSource {
       if (!simulation.has_task())
         throw InputError(config.control.where, "control.source", "policy without a task",
                          "a deck with a task: a policy reads its observations");
-      policy_ = std::make_unique<Policy>(config, simulation.num_observations(), simulation.num_actions());
+      policy_ = std::make_unique<Policy>(config, policy_sizes(simulation));
       Archive archive;
       policy_->describe(archive);
       read_replicated(config.control.checkpoint, checkpoint_identity(config, simulation), archive,
@@ -51,8 +51,7 @@ class ControlSource {
     const ControlInput source = config_.control.source;
     if (simulation_.has_task()) {
       if (source == ControlInput::policy) {
-        policy_->act(simulation_.observation(), simulation_.action(), config_.evaluation.deterministic,
-                     config_.batch.seed, simulation_.partition().first_env(), control_step);
+        policy_->act(simulation_, config_.evaluation.deterministic, config_.batch.seed, control_step);
         simulation_.step();
         return;
       }

@@ -107,8 +107,8 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
   memory.bytes_per_env = simulation.bytes_per_env;
   if (holds == Holds::learner) {
     const LearnerMemory learner = learner_of(config).memory(
-        config,
-        {simulation.num_observations, simulation.num_actions, simulation.num_reward_terms, partition.tiles});
+        config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions,
+                 simulation.num_reward_terms, partition.tiles});
     const auto envs = static_cast<std::size_t>(partition.tiles * kTileWidth);
     memory.batch += learner.batch_bytes;
     memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
@@ -116,9 +116,9 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
     // and its environments' states in the copy of the last finished iteration
     memory.batch += simulation.bytes_per_env * envs;
   } else if (holds == Holds::policy) {
-    const Network network = make_network(config.policy, simulation.num_observations, simulation.num_actions,
-                                         config.learning.blas_width, config.where_of("policy.hidden"));
-    const SampleLayout layout(simulation.num_observations, simulation.num_actions);
+    const Network network = make_network(
+        config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions});
+    const SampleLayout layout(network.sizes);
     memory.network = policy_bytes(network, make_scratch(network, layout), tile_workers(partition.tiles));
   }
   return memory;

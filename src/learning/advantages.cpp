@@ -58,6 +58,7 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
     EstimateAdvantages<float, decltype(dense)> estimate;
     estimate.act = policy.actor<decltype(dense)>(workers_);
     estimate.act.observation = environment.observation();
+    estimate.act.critic_observation = environment.critic_observation();
     estimate.act.deterministic = true;
     estimate.act.envs = partition_.envs();
     estimate.blocks = rollout.blocks();

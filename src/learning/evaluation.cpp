@@ -61,8 +61,7 @@ EvaluationResult evaluate(Environment& environment, Policy& policy, const Config
     if (step > limit + 16)
       throw Error("evaluation: episodes do not end within " + std::to_string(limit) +
                   " control steps; the task has neither a time limit nor a termination that happens");
-    policy.act(environment.observation(), environment.action(), config.evaluation.deterministic,
-               config.batch.seed, partition.first_env(), step);
+    policy.act(environment, config.evaluation.deterministic, config.batch.seed, step);
     environment.step();
     note_done("control step", step + 1);
     Kokkos::fence();

@@ -47,7 +47,7 @@ struct LearnerMemory {
 
 // The task and the environments of a rank, as far as memory depends on them.
 struct EnvironmentSizes {
-  int observations = 0, actions = 0, reward_terms = 0;
+  int observations = 0, critic_observations = 0, actions = 0, reward_terms = 0;
   std::int64_t tiles = 0;
 };
 

@@ -70,8 +70,18 @@ void rescale_row(const Kokkos::View<float*, MemorySpace>& parameters, std::int64
 
 }  // namespace
 
-Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width,
-                     const SourceLocation& where_hidden) {
+PolicySizes policy_sizes(const Environment& environment) {
+  return {environment.num_observations(), environment.critic_observation().elements,
+          environment.num_actions()};
+}
+
+Network make_network(const Config& config, const PolicySizes& sizes) {
+  return make_network(config.policy, sizes, config.learning.blas_width, config.where_of("policy.hidden"),
+                      config.where_of("policy.shared"));
+}
+
+Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
+                     const SourceLocation& where_hidden, const SourceLocation& where_shared) {
   const Activation activation = activation_of(config.activation);
   const int chains = config.shared ? 1 : 2;
   const int layers = chains * (static_cast<int>(config.hidden.size()) + 1);
@@ -79,10 +89,12 @@ Network make_network(const PolicyConfig& config, int observations, int actions, 
     throw InputError(where_hidden, "policy.hidden",
                      "found " + std::to_string(config.hidden.size()) + " layers",
                      "allowed: at most " + std::to_string(Network::max_layers / chains - 1));
+  if (config.shared && sizes.critic_observations > 0)
+    throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
+                     "allowed: false, so that the critic has layers of its own");
   Network network;
-  network.num_observations = observations;
-  network.num_actions = actions;
-  network.widest = observations;
+  network.sizes = sizes;
+  network.widest = std::max(sizes.observations, sizes.critic_observations);
   const auto add = [&](int source, int inputs, int outputs, Activation own, Activation below) {
     DenseLayer& layer = network.layers[network.num_layers++];
     layer.inputs = inputs;
@@ -100,8 +112,7 @@ Network make_network(const PolicyConfig& config, int observations, int actions, 
     layer.library = std::max(inputs, outputs) >= blas_width && std::min(inputs, outputs) >= 16;
     return layer.target;
   };
-  const auto chain = [&](int outputs) -> Head {
-    int source = -1, inputs = observations;
+  const auto chain = [&](int outputs, int source, int inputs) -> Head {
     for (const int width : config.hidden) {
       source = add(source, inputs, width, activation, source < 0 ? Activation::identity : activation);
       inputs = width;
@@ -111,27 +122,28 @@ Network make_network(const PolicyConfig& config, int observations, int actions, 
         outputs};
   };
   if (config.shared) {
-    const Head both = chain(actions + 1);
-    network.actor = {both.first, actions};
-    network.critic = {both.first + actions, 1};
+    const Head both = chain(sizes.actions + 1, kObservation, sizes.observations);
+    network.actor = {both.first, sizes.actions};
+    network.critic = {both.first + sizes.actions, 1};
   } else {
-    network.actor = chain(actions);
-    network.critic = chain(1);
+    network.actor = chain(sizes.actions, kObservation, sizes.observations);
+    network.critic = sizes.critic_observations > 0 ? chain(1, kCriticObservation, sizes.critic_observations)
+                                                   : chain(1, kObservation, sizes.observations);
   }
   network.log_std = network.parameters;
-  network.parameters += padded_parameters(actions);
+  network.parameters += padded_parameters(sizes.actions);
   return network;
 }
 
 TileScratch make_scratch(const Network& network, const SampleLayout& layout) {
   constexpr int metrics_and_count = 16;
   return TileScratch(network, layout,
-                     std::max({network.num_actions + metrics_and_count, network.num_observations, 2}),
+                     std::max({network.sizes.actions + metrics_and_count, network.sizes.inputs(), 2}),
                      network.parameters + metrics_and_count);
 }
 
 std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers) {
-  return sizeof(float) * static_cast<std::size_t>(network.parameters + 2 * network.num_observations +
+  return sizeof(float) * static_cast<std::size_t>(network.parameters + 2 * network.sizes.inputs() +
                                                   workers * scratch.elements);
 }
 
@@ -165,7 +177,7 @@ std::vector<float> initial_parameters(const Network& network, const PolicyConfig
             (2.0f * uniform01<float>(random.word[0]) - 1.0f) * bound;
       }
   }
-  for (int k = 0; k < network.num_actions; ++k)
+  for (int k = 0; k < network.sizes.actions; ++k)
     parameters[static_cast<std::size_t>(network.log_std + k)] = static_cast<float>(std::log(config.init_std));
   return parameters;
 }
@@ -186,17 +198,16 @@ void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::
   count += samples;
 }
 
-Policy::Policy(const Config& config, int observations, int actions)
+Policy::Policy(const Config& config, const PolicySizes& sizes)
     : config_(config.policy),
-      network_(make_network(config.policy, observations, actions, config.learning.blas_width,
-                            config.where_of("policy.hidden"))),
-      layout_(observations, actions),
+      network_(make_network(config, sizes)),
+      layout_(sizes),
       parameters_("maniple::policy_parameters", static_cast<std::size_t>(network_.parameters)),
-      normalizer_(observations),
-      normal_mean_("maniple::normal_mean", static_cast<std::size_t>(observations)),
-      normal_scale_("maniple::normal_scale", static_cast<std::size_t>(observations)),
-      used_mean_(static_cast<std::size_t>(observations)),
-      used_scale_(static_cast<std::size_t>(observations)) {
+      normalizer_(sizes.inputs()),
+      normal_mean_("maniple::normal_mean", static_cast<std::size_t>(sizes.inputs())),
+      normal_scale_("maniple::normal_scale", static_cast<std::size_t>(sizes.inputs())),
+      used_mean_(static_cast<std::size_t>(sizes.inputs())),
+      used_scale_(static_cast<std::size_t>(sizes.inputs())) {
   scratch_ = make_scratch(network_, layout_);
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
@@ -213,20 +224,22 @@ float* Policy::memory(int workers) {
   return memory_.data();
 }
 
-void Policy::act(const TiledView<float>& observation, const TiledView<float>& action, bool deterministic,
-                 std::uint32_t seed, std::int64_t first_env, std::int64_t control_step) {
-  const int workers = tile_workers(observation.tiles);
+void Policy::act(const Environment& environment, bool deterministic, std::uint32_t seed,
+                 std::int64_t control_step) {
+  const Partition& partition = environment.partition();
+  const int workers = tile_workers(partition.tiles);
   with_dense(library_, [&](auto dense) {
     auto act = actor<decltype(dense)>(workers);
-    act.observation = observation;
-    act.action = action;
+    act.observation = environment.observation();
+    act.critic_observation = environment.critic_observation();
+    act.action = environment.action();
     act.deterministic = deterministic;
     act.seed = seed;
     act.purpose = RandomPurpose::evaluation;
     act.control_step = static_cast<std::uint32_t>(control_step);
-    act.first_env = first_env;
-    act.envs = observation.tiles * kTileWidth;
-    for_tiles("maniple::act", observation.tiles, workers, act);
+    act.first_env = partition.first_env();
+    act.envs = partition.tiles * kTileWidth;
+    for_tiles("maniple::act", partition.tiles, workers, act);
   });
 }
 
@@ -243,7 +256,7 @@ void Policy::describe(Archive& archive) {
                        static_cast<std::size_t>(layer.outputs), "1", "bias of each output");
   }
   archive.replicated("policy/log_std", parameters_host_.data() + network_.log_std,
-                     static_cast<std::size_t>(network_.num_actions), "1",
+                     static_cast<std::size_t>(network_.sizes.actions), "1",
                      "log of the standard deviation of each action");
   if (normalizes()) {
     archive.replicated("policy/observation_mean", normalizer_.mean.data(), normalizer_.mean.size(),
@@ -262,7 +275,7 @@ void Policy::restored() {
 std::vector<float> Policy::log_std() const {
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
   return std::vector<float>(host.data() + network_.log_std,
-                            host.data() + network_.log_std + network_.num_actions);
+                            host.data() + network_.log_std + network_.sizes.actions);
 }
 
 void Policy::merge_observations(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,

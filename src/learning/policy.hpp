@@ -10,14 +10,18 @@
 #include "src/io/archive.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/running_moments.hpp"
+#include "src/simulation/environment.hpp"
 
 namespace maniple {
 
 // Layers, units and parameters of the network that a configuration asks for. Layers with a side of at
-// least `blas_width` units are marked for the library. Too many layers are an InputError that names
-// `where_hidden`.
-Network make_network(const PolicyConfig& config, int observations, int actions, std::int64_t blas_width,
-                     const SourceLocation& where_hidden = {});
+// least `blas_width` units are marked for the library. Too many layers, or layers shared with a critic that
+// sees something else, are an InputError that names the place.
+Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
+                     const SourceLocation& where_hidden = {}, const SourceLocation& where_shared = {});
+// The same, with places from the deck.
+Network make_network(const Config& config, const PolicySizes& sizes);
+PolicySizes policy_sizes(const Environment& environment);
 
 // What a worker needs for acting and for learning from a tile.
 TileScratch make_scratch(const Network& network, const SampleLayout& layout);
@@ -45,11 +49,10 @@ struct ObservationNormalizer {
 
 class Policy {
  public:
-  Policy(const Config& config, int observations, int actions);
+  Policy(const Config& config, const PolicySizes& sizes);
 
   // Actions for the batch: the mean, or drawn with the evaluation stream.
-  void act(const TiledView<float>& observation, const TiledView<float>& action, bool deterministic,
-           std::uint32_t seed, std::int64_t first_env, std::int64_t control_step);
+  void act(const Environment& environment, bool deterministic, std::uint32_t seed, std::int64_t control_step);
 
   // Everything a restart or an evaluation needs.
   void describe(Archive& archive);

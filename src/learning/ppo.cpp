@@ -25,9 +25,9 @@ void repeat(const float* values, int count, const Numbers<float>& to) {
 }  // namespace
 
 LearnerMemory Ppo::memory(const Config& config, const EnvironmentSizes& sizes) {
-  const Network network = make_network(config.policy, sizes.observations, sizes.actions,
-                                       config.learning.blas_width, config.where_of("policy.hidden"));
-  const SampleLayout layout(sizes.observations, sizes.actions);
+  const Network network =
+      make_network(config, {sizes.observations, sizes.critic_observations, sizes.actions});
+  const SampleLayout layout(network.sizes);
   const int workers = tile_workers(sizes.tiles);
   LearnerMemory memory = RolloutStorage::memory(config, sizes, layout, workers);
   memory += Advantages::memory(config.learning, sizes, workers);
@@ -51,7 +51,7 @@ struct Ppo::UpdateSums {
 Ppo::Ppo(Environment& environment, const Config& config, Collectives& collectives)
     : environment_(environment),
       config_(config),
-      policy_(config, environment.num_observations(), environment.num_actions()),
+      policy_(config, policy_sizes(environment)),
       workers_(tile_workers(environment.partition().tiles)),
       sum_(collectives, workers_, clock_),
       rollout_(environment, config, policy_.layout(), workers_),
@@ -71,7 +71,7 @@ void Ppo::start() {
 IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   rollout_.collect(policy_, iteration_, clock_, between_steps);
   // the policy of the rollout is the first reference of the KL divergence
-  repeat(policy_.parameters().data() + policy_.network().log_std, policy_.network().num_actions,
+  repeat(policy_.parameters().data() + policy_.network().log_std, policy_.network().sizes.actions,
          reference_log_std_);
   {
     const StageClock::Region region(clock_, "policy");

@@ -41,10 +41,11 @@ LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSize
   memory.batch_bytes =
       sizeof(float) * size(steps * layout.elements * kTileWidth) + sizeof(std::int32_t) * size(steps);
   if (config.learning.value_bootstrap == BootstrapChoice::final_observation)
-    memory.batch_bytes += sizeof(float) * size(sizes.tiles * sizes.observations * kTileWidth);
+    memory.batch_bytes +=
+        sizeof(float) * size(sizes.tiles * (sizes.observations + sizes.critic_observations) * kTileWidth);
   memory.network_bytes =
-      sizeof(double) *
-      size(workers * (statistics_columns(sizes.reward_terms) + moments_columns(sizes.observations)));
+      sizeof(double) * size(workers * (statistics_columns(sizes.reward_terms) +
+                                       moments_columns(sizes.observations + sizes.critic_observations)));
   return memory;
 }
 
@@ -64,7 +65,7 @@ RolloutStorage::RolloutStorage(Environment& environment, const Config& config, c
   order_ = Numbers<std::int32_t>("maniple::minibatch_order", size(steps));
   statistics_ = Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms)));
   observation_moments_ = Numbers<double>("maniple::observation_moments",
-                                         size(workers * moments_columns(environment.num_observations())));
+                                         size(workers * moments_columns(policy_sizes(environment).inputs())));
   episode_means_.assign(size(terms + 2), std::nan(""));
   recent_.assign(2 * kRecentEpisodes, 0.0);
   if (bootstrap_ == BootstrapChoice::final_observation) environment.keep_final_observation();
@@ -90,6 +91,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.bootstrap = static_cast<Bootstrap>(bootstrap_);
     record.final = policy.actor<Dense>(workers_);
     record.final.observation = environment_.final_observation();
+    record.final.critic_observation = environment_.final_critic_observation();
     record.final.deterministic = true;
     record.final.envs = partition_.envs();
     record.envs = partition_.envs();
@@ -108,6 +110,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
         act.blocks = blocks_.data() + step * block_size;
         act.control_step = static_cast<std::uint32_t>(iteration * horizon_ + step);
         act.observation = environment_.observation();
+        act.critic_observation = environment_.critic_observation();
         for_tiles("maniple::act", partition_.tiles, workers_, act);
       }
       environment_.step();
@@ -134,7 +137,7 @@ bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
 }
 
 bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
-  const int n = policy.network().num_observations;
+  const int n = policy.network().sizes.inputs();
   const std::vector<double> sums = sum(observation_moments_, moments_columns(n));
   const auto middle = sums.begin() + n;
   std::vector<double> z_mean(sums.begin(), middle), z_square_mean(middle, middle + n);

@@ -270,14 +270,18 @@ void BatchSimulation<T>::step_task() {
 
 template <class T>
 void BatchSimulation<T>::keep_final_observation() {
-  TiledView<T>& view = task_batch_.transition.final_observation;
-  if (view.elements > 0) return;
-  view = TiledView<T>("maniple::simulation::final_observation", partition_.tiles, num_observations());
-  if constexpr (std::is_same_v<T, float>)
-    learned_.final_observation = view;
-  else
-    learned_.final_observation = TiledView<float>("maniple::simulation::learned_final_observation",
-                                                  partition_.tiles, num_observations());
+  const auto keep = [&](TiledView<T>& view, TiledView<float>& learned, const std::string& name, int size) {
+    if (view.elements > 0) return;
+    view = TiledView<T>("maniple::simulation::" + name, partition_.tiles, size);
+    if constexpr (std::is_same_v<T, float>)
+      learned = view;
+    else
+      learned = TiledView<float>("maniple::simulation::learned_" + name, partition_.tiles, size);
+  };
+  Transition<TiledView<T>>& transition = task_batch_.transition;
+  keep(transition.final_observation, learned_.final_observation, "final_observation", task_.num_observations);
+  keep(transition.final_critic_observation, learned_.final_critic_observation, "final_critic_observation",
+       task_.num_critic_observations);
 }
 
 template <class T>
@@ -482,6 +486,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
       if (!single) bytes += sizeof(float) * static_cast<std::size_t>(field.size);  // learning's copy
     }
     memory.num_observations = task.num_observations;
+    memory.num_critic_observations = task.num_critic_observations;
     memory.num_actions = task.num_actions;
     memory.num_reward_terms = task.num_reward_terms;
   }

@@ -43,7 +43,7 @@ class Environment {
   MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
 
-  // From now on every step fills final_observation(), too.
+  // From now on every step fills final_observation(), too, and that of the critic.
   virtual void keep_final_observation() = 0;
 
   // Environments that were reset because their state was not finite or too large, so far, this rank.

@@ -83,14 +83,14 @@ TEST(Networks, CountParametersIn64Bits) {
   PolicyConfig config;
   config.hidden = {50000, 50000};
   config.shared = true;
-  const Network network = make_network(config, 4, 1, 256);
+  const Network network = make_network(config, {4, 0, 1}, 256);
   EXPECT_EQ(network.parameters,
             std::int64_t{50000} * 16 + 50000 + std::int64_t{50000} * 50000 + 50000 + 2 * 50000 + 16 + 16);
   EXPECT_EQ(network.layers[2].weight, std::int64_t{50000} * 16 + 50000 + std::int64_t{50000} * 50000 + 50000);
   EXPECT_EQ(network.log_std, network.parameters - 16);
   config.hidden.assign(7, 65536);
   config.shared = false;
-  EXPECT_GT(make_network(config, 4, 1, 256).parameters, 12 * (std::int64_t{1} << 32));
+  EXPECT_GT(make_network(config, {4, 0, 1}, 256).parameters, 12 * (std::int64_t{1} << 32));
   Config large;
   large.policy.hidden = {50000, 50000};
   large.policy.shared = true;
@@ -213,6 +213,58 @@ TEST(Ppo, NormalisedLearningDoesNotSeeTheUnitOfRewards) {
   }
 }
 
+// A critic with observations of its own sees those alone, the actor what is the policy's.
+TEST(Policy, TheCriticSeesItsOwnObservations) {
+  const Config config = toy_config(32);
+  Policy policy(config, {2, 3, 1});
+  const TiledView<float> observation("observation", 1, 2), critic("critic", 1, 3);
+  const Kokkos::View<float*, MemorySpace> blocks(
+      "blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
+  const auto outputs = [&] {
+    auto act = policy.actor<LaneDense>(1);
+    act.observation = observation;
+    act.critic_observation = critic;
+    act.blocks = blocks.data();
+    act.deterministic = true;
+    act.envs = 32;
+    for_tiles("maniple::act", 1, 1, act);
+    return std::pair(blocks(static_cast<std::size_t>(policy.layout().mean * kTileWidth + 5)),
+                     blocks(static_cast<std::size_t>(policy.layout().value * kTileWidth + 5)));
+  };
+  const auto [mean, value] = outputs();
+  observation.at(5, 1) = 1.5f;
+  const auto [moved_mean, same_value] = outputs();
+  EXPECT_NE(moved_mean, mean);
+  EXPECT_EQ(same_value, value);
+  critic.at(5, 2) = 1.5f;
+  const auto [same_mean, moved_value] = outputs();
+  EXPECT_EQ(same_mean, moved_mean);
+  EXPECT_NE(moved_value, value);
+  Config shared = config;
+  shared.policy.shared = true;
+  EXPECT_THROW(make_network(shared, {2, 3, 1}), InputError);
+}
+
+TEST(Ppo, ACriticOfItsOwnLearnsWithTheSameBitsOnAnyRanks) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  const Config config = scaled_config(203);
+  const auto outcome = [&](int ranks) {
+    std::vector<double> reported;
+    on_ranks(ranks, [&](int rank, Collectives& collectives) {
+      ToyEnvironment environment(203, rank, ranks, 1, true);
+      Ppo ppo(environment, config, collectives);
+      ppo.start();
+      std::vector<double> own;
+      for (int i = 0; i < 4; ++i) append(own, ppo.iterate());
+      if (rank == 0) reported = own;
+    });
+    return reported;
+  };
+  const std::vector<double> one = outcome(1);
+  EXPECT_EQ(one, outcome(2));
+  EXPECT_EQ(one, outcome(3));
+}
+
 TEST(Ppo, UpdatesEndAtTheTargetDivergence) {
   Config config = toy_config(96);
   config.learning.schedule = RateSchedule::fixed;
@@ -260,7 +312,7 @@ TEST(Policy, RescaledValuesAreTheOldOnes) {
   for (const bool shared : {false, true}) {
     Config config = toy_config(32);
     config.policy.shared = shared;
-    Policy policy(config, 2, 1);
+    Policy policy(config, {2, 0, 1});
     const TiledView<float> observation("observation", 1, 2);
     for (int env = 0; env < 32; ++env) {
       observation.at(env, 0) = 0.1f * static_cast<float>(env - 16);
@@ -291,7 +343,7 @@ TEST(Policy, OrthogonalLayersHaveTheirGains) {
   for (const bool shared : {false, true}) {
     config.policy.shared = shared;
     config.policy.hidden = {40, 20};
-    const Network network = make_network(config.policy, 30, 3, 256);
+    const Network network = make_network(config.policy, {30, 0, 3}, 256);
     const std::vector<float> parameters = initial_parameters(network, config.policy, 4);
     for (int l = 0; l < network.num_layers; ++l) {
       const DenseLayer& layer = network.layers[l];
@@ -551,7 +603,7 @@ TEST(ObservationNormalizer, MergesBatchesLikeOneBatch) {
 TEST(Policy, InitialParametersAreSpreadAsPublished) {
   PolicyConfig config;
   config.initialization = Initialization::uniform;
-  const Network network = make_network(config, 4, 1, 256);
+  const Network network = make_network(config, {4, 0, 1}, 256);
   const std::vector<float> parameters = initial_parameters(network, config, 1);
   for (int l = 0; l < network.num_layers; ++l) {
     const DenseLayer& layer = network.layers[l];
@@ -583,7 +635,7 @@ TEST(Evaluation, IsTheSameForAnyNumberOfRanks) {
     EvaluationResult result;
     on_ranks(ranks, [&](int rank, Collectives& collectives) {
       ToyEnvironment environment(75, rank, ranks);
-      Policy policy(config, 2, 1);
+      Policy policy(config, {2, 0, 1});
       const EvaluationResult own = evaluate(environment, policy, config, collectives);
       if (rank == 0) result = own;
     });

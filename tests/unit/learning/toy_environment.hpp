@@ -20,15 +20,18 @@
 namespace maniple::testing_learning {
 
 // A point on a line, x' = x + 0.2 a. Observed: x and a constant. Reward: 1 - x^2, in two terms. An
-// episode fails beyond |x| = 3 and times out after 20 steps.
+// episode fails beyond |x| = 3 and times out after 20 steps. On request the critic sees x alone.
 class ToyEnvironment : public Environment {
  public:
-  ToyEnvironment(std::int64_t envs, int rank, int ranks, std::uint32_t seed = 1)
+  ToyEnvironment(std::int64_t envs, int rank, int ranks, std::uint32_t seed = 1, bool critic = false)
       : partition_(envs, rank, ranks), seed_(seed), tiles_(partition_.tiles) {
     const auto make = [this](int elements) { return TiledView<float>("toy", tiles_, elements); };
     x_ = make(1);
     steps_ = make(1);
-    const TaskSizes sizes{.num_actions = 1, .num_observations = 2, .num_reward_terms = 2};
+    const TaskSizes sizes{.num_actions = 1,
+                          .num_observations = 2,
+                          .num_critic_observations = critic ? 1 : 0,
+                          .num_reward_terms = 2};
     for (const auto& field : transition_fields(sizes))
       out_.*field.member = make(field.use == TransitionUse::on_request ? 0 : field.size);
     running_ = make(2);
@@ -76,6 +79,7 @@ class ToyEnvironment : public Environment {
       if (out_.final_observation.elements > 0) {
         out_.final_observation.at(env, 0) = x;
         out_.final_observation.at(env, 1) = 0.5f;
+        if (out_.final_critic_observation.elements > 0) out_.final_critic_observation.at(env, 0) = x;
       }
       if (out_.terminated.at(env, 0) + out_.truncated.at(env, 0) > 0) {
         ended_ += env < partition_.envs() ? 1.0 : 0.0;
@@ -89,6 +93,7 @@ class ToyEnvironment : public Environment {
   const Transition<TiledView<float>>& transition() const override { return out_; }
   void keep_final_observation() override {
     out_.final_observation = TiledView<float>("toy", tiles_, num_observations());
+    out_.final_critic_observation = TiledView<float>("toy", tiles_, out_.critic_observation.elements);
   }
   std::int64_t bad_states() const override { return 0; }
   void describe(Archive& archive) override {
@@ -96,6 +101,8 @@ class ToyEnvironment : public Environment {
     archive.per_env("toy/steps", steps_.data.data(), 1, 0, 1, "1", "steps");
     archive.per_env("toy/running", running_.data.data(), 2, 0, 2, "1", "rewards so far");
     archive.per_env("toy/observation", out_.observation.data.data(), 2, 0, 2, "1", "observation");
+    const auto seen = static_cast<std::size_t>(out_.critic_observation.elements);
+    archive.per_env("toy/critic", out_.critic_observation.data.data(), seen, 0, seen, "1", "of the critic");
     archive.replicated("toy/control_step", &control_step_, 1, "1", "control steps");
   }
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return {}; }
@@ -126,6 +133,7 @@ class ToyEnvironment : public Environment {
   void observe(std::int64_t env) {
     out_.observation.at(env, 0) = x_.at(env, 0);
     out_.observation.at(env, 1) = 0.5f;
+    if (out_.critic_observation.elements > 0) out_.critic_observation.at(env, 0) = x_.at(env, 0);
   }
 
   Partition partition_;

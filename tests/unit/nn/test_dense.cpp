@@ -188,8 +188,8 @@ struct Training {
   std::vector<std::int32_t> order;
 
   explicit Training(bool shared)
-      : network(make_network(policy(shared), 3, 2, 1 << 20)),
-        layout(3, 2),
+      : network(make_network(policy(shared), {3, 0, 2}, 1 << 20)),
+        layout({3, 0, 2}),
         scratch(network, layout, 2 + kNumLossMetrics, minibatch_totals(network, kNumLossMetrics)),
         parameters(network.parameters),
         memory(scratch.elements),
@@ -422,7 +422,7 @@ Act<double, LaneDense> constant_critic(Training& t, Buffer<double>& memory, doub
 TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   constexpr int horizon = 4, broken = 3, elements = 3;
   constexpr double gamma = 0.9, lambda = 0.8, last_value = 0.7;
-  const SampleLayout layout(elements, 2);
+  const SampleLayout layout({elements, 0, 2});
   Buffer<double> blocks(horizon * layout.elements * 32), statistics(7);
   std::mt19937_64 generator(5);
   fill(blocks, horizon * layout.elements * 32, generator);
@@ -602,7 +602,7 @@ TEST(Advantages, TimeOutsAreValuedAsAsked) {
 TEST(SampleMoments, AreThoseOfTheValidSamples) {
   constexpr int horizon = 6, envs = 45, tiles = 2;
   constexpr double gamma = 0.9;
-  const SampleLayout layout(1, 1);
+  const SampleLayout layout({1, 0, 1});
   Buffer<double> blocks(horizon * tiles * layout.elements * 32), totals(8);
   std::mt19937_64 generator(9);
   const auto at = [&](int step, int element, int env) -> double& {
