@@ -12,6 +12,7 @@
 #include "src/model_import/mujoco_guard.hpp"
 #include "tests/reference/constraint_rows.hpp"
 #include "tests/reference/random_model.hpp"
+#include "tests/reference/step_check.hpp"
 
 namespace maniple {
 namespace {
@@ -411,6 +412,70 @@ void FuzzSteps::check(int seed, bool wild) {
       ASSERT_EQ(first.flags[static_cast<std::size_t>(step)][env],
                 second.flags[static_cast<std::size_t>(step)][env]);
     }
+}
+
+// In single precision no model leaps, nor goes bad, where MuJoCo does not. After each step the environment
+// whose velocities have changed most is compared.
+TEST_F(FuzzSteps, SinglePrecisionLeapsNowhereThatMujocoDoesNot) {
+  using V = Lanes<float>;
+  const int steps = 2 * number_of("MANIPLE_FUZZ_STEPS", 20);
+  int compared = 0, rough = 0;
+  double worst = 0;
+  for_each_model(false, [&](int seed) {
+    if (is_singular()) return;
+    mjModel& m = *mujoco_.model;
+    // both solvers run to convergence
+    m.opt.iterations = imported_.iterations = 100;
+    m.opt.ls_iterations = imported_.ls_iterations = 50;
+    m.opt.solver = mjSOL_NEWTON;
+    imported_.solver = solver_newton;
+    m.opt.disableflags &= ~mjDSBL_AUTORESET;
+    imported_.disableflags &= ~disable_autoreset;
+    const oracle::DataPointer d = oracle::make_data(m);
+    StepCheck step_check(m);
+    Dice dice(static_cast<std::uint64_t>(seed) + 3000000);
+    std::vector<RandomState> states;
+    for (int env = 0; env < kEnvs; ++env) states.push_back(near_default(m, dice, 1));
+    const int failed = failures();
+    roll<V>(states, seed, steps, -1, [&](int step, Batch<V>& batch) {
+      std::vector<RandomState> before;
+      for (int env = 0; env < kEnvs; ++env) before.push_back(state_of(batch, env));
+      const std::vector<bool> bad = batch.run_step();
+      std::size_t chosen = 0;
+      double most = -1;
+      batch.for_each_data([&](const Data<V>& data, int pack) {
+        for (int lane = 0; lane < lane_width<V>; ++lane) {
+          const int env = pack * lane_width<V> + lane;
+          const auto i = static_cast<std::size_t>(env);
+          const double change = bad[i] ? 1e30 : difference(batch.state("qvel", env), before[i].qvel, 1);
+          if (change <= most || get_lane(V(data.contact_dropped[0]), lane) > 0) continue;
+          most = change;
+          chosen = i;
+        }
+      });
+      const RandomState& state = before[chosen];
+      oracle::set_state(m, d.get(), state);
+      mj_forward(&m, d.get());
+      const double acceleration = oracle::conditioning(m, d.get()).acceleration;
+      if (most < 0 || failures() > failed || largest(state.qvel) > 1e3 || acceleration > 1e8) return bad;
+      ++compared;
+      const Numbers found = batch.state("qvel", static_cast<int>(chosen));
+      const bool stays_good = step_check.step(state);
+      const Numbers theirs = step_check.qvel();
+      EXPECT_EQ(bad[chosen], !stays_good)
+          << "environment " << chosen << ", step " << step << state_text(state);
+      const double error = step_check.error(state, found, 0.1 + 1e-4 * m.opt.timestep * acceleration);
+      worst = std::max(worst, error);
+      rough += error > 1e-3;
+      EXPECT_LE(error, kLeap) << "environment " << chosen << ", step " << step << numbers_text(found, theirs)
+                              << state_text(state);
+      return bad;
+    });
+  });
+  EXPECT_GT(compared, 10 * number_of("MANIPLE_FUZZ_MODELS", 200) / 2);
+  RecordProperty("compared", compared);
+  RecordProperty("rough", rough);
+  RecordProperty("worst", std::to_string(worst));
 }
 
 TEST_F(FuzzSteps, TameModels) {
