@@ -20,6 +20,7 @@ enum class RandomPurpose : std::uint32_t {
   evaluation = 7,
   task_step = 8,
   task_observation = 9,
+  task_action = 10,
 };
 
 struct PhiloxBlock {

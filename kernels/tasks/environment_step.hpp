@@ -87,6 +87,7 @@ MANIPLE_FUNCTION void draw_random(const ProgramView& program, const TaskLanes<V>
                                   const Banks<V>& banks, RandomPurpose purpose, const std::int32_t* steps,
                                   MaskOf<V> which) {
   using T = ScalarOf<V>;
+  if (program.num_random == 0) return;
   const Varying<V> random = banks[Bank::random];
   for (int draw = 0; draw < program.num_random; ++draw) random[draw] = V(0);
   for (int i = 0; i < lane_width<V>; ++i) {
@@ -110,6 +111,7 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
     const V action = load_lanes<V>(lanes.transition.action + k * kTileWidth);
     lanes.fields[layout.last_action + k] = lanes.fields[layout.action + k];
     lanes.fields[layout.action + k] = action;
+    if (target.element < 0) continue;
     V control = action * V(target.scale) + V(target.offset);
     if (target.clipped) {
       const V inside = clamp(control, V(target.low), V(target.high));
@@ -119,6 +121,18 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
     }
     lanes.state[target.element] = control;
   }
+  if (task.act.count == 0) return;
+  const V steps = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
+  lanes.scratch[register_episode_step] = steps;
+  lanes.scratch[register_flag] = truth<V>(steps == V(0));
+  const Banks<V> banks = banks_of(task, lanes);
+  draw_random(task.act, lanes, banks, RandomPurpose::task_action,
+              lanes.counters + counter_observation_count * kTileWidth, MaskOf<V>(true));
+  run_program(task.act, banks);
+  const V clipped = banks.at(Bank::output, 0);
+  for (int i = 0; i < lane_width<V>; ++i)
+    lanes.counters[counter_clipped_actions * kTileWidth + i] +=
+        static_cast<std::int32_t>(get_lane(clipped, i));
 }
 
 // Actions of one environment drawn from their ranges; component k at action[k * kTileWidth].
@@ -214,10 +228,10 @@ MANIPLE_FUNCTION MaskOf<V> refuses(const Task<ScalarOf<V>>& task, const TaskLane
 template <class V>
 MANIPLE_FUNCTION void run_observation(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
                                       const Banks<V>& banks, MaskOf<V> fresh) {
-  const V resets = load_lanes<V>(lanes.counters + counter_reset_count * kTileWidth);
+  const V observations = load_lanes<V>(lanes.counters + counter_observation_count * kTileWidth);
   lanes.scratch[register_episode_step] = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
   lanes.scratch[register_flag] = truth<V>(fresh);
-  lanes.scratch[register_first] = truth<V>(fresh && resets <= V(1));
+  lanes.scratch[register_first] = truth<V>(fresh && observations == V(0));
   draw_random(task.observe, lanes, banks, RandomPurpose::task_observation,
               lanes.counters + counter_observation_count * kTileWidth, MaskOf<V>(true));
   run_program(task.observe, banks);

@@ -81,7 +81,7 @@ enum ContactAnswer : int {
 // Registers that hold inputs of a program.
 enum ReservedRegister : int {
   register_episode_step = 0,  // control steps since the reset
-  register_flag = 1,          // evaluate: bad state; reset and observe: being reset
+  register_flag = 1,          // evaluate: bad state; reset and observe: being reset; act: was just reset
   register_first = 2,         // observe: being reset for the first time
   kReservedRegisters = 3,
 };
@@ -104,7 +104,8 @@ struct ProgramView {
   int num_random = 0;  // draws of one run
 };
 
-// One component of the action: state[element] = clip(action * scale + offset).
+// One component of the action: state[element] = clip(action * scale + offset). Element -1: the program `act`
+// sets the control.
 template <class T>
 struct ActionTarget {
   int element = 0;  // of State: a control
@@ -123,10 +124,11 @@ inline constexpr int kFirstRewardOutput = 2;
 // A compiled task in device memory, the same for all environments. T is the precision.
 template <class T>
 struct Task : TaskSizes {
-  ProgramView evaluate;          // outputs as above
-  ProgramView reset;             // assigns fields of State where the environment is being reset
-  ProgramView observe;           // outputs: both observations; assigns what prev() and the task keep
-  ProgramView accept;            // of a fresh state; output: whether it stays; empty: always
+  ProgramView act;       // assigns controls and what events change; output: how many controls were clipped
+  ProgramView evaluate;  // outputs as above
+  ProgramView reset;     // assigns fields of State where the environment is being reset
+  ProgramView observe;   // outputs: both observations; assigns what prev() and the task keep
+  ProgramView accept;    // of a fresh state; output: whether it stays; empty: always
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
   const ActionTarget<T>* actions = nullptr;
   int num_registers = 0;  // including the reserved ones

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.hpp"
@@ -34,6 +35,7 @@ enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class ProgressStyle { automatic, bar, plain, none };
 enum class UpdateTime { step, observation };  // of a variable: before rewards, or after them
+enum class EventMode { reset, interval };
 // What the names of a term name.
 enum class ElementKind { none, joints, bodies, actuators, sensors };
 
@@ -72,6 +74,8 @@ template <>
 inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
 template <>
 inline constexpr std::array kTextsOf<UpdateTime>{"step", "observation"};
+template <>
+inline constexpr std::array kTextsOf<EventMode>{"reset", "interval"};
 template <>
 inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "actuators", "sensors"};
 
@@ -141,6 +145,15 @@ struct OutputConfig {
   SourceLocation where_fields;
 };
 
+// Numbers of the elements that a term acts on: one for all of them, one each, or by name.
+struct PerElement {
+  std::vector<double> numbers;
+  std::vector<std::pair<std::string, double>> named;  // names or patterns; the others keep the default
+
+  PerElement(double number) : numbers{number} {}
+  bool operator==(const PerElement&) const = default;
+};
+
 // One named or expressed quantity of a task: either a term of the library with its parameters or an
 // expression. Unused members keep their defaults; the term library refuses parameters it does not take.
 struct TermConfig {
@@ -155,8 +168,8 @@ struct TermConfig {
   std::map<std::string, std::vector<double>> parameters;  // scalars (size 1) and ranges (size 2)
   std::map<std::string, SourceLocation> where_parameters;
   double weight = 1;                        // rewards
-  double scale = 1;                         // actions, observations
-  double offset = 0;                        // actions
+  PerElement scale{1};                      // actions, observations
+  PerElement offset{0};                     // actions
   std::optional<std::vector<double>> clip;  // [low, high]: actions, observations
   bool time_out = false;                    // terminations: truncation, not failure
   std::string target;                       // resets by expression: what is assigned, e.g. "qpos[slider]"
@@ -164,13 +177,15 @@ struct TermConfig {
   std::vector<double> bias;   // drawn at each reset: a number +-, or [low, high]
   std::vector<double> noise;  // drawn at each step: a number +-, or [low, high]
   double noise_std = 0;       // of normal noise
-  std::vector<double> delay;  // control steps: a number, or [low, high] drawn at each reset
+  std::vector<double> delay;  // control steps: a number, or [low, high] drawn at each reset; actions, too
   int history = 1;            // the last values, the oldest first
   // variables: expressions, and when they are evaluated
   std::string reset, update;
-  std::vector<double> every;  // s between draws of `reset`: a number, or [low, high]
+  std::vector<double> every;  // s between draws of `reset`, of a command or event: a number, or [low, high]
   UpdateTime update_at = UpdateTime::step;
   bool once = false;                                 // reset at the first reset alone
+  EventMode mode = EventMode::interval;              // events
+  std::string command;                               // the command that a term is about
   std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
 };
 
@@ -184,7 +199,7 @@ struct TaskConfig {
   int settle_steps = 0;         // physics steps of a fresh state, without actions
   bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
   std::vector<TermConfig> actions, observations, critic_observations, rewards, terminations, resets,
-      variables;
+      variables, commands, events;
   std::map<std::string, std::string> definitions;  // name -> expression, usable in every expression
   std::map<std::string, SourceLocation> where_definitions;
   SourceLocation where;

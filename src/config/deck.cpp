@@ -127,6 +127,10 @@ class TaskReader {
           where, path,
           term.term.empty() ? "found neither term nor expression" : "found both term and expression",
           "allowed: either 'term: <name>' or 'expression: \"<text>\"'");
+    if (section_.kind == TermKind::event && (term.mode == EventMode::interval) == term.every.empty())
+      throw InputError(where, path + ".every",
+                       term.every.empty() ? "found an event without it" : "found it with mode reset",
+                       "allowed: every: <seconds> or [low, high] with mode interval");
     if (!term.target.empty() && term.expression.empty())
       throw InputError(where, path + ".set", "found it beside a term of the library",
                        "allowed: with an expression");

@@ -179,25 +179,27 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("name", name, kActions | kObservations | kResets, anything(), "", "for reports; default: the term's"),
       TERM_KEY("term", term, kTerms, anything(), "", "a term of the library; this or expression"),
       TERM_KEY("expression", expression, kTerms, anything(), "", "an expression over named quantities"),
-      TERM_KEY("set", target, kResets, anything(), "", "what the expression is assigned to, e.g. qpos[slider]"),
+      TERM_KEY("set", target, kResets | kEvents, anything(), "", "what the expression is assigned to, e.g. qpos[slider]"),
       TERM_KEY("joints", names, kTerms, anything(), "", "joints that the term acts on, in this order"),
       TERM_KEY("bodies", names, kTerms, anything(), "", "bodies that the term acts on"),
       TERM_KEY("actuators", names, kTerms, anything(), "", "actuators that the term acts on"),
       TERM_KEY("sensors", names, kTerms, anything(), "", "sensors that the term acts on"),
       TERM_KEY("weight", weight, kRewards, anything(), "1", "multiplies the reward"),
-      TERM_KEY("scale", scale, kActions | kObservations, anything(), "1", "multiplies the value"),
+      TERM_KEY("scale", scale, kActions | kObservations, anything(), "1", "multiplies the value; a mapping takes patterns of names, later ones first"),
       TERM_KEY("offset", offset, kActions, anything(), "1", "added after scaling"),
       TERM_KEY("clip", clip, kActions | kObservations, anything(), "1", "[low, high] limits of the value"),
       TERM_KEY("bias", bias, kObservations, anything(), "1", "added first; drawn at each reset, for each component: a number +-, or [low, high]"),
       TERM_KEY("noise", noise, kObservations, anything(), "1", "added next, before clip and scale; drawn at each step: a number +-, or [low, high]"),
       TERM_KEY("noise_std", noise_std, kObservations, at_least(0), "1", "the same with a normal distribution of this deviation"),
-      TERM_KEY("delay", delay, kObservations, between(0, 1000), "control steps", "a number, or [low, high] drawn at each reset; the first value stands in for earlier ones"),
+      TERM_KEY("delay", delay, kActions | kObservations, between(0, 1000), "control steps", "a number, or [low, high] drawn at each reset; the first value stands in for earlier ones"),
       TERM_KEY("history", history, kObservations, between(1, 1000), "control steps", "the last values, the oldest first; the first one stands in for earlier ones"),
       TERM_KEY("reset", reset, kVariables, anything(), "", "expression of the value at a reset, after the resets of the state"),
       TERM_KEY("update", update, kVariables, anything(), "", "expression of the next value; prev(name) is the last one"),
       TERM_KEY("update_at", update_at, kVariables, anything(), "", "step: after the physics, before terminations and rewards; observation: after them, and after resets"),
-      TERM_KEY("every", every, kVariables, above(0), "s", "between further evaluations of reset, after the rewards: a number, or [low, high] drawn each time"),
+      TERM_KEY("every", every, kVariables | kCommands | kEvents, above(0), "s", "between further evaluations of reset, commands or events, after the rewards: a number, or [low, high] drawn each time"),
       TERM_KEY("once", once, kVariables, anything(), "", "true: kept over all episodes, reset at the first reset alone"),
+      TERM_KEY("mode", mode, kEvents, anything(), "", "reset: at each reset, after the resets; interval: before the physics of a step, each time that every is over"),
+      TERM_KEY("command", command, kObservations | kRewards | kTerminations, anything(), "", "the command that the term is about; default: the only one"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "true: the episode is truncated, not failed"),
   };
   return keys;
@@ -211,6 +213,8 @@ const std::vector<SectionKey>& section_schema() {
       {"rewards", TermKind::reward, &TaskConfig::rewards, true, "a mapping from a name to a term"},
       {"terminations", TermKind::termination, &TaskConfig::terminations, true, "a mapping from a name to a term"},
       {"resets", TermKind::reset, &TaskConfig::resets, false, "first states of an episode; a list of terms"},
+      {"commands", TermKind::command, &TaskConfig::commands, true, "what the policy is asked for; a mapping from a name, known in every expression, to a term"},
+      {"events", TermKind::event, &TaskConfig::events, true, "pushes and other changes of the state; a mapping from a name to a term of resets, or an expression with set"},
       {"variables", TermKind::variable, &TaskConfig::variables, true, "what a task remembers; a mapping from a name, known in every expression, to a variable"},
   };
   return sections;
@@ -292,6 +296,15 @@ std::string joined(const std::vector<T>& values) {
   return "[" + text + "]";
 }
 
+std::string per_element_text(const PerElement& elements) {
+  if (elements.named.empty())
+    return elements.numbers.size() == 1 ? yaml_number(elements.numbers[0]) : joined(elements.numbers);
+  std::string text;
+  for (const auto& [name, number] : elements.named)
+    text += (text.empty() ? "{" : ", ") + yaml_quoted(name) + ": " + yaml_number(number);
+  return text + "}";
+}
+
 }  // namespace
 
 bool read_number(const DeckValue& value, double& number) {
@@ -316,6 +329,8 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         if constexpr (std::is_same_v<T, std::vector<std::string>>)
           return "list of names, for instance [a, b]";
         if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
+        if constexpr (std::is_same_v<T, PerElement>)
+          return "number, list of numbers or mapping from names to numbers";
         if constexpr (std::is_same_v<T, std::vector<double>>)
           return "number or [low, high]" + range_text(allowed);
         return allowed.choices.empty() ? "text" : choices_text(allowed.choices);
@@ -349,6 +364,19 @@ void assign(const Target& target, const Allowed& allowed, const std::string& key
           if (!scalar || (!allowed.choices.empty() && !contains(allowed.choices, value.text)))
             refuse(target, allowed, key, value);
           *member = value.text;
+        } else if constexpr (std::is_same_v<T, PerElement>) {
+          const auto read = [&](const DeckValue& entry) {
+            if (!read_number(entry, number)) refuse(target, allowed, key, entry);
+            return number;
+          };
+          std::vector<double> numbers;
+          std::vector<std::pair<std::string, double>> named;
+          if (scalar) numbers.push_back(read(value));
+          for (const DeckValue& entry : value.list) numbers.push_back(read(entry));
+          for (const DeckEntry& entry : value.map) named.emplace_back(entry.key, read(entry.value[0]));
+          if (numbers.empty() && named.empty()) refuse(target, allowed, key, value);
+          member->numbers = numbers;
+          member->named = named;
         } else if constexpr (std::is_same_v<T, std::vector<double>>) {
           const std::vector<DeckValue> entries = scalar ? std::vector<DeckValue>{value} : value.list;
           std::vector<double> numbers;
@@ -432,6 +460,8 @@ std::string yaml_text(const Target& target) {
           return yaml_quoted(*member);
         else if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>)
           return *member ? joined(**member) : "~";
+        else if constexpr (std::is_same_v<T, PerElement>)
+          return per_element_text(*member);
         else if constexpr (std::is_same_v<T, std::vector<double>>)
           return member->empty() ? "~" : member->size() == 1 ? yaml_number((*member)[0]) : joined(*member);
         else

@@ -26,7 +26,7 @@ struct ChoiceMember {
 // an optional one is a range.
 using Target = std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*,
                             std::vector<int>*, std::vector<std::string>*, std::optional<std::vector<double>>*,
-                            std::vector<double>*, ChoiceMember>;
+                            std::vector<double>*, PerElement*, ChoiceMember>;
 
 template <class Member>
 Target target_of(Member* member) {
@@ -55,7 +55,17 @@ struct Key {
 };
 
 // What a term of a task is, each kind in a section of its own; as bits, because a term key may serve several.
-enum class TermKind { action, observation, critic_observation, reward, termination, reset, variable };
+enum class TermKind {
+  action,
+  observation,
+  critic_observation,
+  reward,
+  termination,
+  reset,
+  variable,
+  command,
+  event
+};
 constexpr unsigned bit_of(TermKind kind) {
   return 1u << static_cast<unsigned>(kind);
 }
@@ -64,6 +74,7 @@ inline constexpr unsigned kActions = bit_of(TermKind::action),
                               bit_of(TermKind::observation) | bit_of(TermKind::critic_observation),
                           kRewards = bit_of(TermKind::reward), kTerminations = bit_of(TermKind::termination),
                           kResets = bit_of(TermKind::reset), kVariables = bit_of(TermKind::variable),
+                          kCommands = bit_of(TermKind::command), kEvents = bit_of(TermKind::event),
                           kTerms = ~kVariables, kAllSections = ~0u;
 
 // A key of a term: the same table for what stands inside `task.rewards.<name>` and its like.

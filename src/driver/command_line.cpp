@@ -45,11 +45,10 @@ std::string verb_error(const std::string& given) {
 
 // What stands behind the verb is not what it takes.
 std::string arguments_error(const Verb& verb, const std::string& found) {
-  return InputError(SourceLocation{}, verb.name, found,
-                    std::string("allowed: ") + (verb.run ? "decks and key.path=value"
-                                                : verb.argument
-                                                    ? std::string(verb.argument) + ", " + verb.argument_help
-                                                    : "no argument"))
+  return InputError(
+             SourceLocation{}, verb.name, found,
+             std::string("allowed: ") + (verb.run ? "decks and key.path=value"
+                                                  : std::string(verb.argument) + ", " + verb.argument_help))
       .what();
 }
 
@@ -63,13 +62,15 @@ CommandLine parse_command_line(int argc, char** argv) {
   app.footer("Exit codes: 0 done, 1 error, 2 bad input, 75 stopped early with a good checkpoint.");
 
   std::vector<std::string> arguments;
-  std::string printed;
+  std::vector<std::string> printed;
   for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.run)
       sub->add_option("deck.yaml | key.path=value", arguments, "decks in order, then overrides");
-    else if (verb.argument)
-      sub->add_option(verb.argument, printed, verb.argument_help)->required();
+    else
+      sub->add_option(verb.argument, printed, verb.argument_help)
+          ->required(verb.least_arguments > 0)
+          ->expected(verb.least_arguments, verb.most_arguments);
     sub->callback([&command, &verb] { command.verb = &verb; });
   }
 

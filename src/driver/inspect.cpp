@@ -40,7 +40,8 @@ std::string description_of(const std::string& path) {
 
 }  // namespace
 
-void inspect(const std::string& file_or_directory, std::ostream& out) {
+void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
+  const std::string& file_or_directory = arguments[0];
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(file_or_directory, ignored);
   const std::string path =

@@ -13,6 +13,7 @@
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/import.hpp"
 #include "src/simulation/simulation.hpp"
+#include "src/tasks/listing.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -125,7 +126,7 @@ ExitCode validate(const Config& config, Session& session) {
         "task {}\n  {} actions, {} observations, control step {:.6g} s, rewards:", config.task.name,
         task.num_actions, task.num_observations, model.timestep * config.simulation.decimation);
     for (const std::string& name : task.reward_names) text += " " + name;
-    text += "\n";
+    text += "\n" + task_table(config.task, task);
     text += learning_text(config);
   }
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";

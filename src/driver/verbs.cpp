@@ -44,10 +44,15 @@ const std::vector<Verb>& verbs() {
        .help = "print what a results, checkpoint or dataset file holds",
        .print = inspect,
        .argument = "FILE",
-       .argument_help = "an HDF5 file, or the directory of a run"},
+       .argument_help = "an HDF5 file, or the directory of a run",
+       .least_arguments = 1,
+       .most_arguments = 1},
       {.name = "schema",
-       .help = "print every deck key: type, default, unit, meaning",
-       .print = [](const std::string&, std::ostream& out) { out << schema_text(); }},
+       .help = "print every deck key: type, default, unit, meaning; or what tasks are written with",
+       .print = schema,
+       .argument = "terms | functions | quantities [deck.yaml | key.path=value ...]",
+       .argument_help = "with a deck: the quantities of its model and task",
+       .most_arguments = 100},
   };
   return table;
 }

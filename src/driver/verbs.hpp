@@ -23,10 +23,11 @@ struct Verb {
   const char* help;
   // A verb of a deck, on all ranks; or null, and then:
   ExitCode (*run)(const Config& config, Session& session) = nullptr;
-  // without MPI, by rank 0 alone: what it prints, given its argument.
-  void (*print)(const std::string& argument, std::ostream& out) = nullptr;
-  const char* argument = nullptr;  // of print; null: none
+  // without MPI, by rank 0 alone: what it prints, given its arguments.
+  void (*print)(const std::vector<std::string>& arguments, std::ostream& out) = nullptr;
+  const char* argument = nullptr;  // of print
   const char* argument_help = nullptr;
+  int least_arguments = 0, most_arguments = 0;
 
   bool needs_model = true;     // a deck without model.file is refused
   bool ends_in_order = false;  // when a signal asks: those count from before MPI starts (stop.hpp)
@@ -53,6 +54,8 @@ ExitCode doctor(const Config& config, Session& session);
 // Attributes, groups, datasets with type, shape, unit and description, the run record of a results file, and
 // last a line "digest <sha256>". Of a run's directory, its results. InputError when the file is missing or
 // cannot be read.
-void inspect(const std::string& file_or_directory, std::ostream& out);
+void inspect(const std::vector<std::string>& arguments, std::ostream& out);
+// Deck keys, or the terms, functions or quantities of tasks; of a deck's model where one is given.
+void schema(const std::vector<std::string>& arguments, std::ostream& out);
 
 }  // namespace maniple

@@ -20,7 +20,7 @@ Kokkos::View<Element*, MemorySpace> to_device(const std::string& label,
 template <class T>
 DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   std::vector<Instruction> instructions;
-  for (const Program* program : {&task.evaluate, &task.reset, &task.observe, &task.accept})
+  for (const Program* program : {&task.act, &task.evaluate, &task.reset, &task.observe, &task.accept})
     instructions.insert(instructions.end(), program->instructions.begin(), program->instructions.end());
   instructions_ = to_device("maniple::tasks::instructions", instructions);
 
@@ -32,7 +32,7 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
 
   std::vector<ActionTarget<T>> actions;
   for (const CompiledAction& action : task.actions)
-    actions.push_back({.element = action.element,
+    actions.push_back({.element = action.by_program ? -1 : action.element,
                        .clipped = action.clipped,
                        .scale = static_cast<T>(action.scale),
                        .offset = static_cast<T>(action.offset),
@@ -51,6 +51,7 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
     next += program.instructions.size();
     return result;
   };
+  task_.act = view(task.act);
   task_.evaluate = view(task.evaluate);
   task_.reset = view(task.reset);
   task_.observe = view(task.observe);
@@ -58,11 +59,12 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.settle_steps = task.settle_steps;
   task_.constants = constants_.data();
   task_.actions = actions_.data();
-  task_.num_random = std::max({task.evaluate.num_random, task.reset.num_random, task.observe.num_random});
   task_.contact_sides = contact_sides_.data();
   task_.num_contact_queries = task.num_contact_queries;
-  task_.num_registers = std::max({task.evaluate.num_registers, task.reset.num_registers,
-                                  task.observe.num_registers, task.accept.num_registers});
+  for (const Program* program : {&task.act, &task.evaluate, &task.reset, &task.observe, &task.accept}) {
+    task_.num_registers = std::max(task_.num_registers, program->num_registers);
+    task_.num_random = std::max(task_.num_random, program->num_random);
+  }
 }
 
 template class DeviceTask<float>;

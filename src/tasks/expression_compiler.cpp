@@ -56,7 +56,7 @@ Node ExpressionCompiler::read(Bank bank, int index) {
   return graph_.operand(bank, index);
 }
 
-void ExpressionCompiler::assign(const ExpressionSource& target, const ExpressionSource& source) {
+void ExpressionCompiler::assign(const ExpressionSource& target, const ExpressionSource& source, Node mask) {
   const Value assigned = compile(source);
   reading_target_ = true;
   const Value place = compile(target);
@@ -73,8 +73,10 @@ void ExpressionCompiler::assign(const ExpressionSource& target, const Expression
     if (!graph_.is_operand(place[i], Bank::state, index) || index >= assignable)
       refuse_expression(target, 0, "'" + target.text + "' cannot be assigned",
                         "qpos, qvel, act, joint_pos or joint_vel, whole or with [elements]");
+    Node now = assigned.size() == 1 ? assigned[0] : assigned[i];
+    if (mask >= 0) now = graph_.apply(Operation::select, mask, now, read(Bank::state, index));
     if (!assigned_.contains(index)) assignment_order_.push_back(index);
-    assigned_[index] = assigned.size() == 1 ? assigned[0] : assigned[i];
+    assigned_[index] = now;
   }
 }
 
@@ -158,12 +160,14 @@ Value ExpressionCompiler::history(const Value& value, int length) {
   return result;
 }
 
-Node ExpressionCompiler::time_is_up(const std::vector<double>& steps) {
+ExpressionCompiler::Timer ExpressionCompiler::timer(const std::vector<double>& steps) {
   const int place = context_.keep(1);
-  const Node one = graph_.constant(1);
+  const Node one = graph_.constant(1), fresh = graph_.operand(Bank::registers, register_flag);
   const Node left = graph_.apply(Operation::subtract, graph_.operand(Bank::kept, place), one);
-  const Node over = graph_.apply(Operation::less_equal, left, graph_.constant(0));
-  const Node up = graph_.apply(Operation::logical_or, over, graph_.operand(Bank::registers, register_flag));
+  const Node elapsed = graph_.apply(Operation::less_equal, left, graph_.constant(0));
+  const Node over =
+      graph_.apply(Operation::logical_and, elapsed, graph_.apply(Operation::logical_not, fresh));
+  const Node anew = graph_.apply(Operation::logical_or, elapsed, fresh);
   // a whole number of steps up to rounding, otherwise the next larger one, as an episode has
   Node next = graph_.constant(std::max(1.0, std::ceil(steps.front() * (1 - 1e-6))));
   if (steps.front() < steps.back()) {
@@ -171,8 +175,16 @@ Node ExpressionCompiler::time_is_up(const std::vector<double>& steps) {
     const Node below = graph_.apply(Operation::floor, graph_.apply(Operation::negate, exact));
     next = graph_.apply(Operation::maximum, graph_.apply(Operation::negate, below), one);
   }
-  kept_stores_.emplace_back(graph_.apply(Operation::select, up, next, left), place);
-  return up;
+  kept_stores_.emplace_back(graph_.apply(Operation::select, anew, next, left), place);
+  return {over, anew};
+}
+
+Node ExpressionCompiler::interval(const std::vector<double>& steps) {
+  return timer(steps).over;
+}
+
+std::string ExpressionCompiler::when() const {
+  return phase_ == Phase::act ? "while actions are applied" : "while an environment is being reset";
 }
 
 // In the program that observes: drawn at resets and when its time is up, and updated there if the deck says
@@ -180,7 +192,7 @@ Node ExpressionCompiler::time_is_up(const std::vector<double>& steps) {
 Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const std::string& name) {
   const Node renewed = variable.once            ? graph_.operand(Bank::registers, register_first)
                        : variable.steps.empty() ? graph_.operand(Bank::registers, register_flag)
-                                                : time_is_up(variable.steps);
+                                                : timer(variable.steps).anew;
   const ParsedExpression& reset = context_.parse(variable.reset);
   const Value first = value(*reset.tree, reset.source);
   if (first.empty())
@@ -218,7 +230,7 @@ Value ExpressionCompiler::variable_value(const std::string& name, const Syntax& 
     refuse_expression(source, tree.column, "variable '" + name + "' uses itself",
                       "prev(" + name + ") is its last value; the values of others, without a circle");
   const auto last = [&] { return kept(context_.place_of_variable(name), context_.size_of_variable(name)); };
-  if (phase_ == Phase::reset) return last();
+  if (without_data()) return last();
   open_definitions_.push_back(name);
   Value result;
   if (phase_ == Phase::observe) {
@@ -257,6 +269,8 @@ void ExpressionCompiler::finish() {
     for (const int index : assignment_order_)
       graph_.store_where(flag, assigned_.at(index), Bank::state, index);
   }
+  if (phase_ == Phase::act)
+    for (const int index : assignment_order_) graph_.store(assigned_.at(index), Bank::state, index);
   if (phase_ == Phase::observe) {
     // Compiling a remembered expression may add further ones (prev inside prev).
     for (std::size_t m = 0; m < context_.memory().size(); ++m) {
@@ -269,13 +283,18 @@ void ExpressionCompiler::finish() {
   for (const auto& [node, place] : kept_stores_) graph_.store(node, Bank::kept, place);
 }
 
+bool ExpressionCompiler::knows(const Quantity& quantity) const {
+  return !without_data() || quantity.in_reset || (phase_ == Phase::act && quantity.in_act);
+}
+
 std::vector<std::string> ExpressionCompiler::known_names() const {
   std::vector<std::string> names;
   for (const auto& [name, definition] : context_.definitions()) names.push_back(name);
-  for (const auto& [name, variable] : context_.variables()) names.push_back(name);
+  for (const auto& [name, variable] : context_.variables())
+    if (!name.starts_with(kOwnVariable)) names.push_back(name);
   for (const auto& [name, nodes] : names_) names.push_back(name);
   for (const auto& [name, quantity] : context_.quantities())
-    if (phase_ != Phase::reset || quantity.in_reset) names.push_back(name);
+    if (knows(quantity)) names.push_back(name);
   return names;
 }
 
@@ -347,10 +366,9 @@ Value ExpressionCompiler::apply(Operation operation, const Syntax& tree, const E
 
 const Quantity& ExpressionCompiler::known_quantity(const Quantity& quantity, const Syntax& tree,
                                                    const ExpressionSource& source) {
-  if (phase_ == Phase::reset && !quantity.in_reset)
-    refuse_expression(source, tree.column,
-                      "'" + quantity.name + "' is not known while an environment is being reset",
-                      "allowed in resets: " + list(known_names(), kScreenful));
+  if (!knows(quantity))
+    refuse_expression(source, tree.column, "'" + quantity.name + "' is not known " + when(),
+                      "allowed there: " + list(known_names(), kScreenful));
   return quantity;
 }
 

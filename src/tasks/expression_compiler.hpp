@@ -17,8 +17,9 @@
 
 namespace maniple {
 
-// The three programs of a task; decides which quantities exist and what prev() reads.
-enum class Phase { evaluate, reset, observe };
+// The programs of a task, in the order of a control step: before the physics, after it, in environments that
+// start again, and for the policy. Decides which quantities exist and what prev() reads.
+enum class Phase { act, evaluate, reset, observe };
 
 // Compiles the expressions of one phase into one graph.
 class ExpressionCompiler {
@@ -32,8 +33,15 @@ class ExpressionCompiler {
   Value compile(const ExpressionSource& source);
   // The same, for places that need a number.
   Node compile_number(const ExpressionSource& source, const std::string& what);
-  // reset: assigns the expression to the elements of qpos, qvel or act that `target` names.
-  void assign(const ExpressionSource& target, const ExpressionSource& source);
+  // reset and act: assigns the expression to the elements of qpos, qvel or act that `target` names; act:
+  // where the mask is true.
+  void assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
+  // act: 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
+  Node interval(const std::vector<double>& steps);
+  // Is Data not there, as while resetting and acting.
+  bool without_data() const { return phase_ == Phase::reset || phase_ == Phase::act; }
+  // "while an environment is being reset".
+  std::string when() const;
 
   // Gives a name a value in this phase ("terminated", "time_out").
   void set_name(const std::string& name, Node node) { names_[name] = {node}; }
@@ -59,10 +67,10 @@ class ExpressionCompiler {
   Node drawn_normal(double deviation);
   // observe: the values of all variables, before anything else is compiled.
   void compile_variables();
-  // observe: a kept value that is drawn uniformly in a range at each reset.
+  // observe and act: a kept value that is drawn uniformly in a range at each reset.
   Node drawn_at_reset(double low, double high);
-  // observe: the value of so many steps ago, or of the reset; delay is a number or [low, high] drawn at
-  // resets.
+  // observe and act: the value of so many steps ago, or of the reset; delay is a number or [low, high] drawn
+  // at resets.
   Value delayed(const Value& value, const std::vector<double>& delay);
   // observe: the last `length` values, the oldest first.
   Value history(const Value& value, int length);
@@ -97,14 +105,18 @@ class ExpressionCompiler {
   Value variable_value(const std::string& name, const Syntax& tree, const ExpressionSource& source);
   Value observed_variable(const TaskVariable& variable, const std::string& name);
   Value updated_variable(const TaskVariable& variable, const std::string& name, const Value& last);
-  // 1 where a variable's time to be drawn again has come.
-  Node time_is_up(const std::vector<double>& steps);
+  // A timer that starts at a reset: 1 where its time is over, and 1 where it starts anew for either reason.
+  struct Timer {
+    Node over, anew;
+  };
+  Timer timer(const std::vector<double>& steps);
   Value kept(int first, std::size_t size);
   // Keeps the values, oldest first: each place takes over the next one's, the last `value`; all of them
   // `value` after a reset.
   void shift(int first, const Value& value, int length);
   const Quantity& known_quantity(const Quantity& quantity, const Syntax& tree,
                                  const ExpressionSource& source);
+  bool knows(const Quantity& quantity) const;
   std::vector<std::string> known_names() const;
 
   ExpressionContext& context_;

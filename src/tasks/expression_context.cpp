@@ -4,6 +4,7 @@
 #include "src/tasks/expression_context.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -287,16 +288,19 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
   add({.name = "episode_step",
        .unit = "1",
        .description = "control steps since the reset",
+       .in_act = true,
        .component = in_bank(Bank::registers, register_episode_step)});
   add({.name = "action",
        .unit = "1",
        .description = "action of this control step, as the policy gave it",
        .size = num_actions,
+       .in_act = true,
        .component = in_bank(Bank::task, layout.action)});
   add({.name = "last_action",
        .unit = "1",
        .description = "action of the control step before",
        .size = num_actions,
+       .in_act = true,
        .component = in_bank(Bank::task, layout.last_action)});
 
   for (const auto& [name, variable] : variables) check_name(name, variable.reset, "variable");
@@ -328,6 +332,21 @@ void ExpressionContext::add_definition(const std::string& name, const Expression
   ParsedExpression& definition = definitions_[name];
   definition.source = source;
   definition.tree = parse_expression(definition.source);
+}
+
+std::string ExpressionContext::own_variable(const std::string& call, const std::string& reset,
+                                            const std::string& update, const ExpressionSource& source) {
+  // letters for the signs of the call, which a name cannot have
+  std::string name = kOwnVariable;
+  for (const char c : call) {
+    const auto code = static_cast<unsigned char>(c);
+    name += std::isalnum(code) ? std::string(1, c) : "_" + std::to_string(code);
+  }
+  if (!variables_.contains(name))
+    missing_[name] = {.reset = {reset, source.where, source.key},
+                      .update = {update, source.where, source.key},
+                      .steps = {}};
+  return name;
 }
 
 const Quantity* ExpressionContext::quantity(const std::string& name) const {

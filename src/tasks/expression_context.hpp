@@ -34,7 +34,8 @@ struct Quantity {
   int row = 1;                    // numbers selected by one index: 3 for xpos
   std::string element_kind = "";  // "joint", "body", ...: what the names are; "": none
   std::vector<Element> elements = {};
-  bool in_reset = false;  // known while resetting, too
+  bool in_reset = false;  // known while resetting and acting, too
+  bool in_act = false;    // known while acting, too
   Component component;    // the node of one of the numbers
 };
 
@@ -43,6 +44,9 @@ struct ParsedExpression {
   ExpressionSource source;
   std::unique_ptr<Syntax> tree;
 };
+
+// How the names of variables that functions keep for themselves begin.
+inline constexpr const char* kOwnVariable = "own_";
 
 // A value that the task keeps from step to step (`task.variables`).
 struct TaskVariable {
@@ -106,7 +110,12 @@ class ExpressionContext {
   int place_of_variable(const std::string& name) const { return variable_places_.at(name).first; }
   std::size_t size_of_variable(const std::string& name) const { return variable_places_.at(name).second; }
 
-  // Variables by name.
+  // Variables by name, those of functions that remember included.
+  // The name of a function's own variable, one for equal calls. What is not there yet is listed in
+  // missing_variables(), and the task must be compiled again with it.
+  std::string own_variable(const std::string& call, const std::string& reset, const std::string& update,
+                           const ExpressionSource& source);
+  const std::map<std::string, TaskVariable>& missing_variables() const { return missing_; }
   const std::map<std::string, TaskVariable>& variables() const { return variables_; }
 
  private:
@@ -127,6 +136,7 @@ class ExpressionContext {
   int memory_size_ = 0;
   int kept_size_ = 0;
   std::map<std::string, TaskVariable> variables_;
+  std::map<std::string, TaskVariable> missing_;
   std::map<std::string, std::pair<int, std::size_t>> variable_places_;
 };
 

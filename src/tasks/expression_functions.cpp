@@ -371,8 +371,8 @@ std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
 // with everything else.
 Formula contact_answer(int first, int count) {
   return [first, count](FunctionCall& call) {
-    if (call.compiler.phase() == Phase::reset)
-      refuse(call, "contacts while an environment is being reset", "they are known in every other place");
+    if (call.compiler.without_data())
+      refuse(call, "contacts " + call.compiler.when(), "they are known after the physics");
     const std::vector<bool> a = geoms_named(call, *call.parts[0]);
     std::vector<bool> b = a;
     b.flip();
@@ -384,6 +384,49 @@ Formula contact_answer(int first, int count) {
     Value result;
     for (int i = 0; i < count; ++i) result.push_back(call.compiler.read(Bank::contact, query + first + i));
     return result;
+  };
+}
+
+// ---- times of contacts ----
+
+// The arguments of a call as text.
+std::string argument_text(const FunctionCall& call) {
+  std::string text;
+  for (const Syntax* const part : call.parts)
+    if (part) text += (text.empty() ? "" : ",") + part->canonical();
+  return text;
+}
+
+// The value of a variable that the function keeps for itself; 0 while it is not there yet.
+Value own_variable(FunctionCall& call, const std::string& name) {
+  if (!call.compiler.context().variables().contains(name)) return number(call, 0);
+  const ParsedExpression& parsed = call.compiler.context().parse({name, call.source.where, call.source.key});
+  return call.compiler.value(*parsed.tree, parsed.source);
+}
+
+// Isaac Lab's ContactSensor: seconds since the last contact, of the contact, and of the last time in the air.
+std::string time_variable(FunctionCall& call, const std::string& what) {
+  ExpressionContext& context = call.compiler.context();
+  const std::string contact = "in_contact(" + argument_text(call) + ")";
+  const std::string call_text = what + "(" + argument_text(call) + ")";
+  const auto own = [&](const std::string& update) {
+    // the name does not depend on the update, which reads it
+    const std::string name = context.own_variable(call_text, "0", "", call.source);
+    std::string text = update;
+    for (std::size_t at = text.find('%'); at != std::string::npos; at = text.find('%'))
+      text = text.substr(0, at) + name + text.substr(at + 1);
+    return context.own_variable(call_text, "0", text, call.source);
+  };
+  if (what == "air_time") return own(contact + " ? 0 : prev(%) + dt");
+  if (what == "contact_time") return own(contact + " ? prev(%) + dt : 0");
+  const std::string air = time_variable(call, "air_time");
+  return own(contact + " && prev(" + air + ") > 0 ? prev(" + air + ") + dt : prev(%)");
+}
+
+Formula contact_time(const std::string& what) {
+  return [what](FunctionCall& call) {
+    geoms_named(call, *call.parts[0]);
+    return own_variable(call, time_variable(call, what));
   };
 }
 
@@ -568,9 +611,8 @@ constexpr auto kNormal = [](ExpressionGraph& graph, Node mean, Node deviation, c
 
 Value previous(FunctionCall& call) {
   const Phase phase = call.compiler.phase();
-  if (phase == Phase::reset)
-    refuse(call, "'prev' while an environment is being reset",
-           "there is no previous control step in a reset");
+  if (call.compiler.without_data())
+    refuse(call, "'prev' " + call.compiler.when(), "a variable keeps what must be known there");
   ExpressionGraph& graph = call.compiler.graph();
   const Syntax& what = *call.parts[0];
   if (const auto last = call.compiler.last_value(what, call.source)) return *last;
@@ -593,72 +635,85 @@ Value previous(FunctionCall& call) {
 
 const std::vector<ExpressionFunction>& expression_functions() {
   static const std::vector<ExpressionFunction> functions{
-      {"abs", "x", "absolute value", componentwise(Operation::absolute)},
-      {"acos", "x", "arc cosine [rad]", componentwise(Operation::arc_cosine)},
-      {"all", "x", "1 if no component is 0", truth_of(Operation::logical_and)},
-      {"any", "x", "1 if some component is not 0", truth_of(Operation::logical_or)},
-      {"asin", "x", "arc sine [rad]", componentwise(Operation::arc_sine)},
-      {"atan2", "y, x", "angle of the point (x, y) [rad]", componentwise(Operation::arc_tangent2)},
-      {"ceil", "x", "smallest integer not below x", ceiling},
-      {"clamp", "x, low, high", "x limited to [low, high]", clamped},
-      {"contact_force", "a[, b]",
+      {"abs", "x", "abs([-2, 3])", "absolute value", componentwise(Operation::absolute)},
+      {"acos", "x", "acos(0)", "arc cosine [rad]", componentwise(Operation::arc_cosine)},
+      {"air_time", "a[, b]", "air_time(foot)",
+       "time [s] since the last contact of a with b, or with anything; 0 in contact",
+       contact_time("air_time"), true},
+      {"all", "x", "all([1, 0])", "1 if no component is 0", truth_of(Operation::logical_and)},
+      {"any", "x", "any([1, 0])", "1 if some component is not 0", truth_of(Operation::logical_or)},
+      {"asin", "x", "asin(1)", "arc sine [rad]", componentwise(Operation::arc_sine)},
+      {"atan2", "y, x", "atan2(1, -1)", "angle of the point (x, y) [rad]",
+       componentwise(Operation::arc_tangent2)},
+      {"ceil", "x", "ceil(1.2)", "smallest integer not below x", ceiling},
+      {"clamp", "x, low, high", "clamp([-2, 0.5, 2], -1, 1)", "x limited to [low, high]", clamped},
+      {"contact_force", "a[, b]", "contact_force(foot, floor)",
        "net force [N] of contacts on a, world axes, of those with b or with all; a and b: geom, body, "
        "'subtree:<body>' or a list of names",
        contact_answer(contact_force_x, 3), true},
-      {"cos", "x", "cosine of x [rad]", componentwise(Operation::cosine)},
-      {"cross", "a, b", "cross product of two vectors of 3", product_of_vectors(3, cross_product)},
-      {"dot", "a, b", "scalar product", dot},
-      {"euler_from_quat", "orientation",
+      {"contact_time", "a[, b]", "contact_time(foot)", "time [s] for which a has been in contact; 0 without",
+       contact_time("contact_time"), true},
+      {"cos", "x", "cos(pi)", "cosine of x [rad]", componentwise(Operation::cosine)},
+      {"cross", "a, b", "cross([1, 0, 0], [0, 1, 0])", "cross product of two vectors of 3",
+       product_of_vectors(3, cross_product)},
+      {"dot", "a, b", "dot([1, 2], [3, 4])", "scalar product", dot},
+      {"euler_from_quat", "orientation", "euler_from_quat([0, 0, 0, 1])",
        "roll, pitch, yaw [rad] of a quaternion or rotation matrix: turns about x, then y, then z",
        euler_angles},
-      {"exp", "x", "e to the x", componentwise(Operation::exponential)},
-      {"floor", "x", "largest integer not above x", componentwise(Operation::floor)},
-      {"in_contact", "a[, b]", "1 where a contact of a with b, or with anything, is listed",
-       contact_answer(contact_found, 1), true},
-      {"is_finite", "x", "1 where x is neither infinite nor undefined", finite},
-      {"log", "x", "natural logarithm", componentwise(Operation::logarithm)},
-      {"max", "x or a, b, ...", "largest component, or component by component the largest argument",
-       extreme(Operation::maximum)},
-      {"mean", "x", "mean of the components", mean},
-      {"min", "x or a, b, ...", "smallest component, or component by component the smallest argument",
-       extreme(Operation::minimum)},
-      {"mod", "x, y", "remainder of x / y, with the sign of y", modulo},
-      {"norm", "x", "Euclidean length", norm},
-      {"normal", "mean, std[, n]", "Gaussian random numbers", random(kNormal), true},
-      {"normalize", "x", "x divided by its Euclidean length", normalized},
-      {"pow", "a, b", "a ^ b", componentwise(Operation::power)},
-      {"prev", "x", "x at the previous control step; right after a reset, at the reset", previous, true},
-      {"product", "x", "product of the components", product_of_components},
-      {"quat_conjugate", "q", "the inverse turn of a unit quaternion", conjugate},
-      {"quat_from_euler", "roll, pitch, yaw",
+      {"exp", "x", "exp(1)", "e to the x", componentwise(Operation::exponential)},
+      {"floor", "x", "floor(-1.2)", "largest integer not above x", componentwise(Operation::floor)},
+      {"in_contact", "a[, b]", "in_contact(foot, floor)",
+       "1 where a contact of a with b, or with anything, is listed", contact_answer(contact_found, 1), true},
+      {"is_finite", "x", "is_finite([1, 1 / 0])", "1 where x is neither infinite nor undefined", finite},
+      {"last_air_time", "a[, b]", "last_air_time(foot)",
+       "time [s] that a was in the air before its last contact", contact_time("last_air_time"), true},
+      {"log", "x", "log(10)", "natural logarithm", componentwise(Operation::logarithm)},
+      {"max", "x or a, b, ...", "max([1, 3], 2)",
+       "largest component, or component by component the largest argument", extreme(Operation::maximum)},
+      {"mean", "x", "mean([1, 2, 6])", "mean of the components", mean},
+      {"min", "x or a, b, ...", "min([1, 3])",
+       "smallest component, or component by component the smallest argument", extreme(Operation::minimum)},
+      {"mod", "x, y", "mod(-1, 3)", "remainder of x / y, with the sign of y", modulo},
+      {"norm", "x", "norm([3, 4])", "Euclidean length", norm},
+      {"normal", "mean, std[, n]", "normal(0, 0.1, 3)", "Gaussian random numbers", random(kNormal), true},
+      {"normalize", "x", "normalize([3, 4])", "x divided by its Euclidean length", normalized},
+      {"pow", "a, b", "pow(2, 0.5)", "a ^ b", componentwise(Operation::power)},
+      {"prev", "x", "prev(qpos)", "x at the previous control step; right after a reset, at the reset",
+       previous, true},
+      {"product", "x", "product([2, 3])", "product of the components", product_of_components},
+      {"quat_conjugate", "q", "quat_conjugate([0.6, 0.8, 0, 0])", "the inverse turn of a unit quaternion",
+       conjugate},
+      {"quat_from_euler", "roll, pitch, yaw", "quat_from_euler(0, 0, pi)",
        "quaternion (w, x, y, z) of turns about x, then y, then z [rad]", quaternion_from_euler},
-      {"quat_mul", "a, b", "product of two quaternions (w, x, y, z)",
+      {"quat_mul", "a, b", "quat_mul([0, 1, 0, 0], [0, 0, 1, 0])", "product of two quaternions (w, x, y, z)",
        product_of_vectors(4, quaternion_product)},
-      {"repeat", "x, n", "the components of x, n times over", repeated, true},
-      {"rotate", "orientation, v",
+      {"repeat", "x, n", "repeat([1, 2], 2)", "the components of x, n times over", repeated, true},
+      {"rotate", "orientation, v", "rotate([0, 0, 0, 1], [1, 2, 3])",
        "v, given in the axes of a frame, in those of the world; orientation: quaternion or matrix of 9",
        rotation(false)},
-      {"rotate_inverse", "orientation, v", "v, given in the world's axes, in those of the frame",
-       rotation(true)},
-      {"select", "c, a, b", "a where c is true, else b; the same as c ? a : b",
+      {"rotate_inverse", "orientation, v", "rotate_inverse(xmat[torso], body_lin_vel[torso])",
+       "v, given in the world's axes, in those of the frame", rotation(true)},
+      {"select", "c, a, b", "select(1 < 2, 3, 4)", "a where c is true, else b; the same as c ? a : b",
        componentwise(Operation::select)},
-      {"sign", "x", "-1, 0 or 1", componentwise(Operation::sign)},
-      {"sin", "x", "sine of x [rad]", componentwise(Operation::sine)},
-      {"size", "x", "number of components", size_of},
-      {"sqrt", "x", "square root", componentwise(Operation::square_root)},
-      {"square", "x", "x * x", squares},
-      {"sum", "x", "sum of the components", reduced(Operation::add)},
-      {"tan", "x", "tangent of x [rad]", componentwise(Operation::tangent)},
-      {"tanh", "x", "hyperbolic tangent", componentwise(Operation::hyperbolic_tangent)},
-      {"to_frame", "position, orientation, point",
+      {"sign", "x", "sign(-2)", "-1, 0 or 1", componentwise(Operation::sign)},
+      {"sin", "x", "sin(pi / 2)", "sine of x [rad]", componentwise(Operation::sine)},
+      {"size", "x", "size([1, 2])", "number of components", size_of},
+      {"sqrt", "x", "sqrt(2)", "square root", componentwise(Operation::square_root)},
+      {"square", "x", "square(3)", "x * x", squares},
+      {"sum", "x", "sum([1, 2, 3])", "sum of the components", reduced(Operation::add)},
+      {"tan", "x", "tan(1)", "tangent of x [rad]", componentwise(Operation::tangent)},
+      {"tanh", "x", "tanh(1)", "hyperbolic tangent", componentwise(Operation::hyperbolic_tangent)},
+      {"to_frame", "position, orientation, point", "to_frame(xpos[torso], xquat[torso], site_xpos[hand])",
        "a point of the world as a frame sees it: rotate_inverse(orientation, point - position)", in_frame},
       {"tolerance", "x, lower = 0, upper = 0, margin = 0, sigmoid = gaussian, value_at_margin = 0.1",
+       "tolerance(0.5, lower = 1, upper = inf, margin = 1, sigmoid = linear)",
        "1 where lower <= x <= upper, else a sigmoid that falls to value_at_margin at the distance margin "
        "(dm_control.utils.rewards): gaussian, hyperbolic, long_tail, reciprocal, cosine, linear, quadratic "
        "or tanh_squared",
        tolerance, true},
-      {"uniform", "low, high[, n]", "uniform random numbers in [low, high)", random(kUniform), true},
-      {"wrap_to_pi", "x", "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
+      {"uniform", "low, high[, n]", "uniform(-1, 1, n = 2)", "uniform random numbers in [low, high)",
+       random(kUniform), true},
+      {"wrap_to_pi", "x", "wrap_to_pi(4)", "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
   };
   return functions;
 }

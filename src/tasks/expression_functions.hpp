@@ -25,6 +25,7 @@ struct ExpressionFunction {
   // The parameters as documentation writes them: "x, low, high", "mean, std[, n]", "x, margin = 0". Arguments
   // may be given by these names. With "...": any number, by place alone.
   std::string arguments;
+  std::string example;  // a call; of numbers alone where the function needs no model
   std::string meaning;
   std::function<ExpressionCompiler::Value(FunctionCall&)> value;
   bool takes_syntax = false;  // its arguments are not computed beforehand

@@ -69,6 +69,12 @@ int driver_of(const TaskModel& model, const TaskJoint& joint, const TermConfig& 
                    "use the term actuator_control with actuators: [names]");
 }
 
+void check_delay(const TermConfig& term, const std::string& key) {
+  for (const double steps : term.delay)
+    if (steps != std::floor(steps))
+      throw InputError(term.where, key + ".delay", fmt::format("{} control steps", steps), "whole numbers");
+}
+
 // How a force, position or velocity of the joint becomes the control of its actuator that asks for it.
 void drive_joint(CompiledAction& action, const LibraryTerm& library, const TermRequest& request,
                  const TaskJoint& joint, const TermConfig& term, const std::string& key) {
@@ -85,11 +91,33 @@ void drive_joint(CompiledAction& action, const LibraryTerm& library, const TermR
   // The range of `clip` is one of forces, positions or velocities; controls may be counted the other way.
   action.scale *= per_unit;
   action.offset *= per_unit;
+  action.per_unit = per_unit;
+  if (library.relative)
+    action.relative_to = field_named(state_fields(request.model.sizes), "qpos").first + joint.qposadr;
   if (action.clipped) {
     action.low *= per_unit;
     action.high *= per_unit;
     if (per_unit < 0) std::swap(action.low, action.high);
   }
+}
+
+// The number of each element, by its place or name. `otherwise`: of elements that no name or pattern matches.
+std::vector<double> numbers_of(const PerElement& given, const std::vector<std::string>& names,
+                               std::size_t count, double otherwise, const TermConfig& term,
+                               const std::string& key) {
+  const auto place = term.where_keys.find(key.substr(key.rfind('.') + 1));
+  const SourceLocation& where = place == term.where_keys.end() ? term.where : place->second;
+  if (given.named.empty()) {
+    if (given.numbers.size() == 1) return std::vector<double>(count, given.numbers[0]);
+    if (given.numbers.size() != count)
+      throw InputError(where, key, fmt::format("{} numbers for {} elements", given.numbers.size(), count),
+                       fmt::format("a number, or {} of them", count));
+    return given.numbers;
+  }
+  std::vector<double> numbers(count, otherwise);
+  for (const auto& [name, number] : given.named)
+    for (const std::size_t i : matching_names(name, names, where, key)) numbers[i] = number;
+  return numbers;
 }
 
 std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskModel& model,
@@ -99,13 +127,20 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
                      "actions are terms: " + list(term_names(TermKind::action)));
   const LibraryTerm& library = find_term(term, TermKind::action, key);
   const TermRequest request = resolve_term(library, term, model, key);
+  const std::size_t count = request.elements.size();
+  const std::vector<double> scales = numbers_of(term.scale, request.names, count, 1, term, key + ".scale"),
+                            offsets = numbers_of(term.offset, request.names, count, 0, term, key + ".offset");
+  check_delay(term, key);
   std::vector<CompiledAction> actions;
-  for (std::size_t i = 0; i < request.elements.size(); ++i) {
-    CompiledAction action{.name = library.name + "/" + request.names[i],
-                          .actuator = request.elements[i],
-                          .scale = term.scale,
-                          .offset = term.offset,
-                          .clipped = term.clip.has_value()};
+  for (std::size_t i = 0; i < count; ++i) {
+    CompiledAction action;
+    action.name = library.name + "/" + request.names[i];
+    action.actuator = request.elements[i];
+    action.by_program = library.relative || !term.delay.empty();
+    action.delay = term.delay;
+    action.scale = scales[i];
+    action.offset = offsets[i];
+    action.clipped = term.clip.has_value();
     if (term.clip) {
       action.low = (*term.clip)[0];
       action.high = (*term.clip)[1];
@@ -146,14 +181,15 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
                                      model.actuators[static_cast<std::size_t>(action.actuator)].name),
                          "one action per actuator");
       action.element = first_control + action.actuator;
-      set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
+      if (action.relative_to < 0)
+        set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
       actions.push_back(std::move(action));
     }
   }
   return actions;
 }
 
-// ---- the three programs ----
+// ---- the programs ----
 
 // The stages that fill one element of Data.
 Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskModel& model) {
@@ -194,6 +230,26 @@ Derived read_derived(Program& program, DerivedChoice derived, const TaskModel& m
       task.stepped_needs = std::max(task.stepped_needs, stage);
     }
   return needs;
+}
+
+// Control steps of the key `every`: a number, or a range.
+std::vector<double> steps_of(const TermConfig& term, const std::string& key, double step_dt) {
+  std::vector<double> steps;
+  for (const double seconds : term.every) steps.push_back(seconds / step_dt);
+  if (!steps.empty() && steps.back() > (1 << 24))
+    throw InputError(term.where, key + ".every",
+                     fmt::format("{} s of {} s steps", term.every.back(), step_dt),
+                     "at most 16777216 control steps");
+  return steps;
+}
+
+// What a reset or event assigns.
+std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind, const TaskModel& model,
+                                           const std::string& key) {
+  if (term.term.empty() && term.target.empty())
+    throw InputError(term.where, key, "an expression that sets nothing",
+                     "set: qpos[joint], qvel[joint] or act[actuator]");
+  return expressions_of(term, kind, model, key);
 }
 
 // Terminations, then rewards, which may read them.
@@ -249,18 +305,65 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   task.evaluate = evaluate.program(constants);
 }
 
+// Controls that need more than the table of actions, and events in intervals, which come first.
+void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                 ConstantPool& constants, CompiledTask& task) {
+  const auto in_interval = [](const TermConfig& term) { return term.mode == EventMode::interval; };
+  const auto by_program = [](const CompiledAction& action) { return action.by_program; };
+  if (std::none_of(config.events.begin(), config.events.end(), in_interval) &&
+      std::none_of(task.actions.begin(), task.actions.end(), by_program))
+    return;
+  ExpressionCompiler act(context, Phase::act);
+  ExpressionGraph& graph = act.graph();
+  for (std::size_t i = 0; i < config.events.size(); ++i) {
+    const TermConfig& term = config.events[i];
+    if (!in_interval(term)) continue;
+    const std::string key = key_of(TermKind::event, term, i);
+    const ExpressionGraph::Node due = act.interval(steps_of(term, key, task.step_dt));
+    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
+      act.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key), due);
+  }
+  ExpressionGraph::Node clipped = graph.constant(0);
+  const Quantity& actions = *context.quantity("action");
+  for (int k = 0; k < task.num_actions; ++k) {
+    const CompiledAction& action = task.actions[static_cast<std::size_t>(k)];
+    if (!action.by_program) continue;
+    const ExpressionGraph::Node given = act.delayed({actions.component(act, k)}, action.delay)[0];
+    const ExpressionGraph::Node scaled =
+        graph.apply(Operation::multiply, given, graph.constant(action.scale));
+    ExpressionGraph::Node control = graph.apply(Operation::add, scaled, graph.constant(action.offset));
+    if (action.relative_to >= 0) {
+      const ExpressionGraph::Node position = act.read(Bank::state, action.relative_to);
+      control = graph.apply(Operation::add, control,
+                            graph.apply(Operation::multiply, position, graph.constant(action.per_unit)));
+    }
+    if (action.clipped) {
+      const ExpressionGraph::Node above =
+          graph.apply(Operation::maximum, control, graph.constant(action.low));
+      const ExpressionGraph::Node inside =
+          graph.apply(Operation::minimum, above, graph.constant(action.high));
+      const ExpressionGraph::Node changed = graph.apply(Operation::not_equal, inside, control);
+      clipped = graph.apply(Operation::add, clipped, changed);
+      control = inside;
+    }
+    graph.store(control, Bank::state, action.element);
+  }
+  act.finish();
+  graph.store(clipped, Bank::output, 0);
+  task.act = act.program(constants);
+}
+
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                     ConstantPool& constants, CompiledTask& task) {
   ExpressionCompiler reset(context, Phase::reset);
-  for (std::size_t i = 0; i < config.resets.size(); ++i) {
-    const TermConfig& term = config.resets[i];
-    const std::string key = key_of(TermKind::reset, term, i);
-    if (term.term.empty() && term.target.empty())
-      throw InputError(term.where, key, "an expression that sets nothing",
-                       "set: qpos[joint], qvel[joint] or act[actuator]");
-    for (const TermExpression& expression : expressions_of(term, TermKind::reset, model, key))
+  const auto assign = [&](const TermConfig& term, TermKind kind, std::size_t place) {
+    const std::string key = key_of(kind, term, place);
+    for (const TermExpression& expression : assignments_of(term, kind, model, key))
       reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
-  }
+  };
+  for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
+  for (std::size_t i = 0; i < config.events.size(); ++i)
+    if (config.events[i].mode == EventMode::reset) assign(config.events[i], TermKind::event, i);
   reset.finish();
   task.reset = reset.program(constants);
 }
@@ -285,8 +388,10 @@ std::array<double, 2> range_about_zero(const std::vector<double>& numbers) {
 
 // What happens to an observation on its way to the policy: Isaac Lab's order of noise, clip and scale, then
 // mjlab's delay and history.
+// `names`: of the model's elements that the values are of, for a scale by name.
 ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompiler::Value values,
-                                   const TermConfig& term, const std::string& key) {
+                                   const std::vector<std::string>& names, const TermConfig& term,
+                                   const std::string& key) {
   ExpressionGraph& graph = observe.graph();
   const auto add_uniform = [&](const std::vector<double>& numbers, bool at_reset) {
     if (numbers.empty()) return;
@@ -301,17 +406,17 @@ ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompil
     throw InputError(term.where, key + ".noise_std", "noise_std beside noise", "one of them");
   add_uniform(term.bias, true);
   add_uniform(term.noise, false);
-  for (ExpressionGraph::Node& value : values) {
+  const std::vector<double> scales = numbers_of(term.scale, names, values.size(), 1, term, key + ".scale");
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    ExpressionGraph::Node& value = values[k];
     if (term.noise_std > 0) value = graph.apply(Operation::add, value, observe.drawn_normal(term.noise_std));
     if (term.clip) {
       value = graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0]));
       value = graph.apply(Operation::minimum, value, graph.constant((*term.clip)[1]));
     }
-    value = graph.apply(Operation::multiply, value, graph.constant(term.scale));
+    value = graph.apply(Operation::multiply, value, graph.constant(scales[k]));
   }
-  for (const double steps : term.delay)
-    if (steps != std::floor(steps))
-      throw InputError(term.where, key + ".delay", fmt::format("{} control steps", steps), "whole numbers");
+  check_delay(term, key);
   return observe.history(observe.delayed(values, term.delay), term.history);
 }
 
@@ -324,8 +429,11 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
     const TermConfig& term = terms[i];
     const std::string key = key_of(kind, term, i);
     for (const TermExpression& expression : expressions_of(term, kind, model, key)) {
-      const ExpressionCompiler::Value value =
-          modified(observe, observe.compile(source_of(term, expression.text, key)), term, key);
+      const ExpressionCompiler::Value plain = observe.compile(source_of(term, expression.text, key));
+      std::vector<std::string> elements;
+      if (!term.term.empty()) elements = resolve_term(find_term(term, kind, key), term, model, key).names;
+      if (elements.size() != plain.size()) elements.clear();
+      const ExpressionCompiler::Value value = modified(observe, plain, elements, term, key);
       const std::string name = term.name.empty() ? term.term : term.name;
       for (std::size_t k = 0; k < value.size(); ++k) {
         observe.graph().store(value[k], Bank::output, first + static_cast<int>(names.size()));
@@ -352,7 +460,9 @@ void compile_observing(const TaskConfig& config, const TaskModel& model, Express
 
 // ---- variables ----
 
-std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, double step_dt) {
+// Variables of the deck, and what its commands become.
+std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const TaskModel& model,
+                                                 double step_dt) {
   std::map<std::string, TaskVariable> variables;
   for (std::size_t i = 0; i < config.variables.size(); ++i) {
     const TermConfig& term = config.variables[i];
@@ -362,21 +472,61 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, doubl
       return ExpressionSource{text, where == term.where_keys.end() ? term.where : where->second,
                               key + "." + part};
     };
-    TaskVariable variable{.reset = source(term.reset, "reset"),
-                          .update = source(term.update, "update"),
-                          .update_at = term.update_at,
-                          .once = term.once,
-                          .steps = {}};
     if (term.once && !term.every.empty())
       throw InputError(term.where, key + ".once", "once beside every", "one of them");
-    for (const double seconds : term.every) variable.steps.push_back(seconds / step_dt);
-    if (!variable.steps.empty() && variable.steps.back() > (1 << 24))
-      throw InputError(term.where, key + ".every",
-                       fmt::format("{} s of {} s steps", term.every.back(), step_dt),
-                       "at most 16777216 control steps");
-    variables[term.name] = std::move(variable);
+    variables[term.name] = {.reset = source(term.reset, "reset"),
+                            .update = source(term.update, "update"),
+                            .update_at = term.update_at,
+                            .once = term.once,
+                            .steps = steps_of(term, key, step_dt)};
+  }
+  // A command is drawn at resets and each time that `every` is over; what a term makes of the draws each step
+  // is the command itself.
+  for (std::size_t i = 0; i < config.commands.size(); ++i) {
+    const TermConfig& term = config.commands[i];
+    const std::string key = key_of(TermKind::command, term, i);
+    const auto add = [&](const std::string& name, TaskVariable variable) {
+      if (!variables.try_emplace(name, std::move(variable)).second)
+        throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
+                         "another name for one of them");
+    };
+    const auto source = [&](const std::string& text) { return source_of(term, text, key); };
+    if (term.term.empty()) {
+      add(term.name, {.reset = source(term.expression), .update = {}, .steps = steps_of(term, key, step_dt)});
+      continue;
+    }
+    const std::vector<TermExpression> parts = expressions_of(term, TermKind::command, model, key);
+    std::string command = parts[1].text;
+    const std::string drawn = term.name + "_drawn";
+    for (std::size_t at = command.find('%'); at != std::string::npos; at = command.find('%'))
+      command = command.substr(0, at) + drawn + command.substr(at + 1);
+    add(drawn, {.reset = source(parts[0].text), .update = {}, .steps = steps_of(term, key, step_dt)});
+    add(term.name, {.reset = source(command),
+                    .update = source(command),
+                    .update_at = UpdateTime::observation,
+                    .steps = {}});
   }
   return variables;
+}
+
+// Terms that are about a command and name none are about the only one.
+void complete_commands(TaskConfig& config) {
+  for (const SectionKey& section : section_schema()) {
+    std::vector<TermConfig>& terms = config.*(section.terms);
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      TermConfig& term = terms[i];
+      if (term.command.empty()) {
+        if (config.commands.size() == 1) term.command = config.commands[0].name;
+        continue;
+      }
+      std::vector<std::string> names;
+      for (const TermConfig& command : config.commands) names.push_back(command.name);
+      if (std::find(names.begin(), names.end(), term.command) == names.end())
+        throw InputError(term.where, key_of(section.kind, term, i) + ".command",
+                         "no command '" + term.command + "'" + did_you_mean(term.command, names),
+                         names.empty() ? "task.commands names none" : "allowed: " + list(names));
+    }
+  }
 }
 
 // ---- definitions ----
@@ -425,9 +575,12 @@ class Checksum {
 
 }  // namespace
 
-CompiledTask compile_task(const TaskConfig& config, const ImportedModel& imported, double step_dt,
-                          DerivedChoice derived) {
-  const TaskModel model = task_model(imported);
+namespace {
+
+// The task with these variables. What functions of its expressions remember beside them is added to
+// `variables`; then the task must be compiled again.
+CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, double step_dt,
+                          DerivedChoice derived, std::map<std::string, TaskVariable>& variables) {
   CompiledTask task;
   task.step_dt = step_dt;
   task.settle_steps = config.settle_steps;
@@ -457,13 +610,14 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
                          "task.definitions." + name};
   }
   ExpressionContext context(model, task.num_actions, step_dt, episode_length, task.max_episode_steps,
-                            definitions, variables_of(config, step_dt));
+                            definitions, variables);
   ConstantPool constants;
   ExpressionCompiler observe(context, Phase::observe);
   observe.compile_variables();
   compile_evaluation(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
   compile_acceptance(config, model, context, constants, task);
+  compile_act(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
   task.evaluate_needs = read_derived(task.evaluate, derived, model, task);
   task.observe_needs = read_derived(task.observe, derived, model, task);
@@ -479,7 +633,25 @@ CompiledTask compile_task(const TaskConfig& config, const ImportedModel& importe
     const bool flags = mentions(context, name, {"terminated", "time_out"});
     if (!flags) ExpressionCompiler(context, Phase::observe).compile({name, source.where, source.key});
   }
+  for (const auto& [name, variable] : variables)
+    task.variables.emplace_back(name, static_cast<int>(context.size_of_variable(name)));
+  variables.insert(context.missing_variables().begin(), context.missing_variables().end());
   return task;
+}
+
+}  // namespace
+
+CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported, double step_dt,
+                          DerivedChoice derived) {
+  const TaskModel model = task_model(imported);
+  TaskConfig config = given;
+  complete_commands(config);
+  std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);
+  while (true) {
+    const std::size_t known = variables.size();
+    CompiledTask task = compile_with(config, model, step_dt, derived, variables);
+    if (variables.size() == known) return task;
+  }
 }
 
 std::string task_digest(const CompiledTask& task) {
@@ -496,7 +668,8 @@ std::string task_digest(const CompiledTask& task) {
     sum.add(std::uint64_t{names->size()});
     for (const std::string& name : *names) sum.add(name);
   }
-  for (const Program* program : {&task.evaluate, &task.reset, &task.observe, &task.accept}) sum.add(*program);
+  for (const Program* program : {&task.act, &task.evaluate, &task.reset, &task.observe, &task.accept})
+    sum.add(*program);
   sum.add(static_cast<std::uint64_t>(task.settle_steps));
   for (const double value : task.constants) sum.add(value);
   sum.add(static_cast<std::uint64_t>(task.num_memory));

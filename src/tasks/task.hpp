@@ -19,7 +19,11 @@ namespace maniple {
 struct CompiledAction {
   std::string name;  // "<term>/<joint or actuator>"
   int actuator = 0;
-  int element = 0;               // of State: the actuator's control
+  int element = 0;          // of State: the actuator's control
+  bool by_program = false;  // `act` sets the control, not the table of actions
+  int relative_to = -1;     // element of State that is added to the control, times per_unit; -1: none
+  double per_unit = 1;
+  std::vector<double> delay;     // control steps
   double scale = 1, offset = 0;  // control = action * scale + offset, then clip
   bool clipped = false;
   double low = 0, high = 0;
@@ -33,9 +37,10 @@ struct CompiledTask : TaskSizes {
   std::vector<CompiledAction> actions;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
   std::vector<std::string> critic_observation_names;
+  std::vector<std::pair<std::string, int>> variables;  // with their sizes
   std::vector<std::string> reward_names, termination_names;
 
-  Program evaluate, reset, observe, accept;
+  Program act, evaluate, reset, observe, accept;
   std::vector<double> constants;
   // Task::contact_sides, and its width
   std::vector<int> contact_sides;

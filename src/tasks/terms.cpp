@@ -40,7 +40,7 @@ Recipe formula(const std::string& pattern) {
           component = static_cast<std::size_t>(name[dot + 1] - '0');
           name = name.substr(0, dot);
         }
-        result += text(term.parameters.at(name)[component]);
+        result += name == "command" ? term.command : text(term.parameters.at(name)[component]);
         i = end;
       } else {
         result += pattern[i];
@@ -48,6 +48,71 @@ Recipe formula(const std::string& pattern) {
     }
     return Expressions{{"", result}};
   };
+}
+
+// The sum of a formula over the elements of the term: % stands for the name of one of them, in quotes.
+Recipe sum_over(const std::string& pattern, const std::string& whole = "#") {
+  return [pattern, whole](const TermRequest& term) {
+    std::string sum;
+    for (const std::string& name : term.names) {
+      std::string one = pattern;
+      for (std::size_t at = one.find('%'); at != std::string::npos; at = one.find('%'))
+        one = one.substr(0, at) + "'" + name + "'" + one.substr(at + 1);
+      sum += (sum.empty() ? "(" : " + (") + one + ")";
+    }
+    std::string text = whole;
+    const std::size_t at = text.find('#');
+    return formula(text.substr(0, at) + "(" + sum + ")" + text.substr(at + 1))(term);
+  };
+}
+
+// The values of a formula for the elements of the term, as a vector.
+Recipe each(const std::string& pattern) {
+  return [pattern](const TermRequest& term) {
+    std::string values;
+    for (const std::string& name : term.names) {
+      std::string one = pattern;
+      for (std::size_t at = one.find('%'); at != std::string::npos; at = one.find('%'))
+        one = one.substr(0, at) + "'" + name + "'" + one.substr(at + 1);
+      values += (values.empty() ? "" : ", ") + one;
+    }
+    return formula("[" + values + "]")(term);
+  };
+}
+
+// Isaac Lab's UniformVelocityCommand: first what is drawn, then the command that becomes of it; % is the name
+// of what was drawn: velocities, heading, whether the heading is followed, whether the robot is to stand.
+Expressions velocity_command(const TermRequest& term) {
+  const auto range = [&](const char* name) { return uniform(term.parameters.at(name)); };
+  const std::string body = "'" + term.names[0] + "'";
+  const std::vector<double>& turn = term.parameters.at("ang_vel_z");
+  const std::string drawn = "[" + range("lin_vel_x") + ", " + range("lin_vel_y") + ", " + range("ang_vel_z") +
+                            ", " + range("heading") + ", uniform(0, 1) < " +
+                            text(term.number("rel_heading_envs")) + ", uniform(0, 1) < " +
+                            text(term.number("rel_standing_envs")) + "]";
+  const std::string heading = "atan2(xmat[" + body + "][3], xmat[" + body + "][0])";
+  const std::string follow = "clamp(" + text(term.number("heading_control_stiffness")) +
+                             " * wrap_to_pi(%[3] - " + heading + "), " + text(turn[0]) + ", " +
+                             text(turn[1]) + ")";
+  const std::string rate = term.number("rel_heading_envs") > 0 ? "%[4] ? " + follow + " : %[2]" : "%[2]";
+  return {{"", drawn}, {"", "%[5] ? 0 : [%[0], %[1], " + rate + "]"}};
+}
+
+// Isaac Lab's push_by_setting_velocity: draws are added to the velocity of the free joint.
+Expressions push(const TermRequest& term) {
+  const auto free = std::find_if(term.model.joints.begin(), term.model.joints.end(),
+                                 [](const TaskJoint& joint) { return joint.type == joint_free; });
+  const std::string v = "qvel['" + free->name + "']", q = "qpos['" + free->name + "'][3:7]";
+  const auto draws = [&](std::initializer_list<const char*> names) {
+    std::string vector;
+    for (const char* name : names) {
+      const std::vector<double>& range = term.parameters.at(name);
+      vector += (vector.empty() ? "[" : ", ") + (range[0] == range[1] ? text(range[0]) : uniform(range));
+    }
+    return vector + "]";
+  };
+  return {{v + "[0:3]", v + "[0:3] + " + draws({"vx", "vy", "vz"})},
+          {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + draws({"wx", "wy", "wz"}) + ")"}};
 }
 
 // Amount by which joints are beyond the ranges of the model, one summand per limited joint.
@@ -150,6 +215,16 @@ LibraryTerm needing(ModelNeed need, LibraryTerm term) {
   return term;
 }
 
+LibraryTerm of_command(LibraryTerm term) {
+  term.takes_command = true;
+  return term;
+}
+
+LibraryTerm relative(LibraryTerm term) {
+  term.relative = true;
+  return term;
+}
+
 LibraryTerm joint_action(const char* name, const char* meaning, JointDrive drive,
                          std::vector<TermParameter> parameters = {}) {
   LibraryTerm action = term(TermKind::action, name, kJoints, meaning, {}, std::move(parameters));
@@ -203,6 +278,42 @@ std::vector<TermParameter> root_parameters() {
   return parameters;
 }
 
+std::vector<TermParameter> push_parameters() {
+  std::vector<TermParameter> parameters;
+  for (const char* name : {"vx", "vy", "vz"})
+    parameters.push_back({name, 2, "m/s", "change of the linear velocity, world axes", {0, 0}});
+  for (const char* name : {"wx", "wy", "wz"})
+    parameters.push_back({name, 2, "rad/s", "change of the angular velocity, world axes", {0, 0}});
+  return parameters;
+}
+
+// 2 (position - middle of the range) / length of the range.
+Expressions normalized_positions(const TermRequest& term) {
+  std::string values;
+  for (const int element : term.elements) {
+    const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
+    const std::string position = "joint_pos['" + joint.name + "']";
+    values += (values.empty() ? "" : ", ") +
+              (joint.limited ? "2 * (" + position + " - " + text((joint.low + joint.high) / 2) + ") / " +
+                                   text(joint.high - joint.low)
+                             : position);
+  }
+  return {{"", "[" + values + "]"}};
+}
+
+// Isaac Lab's feet_air_time_positive_biped.
+Expressions biped_air_time(const TermRequest& term) {
+  std::string feet, standing;
+  for (const std::string& name : term.names) {
+    const std::string foot = "'" + name + "'";
+    standing += (standing.empty() ? "" : " + ") + ("in_contact(" + foot + ")");
+    feet += (feet.empty() ? "" : ", ") +
+            ("in_contact(" + foot + ") ? contact_time(" + foot + ") : air_time(" + foot + ")");
+  }
+  return {{"", "(norm(" + term.command + "[0:2]) > 0.1) * (" + standing + " == 1) * min(min([" + feet +
+                   "]), " + text(term.number("threshold")) + ")"}};
+}
+
 std::vector<LibraryTerm> make_library() {
   using Kind = TermKind;
   const std::vector<TermParameter> ranges{
@@ -220,6 +331,12 @@ std::vector<LibraryTerm> make_library() {
                     .per_unit = gear_of,
                     .offset = default_position},
                    {{"use_default_offset", 1, "1", "1: add the default positions to offset", {1}}}),
+      relative(joint_action("relative_joint_position",
+                            "target of position servos: the position at the beginning of the control step + "
+                            "action * scale + offset [m or rad]",
+                            {.needed = "a position servo (bias -kp * length)",
+                             .fits = is_position_servo,
+                             .per_unit = gear_of})),
       joint_action("joint_velocity", "target of velocity servos: action * scale + offset [m/s or rad/s]",
                    {.needed = "a velocity servo (bias -kv * velocity)",
                     .fits = is_velocity_servo,
@@ -254,7 +371,46 @@ std::vector<LibraryTerm> make_library() {
            formula("body_ang_vel%")),
       term(Kind::observation, "body_pos_w", kBodies, "positions of bodies in the world [m]",
            formula("xpos%")),
+      of_command(
+          term(Kind::observation, "generated_commands", kNoNames, "the command", formula("{command}"))),
+      term(Kind::observation, "joint_pos_limit_normalized", kJoints,
+           "joint positions, -1 and 1 at the ends of their ranges", normalized_positions),
+      term(Kind::observation, "feet_contact", kBodies, "1 for each body that is in contact",
+           each("in_contact(%)")),
+      term(Kind::observation, "feet_air_time", kBodies, "time of each body since its last contact [s]",
+           each("air_time(%)")),
+      term(Kind::observation, "feet_contact_forces", kBodies, "contact force on each body, world axes [N]",
+           each("contact_force(%)")),
       // ---- rewards ----
+      of_command(term(Kind::reward, "track_lin_vel_xy_exp", kRootBody,
+                      "kernel of the error of the planar velocity in the body's axes",
+                      formula("exp(-sum(square({command}[0:2] - body_lin_vel_b%[0:2])) / {std}^2)"),
+                      {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)"}})),
+      of_command(term(Kind::reward, "track_ang_vel_z_exp", kRootBody,
+                      "kernel of the error of the turning rate in the body's axes",
+                      formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
+                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)"}})),
+      of_command(term(Kind::reward, "feet_air_time", kBodies,
+                      "time in the air beyond a threshold, at touchdown, where the command moves",
+                      sum_over("(last_air_time(%) - {threshold}) * (contact_time(%) > 0 && contact_time(%) < "
+                               "1.5 * dt)",
+                               "(norm({command}[0:2]) > 0.1) * #"),
+                      {{"threshold", 1, "s", "of a step"}})),
+      of_command(
+          term(Kind::reward, "feet_air_time_positive_biped", kBodies,
+               "shortest time of the feet in their mode, in single stance, up to a threshold, where the "
+               "command moves",
+               biped_air_time, {{"threshold", 1, "s", "of a step"}})),
+      term(Kind::reward, "feet_slide", kBodies, "speed over ground of bodies in contact",
+           sum_over("norm(body_lin_vel[%][0:2]) * (norm(contact_force(%)) > 1)")),
+      term(Kind::reward, "undesired_contacts", kBodies, "number of bodies whose contact force is too large",
+           sum_over("norm(contact_force(%)) > {threshold}"),
+           {{"threshold", 1, "N", "largest allowed force"}}),
+      of_command(term(Kind::reward, "stand_still_joint_deviation_l1", kAllJoints,
+                      "absolute deviations from the default positions where the command is to stand",
+                      formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
+                              "default_joint_pos%))"),
+                      {{"command_threshold", 1, "m/s", "smallest command that moves", {0.06}}})),
       term(Kind::reward, "is_alive", kNoNames, "1 unless the episode failed in this step",
            formula("!terminated")),
       term(Kind::reward, "is_terminated", kNoNames, "1 if the episode failed in this step",
@@ -306,6 +462,21 @@ std::vector<LibraryTerm> make_library() {
            {{"limit_angle", 1, "rad", "largest tilt of the body's z axis against gravity"}}),
       term(Kind::termination, "root_height_below_minimum", kRootBody, "the body is too low",
            formula("xpos%.z < {minimum_height}"), {{"minimum_height", 1, "m", "lowest allowed height"}}),
+      term(Kind::termination, "illegal_contact", kBodies, "the contact force on a body is too large",
+           sum_over("norm(contact_force(%)) > {threshold}", "# > 0"),
+           {{"threshold", 1, "N", "largest allowed force"}}),
+      // ---- commands ----
+      term(Kind::command, "uniform_velocity_command", kRootBody,
+           "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
+           "every",
+           velocity_command,
+           {{"lin_vel_x", 2, "m/s", "forward velocity"},
+            {"lin_vel_y", 2, "m/s", "velocity to the left"},
+            {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
+            {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}},
+            {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
+            {"rel_heading_envs", 1, "1", "share of draws that follow the heading", {0}},
+            {"rel_standing_envs", 1, "1", "share of draws that stand still", {0}}}),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the model's default state, which every reset starts from",
@@ -322,6 +493,9 @@ std::vector<LibraryTerm> make_library() {
               "dm_control's: joints uniform in their range, hinges without one in [-pi, pi), orientations of "
               "ball and free joints drawn",
               randomize_joints)),
+      needing({has_free_joint, "on a model without a free joint", "an expression with set: qvel[joint]"},
+              term(Kind::reset, "push_by_setting_velocity", kNoNames,
+                   "free joint: draws are added to the velocities", push, push_parameters())),
       needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
               term(Kind::reset, "reset_root_state_uniform", kNoNames,
                    "free joint: default position + draws, default orientation turned by draws, velocities = "
@@ -355,29 +529,6 @@ bool is_pattern(const std::string& name) {
   return name.find_first_of("*+?|()[]\\^$.") != std::string::npos;
 }
 
-// The elements of the model that one entry of a deck's list names.
-std::vector<int> matching(const std::string& entry, const std::vector<std::string>& known,
-                          const TermConfig& config, const std::string& key, const std::string& kind) {
-  std::vector<int> result;
-  const auto exact = std::find(known.begin(), known.end(), entry);
-  if (exact != known.end()) return {static_cast<int>(exact - known.begin())};
-  if (is_pattern(entry)) {
-    try {
-      const std::regex pattern(entry);
-      for (std::size_t i = 0; i < known.size(); ++i)
-        if (std::regex_match(known[i], pattern)) result.push_back(static_cast<int>(i));
-    } catch (const std::regex_error&) {
-      throw InputError(config.where_names, key + "." + kind, "'" + entry + "' is not a regular expression",
-                       "a name or a pattern such as '.*_hip'");
-    }
-  }
-  if (result.empty())
-    throw InputError(config.where_names, key + "." + kind,
-                     "the model has no " + singular(kind) + " '" + entry + "'" + did_you_mean(entry, known),
-                     "allowed: " + list(known));
-  return result;
-}
-
 // Elements that the term acts on.
 void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConfig& config,
                    const std::string& key) {
@@ -389,9 +540,12 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
                      "'" + term.name + "' takes no " + text_of(config.names_kind),
                      kind.empty() ? "it acts on the whole robot" : "it takes " + kind);
   for (const std::string& entry : config.names)
-    for (const int element : matching(entry, known, config, key, kind))
+    for (const std::size_t place : matching_names(entry, known, config.where_names, key + "." + kind,
+                                                  "the model has no " + singular(kind))) {
+      const int element = static_cast<int>(place);
       if (std::find(request.elements.begin(), request.elements.end(), element) == request.elements.end())
         request.elements.push_back(element);
+    }
   if (config.names.empty() && term.names_kind != ElementKind::none) {
     if (term.names_default == DefaultNames::root_body) {
       if (known.size() < 2)
@@ -447,6 +601,29 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
 
 }  // namespace
 
+std::vector<std::size_t> matching_names(const std::string& entry, const std::vector<std::string>& known,
+                                        const SourceLocation& where, const std::string& key,
+                                        const std::string& what) {
+  std::vector<std::size_t> result;
+  const auto exact = std::find(known.begin(), known.end(), entry);
+  if (exact != known.end()) return {static_cast<std::size_t>(exact - known.begin())};
+  if (is_pattern(entry)) {
+    try {
+      const std::regex pattern(entry);
+      for (std::size_t i = 0; i < known.size(); ++i)
+        if (std::regex_match(known[i], pattern)) result.push_back(i);
+    } catch (const std::regex_error&) {
+      throw InputError(where, key, "'" + entry + "' is not a regular expression",
+                       "a name or a pattern such as '.*_hip'");
+    }
+  }
+  if (result.empty())
+    throw InputError(where, key,
+                     (what.empty() ? "no element" : what) + " '" + entry + "'" + did_you_mean(entry, known),
+                     known.empty() ? "a number: the term has no named elements" : "allowed: " + list(known));
+  return result;
+}
+
 const std::vector<LibraryTerm>& term_library() {
   static const std::vector<LibraryTerm> library = make_library();
   return library;
@@ -456,7 +633,8 @@ namespace {
 
 // The kind of terms that stand in a section.
 TermKind library_kind(TermKind kind) {
-  return kind == TermKind::critic_observation ? TermKind::observation : kind;
+  if (kind == TermKind::critic_observation) return TermKind::observation;
+  return kind == TermKind::event ? TermKind::reset : kind;
 }
 
 }  // namespace
@@ -483,7 +661,10 @@ const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std:
 
 TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
                          const std::string& key) {
-  TermRequest request{model, {}, {}, {}};
+  TermRequest request{model, {}, {}, {}, config.command};
+  if (term.takes_command && config.command.empty())
+    throw InputError(config.where, key, "'" + term.name + "' without 'command'",
+                     "command: the name of a command of task.commands");
   resolve_names(request, term, config, key);
   resolve_parameters(request, term, config, key);
   if (term.need && !term.need->met(model))

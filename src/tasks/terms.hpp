@@ -35,6 +35,7 @@ struct TermRequest {
   std::vector<int> elements;  // joints, bodies, actuators or sensors
   std::vector<std::string> names;
   std::map<std::string, std::vector<double>> parameters;
+  std::string command;
 
   double number(const std::string& parameter) const { return parameters.at(parameter)[0]; }
 };
@@ -67,7 +68,14 @@ struct LibraryTerm {
   std::function<std::vector<TermExpression>(const TermRequest&)> expand = {};
   std::optional<JointDrive> drive = std::nullopt;  // actions on joints
   std::optional<ModelNeed> need = std::nullopt;
+  bool relative = false;       // actions on joints: added to the joint's position
+  bool takes_command = false;  // {command} of its formula
 };
+
+// The places of the known names that an entry of a deck, a name or a pattern, names. InputError for none.
+std::vector<std::size_t> matching_names(const std::string& entry, const std::vector<std::string>& known,
+                                        const SourceLocation& where, const std::string& key,
+                                        const std::string& what = "");
 
 const std::vector<LibraryTerm>& term_library();
 std::vector<std::string> term_names(TermKind kind);

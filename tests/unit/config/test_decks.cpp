@@ -259,20 +259,25 @@ task:
   reward_times_dt: false
   definitions: {height: "-cos(qpos[hinge])", big: "1e3"}
   actions:
-    - {term: joint_effort, joints: [slider, hinge], scale: 100, offset: 0.5, clip: [-1, 1]}
+    - {term: joint_effort, joints: [slider, hinge], scale: {slider: 100, ".*": 2}, offset: [0.5, 1], clip: [-1, 1]}
   observations:
     - term: joint_pos_rel
     - {name: up, expression: "height", scale: 2, clip: [-5, 5], noise: 0.1, bias: [-1, 2], delay: 3, history: 2}
     - {expression: "qvel[hinge] * 0.1"}
   critic_observations:
     - {expression: "qpos", noise_std: 0.5, delay: [0, 2]}
+  commands:
+    velocity: {term: uniform_velocity_command, lin_vel_x: [-1, 1], every: [2, 3]}
+  events:
+    push: {set: "qvel[root][0]", expression: "uniform(-1, 1)", every: 4}
+    jump: {term: reset_joints, mode: reset}
   variables:
     target: {reset: "uniform(0, 1)", every: [1, 2]}
     count: {reset: "0", update: "prev(count) + 1", update_at: observation}
     own: {reset: "1", once: true, every: 3}
   rewards:
     alive: {term: alive}
-    pole: {expression: "height^2", weight: -0.3}
+    pole: {expression: "height^2", weight: -0.3, command: velocity}
   terminations:
     late: {term: time_out, time_out: true}
     far: {term: out_of_bounds, joints: slider, bounds: [-3, 3]}
@@ -308,6 +313,8 @@ void expect_equal(const std::vector<TermConfig>& a, const std::vector<TermConfig
     EXPECT_EQ(a[i].update_at, b[i].update_at);
     EXPECT_EQ(a[i].every, b[i].every);
     EXPECT_EQ(a[i].once, b[i].once);
+    EXPECT_EQ(a[i].mode, b[i].mode);
+    EXPECT_EQ(a[i].command, b[i].command);
   }
 }
 

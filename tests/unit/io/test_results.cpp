@@ -182,24 +182,24 @@ TEST_F(ResultsMpi, EveryDatasetHasUnitAndDescription) {
     const hdf5::File file = hdf5::open_file(path, false);
     EXPECT_TRUE(hdf5::has_attribute(hdf5::open_dataset(file, object.path), "unit")) << object.path;
   }
-  EXPECT_EQ(datasets, 3 + 2 + 2 + 1 + 1);
+  EXPECT_EQ(datasets, 3 + 2 + 2 + 1 + 1 + 1);
   world->barrier();
 }
 
 TEST_F(ResultsMpi, InspectPrintsShapesUnitsAndTheDigest) {
   const std::string path = write(*world, "a", 64, 3, 3);
   std::ostringstream out;
-  inspect(path, out);
+  inspect({path}, out);
   const std::string text = out.str();
   for (const std::string& part :
        {std::string("/trajectory/qpos"), std::string("[64, 3, 3]"), std::string("m/s"), std::string("ranks"),
         std::string("rollout"), "digest " + file_digest(path) + "\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
-  EXPECT_THROW(inspect(directory.path() + "/none.h5", out), InputError);
-  EXPECT_THROW(inspect(directory.path(), out), InputError);
+  EXPECT_THROW(inspect({directory.path() + "/none.h5"}, out), InputError);
+  EXPECT_THROW(inspect({directory.path()}, out), InputError);
   if (world->rank() == 0) std::ofstream(directory.path() + "/text.h5") << "not HDF5";
   world->barrier();
-  EXPECT_THROW(inspect(directory.path() + "/text.h5", out), InputError);
+  EXPECT_THROW(inspect({directory.path() + "/text.h5"}, out), InputError);
   world->barrier();
 }
 

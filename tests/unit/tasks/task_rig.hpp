@@ -117,6 +117,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
         state_(tile_size(state_elements(sizes))),
         data_(tile_size(data_elements(sizes))),
         fields_(tile_size(task_elements(compiled))),
+        contact_(tile_size(kContactAnswers * task.num_contact_queries)),
         scratch_(static_cast<std::size_t>(task.scratch_elements())),
         counters_(kTaskCounters * kTileWidth) {
     for (const auto& field : transition_fields<std::vector<T>>(compiled))
@@ -141,6 +142,10 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
   }
   void set(const std::string& field, int i, int env, double value) {
     place(field, i, env) = static_cast<T>(value);
+  }
+  // The answer to a contact query (ContactAnswer, after those of earlier queries) that programs will read.
+  void set_contact(int answer, int env, double value) {
+    contact_[static_cast<std::size_t>(answer * kTileWidth + env)] = static_cast<T>(value);
   }
   std::int32_t& counter(TaskCounter which, int env) {
     return counters_[static_cast<std::size_t>(which * kTileWidth + env)];
@@ -234,13 +239,16 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
 #define MANIPLE_FIELD(name, size, use, unit, description) lanes.transition.name = this->name.data() + lane;
       MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
+      for (int i = 0; i < kContactAnswers * task.num_contact_queries; ++i)
+        scratch_[static_cast<std::size_t>(task.first_contact() + i)] =
+            tile_field<V>(contact_.data(), i, lane)[0];
       body(lanes, lane);
     }
   }
 
   std::uint64_t first_env_;
   std::uint32_t seed_;
-  std::vector<T, Aligned<T>> state_, data_, fields_;
+  std::vector<T, Aligned<T>> state_, data_, fields_, contact_;
   std::vector<V, Aligned<V>> scratch_;
   std::vector<std::int32_t> counters_;
 };

@@ -423,7 +423,7 @@ TEST(TaskResets, RefuseWhatIsNotKnownThen) {
   };
   EXPECT_THAT(refusal(reset_term("qpos[hip]", "xpos[torso].x")), HasSubstr("'xpos' is not known while"));
   EXPECT_THAT(refusal(reset_term("qpos[hip]", "prev(qpos[hip])")),
-              HasSubstr("no previous control step in a reset"));
+              HasSubstr("'prev' while an environment is being reset"));
   EXPECT_THAT(refusal(reset_term("qpos", "[1, 2]")),
               HasSubstr("a vector of 2 is assigned to a vector of 14 ('qpos')"));
   EXPECT_THAT(refusal(reset_term("ctrl[0]", "1")), HasSubstr("'ctrl[0]' cannot be assigned"));

@@ -24,6 +24,20 @@ using ::testing::HasSubstr;
 using Rig = TaskRig<Lanes<double>>;
 using Formula = std::function<std::vector<double>(const Rig&, int env)>;
 
+// Tested in test_locomotion_terms.cpp, which has a robot with contacts and commands.
+const std::set<std::string> kOfLocomotion{"generated_commands",
+                                          "joint_pos_limit_normalized",
+                                          "feet_contact",
+                                          "feet_air_time",
+                                          "feet_contact_forces",
+                                          "track_lin_vel_xy_exp",
+                                          "track_ang_vel_z_exp",
+                                          "feet_air_time_positive_biped",
+                                          "feet_slide",
+                                          "undesired_contacts",
+                                          "stand_still_joint_deviation_l1",
+                                          "illegal_contact"};
+
 // Elements of the zoo (task_rig.hpp).
 constexpr int kHip = 7, kKnee = 8, kRail = 13, kHipDof = 6, kKneeDof = 7, kRailDof = 11;
 constexpr int kTorso = 1, kShin = 3;
@@ -158,7 +172,8 @@ TEST(Terms, ObservationsFollowTheirFormulas) {
   }
   for (const LibraryTerm& term : term_library()) {
     if (term.kind == TermKind::observation) {
-      EXPECT_TRUE(tested.contains(term.name)) << "no test for " << term.name;
+      EXPECT_TRUE(tested.contains(term.name) || kOfLocomotion.contains(term.name))
+          << "no test for " << term.name;
     }
   }
 }
@@ -236,7 +251,8 @@ TEST(Terms, RewardsFollowTheirFormulas) {
   }
   for (const LibraryTerm& term : term_library()) {
     if (term.kind == TermKind::reward) {
-      EXPECT_TRUE(tested.contains(term.name)) << "no test for " << term.name;
+      EXPECT_TRUE(tested.contains(term.name) || kOfLocomotion.contains(term.name))
+          << "no test for " << term.name;
     }
   }
 }
@@ -280,7 +296,8 @@ TEST(Terms, TerminationsFollowTheirFormulas) {
   }
   for (const LibraryTerm& term : term_library()) {
     if (term.kind == TermKind::termination) {
-      EXPECT_TRUE(tested.contains(term.name)) << "no test for " << term.name;
+      EXPECT_TRUE(tested.contains(term.name) || kOfLocomotion.contains(term.name))
+          << "no test for " << term.name;
     }
   }
 }

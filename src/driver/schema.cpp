@@ -1,0 +1,40 @@
+// maniple schema: deck keys, and what tasks are written with.
+#include "src/config/schema.hpp"
+
+#include <ostream>
+
+#include "src/config/deck.hpp"
+#include "src/driver/verbs.hpp"
+#include "src/model_import/import.hpp"
+#include "src/tasks/listing.hpp"
+
+namespace maniple {
+
+void schema(const std::vector<std::string>& arguments, std::ostream& out) {
+  if (arguments.empty()) {
+    out << schema_text();
+    return;
+  }
+  const std::string& what = arguments[0];
+  std::vector<std::string> decks, overrides;
+  for (auto argument = arguments.begin() + 1; argument != arguments.end(); ++argument)
+    (argument->find('=') == std::string::npos ? decks : overrides).push_back(*argument);
+  if (what == "quantities" && arguments.size() > 1) {
+    const Config config = load_config(decks, overrides);
+    const ImportedModel model = import_model(config.model, config.simulation);
+    out << quantities_text(model, config.task, model.timestep * config.simulation.decimation);
+  } else if (what == "quantities") {
+    out << quantities_text();
+  } else if (what == "terms" && arguments.size() == 1) {
+    out << terms_text();
+  } else if (what == "functions" && arguments.size() == 1) {
+    out << functions_text();
+  } else {
+    const std::string near = nearest(what, {"terms", "functions", "quantities"});
+    throw InputError(SourceLocation{}, "schema", "found '" + what + "'",
+                     (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
+                         "allowed: nothing, terms, functions, or quantities with or without a deck");
+  }
+}
+
+}  // namespace maniple

@@ -1,0 +1,274 @@
+#include "src/tasks/listing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/config/schema.hpp"
+#include "src/tasks/expression_context.hpp"
+#include "src/tasks/expression_functions.hpp"
+#include "src/tasks/message_text.hpp"
+#include "src/tasks/terms.hpp"
+
+namespace maniple {
+namespace {
+
+// A model with one of everything, two geoms and bodies, for what is said without a model.
+TaskModel one_of_everything() {
+  TaskModel model;
+#define MANIPLE_SIZE(name, meaning) model.sizes.name = 1;
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
+#undef MANIPLE_SIZE
+  model.sizes.nbody = model.sizes.ngeom = 2;
+  TaskJoint joint;
+  joint.name = "hinge";
+  model.joints = {joint};
+  TaskActuator actuator;
+  actuator.name = "motor";
+  actuator.actadr = 0;
+  model.actuators = {actuator};
+  model.sensors = {{"sensor", 0, 1}};
+  model.bodies = {"world", "torso"};
+  model.geoms = {"floor", "foot"};
+  model.sites = {"hand"};
+  model.tendons = {"tendon"};
+  model.body_root = {0, 1};
+  model.body_parent = {0, 0};
+  model.geom_body = {0, 1};
+  model.geom_pairs = {{0, 1}};
+  model.qpos0 = {0};
+  return model;
+}
+
+ExpressionSource example_source(const std::string& text) {
+  return {text, {}, "example"};
+}
+
+// The components that an expression has, and their numbers where they depend on nothing.
+struct Evaluated {
+  std::size_t size;
+  std::string numbers;  // "" where they do
+};
+Evaluated evaluated(const TaskModel& model, const std::string& text) {
+  ExpressionContext context(model, 1, 0.02, 0, 0, {}, {});
+  ExpressionCompiler compiler(context, Phase::observe);
+  const ExpressionCompiler::Value value = compiler.compile(example_source(text));
+  Evaluated result{value.size(), ""};
+  if (!context.missing_variables().empty()) return result;  // not a number yet
+  std::vector<std::string> numbers;
+  for (const ExpressionGraph::Node node : value) {
+    if (!compiler.graph().is_constant(node)) return result;
+    const double number = compiler.graph().constant_value(node);
+    numbers.push_back(fmt::format("{:.4g}", number == 0 ? 0.0 : number));
+  }
+  result.numbers = numbers.size() == 1 ? numbers[0] : "[" + list(numbers) + "]";
+  return result;
+}
+
+std::string padded(const std::string& text, std::size_t width) {
+  return text + std::string(text.size() < width ? width - text.size() : 0, ' ') + "  ";
+}
+
+std::string parameter_text(const TermParameter& parameter) {
+  const auto numbers = [](const std::vector<double>& values) {
+    return values.size() == 1 ? fmt::format("{:.6g}", values[0])
+                              : fmt::format("[{:.6g}, {:.6g}]", values[0], values[1]);
+  };
+  return fmt::format("    {}: {} [{}], {}{}\n", parameter.name,
+                     parameter.size == 1 ? "number" : "[low, high]", parameter.unit, parameter.meaning,
+                     parameter.otherwise.empty() ? "" : "; default " + numbers(parameter.otherwise));
+}
+
+// A term as a deck writes it.
+std::string term_example(const LibraryTerm& term, const SectionKey& section) {
+  std::string text = "term: " + term.name;
+  if (term.names_kind != ElementKind::none)
+    text += ", " + text_of(term.names_kind) + ": [name, '.*_pattern']";
+  if (term.takes_command) text += ", command: velocity";
+  for (const TermParameter& parameter : term.parameters)
+    if (parameter.otherwise.empty())
+      text += fmt::format(", {}: {}", parameter.name, parameter.size == 1 ? "1" : "[-1, 1]");
+  if (term.kind == TermKind::reward) text += ", weight: 1";
+  return (section.named ? "name: {" : "- {") + text + "}";
+}
+
+std::string elements_text(const LibraryTerm& term) {
+  switch (term.names_default) {
+    case DefaultNames::none:
+      return term.names_kind == ElementKind::none ? "" : text_of(term.names_kind) + ": must be given";
+    case DefaultNames::scalar_joints:
+      return "joints: all hinges and slides unless given";
+    case DefaultNames::every_joint:
+      return "joints: all unless given";
+    case DefaultNames::root_body:
+      return "bodies: the first one unless given";
+  }
+  return "";
+}
+
+// "1 body", "4 bodies".
+std::string plural(const std::string& kind, std::size_t count) {
+  if (count == 1) return kind;
+  return kind.ends_with("y") ? kind.substr(0, kind.size() - 1) + "ies" : kind + "s";
+}
+
+// Listing of the quantities of a context; `totals`: of a model, whose numbers and names count.
+std::string quantity_rows(const ExpressionContext& context, bool totals) {
+  std::string text =
+      padded("# quantity", 22) + padded("components", 22) + padded("unit", 18) + "meaning; example\n";
+  for (const auto& [name, quantity] : context.quantities()) {
+    if (totals && quantity.size == 0) continue;
+    std::string size = std::to_string(totals ? quantity.size : quantity.row);
+    if (!quantity.element_kind.empty())
+      size = totals ? fmt::format("{} ({} {})", quantity.size, quantity.elements.size(),
+                                  plural(quantity.element_kind, quantity.elements.size()))
+                    : fmt::format("{} per {}", quantity.row, quantity.element_kind);
+    std::string example = name;
+    if (!quantity.elements.empty())
+      example += "['" + quantity.elements.back().name + "']";
+    else if (quantity.size > 1)
+      example += "[0]";
+    const char* const known = quantity.in_reset ? " (in resets, too)"
+                              : quantity.in_act ? " (in events, too)"
+                                                : "";
+    text += padded(name, 22) + padded(size, 22) + padded(quantity.unit, 18) + quantity.description + known +
+            "; " + example + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string terms_text() {
+  std::string text;
+  for (const SectionKey& section : section_schema()) {
+    std::string rows;
+    for (const LibraryTerm& term : term_library()) {
+      if (term.kind != section.kind) continue;
+      rows += "  " + term.name + "\n    " + term.meaning + "\n";
+      if (const std::string elements = elements_text(term); !elements.empty())
+        rows += "    " + elements + "\n";
+      for (const TermParameter& parameter : term.parameters) rows += parameter_text(parameter);
+      rows += "    " + term_example(term, section) + "\n";
+    }
+    text +=
+        "task." + section.name + ": " + section.meaning + "\n" +
+        (rows.empty() ? "  by expressions, or with the terms of " +
+                            std::string(section.kind == TermKind::event ? "resets" : "observations") + "\n"
+                      : rows);
+  }
+  return text;
+}
+
+std::string functions_text() {
+  const TaskModel model = one_of_everything();
+  std::string text = "# function: meaning; example and what it gives, or how many components\n";
+  for (const ExpressionFunction& function : expression_functions()) {
+    const Evaluated result = evaluated(model, function.example);
+    text += fmt::format("{}({})\n    {}\n    {} -> {}\n", function.name, function.arguments, function.meaning,
+                        function.example,
+                        result.numbers.empty()
+                            ? fmt::format("{} component{}", result.size, result.size == 1 ? "" : "s")
+                            : result.numbers);
+  }
+  return text;
+}
+
+std::string quantities_text() {
+  const TaskModel model = one_of_everything();
+  return quantity_rows(ExpressionContext(model, 1, 0.02, 0, 0, {}, {}), false);
+}
+
+std::string quantities_text(const ImportedModel& imported, const TaskConfig& config, double step_dt) {
+  const TaskModel model = task_model(imported);
+  CompiledTask task;
+  if (config.present) task = compile_task(config, imported, step_dt);
+  const ExpressionContext context(model, task.num_actions, step_dt, config.episode_length,
+                                  task.max_episode_steps, {}, {});
+  std::string text = quantity_rows(context, true);
+  for (const auto& [name, size] : task.variables)
+    if (!name.starts_with(kOwnVariable))
+      text += padded(name, 22) + padded(std::to_string(size), 22) + padded("task", 18) +
+              "variable or command of the task\n";
+  for (const auto& [name, expression] : config.definitions)
+    text += padded(name, 22) + padded("", 22) + padded("task", 18) + "definition: " + expression + "\n";
+  return text;
+}
+
+std::string task_table(const TaskConfig& config, const CompiledTask& task) {
+  std::string text;
+  const auto section = [&](const std::string& name, const std::string& rows) {
+    if (!rows.empty()) text += "  " + name + "\n" + rows;
+  };
+  const auto row = [](const std::string& name, const std::string& rest) {
+    return "    " + (rest.empty() ? name : padded(name, 32) + rest) + "\n";
+  };
+  std::string rows;
+  for (const CompiledAction& action : task.actions) {
+    std::string rest = fmt::format("x {:.6g}", action.scale);
+    if (action.offset != 0) rest += fmt::format(" + {:.6g}", action.offset);
+    if (action.relative_to >= 0) rest += " + position";
+    if (action.clipped) rest += fmt::format(", control in [{:.6g}, {:.6g}]", action.low, action.high);
+    if (!action.delay.empty()) rest += ", delayed";
+    rest += fmt::format(", random in [{:.4g}, {:.4g}]", action.random_low, action.random_high);
+    rows += row(action.name, rest);
+  }
+  section(fmt::format("actions ({})", task.num_actions), rows);
+  // components of one term in one row: joint_pos[0], joint_pos[1] ...
+  const auto observations = [&](const std::vector<std::string>& names) {
+    std::string result;
+    for (std::size_t i = 0; i < names.size();) {
+      const std::string term = names[i].substr(
+          0, names[i].rfind('[') == std::string::npos || !names[i].ends_with(']') ? std::string::npos
+                                                                                  : names[i].rfind('['));
+      std::size_t next = i + 1;
+      while (next < names.size() && names[next].ends_with("]") && !names[next].ends_with("[0]") &&
+             names[next].substr(0, names[next].rfind('[')) == term)
+        ++next;
+      result += row(term, next == i + 1 ? fmt::format("{}", i) : fmt::format("{} to {}", i, next - 1));
+      i = next;
+    }
+    return result;
+  };
+  section(fmt::format("observations ({})", task.num_observations), observations(task.observation_names));
+  section(fmt::format("critic observations ({})", task.num_critic_observations),
+          observations(task.critic_observation_names));
+  const auto what = [](const TermConfig& term) { return term.term.empty() ? term.expression : term.term; };
+  rows.clear();
+  for (const TermConfig& term : config.rewards)
+    rows += row(term.name, fmt::format("{:>10.6g} x {}", term.weight, what(term)));
+  section(config.reward_times_dt ? "rewards, weight x duration of a control step" : "rewards, weight", rows);
+  rows.clear();
+  for (const TermConfig& term : config.terminations)
+    rows += row(term.name,
+                (term.time_out || term.term == "time_out" ? "truncation: " : "termination: ") + what(term));
+  section(task.max_episode_steps > 0
+              ? fmt::format("ends, of {} control steps at most", task.max_episode_steps)
+              : "ends",
+          rows);
+  rows.clear();
+  for (const TermConfig& term : config.resets)
+    rows += row(term.name, term.target.empty() ? what(term) : term.target + " = " + what(term));
+  section("resets", rows);
+  const auto every = [](const TermConfig& term) -> std::string {
+    if (term.every.empty()) return "";
+    return term.every.size() == 1 ? fmt::format(" every {:.6g} s", term.every[0])
+                                  : fmt::format(" every {:.6g} to {:.6g} s", term.every[0], term.every[1]);
+  };
+  rows.clear();
+  for (const TermConfig& term : config.events)
+    rows += row(term.name, (term.target.empty() ? "" : term.target + " = ") + what(term) +
+                               (term.mode == EventMode::reset ? " at resets" : every(term)));
+  section("events", rows);
+  rows.clear();
+  for (const TermConfig& term : config.commands) rows += row(term.name, what(term) + every(term));
+  section("commands", rows);
+  rows.clear();
+  for (const TermConfig& term : config.variables)
+    rows += row(term.name, "reset: " + term.reset + (term.update.empty() ? "" : ", update: " + term.update) +
+                               every(term));
+  section("variables", rows);
+  return text;
+}
+
+}  // namespace maniple

@@ -1,0 +1,25 @@
+// What tasks are written with and what a task consists of, as text for people: driven by the tables of terms,
+// functions and quantities.
+#pragma once
+
+#include <string>
+
+#include "src/config/config.hpp"
+#include "src/model_import/import.hpp"
+#include "src/tasks/task.hpp"
+
+namespace maniple {
+
+// Every term by section: elements that it takes, parameters with unit and default, meaning, an example.
+std::string terms_text();
+// Every function: parameters, components and value of an example, meaning.
+std::string functions_text();
+// Every quantity: components, unit, where it is known, meaning, an example. With a model, its own numbers and
+// names, and those of the task if there is one.
+std::string quantities_text();
+std::string quantities_text(const ImportedModel& model, const TaskConfig& task, double step_dt);
+
+// Actions, observations, rewards, ends, resets, events, commands and variables of a task, a line each.
+std::string task_table(const TaskConfig& config, const CompiledTask& task);
+
+}  // namespace maniple
