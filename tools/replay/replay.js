@@ -26,47 +26,63 @@
   for (let i = 0; i < frames * envs; ++i) contactStarts[i + 1] = contactStarts[i] + contactCounts[i];
 
   // ---- how large a robot is, how far it goes, and where the environments stand ----
-  const radius = (geom) => {
-    if (geom.shape !== "mesh") return geom.shape === "plane" ? 0 : Math.hypot(...geom.size.slice(0, geom.shape === "capsule" ? 2 : 3));
-    const v = array(geom.mesh);
-    let most = 0;
-    for (let i = 0; i < v.length; i += 3) most = Math.max(most, Math.hypot(v[i], v[i + 1], v[i + 2]));
-    return most;
+  const halfExtents = (geom) => {
+    const [a, b, c] = geom.size;
+    switch (geom.shape) {
+      case "sphere": return [a, a, a];
+      case "capsule": return [a, a, a + b];
+      case "cylinder": return [a, a, b];
+      case "mesh": {
+        const v = array(geom.mesh), most = [0, 0, 0];
+        for (let i = 0; i < v.length; ++i) most[i % 3] = Math.max(most[i % 3], Math.abs(v[i]));
+        return most;
+      }
+      default: return [a, b, c];
+    }
   };
   const drawn = run.geoms.filter((g) => g.group < run.hiddenGroup).length ? run.geoms : run.geoms.map((g) => ({ ...g, group: 0 }));
   const lowest = [Infinity, Infinity, Infinity], highest = [-Infinity, -Infinity, -Infinity];
-  const first = [Infinity, Infinity, Infinity], last = [-Infinity, -Infinity, -Infinity];
-  const grow = (low, high, x, y, z, r) => [x, y, z].forEach((v, k) => {
-    low[k] = Math.min(low[k], v - r);
-    high[k] = Math.max(high[k], v + r);
+  const first = [Infinity, Infinity, Infinity], last = [-Infinity, -Infinity, -Infinity];  // at the start, of all
+  const from = [Infinity, Infinity, Infinity], to = [-Infinity, -Infinity, -Infinity];     // at the start, of what moves
+  const grow = (low, high, at, reach) => [0, 1, 2].forEach((k) => {
+    low[k] = Math.min(low[k], at[k] - reach[k]);
+    high[k] = Math.max(high[k], at[k] + reach[k]);
   });
+  const frameMatrix = new THREE.Matrix4(), unit = new THREE.Vector3(1, 1, 1);
   for (const geom of drawn) {
     if (geom.group >= run.hiddenGroup || geom.shape === "plane") continue;
-    const r = radius(geom);
-    if (geom.body < 0) {
-      grow(first, last, ...geom.pos, r);
-      grow(lowest, highest, ...geom.pos, r);
-      continue;
-    }
-    for (let f = 0; f < frames; ++f)
-      for (let e = 0; e < envs; ++e) {
-        const at = ((f * envs + e) * bodies + geom.body) * 3;
-        grow(lowest, highest, positions[at], positions[at + 1], positions[at + 2], r);
-        if (f === 0) grow(first, last, positions[at], positions[at + 1], positions[at + 2], r);
+    const half = halfExtents(geom);
+    const local = new THREE.Matrix4().compose(new THREE.Vector3(...geom.pos),
+      new THREE.Quaternion(geom.quat[1], geom.quat[2], geom.quat[3], geom.quat[0]), unit);
+    for (let f = 0; f < (geom.body < 0 ? 1 : frames); ++f)
+      for (let e = 0; e < (geom.body < 0 ? 1 : envs); ++e) {
+        const i = (f * envs + e) * bodies + geom.body;
+        frameMatrix.identity();
+        if (geom.body >= 0)
+          frameMatrix.compose(new THREE.Vector3(positions[3 * i], positions[3 * i + 1], positions[3 * i + 2]),
+            new THREE.Quaternion(turns[4 * i + 1], turns[4 * i + 2], turns[4 * i + 3], turns[4 * i]).normalize(), unit);
+        const m = frameMatrix.multiply(local).elements;
+        const at = [m[12], m[13], m[14]], reach = [0, 1, 2].map((k) =>
+          Math.abs(m[k]) * half[0] + Math.abs(m[4 + k]) * half[1] + Math.abs(m[8 + k]) * half[2]);
+        grow(lowest, highest, at, reach);
+        if (f === 0) grow(first, last, at, reach);
+        if (f === 0 && geom.body >= 0) grow(from, to, at, reach);
       }
   }
   if (!isFinite(first[0])) [first, last, lowest, highest].forEach((b, i) => b.fill(i % 2 ? 1 : -1));
-  const size = Math.max(...[0, 1, 2].map((k) => last[k] - first[k]));
+  const size = Math.max(...[0, 1, 2].map((k) => (isFinite(from[0]) ? to[k] - from[k] : last[k] - first[k])));
   const placeOf = (f, e) => positions[((f * envs + e) * bodies + Math.max(0, run.root)) * 3];
   let farthest = 0;
   for (let f = 0; f < frames && bodies; ++f)
     for (let e = 0; e < envs; ++e) farthest = Math.max(farthest, Math.abs(placeOf(f, e) - placeOf(0, e)));
   const travels = farthest > 4 * size;
-  const spacing = 1.3 * Math.max(last[0] - first[0], last[1] - first[1], 0.4 * size);
-  const columns = travels ? 1 : Math.ceil(Math.sqrt(envs));  // who runs away along x gets a lane of his own
-  const rows = Math.ceil(envs / columns);
+  const spacing = [0, 1].map((k) => 1.3 * Math.max(last[k] - first[k], 0.4 * size));
+  let columns = 1;  // who runs away along x gets a lane of his own; others stand in about a square
+  const wider = (count) => Math.max(count * spacing[0], Math.ceil(envs / count) * spacing[1]);
+  for (let count = 2; count <= envs && !travels; ++count) if (wider(count) < wider(columns)) columns = count;
+  const rows = Math.ceil(envs / columns), breadth = [columns * spacing[0], rows * spacing[1]];
   const offsets = run.envs.map((_, e) => [
-    ((e % columns) - (columns - 1) / 2) * spacing, (Math.floor(e / columns) - (rows - 1) / 2) * spacing]);
+    ((e % columns) - (columns - 1) / 2) * spacing[0], (Math.floor(e / columns) - (rows - 1) / 2) * spacing[1]]);
 
   // ---- scene ----
   const view = element("view");
@@ -103,7 +119,7 @@
   controls.dampingFactor = 0.12;
   controls.maxPolarAngle = 0.53 * Math.PI;
   controls.minDistance = 0.3 * size;
-  controls.maxDistance = 80 * (size + spacing * Math.max(rows, columns));
+  controls.maxDistance = 80 * (size + Math.max(...breadth));
 
   const tone = (rgb) => new THREE.Color(...rgb.slice(0, 3)).convertSRGBToLinear();
 
@@ -166,7 +182,7 @@
         return shape;
       }
       case "plane":
-        return new THREE.PlaneBufferGeometry(2 * (a || 0.48 * spacing), 2 * (b || 0.48 * spacing));
+        return new THREE.PlaneBufferGeometry(2 * (a || 0.48 * spacing[0]), 2 * (b || 0.48 * spacing[1]));
       default: {
         shape = new THREE.BufferGeometry();
         shape.setAttribute("position", new THREE.BufferAttribute(array(geom.mesh), 3));
@@ -301,8 +317,8 @@
     const rise = all && envs > 4 ? (columns > 1 ? 0.46 : 0.3) : 0.26;
     // a lane each: seen from ahead; a square of them, or a single one: from a corner
     const turn = all && columns === 1 && envs > 1 ? -0.42 : -0.98;
-    const wide = all ? 0.5 * (Math.abs(Math.sin(turn)) * columns + Math.cos(turn) * rows) * spacing + 0.1 * size : 0.72 * size;
-    const deep = all ? 0.5 * (Math.cos(turn) * columns + Math.abs(Math.sin(turn)) * rows) * spacing : 0.3 * size;
+    const wide = all ? 0.5 * (Math.abs(Math.sin(turn)) * breadth[0] + Math.cos(turn) * breadth[1]) + 0.1 * size : 0.72 * size;
+    const deep = all ? 0.5 * (Math.cos(turn) * breadth[0] + Math.abs(Math.sin(turn)) * breadth[1]) : 0.3 * size;
     const back = Math.max(wide / (half * camera.aspect), (deep * Math.sin(rise) + 0.5 * size) / half) + 0.8 * deep;
     controls.target.copy(target);
     camera.position.set(target.x + back * Math.cos(rise) * Math.cos(turn), target.y + back * Math.cos(rise) * Math.sin(turn), target.z + back * Math.sin(rise));
@@ -328,7 +344,7 @@
     const step = 2 * cell;
     ground.position.set(Math.round(controls.target.x / step) * step, Math.round(controls.target.y / step) * step, groundHeight);
     // shadows where the camera looks
-    const reach = Math.min(1.1 * far, 0.75 * spacing * Math.max(rows, columns) + 1.5 * size + 0.2 * far);
+    const reach = Math.min(1.1 * far, 0.75 * Math.max(...breadth) + 1.5 * size + 0.2 * far);
     sun.target.position.copy(controls.target);
     sun.position.copy(controls.target).add(new THREE.Vector3(-0.42, -0.5, 1).multiplyScalar(3 * reach));
     Object.assign(sun.shadow.camera, { left: -reach, right: reach, top: reach, bottom: -reach, near: 0.5 * reach, far: 7 * reach });
