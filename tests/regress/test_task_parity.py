@@ -2,6 +2,7 @@
 every observation, reward and end of control steps from the same states with the same actions, the length of episodes,
 and the states that they begin with, by their moments and bounds."""
 
+import itertools
 import re
 import sys
 import types
@@ -46,6 +47,9 @@ class GymnasiumTask(Original):
         """As if an episode began with the state; its observation."""
         mujoco.mj_resetData(self.model, self.data)
         self.environment.set_state(qpos, qvel)
+        return self.observation()
+
+    def observation(self):
         return self.environment._get_obs()
 
     def step(self, action):
@@ -57,7 +61,8 @@ class ControlTask(Original):
     """The same of dm_control."""
 
     def __init__(self, name):
-        self.environment = suite.load(*name.split(" "), task_kwargs={"random": 0})
+        self.domain, task = name.split(" ")
+        self.environment = suite.load(self.domain, task, task_kwargs={"random": 0})
         self.max_steps = self.environment._step_limit
         self.physics, self.task = self.environment.physics, self.environment.task
         self.model, self.data = self.physics.model.ptr, self.physics.data.ptr
@@ -69,6 +74,22 @@ class ControlTask(Original):
 
     def observation(self):
         return np.concatenate([np.ravel(part) for part in self.task.get_observation(self.physics).values()])
+
+    def aim(self, qpos, observation):
+        self.put(qpos, 0 * self.data.qvel)
+        parts = self.task.get_observation(self.physics)
+        name = "to_target" if "to_target" in parts else "target"
+        if name not in parts:
+            return
+        first = sum(np.size(parts[other]) for other in itertools.takewhile(lambda other: other != name, parts))
+        seen = observation[first : first + len(parts[name])]
+        # from where, and in which axes
+        data, known = self.physics.named.data, slice(0, len(seen))
+        eye, axes = {"reacher": lambda: (data.geom_xpos["finger"], np.eye(3)),
+                     "fish": lambda: (data.geom_xpos["mouth"], data.geom_xmat["mouth"]),
+                     "swimmer": lambda: (data.geom_xpos["nose"], data.xmat["head"])}[self.domain]()
+        place = eye[known] + np.reshape(axes, (3, 3))[known, known] @ seen
+        self.model.geom_pos[self.model.geom("target").id, known] = place
 
     def put(self, qpos, qvel):
         with self.physics.reset_context():
@@ -102,9 +123,38 @@ TASKS = {
     "gymnasium/inverted_double_pendulum_v5": (GymnasiumTask, "InvertedDoublePendulum-v5"),
     "gymnasium/reacher_v5": (GymnasiumTask, "Reacher-v5"),
     "gymnasium/swimmer_v5": (GymnasiumTask, "Swimmer-v5"),
+    "dm_control/acrobot_swingup": (ControlTask, "acrobot swingup"),
+    "dm_control/acrobot_swingup_sparse": (ControlTask, "acrobot swingup_sparse"),
+    "dm_control/cartpole_balance": (ControlTask, "cartpole balance"),
+    "dm_control/cartpole_balance_sparse": (ControlTask, "cartpole balance_sparse"),
+    "dm_control/cartpole_swingup": (ControlTask, "cartpole swingup"),
+    "dm_control/cartpole_swingup_sparse": (ControlTask, "cartpole swingup_sparse"),
+    "dm_control/cartpole_two_poles": (ControlTask, "cartpole two_poles"),
+    "dm_control/cartpole_three_poles": (ControlTask, "cartpole three_poles"),
+    "dm_control/cheetah_run": (ControlTask, "cheetah run"),
+    "dm_control/fish_upright": (ControlTask, "fish upright"),
+    "dm_control/fish_swim": (ControlTask, "fish swim"),
+    "dm_control/hopper_stand": (ControlTask, "hopper stand"),
+    "dm_control/hopper_hop": (ControlTask, "hopper hop"),
+    "dm_control/humanoid_stand": (ControlTask, "humanoid stand"),
+    "dm_control/humanoid_walk": (ControlTask, "humanoid walk"),
+    "dm_control/humanoid_run": (ControlTask, "humanoid run"),
+    "dm_control/humanoid_run_pure_state": (ControlTask, "humanoid run_pure_state"),
+    "dm_control/lqr_2_1": (SpringTask, "lqr lqr_2_1"),
+    "dm_control/lqr_6_2": (SpringTask, "lqr lqr_6_2"),
+    "dm_control/pendulum_swingup": (ControlTask, "pendulum swingup"),
+    "dm_control/point_mass_easy": (ControlTask, "point_mass easy"),
+    "dm_control/reacher_easy": (ControlTask, "reacher easy"),
+    "dm_control/reacher_hard": (ControlTask, "reacher hard"),
+    "dm_control/swimmer_swimmer6": (ControlTask, "swimmer swimmer6"),
+    "dm_control/swimmer_swimmer15": (ControlTask, "swimmer swimmer15"),
+    "dm_control/walker_stand": (ControlTask, "walker stand"),
+    "dm_control/walker_walk": (ControlTask, "walker walk"),
+    "dm_control/walker_run": (ControlTask, "walker run"),
 }
 # Where MuJoCo ends Newton's method before it has converged: its tolerance is set to 1e-15.
-ENDED_EARLY = {"gymnasium/reacher_v5"}
+ENDED_EARLY = {"gymnasium/reacher_v5", "dm_control/humanoid_stand", "dm_control/humanoid_walk", "dm_control/humanoid_run",
+               "dm_control/humanoid_run_pure_state", "dm_control/swimmer_swimmer6", "dm_control/swimmer_swimmer15"}
 
 
 @pytest.fixture(params=TASKS)
@@ -195,7 +245,7 @@ def test_episodes_are_as_long(maniple, tmp_path, name, original):
     steps = 50 if endless else int(original.max_steps)
     maniple("rollout", deck_of(name), "simulation.precision=double", "control.source=zero", "initial_state.source=task",
             *(f"task.terminations.{failure}=~" for failure in failures if failure != "time_out"),
-            f"simulation.steps={steps + 1}", "output.trajectory.every=1",
+            "simulation.decimation=1", f"simulation.steps={steps + 1}", "output.trajectory.every=1",
             "output.trajectory.fields=[terminated,truncated]", f"output.directory={tmp_path}/run")
     with h5py.File(tmp_path / "run/results.h5") as file:
         truncated = np.flatnonzero(file["trajectory/truncated"][0, :, 0])
@@ -206,14 +256,14 @@ def test_episodes_are_as_long(maniple, tmp_path, name, original):
 def test_episodes_begin_as_those_of_the_original(maniple, tmp_path, name, original):
     maniple("rollout", deck_of(name), "simulation.precision=double", f"batch.num_envs={RESETS}", "simulation.steps=0",
             "control.source=zero", "initial_state.source=task", "output.trajectory.every=1",
-            "output.trajectory.fields=[qpos,qvel]", f"output.directory={tmp_path}/run")
+            "output.trajectory.fields=[qpos,qvel,observation]", f"output.directory={tmp_path}/run")
     with h5py.File(tmp_path / "run/results.h5") as file:
-        ours = np.concatenate([file["trajectory/qpos"][:, 0], file["trajectory/qvel"][:, 0]], axis=1)
+        ours = np.concatenate([file["trajectory"][field][:, 0] for field in ("qpos", "qvel", "observation")], axis=1)
     original.reset(seed=7)
     theirs = []
     for _ in range(RESETS // 4):
         original.reset()
-        theirs.append(np.concatenate([original.data.qpos, original.data.qvel]))
+        theirs.append(np.concatenate([original.data.qpos, original.data.qvel, original.observation()]))
     theirs = np.array(theirs)
     # Means, deviations and products of pairs within five standard errors.
     for power in (lambda x: x, lambda x: (x - theirs.mean(axis=0)) ** 2,
@@ -221,7 +271,9 @@ def test_episodes_begin_as_those_of_the_original(maniple, tmp_path, name, origin
         a, b = power(ours), power(theirs)
         error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
         np.testing.assert_array_less(np.abs(a.mean(axis=0) - b.mean(axis=0)), 5 * error + 1e-12)
-    # Bounds: the largest of many differ by little, those of normal distributions by more.
+    # Bounds of the state: the largest of many differ by little, those of normal distributions by more.
+    size = original.model.nq + original.model.nv
+    ours, theirs = ours[:, :size], theirs[:, :size]
     span = np.ptp(theirs, axis=0)
     np.testing.assert_array_less(np.abs(ours.max(axis=0) - theirs.max(axis=0)), 0.4 * span + 1e-12)
     np.testing.assert_array_less(np.abs(ours.min(axis=0) - theirs.min(axis=0)), 0.4 * span + 1e-12)
