@@ -572,20 +572,6 @@ std::string schema_text() {
     text += padded(row.path, 40) + padded(row.allowed, 44) +
             padded(row.initial.empty() ? "-" : row.initial, 18) +
             padded(row.unit.empty() ? "-" : row.unit, 14) + row.meaning + "\n";
-  text += "\n# learning.preset: other defaults by name\n";
-  for (const Preset& preset : presets()) {
-    text += padded(preset.name, 12) + preset.source + "\n";
-    std::string line;
-    for (const auto& [key, value] : preset.values) {
-      const std::string entry = key + "=" + value;
-      if (line.size() + entry.size() > 105) {
-        text += std::string(14, ' ') + line + "\n";
-        line.clear();
-      }
-      line += entry + " ";
-    }
-    if (!line.empty()) text += std::string(14, ' ') + line + "\n";
-  }
   return text;
 }
 

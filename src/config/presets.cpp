@@ -99,4 +99,24 @@ const std::vector<Preset>& presets() {
 }
 // clang-format on
 
+std::string presets_text() {
+  constexpr std::size_t kIndent = 14, kWidth = 105;
+  std::string text = "# learning.preset: other defaults by name\n";
+  for (const Preset& preset : presets()) {
+    text += preset.name + std::string(kIndent - preset.name.size(), ' ') + preset.source + "\n";
+    std::string line;
+    const auto end_line = [&] {
+      if (!line.empty()) text += std::string(kIndent, ' ') + line + "\n";
+      line.clear();
+    };
+    for (const auto& [key, value] : preset.values) {
+      const std::string entry = key + "=" + value;
+      if (line.size() + 1 + entry.size() > kWidth) end_line();
+      line += (line.empty() ? "" : " ") + entry;
+    }
+    end_line();
+  }
+  return text;
+}
+
 }  // namespace maniple

@@ -17,4 +17,7 @@ struct Preset {
 // The first one has no values: it is what the schema calls default.
 const std::vector<Preset>& presets();
 
+// Each with its source and its values, for maniple schema presets.
+std::string presets_text();
+
 }  // namespace maniple

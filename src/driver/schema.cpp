@@ -1,9 +1,10 @@
-// maniple schema: deck keys, and what tasks are written with.
+// maniple schema: deck keys, presets of learning, and what tasks are written with.
 #include "src/config/schema.hpp"
 
 #include <ostream>
 
 #include "src/config/deck.hpp"
+#include "src/config/presets.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/model_import/import.hpp"
 #include "src/tasks/listing.hpp"
@@ -29,11 +30,13 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     out << terms_text();
   } else if (what == "functions" && arguments.size() == 1) {
     out << functions_text();
+  } else if (what == "presets" && arguments.size() == 1) {
+    out << presets_text();
   } else {
-    const std::string near = nearest(what, {"terms", "functions", "quantities"});
+    const std::string near = nearest(what, {"presets", "terms", "functions", "quantities"});
     throw InputError(SourceLocation{}, "schema", "found '" + what + "'",
                      (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
-                         "allowed: nothing, terms, functions, or quantities with or without a deck");
+                         "allowed: nothing, presets, terms, functions, or quantities with or without a deck");
   }
 }
 

@@ -169,7 +169,7 @@ def test_usage_is_refused_once(maniple, arguments, message):
     (["rollout", "inputs/models/arm6.xml"],
      r"command line: found the model 'inputs/models/arm6\.xml' in place of a deck; allowed: a deck \(YAML\), which names its"
      r" model, or model\.file=inputs/models/arm6\.xml"),
-    (["schema", "learning"], r"command line: schema: found 'learning'; allowed: nothing, terms, functions, or quantities"),
+    (["schema", "learning"], r"command line: schema: found 'learning'; allowed: nothing, presets, terms, functions, or quantities"),
     (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE, an HDF5 file, or the directory of a run"),
     (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, or the directory of a run with results"),
     (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
