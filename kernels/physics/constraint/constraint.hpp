@@ -3,6 +3,7 @@
 // families themselves are in *_rows.hpp, their list in row_families.hpp.
 #pragma once
 
+#include "kernels/math/minimum_value.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/physics/constraint/row_law.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
