@@ -1,6 +1,7 @@
 // The main function of every GoogleTest program: MPI and Kokkos live around all tests. On several ranks
-// each rank runs the same tests; a failure on any rank fails the run, and only rank 0 prints the progress.
-// A run without any test fails, and where MANIPLE_FORBID_SKIPS is set, as in CI, one that leaves any out.
+// each rank runs the same tests; a failure on any rank fails the run, and only rank 0 prints the progress,
+// the others their failures. A run without any test fails, and where MANIPLE_FORBID_SKIPS is set, as in CI,
+// one that leaves any out.
 #include <gtest/gtest.h>
 #include <mpi.h>
 
@@ -29,6 +30,16 @@ bool left_tests_out() {
   return found;
 }
 
+// Prints what fails, and where.
+class FailurePrinter : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.failed()) return;
+    const testing::TestInfo* test = testing::UnitTest::GetInstance()->current_test_info();
+    std::fprintf(stderr, "%s.%s: %s:%d: %s\n", test ? test->test_suite_name() : "", test ? test->name() : "",
+                 result.file_name() ? result.file_name() : "", result.line_number(), result.message());
+  }
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -39,6 +50,7 @@ int main(int argc, char** argv) {
   if (rank != 0) {
     testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
     delete listeners.Release(listeners.default_result_printer());
+    listeners.Append(new FailurePrinter);  // (owned by the listeners)
   }
   Kokkos::initialize(argc, argv);
   int failed = RUN_ALL_TESTS();

@@ -54,8 +54,10 @@ def main():
                 sys.exit(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectory) or 'none'}")
             if run.metrics:
                 columns(folder / "metrics.csv", run.metrics)
-            if run.evaluation:
-                columns(folder / "evaluation.csv", run.evaluation)
+            if run.evaluation:  # (not the means over all episodes)
+                episodes = len(run.evaluation["episode_return"])
+                columns(folder / "evaluation.csv",
+                        {name: values for name, values in run.evaluation.items() if len(values) == episodes})
             for field in arguments.fields if file == files[0] else ():
                 trajectory(folder / f"{field}.csv", run, field)
 

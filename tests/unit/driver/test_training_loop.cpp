@@ -103,17 +103,21 @@ class TrainingLoopMpi : public testing::Test {
     config.output.directory = directory.path() + "/" + std::to_string(directories++);
     run_on_root(*world, [&] { std::filesystem::create_directory(config.output.directory); });
   }
+  // Returns once no rank changes files any more.
   ExitCode train(LeastSquares& learner, std::int64_t iterations) {
-    return run_training(learner, {.config = config,
-                                  .collectives = *world,
-                                  .record = {},
-                                  .identity = identity,
-                                  .iterations = iterations,
-                                  .started = Clock::now(),
-                                  .after_iteration = [&](const IterationReport&,
-                                                         std::int64_t iteration) { after(iteration); },
-                                  .evaluate = evaluate,
-                                  .evaluate_every = config.evaluation.every});
+    const ExitCode code = run_training(
+        learner,
+        {.config = config,
+         .collectives = *world,
+         .record = {},
+         .identity = identity,
+         .iterations = iterations,
+         .started = Clock::now(),
+         .after_iteration = [&](const IterationReport&, std::int64_t iteration) { after(iteration); },
+         .evaluate = evaluate,
+         .evaluate_every = config.evaluation.every});
+    world->barrier();
+    return code;
   }
   std::int64_t rows() const {
     std::int64_t found = -1;
