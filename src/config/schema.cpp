@@ -118,7 +118,7 @@ const std::vector<Key>& schema() {
       KEY(policy.clip_normalized, above(0), "1", "normalized observations are clipped to +- this"),
 
       KEY(learning.algorithm, one_of({"ppo"}), "", "what learns"),
-      KEY(learning.preset, one_of(preset_names()), "", "other defaults, as the program of that name has them; listed below"),
+      KEY(learning.preset, one_of(preset_names()), "", "other defaults, as the program of that name has them: see maniple schema presets"),
       KEY(learning.iterations, at_least(1), "iterations", "one iteration: a batch of steps and its updates"),
       KEY(learning.horizon, between(1, 1e6), "control steps", "steps of each environment in one iteration"),
       KEY(learning.epochs, between(1, 1e4), "epochs", "passes over the batch in one iteration"),
