@@ -184,7 +184,8 @@ class TrainingLoop {
     if (iteration_ >= run_.iterations) {
       info(fmt::format("nothing left to do: iteration {} of learning.iterations={} is done", iteration_,
                        run_.iterations));
-      save_results();  // a run that was killed between two outputs left those of an earlier checkpoint
+      save(false);  // a kill between two outputs left the results of an earlier checkpoint, or too many of
+                    // these
     }
     follow(stop_.agree(run_.collectives));
     try {
