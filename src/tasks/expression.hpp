@@ -8,7 +8,7 @@
 //   product      * /
 //   sign         - + !
 //   power        ^                                  (right associative, binds tighter than the sign)
-//   element      x[0]  x[0:3]  x[1:]  x[::2]  x[name]  x[name, 'other name']  x.z
+//   element      x[0]  x[0:3]  x[1:]  x[::2]  x[name]  x[name, 'other name']  x['.*_hip']  x.z
 //   primary      number  name  name(a, b, parameter = c)  (expression)  [vector, of, values]  'text' highest
 #pragma once
 

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <regex>
 #include <string_view>
 
 #include "src/tasks/expression_functions.hpp"
 #include "src/tasks/message_text.hpp"
+#include "src/tasks/terms.hpp"
 
 namespace maniple {
 namespace {
@@ -418,14 +420,20 @@ Value ExpressionCompiler::quantity_elements(const Quantity& quantity, const Synt
                           "a number from 0 to " + std::to_string(count - 1));
       std::vector<std::string> names;
       for (const Quantity::Element& element : quantity.elements) names.push_back(element.name);
-      const auto found = std::find(names.begin(), names.end(), item.name);
-      if (found == names.end())
+      std::vector<std::size_t> places;
+      try {
+        places = places_of_name(item.name, names);
+      } catch (const std::regex_error&) {
+        refuse_expression(source, item.column, "'" + item.name + "' is not a regular expression",
+                          "a name or a pattern such as '.*_hip'");
+      }
+      if (places.empty())
         refuse_expression(source, item.column,
                           "'" + quantity.name + "' has no " + quantity.element_kind + " '" + item.name + "'" +
                               did_you_mean(item.name, names),
                           "allowed: " + list(names, kScreenful));
-      const Quantity::Element& element = quantity.elements[static_cast<std::size_t>(found - names.begin())];
-      append(element.first, element.size);
+      for (const std::size_t place : places)
+        append(quantity.elements[place].first, quantity.elements[place].size);
       continue;
     }
     for (const int i : selected(item, count, "'" + quantity.name + "'", source))

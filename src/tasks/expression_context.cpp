@@ -151,9 +151,11 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
   std::vector<int> positions, velocities;
   std::vector<double> default_positions;
   std::vector<std::string> names;
+  std::vector<const TaskJoint*> scalar;
   for (const TaskJoint& joint : model.joints) {
     if (!joint.is_scalar()) continue;
     names.push_back(joint.name);
+    scalar.push_back(&joint);
     positions.push_back(qpos + joint.qposadr);
     velocities.push_back(qvel + joint.dofadr);
     default_positions.push_back(model.qpos0[static_cast<std::size_t>(joint.qposadr)]);
@@ -172,6 +174,20 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
   joints("joint_vel", "m/s or rad/s", "velocity of each hinge and slide joint", in_state(velocities));
   joints("default_joint_pos", "m or rad", "position of each hinge and slide joint in the model",
          constants(default_positions));
+  const auto normalized = [scalar, positions](ExpressionCompiler& compiler, int i) {
+    const auto place = static_cast<std::size_t>(i);
+    const TaskJoint& joint = *scalar[place];
+    ExpressionGraph& graph = compiler.graph();
+    const Node position = compiler.read(Bank::state, positions[place]);
+    if (!joint.limited) return position;
+    const Node middle = graph.constant((joint.low + joint.high) / 2);
+    const Node twice = graph.apply(Operation::multiply, graph.constant(2),
+                                   graph.apply(Operation::subtract, position, middle));
+    return graph.apply(Operation::divide, twice, graph.constant(joint.high - joint.low));
+  };
+  joints("joint_pos_limit_normalized", "1",
+         "position of each hinge and slide joint, -1 and 1 at the ends of its range, if it has one",
+         normalized);
   add({.name = "default_qpos",
        .unit = "m or rad",
        .description = "generalized position in the model",

@@ -287,20 +287,6 @@ std::vector<TermParameter> push_parameters() {
   return parameters;
 }
 
-// 2 (position - middle of the range) / length of the range.
-Expressions normalized_positions(const TermRequest& term) {
-  std::string values;
-  for (const int element : term.elements) {
-    const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
-    const std::string position = "joint_pos['" + joint.name + "']";
-    values += (values.empty() ? "" : ", ") +
-              (joint.limited ? "2 * (" + position + " - " + text((joint.low + joint.high) / 2) + ") / " +
-                                   text(joint.high - joint.low)
-                             : position);
-  }
-  return {{"", "[" + values + "]"}};
-}
-
 // Isaac Lab's feet_air_time_positive_biped.
 Expressions biped_air_time(const TermRequest& term) {
   std::string feet, standing;
@@ -374,7 +360,7 @@ std::vector<LibraryTerm> make_library() {
       of_command(
           term(Kind::observation, "generated_commands", kNoNames, "the command", formula("{command}"))),
       term(Kind::observation, "joint_pos_limit_normalized", kJoints,
-           "joint positions, -1 and 1 at the ends of their ranges", normalized_positions),
+           "joint positions, -1 and 1 at the ends of their ranges", formula("joint_pos_limit_normalized%")),
       term(Kind::observation, "feet_contact", kBodies, "1 for each body that is in contact",
            each("in_contact(%)")),
       term(Kind::observation, "feet_air_time", kBodies, "time of each body since its last contact [s]",
@@ -601,21 +587,26 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
 
 }  // namespace
 
+std::vector<std::size_t> places_of_name(const std::string& name, const std::vector<std::string>& known) {
+  const auto exact = std::find(known.begin(), known.end(), name);
+  if (exact != known.end()) return {static_cast<std::size_t>(exact - known.begin())};
+  std::vector<std::size_t> result;
+  if (!is_pattern(name)) return result;
+  const std::regex pattern(name);
+  for (std::size_t i = 0; i < known.size(); ++i)
+    if (std::regex_match(known[i], pattern)) result.push_back(i);
+  return result;
+}
+
 std::vector<std::size_t> matching_names(const std::string& entry, const std::vector<std::string>& known,
                                         const SourceLocation& where, const std::string& key,
                                         const std::string& what) {
   std::vector<std::size_t> result;
-  const auto exact = std::find(known.begin(), known.end(), entry);
-  if (exact != known.end()) return {static_cast<std::size_t>(exact - known.begin())};
-  if (is_pattern(entry)) {
-    try {
-      const std::regex pattern(entry);
-      for (std::size_t i = 0; i < known.size(); ++i)
-        if (std::regex_match(known[i], pattern)) result.push_back(i);
-    } catch (const std::regex_error&) {
-      throw InputError(where, key, "'" + entry + "' is not a regular expression",
-                       "a name or a pattern such as '.*_hip'");
-    }
+  try {
+    result = places_of_name(entry, known);
+  } catch (const std::regex_error&) {
+    throw InputError(where, key, "'" + entry + "' is not a regular expression",
+                     "a name or a pattern such as '.*_hip'");
   }
   if (result.empty())
     throw InputError(where, key,

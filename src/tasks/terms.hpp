@@ -72,7 +72,10 @@ struct LibraryTerm {
   bool takes_command = false;  // {command} of its formula
 };
 
-// The places of the known names that an entry of a deck, a name or a pattern, names. InputError for none.
+// The places of the known names that are the name, or match it as a regular expression, in their order; none:
+// neither. Throws std::regex_error for what looks like a pattern and is none.
+std::vector<std::size_t> places_of_name(const std::string& name, const std::vector<std::string>& known);
+// The same for an entry of a deck. InputError for none.
 std::vector<std::size_t> matching_names(const std::string& entry, const std::vector<std::string>& known,
                                         const SourceLocation& where, const std::string& key,
                                         const std::string& what = "");

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import gymnasium
 import h5py
+import isaac_lab
 import mujoco
 import numpy as np
 import pytest
@@ -29,6 +30,14 @@ RESETS = 2000  # of a deck, and a quarter of that of the original
 class Original:
     def aim(self, qpos, observation):
         """Gives a random target the place that an observation of the state tells of."""
+
+    def action_range(self):
+        """Bounds of the actions that act differently: those of the controls."""
+        return np.where(self.model.actuator_ctrllimited[:, None], self.model.actuator_ctrlrange, [-1, 1]).T
+
+    def near_an_end(self, qpos, qvel):
+        """The state, changed such that an episode may soon end by itself, where random actions hardly do that."""
+        return qpos, qvel
 
 
 class GymnasiumTask(Original):
@@ -112,6 +121,19 @@ class SpringTask(ControlTask):
         self.model.jnt_stiffness[:] = 20
 
 
+class IsaacTask(isaac_lab.LocomotionTask, Original):
+    """Isaac Lab's formulas on our models: its simulator needs a graphics card."""
+
+    def __init__(self, name):
+        machine, workflow = name.split(" ")
+        super().__init__({"ant": isaac_lab.ANT, "humanoid": isaac_lab.HUMANOID}[machine], workflow == "direct")
+
+    def near_an_end(self, qpos, qvel):
+        """Upside down, so that no foot holds it up."""
+        qpos[2:7], qvel[2] = [self.machine["low"] + 0.02, 0, 1, 0, 0], -2
+        return qpos, qvel
+
+
 TASKS = {
     "gymnasium/half_cheetah_v5": (GymnasiumTask, "HalfCheetah-v5"),
     "gymnasium/ant_v5": (GymnasiumTask, "Ant-v5"),
@@ -151,6 +173,10 @@ TASKS = {
     "dm_control/walker_stand": (ControlTask, "walker stand"),
     "dm_control/walker_walk": (ControlTask, "walker walk"),
     "dm_control/walker_run": (ControlTask, "walker run"),
+    "isaac/ant": (IsaacTask, "ant managed"),
+    "isaac/ant_direct": (IsaacTask, "ant direct"),
+    "isaac/humanoid": (IsaacTask, "humanoid managed"),
+    "isaac/humanoid_direct": (IsaacTask, "humanoid direct"),
 }
 # Where MuJoCo ends Newton's method before it has converged: its tolerance is set to 1e-15.
 ENDED_EARLY = {"gymnasium/reacher_v5", "dm_control/humanoid_stand", "dm_control/humanoid_walk", "dm_control/humanoid_run",
@@ -178,7 +204,7 @@ def deck_of(name):
 def collect(task, seed):
     """States along episodes with random actions, [window, ...], and actions to go on with, [window, WINDOW, nu]."""
     random = np.random.default_rng(seed)
-    low, high = np.where(task.model.actuator_ctrllimited[:, None], task.model.actuator_ctrlrange, [-1, 1]).T
+    low, high = task.action_range()
     windows = []
     for episode in range(EPISODES):
         task.reset(seed=seed + episode)
@@ -186,7 +212,8 @@ def collect(task, seed):
         for _ in range(STEPS // WINDOW):
             # beyond the range of the controls, too
             actions = (low + high) / 2 + 0.6 * (high - low) * random.uniform(-1, 1, (WINDOW, task.model.nu))
-            windows.append((task.data.qpos.copy(), task.data.qvel.copy(), actions))
+            state = task.data.qpos.copy(), task.data.qvel.copy()
+            windows.append((*(task.near_an_end(*state) if len(windows) % 8 == 7 else state), actions))
             for action in actions:
                 ended = ended or task.step(action)[2]
             if ended:

@@ -60,6 +60,10 @@ const std::vector<Case>& cases() {
        [](const Reader& r) {
          return std::vector{r("qpos", kRail), r("qpos", kHip)};
        }},
+      {"joint_pos['left-.*', '.*e|h.p']",  // the elements of a pattern in the order of the model
+       [](const Reader& r) {
+         return std::vector{r("qpos", kRail), r("qpos", kHip), r("qpos", kKnee)};
+       }},
       {"qpos[neck]",
        [](const Reader& r) {
          return std::vector{r("qpos", kNeck), r("qpos", kNeck + 1), r("qpos", kNeck + 2),
@@ -435,6 +439,8 @@ void expect_caret(const std::string& text, const std::string& part,
 TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("1 + qpso[hip]", "qpso", {"unknown name 'qpso'", "did you mean 'qpos'?", "qvel"});
   expect_caret("qpos[hpi] + 1", "hpi", {"'qpos' has no joint 'hpi'", "did you mean 'hip'?", "knee"});
+  expect_caret("qpos['h.*p.']", "'h.*p.'", {"'qpos' has no joint 'h.*p.'"});
+  expect_caret("qpos['(hip']", "'(hip'", {"'(hip' is not a regular expression"});
   expect_caret("xpos[tosro].z", "tosro", {"no body 'tosro'", "did you mean 'torso'?"});
   expect_caret("sensordata[hip_rat]", "hip_rat", {"no sensor", "did you mean 'hip_rate'?"});
   expect_caret("2 * coz(1)", "coz", {"unknown function 'coz'", "did you mean 'cos'?"});

@@ -336,13 +336,15 @@ TEST(LocomotionTerms, ActionsAreRelativeDelayedAndScaledByName) {
 
 TEST(LocomotionTerms, PositionsAreNormalizedByTheirLimits) {
   TaskConfig config = empty_task(walker());
-  config.observations = {library_term("joint_pos_limit_normalized", {"left_hip", "right_hip"})};
+  config.observations = {library_term("joint_pos_limit_normalized", {"left_hip", "right_hip"}),
+                         expression_term("joint_pos_limit_normalized['left_.*']")};
   Rig rig(config, walker(), kDt);
   rig.fill_randomly(2);
   rig.observe();
   for (int env = 0; env < kTileWidth; ++env) {
     EXPECT_NEAR(rig.at(rig.observation, 0, env), (rig.get("qpos", 7, env) - 1) / 2, 1e-6);
     EXPECT_NEAR(rig.at(rig.observation, 1, env), rig.get("qpos", 8, env), 1e-6);
+    EXPECT_EQ(rig.at(rig.observation, 2, env), rig.at(rig.observation, 0, env));
   }
 }
 
