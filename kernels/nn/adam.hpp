@@ -24,8 +24,21 @@ MANIPLE_FUNCTION void adam_step(const AdamSettings& s, double gradient, T& param
   parameter -= static_cast<T>(s.learning_rate / s.correction1) * moment1 / size;
 }
 
-// Sum of squares in a fixed order: blocks of this size, then the blocks.
-inline constexpr int kNormBlock = 256;
+// Sum of squares in a fixed order: blocks of this size, each in so many columns that no addition waits for
+// the one before it, then the columns, then the blocks.
+inline constexpr int kNormBlock = 256, kNormColumns = 16;
+
+template <class GradientView>
+MANIPLE_FUNCTION double sum_of_squares(const GradientView& gradient, std::int64_t first, std::int64_t after) {
+  double column[kNormColumns] = {};
+  std::int64_t i = first;
+  for (; i + kNormColumns <= after; i += kNormColumns)
+    for (int k = 0; k < kNormColumns; ++k) column[k] += gradient(i + k) * gradient(i + k);
+  for (int k = 0; i + k < after; ++k) column[k] += gradient(i + k) * gradient(i + k);
+  double sum = 0;
+  for (int k = 0; k < kNormColumns; ++k) sum += column[k];
+  return sum;
+}
 
 template <class GradientView, class BlockView>
 double gradient_norm(const GradientView& gradient, std::int64_t count, const BlockView& blocks) {
@@ -33,10 +46,8 @@ double gradient_norm(const GradientView& gradient, std::int64_t count, const Blo
   Kokkos::parallel_for(
       "maniple::gradient_norm", Kokkos::RangePolicy<ExecutionSpace>(0, num_blocks),
       KOKKOS_LAMBDA(std::int64_t block) {
-        double sum = 0;
-        for (std::int64_t i = block * kNormBlock; i < (block + 1) * kNormBlock && i < count; ++i)
-          sum += gradient(i) * gradient(i);
-        blocks(block) = sum;
+        const std::int64_t first = block * kNormBlock, after = first + kNormBlock;
+        blocks(block) = sum_of_squares(gradient, first, after < count ? after : count);
       });
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), blocks);
   double sum = 0;
