@@ -269,6 +269,7 @@ struct BenchConfig {
   std::int64_t steps = 200;  // control steps per repeat
   int repeats = 5;
   BenchActions actions = BenchActions::random;
+  int iterations = 0;  // of learning, after the environment steps; 0: none
 };
 
 struct RunConfig {

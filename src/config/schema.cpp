@@ -164,6 +164,7 @@ const std::vector<Key>& schema() {
       KEY(bench.steps, at_least(1), "control steps", "per repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
       KEY(bench.actions, anything(), "", "of a task, in its environment steps; as control.source"),
+      KEY(bench.iterations, between(0, 1e6), "iterations", "of learning, measured after the environment steps; 0: none"),
 
       KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),
       KEY(run.retries, between(0, 10000), "attempts", "further attempts at writing or reading checkpoints and results after an error of the file system that may pass (EIO, ESTALE, ETIMEDOUT ...), 1, 2, 4 ... at most 60 s later"),

@@ -1,6 +1,6 @@
-// maniple bench: physics steps per second with random controls, and environment steps per second, with a
-// task at random actions; repeats, so that a reader sees the spread. One more repeat, which does not count,
-// shares the time out among the stages of physics. Writes bench.json.
+// maniple bench: physics steps per second with random controls, environment steps per second, with a task at
+// random actions, and, where asked, whole iterations of learning; repeats, so that a reader sees the spread.
+// One more repeat, which does not count, shares the time out among the stages of physics. Writes bench.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,6 +11,7 @@
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/commit.hpp"
+#include "src/learning/learners.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
@@ -57,11 +58,48 @@ double time_on_all_ranks(Session& session, const Body& body) {
   return static_cast<double>(nanoseconds) * 1e-9;
 }
 
+// Iterations of learning.
+struct LearningTimes {
+  Spread rate;       // of work per second
+  std::string unit;  // of the work
+  // Of this rank, a mean iteration.
+  std::vector<std::pair<std::string, double>> stage_seconds;
+  // Seconds of one rank in the update, by sample that it goes through once.
+  double update_seconds_per_sample = 0;
+};
+
+// bench.iterations of them, after one that warms caches.
+LearningTimes time_learning(const Config& config, Simulation& simulation, Session& session) {
+  const std::unique_ptr<Learner> learner =
+      learner_of(config).make({config, session.collectives(), &simulation});
+  const Learner::Work work = learner->work_per_iteration();
+  learner->start();
+  learner->iterate([] {});
+  const auto before = learner->stage_seconds();
+  std::vector<double> rates;
+  for (int i = 0; i < config.bench.iterations; ++i)
+    rates.push_back(work.amount / time_on_all_ranks(session, [&] { learner->iterate([] {}); }));
+  LearningTimes times{.rate = spread(rates), .unit = work.unit, .stage_seconds = learner->stage_seconds()};
+  for (auto& [stage, seconds] : times.stage_seconds) {
+    for (const auto& [earlier_stage, earlier_seconds] : before)
+      if (earlier_stage == stage) seconds -= earlier_seconds;
+    seconds /= config.bench.iterations;
+    if (stage == "update")
+      times.update_seconds_per_sample = seconds * session.size() / (work.amount * config.learning.epochs);
+  }
+  return times;
+}
+
 }  // namespace
 
 ExitCode bench(const Config& config, Session& session) {
+  const bool learns = config.bench.iterations > 0;
+  if (learns && !config.task.present)
+    throw InputError(config.where_of("bench.iterations"), "bench.iterations",
+                     std::to_string(config.bench.iterations) + " iterations of learning without a task",
+                     "a deck with a task (inputs/tasks, inputs/train), or 0");
   const std::unique_ptr<Simulation> simulation =
-      set_up_simulation(config, session, "bench", Holds::environments);
+      set_up_simulation(config, session, "bench", learns ? Holds::learner : Holds::environments);
   const std::int64_t steps = config.bench.steps;
   const double env_steps = static_cast<double>(config.batch.num_envs) * static_cast<double>(steps);
   std::int64_t control_step = 0;
@@ -102,6 +140,8 @@ ExitCode bench(const Config& config, Session& session) {
   simulation->time_physics_stages();
   physics_repeat();
   const auto physics_stages = shares(simulation->physics_stage_seconds());
+  LearningTimes learning;
+  if (learns) learning = time_learning(config, *simulation, session);
   const Spread physics = spread(physics_rates);
   const Spread environment = spread(env_rates);
   run_on_root(session.collectives(), [&] {
@@ -116,7 +156,14 @@ ExitCode bench(const Config& config, Session& session) {
          << ",\n  \"precision\": \"" << text_of(config.simulation.precision)
          << "\",\n  \"decimation\": " << config.simulation.decimation
          << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": " << stages
-         << ",\n  \"share_per_physics_stage\": " << json(physics_stages) << "\n}\n";
+         << ",\n  \"share_per_physics_stage\": " << json(physics_stages);
+    if (learns)
+      file << ",\n  \"learning\": {\n    \"rate\": " << json(learning.rate) << ",\n    \"unit\": \""
+           << learning.unit << "/s\""
+           << ",\n    \"update_seconds_per_sample_and_epoch\": "
+           << fmt::format("{:.6g}", learning.update_seconds_per_sample)
+           << ",\n    \"seconds_per_stage_of_an_iteration\": " << json(learning.stage_seconds) << "\n  }";
+    file << "\n}\n";
     write_text_file(path, file.str());
     info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median, physics.min,
                      physics.max));
@@ -126,6 +173,12 @@ ExitCode bench(const Config& config, Session& session) {
     for (const auto& [stage, share] : physics_stages)
       parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * share);
     if (!parts.empty()) info("share of physics: " + parts);
+    if (learns)
+      info(fmt::format(
+          "learning, {}/s: median {:.4g}, min {:.4g}, max {:.4g}; update: {:.4g} us of a rank per sample and "
+          "epoch",
+          learning.unit, learning.rate.median, learning.rate.min, learning.rate.max,
+          1e6 * learning.update_seconds_per_sample));
     info("written: " + path);
   });
   report_incidents(*simulation, session);

@@ -50,6 +50,22 @@ def test_bench_acts_at_random(maniple, tmp_path):
         assert ("rewards or observations were not finite" in result.stdout + result.stderr) == warns
 
 
+def test_bench_of_learning(maniple, tmp_path):
+    arguments = ["batch.num_envs=128", "learning.horizon=8", "learning.epochs=3", "bench.steps=2", "bench.repeats=1", "bench.iterations=3"]
+    said = maniple("bench", CARTPOLE, *arguments, f"output.directory={tmp_path}", ranks=2).stdout
+    learning = json.loads((tmp_path / "bench.json").read_text())["learning"]
+    assert 0 < learning["rate"]["min"] <= learning["rate"]["median"] <= learning["rate"]["max"]
+    assert learning["unit"] == "env-steps/s"
+    stages = learning["seconds_per_stage_of_an_iteration"]
+    assert {"task", "physics", "policy", "update", "communication"} == set(stages)
+    assert all(seconds > 0 for seconds in stages.values())
+    assert learning["update_seconds_per_sample_and_epoch"] == pytest.approx(
+        stages["update"] * 2 / (128 * 8 * 3), rel=1e-4)
+    assert "us of a rank per sample and epoch" in said
+    model = ["model.file=package:gymnasium/envs/mujoco/assets/ant.xml", "bench.iterations=1", "batch.num_envs=1"]
+    assert "bench.iterations: 1 iterations of learning without a task; a deck with a task" in refusal(maniple, "bench", *model)
+
+
 def test_facts_of_a_run(maniple, tmp_path):
     result = maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=2", f"output.directory={tmp_path}", ranks=2)
     assert re.search(r"^memory: \d+ B per environment, \S+ MB per rank$", result.stdout, re.M)
