@@ -1,9 +1,12 @@
 """Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed.
+Of an ensemble the returns: for each setting the mean over its seeds, in a band from the lowest to the highest.
 
     python tools/plot_learning_curve.py runs/cartpole --output curve.png --ceiling 5
+    python tools/plot_learning_curve.py runs/ensemble --metric episode_return_100
 """
 
 import argparse
+import csv
 from pathlib import Path
 
 import matplotlib
@@ -122,14 +125,72 @@ def draw(results, ceiling, title):
     return figure
 
 
+def settings_of_ensemble(directory, metric):
+    """By setting, "learning.gamma=0.99": steps and [seed, row] of a metric, as far as all seeds have come."""
+    with open(directory / "ensemble_results.csv", newline="") as file:
+        members = list(csv.DictReader(file))
+    columns = list(members[0])
+    keys = [key for key in columns[1:columns.index("ending")] if key != "batch.seed"]
+    curves = {}
+    for member in members:
+        path = results_path(directory / member["member"])
+        if not path.is_file():
+            continue
+        with Results(path) as results:
+            if metric not in results.metrics:
+                raise KeyError(f"{path} has no metric {metric}: {', '.join(results.metrics)}")
+            curve = np.asarray(results.metrics["env_steps"], dtype=float), np.asarray(results.metrics[metric])
+        if len(curve[0]):
+            curves.setdefault(", ".join(f"{key}={member[key]}" for key in keys), []).append(curve)
+    settings = {}
+    for name, seeds in curves.items():
+        rows = min(len(steps) for steps, _ in seeds)
+        settings[name] = seeds[0][0][:rows], np.array([values[:rows] for _, values in seeds])
+    return settings
+
+
+def draw_ensemble(settings, metric, ceiling, title):
+    style()
+    figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for i, (name, (steps, values)) in enumerate(settings.items()):
+        colour = (BLUE, ORANGE, GREEN, RED, PURPLE, TEAL)[i % 6]
+        some = np.isfinite(values).any(axis=0)
+        seen = values[:, some]
+        axis.plot(steps[some], np.nanmean(seen, axis=0), color=colour, linewidth=2,
+                  label=f"{name + ': ' if name else ''}{len(values)} seed{'s' if len(values) > 1 else ''}")
+        axis.fill_between(steps[some], np.nanmin(seen, axis=0), np.nanmax(seen, axis=0), color=colour, alpha=0.18,
+                          linewidth=0)
+    if ceiling:
+        axis.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+    axis.set_title(f"{title}: {metric}, mean and range")
+    axis.set_xlabel("environment steps")
+    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    axis.legend(loc="best")
+    return figure
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="directory of a training run, or its results.h5")
+    parser.add_argument("results", type=Path, help="directory of a training run or an ensemble, or a results.h5")
     parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results")
     parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
+    parser.add_argument("--metric", default="episode_return_100", help="of an ensemble")
     parser.add_argument("--title", help="default: name of the run's directory")
     parser.add_argument("--dpi", type=float, default=110)
     arguments = parser.parse_args()
+    if (arguments.results / "ensemble_results.csv").is_file():
+        try:
+            settings = settings_of_ensemble(arguments.results, arguments.metric)
+        except (OSError, KeyError) as error:
+            parser.error(error.args[0])
+        if not settings:
+            parser.error(f"{arguments.results}: no member has rows in /metrics")
+        output = arguments.output or arguments.results / "learning_curve.png"
+        figure = draw_ensemble(settings, arguments.metric, arguments.ceiling,
+                               arguments.title or arguments.results.resolve().name)
+        figure.savefig(output, dpi=arguments.dpi)
+        print(f"learning curves: {output}")
+        return
     path = results_path(arguments.results)
     output = arguments.output or path.parent / "learning_curve.png"
     if not path.is_file():

@@ -17,6 +17,7 @@ struct Activity {
   std::atomic<std::int64_t> done{-1};             // so many of them; -1: still starting
   std::atomic<std::int64_t> collectives{0};  // entered so far: the same number on all ranks that are abreast
   std::atomic<bool> waiting{false};          // inside a collective operation
+  std::atomic<std::int64_t> part{-1};        // of the job that this process works for; -1: for the whole
   std::atomic<std::uint64_t> progress{0};    // steps forward so far
 };
 inline constinit Activity activity;
@@ -31,6 +32,14 @@ inline void note_done(const char* counted, std::int64_t done) {
   activity.done.store(done, std::memory_order_relaxed);
   const char* start = kStartStage;
   activity.stage.compare_exchange_strong(start, kRunStage, std::memory_order_relaxed);
+  note_progress();
+}
+
+// Another run begins in this process: what is counted starts anew.
+inline void note_start(std::int64_t part) {
+  activity.part.store(part, std::memory_order_relaxed);
+  activity.done.store(-1, std::memory_order_relaxed);
+  activity.stage.store(kStartStage, std::memory_order_relaxed);
   note_progress();
 }
 

@@ -20,7 +20,7 @@ namespace {
 struct Log {
   int rank = 0;
   bool console = true;
-  std::string live;
+  std::string name, live;
   std::shared_ptr<spdlog::logger> out, err, file;
 
   Log() {
@@ -93,10 +93,11 @@ void around_live_line(const Print& print) {
 
 }  // namespace
 
-void open_log(int rank, const std::string& directory, bool console) {
+void open_log(int rank, const std::string& directory, bool console, const std::string& name) {
   Log& log = the_log();
   close_log();
   log.rank = rank;
+  log.name = name.empty() ? "" : name + ": ";
   log.console = console;
   if (rank != 0 || directory.empty()) return;
   const std::string path = (std::filesystem::path(directory) / kLogFile).string();
@@ -120,14 +121,14 @@ void close_log() {
 void info(const std::string& text) {
   Log& log = the_log();
   if (log.rank != 0) return;
-  if (log.console) around_live_line([&] { log.out->info("{}", text); });
+  if (log.console) around_live_line([&] { log.out->info("{}{}", log.name, text); });
   write_json("\"level\": \"info\", \"text\": " + quoted(text), {});
 }
 
 void warn(const std::string& text) {
   Log& log = the_log();
   if (log.rank != 0) return;
-  around_live_line([&] { log.err->warn("warning: {}", text); });
+  around_live_line([&] { log.err->warn("warning: {}{}", log.name, text); });
   write_json("\"level\": \"warning\", \"text\": " + quoted(text), {});
 }
 

@@ -20,8 +20,9 @@ struct LogField {
 
 // Starts the log of this process; before it, everything goes to the console. Only rank 0 prints and
 // writes. `directory` is created when missing; "": no file. A log that exists is continued.
-// `console` false: nothing on the console but warnings. Throws Error when the file cannot be opened.
-void open_log(int rank, const std::string& directory, bool console = true);
+// `console` false: nothing on the console but warnings. `name`, where several runs share a console, stands
+// before each line there. Throws Error when the file cannot be opened.
+void open_log(int rank, const std::string& directory, bool console = true, const std::string& name = "");
 // Writes what is buffered and closes the file; the log may be opened again.
 void close_log();
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <map>
+#include <string_view>
 
 #include "src/config/document.hpp"
 #include "src/config/presets.hpp"
@@ -23,7 +25,7 @@ bool is_identifier(const std::string& name) {
 
 // Every path that may stand in a deck, sections included.
 std::vector<std::string> known_paths() {
-  std::vector<std::string> paths{"include", "task.definitions"};
+  std::vector<std::string> paths{"include", "ensemble", "task.definitions"};
   for (const SectionKey& section : section_schema()) paths.push_back("task." + section.name);
   for (const Key& key : schema()) {
     for (auto dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1))
@@ -243,6 +245,7 @@ void read_section(Config& config, const DeckValue& section, const std::string& p
       config.where[path] = entry.where;
       continue;
     }
+    if (path == "ensemble") continue;  // load_members() has read it
     if (path == "include" || std::find(known.begin(), known.end(), path) == known.end())
       refuse_unknown(entry.where, path, known);
     if (value.kind == Kind::null || value.kind == Kind::nothing) continue;
@@ -314,7 +317,8 @@ std::string existing_file(const std::string& text, const SourceLocation& where, 
                    "allowed: " + allowed);
 }
 
-void resolve_files(Config& config, bool needs_model) {
+// `member`: of an ensemble, or "".
+void resolve_files(Config& config, const std::string& member, bool needs_model) {
   config.model.where = config.where_of("model.file");
   if (!config.model.file.empty())
     config.model.path = existing_file(config.model.file, config.model.where, "model.file", false,
@@ -333,6 +337,9 @@ void resolve_files(Config& config, bool needs_model) {
     control.checkpoint =
         existing_file(control.checkpoint, config.where_of("control.checkpoint"), "control.checkpoint", true,
                       "a checkpoint file or the directory of a run, relative to the deck");
+  // the directory of an ensemble: each member has its own policy
+  if (std::error_code none; !member.empty() && fs::is_directory(control.checkpoint + "/" + member, none))
+    control.checkpoint += "/" + member;
 
   if (std::string& file = config.learning.warm_start; !file.empty())
     file = existing_file(file, config.where_of("learning.warm_start"), "learning.warm_start", true,
@@ -508,8 +515,84 @@ std::string resolved_deck(Config config) {
 
 }  // namespace
 
-Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
-                   bool needs_model) {
+namespace {
+
+// ---- ensembles ----
+constexpr std::size_t kMostMembers = 1000, kLongestName = 255;  // of a directory
+
+// A key that an ensemble varies, and its values.
+struct Variation {
+  std::string key;
+  SourceLocation where;
+  std::vector<DeckValue> values;
+};
+
+// "a/b c" as "a_b_c": a part of the name of a directory.
+std::string name_part(const std::string& key, const DeckValue& value) {
+  std::string text = flow_text(value);
+  if (value.kind == Kind::scalar) text = value.text;
+  if (value.kind == Kind::list && text.size() > 2) text = text.substr(1, text.size() - 2);
+  std::string part;
+  for (const char c : text) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) ||
+                       std::string_view(".+-").find(c) != std::string_view::npos;
+    if (plain || part.empty() || part.back() != '_') part += plain ? c : '_';
+  }
+  return key + "=" + part;
+}
+
+// `ensemble: {batch.seed: [1, 2]}`, or nested as keys are elsewhere; what comes later wins.
+void read_ensemble(const DeckValue& section, const std::string& prefix, std::vector<Variation>& variations) {
+  for (const DeckEntry& entry : section.map) {
+    const DeckValue& given = entry.value[0];
+    const std::string key = prefix + entry.key, path = "ensemble." + key;
+    if (!is_key_path(entry.key))
+      throw InputError(entry.where, path, "found the name '" + entry.key + "'", "allowed: a key of the deck");
+    if (given.kind == Kind::map) {
+      read_ensemble(given, key + ".", variations);
+      continue;
+    }
+    std::erase_if(variations, [&](const Variation& earlier) { return earlier.key == key; });
+    if (given.kind == Kind::null) continue;
+    if (given.kind != Kind::list || given.list.empty())
+      throw InputError(
+          given.where, path, "found " + given.description(),
+          "allowed: a list of values of " + key + ", one for each member, for instance [1, 2, 3]");
+    if (key == "ensemble" || key == "output.directory" || key == "run.status_file")
+      throw InputError(entry.where, path, "found a key that members have in common",
+                       "allowed: keys of a run; each member writes into <output.directory>/<its values>");
+    std::map<std::string, const DeckValue*> names;
+    for (const DeckValue& value : given.list) {
+      if (value.kind == Kind::nothing)
+        throw InputError(value.where, path, "found nothing in the list", "allowed: values of " + key);
+      const auto [earlier, is_new] = names.emplace(name_part(key, value), &value);
+      if (!is_new)
+        throw InputError(value.where, path,
+                         "found " + value.description() + " after " + earlier->second->description() +
+                             ", with the same directory " + earlier->first,
+                         "allowed: values that give each member a directory of its own");
+    }
+    variations.push_back({key, entry.where, given.list});
+  }
+}
+
+// One configuration from a tree of values.
+Config configure(const DeckValue& root, const Config& as_given, const std::string& member, bool needs_model) {
+  Config config = as_given;
+  const std::vector<std::string> known = known_paths();
+  apply_preset(config, root, known);
+  read_section(config, root, "", known);
+  resolve_files(config, member, needs_model);
+  check_together(config);
+  if (!member.empty()) config.output.directory = (fs::path(config.output.directory) / member).string();
+  config.resolved_text = resolved_deck(config);
+  return config;
+}
+
+}  // namespace
+
+std::vector<Member> load_members(const std::vector<std::string>& decks,
+                                 const std::vector<std::string>& overrides, bool needs_model) {
   Config config;
   if (needs_model && decks.empty() && overrides.empty())
     throw InputError(SourceLocation{}, "", "found no deck",
@@ -526,13 +609,56 @@ Config load_config(const std::vector<std::string>& decks, const std::vector<std:
     apply_override(root, assignment);
     config.deck_text += "# " + assignment + "\n";
   }
-  const std::vector<std::string> known = known_paths();
-  apply_preset(config, root, known);
-  read_section(config, root, "", known);
-  resolve_files(config, needs_model);
-  check_together(config);
-  config.resolved_text = resolved_deck(config);
-  return config;
+
+  std::vector<Variation> variations;
+  const DeckEntry* const ensemble = root.entry("ensemble");
+  if (ensemble != nullptr) {
+    const DeckValue& section = ensemble->value[0];
+    if (section.kind != Kind::map && section.kind != Kind::null)
+      throw InputError(
+          section.where, "ensemble", "found " + section.description(),
+          "allowed: a mapping from keys to lists of values, for instance {batch.seed: [1, 2, 3]}");
+    read_ensemble(section, "", variations);
+  }
+  std::vector<Member> members(1);
+  if (ensemble != nullptr) members[0].where = ensemble->where;
+  std::vector<DeckValue> trees{root};
+  for (const Variation& variation : variations) {
+    const std::size_t count = members.size() * variation.values.size();
+    if (count > kMostMembers)
+      throw InputError(variation.where, "ensemble." + variation.key,
+                       "found " + std::to_string(count) + " members",
+                       "allowed: at most " + std::to_string(kMostMembers));
+    std::vector<Member> longer;
+    std::vector<DeckValue> longer_trees;
+    for (std::size_t i = 0; i < members.size(); ++i)
+      for (const DeckValue& value : variation.values) {
+        Member& member = longer.emplace_back(members[i]);
+        member.name += (member.name.empty() ? "" : ",") + name_part(variation.key, value);
+        member.values.emplace_back(variation.key, flow_text(value));
+        if (member.name.size() > kLongestName)
+          throw InputError(
+              variation.where, "ensemble." + variation.key,
+              "found a member whose directory has a name of " + std::to_string(member.name.size()) +
+                  " characters: " + member.name,
+              "allowed: at most " + std::to_string(kLongestName) + ", by fewer keys or shorter values");
+        apply_value(longer_trees.emplace_back(trees[i]), variation.key, value);
+      }
+    members = std::move(longer);
+    trees = std::move(longer_trees);
+  }
+  for (std::size_t i = 0; i < members.size(); ++i) {
+    Config as_given = config;
+    if (!members[i].name.empty()) as_given.deck_text += "# ---- member of the ensemble\n";
+    for (const auto& [key, value] : members[i].values) as_given.deck_text += "# " + key + "=" + value + "\n";
+    members[i].config = configure(trees[i], as_given, members[i].name, needs_model);
+  }
+  return members;
+}
+
+Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
+                   bool needs_model) {
+  return load_members(decks, overrides, needs_model).front().config;
 }
 
 std::string schema_text() {
@@ -540,7 +666,10 @@ std::string schema_text() {
     std::string path, allowed, initial, unit, meaning;
   };
   std::vector<Row> rows{
-      {"include", "path or list of paths", "~", "", "other decks, read first; later keys override"}};
+      {"include", "path or list of paths", "~", "", "other decks, read first; later keys override"},
+      {"ensemble.<key>", "list of values of the key", "~", "",
+       "a run for each value, for several keys for each combination, in <output.directory>/<its values>, at "
+       "the same time where there are ranks for it"}};
   Config defaults;
   for (const Key& key : schema())
     rows.push_back({key.path, allowed_text(key.target(defaults), key.allowed),

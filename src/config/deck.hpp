@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -11,9 +12,23 @@ namespace maniple {
 
 // Reads, merges and checks decks; later decks and overrides win. Throws InputError for an unknown key
 // (naming the nearest known one), a wrong type, a value out of range, keys that contradict each other or
-// a file that cannot be read. `needs_model` false: model.file may be missing (`maniple doctor`).
+// a file that cannot be read. `needs_model` false: model.file may be missing (`maniple doctor`). Of an
+// ensemble the first member.
 Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
                    bool needs_model = true);
+
+// One run of an ensemble: the deck with one value of each key that its `ensemble` varies.
+struct Member {
+  std::string name;  // "batch.seed=1,learning.gamma=0.99", its directory below the deck's; "": no ensemble
+  std::vector<std::pair<std::string, std::string>> values;  // key, value as a deck writes it
+  SourceLocation where;                                     // of the ensemble
+  Config config;
+};
+
+// The members of a deck's ensemble, those of the last key's values next to each other; of a deck without one
+// the only run. Throws InputError as load_config() does, for every member.
+std::vector<Member> load_members(const std::vector<std::string>& decks,
+                                 const std::vector<std::string>& overrides, bool needs_model = true);
 
 // Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`).
 std::string schema_text();

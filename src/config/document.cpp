@@ -268,18 +268,25 @@ void merge(DeckValue& base, const DeckValue& over) {
   }
 }
 
+bool is_key_path(const std::string& path) {
+  return !path.empty() && path.front() != '.' && path.back() != '.' && path.find("..") == std::string::npos;
+}
+
 void apply_override(DeckValue& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
   const std::string path = assignment.substr(0, equals);
-  if (equals == std::string::npos || path.empty() || path.front() == '.' || path.back() == '.' ||
-      path.find("..") != std::string::npos)
+  if (equals == std::string::npos || !is_key_path(path))
     throw InputError(SourceLocation{}, path, "found '" + assignment + "'",
                      "allowed: key.path=value, for instance batch.num_envs=4096");
-  DeckValue value = parse(assignment.substr(equals + 1), Source("", assignment.substr(equals + 1)), path);
+  const DeckValue value =
+      parse(assignment.substr(equals + 1), Source("", assignment.substr(equals + 1)), path);
   if (value.kind == DeckValue::Kind::nothing)
     throw InputError(SourceLocation{}, path, "found nothing behind '='",
                      "allowed: a value, or ~ for the default");
+  apply_value(root, path, value);
+}
 
+void apply_value(DeckValue& root, const std::string& path, const DeckValue& value) {
   DeckValue* place = &root;
   std::string walked;
   for (std::size_t first = 0; first <= path.size();) {
@@ -290,7 +297,7 @@ void apply_override(DeckValue& root, const std::string& assignment) {
       std::size_t index = 0;
       const auto parsed = std::from_chars(key.data(), key.data() + key.size(), index);
       if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || index >= place->list.size())
-        throw InputError(SourceLocation{}, path, "found '" + key + "' as an entry of " + walked,
+        throw InputError(value.where, path, "found '" + key + "' as an entry of " + walked,
                          "allowed: 0 to " + std::to_string(place->list.size() - 1) + ", or the whole list");
       place = &place->list[index];
     } else {
@@ -302,12 +309,32 @@ void apply_override(DeckValue& root, const std::string& assignment) {
       for (DeckEntry& candidate : place->map)
         if (candidate.key == key) entry = &candidate;
       if (!entry) entry = &place->map.emplace_back(DeckEntry{key, {}, {DeckValue{}}});
-      if (first > path.size()) entry->where = {};
+      if (first > path.size()) entry->where = value.where;
       place = &entry->value[0];
     }
     walked += (walked.empty() ? "" : ".") + key;
   }
   merge(*place, value);
+}
+
+std::string flow_text(const DeckValue& value) {
+  std::string text;
+  switch (value.kind) {
+    case DeckValue::Kind::nothing:
+      break;
+    case DeckValue::Kind::null:
+      return "~";
+    case DeckValue::Kind::scalar:
+      return value.quoted ? "'" + value.text + "'" : value.text;
+    case DeckValue::Kind::list:
+      for (const DeckValue& entry : value.list) text += (text.empty() ? "" : ", ") + flow_text(entry);
+      return "[" + text + "]";
+    case DeckValue::Kind::map:
+      for (const DeckEntry& entry : value.map)
+        text += (text.empty() ? "" : ", ") + entry.key + ": " + flow_text(entry.value[0]);
+      return "{" + text + "}";
+  }
+  return text;
 }
 
 }  // namespace maniple

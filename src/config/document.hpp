@@ -44,8 +44,14 @@ DeckValue read_deck(const std::string& file, const SourceLocation& from, std::st
 // `over` wins: mappings merge key by key, everything else replaces.
 void merge(DeckValue& base, const DeckValue& over);
 
-// Applies one "key.path=value" from the command line; the value is YAML. A number in the path picks
-// an entry of a list that is there.
+// Whether a text can be a path of keys: names, with a dot between two.
+bool is_key_path(const std::string& path);
+// Puts a value where `path` leads, "key.path". A number in the path picks an entry of a list that is there.
+void apply_value(DeckValue& root, const std::string& path, const DeckValue& value);
+// Applies one "key.path=value" from the command line; the value is YAML.
 void apply_override(DeckValue& root, const std::string& assignment);
+
+// A value as YAML on one line.
+std::string flow_text(const DeckValue& value);
 
 }  // namespace maniple

@@ -77,7 +77,6 @@ class ControlSource {
 }  // namespace
 
 ExitCode rollout(const Config& config, Session& session) {
-  const auto started = Clock::now();
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "rollout",
                         config.control.source == ControlInput::policy ? Holds::policy : Holds::environments);
@@ -114,7 +113,7 @@ ExitCode rollout(const Config& config, Session& session) {
     if (config.run.wall_time > 0) results.rehearse();
   }
 
-  StopRequest stop(config, started);
+  StopRequest stop(config, session.started());
   Progress progress(config.simulation.steps, config.run.progress, session.rank() == 0);
   const auto loop_started = Clock::now();
   std::int64_t step = 0;

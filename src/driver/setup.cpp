@@ -16,6 +16,7 @@
 #include "src/learning/learners.hpp"
 #include "src/learning/policy.hpp"
 #include "src/model_import/import.hpp"
+#include "src/parallel/failure.hpp"
 
 namespace maniple {
 namespace {
@@ -60,16 +61,19 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
   std::map<std::pair<std::string, std::string>, Shared> shared;  // (host, limit)
   std::string mine = fmt::format("{}\n", memory.total());
   for (const MemoryLimit& limit : memory_limits())
-    mine +=
-        fmt::format("{} {}\n", limit.available,
-                    limit.of_process ? fmt::format("{} of rank {}", limit.name, session.rank()) : limit.name);
+    mine += limit.of_process
+                ? fmt::format("{} own {} of rank {}\n", limit.available, limit.name, session.rank())
+                : fmt::format("{} shared {}\n", limit.available, limit.name);
   const std::vector<std::string> all = session.collectives().gather_text(mine);
   for (int rank = 0; rank < session.size(); ++rank) {
     std::istringstream lines(all[static_cast<std::size_t>(rank)]);
     std::size_t needed = 0, available = 0;
     lines >> needed;
-    for (std::string name; lines >> available && lines.get() && std::getline(lines, name);) {
-      Shared& limit = shared[{session.places()[static_cast<std::size_t>(rank)].host, name}];
+    const std::string& host = session.places()[static_cast<std::size_t>(rank)].host;
+    for (std::string kind, name; lines >> available >> kind && lines.get() && std::getline(lines, name);) {
+      if (kind == "shared")
+        available = static_cast<std::size_t>(static_cast<double>(available) * session.share_of_memory(host));
+      Shared& limit = shared[{host, name}];
       if (limit.ranks == 0) limit = {0, available, 0, rank};
       limit.needed += needed;
       limit.available = std::min(limit.available, available);
@@ -140,8 +144,12 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
-  ImportedModel model = import_model(config.model, config.simulation);
-  check_trajectory_fields(config.output, model.sizes, config.task.present);
+  // (a file may be missing on one host alone)
+  ImportedModel model;
+  run_together(session.collectives(), [&] {
+    model = import_model(config.model, config.simulation);
+    check_trajectory_fields(config.output, model.sizes, config.task.present);
+  });
   if (session.rank() != 0) model.mjb.reset();
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   const RankMemory memory = rank_memory(config, model, partition, holds);
@@ -157,7 +165,11 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                      session.size() - partition.num_tiles, session.size(), kTileWidth));
   check_memory(memory, session, config);
   check_input_files(config, session);
-  return make_simulation(config, std::move(model), session.rank(), session.size());
+  std::unique_ptr<Simulation> simulation;
+  run_together(session.collectives(), [&] {
+    simulation = make_simulation(config, std::move(model), session.rank(), session.size());
+  });
+  return simulation;
 }
 
 void check_input_files(const Config& config, Session& session) {

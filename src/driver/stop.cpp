@@ -40,6 +40,7 @@ std::array<NotedSignal, 5> noted_signals{{{SIGTERM, "SIGTERM", {}},
                                           {SIGHUP, "SIGHUP", {}},
                                           {SIGCONT, "SIGCONT", {}}}};
 int watchers = 0;
+bool whole_job_stops = false;
 
 // What a rank saw, in order of weight.
 enum Cause : std::int64_t { nothing = 0, wall_time = 1, stop_file = 2, first_signal = 16 };
@@ -62,6 +63,7 @@ bool take_trigger(const std::string& path) {
 StopSignals::StopSignals() {
   if (watchers++ > 0) return;
   received_signal = 0;
+  whole_job_stops = false;
   continued = 0;
   struct sigaction action {};
   action.sa_handler = note_signal;
@@ -76,6 +78,10 @@ StopSignals::StopSignals() {
 StopSignals::~StopSignals() {
   if (--watchers > 0) return;
   for (const NotedSignal& noted : noted_signals) sigaction(noted.number, &noted.before, nullptr);
+}
+
+bool job_stops() {
+  return whole_job_stops;
 }
 
 StopRequest::StopRequest(const Config& config, Clock::time_point started)
@@ -148,6 +154,7 @@ StopRequest::Decision StopRequest::decide(Collectives& collectives, bool within_
   decision.checkpoint = seen[1] != no_checkpoint || decision.stop;
   if (seen[1] == checkpoint_file) decision.reason = "checkpoint_now";
   if (seen[1] == checkpoint_signal) decision.reason = "SIGCONT";
+  whole_job_stops |= seen[0] == wall_time || seen[0] > first_signal;
   if (seen[0] == wall_time) decision.reason = "run.wall_time";
   if (seen[0] == stop_file) decision.reason = "stop_now";
   if (seen[0] > first_signal) decision.reason = name_of_signal(seen[0] - first_signal);

@@ -23,6 +23,10 @@ class StopSignals {
   StopSignals& operator=(const StopSignals&) = delete;
 };
 
+// Whether a StopRequest of this process has found a reason to stop that holds for the whole job: a signal or
+// the wall time, not the file in one run's directory.
+bool job_stops();
+
 class StopRequest {
  public:
   struct Decision {

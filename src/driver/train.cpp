@@ -18,7 +18,6 @@ ExitCode train(const Config& config, Session& session) {
     throw InputError(
         config.where_of("output.trajectory.every"), "output.trajectory.every", "trajectories asked of train",
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
-  const auto started = std::chrono::steady_clock::now();
   if (config.evaluation.every > 0 && config.task.episode_length == 0)
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations of a task without an end", "a task.episode_length, or 0");
@@ -35,7 +34,7 @@ ExitCode train(const Config& config, Session& session) {
        .record = run_record(config, session, *simulation, "train"),
        .identity = checkpoint_identity(config, *simulation),
        .iterations = config.learning.iterations,
-       .started = started,
+       .started = session.started(),
        .after_iteration =
            [&](const IterationReport& report, std::int64_t iteration) {
              if (report.invalid_samples > 0)

@@ -4,6 +4,7 @@
 
 #include "src/base/log.hpp"
 #include "src/config/deck.hpp"
+#include "src/driver/ensemble.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/results.hpp"
 #include "src/io/run_directory.hpp"
@@ -19,23 +20,27 @@ const std::vector<Verb>& verbs() {
        .run = train,
        .ends_in_order = true,
        .results = kResultsFile,
-       .resumes = true},
+       .resumes = true,
+       .runs_ensembles = true},
       {.name = "rollout",
        .help = "step environments with given, random or learned controls and record trajectories",
        .run = rollout,
        .ends_in_order = true,
-       .results = kResultsFile},
+       .results = kResultsFile,
+       .runs_ensembles = true},
       {.name = "evaluate",
        .help = "run episodes with a trained policy and record returns",
        .run = evaluate_policy,
-       .results = kEvaluationFile},
+       .results = kEvaluationFile,
+       .runs_ensembles = true},
       {.name = "bench",
        .help = "measure physics and environment steps per second, write bench.json",
        .run = bench,
        .results = kBenchFile},
       {.name = "validate",
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",
-       .run = validate},
+       .run = validate,
+       .runs_ensembles = true},
       {.name = "doctor",
        .help = "check ranks, devices, pinning, communication and the file system",
        .run = doctor,
@@ -57,34 +62,52 @@ const std::vector<Verb>& verbs() {
   return table;
 }
 
-ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
-                  const std::vector<std::string>& overrides, Session& session) {
-  const Config config = load_config(decks, overrides, verb.needs_model);
+RunDirectory::Claim claim_of(const Verb& verb, const Config& config) {
+  return {.directory = config.output.directory,
+          .verb = verb.name,
+          .results = verb.results,
+          .has_checkpoints = verb.resumes,
+          .continues = config.learning.resume == Resume::automatic,
+          .overwrite = config.output.overwrite,
+          .where = config.where_of("output.directory")};
+}
+
+ExitCode run_configured(const Verb& verb, const Config& config, Session& session, const std::string& name) {
   session.watchdog().set_timeout(config.run.hang_timeout);
   set_retries(config.run.retries);
   std::optional<RunDirectory> directory;
-  if (verb.results)
-    directory.emplace(RunDirectory::Claim{.directory = config.output.directory,
-                                          .verb = verb.name,
-                                          .results = verb.results,
-                                          .has_checkpoints = verb.resumes,
-                                          .continues = config.learning.resume == Resume::automatic,
-                                          .overwrite = config.output.overwrite,
-                                          .where = config.where_of("output.directory")},
-                      session.collectives());
+  if (verb.results) directory.emplace(claim_of(verb, config), session.collectives());
   ExitCode code = ExitCode::done;
   try {
-    open_log(session.rank(), verb.results ? config.output.directory : "");
+    run_together(session.collectives(),
+                 [&] { open_log(session.rank(), verb.results ? config.output.directory : "", true, name); });
     code = verb.run(config, session);
   } catch (const InputError&) {
     if (directory) directory->withdraw();
     throw;
   }
-  if (!config.run.status_file.empty())
-    run_on_root(session.collectives(), [&] {
-      write_text_file(config.run.status_file, std::to_string(static_cast<int>(code)) + "\n");
-    });
   close_log();
+  return code;
+}
+
+ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
+                  const std::vector<std::string>& overrides, Session& session) {
+  std::vector<Member> members;
+  run_together(session.collectives(), [&] { members = load_members(decks, overrides, verb.needs_model); });
+  const bool is_ensemble = !members.front().name.empty();
+  if (is_ensemble && !verb.runs_ensembles) {
+    std::string allowed;
+    for (const Verb& row : verbs())
+      if (row.runs_ensembles) allowed += std::string(allowed.empty() ? "" : ", ") + row.name;
+    throw InputError(members.front().where, "ensemble", std::string("found it with ") + verb.name,
+                     "allowed: with " + allowed + "; ensemble=~ leaves it out");
+  }
+  const std::string status_file = members.front().config.run.status_file;
+  const ExitCode code = is_ensemble ? run_ensemble(verb, std::move(members), session)
+                                    : run_configured(verb, members.front().config, session);
+  if (!status_file.empty())
+    run_on_root(session.collectives(),
+                [&] { write_text_file(status_file, std::to_string(static_cast<int>(code)) + "\n"); });
   return code;
 }
 

@@ -12,6 +12,7 @@
 
 #include "src/base/error.hpp"
 #include "src/config/config.hpp"
+#include "src/io/run_directory.hpp"
 #include "src/parallel/session.hpp"
 
 namespace maniple {
@@ -34,12 +35,18 @@ struct Verb {
   // The file that it writes in output.directory, which it holds for itself, and where it replaces no results
   // without permission; null: it leaves no file there.
   const char* results = nullptr;
-  bool resumes = false;  // writes checkpoints there, too, and learning.resume continues from them
+  bool resumes = false;         // writes checkpoints there, too, and learning.resume continues from them
+  bool runs_ensembles = false;  // a deck's ensemble, each member as a run of its own
 };
 
 const std::vector<Verb>& verbs();
 
-// Loads the decks, with overrides `key.path=value`, and runs the verb.
+// What a verb with results wants of output.directory.
+RunDirectory::Claim claim_of(const Verb& verb, const Config& config);
+// Runs a verb of a deck, in its directory where it has one. `name`: of a member of an ensemble.
+ExitCode run_configured(const Verb& verb, const Config& config, Session& session,
+                        const std::string& name = "");
+// Loads the decks, with overrides `key.path=value`, and runs the verb, or an ensemble of it.
 ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                   const std::vector<std::string>& overrides, Session& session);
 

@@ -104,6 +104,18 @@ bool is_over(std::map<std::string, std::string> holder) {
   throw InputError(claim.where, "output.directory", found, allowed);
 }
 
+// Whether the path that a user gave is to blame for an error of the file system, rather than its state.
+bool is_path_to_blame(int error) {
+  for (const int blamed : {ENOTDIR, ENOENT, EEXIST, EACCES, EPERM, EROFS, ENAMETOOLONG, ELOOP, EINVAL})
+    if (error == blamed) return true;
+  return false;
+}
+
+[[noreturn]] void refuse_path(const RunDirectory::Claim& claim, const std::string& problem) {
+  throw InputError(claim.where, "output.directory", "found " + claim.directory + ", " + problem,
+                   "allowed: a directory that can be made and written to");
+}
+
 // Of all who start on this host only one at a time looks at a lock and decides that it is over. Where the
 // file system knows no flock, nothing is held.
 class TurnOfStarters {
@@ -134,6 +146,8 @@ std::string take_lock(const RunDirectory::Claim& claim, const std::string& lock)
       warn(lock + ": " + std::strerror(errno) + ": nothing keeps another run out of this directory");
       return "";
     }
+    if (errno != EEXIST && is_path_to_blame(errno))
+      refuse_path(claim, std::string("where nothing can be written: ") + std::strerror(errno));
     if (errno != EEXIST) throw Error(lock + ": cannot be made: " + std::strerror(errno));
     holder = read_link(lock);
     if (holder.empty()) continue;
@@ -223,14 +237,35 @@ void release(const std::string& lock, const std::string& holder) {
 
 }  // namespace
 
+std::vector<std::string> missing_directories(const std::string& directory) {
+  std::vector<std::string> missing;
+  std::error_code ignored;
+  for (fs::path path = fs::absolute(directory, ignored).lexically_normal();
+       path.has_relative_path() && !fs::exists(path, ignored); path = path.parent_path())
+    missing.push_back(path.string());
+  return missing;
+}
+
+void RunDirectory::check(const Claim& claim) {
+  std::error_code none;
+  if (!fs::is_directory(claim.directory, none)) return;
+  const std::string lock = claim.directory + "/run.lock", holder = read_link(lock);
+  if (!holder.empty() && !is_over(holder_fields(holder))) refuse(claim, lock, holder_fields(holder));
+  check_contents(claim);
+}
+
 RunDirectory::RunDirectory(const Claim& claim, Collectives& collectives) {
   run_on_root(collectives, [&] {
     directory_ = claim.directory;
     std::error_code ignored;
-    for (fs::path path = fs::absolute(directory_, ignored).lexically_normal();
-         path.has_relative_path() && !fs::exists(path, ignored); path = path.parent_path())
-      made_.push_back(path.string());
-    make_directory(claim.directory);
+    made_ = missing_directories(directory_);
+    std::error_code problem;
+    fs::create_directories(claim.directory, problem);
+    if (problem) {
+      for (const std::string& path : made_) fs::remove(path, ignored);
+      if (is_path_to_blame(problem.value())) refuse_path(claim, "which cannot be made: " + problem.message());
+      throw Error(claim.directory + ": cannot make the directory: " + problem.message());
+    }
     had_log_ = fs::exists(fs::path(directory_) / kLogFile, ignored);
     lock_ = claim.directory + "/run.lock";
     holder_ = take_lock(claim, lock_);

@@ -22,11 +22,14 @@ class RunDirectory {
     SourceLocation where;          // of output.directory
   };
 
+  // What the constructor would refuse now of what is there already: InputError. Makes and takes nothing.
+  static void check(const Claim& claim);
+
   // Collective. Makes the directory and holds <directory>/run.lock until the destructor: a symbolic link
   // whose target says who holds it, because that is made at once with all that it says, on network file
   // systems too. The lock of a process of this host that is no more, or of an earlier start of the same
   // job, is taken over. InputError, which says who or what is there: another run holds the lock, or the
-  // claim would replace results without permission.
+  // claim would replace results without permission, or why the directory cannot be made.
   RunDirectory(const Claim& claim, Collectives& collectives);
   ~RunDirectory();
   // The run is refused: where nothing but its log and lock has come since, they go, and with them the
@@ -40,5 +43,8 @@ class RunDirectory {
   std::vector<std::string> made_;          // directories that were not there, the outermost last
   bool had_log_ = false;
 };
+
+// Of a directory and those that it is in the ones that do not exist, the outermost last.
+std::vector<std::string> missing_directories(const std::string& directory);
 
 }  // namespace maniple

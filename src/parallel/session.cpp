@@ -155,7 +155,7 @@ struct Session::Runtime {
   }
 };
 
-Session::Session(int& argc, char**& argv) {
+Session::Session(int& argc, char**& argv) : started_(std::chrono::steady_clock::now()) {
   // a file-size limit shall be an error of the write, with a message, and not the end of the process
   signal(SIGXFSZ, SIG_IGN);
   runtime_ = std::make_unique<Runtime>(argc, argv);
@@ -187,7 +187,7 @@ Session::Session(int& argc, char**& argv) {
   if (!error.empty()) throw InputError(error);
   std::vector<std::string> hosts;
   for (const RankPlace& each : places_) hosts.push_back(each.host);
-  watchdog_ = std::make_unique<Watchdog>(*collectives_, hosts);
+  watchdog_ = std::make_shared<Watchdog>(*collectives_, hosts);
 
   if (!Kokkos::is_initialized()) {
     start_kokkos(place, fair_threads(place, places_));
@@ -195,6 +195,7 @@ Session::Session(int& argc, char**& argv) {
   }
   place.threads = static_cast<int>(Kokkos::DefaultHostExecutionSpace().concurrency());
   places_ = gather_places(*collectives_, place);
+  places_of_job_ = places_;
 
   if (openblas_set_num_threads && !std::getenv("OPENBLAS_NUM_THREADS") && !std::getenv("OMP_NUM_THREADS"))
     openblas_set_num_threads(1);
@@ -203,6 +204,28 @@ Session::Session(int& argc, char**& argv) {
   host_collectives_ = std::move(collectives_);
   collectives_ = make_nccl_collectives(*host_collectives_, place.device_index);
 #endif
+}
+
+Session::Session(Session& whole, int part)
+    : started_(whole.started_), watchdog_(whole.watchdog_), places_of_job_(whole.places_of_job_) {
+  MPI_Comm communicator = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(mpi_communicator(whole.collectives()), part, whole.rank(), &communicator),
+            "MPI_Comm_split");
+  collectives_ = make_mpi_collectives(communicator);
+  MPI_Comm_free(&communicator);
+  places_ = gather_places(*collectives_, whole.place());
+#ifdef MANIPLE_HAVE_NCCL
+  host_collectives_ = std::move(collectives_);
+  collectives_ = make_nccl_collectives(*host_collectives_, places_[host_collectives_->rank()].device_index);
+#endif
+}
+
+double Session::share_of_memory(const std::string& host) const {
+  const auto ranks_of = [&](const std::vector<RankPlace>& places) {
+    return static_cast<double>(std::count_if(places.begin(), places.end(),
+                                             [&](const RankPlace& place) { return place.host == host; }));
+  };
+  return others_need_memory_ ? ranks_of(places_) / ranks_of(places_of_job_) : 1;
 }
 
 Session::~Session() {

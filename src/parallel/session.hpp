@@ -1,7 +1,9 @@
 // The life of the parallel program: MPI, the device of this rank and Kokkos, started and ended together.
-// One Session lives in main; everything else is handed its Collectives.
+// One Session lives in main; everything else is handed its Collectives. For runs beside each other it is
+// divided: each part is a Session, too, of some of the ranks.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +46,9 @@ class Session {
   // Starts MPI (funneled) and Kokkos unless they run already; what it started, it ends. Collective.
   // Throws InputError, the same on every rank, when a device would be shared.
   Session(int& argc, char**& argv);
+  // The part of `whole` whose ranks give the same `part`, in their order there, with a communicator of its
+  // own. Collective over `whole`, which outlives it.
+  Session(Session& whole, int part);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -55,6 +60,13 @@ class Session {
   // By rank.
   const std::vector<RankPlace>& places() const { return places_; }
   const RankPlace& place() const { return places_[rank()]; }
+  // The part of a host's free memory that is for this Session's ranks there: all of it, but where other parts
+  // of the job are about to take theirs, by ranks.
+  double share_of_memory(const std::string& host) const;
+  // The other parts have taken theirs: what is free is for this one.
+  void others_have_memory() { others_need_memory_ = false; }
+  // When the program began.
+  std::chrono::steady_clock::time_point started() const { return started_; }
   // Ends the job when nothing moves any more.
   Watchdog& watchdog() { return *watchdog_; }
   // Of Kokkos, e.g. "Serial" or "Cuda".
@@ -62,11 +74,13 @@ class Session {
 
  private:
   struct Runtime;
-  std::unique_ptr<Watchdog> watchdog_;  // outlives MPI, whose end may hang, too
+  const std::chrono::steady_clock::time_point started_;
+  std::shared_ptr<Watchdog> watchdog_;  // of the whole job; outlives MPI, whose end may hang, too
   std::unique_ptr<Runtime> runtime_;
   std::unique_ptr<Collectives> host_collectives_;  // only where collectives_ is NCCL's
   std::unique_ptr<Collectives> collectives_;
-  std::vector<RankPlace> places_;
+  std::vector<RankPlace> places_, places_of_job_;
+  bool others_need_memory_ = true;
 };
 
 }  // namespace maniple

@@ -155,19 +155,28 @@ std::optional<double> seconds_to_hang(const std::vector<RankRecord>& ranks, doub
 std::string describe_hang(const std::vector<RankRecord>& ranks, double limit) {
   const int size = static_cast<int>(ranks.size());
   const auto record = [&](int rank) -> const RankRecord& { return ranks[static_cast<std::size_t>(rank)]; };
-  std::int64_t fewest = std::numeric_limits<std::int64_t>::max(), most = -1;
-  int waiting = 0, silent = 0;
+  struct Part {
+    std::int64_t fewest = std::numeric_limits<std::int64_t>::max(), most = -1;
+    int size = 0, waiting = 0;
+  };
+  std::map<std::int64_t, Part> parts;
+  int silent = 0;
   for (const RankRecord& rank : ranks) {
     silent += !rank.answers;
     if (!rank.answers) continue;
-    fewest = std::min(fewest, rank.state.collectives);
-    most = std::max(most, rank.state.collectives);
-    waiting += rank.state.waiting;
+    Part& part = parts[rank.state.part];
+    part.fewest = std::min(part.fewest, rank.state.collectives);
+    part.most = std::max(part.most, rank.state.collectives);
+    ++part.size;
+    part.waiting += rank.state.waiting;
   }
+  const bool divided = !parts.empty() && parts.rbegin()->first >= 0;
   const auto is_blamed = [&](const RankRecord& rank) {
     if (silent > 0) return !rank.answers;
-    if (fewest < most) return rank.state.collectives == fewest;
-    return waiting == 0 || waiting == size || !rank.state.waiting;
+    if (divided && rank.state.part < 0) return false;  // waits for the parts
+    const Part& part = parts.at(rank.state.part);
+    if (part.fewest < part.most) return rank.state.collectives == part.fewest;
+    return part.waiting == 0 || part.waiting == part.size || !rank.state.waiting;
   };
   std::vector<int> blamed;
   std::map<std::string, std::vector<int>> others;  // by what they do
@@ -318,6 +327,7 @@ class Watchdog::Thread {
     state.done = activity.done.load();
     state.collectives = activity.collectives.load();
     state.waiting = activity.waiting.load();
+    state.part = activity.part.load();
     state.still = still_;
     state.remaining = limit() - still_;
     return state;

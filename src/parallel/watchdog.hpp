@@ -7,7 +7,8 @@
 // answers asks all ranks for their state. If any of them has moved, all is well: someone works and the
 // others wait. Otherwise it names who is to blame and ends the job through fail_without_mpi():
 //   - ranks that do not answer, with what their neighbours heard last,
-//   - else ranks that entered fewer collective operations than the others,
+//   - else ranks that entered fewer collective operations than the others (of their part of the job, where
+//     parts do different work; ranks that are done with theirs are not to blame),
 //   - else ranks outside of a collective operation while others are inside.
 // Time in which the process itself did not run (a suspended job, a sleeping machine) does not count.
 #pragma once
@@ -29,6 +30,7 @@ inline constexpr double kStartPatience = 3;
 struct RankState {
   char stage[32] = {}, counted[16] = {};
   std::int64_t done = -1, collectives = 0;
+  std::int64_t part = -1;  // of the job that the rank works for; -1: for the whole
   bool waiting = false;
   double still = 0;      // s since its main thread moved
   double remaining = 0;  // s until that is too long; infinity: never

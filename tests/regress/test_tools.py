@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import h5py
+import numpy as np
 import pytest
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
@@ -28,6 +30,30 @@ def test_learning_curve(maniple, trained, tmp_path):
         (trained / "learning_curve.png").unlink()
     picture = tmp_path / "curve.png"
     assert plot(maniple, trained, "--output", picture).stdout == f"learning curve: {picture}\n" and picture.exists()
+
+
+def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
+    """A line of its own for each setting, in a band that holds the curves of its seeds."""
+    import plot_learning_curve
+
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=4", "task.episode_length=0.2",
+            "ensemble={learning.gamma: [0.9, 0.99], batch.seed: [1, 2]}", f"output.directory={tmp_path}", ranks=2)
+    assert plot(maniple, tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
+    settings = plot_learning_curve.settings_of_ensemble(tmp_path, "episode_return")
+    figure = plot_learning_curve.draw_ensemble(settings, "episode_return", None, "title")
+    (axis,) = figure.axes
+    assert [line.get_label() for line in axis.lines] == ["learning.gamma=0.9: 2 seeds", "learning.gamma=0.99: 2 seeds"]
+    for gamma, line, band in zip(("0.9", "0.99"), axis.lines, axis.collections):
+        files = [tmp_path / f"learning.gamma={gamma},batch.seed={seed}/results.h5" for seed in (1, 2)]
+        values = []
+        for file in files:
+            with h5py.File(file) as results:
+                values.append(results["metrics/episode_return"][()])
+        np.testing.assert_allclose(line.get_ydata(), np.mean(values, axis=0))
+        corners = band.get_paths()[0].vertices[:, 1]
+        assert (corners.min(), corners.max()) == (np.min(values), np.max(values))
+    result = plot(maniple, tmp_path, "--metric", "none")
+    assert result.returncode == 2 and "has no metric none: " in result.stderr and "Traceback" not in result.stderr
 
 
 @pytest.mark.parametrize("make, message", [
