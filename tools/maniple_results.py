@@ -47,11 +47,11 @@ class Results:
         """Seconds of simulated time between two control steps."""
         return float(self.model().opt.timestep) * self.setting("simulation.decimation")
 
-    def setting(self, key, otherwise=None):
-        """The value of a deck key of two parts, such as "batch.num_envs"; `otherwise` where the run knew no such key."""
+    def setting(self, key, default=None):
+        """The value of a deck key of two parts, such as "batch.num_envs"; `default` where the run knew no such key."""
         section, name = key.split(".")
         found = re.search(rf"^{section}:(?:\n +.*)*?\n  {name}: (.*)$", self.run["resolved"], re.M)
-        return json.loads("null" if found[1] == "~" else found[1]) if found else otherwise
+        return json.loads("null" if found[1] == "~" else found[1]) if found else default
 
     def names(self, field):
         """What the elements of a trajectory field are called; empty where they have only numbers."""

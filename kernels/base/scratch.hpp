@@ -44,7 +44,7 @@ class Scratch {
   }
   MANIPLE_FUNCTION int stride() const { return kScalarLanes ? workers_ : 1; }
   // Its number among those that lie together.
-  MANIPLE_FUNCTION static int place(int worker) { return kScalarLanes ? worker : 0; }
+  MANIPLE_FUNCTION static int offset(int worker) { return kScalarLanes ? worker : 0; }
   // Element i of a worker that is a team is team_base(worker)[i]. A launch has workers of one kind.
   MANIPLE_FUNCTION V* team_base(int worker) const {
     return reinterpret_cast<V*>(memory_.data()) + static_cast<std::ptrdiff_t>(worker) * elements_;

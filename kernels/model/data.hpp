@@ -371,10 +371,10 @@ MANIPLE_FUNCTION State<V> state_of_tile(const ModelSizes& sizes, ScalarOf<V>* ti
 }
 
 // The fields over data_elements(sizes) lane values, `stride` apart (1 on a CPU, and for a team), of which the
-// first is number `place` of those that lie together.
+// first is number `offset` of those that lie together.
 template <class V>
 MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, std::ptrdiff_t stride,
-                                         [[maybe_unused]] int place = 0) {
+                                         [[maybe_unused]] int offset = 0) {
   Data<V> data;
   V* next = scratch;
   for_each_field<Data<V>>(sizes, [&](auto member, std::int64_t size, FieldWidth) {
@@ -383,7 +383,7 @@ MANIPLE_FUNCTION Data<V> data_of_scratch(const ModelSizes& sizes, V* scratch, st
   });
   if (sizes.nwide > 0) {
     V* const even = scratch + (next - scratch + stride) / (2 * stride) * (2 * stride);
-    data.wide = DataField<Wide>(reinterpret_cast<Wide*>(even - place) + place, stride);
+    data.wide = DataField<Wide>(reinterpret_cast<Wide*>(even - offset) + offset, stride);
   }
   return data;
 }

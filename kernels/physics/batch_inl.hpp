@@ -67,7 +67,7 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
 template <class T>
 MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
   Data<Lanes<T>> data = data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker),
-                                                  batch.scratch.stride(), batch.scratch.place(worker));
+                                                  batch.scratch.stride(), batch.scratch.offset(worker));
   begin_stages(data, batch.stage_times, worker);
   return data;
 }
@@ -184,7 +184,7 @@ void forward_batch(const PhysicsBatch<T>& batch) {
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                 data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride(),
-                                   batch.scratch.place(worker)));
+                                   batch.scratch.offset(worker)));
         export_fields(batch, PackEnvironments{tile * kTileWidth + lane}, worker);
       });
 }

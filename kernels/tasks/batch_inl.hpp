@@ -24,7 +24,7 @@ struct TaskPack {
                             int lane, int worker)
       : state(state_of_tile<V>(physics.model, physics.state.tile(tile), lane)),
         data(data_of_scratch<V>(physics.model, physics.scratch.base(worker), physics.scratch.stride(),
-                                physics.scratch.place(worker))) {
+                                physics.scratch.offset(worker))) {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
@@ -33,10 +33,10 @@ struct TaskPack {
     lanes.counters = batch.counters.tile(tile) + lane;
     lanes.first_env = static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane);
     lanes.seed = batch.seed;
-#define MANIPLE_FIELD(name, size, use, unit, description) \
-  if (batch.transition.name.elements > 0) lanes.transition.name = batch.transition.name.tile(tile) + lane;
-    MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+    for_each_transition_field<TiledView<T>, T*>([&](auto tiles, auto first) {
+      const TiledView<T>& field = batch.transition.*tiles;
+      if (field.elements > 0) lanes.transition.*first = field.tile(tile) + lane;
+    });
   }
 
   // Adds to a record of the lanes in `where`: a count, and the control step of the last incident.

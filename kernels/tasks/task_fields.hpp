@@ -125,4 +125,13 @@ struct Transition {
 #undef MANIPLE_FIELD
 };
 
+// Calls visit(members...) for every field in the order of the table: pointers to the member of Transition of
+// each of Fields.
+template <class... Fields, class Visit>
+MANIPLE_FUNCTION void for_each_transition_field(const Visit& visit) {
+#define MANIPLE_FIELD(name, ...) visit(&Transition<Fields>::name...);
+  MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+}
+
 }  // namespace maniple

@@ -12,25 +12,23 @@ namespace maniple {
 namespace {
 
 // ---- how rows say what is allowed ----
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 Allowed anything() {
   return {};
 }
 Allowed between(double low, double high) {
-  return {low, high, false, false, {}};
+  return {.low = low, .high = high};
 }
 Allowed at_least(double low) {
-  return {low, kInfinity, false, false, {}};
+  return {.low = low};
 }
 Allowed above(double low) {
-  return {low, kInfinity, true, false, {}};
+  return {.low = low, .above_low = true};
 }
 Allowed above_up_to(double low, double high) {
-  return {low, high, true, false, {}};
+  return {.low = low, .high = high, .above_low = true};
 }
 Allowed one_of(std::vector<std::string> choices) {
-  return {-kInfinity, kInfinity, false, false, std::move(choices)};
+  return {.choices = std::move(choices)};
 }
 
 constexpr double kMost = 9e15;  // integers up to here are exact in a double
@@ -235,17 +233,16 @@ inline constexpr bool is_number = std::is_same_v<T, int> || std::is_same_v<T, st
 
 std::string range_text(const Allowed& allowed) {
   const bool low = std::isfinite(allowed.low), high = std::isfinite(allowed.high);
-  if (low && high && !allowed.above_low && !allowed.below_high)
+  if (low && high && !allowed.above_low)
     return ", " + yaml_number(allowed.low) + " to " + yaml_number(allowed.high);
   std::string text;
   if (low) text += std::string(allowed.above_low ? ", above " : ", at least ") + yaml_number(allowed.low);
-  if (high) text += std::string(allowed.below_high ? ", below " : ", at most ") + yaml_number(allowed.high);
+  if (high) text += ", at most " + yaml_number(allowed.high);
   return text;
 }
 
 bool in_range(double value, const Allowed& allowed) {
-  return (allowed.above_low ? value > allowed.low : value >= allowed.low) &&
-         (allowed.below_high ? value < allowed.high : value <= allowed.high);
+  return (allowed.above_low ? value > allowed.low : value >= allowed.low) && value <= allowed.high;
 }
 
 bool contains(const std::vector<std::string>& texts, const std::string& text) {
@@ -339,87 +336,108 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
       target);
 }
 
+namespace {
+
+// Reads a deck's value into the member that its key sets, whatever the member's type.
+struct Assignment {
+  const Target& target;
+  const Allowed& allowed;
+  const std::string& key;
+  const DeckValue& value;
+
+  void operator()(const ChoiceMember& member) const {
+    if (!is_scalar() || !contains(member.texts, value.text)) refuse_value(value);
+    member.set(value.text);
+  }
+  void operator()(bool* member) const {
+    if (!is_scalar() || value.quoted || (value.text != "true" && value.text != "false")) refuse_value(value);
+    *member = value.text == "true";
+  }
+  void operator()(std::string* member) const {
+    if (!is_scalar() || (!allowed.choices.empty() && !contains(allowed.choices, value.text)))
+      refuse_value(value);
+    *member = value.text;
+  }
+  template <class Number>
+  void operator()(Number* member) const {
+    const double number = number_in_range(value);
+    // what the type itself can hold, for rows that do not say it
+    if constexpr (!std::is_same_v<Number, double>)
+      if (number != std::floor(number) ||
+          number < std::max(static_cast<double>(std::numeric_limits<Number>::min()), -kMost) ||
+          number > std::min(static_cast<double>(std::numeric_limits<Number>::max()), kMost))
+        refuse_value(value);
+    *member = static_cast<Number>(number);
+  }
+  void operator()(PerElement* member) const {
+    const auto read = [&](const DeckValue& entry) {
+      double number = 0;
+      if (!read_number(entry, number)) refuse_value(entry);
+      return number;
+    };
+    std::vector<double> numbers;
+    std::vector<std::pair<std::string, double>> named;
+    if (is_scalar()) numbers.push_back(read(value));
+    for (const DeckValue& entry : value.list) numbers.push_back(read(entry));
+    for (const DeckEntry& entry : value.map) named.emplace_back(entry.key, read(entry.value[0]));
+    if (numbers.empty() && named.empty()) refuse_value(value);
+    member->numbers = numbers;
+    member->named = named;
+  }
+  // A number, or [low, high].
+  void operator()(std::vector<double>* member) const {
+    const std::vector<double> numbers = numbers_in_range(is_scalar() ? std::vector{value} : value.list);
+    if (numbers.empty() || numbers.size() > 2 || numbers.front() > numbers.back()) refuse_value(value);
+    *member = numbers;
+  }
+  // [low, high]
+  void operator()(std::optional<std::vector<double>>* member) const {
+    if (value.list.size() != 2) refuse_value(value);
+    const std::vector<double> numbers = numbers_in_range(value.list);
+    if (numbers[0] > numbers[1]) refuse_value(value);
+    *member = numbers;
+  }
+  void operator()(std::vector<int>* member) const {
+    const std::vector<DeckValue> entries = list();
+    const std::vector<double> numbers = numbers_in_range(entries);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      if (numbers[i] != std::floor(numbers[i]) || std::abs(numbers[i]) > kInt) refuse_value(entries[i]);
+    member->assign(numbers.begin(), numbers.end());
+  }
+  void operator()(std::vector<std::string>* member) const {
+    std::vector<std::string> texts;
+    for (const DeckValue& entry : list()) {
+      if (entry.kind != DeckValue::Kind::scalar) refuse_value(entry);
+      texts.push_back(entry.text);
+    }
+    *member = texts;
+  }
+
+ private:
+  bool is_scalar() const { return value.kind == DeckValue::Kind::scalar; }
+  [[noreturn]] void refuse_value(const DeckValue& found) const { refuse(target, allowed, key, found); }
+  double number_in_range(const DeckValue& entry) const {
+    double number = 0;
+    if (!read_number(entry, number) || !in_range(number, allowed)) refuse_value(entry);
+    return number;
+  }
+  std::vector<double> numbers_in_range(const std::vector<DeckValue>& entries) const {
+    std::vector<double> numbers;
+    for (const DeckValue& entry : entries) numbers.push_back(number_in_range(entry));
+    return numbers;
+  }
+  // A single value stands for a list of one.
+  std::vector<DeckValue> list() const {
+    if (is_scalar()) return {value};
+    if (value.kind != DeckValue::Kind::list) refuse_value(value);
+    return value.list;
+  }
+};
+
+}  // namespace
+
 void assign(const Target& target, const Allowed& allowed, const std::string& key, const DeckValue& value) {
-  std::visit(
-      [&](const auto& member) {
-        using T = std::remove_pointer_t<std::decay_t<decltype(member)>>;
-        double number = 0;
-        const bool scalar = value.kind == DeckValue::Kind::scalar;
-        if constexpr (std::is_same_v<T, ChoiceMember>) {
-          if (!scalar || !contains(member.texts, value.text)) refuse(target, allowed, key, value);
-          member.set(value.text);
-        } else if constexpr (std::is_same_v<T, bool>) {
-          if (!scalar || value.quoted || (value.text != "true" && value.text != "false"))
-            refuse(target, allowed, key, value);
-          *member = value.text == "true";
-        } else if constexpr (is_number<T>) {
-          if (!read_number(value, number) || !in_range(number, allowed)) refuse(target, allowed, key, value);
-          // what the type itself can hold, for rows that do not say it
-          if constexpr (!std::is_same_v<T, double>)
-            if (number != std::floor(number) ||
-                number < std::max(static_cast<double>(std::numeric_limits<T>::min()), -kMost) ||
-                number > std::min(static_cast<double>(std::numeric_limits<T>::max()), kMost))
-              refuse(target, allowed, key, value);
-          *member = static_cast<T>(number);
-        } else if constexpr (std::is_same_v<T, std::string>) {
-          if (!scalar || (!allowed.choices.empty() && !contains(allowed.choices, value.text)))
-            refuse(target, allowed, key, value);
-          *member = value.text;
-        } else if constexpr (std::is_same_v<T, PerElement>) {
-          const auto read = [&](const DeckValue& entry) {
-            if (!read_number(entry, number)) refuse(target, allowed, key, entry);
-            return number;
-          };
-          std::vector<double> numbers;
-          std::vector<std::pair<std::string, double>> named;
-          if (scalar) numbers.push_back(read(value));
-          for (const DeckValue& entry : value.list) numbers.push_back(read(entry));
-          for (const DeckEntry& entry : value.map) named.emplace_back(entry.key, read(entry.value[0]));
-          if (numbers.empty() && named.empty()) refuse(target, allowed, key, value);
-          member->numbers = numbers;
-          member->named = named;
-        } else if constexpr (std::is_same_v<T, std::vector<double>>) {
-          const std::vector<DeckValue> entries = scalar ? std::vector<DeckValue>{value} : value.list;
-          std::vector<double> numbers;
-          for (const DeckValue& entry : entries) {
-            if (!read_number(entry, number) || !in_range(number, allowed))
-              refuse(target, allowed, key, entry);
-            numbers.push_back(number);
-          }
-          if (numbers.empty() || numbers.size() > 2 || numbers.front() > numbers.back())
-            refuse(target, allowed, key, value);
-          *member = numbers;
-        } else {
-          // lists; a single value stands for a list of one, except for [low, high]
-          constexpr bool optional = std::is_same_v<T, std::optional<std::vector<double>>>;
-          std::vector<DeckValue> entries = value.list;
-          if (scalar && !optional) entries = {value};
-          if (value.kind != DeckValue::Kind::list && entries.empty()) refuse(target, allowed, key, value);
-          if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-            member->clear();
-            for (const DeckValue& entry : entries) {
-              if (entry.kind != DeckValue::Kind::scalar) refuse(target, allowed, key, entry);
-              member->push_back(entry.text);
-            }
-          } else {
-            if (optional && entries.size() != 2) refuse(target, allowed, key, value);
-            std::vector<double> numbers;
-            for (const DeckValue& entry : entries) {
-              if (!read_number(entry, number) || !in_range(number, allowed))
-                refuse(target, allowed, key, entry);
-              if (!optional && (number != std::floor(number) || std::abs(number) > kInt))
-                refuse(target, allowed, key, entry);
-              numbers.push_back(number);
-            }
-            if (optional && numbers[0] > numbers[1]) refuse(target, allowed, key, value);
-            if constexpr (optional)
-              *member = numbers;
-            else
-              member->assign(numbers.begin(), numbers.end());
-          }
-        }
-      },
-      target);
+  std::visit(Assignment{target, allowed, key, value}, target);
 }
 
 std::string yaml_number(double value) {

@@ -42,8 +42,8 @@ Target target_of(Member* member) {
 struct Allowed {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
-  bool above_low = false, below_high = false;  // the end itself is not allowed
-  std::vector<std::string> choices;            // of texts; empty: any text
+  bool above_low = false;                 // low itself is not allowed
+  std::vector<std::string> choices = {};  // of texts; empty: any text
 };
 
 struct Key {

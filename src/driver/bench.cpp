@@ -38,7 +38,7 @@ std::string json(const std::vector<std::pair<std::string, double>>& values) {
 }
 
 // Parts of their sum.
-std::vector<std::pair<std::string, double>> shares(std::vector<std::pair<std::string, double>> seconds) {
+std::vector<std::pair<std::string, double>> fractions(std::vector<std::pair<std::string, double>> seconds) {
   double sum = 0;
   for (const auto& [stage, value] : seconds) sum += value;
   for (auto& [stage, value] : seconds) value /= sum;
@@ -139,7 +139,7 @@ ExitCode bench(const Config& config, Session& session) {
   const std::string stages = json(simulation->stage_seconds());
   simulation->time_physics_stages();
   physics_repeat();
-  const auto physics_stages = shares(simulation->physics_stage_seconds());
+  const auto physics_stages = fractions(simulation->physics_stage_seconds());
   LearningTimes learning;
   if (learns) learning = time_learning(config, *simulation, session);
   const Spread physics = spread(physics_rates);
@@ -170,8 +170,8 @@ ExitCode bench(const Config& config, Session& session) {
     info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
                      environment.min, environment.max));
     std::string parts;
-    for (const auto& [stage, share] : physics_stages)
-      parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * share);
+    for (const auto& [stage, fraction] : physics_stages)
+      parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * fraction);
     if (!parts.empty()) info("share of physics: " + parts);
     if (learns)
       info(fmt::format(

@@ -20,8 +20,8 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                                               Holds holds);
 // What that takes.
 struct RankMemory {
-  std::size_t batch = 0,
-              network = 0;  // B: of this rank's environments with what is kept of them; of networks
+  std::size_t batch = 0;    // B, of this rank's environments with what is kept of them
+  std::size_t network = 0;  // B, of networks
   std::size_t bytes_per_env = 0;
   std::size_t total() const { return batch + network; }
 };

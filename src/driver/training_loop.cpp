@@ -98,7 +98,7 @@ std::int64_t steps_of(const std::vector<std::pair<std::string, double>>& row, st
   return iteration;
 }
 
-std::string stage_shares(const std::vector<std::pair<std::string, double>>& stages, double total) {
+std::string time_of_stages(const std::vector<std::pair<std::string, double>>& stages, double total) {
   std::string text = "share of the time:";
   double named = 0;
   for (const auto& [name, seconds] : stages) {
@@ -184,8 +184,8 @@ class TrainingLoop {
     if (iteration_ >= run_.iterations) {
       info(fmt::format("nothing left to do: iteration {} of learning.iterations={} is done", iteration_,
                        run_.iterations));
-      save(false);  // a kill between two outputs left the results of an earlier checkpoint, or too many of
-                    // these
+      // a kill between two outputs left the results of an earlier checkpoint, or too many checkpoints
+      save(false);
     }
     follow(stop_.agree(run_.collectives));
     try {
@@ -286,7 +286,7 @@ class TrainingLoop {
     if (iteration_ > first_iteration_) {
       auto stages = learner_.stage_seconds();
       stages.emplace_back("output", output_seconds_);
-      info(stage_shares(stages, seconds_since(loop_started_)));
+      info(time_of_stages(stages, seconds_since(loop_started_)));
       info(fmt::format("{} over {:.1f} s", rate(loop_seconds), loop_seconds));
     }
     if (!results_path_.empty()) info("results: " + results_path_);

@@ -17,8 +17,8 @@
 namespace maniple {
 
 struct TrainingRun {
-  const Config&
-      config;  // output, run; of learning: how often checkpoints come, how many stay, whether to resume
+  // output, run; of learning: how often checkpoints come, how many stay, whether to resume
+  const Config& config;
   Collectives& collectives;
   RunRecord record;                               // the /run group of results.h5
   CheckpointIdentity identity;                    // what a checkpoint to continue from must agree with

@@ -16,7 +16,7 @@ namespace maniple {
 const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table{
       {.name = "train",
-       .help = "train a policy with PPO on a task deck",
+       .help = "train a policy on the environments of a task deck",
        .run = train,
        .ends_in_order = true,
        .results = kResultsFile,

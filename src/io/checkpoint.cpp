@@ -173,9 +173,9 @@ void check_replicated(const Archive& archive, Collectives& collectives) {
 
 // What rank 0 has made and the others need to know.
 struct Layout {
-  std::int64_t bytes = 0;            // of the whole file
-  std::vector<std::int64_t> places;  // by entry: where its rows begin; unused for replicated ones
-  std::uint64_t checksum = 0;        // of everything but the rows
+  std::int64_t bytes = 0;               // of the whole file
+  std::vector<std::int64_t> addresses;  // by entry: where its rows begin; unused for replicated ones
+  std::uint64_t checksum = 0;           // of everything but the rows
 };
 
 // The bytes of the words that so many bytes take part in.
@@ -216,7 +216,7 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
         hdf5::check(
             H5Dwrite(dataset, hdf5::native_type(entry.type), H5S_ALL, H5S_ALL, H5P_DEFAULT, entry.data),
             path + ": " + entry.name);
-      layout.places.push_back(entry.per_env ? hdf5::place_of(dataset, path + ": " + entry.name) : 0);
+      layout.addresses.push_back(entry.per_env ? hdf5::address_of(dataset, path + ": " + entry.name) : 0);
     }
     hdf5::close(file, path);
   }
@@ -227,7 +227,7 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
   for (std::size_t i = 0; i < archive.entries().size(); ++i) {
     const ArchiveEntry& entry = archive.entries()[i];
     if (!entry.per_env) continue;
-    const std::int64_t first = layout.places[i];
+    const std::int64_t first = layout.addresses[i];
     const std::int64_t last = first + static_cast<std::int64_t>(row_bytes(entry)) * identity.num_envs;
     rows.emplace_back(first, first + whole_words(last - first));
     char rest[8] = {};
@@ -246,8 +246,8 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
   return layout;
 }
 
-// Writes the rows of this rank's environments to their place and returns their checksum.
-std::uint64_t write_rows(const SharedFile& file, const ArchiveEntry& entry, std::int64_t place,
+// Writes the rows of this rank's environments where they belong and returns their checksum.
+std::uint64_t write_rows(const SharedFile& file, const ArchiveEntry& entry, std::int64_t address,
                          const Partition& partition, RowBuffer& buffer) {
   std::uint64_t sum = 0;
   const std::int64_t block = block_of(entry);
@@ -258,7 +258,7 @@ std::uint64_t write_rows(const SharedFile& file, const ArchiveEntry& entry, std:
     convert<true>(entry, first, count, rows);
     // tiles of 32 environments begin at whole words, whatever a row takes
     const std::int64_t position =
-        place + (partition.first_env() + first) * static_cast<std::int64_t>(row_bytes(entry));
+        address + (partition.first_env() + first) * static_cast<std::int64_t>(row_bytes(entry));
     sum += words_checksum(rows, bytes, position);
     file.write(rows, bytes, position);
   }
@@ -546,8 +546,8 @@ std::int64_t write_once(const std::string& path, std::int64_t step, const Checkp
       unlink(temporary.c_str());
       layout = create(temporary, step, identity, archive);
     });
-    layout.places.resize(archive.entries().size());
-    collectives.broadcast(layout.places.data(), layout.places.size() * sizeof(std::int64_t), 0);
+    layout.addresses.resize(archive.entries().size());
+    collectives.broadcast(layout.addresses.data(), layout.addresses.size() * sizeof(std::int64_t), 0);
     collectives.broadcast(&layout.bytes, sizeof layout.bytes, 0);
     std::uint64_t sum = layout.checksum;  // of rank 0; the others have rows alone
     SharedFile file;
@@ -557,7 +557,7 @@ std::int64_t write_once(const std::string& path, std::int64_t step, const Checkp
       RowBuffer buffer;
       for (std::size_t i = 0; i < archive.entries().size(); ++i)
         if (archive.entries()[i].per_env)
-          sum += write_rows(file, archive.entries()[i], layout.places[i], partition, buffer);
+          sum += write_rows(file, archive.entries()[i], layout.addresses[i], partition, buffer);
     });
     sum = sum_over_ranks(sum, collectives);
     run_together(collectives, [&] {

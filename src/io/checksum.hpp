@@ -1,5 +1,5 @@
 // The checksum of files: a sum, with wrap-around, of hashes of their 8-byte words. The sum does not depend
-// on the order of the words, hence not on how many ranks share them; a word's place goes into its hash, so
+// on the order of the words, hence not on how many ranks share them; a word's number goes into its hash, so
 // that exchanged words do not cancel.
 #pragma once
 
@@ -25,17 +25,17 @@ inline std::uint64_t mix_bits(std::uint64_t x) {
 inline std::uint64_t words_checksum(const void* data, std::size_t bytes, std::int64_t position) {
   constexpr std::uint64_t kStride = 0x9E3779B97F4A7C15u;
   const auto* source = static_cast<const unsigned char*>(data);
-  std::uint64_t place = (static_cast<std::uint64_t>(position) / 8 + 1) * kStride, sum = 0;
+  std::uint64_t number = (static_cast<std::uint64_t>(position) / 8 + 1) * kStride, sum = 0;
   std::size_t at = 0;
-  for (; at + 8 <= bytes; at += 8, place += kStride) {
+  for (; at + 8 <= bytes; at += 8, number += kStride) {
     std::uint64_t word;
     std::memcpy(&word, source + at, 8);
-    sum += mix_bits(word + place);
+    sum += mix_bits(word + number);
   }
   if (at < bytes) {
     std::uint64_t word = 0;
     std::memcpy(&word, source + at, bytes - at);
-    sum += mix_bits(word + place);
+    sum += mix_bits(word + number);
   }
   return sum;
 }

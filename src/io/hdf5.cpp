@@ -340,13 +340,13 @@ Shape trajectory_chunk(const Shape& shape, hsize_t block, std::size_t bytes) {
   return {std::min<hsize_t>(shape[0], taken * kTileWidth), block, shape[2]};
 }
 
-std::int64_t place_of(hid_t dataset, const std::string& what) {
+std::int64_t address_of(hid_t dataset, const std::string& what) {
   const haddr_t address = H5Dget_offset(dataset);  // from the beginning of the file
   if (address == HADDR_UNDEF) throw Error(what + ": no space in the file");
   return static_cast<std::int64_t>(address);
 }
 
-std::int64_t place_of_chunk(hid_t dataset, const Shape& first, const std::string& what) {
+std::int64_t address_of_chunk(hid_t dataset, const Shape& first, const std::string& what) {
   unsigned filters = 0;
   haddr_t address = HADDR_UNDEF;
   hsize_t bytes = 0;

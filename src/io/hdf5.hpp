@@ -1,6 +1,6 @@
 // HDF5 for the rest of src/io: handles that close themselves, calls that throw, and the few operations
 // that our files need. Files are created, described and closed by one rank; where all ranks then write,
-// they ask for nothing but the places of the numbers (SharedFile). Metadata is thus written once, and no
+// they ask for nothing but the addresses of the numbers (SharedFile). Metadata is thus written once, and no
 // call of the library is collective.
 #pragma once
 
@@ -104,13 +104,13 @@ void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape&
 
 // Chunks of a dataset [env, sample, size] whose elements take so many bytes: `block` samples of whole tiles
 // of environments, so that few chunks belong to two ranks; a mebibyte, or more where the dataset is so large
-// that it would have too many of them for place_of_chunk(), which looks at all to find one.
+// that it would have too many of them for address_of_chunk(), which looks at all to find one.
 Shape trajectory_chunk(const Shape& shape, hsize_t block, std::size_t bytes);
 
 // Where in the file the numbers of a contiguous dataset begin.
-std::int64_t place_of(hid_t dataset, const std::string& what);
+std::int64_t address_of(hid_t dataset, const std::string& what);
 // Where the chunk begins that holds the element `first`.
-std::int64_t place_of_chunk(hid_t dataset, const Shape& first, const std::string& what);
+std::int64_t address_of_chunk(hid_t dataset, const Shape& first, const std::string& what);
 
 // Every object below the root in alphabetical order: path without leading '/', and whether it is a
 // dataset (otherwise a group).

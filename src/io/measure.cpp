@@ -78,20 +78,20 @@ FileSystemReport measure_file_system(const std::string& directory, std::int64_t 
       unlink(temporary.c_str());
     });
     const double start = now();
-    std::int64_t place = 0;
+    std::int64_t address = 0;
     run_on_root(collectives, [&] {
       hdf5::File file =
           hdf5::create_file(temporary, file_bytes(bytes_per_rank * static_cast<std::int64_t>(ranks), 1));
-      place = hdf5::place_of(hdf5::create_dataset(file, "numbers", ElementType::float64, {ranks * count}, "1",
-                                                  "test of the file system"),
-                             temporary);
+      address = hdf5::address_of(hdf5::create_dataset(file, "numbers", ElementType::float64, {ranks * count},
+                                                      "1", "test of the file system"),
+                                 temporary);
       hdf5::close(file, temporary);
     });
-    collectives.broadcast(&place, sizeof place, 0);
+    collectives.broadcast(&address, sizeof address, 0);
     run_together(collectives, [&] {
       const SharedFile file(temporary, true);
       const std::size_t bytes = count * sizeof(double);
-      file.write(numbers.data(), bytes, place + static_cast<std::int64_t>(rank * bytes));
+      file.write(numbers.data(), bytes, address + static_cast<std::int64_t>(rank * bytes));
       file.sync();
     });
     run_on_root(collectives, [&] { commit_file(temporary, path); });

@@ -61,9 +61,9 @@ struct Recorder {
   std::vector<unsigned char> buffer;  // [env of this rank][block][size]
   std::int64_t first = 0, count = 0;  // samples in the buffer; first is a multiple of block
   std::int64_t chunk_envs = 1;
-  std::vector<std::int64_t> places;  // of the chunks in the file, [range of environments][block]
-  std::int64_t final_blocks = 0;     // in the file as they stay
-  std::uint64_t sum = 0;             // of what this rank has written of them
+  std::vector<std::int64_t> addresses;  // of the chunks in the file, [range of environments][block]
+  std::int64_t final_blocks = 0;        // in the file as they stay
+  std::uint64_t sum = 0;                // of what this rank has written of them
 
   std::int64_t samples() const { return first + count; }
 };
@@ -184,7 +184,7 @@ struct ResultsWriter::Impl {
       const std::int64_t range = env / recorder.chunk_envs, range_start = range * recorder.chunk_envs;
       const std::int64_t count = std::min(end, range_start + recorder.chunk_envs) - env;
       const std::int64_t position =
-          recorder.places[static_cast<std::size_t>(range * blocks() + recorder.first / block)] +
+          recorder.addresses[static_cast<std::size_t>(range * blocks() + recorder.first / block)] +
           (env - range_start) * row;
       const unsigned char* rows = recorder.buffer.data() + (env - begin) * row;
       file.write(rows, static_cast<std::size_t>(count * row), position);
@@ -198,12 +198,12 @@ struct ResultsWriter::Impl {
   std::vector<Extent> summed() const {
     std::vector<Extent> extents;
     for (const Recorder& recorder : recorders)
-      for (std::size_t i = 0; i < recorder.places.size(); ++i) {
-        const std::int64_t range = static_cast<std::int64_t>(i) / blocks(), place = recorder.places[i];
+      for (std::size_t i = 0; i < recorder.addresses.size(); ++i) {
+        const std::int64_t range = static_cast<std::int64_t>(i) / blocks(), address = recorder.addresses[i];
         if (static_cast<std::int64_t>(i) % blocks() >= recorder.final_blocks) continue;
         const std::int64_t envs =
             std::min(recorder.chunk_envs, partition.num_envs - range * recorder.chunk_envs);
-        extents.push_back({place, place + envs * row_bytes(recorder) / 8 * 8});
+        extents.push_back({address, address + envs * row_bytes(recorder) / 8 * 8});
       }
     return extents;
   }
@@ -368,17 +368,18 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
       impl.recorders[f].chunk_envs = static_cast<std::int64_t>(chunk[0]);
       for (hsize_t env = 0; env < shape[0]; env += chunk[0])
         for (hsize_t sample = 0; sample < shape[1]; sample += chunk[1])
-          impl.recorders[f].places.push_back(
-              hdf5::place_of_chunk(dataset, {env, sample, 0}, impl.temporary + ": " + name));
+          impl.recorders[f].addresses.push_back(
+              hdf5::address_of_chunk(dataset, {env, sample, 0}, impl.temporary + ": " + name));
     }
     hdf5::close(file, impl.temporary);
   });
   for (Recorder& recorder : impl.recorders) {
-    std::int64_t counts[2] = {recorder.chunk_envs, static_cast<std::int64_t>(recorder.places.size())};
+    std::int64_t counts[2] = {recorder.chunk_envs, static_cast<std::int64_t>(recorder.addresses.size())};
     impl.collectives.broadcast(counts, sizeof counts, 0);
     recorder.chunk_envs = counts[0];
-    recorder.places.resize(static_cast<std::size_t>(counts[1]));
-    impl.collectives.broadcast(recorder.places.data(), recorder.places.size() * sizeof(std::int64_t), 0);
+    recorder.addresses.resize(static_cast<std::size_t>(counts[1]));
+    impl.collectives.broadcast(recorder.addresses.data(), recorder.addresses.size() * sizeof(std::int64_t),
+                               0);
   }
   run_together(impl.collectives, [&] { impl.file = SharedFile(impl.temporary, true); });
 }

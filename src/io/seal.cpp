@@ -49,11 +49,13 @@ std::optional<Seal> read_seal(const SharedFile& file) {
   return seal;
 }
 
-// The share of a rank in the bytes behind the seal.
-std::pair<std::int64_t, std::int64_t> share_of(std::int64_t bytes, int rank, int ranks) {
+// The range of a rank among the bytes behind the seal.
+std::pair<std::int64_t, std::int64_t> range_of(std::int64_t bytes, int rank, int ranks) {
   const std::int64_t blocks = (bytes - kSealBytes + kBlockBytes - 1) / kBlockBytes;
-  const std::int64_t share = std::max(kLeastBlocks, (blocks + ranks - 1) / ranks);
-  const auto start_of = [&](std::int64_t r) { return std::min(bytes, kSealBytes + r * share * kBlockBytes); };
+  const std::int64_t length = std::max(kLeastBlocks, (blocks + ranks - 1) / ranks);
+  const auto start_of = [&](std::int64_t r) {
+    return std::min(bytes, kSealBytes + r * length * kBlockBytes);
+  };
   return {start_of(rank), start_of(rank + 1)};
 }
 
@@ -64,10 +66,10 @@ void compare(const SharedFile& file, const Seal& seal, std::uint64_t found) {
         ": the checksum does not match: the file is damaged, or was changed after it had been written");
 }
 
-// The sum over the share of a rank in a file of `bytes` bytes, but for what is in `known`, in order.
-std::uint64_t checksum_of_share(const std::string& path, std::int64_t bytes, int rank, int ranks,
+// The sum over the range of a rank in a file of `bytes` bytes, but for what is in `known`, in order.
+std::uint64_t checksum_of_range(const std::string& path, std::int64_t bytes, int rank, int ranks,
                                 const std::vector<Extent>& known = {}) {
-  const auto [first, last] = share_of(bytes, rank, ranks);
+  const auto [first, last] = range_of(bytes, rank, ranks);
   if (first >= last) return 0;
   const SharedFile file(path, false);
   std::uint64_t sum = 0;
@@ -86,7 +88,7 @@ std::uint64_t checksum_of_all(const std::string& path, std::int64_t bytes, Colle
                               const std::vector<Extent>& known = {}, std::uint64_t sum = 0) {
   collectives.broadcast(&bytes, sizeof bytes, 0);
   run_together(collectives,
-               [&] { sum += checksum_of_share(path, bytes, collectives.rank(), collectives.size(), known); });
+               [&] { sum += checksum_of_range(path, bytes, collectives.rank(), collectives.size(), known); });
   return sum_over_ranks(sum, collectives);
 }
 
@@ -159,7 +161,7 @@ ReadBack::ReadBack(const std::string& path, std::int64_t bytes, const Collective
       bytes_(bytes),
       // the default policy: where the system gives no thread, finish() does the work
       sum_(std::async([path, bytes, rank = collectives.rank(), ranks = collectives.size()] {
-        return checksum_of_share(path, bytes, rank, ranks);
+        return checksum_of_range(path, bytes, rank, ranks);
       })) {}
 
 void ReadBack::finish(Collectives& collectives) {
@@ -168,7 +170,7 @@ void ReadBack::finish(Collectives& collectives) {
     std::uint64_t sum = 0;
     run_together(collectives, [&] {  // a second attempt has no thread
       sum = sum_.valid() ? sum_.get()
-                         : checksum_of_share(path_, bytes_, collectives.rank(), collectives.size());
+                         : checksum_of_range(path_, bytes_, collectives.rank(), collectives.size());
     });
     sum = sum_over_ranks(sum, collectives);
     run_on_root(collectives, [&] {

@@ -36,7 +36,7 @@ void write_seal(const std::string& path, std::vector<Extent> known, std::uint64_
 
 enum class Sealed { yes, no };
 // Whether the file has a seal. With one, every byte is compared with it: Error when the file is
-// truncated or damaged. One process reads it all, or, collectively, each rank a share.
+// truncated or damaged. One process reads it all, or, collectively, each rank a range.
 Sealed check_seal(const std::string& path);
 Sealed check_seal(const std::string& path, Collectives& collectives);
 
@@ -52,7 +52,7 @@ class ReadBack {
  private:
   std::string path_;
   std::int64_t bytes_ = 0;
-  std::future<std::uint64_t> sum_;  // over this rank's share
+  std::future<std::uint64_t> sum_;  // over this rank's range
 };
 
 }  // namespace maniple

@@ -1,7 +1,7 @@
-// A file that all ranks write at once, each at places of its own. Plain positioned writes instead of
+// A file that all ranks write at once, each at addresses of its own. Plain positioned writes instead of
 // MPI-IO: an error of one rank is that rank's exception, where collective writes of Open MPI 4 hang, end
 // the process or report success when one of their writers meets a quota (fcoll vulcan and two_phase; the
-// others), and a rank's share of an array is one contiguous piece anyway.
+// others), and a rank's range of an array is one contiguous piece anyway.
 #pragma once
 
 #include <cstddef>

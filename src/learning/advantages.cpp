@@ -15,10 +15,9 @@ std::int64_t sums_columns() {
 
 void describe_moments(Archive& archive, const std::string& name, RunningMoments& moments,
                       const std::string& what) {
-  archive.replicated("ppo/" + name + "_mean", &moments.mean, 1, "reward", "running mean of " + what);
-  archive.replicated("ppo/" + name + "_variance", &moments.variance, 1, "reward^2",
-                     "running variance of " + what);
-  archive.replicated("ppo/" + name + "_count", &moments.count, 1, "1", "samples taken in");
+  archive.replicated(name + "_mean", &moments.mean, 1, "reward", "running mean of " + what);
+  archive.replicated(name + "_variance", &moments.variance, 1, "reward^2", "running variance of " + what);
+  archive.replicated(name + "_count", &moments.count, 1, "1", "samples taken in");
 }
 
 Normalisation normalisation_of(const RunningMoments& moments) {
@@ -130,27 +129,27 @@ Advantages::Moments Advantages::moments(const RolloutStorage& rollout, const Tot
   inexact_ += sums.back() > 0 ? 1 : 0;
   Moments result;
   result.samples = rollout.samples() - sums[static_cast<std::size_t>(2 * kernel.count)];
-  const double share = rollout.samples() / std::max(1.0, result.samples);
+  const double per_valid = rollout.samples() / std::max(1.0, result.samples);
   for (int k = 0; k < kernel.count; ++k) {
     const double unit = 1.0 / static_cast<double>(kernel.scale[k]);
-    const double mean = share * sums[static_cast<std::size_t>(k)];
-    const double square = share * sums[static_cast<std::size_t>(kernel.count + k)];
+    const double mean = per_valid * sums[static_cast<std::size_t>(k)];
+    const double square = per_valid * sums[static_cast<std::size_t>(kernel.count + k)];
     result.mean[k] = static_cast<double>(kernel.shift[k]) + unit * mean;
     result.variance[k] = unit * unit * std::max(0.0, square - mean * mean);
   }
   return result;
 }
 
-void Advantages::describe_values(Archive& archive) {
-  describe_moments(archive, "value", values_, "value targets");
+void Advantages::describe_values(Archive& archive, const std::string& name) {
+  describe_moments(archive, name + "/value", values_, "value targets");
 }
 
-void Advantages::describe(Archive& archive) {
-  if (config_.normalize_value) describe_values(archive);
+void Advantages::describe(Archive& archive, const std::string& name) {
+  if (config_.normalize_value) describe_values(archive, name);
   if (config_.normalize_reward) {
-    describe_moments(archive, "return", returns_, "discounted returns");
+    describe_moments(archive, name + "/return", returns_, "discounted returns");
     running_return_host_.emplace(running_return_);
-    archive.per_env("ppo/running_return", running_return_host_->data(), 1, 0, 1, "reward",
+    archive.per_env(name + "/running_return", running_return_host_->data(), 1, 0, 1, "reward",
                     "discounted sum of the rewards of the episode so far");
   }
 }

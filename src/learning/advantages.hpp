@@ -31,16 +31,17 @@ class Advantages {
   // Of the last estimate, over the valid samples of all ranks.
   const Normalisation& advantage() const { return advantage_; }  // none without normalize_advantage
   const Normalisation& value() const { return value_; }          // none without normalize_value
-  // The share of the targets' variance that the values foresaw.
+  // The fraction of the targets' variance that the values foresaw.
   double explained_variance() const { return explained_variance_; }
   // Sums that were too large to be exact, or not finite.
   int inexact() const { return inexact_; }
 
-  void describe(Archive& archive);
+  // <name>/value_mean and so on.
+  void describe(Archive& archive, const std::string& name);
   void restored();
   // The normalisation of values alone, for another run: `normalized` says whether the critic that it begins
   // with has one.
-  void describe_values(Archive& archive);
+  void describe_values(Archive& archive, const std::string& name);
   void warm_started(Policy& policy, bool normalized);
 
  private:

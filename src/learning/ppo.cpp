@@ -180,7 +180,7 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("episode_length", "control steps", "mean length of the episodes of episode_return", means[1]);
   const std::vector<std::string>& terms = environment_.reward_terms();
   for (std::size_t i = 0; i < terms.size(); ++i)
-    add("reward_" + terms[i], "reward", "share of this term in episode_return", means[i + 2]);
+    add("reward_" + terms[i], "reward", "part of episode_return that this term makes up", means[i + 2]);
   add("episode_return_100", "reward",
       "mean return of the latest 100 episodes, or of all that the last iteration ended",
       rollout_.recent_return());
@@ -189,13 +189,13 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("value_loss", "reward^2",
       "half the squared error, of normalized values where they are; mean over the minibatches",
       sums.metrics[kValueLoss] / batches);
-  add("explained_variance", "1", "share of the variance of the value targets that the values foresaw",
+  add("explained_variance", "1", "fraction of the variance of the value targets that the values foresaw",
       advantages_.explained_variance());
   add("bounds_loss", "1", "squared excess of the mean action beyond 1.1",
       sums.metrics[kBoundsLoss] / batches);
   add("kl", "nat", "KL divergence that the schedule saw, mean over the minibatches",
       sums.metrics[kKl] / batches);
-  add("clip_fraction", "1", "share of samples whose ratio was clipped", sums.metrics[kClipped] / batches);
+  add("clip_fraction", "1", "fraction of samples whose ratio was clipped", sums.metrics[kClipped] / batches);
   add("entropy", "nat", "entropy of the policy at the end", entropy);
   add("action_std", "action", "mean standard deviation of the actions at the end", deviation);
   add("gradient_norm", "1", "before clipping, mean over the steps made",
@@ -227,8 +227,8 @@ void Ppo::describe(Archive& archive) {
   environment_.describe(archive);
   policy_.describe(archive);
   optimizer_.describe(archive, "ppo");
-  advantages_.describe(archive);
-  rollout_.describe(archive);
+  advantages_.describe(archive, "ppo");
+  rollout_.describe(archive, "ppo");
   archive.replicated("ppo/iteration", &iteration_, 1, "1", "iterations done");
   archive.replicated("ppo/inexact_statistics", &inexact_sums_, 1, "1", "statistics that were not exact");
 }
@@ -237,7 +237,7 @@ void Ppo::describe_learned(Archive& archive, bool to_go_on) {
   policy_.describe(archive);
   if (!to_go_on) return;
   optimizer_.describe_moments(archive, "ppo");
-  advantages_.describe_values(archive);
+  advantages_.describe_values(archive, "ppo");
 }
 
 void Ppo::warm_started(const std::vector<std::string>& names) {

@@ -13,8 +13,7 @@
 // - The value loss is half the squared error: value_coef is rl_games' critic_coef and twice rsl_rl's
 //   value_loss_coef. The standard deviation is learned as its logarithm; rsl_rl learns it directly.
 // - All biases start at zero (rl_games). Advantages are normalised over the whole batch (rl_games, rsl_rl),
-// not
-//   over each minibatch (CleanRL, SB3).
+//   not over each minibatch (CleanRL, SB3).
 // - normalize_value rescales the critic's last layer as the moments of values move (PopArt), so that values
 //   stay what they are; rl_games lets them jump. An episode that fails in the step that is its last is a
 //   failure, not a time-out, whatever value_bootstrap says.

@@ -174,10 +174,10 @@ double RolloutStorage::recent_return() const {
   return sum / episodes;
 }
 
-void RolloutStorage::describe(Archive& archive) {
-  archive.replicated("ppo/episode_means", episode_means_.data(), episode_means_.size(), "reward, steps",
+void RolloutStorage::describe(Archive& archive, const std::string& name) {
+  archive.replicated(name + "/episode_means", episode_means_.data(), episode_means_.size(), "reward, steps",
                      "last known mean return, length and reward terms");
-  archive.replicated("ppo/recent_episodes", recent_.data(), recent_.size(), "1, reward",
+  archive.replicated(name + "/recent_episodes", recent_.data(), recent_.size(), "1, reward",
                      "of the latest iterations that ended episodes: how many, and the sum of their returns");
 }
 

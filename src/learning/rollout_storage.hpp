@@ -47,7 +47,8 @@ class RolloutStorage {
   double recent_return() const;
   std::int64_t invalid_samples() const { return invalid_samples_; }  // of the last iteration
 
-  void describe(Archive& archive);
+  // <name>/episode_means and so on.
+  void describe(Archive& archive, const std::string& name);
 
  private:
   Environment& environment_;
@@ -63,8 +64,8 @@ class RolloutStorage {
   Numbers<double> statistics_;           // [worker][terms + 5], see Record
   Numbers<double> observation_moments_;  // [worker][2 observations + 1], see Act
   std::vector<double> episode_means_;
-  std::vector<double>
-      recent_;  // episodes and the sum of their returns, by iteration that ended some, newest last
+  // episodes and the sum of their returns, by iteration that ended some, newest last
+  std::vector<double> recent_;
   std::int64_t invalid_samples_ = 0;
 };
 

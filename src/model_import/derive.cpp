@@ -276,43 +276,43 @@ void derive_fluid(const Model<double>& m, const DerivedFields& derived) {
 }
 
 // Where a frame is: on which body, and its pose there.
-struct FramePlace {
+struct FramePose {
   int body = -1;
   double pos[3] = {0, 0, 0};
   double quat[4] = {1, 0, 0, 0};
 };
 
-FramePlace place_of(const Model<double>& m, int type, int id) {
-  FramePlace place;
+FramePose pose_of(const Model<double>& m, int type, int id) {
+  FramePose pose;
   const auto copy = [&](const double* pos, const double* quat) {
-    for (int k = 0; k < 3; ++k) place.pos[k] = pos[3 * id + k];
-    for (int k = 0; k < 4; ++k) place.quat[k] = quat[4 * id + k];
+    for (int k = 0; k < 3; ++k) pose.pos[k] = pos[3 * id + k];
+    for (int k = 0; k < 4; ++k) pose.quat[k] = quat[4 * id + k];
   };
   switch (type) {
     case object_xbody:
-      place.body = id;
+      pose.body = id;
       break;
     case object_body:
-      place.body = id;
+      pose.body = id;
       copy(m.body_ipos, m.body_iquat);
       break;
     case object_geom:
-      place.body = m.geom_bodyid[id];
+      pose.body = m.geom_bodyid[id];
       copy(m.geom_pos, m.geom_quat);
       break;
     case object_site:
-      place.body = m.site_bodyid[id];
+      pose.body = m.site_bodyid[id];
       copy(m.site_pos, m.site_quat);
       break;
   }
-  return place;
+  return pose;
 }
 
 void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nsensor; ++i) {
-    const FramePlace object = place_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
-    const FramePlace reference =
-        m.sensor_refid[i] < 0 ? FramePlace{} : place_of(m, m.sensor_reftype[i], m.sensor_refid[i]);
+    const FramePose object = pose_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
+    const FramePose reference =
+        m.sensor_refid[i] < 0 ? FramePose{} : pose_of(m, m.sensor_reftype[i], m.sensor_refid[i]);
     derived.sensor_bodyid[i] = object.body;
     derived.sensor_refbodyid[i] = reference.body;
     for (int k = 0; k < 3; ++k) {
@@ -434,8 +434,8 @@ void derive_orders(const Model<double>& m, const DerivedFields& derived) {
     ShuffleGenerator generator;
     for (int sweep = 0; sweep < m.ndualsweep; ++sweep) {
       shuffle(order, count, generator);
-      unsigned char* const place = table + order_address(m.ndualsweep, count) + sweep * order_length(count);
-      std::fill_n(std::copy_n(order, count, place), order_length(count) - count,
+      unsigned char* const to = table + order_address(m.ndualsweep, count) + sweep * order_length(count);
+      std::fill_n(std::copy_n(order, count, to), order_length(count) - count,
                   static_cast<unsigned char>(count));
     }
   }

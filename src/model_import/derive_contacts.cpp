@@ -79,12 +79,12 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
   return result;
 }
 
-// Position of a class in the list, which grows where it is new.
-int place_class(std::vector<ContactClass>& classes, const ContactClass& wanted) {
+// Number of a class in the list, which grows where it is new.
+int number_of_class(std::vector<ContactClass>& classes, const ContactClass& wanted) {
   const auto found = std::find(classes.begin(), classes.end(), wanted);
-  const auto place = static_cast<int>(found - classes.begin());
+  const auto number = static_cast<int>(found - classes.begin());
   if (found == classes.end()) classes.push_back(wanted);
-  return place;
+  return number;
 }
 
 int types_of(const Model<double>& m, const GeomPair& geompair) {
@@ -249,7 +249,7 @@ static double stiffness(const Model<double>& m, const ContactClass& kind) {
 void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   const std::vector<GeomPair> pairs = geom_pairs(m, m.disableflags);
   std::vector<ContactClass> classes;
-  for (const GeomPair& geompair : pairs) place_class(classes, class_of(m, geompair));
+  for (const GeomPair& geompair : pairs) number_of_class(classes, class_of(m, geompair));
   sizes.ngeompair = static_cast<int>(pairs.size());
   sizes.ncontactclass = static_cast<int>(classes.size());
   sizes.ncontact = contact_capacity(m, pairs, sizes.ncontact);
@@ -277,7 +277,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     derived.geom_flags[g1] |= geom_collides;
     derived.geom_flags[g2] |= geom_collides;
     const ContactClass parameters = class_of(m, pairs[c]);
-    derived.geompair_class[c] = place_class(classes, parameters);
+    derived.geompair_class[c] = number_of_class(classes, parameters);
     const double gap = i >= 0 ? m.pair_gap[i] : m.geom_gap[g1] + m.geom_gap[g2];
     const double margin = parameters.margin + gap;
     derived.geompair_margin[c] = margin;

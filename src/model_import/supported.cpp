@@ -193,14 +193,14 @@ class Inspection {
     return text.empty() ? kind + " number " + std::to_string(id) + " (no name)" : kind + " \"" + text + "\"";
   }
   // "FILE:LINE: joint \"knee\"".
-  std::string place(mjtObj type, int id) const {
+  std::string located(mjtObj type, int id) const {
     return loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)).text() + ": " +
            label(type, id);
   }
   // `key`: the deck key that switches such elements off, if there is one.
   void element(mjtObj type, int id, const std::string& what, const char* key = nullptr) {
     if (key != nullptr) keys_.insert(key);
-    reasons_.push_back(place(type, id) + " " + what);
+    reasons_.push_back(located(type, id) + " " + what);
   }
   void option(const char* tag, const char* attribute, const std::string& what) {
     reasons_.push_back(loaded_.source.attribute(tag, attribute).text() + ": " + what);
@@ -332,8 +332,8 @@ class Inspection {
                   them, m_.tendon_invweight0[i])
             : fmt::format("as in MuJoCo, the tendon's limits and dry friction leave {} out", them);
     loaded_.warnings.push_back(fmt::format("{} lists {} more than once: {}; write {} once, with {}",
-                                           place(mjOBJ_TENDON, i), again, effect, count == 1 ? "it" : "each",
-                                           once));
+                                           located(mjOBJ_TENDON, i), again, effect,
+                                           count == 1 ? "it" : "each", once));
   }
 
   void actuators() {

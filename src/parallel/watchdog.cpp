@@ -56,7 +56,7 @@ std::string rounded(double s) {
   return text;
 }
 
-std::string place(const RankState& state) {
+std::string stage_of(const RankState& state) {
   std::string text = "in stage '" + std::string(state.stage) + "'";
   if (state.done >= 0) text += " after " + std::string(state.counted) + " " + std::to_string(state.done);
   return text;
@@ -185,7 +185,7 @@ std::string describe_hang(const std::vector<RankRecord>& ranks, double limit) {
     if (is_blamed(record(rank)))
       blamed.push_back(rank);
     else
-      others[(state.waiting ? "waiting for others " : "") + place(state)].push_back(rank);
+      others[(state.waiting ? "waiting for others " : "") + stage_of(state)].push_back(rank);
   }
   std::string text = "run.hang_timeout: no rank moved for " + rounded(limit) + ":";
   for (std::size_t i = 0; i < std::min(blamed.size(), kNamedRanks); ++i) {
@@ -193,10 +193,10 @@ std::string describe_hang(const std::vector<RankRecord>& ranks, double limit) {
     text += (i > 0 ? "; rank " : " rank ") + std::to_string(blamed[i]) + " (host " + rank.host + ", pid " +
             std::to_string(rank.pid) + (rank.process.empty() ? "" : ", " + rank.process) + ") ";
     if (rank.answers)
-      text += "has been " + std::string(rank.state.waiting ? "waiting for others " : "") + place(rank.state) +
-              " for " + rounded(rank.state.still);
+      text += "has been " + std::string(rank.state.waiting ? "waiting for others " : "") +
+              stage_of(rank.state) + " for " + rounded(rank.state.still);
     else if (rank.heard)
-      text += "is silent, last heard " + rounded(rank.heard_ago) + " ago " + place(rank.state);
+      text += "is silent, last heard " + rounded(rank.heard_ago) + " ago " + stage_of(rank.state);
     else
       text += "is silent (nothing was ever heard of it; are UDP datagrams between hosts blocked?)";
   }

@@ -106,10 +106,9 @@ void BatchSimulation<T>::allocate_task() {
 template <class T>
 void BatchSimulation<T>::show_to_learning() const {
   if constexpr (!std::is_same_v<T, float>) {
-#define MANIPLE_FIELD(name, size, use, unit, description) \
-  if (learned_.name.elements > 0) convert_tiles_batch(task_batch_.transition.name, learned_.name);
-    MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+    for_each_transition_field<TiledView<T>, TiledView<float>>([&](auto from, auto to) {
+      if ((learned_.*to).elements > 0) convert_tiles_batch(task_batch_.transition.*from, learned_.*to);
+    });
   }
 }
 

@@ -11,15 +11,15 @@ std::size_t padded(std::size_t count) {
   constexpr std::size_t alignment = 16;
   return (count + alignment - 1) / alignment * alignment;
 }
-// Copies an array to `next` of the mirror of an allocation, and returns its place on the device.
+// Copies an array to `next` of the mirror of an allocation, and returns its address on the device.
 template <class Device, class Mirror, class From>
-[[gnu::noinline]] auto* placed(const Device& device, const Mirror& mirror, std::size_t& next,
-                               const std::vector<From>& from) {
-  auto* const place = device.data() + next;
+[[gnu::noinline]] auto* copy_next(const Device& device, const Mirror& mirror, std::size_t& next,
+                                  const std::vector<From>& from) {
+  auto* const address = device.data() + next;
   for (std::size_t i = 0; i < from.size(); ++i)
     mirror(next + i) = static_cast<typename Mirror::value_type>(from[i]);
   next += padded(from.size());
-  return place;
+  return address;
 }
 
 }  // namespace
@@ -47,9 +47,9 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
   const auto copy = [&](std::int64_t, auto to, auto array) {
     const auto& values = imported.*array;
     if constexpr (std::is_same_v<decltype(values), const std::vector<int>&>)
-      model_.*to = placed(integers_, host_integers, next_integer, values);
+      model_.*to = copy_next(integers_, host_integers, next_integer, values);
     else
-      model_.*to = placed(reals_, host_reals, next_real, values);
+      model_.*to = copy_next(reals_, host_reals, next_real, values);
   };
   for_each_array<Model<T>, ModelNumbers>(imported.sizes, copy);
   for_each_derived_array<Model<T>, ModelNumbers>(imported.sizes, copy);

@@ -104,11 +104,11 @@ Node ExpressionCompiler::drawn(double low, double high) {
 
 Node ExpressionCompiler::drawn_at_reset(double low, double high) {
   if (low == high) return graph_.constant(low);
-  const int place = context_.keep(1);
+  const int address = context_.keep(1);
   const Node now = drawn(low, high), fresh = graph_.operand(Bank::registers, register_flag),
-             before = graph_.operand(Bank::kept, place);
+             before = graph_.operand(Bank::kept, address);
   const Node result = graph_.apply(Operation::select, fresh, now, before);
-  kept_stores_.emplace_back(result, place);
+  kept_stores_.emplace_back(result, address);
   return result;
 }
 
@@ -139,9 +139,9 @@ Value ExpressionCompiler::delayed(const Value& value, const std::vector<double>&
   for (std::size_t k = 0; k < value.size(); ++k) {
     Node chosen = value[k];
     for (int steps = std::max(low, 1); steps <= high; ++steps) {
-      const int place = first + (high - steps) * static_cast<int>(value.size()) + static_cast<int>(k);
+      const int address = first + (high - steps) * static_cast<int>(value.size()) + static_cast<int>(k);
       const Node is_this = graph_.apply(Operation::equal, lag, graph_.constant(steps));
-      chosen = graph_.apply(Operation::select, is_this, graph_.operand(Bank::kept, place), chosen);
+      chosen = graph_.apply(Operation::select, is_this, graph_.operand(Bank::kept, address), chosen);
     }
     result.push_back(graph_.apply(Operation::select, fresh, value[k], chosen));
   }
@@ -163,9 +163,9 @@ Value ExpressionCompiler::history(const Value& value, int length) {
 }
 
 ExpressionCompiler::Timer ExpressionCompiler::timer(const std::vector<double>& steps) {
-  const int place = context_.keep(1);
+  const int address = context_.keep(1);
   const Node one = graph_.constant(1), fresh = graph_.operand(Bank::registers, register_flag);
-  const Node left = graph_.apply(Operation::subtract, graph_.operand(Bank::kept, place), one);
+  const Node left = graph_.apply(Operation::subtract, graph_.operand(Bank::kept, address), one);
   const Node elapsed = graph_.apply(Operation::less_equal, left, graph_.constant(0));
   const Node over =
       graph_.apply(Operation::logical_and, elapsed, graph_.apply(Operation::logical_not, fresh));
@@ -177,7 +177,7 @@ ExpressionCompiler::Timer ExpressionCompiler::timer(const std::vector<double>& s
     const Node below = graph_.apply(Operation::floor, graph_.apply(Operation::negate, exact));
     next = graph_.apply(Operation::maximum, graph_.apply(Operation::negate, below), one);
   }
-  kept_stores_.emplace_back(graph_.apply(Operation::select, anew, next, left), place);
+  kept_stores_.emplace_back(graph_.apply(Operation::select, anew, next, left), address);
   return {over, anew};
 }
 
@@ -199,14 +199,15 @@ Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const 
   const Value first = value(*reset.tree, reset.source);
   if (first.empty())
     refuse_expression(variable.reset, 0, "a variable without components", "a number or a vector");
-  const int place = context_.place_variable(name, first.size());
-  const Value last = kept(place, first.size());
+  const int address = context_.keep_variable(name, first.size());
+  const Value last = kept(address, first.size());
   Value now;
   for (std::size_t i = 0; i < first.size(); ++i)
     now.push_back(graph_.apply(Operation::select, renewed, first[i], last[i]));
   if (variable.update_at == UpdateTime::observation && !variable.update.text.empty())
     now = updated_variable(variable, name, now);
-  for (std::size_t i = 0; i < now.size(); ++i) kept_stores_.emplace_back(now[i], place + static_cast<int>(i));
+  for (std::size_t i = 0; i < now.size(); ++i)
+    kept_stores_.emplace_back(now[i], address + static_cast<int>(i));
   return now;
 }
 
@@ -231,7 +232,7 @@ Value ExpressionCompiler::variable_value(const std::string& name, const Syntax& 
   if (std::find(open_definitions_.begin(), open_definitions_.end(), name) != open_definitions_.end())
     refuse_expression(source, tree.column, "variable '" + name + "' uses itself",
                       "prev(" + name + ") is its last value; the values of others, without a circle");
-  const auto last = [&] { return kept(context_.place_of_variable(name), context_.size_of_variable(name)); };
+  const auto last = [&] { return kept(context_.address_of_variable(name), context_.size_of_variable(name)); };
   if (without_data()) return last();
   open_definitions_.push_back(name);
   Value result;
@@ -242,7 +243,7 @@ Value ExpressionCompiler::variable_value(const std::string& name, const Syntax& 
     if (variable.update_at == UpdateTime::step && !variable.update.text.empty()) {
       result = updated_variable(variable, name, result);
       for (std::size_t i = 0; i < result.size(); ++i)
-        kept_stores_.emplace_back(result[i], context_.place_of_variable(name) + static_cast<int>(i));
+        kept_stores_.emplace_back(result[i], context_.address_of_variable(name) + static_cast<int>(i));
     }
   }
   open_definitions_.pop_back();
@@ -255,7 +256,7 @@ std::optional<Value> ExpressionCompiler::last_value(const Syntax& tree, const Ex
   if (const auto found = last_values_.find(tree.text); found != last_values_.end()) return found->second;
   // what a variable was when it was observed last is what stands there until its update is stored
   if (phase_ != Phase::evaluate || !context_.variables().contains(tree.text)) return std::nullopt;
-  return kept(context_.place_of_variable(tree.text), context_.size_of_variable(tree.text));
+  return kept(context_.address_of_variable(tree.text), context_.size_of_variable(tree.text));
 }
 
 void ExpressionCompiler::compile_variables() {
@@ -282,7 +283,7 @@ void ExpressionCompiler::finish() {
         graph_.store(now[static_cast<std::size_t>(i)], Bank::task, memory.first + i);
     }
   }
-  for (const auto& [node, place] : kept_stores_) graph_.store(node, Bank::kept, place);
+  for (const auto& [node, address] : kept_stores_) graph_.store(node, Bank::kept, address);
 }
 
 bool ExpressionCompiler::knows(const Quantity& quantity) const {
@@ -420,20 +421,20 @@ Value ExpressionCompiler::quantity_elements(const Quantity& quantity, const Synt
                           "a number from 0 to " + std::to_string(count - 1));
       std::vector<std::string> names;
       for (const Quantity::Element& element : quantity.elements) names.push_back(element.name);
-      std::vector<std::size_t> places;
+      std::vector<std::size_t> indices;
       try {
-        places = places_of_name(item.name, names);
+        indices = indices_of_name(item.name, names);
       } catch (const std::regex_error&) {
         refuse_expression(source, item.column, "'" + item.name + "' is not a regular expression",
                           "a name or a pattern such as '.*_hip'");
       }
-      if (places.empty())
+      if (indices.empty())
         refuse_expression(source, item.column,
                           "'" + quantity.name + "' has no " + quantity.element_kind + " '" + item.name + "'" +
                               did_you_mean(item.name, names),
                           "allowed: " + list(names, kScreenful));
-      for (const std::size_t place : places)
-        append(quantity.elements[place].first, quantity.elements[place].size);
+      for (const std::size_t index : indices)
+        append(quantity.elements[index].first, quantity.elements[index].size);
       continue;
     }
     for (const int i : selected(item, count, "'" + quantity.name + "'", source))
@@ -477,14 +478,14 @@ Value ExpressionCompiler::element_value(const Syntax& tree, const ExpressionSour
 Value ExpressionCompiler::member_value(const Syntax& tree, const ExpressionSource& source) {
   const Value vector = value(*tree.children[0], source);
   const std::string components = vector.size() == 3 ? "xyz" : vector.size() == 4 ? "wxyz" : "";
-  const std::size_t place = tree.text.size() == 1 ? components.find(tree.text) : std::string::npos;
-  if (place == std::string::npos)
+  const std::size_t index = tree.text.size() == 1 ? components.find(tree.text) : std::string::npos;
+  if (index == std::string::npos)
     refuse_expression(source, tree.column, "component '." + tree.text + "' of " + shape(vector),
                       components.empty()
                           ? "only vectors of 3 (.x .y .z) and quaternions (.w .x .y .z) have named components"
                       : vector.size() == 3 ? ".x, .y or .z"
                                            : ".w, .x, .y or .z");
-  return {vector[place]};
+  return {vector[index]};
 }
 
 }  // namespace maniple

@@ -111,7 +111,7 @@ class ExpressionCompiler {
   };
   Timer timer(const std::vector<double>& steps);
   Value kept(int first, std::size_t size);
-  // Keeps the values, oldest first: each place takes over the next one's, the last `value`; all of them
+  // Keeps the values, oldest first: each address takes over the next one's, the last `value`; all of them
   // `value` after a reset.
   void shift(int first, const Value& value, int length);
   const Quantity& known_quantity(const Quantity& quantity, const Syntax& tree,

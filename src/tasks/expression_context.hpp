@@ -104,18 +104,18 @@ class ExpressionContext {
   int kept_size() const { return kept_size_; }
 
   // Where a variable is kept, which the program that observes decides: it is compiled first.
-  int place_variable(const std::string& name, std::size_t size) {
-    return variable_places_.try_emplace(name, keep(size), size).first->second.first;
+  int keep_variable(const std::string& name, std::size_t size) {
+    return variable_addresses_.try_emplace(name, keep(size), size).first->second.first;
   }
-  int place_of_variable(const std::string& name) const { return variable_places_.at(name).first; }
-  std::size_t size_of_variable(const std::string& name) const { return variable_places_.at(name).second; }
+  int address_of_variable(const std::string& name) const { return variable_addresses_.at(name).first; }
+  std::size_t size_of_variable(const std::string& name) const { return variable_addresses_.at(name).second; }
 
-  // Variables by name, those of functions that remember included.
   // The name of a function's own variable, one for equal calls. What is not there yet is listed in
   // missing_variables(), and the task must be compiled again with it.
   std::string own_variable(const std::string& call, const std::string& reset, const std::string& update,
                            const ExpressionSource& source);
   const std::map<std::string, TaskVariable>& missing_variables() const { return missing_; }
+  // By name, those of functions that remember included.
   const std::map<std::string, TaskVariable>& variables() const { return variables_; }
 
  private:
@@ -137,7 +137,7 @@ class ExpressionContext {
   int kept_size_ = 0;
   std::map<std::string, TaskVariable> variables_;
   std::map<std::string, TaskVariable> missing_;
-  std::map<std::string, std::pair<int, std::size_t>> variable_places_;
+  std::map<std::string, std::pair<int, std::size_t>> variable_addresses_;
 };
 
 }  // namespace maniple

@@ -51,10 +51,10 @@ Value quaternion_of_turns(ExpressionGraph& graph, const std::array<Node, 3>& ang
 Value quaternion_product(ExpressionGraph& graph, const Value& x, const Value& y) {
   const Arithmetic to{graph};
   // Four products x[i] * y[j]. Real: first - second - third - fourth; else first + second + third - fourth.
-  using Places = std::array<std::array<std::size_t, 2>, 4>;
-  const auto component = [&](bool real, const Places& places) {
+  using Factors = std::array<std::array<std::size_t, 2>, 4>;
+  const auto component = [&](bool real, const Factors& factors) {
     std::array<Node, 4> terms;
-    for (std::size_t i = 4; i-- > 0;) terms[i] = to.product(x[places[i][0]], y[places[i][1]]);
+    for (std::size_t i = 4; i-- > 0;) terms[i] = to.product(x[factors[i][0]], y[factors[i][1]]);
     const Operation join = real ? Operation::subtract : Operation::add;
     return to.subtract(graph.apply(join, graph.apply(join, terms[0], terms[1]), terms[2]), terms[3]);
   };
@@ -340,16 +340,16 @@ std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
   if (part.kind != Syntax::Kind::name && part.kind != Syntax::Kind::text)
     refuse_expression(call.source, part.column, "no name of a geom or body",
                       "a name, 'subtree:<body>', or a list of them: [left_foot, right_foot]");
-  const auto place = [](const std::vector<std::string>& names, const std::string& name) {
+  const auto index_of = [](const std::vector<std::string>& names, const std::string& name) {
     return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
   };
-  if (const std::size_t geom = place(model.geoms, part.text); geom < model.geoms.size()) {
+  if (const std::size_t geom = index_of(model.geoms, part.text); geom < model.geoms.size()) {
     members[geom] = true;
     return members;
   }
   const std::string prefix = "subtree:";
   const bool subtree = part.text.starts_with(prefix);
-  const std::size_t body = place(model.bodies, subtree ? part.text.substr(prefix.size()) : part.text);
+  const std::size_t body = index_of(model.bodies, subtree ? part.text.substr(prefix.size()) : part.text);
   if (body == model.bodies.size()) {
     std::vector<std::string> known = model.bodies;
     if (!subtree) known.insert(known.end(), model.geoms.begin(), model.geoms.end());
@@ -735,7 +735,7 @@ namespace {
 struct Parameter {
   std::string name;
   bool optional = false;
-  std::string otherwise = {};  // what stands in for it, as an expression; "": nothing
+  std::string default_value = {};  // what stands in for it, as an expression; "": nothing
 };
 
 // "x, low = 0[, n]": x, low with its default, n optional.
@@ -746,7 +746,7 @@ std::vector<Parameter> parameters_of(const ExpressionFunction& function) {
   const auto finish = [&] {
     const std::size_t assigned = text.find('=');
     Parameter parameter{text.substr(0, assigned), optional || assigned != std::string::npos};
-    if (assigned != std::string::npos) parameter.otherwise = text.substr(assigned + 1);
+    if (assigned != std::string::npos) parameter.default_value = text.substr(assigned + 1);
     if (!parameter.name.empty()) parameters.push_back(std::move(parameter));
     text.clear();
   };
@@ -783,19 +783,19 @@ std::vector<const Syntax*> arranged(const ExpressionFunction& function, const Sy
     by_name = by_name || !name.empty();
     std::vector<std::string> names;
     for (const Parameter& parameter : parameters) names.push_back(parameter.name);
-    const auto place =
+    const auto index =
         name.empty() ? i
                      : static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
-    if (place == names.size())
+    if (index == names.size())
       misused(child->column, "'" + tree.text + "' has no '" + name + "'" + did_you_mean(name, names));
-    if (parts[place]) misused(child->column, "'" + name + "' a second time");
-    parts[place] = child;
+    if (parts[index]) misused(child->column, "'" + name + "' a second time");
+    parts[index] = child;
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     if (parts[i]) continue;
     if (!parameters[i].optional) misused(tree.column, count);
-    if (!parameters[i].otherwise.empty())
-      parts[i] = context.parse({parameters[i].otherwise, source.where, source.key}).tree.get();
+    if (!parameters[i].default_value.empty())
+      parts[i] = context.parse({parameters[i].default_value, source.where, source.key}).tree.get();
   }
   return parts;
 }

@@ -45,9 +45,9 @@ int ConstantPool::index(double value) {
 }
 
 ExpressionGraph::Node ExpressionGraph::add(const Entry& entry, const std::array<std::int64_t, 5>& key) {
-  const auto [place, is_new] = known_.try_emplace(key, static_cast<Node>(entries_.size()));
+  const auto [found, is_new] = known_.try_emplace(key, static_cast<Node>(entries_.size()));
   if (is_new) entries_.push_back(entry);
-  return place->second;
+  return found->second;
 }
 
 ExpressionGraph::Node ExpressionGraph::constant(double value) {
@@ -140,7 +140,7 @@ class ExpressionGraph::Translation {
         live_(count_, false),
         steps_(count_),
         fused_(count_, false),
-        places_(count_),
+        addresses_(count_),
         last_read_(count_, 0),
         store_done_(graph.stores_.size(), false) {}
 
@@ -162,7 +162,7 @@ class ExpressionGraph::Translation {
     Operation operation;
     std::array<Node, 3> operands;
   };
-  struct Place {
+  struct Address {
     Bank bank = Bank::registers;
     int index = -1;
   };
@@ -219,8 +219,8 @@ class ExpressionGraph::Translation {
       const Store& store = graph_.stores_[s];
       const std::size_t n = number(store.node);
       if (store.bank != Bank::output || store.mask >= 0) continue;
-      if (entry(n).kind != Kind::operation || places_[n].index >= 0) continue;
-      places_[n] = {Bank::output, store.index};
+      if (entry(n).kind != Kind::operation || addresses_[n].index >= 0) continue;
+      addresses_[n] = {Bank::output, store.index};
       store_done_[s] = true;
     }
   }
@@ -239,24 +239,24 @@ class ExpressionGraph::Translation {
     return free_.extract(free_.begin()).value();
   }
 
-  Place place(Node node) {
+  Address address_of(Node node) {
     const Entry& e = entry(number(node));
     if (e.kind == Kind::constant) return {Bank::constants, constants_.index(e.value)};
-    if (e.kind == Kind::operand && places_[number(node)].index < 0) return {e.bank, e.index};
-    return places_[number(node)];
+    if (e.kind == Kind::operand && addresses_[number(node)].index < 0) return {e.bank, e.index};
+    return addresses_[number(node)];
   }
 
   void write_step(std::size_t n) {
-    std::array<Place, 3> operands;
+    std::array<Address, 3> operands;
     for (std::size_t i = 0; i < 3; ++i)
-      if (steps_[n].operands[i] >= 0) operands[i] = place(steps_[n].operands[i]);
+      if (steps_[n].operands[i] >= 0) operands[i] = address_of(steps_[n].operands[i]);
     // Registers whose last reader this is may already take the result: operands are read first.
     for_each_node(steps_[n].operands, [&](std::size_t o) {
-      if (entry(o).kind == Kind::operation && places_[o].bank == Bank::registers && last_read_[o] == n)
-        free_.insert(places_[o].index);
+      if (entry(o).kind == Kind::operation && addresses_[o].bank == Bank::registers && last_read_[o] == n)
+        free_.insert(addresses_[o].index);
     });
-    if (places_[n].index < 0) places_[n] = {Bank::registers, new_register()};
-    write(steps_[n].operation, places_[n], operands);
+    if (addresses_[n].index < 0) addresses_[n] = {Bank::registers, new_register()};
+    write(steps_[n].operation, addresses_[n], operands);
   }
 
   // A stored value that is itself an element of a bank may be overwritten by an earlier store: keep it.
@@ -264,14 +264,14 @@ class ExpressionGraph::Translation {
     const std::vector<Store>& stores = graph_.stores_;
     for (auto store = stores.begin(); store != stores.end(); ++store) {
       const std::size_t n = number(store->node);
-      if (entry(n).kind != Kind::operand || places_[n].index >= 0) continue;
+      if (entry(n).kind != Kind::operand || addresses_[n].index >= 0) continue;
       const bool overwritten = std::any_of(stores.begin(), store, [&](const Store& earlier) {
         return earlier.bank == entry(n).bank && earlier.index == entry(n).index;
       });
       if (!overwritten) continue;
-      const Place kept{Bank::registers, new_register()};
-      write(Operation::copy, kept, {place(store->node)});
-      places_[n] = kept;
+      const Address kept{Bank::registers, new_register()};
+      write(Operation::copy, kept, {address_of(store->node)});
+      addresses_[n] = kept;
     }
   }
 
@@ -279,11 +279,11 @@ class ExpressionGraph::Translation {
     for (std::size_t s = 0; s < graph_.stores_.size(); ++s) {
       if (store_done_[s]) continue;
       const Store& store = graph_.stores_[s];
-      const Place target{store.bank, store.index};
+      const Address target{store.bank, store.index};
       if (store.mask < 0)
-        write(Operation::copy, target, {place(store.node)});
+        write(Operation::copy, target, {address_of(store.node)});
       else
-        write(Operation::select, target, {place(store.mask), place(store.node), target});
+        write(Operation::select, target, {address_of(store.mask), address_of(store.node), target});
     }
   }
 
@@ -294,9 +294,9 @@ class ExpressionGraph::Translation {
     return static_cast<std::uint16_t>(index);
   }
 
-  void write(Operation operation, Place target, std::array<Place, 3> operands) {
+  void write(Operation operation, Address target, std::array<Address, 3> operands) {
     // Operands that the operation does not take name register 0, which always exists.
-    for (Place& operand : operands)
+    for (Address& operand : operands)
       if (operand.index < 0) operand = {Bank::registers, 0};
     const auto& [a, b, c] = operands;
     program_.instructions.push_back({.target = encoded(target.index),
@@ -318,7 +318,7 @@ class ExpressionGraph::Translation {
   std::vector<bool> live_;
   std::vector<Step> steps_;
   std::vector<bool> fused_;
-  std::vector<Place> places_;
+  std::vector<Address> addresses_;
   std::vector<std::size_t> last_read_;
   std::vector<bool> store_done_;  // by store
   std::set<int> free_;            // registers

@@ -76,7 +76,7 @@ std::string parameter_text(const TermParameter& parameter) {
   };
   return fmt::format("    {}: {} [{}], {}{}\n", parameter.name,
                      parameter.size == 1 ? "number" : "[low, high]", parameter.unit, parameter.meaning,
-                     parameter.otherwise.empty() ? "" : "; default " + numbers(parameter.otherwise));
+                     parameter.default_value.empty() ? "" : "; default " + numbers(parameter.default_value));
 }
 
 // A term as a deck writes it.
@@ -86,7 +86,7 @@ std::string term_example(const LibraryTerm& term, const SectionKey& section) {
     text += ", " + text_of(term.names_kind) + ": [name, '.*_pattern']";
   if (term.takes_command) text += ", command: velocity";
   for (const TermParameter& parameter : term.parameters)
-    if (parameter.otherwise.empty())
+    if (parameter.default_value.empty())
       text += fmt::format(", {}: {}", parameter.name, parameter.size == 1 ? "1" : "[-1, 1]");
   if (term.kind == TermKind::reward) text += ", weight: 1";
   return (section.named ? "name: {" : "- {") + text + "}";
@@ -240,8 +240,7 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   section(config.reward_times_dt ? "rewards, weight x duration of a control step" : "rewards, weight", rows);
   rows.clear();
   for (const TermConfig& term : config.terminations)
-    rows += row(term.name,
-                (term.time_out || term.term == "time_out" ? "truncation: " : "termination: ") + what(term));
+    rows += row(term.name, (is_time_out(term) ? "truncation: " : "termination: ") + what(term));
   section(task.max_episode_steps > 0
               ? fmt::format("ends, of {} control steps at most", task.max_episode_steps)
               : "ends",

@@ -18,9 +18,9 @@
 namespace maniple {
 namespace {
 
-std::string key_of(TermKind kind, const TermConfig& term, std::size_t place) {
+std::string key_of(TermKind kind, const TermConfig& term, std::size_t index) {
   const SectionKey& section = section_of(kind);
-  return "task." + section.name + (section.named ? "." + term.name : "[" + std::to_string(place) + "]");
+  return "task." + section.name + (section.named ? "." + term.name : "[" + std::to_string(index) + "]");
 }
 
 ExpressionSource source_of(const TermConfig& term, const std::string& text, const std::string& key) {
@@ -101,12 +101,13 @@ void drive_joint(CompiledAction& action, const LibraryTerm& library, const TermR
   }
 }
 
-// The number of each element, by its place or name. `otherwise`: of elements that no name or pattern matches.
+// The number of each element, by its index or name. `default_value`: of elements that no name or pattern
+// matches.
 std::vector<double> numbers_of(const PerElement& given, const std::vector<std::string>& names,
-                               std::size_t count, double otherwise, const TermConfig& term,
+                               std::size_t count, double default_value, const TermConfig& term,
                                const std::string& key) {
-  const auto place = term.where_keys.find(key.substr(key.rfind('.') + 1));
-  const SourceLocation& where = place == term.where_keys.end() ? term.where : place->second;
+  const auto given_where = term.where_keys.find(key.substr(key.rfind('.') + 1));
+  const SourceLocation& where = given_where == term.where_keys.end() ? term.where : given_where->second;
   if (given.named.empty()) {
     if (given.numbers.size() == 1) return std::vector<double>(count, given.numbers[0]);
     if (given.numbers.size() != count)
@@ -114,7 +115,7 @@ std::vector<double> numbers_of(const PerElement& given, const std::vector<std::s
                        fmt::format("a number, or {} of them", count));
     return given.numbers;
   }
-  std::vector<double> numbers(count, otherwise);
+  std::vector<double> numbers(count, default_value);
   for (const auto& [name, number] : given.named)
     for (const std::size_t i : matching_names(name, names, where, key)) numbers[i] = number;
   return numbers;
@@ -198,9 +199,9 @@ Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskMo
   });
   bool kinematic = field.stage == FieldStage::kinematics;
   if (field.stage == FieldStage::sensor) {
-    const int place = element - field.first;
+    const int reading = element - field.first;
     kinematic = std::any_of(model.sensors.begin(), model.sensors.end(), [&](const TaskSensor& sensor) {
-      return !sensor.of_forces && place >= sensor.adr && place < sensor.adr + sensor.dim;
+      return !sensor.of_forces && reading >= sensor.adr && reading < sensor.adr + sensor.dim;
     });
   }
   return kinematic ? Derived::kinematics : Derived::forward;
@@ -263,15 +264,15 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   for (std::size_t i = 0; i < config.terminations.size(); ++i) {
     const TermConfig& term = config.terminations[i];
     const std::string key = key_of(TermKind::termination, term, i);
-    const bool is_time_out = term.time_out || term.term == "time_out";
-    ends_in_time = ends_in_time || is_time_out;
+    const bool truncates = is_time_out(term);
+    ends_in_time = ends_in_time || truncates;
     if (term.term == "time_out" && task.max_episode_steps == 0)
       throw InputError(term.where, key, "a time-out without an episode length",
                        "task.episode_length: seconds, or task.episode_steps: control steps");
     for (const TermExpression& expression : expressions_of(term, TermKind::termination, model, key)) {
       const ExpressionGraph::Node done =
           evaluate.compile_number(source_of(term, expression.text, key), "a termination");
-      ExpressionGraph::Node& all = is_time_out ? time_out : terminated;
+      ExpressionGraph::Node& all = truncates ? time_out : terminated;
       all = graph.apply(Operation::logical_or, all, done);
     }
     task.termination_names.push_back(term.name);
@@ -356,8 +357,8 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                     ConstantPool& constants, CompiledTask& task) {
   ExpressionCompiler reset(context, Phase::reset);
-  const auto assign = [&](const TermConfig& term, TermKind kind, std::size_t place) {
-    const std::string key = key_of(kind, term, place);
+  const auto assign = [&](const TermConfig& term, TermKind kind, std::size_t index) {
+    const std::string key = key_of(kind, term, index);
     for (const TermExpression& expression : assignments_of(term, kind, model, key))
       reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
   };

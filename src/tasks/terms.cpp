@@ -197,7 +197,7 @@ Expressions reset_root(const TermRequest& term) {
 // The elements of the model that terms take: joints and so on, and which ones when the deck names none.
 struct TermNames {
   ElementKind kind = ElementKind::none;
-  DefaultNames otherwise = DefaultNames::none;
+  DefaultNames defaults = DefaultNames::none;
 };
 constexpr TermNames kNoNames, kJoints{ElementKind::joints},
     kAllJoints{ElementKind::joints, DefaultNames::scalar_joints},
@@ -207,7 +207,7 @@ constexpr TermNames kNoNames, kJoints{ElementKind::joints},
 
 LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* meaning, Recipe recipe = {},
                  std::vector<TermParameter> parameters = {}) {
-  return {name, kind, names.kind, names.otherwise, std::move(parameters), meaning, std::move(recipe)};
+  return {name, kind, names.kind, names.defaults, std::move(parameters), meaning, std::move(recipe)};
 }
 
 LibraryTerm needing(ModelNeed need, LibraryTerm term) {
@@ -461,8 +461,8 @@ std::vector<LibraryTerm> make_library() {
             {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
             {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}},
             {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
-            {"rel_heading_envs", 1, "1", "share of draws that follow the heading", {0}},
-            {"rel_standing_envs", 1, "1", "share of draws that stand still", {0}}}),
+            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}},
+            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}}}),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the model's default state, which every reset starts from",
@@ -526,9 +526,9 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
                      "'" + term.name + "' takes no " + text_of(config.names_kind),
                      kind.empty() ? "it acts on the whole robot" : "it takes " + kind);
   for (const std::string& entry : config.names)
-    for (const std::size_t place : matching_names(entry, known, config.where_names, key + "." + kind,
+    for (const std::size_t index : matching_names(entry, known, config.where_names, key + "." + kind,
                                                   "the model has no " + singular(kind))) {
-      const int element = static_cast<int>(place);
+      const int element = static_cast<int>(index);
       if (std::find(request.elements.begin(), request.elements.end(), element) == request.elements.end())
         request.elements.push_back(element);
     }
@@ -562,32 +562,33 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
   for (const TermParameter& parameter : term.parameters) taken.push_back(parameter.name);
   for (const auto& [name, numbers] : config.parameters) {
     const auto found = std::find(taken.begin(), taken.end(), name);
-    const auto where = config.where_parameters.find(name);
-    const SourceLocation& place = where == config.where_parameters.end() ? config.where : where->second;
+    const auto given_where = config.where_parameters.find(name);
+    const SourceLocation& where =
+        given_where == config.where_parameters.end() ? config.where : given_where->second;
     if (found == taken.end())
-      throw InputError(place, key + "." + name,
+      throw InputError(where, key + "." + name,
                        "'" + term.name + "' takes no '" + name + "'" + did_you_mean(name, taken),
                        taken.empty() ? "it takes no parameters" : "it takes " + list(taken));
     const TermParameter& parameter = term.parameters[static_cast<std::size_t>(found - taken.begin())];
     if (static_cast<int>(numbers.size()) != parameter.size)
-      throw InputError(place, key + "." + name, std::to_string(numbers.size()) + " numbers",
+      throw InputError(where, key + "." + name, std::to_string(numbers.size()) + " numbers",
                        (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
                            " [" + parameter.unit + "]");
   }
   for (const TermParameter& parameter : term.parameters) {
     const auto given = config.parameters.find(parameter.name);
-    if (given == config.parameters.end() && parameter.otherwise.empty())
+    if (given == config.parameters.end() && parameter.default_value.empty())
       throw InputError(config.where, key, "'" + term.name + "' without '" + parameter.name + "'",
                        parameter.name + (parameter.size == 1 ? ": number, " : ": [low, high], ") +
                            parameter.meaning + " [" + parameter.unit + "]");
     request.parameters[parameter.name] =
-        given == config.parameters.end() ? parameter.otherwise : given->second;
+        given == config.parameters.end() ? parameter.default_value : given->second;
   }
 }
 
 }  // namespace
 
-std::vector<std::size_t> places_of_name(const std::string& name, const std::vector<std::string>& known) {
+std::vector<std::size_t> indices_of_name(const std::string& name, const std::vector<std::string>& known) {
   const auto exact = std::find(known.begin(), known.end(), name);
   if (exact != known.end()) return {static_cast<std::size_t>(exact - known.begin())};
   std::vector<std::size_t> result;
@@ -603,7 +604,7 @@ std::vector<std::size_t> matching_names(const std::string& entry, const std::vec
                                         const std::string& what) {
   std::vector<std::size_t> result;
   try {
-    result = places_of_name(entry, known);
+    result = indices_of_name(entry, known);
   } catch (const std::regex_error&) {
     throw InputError(where, key, "'" + entry + "' is not a regular expression",
                      "a name or a pattern such as '.*_hip'");
@@ -629,6 +630,10 @@ TermKind library_kind(TermKind kind) {
 }
 
 }  // namespace
+
+bool is_time_out(const TermConfig& termination) {
+  return termination.time_out || termination.term == "time_out";
+}
 
 std::vector<std::string> term_names(TermKind kind) {
   std::vector<std::string> names;

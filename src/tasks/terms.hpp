@@ -20,7 +20,7 @@ struct TermParameter {
   std::string name;
   int size = 1;  // 1: a number, 2: a range [low, high]
   std::string unit, meaning;
-  std::vector<double> otherwise = {};  // the value when it is not given; empty: must be given
+  std::vector<double> default_value = {};  // the value when it is not given; empty: must be given
 };
 
 // What a term writes: an expression, and in resets the quantity that it is assigned to.
@@ -72,9 +72,9 @@ struct LibraryTerm {
   bool takes_command = false;  // {command} of its formula
 };
 
-// The places of the known names that are the name, or match it as a regular expression, in their order; none:
-// neither. Throws std::regex_error for what looks like a pattern and is none.
-std::vector<std::size_t> places_of_name(const std::string& name, const std::vector<std::string>& known);
+// The indices of the known names that are the name, or match it as a regular expression, in their order;
+// none: neither. Throws std::regex_error for what looks like a pattern and is none.
+std::vector<std::size_t> indices_of_name(const std::string& name, const std::vector<std::string>& known);
 // The same for an entry of a deck. InputError for none.
 std::vector<std::size_t> matching_names(const std::string& entry, const std::vector<std::string>& known,
                                         const SourceLocation& where, const std::string& key,
@@ -82,6 +82,8 @@ std::vector<std::size_t> matching_names(const std::string& entry, const std::vec
 
 const std::vector<LibraryTerm>& term_library();
 std::vector<std::string> term_names(TermKind kind);
+// Whether a termination is a truncation, no failure: the deck says so, or its term.
+bool is_time_out(const TermConfig& termination);
 
 // Finds the term, checks its names and parameters against the model. Throws InputError that names the
 // deck's line: unknown term, element or parameter (with the nearest known one), missing parameter.

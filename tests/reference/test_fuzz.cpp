@@ -17,9 +17,9 @@
 namespace maniple {
 namespace {
 
-int number_of(const char* variable, int otherwise) {
+int number_of(const char* variable, int default_value) {
   const char* const text = std::getenv(variable);
-  return text == nullptr ? otherwise : std::atoi(text);
+  return text == nullptr ? default_value : std::atoi(text);
 }
 
 class Fuzz : public ::testing::Test {

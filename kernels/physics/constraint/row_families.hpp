@@ -24,9 +24,9 @@ struct RowFamilyList {
   struct Active {
     int counts[count];
 
-    template <template <class> class F>
-    MANIPLE_FUNCTION int of() const {
-      return counts[number<F<float>>];
+    // Those of the families of base rows.
+    MANIPLE_FUNCTION int slots() const {
+      return ((Family<float>::kBaseRows == 3 ? counts[number<Family<float>>] : 0) + ...);
     }
   };
 

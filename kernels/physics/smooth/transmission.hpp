@@ -166,6 +166,12 @@ struct TendonTransmission {
   }
 };
 
+#define MANIPLE_ROW(name, mujoco, value, object)                                     \
+  static_assert(object_##object == object_joint || object_##object == object_tendon, \
+                "with_transmission needs a type for " #name);
+MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
+
 // Calls visit(transmission) with the type for actuator i.
 template <class T, class Visit>
 MANIPLE_FUNCTION auto with_transmission(const Model<T>& m, int i, const Visit& visit) {

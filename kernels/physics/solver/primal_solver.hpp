@@ -124,7 +124,7 @@ template <class Dofs, class V>
 MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, const ActiveRows& rows,
                               MaskOf<V> active, V scale, V tolerance) {
   Dofs dofs(m, d);
-  dofs.begin(rows.template of<ContactRows>());
+  dofs.begin(rows.slots());
   warm_start(m, d, dofs, rows, active);
   const auto descent = [&](int i) { return d.qfrc_smooth[i] + d.qfrc_constraint[i] - d.Ma[i]; };
   const auto gradient_square = [&] {

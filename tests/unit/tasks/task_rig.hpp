@@ -236,9 +236,8 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
       lanes.counters = counters_.data() + lane;
       lanes.first_env = first_env_ + static_cast<std::uint64_t>(lane);
       lanes.seed = seed_;
-#define MANIPLE_FIELD(name, size, use, unit, description) lanes.transition.name = this->name.data() + lane;
-      MANIPLE_TRANSITION_FIELDS(MANIPLE_FIELD)
-#undef MANIPLE_FIELD
+      for_each_transition_field<std::vector<T>, T*>(
+          [&](auto field, auto first) { lanes.transition.*first = (this->*field).data() + lane; });
       for (int i = 0; i < kContactAnswers * task.num_contact_queries; ++i)
         scratch_[static_cast<std::size_t>(task.first_contact() + i)] =
             tile_field<V>(contact_.data(), i, lane)[0];
