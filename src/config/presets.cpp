@@ -6,7 +6,25 @@ namespace maniple {
 // clang-format off
 const std::vector<Preset>& presets() {
   static const std::vector<Preset> table{
-      {"maniple", "ours: the best score per second of wall time on CPU cores; these are the defaults", {}},
+      {"maniple", "ours: learns whatever the task and the number of environments are; these are the defaults", {}},
+
+      {"locomotion",
+       "ours: the best score per second of wall time on CPU cores for robots that walk. Few environments and epochs, a "
+       "high learning rate that falls to 0 and a loss of the KL divergence are those of Sample Factory "
+       "(sf_examples/mujoco/mujoco_params.py); a first policy whose noise the robot survives is not",
+       {{"batch.num_envs", "64"},
+        {"policy.hidden", "[64, 64]"}, {"policy.activation", "tanh"}, {"policy.shared", "true"},
+        {"policy.initialization", "orthogonal"}, {"policy.hidden_gain", "1.4142135623730951"},
+        {"policy.actor_gain", "0.01"}, {"policy.critic_gain", "1"}, {"policy.init_std", "0.3"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "5"},
+        {"learning.horizon", "64"}, {"learning.epochs", "2"}, {"learning.minibatches", "4"},
+        {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "2.95e-3"}, {"learning.schedule", "linear"}, {"learning.adam_epsilon", "1.0e-6"},
+        {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "2.6"}, {"learning.clip_value", "false"},
+        {"learning.entropy_coef", "0"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0.1"},
+        {"learning.max_grad_norm", "3.5"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "true"}, {"learning.normalize_reward", "false"}, {"learning.clip_reward", "0"},
+        {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "true"}}},
 
       {"cleanrl",
        "CleanRL, ppo_continuous_action.py: 2048 samples an iteration, there 1 environment for 2048 steps, here "

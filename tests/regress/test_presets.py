@@ -6,7 +6,7 @@ import h5py
 import pytest
 
 TASK = "inputs/tasks/isaac_cartpole.yaml"
-PRESETS = ["maniple", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"]
+PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"]
 
 
 def test_schema_lists_presets_with_their_sources(maniple):

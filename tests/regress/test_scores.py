@@ -1,4 +1,4 @@
-"""The script that writes the table of scores, on a short training: 0.8 million steps of HalfCheetah."""
+"""The script that writes the table of scores, on a short training: 0.4 million steps of HalfCheetah."""
 
 import subprocess
 import sys
