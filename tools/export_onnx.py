@@ -3,7 +3,8 @@
     python tools/export_onnx.py runs/pendulum                 # the newest checkpoint, as runs/pendulum/policy.onnx
 
 Input `observation` [batch, observations] is the task's observation as recorded, output `action` [batch, actions] the
-mean action. Clipping and normalisation of observations, the network and the clipping of actions are inside, in single
+deterministic action: the mean, through tanh where the run squashes actions. A recurrent policy has another input `state`
+[batch, units], zeros when an episode begins, and another output `next_state`, the input of the next step. Clipping and normalisation of observations, the network and the clipping of actions are inside, in single
 precision as in the program; what the task makes of an action (scale, clip) belongs to the environment.
 """
 
@@ -21,7 +22,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/maniple"
 VARIANCE_FLOOR = 1e-5  # of the program's normalizer, in src/learning/policy.cpp
-ACTIVATIONS = {"elu": "Elu", "relu": "Relu", "tanh": "Tanh"}
+ACTIVATIONS = {"elu": "Elu", "relu": "Relu", "tanh": "Tanh", "leaky_relu": "LeakyRelu", "identity": "Identity"}
+LAYER_NORM_EPSILON = 1e-5  # in kernels/nn/layers.hpp
 OPSET = 17
 
 
@@ -51,28 +53,63 @@ class Graph:
         self.constants.append(numpy_helper.from_array(np.asarray(values, np.float32), f"constant{len(self.constants)}"))
         return self.constants[-1].name
 
+    def node(self, operator, *inputs, output=None, **attributes):
+        """The name of what comes out; inputs are names."""
+        output = output or f"{operator.lower()}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
+        return output
+
     def add(self, operator, *constants, output=None, **attributes):
-        inputs = [self.value, *map(self.constant, constants)]
-        self.value = output or f"{operator.lower()}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [self.value], **attributes))
+        self.value = self.node(operator, self.value, *map(self.constant, constants), output=output, **attributes)
+
+    def activate(self, name):
+        before = self.value
+        if name == "silu":
+            self.value = self.node("Mul", before, self.node("Sigmoid", before))
+        elif name == "gelu":
+            self.add("Mul", np.sqrt(0.5))
+            self.add("Erf")
+            self.add("Add", 1)
+            self.add("Mul", 0.5)
+            self.value = self.node("Mul", before, self.value)
+        else:
+            self.add(ACTIVATIONS[name])
+
+    def gru(self, cell):
+        """A recurrent cell in torch's form, from `state` to `next_state`."""
+        gates = {}
+        for of, value in (("input", self.value), ("state", "state")):
+            matrix, bias = weights(cell, of)
+            gemm = self.node("Gemm", value, self.constant(matrix), self.constant(bias), transB=1)
+            names = [f"{of}_{gate}" for gate in ("reset", "update", "new")]
+            self.nodes.append(helper.make_node("Split", [gemm], names, axis=1))
+            gates[of] = names
+        (xr, xz, xn), (hr, hz, hn) = gates["input"], gates["state"]
+        reset, update = (self.node("Sigmoid", self.node("Add", *pair)) for pair in ((xr, hr), (xz, hz)))
+        new = self.node("Tanh", self.node("Add", xn, self.node("Mul", reset, hn)))
+        kept = self.node("Mul", update, self.node("Sub", "state", new))
+        self.value = self.node("Add", new, kept, output="next_state")
 
     def clip(self, bound):
         if bound > 0:
             self.add("Clip", -bound, bound)
 
 
-def weights(policy, layer):
+def weights(group, layer):
     """The matrix [outputs, inputs] of a layer, whose rows are padded in the file, and its biases."""
-    stored = policy[f"layer{layer}/weight"]
+    stored = group[f"{layer}/weight"]
     inputs = int(re.search(r"the first (\d+) of each used", stored.attrs["description"])[1])
-    bias = policy[f"layer{layer}/bias"][()]
+    bias = group[f"{layer}/bias"][()]
     return stored[()].reshape(len(bias), -1)[:, :inputs], bias
 
 
 def model_of(run, checkpoint):
     """The ONNX model of the policy in an open checkpoint, with the settings of the run that wrote it."""
     policy, graph = checkpoint["policy"], Graph()
-    observations, actions = weights(policy, 0)[0].shape[1], len(policy["log_std"])
+    hidden, recurrent = len(run.setting("policy.hidden")), "gru0" in policy
+    observations = weights(policy, "gru0/input" if recurrent else "layer0")[0].shape[1]
+    outputs = len(policy[f"layer{hidden}/bias"]) - bool(run.setting("policy.shared"))  # without the value
+    actions = len(policy["log_std"]) if "log_std" in policy else outputs // 2  # means, then deviations
     graph.clip(run.setting("policy.clip_observations"))
     if run.setting("policy.normalize_observations"):
         # (those of a critic with observations of its own come behind)
@@ -80,19 +117,27 @@ def model_of(run, checkpoint):
         graph.add("Sub", policy["observation_mean"][:observations])
         graph.add("Mul", scale)
         graph.clip(run.setting("policy.clip_normalized", 5))
-    hidden = len(run.setting("policy.hidden"))
-    for layer in range(hidden + 1):
-        matrix, bias = weights(policy, layer)
-        if layer == hidden:  # of a shared network the last output is the value
-            matrix, bias = matrix[:actions], bias[:actions]
+    if recurrent:
+        graph.gru(policy["gru0"])
+    for layer in range(hidden):
+        matrix, bias = weights(policy, f"layer{layer}")
         graph.add("Gemm", matrix, bias, transB=1)
-        if layer < hidden:
-            graph.add(ACTIVATIONS[run.setting("policy.activation")])
+        graph.activate(run.setting("policy.activation"))
+        if run.setting("policy.layer_norm", False):
+            norm = policy[f"norm{layer}"]
+            graph.add("LayerNormalization", norm["weight"][()], norm["bias"][()], epsilon=LAYER_NORM_EPSILON)
+    matrix, bias = weights(policy, f"layer{hidden}")
+    graph.add("Gemm", matrix[:actions], bias[:actions], transB=1)
+    if run.setting("policy.squash_actions", False):
+        graph.add("Tanh")
     graph.clip(run.setting("policy.clip_actions"))
     graph.add("Identity", output="action")
-    description = helper.make_graph(
-        graph.nodes, "policy", [helper.make_tensor_value_info("observation", TensorProto.FLOAT, ["batch", observations])],
-        [helper.make_tensor_value_info("action", TensorProto.FLOAT, ["batch", actions])], graph.constants)
+    def values(**sizes):
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in sizes.items()]
+
+    units = len(policy["gru0/state/bias"]) // 3 if recurrent else 0
+    description = helper.make_graph(graph.nodes, "policy", values(observation=observations, **({"state": units} if units else {})),
+                                    values(action=actions, **({"next_state": units} if units else {})), graph.constants)
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
                               producer_version=str(run.run["version"]))
     model.ir_version = 8  # of the runtimes that know the opset

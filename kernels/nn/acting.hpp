@@ -3,17 +3,17 @@
 #pragma once
 
 #include "kernels/base/tiles.hpp"
-#include "kernels/nn/dense.hpp"
 #include "kernels/nn/exact_totals.hpp"
 #include "kernels/nn/gae.hpp"
 #include "kernels/nn/gaussian.hpp"
+#include "kernels/nn/layers.hpp"
 
 namespace maniple {
 
 // First element of each quantity in a block.
 struct SampleLayout {
-  int observation = 0;  // and that of the critic, as the network takes them
-  int action = 0, mean = 0;
+  int observation = 0;       // and that of the critic, as the network takes them
+  int action = 0, mean = 0;  // before they are squashed
   int log_prob = 0;
   int value = 0;      // of the observation: as the critic gives it, in the unit of rewards once estimated
   int reward = 0;     // multiplied by learning.reward_scale
@@ -21,7 +21,8 @@ struct SampleLayout {
   int cut = 0;        // 1: it ran out of time, and `bootstrap` stands for what would have followed
   int bootstrap = 0;  // as the critic gives it
   int advantage = 0, target = 0;
-  int weight = 0;  // 1, or 0: an invalid step, which is not learned from
+  int weight = 0;   // 1, or 0: an invalid step, which is not learned from
+  int log_std = 0;  // where the network gives one
   int elements = 0;
 
   SampleLayout() = default;
@@ -37,41 +38,33 @@ struct SampleLayout {
         advantage(log_prob + 6),
         target(log_prob + 7),
         weight(log_prob + 8),
-        elements(log_prob + 9) {}
+        log_std(log_prob + 9),
+        elements(log_std + sizes.deviations) {}
 };
 
 // Where a worker keeps what one tile needs; elements are counted in scalars.
 struct TileScratch {
-  std::int64_t activations = 0, deltas = 0, rows = 0, transposed = 0, gradient = 0, block = 0;
+  std::int64_t activations = 0, deltas = 0, rows = 0, transposed = 0, gradient = 0, block = 0, carry = 0;
   std::int64_t elements = 0;
 
   TileScratch() = default;
-  TileScratch(const Network& network, const SampleLayout& layout, int num_rows, std::int64_t num_totals) {
+  // `steps`: whose activations are kept at a time.
+  TileScratch(const Network& network, const SampleLayout& layout, int num_rows, std::int64_t num_totals,
+              std::int64_t steps = 1) {
     const auto take = [this](std::int64_t count) {
       const std::int64_t first = elements;
       elements += padded_parameters(count);
       return first;
     };
-    activations = take(network.units * kTileWidth);
+    activations = take(steps * network.units * kTileWidth);
     deltas = take(network.units * kTileWidth);
     rows = take(num_rows * kTileWidth);
     transposed = take(padded_parameters(network.widest) * kTileWidth);
     gradient = take(num_totals);
     block = take(layout.elements * kTileWidth);
+    carry = take(network.state_units * kTileWidth);
   }
 };
-
-// Activations of all layers for the observations of one tile.
-template <class Dense, class T>
-MANIPLE_FUNCTION void network_forward(const TileTeam& team, const Network& network, const T* parameters,
-                                      const T* input, T* activations) {
-  for (int l = 0; l < network.num_layers; ++l) {
-    const DenseLayer& layer = network.layers[l];
-    Dense::forward(team, layer, parameters, network.source_of(layer, input, activations),
-                   activations + layer.target * kTileWidth);
-    // a layer mixes units, never samples: on a GPU a thread reads only what it wrote
-  }
-}
 
 // One control step's decisions for all tiles of this rank.
 template <class T, class Dense>
@@ -83,11 +76,14 @@ struct Act {
   T* memory = nullptr;                           // [worker][scratch.elements]
   TiledView<T> observation, critic_observation;  // the latter where the critic has its own
   TiledView<T> action;                           // none where only values are asked for
+  TiledView<T> state;                            // of recurrent cells, before the step
+  bool moves_state = false;                      // to that after it
   T* blocks = nullptr;                           // [tile][layout.elements][32] of this step; null: not kept
   std::uint32_t seed = 0, control_step = 0;
   RandomPurpose purpose = RandomPurpose::action;
   std::int64_t first_env = 0, envs = 0;  // of this rank, without padding
   bool deterministic = false;
+  bool squash_actions = false;
   T clip_observations = 0, clip_actions = 0;  // 0: off
   const T* normal_mean = nullptr;             // per observation; null: not normalised
   const T* normal_scale = nullptr;            // 1 / standard deviation
@@ -98,7 +94,6 @@ struct Act {
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
-    constexpr int lane_stride = kTileWidth / lane_width<V>;
     T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
     T* const block = blocks ? blocks + tile * layout.elements * kTileWidth : local + scratch.block;
     T* const activations = local + scratch.activations;
@@ -122,27 +117,36 @@ struct Act {
         *reinterpret_cast<V*>(block + (layout.observation + i) * kTileWidth + lane) = x;
       }
     });
-    network_forward<Dense>(team, network, parameters, block + layout.observation * kTileWidth, activations);
+    const T* const before = state.tile(tile);
     team.lanes<V, 1>([&](int lane) {
-      const V* const mean = reinterpret_cast<const V*>(activations + network.actor.first * kTileWidth + lane);
-      V* const out = reinterpret_cast<V*>(block + lane);
+      for (int k = 0; k < network.state_units; ++k)
+        *reinterpret_cast<V*>(activations + k * kTileWidth + lane) =
+            *reinterpret_cast<const V*>(before + k * kTileWidth + lane);
+    });
+    network_forward<Dense>(team, network, parameters, block + layout.observation * kTileWidth, activations);
+    if (moves_state) copy_state(team, network, activations, state.tile(tile));
+    team.lanes<V, 1>([&](int lane) {
+      const Varying<V> output = tile_field<V>(activations, 0, lane), out = tile_field<V>(block, 0, lane);
+      const LogStd<V> log_stds{network.deviation.units > 0 ? nullptr : parameters + network.log_std,
+                               output.from(network.deviation.first)};
       V log_prob(T(0));
       for (int k = 0; k < network.sizes.actions; ++k) {
-        const T log_std = parameters[network.log_std + k];
+        const V log_std = log_stds[k], mean = output[network.actor.first + k];
         V z(T(0));
         if (!deterministic)
           z = action_noise<V>(seed, purpose, first_env + tile * kTileWidth + lane, control_step, k);
-        const V a = multiply_add(exp(V(log_std)), z, mean[k * lane_stride]);
+        const V a = multiply_add(exp(log_std), z, mean);
         log_prob += gaussian_log_density(z, log_std);
-        out[(layout.action + k) * lane_stride] = a;
-        out[(layout.mean + k) * lane_stride] = mean[k * lane_stride];
+        out[layout.action + k] = a;
+        out[layout.mean + k] = mean;
+        if (network.deviation.units > 0) out[layout.log_std + k] = log_std;
+        const V does = squash_actions ? tanh(a) : a;
         if (action.elements > 0)
           *reinterpret_cast<V*>(chosen + k * kTileWidth + lane) =
-              clip_actions > 0 ? clamp(a, V(-clip_actions), V(clip_actions)) : a;
+              clip_actions > 0 ? clamp(does, V(-clip_actions), V(clip_actions)) : does;
       }
-      out[layout.log_prob * lane_stride] = log_prob;
-      out[layout.value * lane_stride] =
-          *reinterpret_cast<const V*>(activations + network.critic.first * kTileWidth + lane);
+      out[layout.log_prob] = log_prob;
+      out[layout.value] = output[network.critic.first];
     });
     if (normal_mean && moments) {
       team.barrier();

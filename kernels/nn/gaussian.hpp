@@ -1,8 +1,8 @@
-// The Gaussian policy head: independent actions with a state-independent log standard deviation.
+// The Gaussian policy head: independent actions, on request squashed by tanh into (-1, 1).
 #pragma once
 
 #include "kernels/base/philox.hpp"
-#include "kernels/math/functions.hpp"
+#include "kernels/nn/activations.hpp"
 
 namespace maniple {
 
@@ -28,9 +28,27 @@ MANIPLE_FUNCTION V action_noise(std::uint32_t seed, RandomPurpose purpose, std::
 
 // log of the density at z standard deviations from the mean, of one action.
 template <class V>
-MANIPLE_FUNCTION V gaussian_log_density(V z, ScalarOf<V> log_std) {
+MANIPLE_FUNCTION V gaussian_log_density(V z, V log_std) {
   using T = ScalarOf<V>;
-  return V(T(-0.5)) * z * z - V(log_std + T(0.91893853320467274178));
+  return V(T(-0.5)) * z * z - (log_std + V(T(0.91893853320467274178)));
 }
+
+// ln(d tanh(u) / du), without the cancellation of ln(1 - tanh(u)^2). The density of tanh(u) is that of u over
+// this derivative; both policies that a ratio or a divergence compares have the same, so these are those of u
+// and what is stored is u. Entropies are not: that of tanh(u) is higher by the mean of this.
+template <class V>
+MANIPLE_FUNCTION V log_tanh_slope(V u) {
+  using T = ScalarOf<V>;
+  return V(T(2)) * (V(T(0.69314718055994530942)) - u - softplus(V(T(-2)) * u));
+}
+
+// Log standard deviations of a sample's actions: the same for all samples, or its own.
+template <class V>
+struct LogStd {
+  const ScalarOf<V>* shared = nullptr;
+  Varying<V> own;
+
+  MANIPLE_FUNCTION V operator[](int k) const { return shared ? V(shared[k]) : own[k]; }
+};
 
 }  // namespace maniple

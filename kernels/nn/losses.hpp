@@ -6,7 +6,8 @@
 //   value  = 1/2 max((v - target)^2, (v_old + clamp(v - v_old, -clip, clip) - target)^2)
 //   bounds = sum over actions of the squared excess of the mean beyond +-1.1
 //   kl     = KL(reference || policy)
-// as in rl_games, whose critic_coef is value_coef; rsl_rl's value_loss_coef is half of it.
+// as in rl_games, whose critic_coef is value_coef; rsl_rl's value_loss_coef is half of it. The entropy of
+// actions that are squashed by tanh has no closed form: each sample draws one action for it, as in Brax.
 #pragma once
 
 #include "kernels/base/varying.hpp"
@@ -22,12 +23,22 @@ struct LossSettings {
   double bounds_coef = 0;
   double kl_coef = 0;
   bool learned_std = false;
+  bool squash_actions = false;
   double advantage_mean = 0, advantage_scale = 1;  // normalisation: (A - mean) * scale
   double value_mean = 0, value_scale = 1;          // of stored values and targets, likewise
 };
 
 // What is summed over samples and reported.
-enum LossMetric : int { kPolicyLoss, kValueLoss, kBoundsLoss, kKl, kClipped, kNumLossMetrics };
+enum LossMetric : int {
+  kPolicyLoss,
+  kValueLoss,
+  kBoundsLoss,
+  kKl,
+  kClipped,
+  kEntropy,    // this and the next: where the policy's parameters alone do not say it
+  kDeviation,  // mean over the actions
+  kNumLossMetrics
+};
 
 // Value loss of one sample and its derivative with respect to the value.
 template <class V>
@@ -76,12 +87,12 @@ MANIPLE_FUNCTION V bounds_loss(V mean, V& derivative) {
 
 // KL divergence of one action's Gaussian from the one it was before: KL(old || new).
 template <class V>
-MANIPLE_FUNCTION V gaussian_kl(V mean, ScalarOf<V> log_std, V old_mean, ScalarOf<V> old_log_std) {
+MANIPLE_FUNCTION V gaussian_kl(V mean, V log_std, V old_mean, V old_log_std) {
   using T = ScalarOf<V>;
   const V difference = mean - old_mean;
-  const V inverse_variance = exp(V(T(-2) * log_std));
-  const V old_variance = exp(V(T(2) * old_log_std));
-  return V(log_std - old_log_std - T(0.5)) +
+  const V inverse_variance = exp(V(T(-2)) * log_std);
+  const V old_variance = exp(V(T(2)) * old_log_std);
+  return (log_std - old_log_std - V(T(0.5))) +
          V(T(0.5)) * inverse_variance * multiply_add(difference, difference, old_variance);
 }
 
@@ -90,20 +101,21 @@ template <class V>
 struct LossOperands {
   Varying<V> action, old_mean, mean;
   V old_log_prob, old_value, advantage, target, value;
-  const ScalarOf<V>* log_std;      // [actions]
-  const ScalarOf<V>* old_log_std;  // [actions]
+  LogStd<V> log_std, old_log_std;
 };
 
-// Writes the derivatives of scale * loss (zero where a lane is not real) and adds the metrics, unscaled.
-template <class V>
+// Writes the derivatives of scale * loss (zero where a lane is not real; those of the log standard deviations
+// are added) and adds the metrics, unscaled. noise(k): standard normal numbers, asked for with
+// squash_actions.
+template <class V, class Noise>
 MANIPLE_FUNCTION void ppo_loss(const LossSettings& settings, int num_actions, const LossOperands<V>& x,
-                               MaskOf<V> real, ScalarOf<V> scale, Varying<V> mean_delta, V& value_delta,
-                               Varying<V> log_std_delta, Varying<V> metrics) {
+                               const Noise& noise, MaskOf<V> real, ScalarOf<V> scale, Varying<V> mean_delta,
+                               V& value_delta, Varying<V> log_std_delta, Varying<V> metrics) {
   using T = ScalarOf<V>;
   const V zero(T(0));
-  V log_prob = zero, kl = zero, bounds = zero;
+  V log_prob = zero, kl = zero, bounds = zero, entropy = zero, deviation = zero;
   for (int k = 0; k < num_actions; ++k) {
-    const V z = (x.action[k] - x.mean[k]) * exp(V(-x.log_std[k]));
+    const V z = (x.action[k] - x.mean[k]) * exp(-x.log_std[k]);
     log_prob += gaussian_log_density(z, x.log_std[k]);
     kl += gaussian_kl(x.mean[k], x.log_std[k], x.old_mean[k], x.old_log_std[k]);
   }
@@ -117,7 +129,7 @@ MANIPLE_FUNCTION void ppo_loss(const LossSettings& settings, int num_actions, co
       value_loss(x.value, normal(x.old_value), normal(x.target), clip, settings.clip_value, value_derivative);
   value_delta = select(real, V(scale * T(settings.value_coef)) * value_derivative, zero);
   for (int k = 0; k < num_actions; ++k) {
-    const V inverse_std = exp(V(-x.log_std[k]));
+    const V inverse_std = exp(-x.log_std[k]);
     const V z = (x.action[k] - x.mean[k]) * inverse_std;
     V bounds_derivative;
     bounds += bounds_loss(x.mean[k], bounds_derivative);
@@ -127,9 +139,21 @@ MANIPLE_FUNCTION void ppo_loss(const LossSettings& settings, int num_actions, co
     if (settings.kl_coef != 0) {
       const V coef(T(settings.kl_coef));
       const V change = (x.mean[k] - x.old_mean[k]) * inverse_std;
-      const V spread = exp(V(x.old_log_std[k] - x.log_std[k]));
+      const V spread = exp(x.old_log_std[k] - x.log_std[k]);
       derivative += coef * change * inverse_std;
       std_derivative += coef * (V(T(1)) - change * change - spread * spread);
+    }
+    if (settings.squash_actions || x.log_std.shared == nullptr) {
+      const V std = exp(x.log_std[k]);
+      deviation += std;
+      entropy += x.log_std[k] + V(T(1.41893853320467274178));  // 1/2 ln(2 pi e)
+      if (settings.squash_actions) {
+        const V away = std * noise(k), u = x.mean[k] + away;
+        entropy += log_tanh_slope(u);
+        const V pull = V(T(2 * settings.entropy_coef)) * tanh(u);
+        derivative += pull;
+        std_derivative += pull * away;
+      }
     }
     mean_delta[k] = select(real, V(scale) * derivative, zero);
     if (settings.learned_std) log_std_delta[k] += select(real, V(scale) * std_derivative, zero);
@@ -139,6 +163,8 @@ MANIPLE_FUNCTION void ppo_loss(const LossSettings& settings, int num_actions, co
   metrics[kBoundsLoss] += select(real, bounds, zero);
   metrics[kKl] += select(real, kl, zero);
   metrics[kClipped] += select(real, clipped, zero);
+  metrics[kEntropy] += select(real, entropy, zero);
+  metrics[kDeviation] += select(real, deviation * V(T(1) / T(num_actions)), zero);
 }
 
 }  // namespace maniple

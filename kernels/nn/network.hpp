@@ -1,15 +1,15 @@
-// The shape of a policy network as kernels see it: a list of dense layers over one flat parameter
-// buffer. Parameters are counted in 64 bits: two layers of 50000 units have more than 2^31. What a network is
-// asked for are its heads, units of its last layers: actor and critic may share their hidden layers (one
-// chain, whose last layer yields both heads) or not (two chains). Plain data, so that a launch can carry it
-// by value.
+// The shape of a policy network as kernels see it: a list of layers over one flat parameter buffer, each of
+// which reads units that are there and writes units of its own. Parameters are counted in 64 bits: two layers
+// of 50000 units have more than 2^31. What a network is asked for are its heads, units of its last layers:
+// actor and critic may share their hidden layers (one chain, whose last layer yields both heads) or not (two
+// chains). Plain data, so that a launch can carry it by value.
 #pragma once
 
 #include "kernels/base/varying.hpp"
 
 namespace maniple {
 
-enum class Activation : int { identity, elu, relu, tanh };
+enum class Activation : int { identity, elu, relu, tanh, leaky_relu, silu, gelu };
 
 // Rows of weights are padded with zeros to a multiple of this many parameters, whatever the lane width,
 // so that vectors may run over the inputs and checkpoints look the same on every machine.
@@ -22,6 +22,7 @@ MANIPLE_FUNCTION std::int64_t padded_parameters(std::int64_t count) {
 // of its own; one that sees something else sees only that.
 struct PolicySizes {
   int observations = 0, critic_observations = 0, actions = 0;
+  int deviations = 0;  // that the network gives along with its actions: as many, or none
 
   MANIPLE_FUNCTION int inputs() const { return observations + critic_observations; }
 };
@@ -30,8 +31,18 @@ struct PolicySizes {
 // observation].
 inline constexpr int kObservation = -1, kCriticObservation = -2;
 
-// target[o] = activation(bias[o] + sum_i weight[o][i] source[i]).
-struct DenseLayer {
+enum class LayerKind : int {
+  dense,       // target[o] = activation(bias[o] + sum_i weight[o][i] source[i])
+  gates,       // the same, of a recurrent cell
+  activation,  // target = activation(source), where a derivative needs what went in
+  layer_norm,  // target = weight (source - mean) / deviation + bias over the units of a sample (Ba et al.
+               // 2016)
+  deviation,   // target = log standard deviation (Network::deviation_law) of source
+  gru,         // target = state after the step (Cho et al. 2014)
+};
+
+struct Layer {
+  LayerKind kind = LayerKind::dense;
   int inputs = 0, outputs = 0;
   std::int64_t weight = 0;    // first parameter; row o starts at weight + o * stride()
   std::int64_t bias = 0;      // first parameter
@@ -40,9 +51,15 @@ struct DenseLayer {
   Activation activation = Activation::identity;
   Activation source_activation = Activation::identity;  // of the layer that made the source
   bool library = false;                                 // wide: computed by a vendor's BLAS on a CPU
+  // gru: `source` is what the input gives to the gates (reset, update, new: as torch orders them), this what
+  // the state before the step gives to them, and the state itself.
+  int state_gates = 0, state = 0;
 
   MANIPLE_FUNCTION std::int64_t stride() const { return padded_parameters(inputs); }
+  MANIPLE_FUNCTION bool is_dense() const { return kind == LayerKind::dense || kind == LayerKind::gates; }
 };
+// One that is_dense(), as kernels/nn/dense.hpp computes it.
+using DenseLayer = Layer;
 
 // Units that others read, by their place among the activations.
 struct Head {
@@ -50,21 +67,35 @@ struct Head {
   int units = 0;  // 0: the network has no such head
 };
 
+// Standard deviation of an action from the number x that a network gives for it.
+enum class DeviationLaw : int {
+  exponential,  // e^x
+  softplus,     // ln(1 + e^x) + deviation_offset
+};
+
 struct Network {
-  static constexpr int max_layers = 16;
-  DenseLayer layers[max_layers];
+  static constexpr int max_layers = 64;
+  Layer layers[max_layers];
   int num_layers = 0;
   PolicySizes sizes;
-  int units = 0;                // activations of one sample, without the observation
-  Head actor;                   // mean of each action
-  Head critic;                  // value of the observation
-  int widest = 0;               // inputs or outputs of any layer
+  int units = 0;        // activations of one sample, without the observation
+  int state_units = 0;  // the first of them: the state of recurrent cells before the step
+  Head actor;           // mean of each action
+  Head deviation;       // log standard deviation of each action, where the observation decides on it
+  Head critic;          // value of the observation
+  DeviationLaw deviation_law = DeviationLaw::exponential;
+  double deviation_offset = 0, lowest_log_std = -1e9, highest_log_std = 1e9;
+  int widest = 0;               // inputs or outputs of any dense layer
   std::int64_t parameters = 0;  // of the flat buffer, padding included
-  std::int64_t log_std = 0;     // first parameter of the log standard deviations
+  std::int64_t log_std = 0;     // first parameter of the log standard deviations, where there is no such head
+
+  MANIPLE_FUNCTION bool recurrent() const { return state_units > 0; }
+  // Log standard deviations among the parameters.
+  MANIPLE_FUNCTION int own_deviations() const { return deviation.units > 0 ? 0 : sizes.actions; }
 
   // The inputs of a layer, of the tile whose inputs and activations these are.
   template <class T>
-  MANIPLE_FUNCTION const T* source_of(const DenseLayer& layer, const T* input, const T* activations) const {
+  MANIPLE_FUNCTION const T* source_of(const Layer& layer, const T* input, const T* activations) const {
     if (layer.source >= 0) return activations + layer.source * kTileWidth;
     return layer.source == kCriticObservation ? input + sizes.observations * kTileWidth : input;
   }

@@ -29,22 +29,28 @@ MANIPLE_FUNCTION void minibatch_order(std::uint32_t seed, std::int64_t global_ti
 
 // Which positions in the order of which tiles a minibatch takes. Up to `horizon` minibatches take whole steps
 // of all tiles; more take contiguous parts of the list of all positions, which goes through the tiles of a
-// position in a spread order, so that ranks share the work of each minibatch.
+// position in a spread order, so that ranks share the work of each minibatch. A recurrent network learns from
+// the steps of a tile in their order: its deal has one position, which stands for all of them.
 struct MinibatchDeal {
   std::int64_t num_tiles = 1;  // of all ranks
   std::int64_t spread = 1;     // coprime to num_tiles
   std::int64_t rotation = 0;   // drawn for the epoch
   int horizon = 1, minibatches = 1;
+  int steps = 1;  // that a position stands for
 
-  MANIPLE_FUNCTION bool takes(int minibatch, std::int64_t global_tile, int position) const {
-    if (minibatches <= horizon) return position % minibatches == minibatch;
+  MANIPLE_FUNCTION int minibatch_of(std::int64_t global_tile, int position) const {
+    if (minibatches <= horizon) return position % minibatches;
     const std::int64_t place =
         position * num_tiles + (global_tile * spread + rotation * (position + 1)) % num_tiles;
-    return place * minibatches / (num_tiles * horizon) == minibatch;
+    return static_cast<int>(place * minibatches / (num_tiles * horizon));
+  }
+  MANIPLE_FUNCTION bool takes(int minibatch, std::int64_t global_tile, int position) const {
+    return minibatch_of(global_tile, position) == minibatch;
   }
   // Samples of a minibatch, of all ranks.
   std::int64_t samples(int minibatch, std::int64_t num_envs) const {
-    if (minibatches <= horizon) return (horizon - minibatch + minibatches - 1) / minibatches * num_envs;
+    if (minibatches <= horizon)
+      return (horizon - minibatch + minibatches - 1) / minibatches * num_envs * steps;
     const std::int64_t places = num_tiles * horizon;
     const std::int64_t first = (minibatch * places + minibatches - 1) / minibatches;
     const std::int64_t after = ((minibatch + 1) * places + minibatches - 1) / minibatches;
@@ -52,7 +58,56 @@ struct MinibatchDeal {
     // the last tile is padded
     for (int position = 0; position < horizon; ++position)
       if (takes(minibatch, num_tiles - 1, position)) count -= num_tiles * kTileWidth - num_envs;
-    return count;
+    return count * steps;
+  }
+};
+
+// Moments of the advantages of each minibatch's valid samples: sums of x and x^2 times moment_scale, with
+// x = (advantage - shift) * scale, and the number of samples times sample_share.
+template <class T>
+struct MinibatchMoments {
+  static constexpr int columns = 3;
+  static constexpr double sample_share = 0x1p-20;  // of a sample in the sums, so that many are exact
+  SampleLayout layout;
+  const T* blocks = nullptr;            // [step][tile][layout.elements][32]
+  const std::int32_t* order = nullptr;  // [tile][horizon]
+  std::int64_t tiles = 0, envs = 0;
+  std::int64_t first_tile = 0;  // of this rank
+  MinibatchDeal deal;
+  T shift = 0, scale = 1;
+  double moment_scale = 0;
+  double* totals = nullptr;  // [worker][columns * minibatches + 1], the last: sums that are not exact
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
+    using V = Lanes<T>;
+    double* const total = totals + worker * (columns * deal.minibatches + 1);
+    team.items(deal.minibatches, [&](std::int64_t minibatch) {
+      double partial[columns] = {};
+      for (int lane = 0; lane < kTileWidth; lane += lane_width<V>) {
+        const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, envs);
+        V sum(T(0)), squares(T(0)), valid(T(0));
+        for (int position = 0; position < deal.horizon; ++position) {
+          if (!deal.takes(static_cast<int>(minibatch), first_tile + tile, position)) continue;
+          for (int i = 0; i < deal.steps; ++i) {
+            const std::int64_t step = deal.steps > 1 ? i : order[tile * deal.horizon + position];
+            const T* const sample = blocks + (step * tiles + tile) * layout.elements * kTileWidth + lane;
+            const auto element = [&](int e) { return *reinterpret_cast<const V*>(sample + e * kTileWidth); };
+            const V weight = select(real, element(layout.weight), V(T(0)));
+            const V x = select(weight != V(T(0)), (element(layout.advantage) - V(shift)) * V(scale), V(T(0)));
+            sum += x;
+            squares = multiply_add(x, x, squares);
+            valid += weight;
+          }
+        }
+        for (int i = 0; i < lane_width<V>; ++i) {
+          partial[0] += static_cast<double>(get_lane(sum, i)) * moment_scale;
+          partial[1] += static_cast<double>(get_lane(squares, i)) * moment_scale;
+          partial[2] += static_cast<double>(get_lane(valid, i)) * sample_share;
+        }
+      }
+      if (add_exactly(partial, columns, total + columns * minibatch) > 0)
+        total[columns * deal.minibatches] = 1;  // any thread writes the same
+    });
   }
 };
 
@@ -70,6 +125,7 @@ struct SampleView {
   Varying<V> delta;            // [network.units]: set those of the heads: derivatives by their outputs
   Varying<V> parameter_delta;  // [own_parameters().count]: add derivatives
   Varying<V> metrics;          // [num_metrics]: add what is reported, unscaled
+  int lane = 0;                // of the tile, the pack's first
 };
 
 // Totals of a minibatch: gradient of every parameter, the loss metrics, the number of inexact terms.
@@ -99,6 +155,7 @@ struct TrainMinibatch {
   const std::int32_t* order = nullptr;  // [tile][horizon]
   std::int64_t tiles = 0, envs = 0;
   std::int64_t first_tile = 0;  // of this rank
+  TiledView<T> first_state;     // of recurrent cells, before the first step
   MinibatchDeal deal;
   int minibatch = 0;
   double scale = 0;  // 1 / samples of the minibatch, over all ranks
@@ -121,8 +178,14 @@ struct TrainMinibatch {
     team.barrier();
     for (int position = 0; position < deal.horizon; ++position) {
       if (!deal.takes(minibatch, first_tile + tile, position)) continue;
-      const std::int64_t step = order[tile * deal.horizon + position];
-      sample_block(team, tile, step * tiles + tile, local);
+      if (network.recurrent()) {
+        sequence(team, tile, local);
+        continue;
+      }
+      const std::int64_t index = order[tile * deal.horizon + position] * tiles + tile;
+      T* const activations = local + scratch.activations;
+      network_forward<Dense>(team, network, parameters, input_of(index), activations);
+      learn(team, tile, index, activations, local);
     }
     // gradients of the loss's own parameters and metrics were kept per lane
     team.items(num_rows, [&](std::int64_t row) {
@@ -147,39 +210,74 @@ struct TrainMinibatch {
     }
   }
 
-  // Forward and backward pass of one block of samples; adds to the gradient and the rows.
-  MANIPLE_FUNCTION void sample_block(const TileTeam& team, std::int64_t tile, std::int64_t index,
-                                     T* local) const {
+  MANIPLE_FUNCTION T* block_of(std::int64_t index) const {
+    return blocks + index * loss.layout.elements * kTileWidth;
+  }
+  MANIPLE_FUNCTION const T* input_of(std::int64_t index) const {
+    return block_of(index) + loss.layout.observation * kTileWidth;
+  }
+
+  // All steps of a tile in their order, with back-propagation through time to the first of them. Where an
+  // episode ends, the state of the next one begins with zeros.
+  MANIPLE_FUNCTION void sequence(const TileTeam& team, std::int64_t tile, T* local) const {
     using V = Lanes<T>;
-    T* const block = blocks + index * loss.layout.elements * kTileWidth;
-    T* const activations = local + scratch.activations;
+    const auto activations = [&](int step) {
+      return local + scratch.activations + static_cast<std::int64_t>(step) * network.units * kTileWidth;
+    };
+    T* const carry = local + scratch.carry;
+    const T* const first = first_state.tile(tile);
+    team.items(network.state_units * kTileWidth, [&](std::int64_t i) {
+      activations(0)[i] = first[i];
+      carry[i] = T(0);
+    });
+    team.barrier();
+    const auto forget = [&](int step, T* states) {  // what the end of an episode in this step undoes
+      const T* const done = block_of(step * tiles + tile) + loss.layout.done * kTileWidth;
+      team.lanes<V, 1>([&](int lane) {
+        const MaskOf<V> ended = *reinterpret_cast<const V*>(done + lane) != V(T(0));
+        for (int k = 0; k < network.state_units; ++k) {
+          V& state = *reinterpret_cast<V*>(states + k * kTileWidth + lane);
+          state = select(ended, V(T(0)), state);
+        }
+      });
+    };
+    for (int step = 0; step < deal.steps; ++step) {
+      network_forward<Dense>(team, network, parameters, input_of(step * tiles + tile), activations(step));
+      if (step + 1 == deal.steps) break;
+      copy_state(team, network, activations(step), activations(step + 1));
+      forget(step, activations(step + 1));
+    }
+    for (int step = deal.steps - 1; step >= 0; --step) {
+      learn(team, tile, step * tiles + tile, activations(step), local);
+      if (step > 0) forget(step - 1, carry);
+    }
+  }
+
+  // The loss of one block of samples, whose activations are there, and the backward pass; adds to the
+  // gradient and the rows.
+  MANIPLE_FUNCTION void learn(const TileTeam& team, std::int64_t tile, std::int64_t index, T* activations,
+                              T* local) const {
+    using V = Lanes<T>;
+    T* const block = block_of(index);
     T* const deltas = local + scratch.deltas;
     T* const rows = local + scratch.rows;
-    const T* const input = block + loss.layout.observation * kTileWidth;
-    network_forward<Dense>(team, network, parameters, input, activations);
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> row = tile_field<V>(rows, 0, lane);
-      const SampleView<V> view{tile_field<V>(block, 0, lane), tile_field<V>(activations, 0, lane),
-                               tile_field<V>(deltas, 0, lane), row,
-                               row.from(loss.own_parameters(network).count)};
+      const SampleView<V> view{tile_field<V>(block, 0, lane),
+                               tile_field<V>(activations, 0, lane),
+                               tile_field<V>(deltas, 0, lane),
+                               row,
+                               row.from(loss.own_parameters(network).count),
+                               lane};
       const MaskOf<V> real =
           real_lanes<V>(tile * kTileWidth + lane, envs) && view.stored[loss.layout.weight] != V(T(0));
       loss(network, parameters, index, view, real, static_cast<T>(scale));
     });
-    for (int l = network.num_layers - 1; l >= 0; --l) {
-      const DenseLayer& layer = network.layers[l];
-      if (layer.source >= 0)
-        Dense::backward(team, layer, parameters, deltas + layer.target * kTileWidth,
-                        activations + layer.source * kTileWidth, deltas + layer.source * kTileWidth);
-    }
+    network_backward<Dense>(team, network, parameters, activations, deltas, local + scratch.carry);
     team.barrier();
     loss.after(team, network, parameters, index);
-    for (int l = network.num_layers - 1; l >= 0; --l) {
-      const DenseLayer& layer = network.layers[l];
-      Dense::gradient(team, layer, network.source_of<T>(layer, input, activations),
-                      deltas + layer.target * kTileWidth, local + scratch.transposed,
-                      local + scratch.gradient);
-    }
+    network_gradient<Dense>(team, network, input_of(index), activations, deltas, local + scratch.transposed,
+                            local + scratch.gradient);
     team.barrier();
   }
 };

@@ -25,9 +25,11 @@ enum class SolverChoice { of_model, Newton, PGS };
 enum class DerivedChoice { fresh, as_stepped, stepped_forces };
 enum class ControlInput { zero, random, file, policy };
 enum class StartState { of_model, keyframe, file, task };
-enum class ActivationChoice { elu, relu, tanh };
+enum class ActivationChoice { elu, relu, tanh, leaky_relu, silu, gelu, identity };
 enum class RateSchedule { fixed, adaptive, linear };  // adaptive: by the KL divergence; linear: down to 0
-enum class Initialization { uniform, orthogonal };
+enum class Initialization { uniform, orthogonal, lecun_uniform };
+enum class Recurrence { none, gru };
+enum class StdTransform { exp, softplus };
 enum class BootstrapChoice { none, value, final_observation };  // what follows a time-out
 enum class KlReference { rollout, previous_epoch };             // as rsl_rl, as rl_games
 enum class Reduction { exact, fast };
@@ -55,11 +57,16 @@ inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "file", "po
 template <>
 inline constexpr std::array kTextsOf<StartState>{"default", "keyframe", "file", "task"};
 template <>
-inline constexpr std::array kTextsOf<ActivationChoice>{"elu", "relu", "tanh"};
+inline constexpr std::array kTextsOf<ActivationChoice>{"elu",  "relu", "tanh",    "leaky_relu",
+                                                       "silu", "gelu", "identity"};
+template <>
+inline constexpr std::array kTextsOf<Recurrence>{"none", "gru"};
+template <>
+inline constexpr std::array kTextsOf<StdTransform>{"exp", "softplus"};
 template <>
 inline constexpr std::array kTextsOf<RateSchedule>{"fixed", "adaptive", "linear"};
 template <>
-inline constexpr std::array kTextsOf<Initialization>{"uniform", "orthogonal"};
+inline constexpr std::array kTextsOf<Initialization>{"uniform", "orthogonal", "lecun_uniform"};
 template <>
 inline constexpr std::array kTextsOf<BootstrapChoice>{"none", "value", "final_observation"};
 template <>
@@ -207,14 +214,22 @@ struct TaskConfig {
 
 struct PolicyConfig {
   std::vector<int> hidden{64, 64};
+  std::vector<int> critic_hidden;  // of a critic with layers of its own; empty: as hidden
   ActivationChoice activation = ActivationChoice::tanh;
-  bool shared = false;  // actor and critic share their hidden layers
+  bool layer_norm = false;                  // after each hidden layer's activation
+  bool shared = false;                      // actor and critic share their hidden layers
+  Recurrence recurrent = Recurrence::none;  // in front of the hidden layers
+  int recurrent_units = 64;
   Initialization initialization = Initialization::orthogonal;
   double hidden_gain = 1.4142135623730951, actor_gain = 0.01, critic_gain = 1;  // orthogonal: of the layers
   double init_std = 1;
-  bool fixed_std = false;        // the log standard deviation is a constant; false: it is learned
-  double clip_observations = 0;  // 0: off
-  double clip_actions = 0;       // 0: off
+  bool fixed_std = false;            // the log standard deviation is a constant; false: it is learned
+  bool state_dependent_std = false;  // the network gives it, through std_transform, within these bounds
+  StdTransform std_transform = StdTransform::exp;
+  double min_std = 0, max_std = 0;  // 0: no bound
+  bool squash_actions = false;      // by tanh, into (-1, 1)
+  double clip_observations = 0;     // 0: off
+  double clip_actions = 0;          // 0: off
   bool normalize_observations = true;
   double clip_normalized = 10;
 };
@@ -245,8 +260,9 @@ struct LearningConfig {
   double kl_coef = 0;        // of the divergence from the policy that acted
   double max_grad_norm = 1;  // 0: off
   bool normalize_advantage = true;
-  bool normalize_value = true;    // the critic learns values of mean 0 and variance 1
-  bool normalize_reward = false;  // rewards over the deviation of their discounted sum
+  bool normalize_advantage_per_minibatch = false;  // instead of over the whole batch
+  bool normalize_value = true;                     // the critic learns values of mean 0 and variance 1
+  bool normalize_reward = false;                   // rewards over the deviation of their discounted sum
   double reward_scale = 1;
   double clip_reward = 0;  // after scaling; 0: off
   BootstrapChoice value_bootstrap = BootstrapChoice::final_observation;

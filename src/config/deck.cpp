@@ -361,14 +361,18 @@ void check_together(const Config& config) {
     throw InputError(config.where_of(key), key, found, allowed);
   };
   const LearningConfig& learning = config.learning;
-  // blocks of 32 environments are not divided
-  const std::int64_t parts = (config.batch.num_envs + 31) / 32 * learning.horizon;
+  const PolicyConfig& policy = config.policy;
+  // blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from
+  const bool recurrent = policy.recurrent != Recurrence::none;
+  const std::int64_t parts = (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : learning.horizon);
   if (learning.minibatches > parts)
-    refuse(
-        "learning.minibatches",
-        "found " + std::to_string(learning.minibatches) + " with learning.horizon " +
-            std::to_string(learning.horizon) + " and batch.num_envs " + std::to_string(config.batch.num_envs),
-        "allowed: integer, 1 to " + std::to_string(parts) + ", learning.horizon x blocks of 32 environments");
+    refuse("learning.minibatches",
+           "found " + std::to_string(learning.minibatches) + " with " +
+               (recurrent ? "policy.recurrent " + text_of(policy.recurrent)
+                          : "learning.horizon " + std::to_string(learning.horizon)) +
+               " and batch.num_envs " + std::to_string(config.batch.num_envs),
+           "allowed: integer, 1 to " + std::to_string(parts) + ", " +
+               (recurrent ? "" : "learning.horizon x ") + "blocks of 32 environments");
   if (learning.target_kl > 0 && learning.kl_reference != KlReference::rollout)
     refuse("learning.target_kl", "found it with learning.kl_reference: previous_epoch",
            "allowed: 0, or with learning.kl_reference: rollout");
@@ -381,8 +385,30 @@ void check_together(const Config& config) {
     refuse("learning.learning_rate", "found " + yaml_number(learning.learning_rate),
            "allowed: learning.lr_min (" + yaml_number(learning.lr_min) + ") to learning.lr_max (" +
                yaml_number(learning.lr_max) + ") with the adaptive schedule");
-  if (config.policy.hidden.empty())
+  if (policy.hidden.empty())
     refuse("policy.hidden", "found a list of 0", "allowed: list of integers, for instance [64, 64]");
+  if (policy.shared && !policy.critic_hidden.empty())
+    refuse("policy.critic_hidden", "found layers with policy.shared: true",
+           "allowed: [], or with policy.shared: false");
+  if (policy.state_dependent_std) {
+    if (policy.fixed_std)
+      refuse("policy.fixed_std", "found true with policy.state_dependent_std", "allowed: false");
+    const bool softplus = policy.std_transform == StdTransform::softplus;
+    // (softplus comes above min_std and never meets it)
+    if (policy.init_std < policy.min_std || (softplus && policy.init_std == policy.min_std) ||
+        (policy.max_std > 0 && policy.init_std > policy.max_std))
+      refuse(
+          "policy.init_std", "found " + yaml_number(policy.init_std),
+          "allowed: " + std::string(softplus ? "above " : "at least ") + "policy.min_std (" +
+              yaml_number(policy.min_std) + ")" +
+              (policy.max_std > 0 ? ", at most policy.max_std (" + yaml_number(policy.max_std) + ")" : ""));
+  } else if (policy.min_std > 0 || policy.max_std > 0 || policy.std_transform != StdTransform::exp) {
+    const char* const key = policy.min_std > 0   ? "policy.min_std"
+                            : policy.max_std > 0 ? "policy.max_std"
+                                                 : "policy.std_transform";
+    refuse(key, "found it without policy.state_dependent_std",
+           "allowed: with policy.state_dependent_std: true");
+  }
 
   const ControlConfig& control = config.control;
   if (control.source == ControlInput::file && control.file.empty())

@@ -28,7 +28,7 @@ const std::vector<Preset>& presets() {
 
       {"cleanrl",
        "CleanRL, ppo_continuous_action.py: 2048 samples an iteration, there 1 environment for 2048 steps, here "
-       "batch.num_envs 32 for 64; advantages normalised over the iteration, not the minibatch",
+       "batch.num_envs 32 for 64; minibatches take 32 environments at a time",
        {{"batch.num_envs", "32"},
         {"policy.hidden", "[64, 64]"}, {"policy.activation", "tanh"}, {"policy.shared", "false"},
         {"policy.initialization", "orthogonal"}, {"policy.hidden_gain", "1.4142135623730951"},
@@ -40,12 +40,13 @@ const std::vector<Preset>& presets() {
         {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "0.5"}, {"learning.clip_value", "true"},
         {"learning.entropy_coef", "0"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
         {"learning.max_grad_norm", "0.5"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_advantage_per_minibatch", "true"},
         {"learning.normalize_value", "false"}, {"learning.normalize_reward", "true"}, {"learning.clip_reward", "10"},
-        {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
+        {"learning.value_bootstrap", "none"}, {"learning.random_initial_episode_length", "false"}}},
 
       {"sb3_zoo",
        "rl-baselines3-zoo, hyperparams/ppo.yml, HalfCheetah (tuned): 512 samples an iteration, there 1 environment "
-       "for 512 steps, here batch.num_envs 32 for 16; advantages normalised over the iteration, not the minibatch",
+       "for 512 steps, here batch.num_envs 32 for 16; minibatches take 32 environments at a time",
        {{"batch.num_envs", "32"},
         {"policy.hidden", "[256, 256]"}, {"policy.activation", "relu"}, {"policy.shared", "false"},
         {"policy.initialization", "uniform"}, {"policy.init_std", "0.1353352832366127"},
@@ -56,11 +57,13 @@ const std::vector<Preset>& presets() {
         {"learning.clip_ratio", "0.1"}, {"learning.value_coef", "1.16192"}, {"learning.clip_value", "false"},
         {"learning.entropy_coef", "0.000401762"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
         {"learning.max_grad_norm", "0.8"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_advantage_per_minibatch", "true"},
         {"learning.normalize_value", "false"}, {"learning.normalize_reward", "true"}, {"learning.clip_reward", "10"},
         {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
 
       {"rl_games",
-       "rl_games, configs/mujoco/ant_envpool.yaml; its reward scale is a deck's own",
+       "rl_games, configs/mujoco/ant_envpool.yaml; its reward scale is a deck's own, its smooth clamp of the ratio a "
+       "hard one here",
        {{"batch.num_envs", "64"},
         {"policy.hidden", "[256, 128, 64]"}, {"policy.activation", "elu"}, {"policy.shared", "true"},
         {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
@@ -96,19 +99,21 @@ const std::vector<Preset>& presets() {
         {"learning.value_bootstrap", "value"}, {"learning.random_initial_episode_length", "true"}}},
 
       {"brax",
-       "Brax's PPO with mujoco_playground's config/dm_control_suite_params.py (its 60 iterations' worth of one "
-       "update are 491520 samples here); a Gaussian of learned, not state-dependent, deviation without tanh "
-       "squashing, and tanh in place of swish",
+       "Brax's PPO with mujoco_playground's config/dm_control_suite_params.py: there 16 rollouts make a batch (983040 "
+       "samples), here each; advantages are not estimated anew for each minibatch, time-outs are valued, not left out",
        {{"batch.num_envs", "2048"},
-        {"policy.hidden", "[32, 32, 32, 32]"}, {"policy.activation", "tanh"}, {"policy.shared", "false"},
-        {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
-        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "10"},
+        {"policy.hidden", "[32, 32, 32, 32]"}, {"policy.critic_hidden", "[256, 256, 256, 256, 256]"},
+        {"policy.activation", "silu"}, {"policy.shared", "false"}, {"policy.initialization", "lecun_uniform"},
+        {"policy.fixed_std", "false"}, {"policy.state_dependent_std", "true"}, {"policy.std_transform", "softplus"},
+        {"policy.min_std", "0.001"}, {"policy.init_std", "0.6941471805599453"}, {"policy.squash_actions", "true"},
+        {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "1.0e+6"},
         {"learning.horizon", "30"}, {"learning.epochs", "16"}, {"learning.minibatches", "32"},
         {"learning.gamma", "0.995"}, {"learning.lambda", "0.95"},
         {"learning.learning_rate", "1.0e-3"}, {"learning.schedule", "fixed"}, {"learning.adam_epsilon", "1.0e-8"},
         {"learning.clip_ratio", "0.3"}, {"learning.value_coef", "0.5"}, {"learning.clip_value", "false"},
         {"learning.entropy_coef", "0.01"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
         {"learning.max_grad_norm", "0"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_advantage_per_minibatch", "true"},
         {"learning.normalize_value", "false"}, {"learning.normalize_reward", "false"},
         {"learning.reward_scale", "10"}, {"learning.clip_reward", "0"},
         {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},

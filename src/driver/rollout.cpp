@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <optional>
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
@@ -43,6 +44,7 @@ class ControlSource {
       read_replicated(config.control.checkpoint, checkpoint_identity(config, simulation), archive,
                       session.collectives());
       policy_->restored();
+      runner_.emplace(*policy_, simulation);
     }
   }
 
@@ -51,8 +53,7 @@ class ControlSource {
     const ControlInput source = config_.control.source;
     if (simulation_.has_task()) {
       if (source == ControlInput::policy) {
-        policy_->act(simulation_, config_.evaluation.deterministic, config_.batch.seed, control_step);
-        simulation_.step();
+        runner_->step(config_.evaluation.deterministic, config_.batch.seed, control_step);
         return;
       }
       if (source == ControlInput::random) simulation_.random_action(control_step);
@@ -72,6 +73,7 @@ class ControlSource {
   Simulation& simulation_;
   ControlRows controls_;
   std::unique_ptr<Policy> policy_;
+  std::optional<PolicyRunner> runner_;
 };
 
 }  // namespace

@@ -123,7 +123,8 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
     const Network network = make_network(
         config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions});
     const SampleLayout layout(network.sizes);
-    memory.network = policy_bytes(network, make_scratch(network, layout), tile_workers(partition.tiles));
+    memory.network = policy_bytes(network, make_scratch(network, layout, config.learning.horizon),
+                                  tile_workers(partition.tiles));
   }
   return memory;
 }

@@ -13,6 +13,17 @@ std::int64_t sums_columns() {
   return 2 * kMostMoments + 2;
 }
 
+std::int64_t minibatch_columns(const LearningConfig& config) {
+  if (!config.normalize_advantage || !config.normalize_advantage_per_minibatch) return 0;
+  return MinibatchMoments<float>::columns * config.minibatches + 1;
+}
+
+// Of advantages: the unbiased estimate, as torch.std.
+Normalisation normalisation_of(double mean, double variance, double samples) {
+  const double unbiased = samples / std::max(1.0, samples - 1);
+  return {mean, 1.0 / (std::sqrt(variance * unbiased) + kDeviationFloor)};
+}
+
 void describe_moments(Archive& archive, const std::string& name, RunningMoments& moments,
                       const std::string& what) {
   archive.replicated(name + "_mean", &moments.mean, 1, "reward", "running mean of " + what);
@@ -32,7 +43,9 @@ LearnerMemory Advantages::memory(const LearningConfig& config, const Environment
     memory.batch_bytes = sizeof(float) * static_cast<std::size_t>(sizes.tiles * kTileWidth);
     memory.snapshot_bytes = memory.batch_bytes;
   }
-  memory.network_bytes = sizeof(double) * static_cast<std::size_t>(workers * (kMostMoments + sums_columns()));
+  memory.network_bytes =
+      sizeof(double) *
+      static_cast<std::size_t>(workers * (kMostMoments + sums_columns() + minibatch_columns(config)));
   return memory;
 }
 
@@ -41,7 +54,9 @@ Advantages::Advantages(const LearningConfig& config, const Partition& partition,
       partition_(partition),
       workers_(workers),
       sizes_("maniple::sample_sizes", static_cast<std::size_t>(workers * kMostMoments)),
-      sums_("maniple::sample_moments", static_cast<std::size_t>(workers * sums_columns())) {
+      sums_("maniple::sample_moments", static_cast<std::size_t>(workers * sums_columns())),
+      minibatch_sums_("maniple::minibatch_moments",
+                      static_cast<std::size_t>(workers * minibatch_columns(config))) {
   if (config.normalize_value) value_ = normalisation_of(values_);
   if (config.normalize_reward)
     running_return_ = TiledView<float>("maniple::running_return", partition.tiles, 1);
@@ -58,6 +73,7 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
     estimate.act = policy.actor<decltype(dense)>(workers_);
     estimate.act.observation = environment.observation();
     estimate.act.critic_observation = environment.critic_observation();
+    estimate.act.state = rollout.states();
     estimate.act.deterministic = true;
     estimate.act.envs = partition_.envs();
     estimate.blocks = rollout.blocks();
@@ -72,17 +88,47 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
   const SampleLayout& layout = policy.layout();
   const Moments found = moments(rollout, sum, {layout.advantage, layout.target}, {0.0, value_.mean});
   explained_variance_ = found.variance[1] > 0 ? 1 - found.variance[0] / found.variance[1] : 0;
-  if (config_.normalize_advantage) {
-    // the unbiased estimate, as torch.std
-    const double unbiased = found.samples / std::max(1.0, found.samples - 1);
-    advantage_ = {found.mean[0], 1.0 / (std::sqrt(found.variance[0] * unbiased) + kDeviationFloor)};
-  }
+  mean_advantage_ = found.mean[0];
+  largest_advantage_ = found.distance[0];
+  if (config_.normalize_advantage && !config_.normalize_advantage_per_minibatch)
+    advantage_ = normalisation_of(found.mean[0], found.variance[0], found.samples);
   if (config_.normalize_value) {
     values_.merge(found.mean[1], found.variance[1], found.samples);
     const Normalisation before = value_;
     value_ = normalisation_of(values_);
     policy.rescale_values(value_.scale / before.scale, (before.mean - value_.mean) * value_.scale);
   }
+}
+
+std::vector<Normalisation> Advantages::of_minibatches(const RolloutStorage& rollout,
+                                                      const MinibatchDeal& deal, const TotalsSum& sum) {
+  MinibatchMoments<float> kernel;
+  kernel.layout = rollout.layout();
+  kernel.blocks = rollout.blocks();
+  kernel.order = rollout.order();
+  kernel.tiles = partition_.tiles;
+  kernel.envs = partition_.envs();
+  kernel.first_tile = partition_.first_tile;
+  kernel.deal = deal;
+  kernel.shift = static_cast<float>(mean_advantage_);
+  const auto size = static_cast<float>(largest_advantage_ + std::abs(mean_advantage_));
+  kernel.scale = size > 0 ? 1.0f / size : 1.0f;
+  kernel.moment_scale = deal.minibatches / rollout.samples();
+  kernel.totals = minibatch_sums_.data();
+  Kokkos::deep_copy(minibatch_sums_, 0.0);
+  for_tiles("maniple::minibatch_moments", partition_.tiles, workers_, kernel);
+  const std::vector<double> sums = sum(minibatch_sums_, minibatch_columns(config_));
+  inexact_ += sums.back() > 0 ? 1 : 0;
+  std::vector<Normalisation> result;
+  for (auto entry = sums.begin(); entry + kernel.columns < sums.end(); entry += kernel.columns) {
+    const double samples = entry[2] / kernel.sample_share;
+    const double share = 1 / (kernel.moment_scale * std::max(1.0, samples));
+    const double unit = 1.0 / static_cast<double>(kernel.scale);
+    const double mean = share * entry[0], variance = std::max(0.0, share * entry[1] - mean * mean);
+    result.push_back(
+        normalisation_of(static_cast<double>(kernel.shift) + unit * mean, unit * unit * variance, samples));
+  }
+  return result;
 }
 
 void Advantages::scale_rewards(const RolloutStorage& rollout, const TotalsSum& sum) {
@@ -100,6 +146,7 @@ void Advantages::scale_rewards(const RolloutStorage& rollout, const TotalsSum& s
 
 Advantages::Moments Advantages::moments(const RolloutStorage& rollout, const TotalsSum& sum,
                                         const std::vector<int>& elements, const std::vector<double>& about) {
+  Moments result;
   SampleMoments<float> kernel;
   kernel.layout = rollout.layout();
   kernel.blocks = rollout.blocks();
@@ -118,6 +165,7 @@ Advantages::Moments Advantages::moments(const RolloutStorage& rollout, const Tot
   for (int k = 0; k < kernel.count; ++k) {
     const auto size = static_cast<float>(largest[static_cast<std::size_t>(k)]);
     kernel.scale[k] = size > 0 ? 1.0f / size : 1.0f;
+    result.distance[k] = largest[static_cast<std::size_t>(k)];
   }
   kernel.sums = true;
   kernel.moment_scale = 1.0 / rollout.samples();
@@ -127,7 +175,6 @@ Advantages::Moments Advantages::moments(const RolloutStorage& rollout, const Tot
   const std::int64_t columns = 2 * kernel.count + 2;
   const std::vector<double> sums = sum(sums_, columns);
   inexact_ += sums.back() > 0 ? 1 : 0;
-  Moments result;
   result.samples = rollout.samples() - sums[static_cast<std::size_t>(2 * kernel.count)];
   const double per_valid = rollout.samples() / std::max(1.0, result.samples);
   for (int k = 0; k < kernel.count; ++k) {

@@ -28,8 +28,12 @@ class Advantages {
   void estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout,
                 const TotalsSum& sum);
 
+  // Collective. Of the advantages of each minibatch of an epoch, with normalize_advantage_per_minibatch.
+  std::vector<Normalisation> of_minibatches(const RolloutStorage& rollout, const MinibatchDeal& deal,
+                                            const TotalsSum& sum);
+
   // Of the last estimate, over the valid samples of all ranks.
-  const Normalisation& advantage() const { return advantage_; }  // none without normalize_advantage
+  const Normalisation& advantage() const { return advantage_; }  // none unless normalized over the batch
   const Normalisation& value() const { return value_; }          // none without normalize_value
   // The fraction of the targets' variance that the values foresaw.
   double explained_variance() const { return explained_variance_; }
@@ -47,6 +51,7 @@ class Advantages {
  private:
   struct Moments {
     double mean[kMostMoments] = {}, variance[kMostMoments] = {};
+    double distance[kMostMoments] = {};  // of the farthest from the point
     double samples = 0;
   };
   // Collective. Of elements of the stored samples, about a point each.
@@ -58,10 +63,12 @@ class Advantages {
   const Partition partition_;
   const int workers_;
   Numbers<double> sizes_, sums_;                         // [worker][...], see SampleMoments
+  Numbers<double> minibatch_sums_;                       // [worker][...], see MinibatchMoments
   TiledView<float> running_return_;                      // with normalize_reward
   std::optional<HostTiles<float>> running_return_host_;  // that describe() handed out
   RunningMoments returns_, values_;
   Normalisation advantage_, value_;
+  double mean_advantage_ = 0, largest_advantage_ = 0;
   double explained_variance_ = 0;
   int inexact_ = 0;
 };

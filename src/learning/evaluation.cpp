@@ -48,6 +48,7 @@ EvaluationResult evaluate(Environment& environment, Policy& policy, const Config
   std::int64_t missing = rounds * partition.envs();
 
   environment.reset();
+  PolicyRunner runner(policy, environment);
   // an episode can last at most max_episode_steps; an endless task ends by its terminations alone
   const std::int64_t longest = environment.max_episode_steps();
   const std::int64_t limit = longest > 0 ? rounds * longest + 1 : std::int64_t{100000} * rounds;
@@ -61,8 +62,7 @@ EvaluationResult evaluate(Environment& environment, Policy& policy, const Config
     if (step > limit + 16)
       throw Error("evaluation: episodes do not end within " + std::to_string(limit) +
                   " control steps; the task has neither a time limit nor a termination that happens");
-    policy.act(environment, config.evaluation.deterministic, config.batch.seed, step);
-    environment.step();
+    runner.step(config.evaluation.deterministic, config.batch.seed, step);
     note_done("control step", step + 1);
     Kokkos::fence();
     const auto host = [](const TiledView<float>& view) {

@@ -21,6 +21,14 @@ Activation activation_of(ActivationChoice choice) {
       return Activation::relu;
     case ActivationChoice::tanh:
       return Activation::tanh;
+    case ActivationChoice::leaky_relu:
+      return Activation::leaky_relu;
+    case ActivationChoice::silu:
+      return Activation::silu;
+    case ActivationChoice::gelu:
+      return Activation::gelu;
+    case ActivationChoice::identity:
+      return Activation::identity;
   }
   return Activation::identity;
 }
@@ -68,7 +76,23 @@ void rescale_row(const Kokkos::View<float*, MemorySpace>& parameters, std::int64
       });
 }
 
+void forget(const TiledView<float>& terminated, const TiledView<float>& truncated,
+            const TiledView<float>& invalid, const TiledView<float>& states) {
+  const int count = states.elements;
+  Kokkos::parallel_for(
+      "maniple::forget_ended_episodes", Kokkos::RangePolicy<ExecutionSpace>(0, states.tiles * kTileWidth),
+      KOKKOS_LAMBDA(std::int64_t env) {
+        if (terminated.at(env, 0) + truncated.at(env, 0) + invalid.at(env, 0) == 0.0f) return;
+        for (int k = 0; k < count; ++k) states.at(env, k) = 0.0f;
+      });
+}
+
 }  // namespace
+
+void forget_ended_episodes(const Environment& environment, const TiledView<float>& states) {
+  if (states.elements > 0)
+    forget(environment.terminated(), environment.truncated(), environment.invalid(), states);
+}
 
 PolicySizes policy_sizes(const Environment& environment) {
   return {environment.num_observations(), environment.critic_observation().elements,
@@ -83,63 +107,112 @@ Network make_network(const Config& config, const PolicySizes& sizes) {
 Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
                      const SourceLocation& where_hidden, const SourceLocation& where_shared) {
   const Activation activation = activation_of(config.activation);
+  const bool recurrent = config.recurrent != Recurrence::none;
+  const std::vector<int>& critic_hidden = config.critic_hidden.empty() ? config.hidden : config.critic_hidden;
+  // entries of the network's list: of a hidden layer, and beside hidden layers
+  const int each = 1 + (needs_input(activation) ? 1 : 0) + (config.layer_norm ? 1 : 0);
   const int chains = config.shared ? 1 : 2;
-  const int layers = chains * (static_cast<int>(config.hidden.size()) + 1);
-  if (layers > Network::max_layers)
+  const int others = chains * (recurrent ? 4 : 1) + (config.state_dependent_std ? 1 : 0);
+  const std::size_t hidden = config.hidden.size() + (config.shared ? 0 : critic_hidden.size());
+  const int most = (Network::max_layers - others) / each;
+  if (static_cast<int>(hidden) > most)
     throw InputError(where_hidden, "policy.hidden",
-                     "found " + std::to_string(config.hidden.size()) + " layers",
-                     "allowed: at most " + std::to_string(Network::max_layers / chains - 1));
+                     "found " + std::to_string(hidden) + " layers" +
+                         (config.shared ? "" : " of policy and critic together"),
+                     "allowed: at most " + std::to_string(most));
   if (config.shared && sizes.critic_observations > 0)
     throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
                      "allowed: false, so that the critic has layers of its own");
   Network network;
   network.sizes = sizes;
+  network.sizes.deviations = config.state_dependent_std ? sizes.actions : 0;
   network.widest = std::max(sizes.observations, sizes.critic_observations);
-  const auto add = [&](int source, int inputs, int outputs, Activation own, Activation below) {
-    DenseLayer& layer = network.layers[network.num_layers++];
+  network.state_units = recurrent ? chains * config.recurrent_units : 0;
+  network.units = network.state_units;
+  const auto add = [&](LayerKind kind, int source, int inputs, int outputs, Activation own,
+                       Activation below) -> Layer& {
+    Layer& layer = network.layers[network.num_layers++];
+    layer.kind = kind;
     layer.inputs = inputs;
     layer.outputs = outputs;
     layer.source = source;
     layer.target = network.units;
     layer.activation = own;
     layer.source_activation = below;
-    layer.weight = network.parameters;
-    network.parameters += outputs * layer.stride();
-    layer.bias = network.parameters;
-    network.parameters += padded_parameters(outputs);
     network.units += outputs;
-    network.widest = std::max({network.widest, inputs, outputs});
-    layer.library = std::max(inputs, outputs) >= blas_width && std::min(inputs, outputs) >= 16;
-    return layer.target;
+    if (layer.is_dense() || kind == LayerKind::layer_norm) {
+      layer.weight = network.parameters;
+      network.parameters += layer.is_dense() ? outputs * layer.stride() : padded_parameters(outputs);
+      layer.bias = network.parameters;
+      network.parameters += padded_parameters(outputs);
+    }
+    if (layer.is_dense()) {
+      network.widest = std::max({network.widest, inputs, outputs});
+      layer.library = std::max(inputs, outputs) >= blas_width && std::min(inputs, outputs) >= 16;
+    }
+    if (kind == LayerKind::layer_norm) network.units += outputs + 1;  // see kernels/nn/layers.hpp
+    if (kind == LayerKind::gru) network.units += 3 * outputs;
+    return layer;
   };
-  const auto chain = [&](int outputs, int source, int inputs) -> Head {
-    for (const int width : config.hidden) {
-      source = add(source, inputs, width, activation, source < 0 ? Activation::identity : activation);
+  int state = 0;
+  const auto chain = [&](const std::vector<int>& widths, int outputs, int source, int inputs) -> Head {
+    const Activation none = Activation::identity;
+    Activation below = none;
+    if (recurrent) {
+      const int units = config.recurrent_units;
+      const int gates = add(LayerKind::gates, source, inputs, 3 * units, none, none).target;
+      const int state_gates = add(LayerKind::gates, state, units, 3 * units, none, none).target;
+      Layer& cell = add(LayerKind::gru, gates, 3 * units, units, none, none);
+      cell.state_gates = state_gates;
+      cell.state = state;
+      state += units;
+      source = cell.target;
+      inputs = units;
+    }
+    for (const int width : widths) {
+      const bool apart = needs_input(activation);
+      source = add(LayerKind::dense, source, inputs, width, apart ? none : activation, below).target;
+      below = apart ? none : activation;
+      if (apart) source = add(LayerKind::activation, source, width, width, activation, none).target;
+      if (config.layer_norm) {
+        source = add(LayerKind::layer_norm, source, width, width, none, below).target;
+        below = none;
+      }
       inputs = width;
     }
-    return {
-        add(source, inputs, outputs, Activation::identity, source < 0 ? Activation::identity : activation),
-        outputs};
+    return {add(LayerKind::dense, source, inputs, outputs, none, below).target, outputs};
   };
+  const int actions = sizes.actions, both = actions + network.sizes.deviations;
   if (config.shared) {
-    const Head both = chain(sizes.actions + 1, kObservation, sizes.observations);
-    network.actor = {both.first, sizes.actions};
-    network.critic = {both.first + sizes.actions, 1};
+    network.actor = chain(config.hidden, both + 1, kObservation, sizes.observations);
+    network.critic = {network.actor.first + both, 1};
   } else {
-    network.actor = chain(sizes.actions, kObservation, sizes.observations);
-    network.critic = sizes.critic_observations > 0 ? chain(1, kCriticObservation, sizes.critic_observations)
-                                                   : chain(1, kObservation, sizes.observations);
+    network.actor = chain(config.hidden, both, kObservation, sizes.observations);
+    network.critic = sizes.critic_observations > 0
+                         ? chain(critic_hidden, 1, kCriticObservation, sizes.critic_observations)
+                         : chain(critic_hidden, 1, kObservation, sizes.observations);
+  }
+  network.actor.units = actions;
+  if (config.state_dependent_std) {
+    const Layer& deviation = add(LayerKind::deviation, network.actor.first + actions, actions, actions,
+                                 Activation::identity, Activation::identity);
+    network.deviation = {deviation.target, actions};
+    const bool softplus = config.std_transform == StdTransform::softplus;
+    network.deviation_law = softplus ? DeviationLaw::softplus : DeviationLaw::exponential;
+    if (softplus) network.deviation_offset = config.min_std;
+    if (!softplus && config.min_std > 0) network.lowest_log_std = std::log(config.min_std);
+    if (config.max_std > 0) network.highest_log_std = std::log(config.max_std);
   }
   network.log_std = network.parameters;
-  network.parameters += padded_parameters(sizes.actions);
+  network.parameters += padded_parameters(network.own_deviations());
   return network;
 }
 
-TileScratch make_scratch(const Network& network, const SampleLayout& layout) {
+TileScratch make_scratch(const Network& network, const SampleLayout& layout, int horizon) {
   constexpr int metrics_and_count = 16;
   return TileScratch(network, layout,
                      std::max({network.sizes.actions + metrics_and_count, network.sizes.inputs(), 2}),
-                     network.parameters + metrics_and_count);
+                     network.parameters + metrics_and_count, network.recurrent() ? horizon : 1);
 }
 
 std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers) {
@@ -150,34 +223,51 @@ std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config,
                                       std::uint32_t seed) {
   std::vector<float> parameters(static_cast<std::size_t>(network.parameters), 0.0f);
+  const int first_action = network.actor.first, last_action = first_action + network.sizes.actions,
+            last_deviation = last_action + network.sizes.deviations;
+  // what the network's number for a standard deviation begins with
+  const double deviation = config.std_transform == StdTransform::softplus
+                               ? std::log(std::expm1(config.init_std - config.min_std))
+                               : std::log(config.init_std);
   for (int l = 0; l < network.num_layers; ++l) {
-    const DenseLayer& layer = network.layers[l];
+    const Layer& layer = network.layers[l];
+    const bool gates = layer.kind == LayerKind::gates;
+    float* const weight = parameters.data() + layer.weight;
+    if (layer.kind == LayerKind::layer_norm) std::fill_n(weight, layer.outputs, 1.0f);
+    if (!layer.is_dense()) continue;
+    if (!gates)
+      for (int unit = std::max(last_action, layer.target);
+           unit < std::min(last_deviation, layer.target + layer.outputs); ++unit)
+        parameters[static_cast<std::size_t>(layer.bias + unit - layer.target)] =
+            static_cast<float>(deviation);
     if (config.initialization == Initialization::orthogonal) {
       const std::vector<double> matrix = orthogonal_matrix(layer.outputs, layer.inputs, seed, l);
       for (int o = 0; o < layer.outputs; ++o) {
         const int unit = layer.target + o;
-        const bool actor = unit >= network.actor.first && unit < network.actor.first + network.actor.units;
-        const double gain = actor                          ? config.actor_gain
+        const bool actor = unit >= first_action && unit < last_deviation;
+        const double gain = gates                          ? 1
+                            : actor                        ? config.actor_gain
                             : unit == network.critic.first ? config.critic_gain
                                                            : config.hidden_gain;
         for (int i = 0; i < layer.inputs; ++i)
-          parameters[static_cast<std::size_t>(layer.weight + o * layer.stride() + i)] = static_cast<float>(
+          weight[o * layer.stride() + i] = static_cast<float>(
               gain * matrix[static_cast<std::size_t>(o) * static_cast<std::size_t>(layer.inputs) +
                             static_cast<std::size_t>(i)]);
       }
       continue;
     }
-    const float bound = 1.0f / std::sqrt(static_cast<float>(layer.inputs));
+    const int fan = gates ? layer.outputs / 3 : layer.inputs;
+    float bound = 1.0f / std::sqrt(static_cast<float>(fan));
+    if (config.initialization == Initialization::lecun_uniform && !gates) bound *= std::sqrt(3.0f);
     for (int o = 0; o < layer.outputs; ++o)
       for (int i = 0; i < layer.inputs; ++i) {
         const PhiloxBlock random =
             random_block(seed, RandomPurpose::parameters, static_cast<std::uint64_t>(i),
                          static_cast<std::uint32_t>(o), static_cast<std::uint32_t>(l));
-        parameters[static_cast<std::size_t>(layer.weight + o * layer.stride() + i)] =
-            (2.0f * uniform01<float>(random.word[0]) - 1.0f) * bound;
+        weight[o * layer.stride() + i] = (2.0f * uniform01<float>(random.word[0]) - 1.0f) * bound;
       }
   }
-  for (int k = 0; k < network.sizes.actions; ++k)
+  for (int k = 0; k < network.own_deviations(); ++k)
     parameters[static_cast<std::size_t>(network.log_std + k)] = static_cast<float>(std::log(config.init_std));
   return parameters;
 }
@@ -201,14 +291,14 @@ void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::
 Policy::Policy(const Config& config, const PolicySizes& sizes)
     : config_(config.policy),
       network_(make_network(config, sizes)),
-      layout_(sizes),
+      layout_(network_.sizes),
       parameters_("maniple::policy_parameters", static_cast<std::size_t>(network_.parameters)),
       normalizer_(sizes.inputs()),
       normal_mean_("maniple::normal_mean", static_cast<std::size_t>(sizes.inputs())),
       normal_scale_("maniple::normal_scale", static_cast<std::size_t>(sizes.inputs())),
       used_mean_(static_cast<std::size_t>(sizes.inputs())),
       used_scale_(static_cast<std::size_t>(sizes.inputs())) {
-  scratch_ = make_scratch(network_, layout_);
+  scratch_ = make_scratch(network_, layout_, config.learning.horizon);
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
   const std::vector<float> initial = initial_parameters(network_, config_, config.batch.seed);
@@ -224,15 +314,25 @@ float* Policy::memory(int workers) {
   return memory_.data();
 }
 
-void Policy::act(const Environment& environment, bool deterministic, std::uint32_t seed,
-                 std::int64_t control_step) {
-  const Partition& partition = environment.partition();
+TiledView<float> Policy::fresh_states(std::int64_t tiles) const {
+  return {"maniple::policy_states", tiles, network_.state_units};
+}
+
+PolicyRunner::PolicyRunner(Policy& policy, Environment& environment)
+    : policy_(policy),
+      environment_(environment),
+      states_(policy.fresh_states(environment.partition().tiles)) {}
+
+void PolicyRunner::step(bool deterministic, std::uint32_t seed, std::int64_t control_step) {
+  const Partition& partition = environment_.partition();
   const int workers = tile_workers(partition.tiles);
-  with_dense(library_, [&](auto dense) {
-    auto act = actor<decltype(dense)>(workers);
-    act.observation = environment.observation();
-    act.critic_observation = environment.critic_observation();
-    act.action = environment.action();
+  with_dense(policy_.uses_library(), [&](auto dense) {
+    auto act = policy_.actor<decltype(dense)>(workers);
+    act.observation = environment_.observation();
+    act.critic_observation = environment_.critic_observation();
+    act.action = environment_.action();
+    act.state = states_;
+    act.moves_state = policy_.network().recurrent();
     act.deterministic = deterministic;
     act.seed = seed;
     act.purpose = RandomPurpose::evaluation;
@@ -241,23 +341,39 @@ void Policy::act(const Environment& environment, bool deterministic, std::uint32
     act.envs = partition.tiles * kTileWidth;
     for_tiles("maniple::act", partition.tiles, workers, act);
   });
+  environment_.step();
+  forget_ended_episodes(environment_, states_);
 }
 
 void Policy::describe(Archive& archive) {
   Kokkos::deep_copy(parameters_host_, parameters_);
+  int dense = 0, norms = 0, gates = 0;
+  const auto numbers = [&](const std::string& name, std::int64_t first, std::int64_t count,
+                           const std::string& description) {
+    archive.replicated("policy/" + name, parameters_host_.data() + first, static_cast<std::size_t>(count),
+                       "1", description);
+  };
   for (int l = 0; l < network_.num_layers; ++l) {
-    const DenseLayer& layer = network_.layers[l];
-    const std::string name = "policy/layer" + std::to_string(l);
-    const std::string shape = std::to_string(layer.outputs) + " rows of " + std::to_string(layer.stride()) +
-                              " weights, the first " + std::to_string(layer.inputs) + " of each used";
-    archive.replicated(name + "/weight", parameters_host_.data() + layer.weight,
-                       static_cast<std::size_t>(layer.outputs * layer.stride()), "1", shape);
-    archive.replicated(name + "/bias", parameters_host_.data() + layer.bias,
-                       static_cast<std::size_t>(layer.outputs), "1", "bias of each output");
+    const Layer& layer = network_.layers[l];
+    if (layer.kind == LayerKind::layer_norm) {
+      const std::string name = "norm" + std::to_string(norms++);
+      numbers(name + "/weight", layer.weight, layer.outputs, "factor of each normalized unit");
+      numbers(name + "/bias", layer.bias, layer.outputs, "added to each normalized unit");
+    }
+    if (!layer.is_dense()) continue;
+    // a cell's gates: of its input, then of its state
+    const std::string name = layer.kind == LayerKind::gates
+                                 ? "gru" + std::to_string(gates / 2) + (gates % 2 == 0 ? "/input" : "/state")
+                                 : "layer" + std::to_string(dense);
+    (layer.kind == LayerKind::gates ? gates : dense) += 1;
+    numbers(name + "/weight", layer.weight, layer.outputs * layer.stride(),
+            std::to_string(layer.outputs) + " rows of " + std::to_string(layer.stride()) +
+                " weights, the first " + std::to_string(layer.inputs) + " of each used");
+    numbers(name + "/bias", layer.bias, layer.outputs, "bias of each output");
   }
-  archive.replicated("policy/log_std", parameters_host_.data() + network_.log_std,
-                     static_cast<std::size_t>(network_.sizes.actions), "1",
-                     "log of the standard deviation of each action");
+  if (network_.own_deviations() > 0)
+    numbers("log_std", network_.log_std, network_.own_deviations(),
+            "log of the standard deviation of each action");
   if (normalizes()) {
     archive.replicated("policy/observation_mean", normalizer_.mean.data(), normalizer_.mean.size(),
                        "observation", "running mean");
@@ -275,7 +391,7 @@ void Policy::restored() {
 std::vector<float> Policy::log_std() const {
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
   return std::vector<float>(host.data() + network_.log_std,
-                            host.data() + network_.log_std + network_.sizes.actions);
+                            host.data() + network_.log_std + network_.own_deviations());
 }
 
 void Policy::merge_observations(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
@@ -286,7 +402,7 @@ void Policy::merge_observations(const std::vector<double>& z_mean, const std::ve
 
 void Policy::rescale_values(double factor, double offset) {
   for (int l = 0; l < network_.num_layers; ++l) {
-    const DenseLayer& layer = network_.layers[l];
+    const Layer& layer = network_.layers[l];
     const int row = network_.critic.first - layer.target;
     if (row < 0 || row >= layer.outputs) continue;
     rescale_row(parameters_, layer.weight + row * layer.stride(), layer.bias + row, layer.inputs,

@@ -23,15 +23,16 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
 Network make_network(const Config& config, const PolicySizes& sizes);
 PolicySizes policy_sizes(const Environment& environment);
 
-// What a worker needs for acting and for learning from a tile.
-TileScratch make_scratch(const Network& network, const SampleLayout& layout);
+// What a worker needs for acting and for learning from a tile, of a recurrent network from a whole rollout.
+TileScratch make_scratch(const Network& network, const SampleLayout& layout, int horizon);
 
 // Bytes on each rank of a policy that `workers` workers act or learn with.
 std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers);
 
-// Initial parameters: weights uniform in +-1/sqrt(inputs) (as torch does), or a random orthogonal matrix
-// (Saxe, McClelland, Ganguli 2014) times the layer's gain; zero biases, the configured log standard
-// deviation. Drawn per weight from (seed, layer, output, input).
+// Initial parameters: weights uniform in +-1/sqrt(inputs) (as torch does) or +-sqrt(3/inputs) (flax), or a
+// random orthogonal matrix (Saxe, McClelland, Ganguli 2014) times the layer's gain; zero biases, the
+// configured standard deviation. Gates of recurrent cells are uniform in +-1/sqrt(state), or orthogonal with
+// gain 1. Drawn per weight from (seed, layer, output, input).
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config, std::uint32_t seed);
 
 // Mean and variance of every observation since the start of training. The batch's moments are exact sums, so
@@ -51,8 +52,8 @@ class Policy {
  public:
   Policy(const Config& config, const PolicySizes& sizes);
 
-  // Actions for the batch: the mean, or drawn with the evaluation stream.
-  void act(const Environment& environment, bool deterministic, std::uint32_t seed, std::int64_t control_step);
+  // The states of recurrent cells at the beginning of episodes; no elements where there are no such cells.
+  TiledView<float> fresh_states(std::int64_t tiles) const;
 
   // Everything a restart or an evaluation needs.
   void describe(Archive& archive);
@@ -97,6 +98,23 @@ class Policy {
   std::vector<float> used_mean_, used_scale_;
 };
 
+// Begins the states anew where the last step ended an episode, or left its environment's rollout invalid.
+void forget_ended_episodes(const Environment& environment, const TiledView<float>& states);
+
+// A policy at work, outside of training: it acts in an environment, with the states of its recurrent cells.
+class PolicyRunner {
+ public:
+  // From fresh episodes on. Both outlive this.
+  PolicyRunner(Policy& policy, Environment& environment);
+  // One control step: with the mean action, or one drawn with the evaluation stream.
+  void step(bool deterministic, std::uint32_t seed, std::int64_t control_step);
+
+ private:
+  Policy& policy_;
+  Environment& environment_;
+  const TiledView<float> states_;
+};
+
 template <class Dense>
 Act<float, Dense> Policy::actor(int workers) {
   Act<float, Dense> act;
@@ -106,6 +124,7 @@ Act<float, Dense> Policy::actor(int workers) {
   act.parameters = parameters_.data();
   act.memory = memory(workers);
   act.clip_observations = static_cast<float>(config_.clip_observations);
+  act.squash_actions = config_.squash_actions;
   act.clip_actions = static_cast<float>(config_.clip_actions);
   act.clip_normalized = static_cast<float>(config_.clip_normalized);
   act.moment_shrink = moment_shrink();

@@ -27,14 +27,14 @@ void repeat(const float* values, int count, const Numbers<float>& to) {
 LearnerMemory Ppo::memory(const Config& config, const EnvironmentSizes& sizes) {
   const Network network =
       make_network(config, {sizes.observations, sizes.critic_observations, sizes.actions});
-  const SampleLayout layout(network.sizes);
   const int workers = tile_workers(sizes.tiles);
-  LearnerMemory memory = RolloutStorage::memory(config, sizes, layout, workers);
+  LearnerMemory memory = RolloutStorage::memory(config, sizes, network, workers);
   memory += Advantages::memory(config.learning, sizes, workers);
   memory += Optimizer::memory(config.learning, network.parameters, kNumLossMetrics, workers);
-  memory.network_bytes += policy_bytes(network, make_scratch(network, layout), workers);
-  memory.batch_bytes +=
-      sizeof(float) * static_cast<std::size_t>(sizes.tiles * config.learning.horizon * sizes.actions);
+  memory.network_bytes += policy_bytes(
+      network, make_scratch(network, SampleLayout(network.sizes), config.learning.horizon), workers);
+  memory.batch_bytes += sizeof(float) * static_cast<std::size_t>(sizes.tiles * config.learning.horizon *
+                                                                 network.own_deviations());
   memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(network.parameters);
   return memory;
 }
@@ -54,12 +54,12 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
       policy_(config, policy_sizes(environment)),
       workers_(tile_workers(environment.partition().tiles)),
       sum_(collectives, workers_, clock_),
-      rollout_(environment, config, policy_.layout(), workers_),
+      rollout_(environment, config, policy_, workers_),
       advantages_(config.learning, environment.partition(), workers_),
       optimizer_(config.learning, policy_.network().parameters, kNumLossMetrics, workers_),
       reference_log_std_("maniple::reference_log_std",
                          static_cast<std::size_t>(environment.partition().tiles * config.learning.horizon *
-                                                  environment.num_actions())) {
+                                                  policy_.network().own_deviations())) {
   for (const char* stage : {"policy", "update", "communication"}) clock_.add(stage, 0.0);
 }
 
@@ -71,7 +71,7 @@ void Ppo::start() {
 IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   rollout_.collect(policy_, iteration_, clock_, between_steps);
   // the policy of the rollout is the first reference of the KL divergence
-  repeat(policy_.parameters().data() + policy_.network().log_std, policy_.network().sizes.actions,
+  repeat(policy_.parameters().data() + policy_.network().log_std, policy_.network().own_deviations(),
          reference_log_std_);
   {
     const StageClock::Region region(clock_, "policy");
@@ -107,12 +107,17 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
                                .bounds_coef = learning.bounds_coef,
                                .kl_coef = learning.kl_coef,
                                .learned_std = !config_.policy.fixed_std,
+                               .squash_actions = config_.policy.squash_actions,
                                .advantage_mean = advantages_.advantage().mean,
                                .advantage_scale = advantages_.advantage().scale,
                                .value_mean = advantages_.value().mean,
                                .value_scale = advantages_.value().scale},
                   .reference_log_std = reference_log_std_.data(),
-                  .move_reference = learning.kl_reference == KlReference::previous_epoch};
+                  .move_reference = learning.kl_reference == KlReference::previous_epoch,
+                  .seed = config_.batch.seed,
+                  .first_step = static_cast<std::uint32_t>(iteration_ * rollout_.horizon()),
+                  .first_env = partition.first_env(),
+                  .tiles = partition.tiles};
     train.parameters = policy_.parameters().data();
     train.memory = policy_.memory(workers_);
     train.blocks = rollout_.blocks();
@@ -120,16 +125,28 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
     train.tiles = partition.tiles;
     train.envs = partition.envs();
     train.first_tile = partition.first_tile;
+    train.first_state = rollout_.first_states();
     train.exact = learning.reduction == Reduction::exact;
     for (int epoch = 0; epoch < learning.epochs && !sums.ended; ++epoch) {
       {
         const StageClock::Region region(clock_, "update");
         train.deal = rollout_.deal_minibatches(iteration_, epoch, learning.minibatches);
+        train.loss.epoch = epoch;
+      }
+      std::vector<Normalisation> advantages;
+      if (learning.normalize_advantage && learning.normalize_advantage_per_minibatch) {
+        const StageClock::Region region(clock_, "update");
+        advantages = advantages_.of_minibatches(rollout_, train.deal, sum_);
       }
       double epoch_kl = 0;
       for (train.minibatch = 0; train.minibatch < learning.minibatches && !sums.ended; ++train.minibatch) {
         {
           const StageClock::Region region(clock_, "update");
+          if (!advantages.empty()) {
+            const Normalisation& own = advantages[static_cast<std::size_t>(train.minibatch)];
+            train.loss.settings.advantage_mean = own.mean;
+            train.loss.settings.advantage_scale = own.scale;
+          }
           train.scale = 1.0 / static_cast<double>(train.deal.samples(train.minibatch, partition.num_envs));
           train.totals = optimizer_.clear_totals();
           for_tiles("maniple::train_minibatch", partition.tiles, workers_, train);
@@ -160,11 +177,15 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
     result.values.push_back({name, unit, description, value});
   };
   const double batches = std::max(1.0, static_cast<double>(sums.minibatches));
-  double entropy = 0, deviation = 0;
+  double entropy = sums.metrics[kEntropy] / batches, deviation = sums.metrics[kDeviation] / batches;
   const std::vector<float> log_std = policy_.log_std();
-  for (const float s : log_std) {
-    entropy += static_cast<double>(s) + kEntropyOfUnitGaussian;
-    deviation += std::exp(static_cast<double>(s)) / static_cast<double>(log_std.size());
+  // one number for each action, not squashed: then the parameters say it, as they are at the end
+  const bool known = !log_std.empty() && !config_.policy.squash_actions;
+  if (known) entropy = deviation = 0;
+  for (std::size_t k = 0; known && k < log_std.size(); ++k) {
+    const auto s = static_cast<double>(log_std[k]);
+    entropy += s + kEntropyOfUnitGaussian;
+    deviation += std::exp(s) / static_cast<double>(log_std.size());
   }
   const std::vector<double>& means = rollout_.episode_means();
   result.summary = std::isnan(means[0]) ? "no whole episode yet"
@@ -196,8 +217,9 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("kl", "nat", "KL divergence that the schedule saw, mean over the minibatches",
       sums.metrics[kKl] / batches);
   add("clip_fraction", "1", "fraction of samples whose ratio was clipped", sums.metrics[kClipped] / batches);
-  add("entropy", "nat", "entropy of the policy at the end", entropy);
-  add("action_std", "action", "mean standard deviation of the actions at the end", deviation);
+  const std::string when = known ? " at the end" : ", mean over the minibatches";
+  add("entropy", "nat", "entropy of the policy" + when, entropy);
+  add("action_std", "action", "mean standard deviation of the actions" + when, deviation);
   add("gradient_norm", "1", "before clipping, mean over the steps made",
       sums.gradient_norm / std::max(1.0, static_cast<double>(sums.minibatches - sums.skipped)));
   add("learning_rate", "1", "at the end", optimizer_.learning_rate());
@@ -251,6 +273,7 @@ void Ppo::restored() {
   policy_.restored();
   optimizer_.restored();
   advantages_.restored();
+  rollout_.restored();
 }
 
 }  // namespace maniple

@@ -5,15 +5,16 @@
 //
 // Where this departs from those programs:
 // - Minibatches take whole steps of every tile of 32 environments, dealt anew in each epoch; rl_games
-//   keeps contiguous slices of environments for all epochs, rsl_rl shuffles single samples.
+//   keeps contiguous slices of environments for all epochs, rsl_rl shuffles single samples. Recurrent
+//   policies learn from all steps of a tile, back to the first: minibatches divide the environments, as in
+//   both.
 // - Both adapt the learning rate after each minibatch (rl_games' schedule_type "legacy"; its "standard" is
 //   lr_per_minibatch = false). The adapted rate serves this minibatch's own step, as in rsl_rl; in rl_games
 //   it serves the next one.
 // - KL is the exact KL(old || new) of the Gaussians, without the 1e-5 that both add inside.
 // - The value loss is half the squared error: value_coef is rl_games' critic_coef and twice rsl_rl's
 //   value_loss_coef. The standard deviation is learned as its logarithm; rsl_rl learns it directly.
-// - All biases start at zero (rl_games). Advantages are normalised over the whole batch (rl_games, rsl_rl),
-//   not over each minibatch (CleanRL, SB3).
+// - All biases start at zero (rl_games); those of layers in torch do not.
 // - normalize_value rescales the critic's last layer as the moments of values move (PopArt), so that values
 //   stay what they are; rl_games lets them jump. An episode that fails in the step that is its last is a
 //   failure, not a time-out, whatever value_bootstrap says.

@@ -35,11 +35,13 @@ void deal(std::uint32_t seed, const Partition& partition, std::uint32_t iteratio
 }  // namespace
 
 LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSizes& sizes,
-                                     const SampleLayout& layout, int workers) {
+                                     const Network& network, int workers) {
   const std::int64_t steps = sizes.tiles * config.learning.horizon;
+  const std::size_t state_bytes = sizeof(float) * size(sizes.tiles * network.state_units * kTileWidth);
   LearnerMemory memory;
-  memory.batch_bytes =
-      sizeof(float) * size(steps * layout.elements * kTileWidth) + sizeof(std::int32_t) * size(steps);
+  memory.batch_bytes = sizeof(float) * size(steps * SampleLayout(network.sizes).elements * kTileWidth) +
+                       sizeof(std::int32_t) * size(steps) + 2 * state_bytes;
+  memory.snapshot_bytes = state_bytes;
   if (config.learning.value_bootstrap == BootstrapChoice::final_observation)
     memory.batch_bytes +=
         sizeof(float) * size(sizes.tiles * (sizes.observations + sizes.critic_observations) * kTileWidth);
@@ -49,19 +51,21 @@ LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSize
   return memory;
 }
 
-RolloutStorage::RolloutStorage(Environment& environment, const Config& config, const SampleLayout& layout,
+RolloutStorage::RolloutStorage(Environment& environment, const Config& config, const Policy& policy,
                                int workers)
     : environment_(environment),
       partition_(environment.partition()),
-      layout_(layout),
+      layout_(policy.layout()),
       horizon_(config.learning.horizon),
       workers_(workers),
       seed_(config.batch.seed),
       reward_scale_(static_cast<float>(config.learning.reward_scale)),
-      bootstrap_(config.learning.value_bootstrap) {
+      bootstrap_(config.learning.value_bootstrap),
+      first_states_(policy.fresh_states(partition_.tiles)),
+      states_(policy.fresh_states(partition_.tiles)) {
   const int terms = static_cast<int>(environment.reward_terms().size());
   const std::int64_t steps = partition_.tiles * horizon_;
-  blocks_ = Numbers<float>("maniple::rollout", size(steps * layout.elements * kTileWidth));
+  blocks_ = Numbers<float>("maniple::rollout", size(steps * layout_.elements * kTileWidth));
   order_ = Numbers<std::int32_t>("maniple::minibatch_order", size(steps));
   statistics_ = Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms)));
   observation_moments_ = Numbers<double>("maniple::observation_moments",
@@ -75,6 +79,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
                              const std::function<void()>& between_steps) {
   Kokkos::deep_copy(statistics_, 0.0);
   Kokkos::deep_copy(observation_moments_, 0.0);
+  Kokkos::deep_copy(first_states_.data, states_.data);
   const std::int64_t block_size = partition_.tiles * layout_.elements * kTileWidth;
   with_dense(policy.uses_library(), [&](auto dense) {
     using Dense = decltype(dense);
@@ -92,6 +97,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.final = policy.actor<Dense>(workers_);
     record.final.observation = environment_.final_observation();
     record.final.critic_observation = environment_.final_critic_observation();
+    record.final.state = states_;
     record.final.deterministic = true;
     record.final.envs = partition_.envs();
     record.envs = partition_.envs();
@@ -99,6 +105,8 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.statistics_scale = 1.0 / samples();
     auto act = policy.actor<Dense>(workers_);
     act.action = environment_.action();
+    act.state = states_;
+    act.moves_state = states_.elements > 0;
     act.seed = seed_;
     act.first_env = partition_.first_env();
     act.envs = partition_.envs();
@@ -119,6 +127,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
       record.blocks = act.blocks;
       record.steps = static_cast<float>(iteration * horizon_ + step + 1);
       for_tiles("maniple::record", partition_.tiles, workers_, record);
+      forget_ended_episodes(environment_, states_);
     }
   });
 }
@@ -152,7 +161,9 @@ MinibatchDeal RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch
   deal(seed_, partition_, static_cast<std::uint32_t>(iteration), epoch, horizon_, order_);
   MinibatchDeal result;
   result.num_tiles = partition_.num_tiles;
-  result.horizon = horizon_;
+  const bool whole = states_.elements > 0;
+  result.horizon = whole ? 1 : horizon_;
+  result.steps = whole ? horizon_ : 1;
   result.minibatches = minibatches;
   // multiples of the golden section are spread evenly over a circle
   result.spread =
@@ -179,6 +190,15 @@ void RolloutStorage::describe(Archive& archive, const std::string& name) {
                      "last known mean return, length and reward terms");
   archive.replicated(name + "/recent_episodes", recent_.data(), recent_.size(), "1, reward",
                      "of the latest iterations that ended episodes: how many, and the sum of their returns");
+  if (states_.elements == 0) return;
+  states_host_.emplace(states_);
+  const auto count = size(states_.elements);
+  archive.per_env(name + "/recurrent_state", states_host_->data(), count, 0, count, "1",
+                  "state of the policy's recurrent cells, then of the critic's");
+}
+
+void RolloutStorage::restored() {
+  if (states_host_) states_host_->to_device();
 }
 
 }  // namespace maniple

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "kernels/nn/training.hpp"
@@ -11,14 +12,15 @@
 #include "src/learning/policy.hpp"
 #include "src/learning/totals.hpp"
 #include "src/simulation/environment.hpp"
+#include "src/simulation/tile_rows.hpp"
 
 namespace maniple {
 
 class RolloutStorage {
  public:
   // The environment outlives this.
-  RolloutStorage(Environment& environment, const Config& config, const SampleLayout& layout, int workers);
-  static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes, const SampleLayout& layout,
+  RolloutStorage(Environment& environment, const Config& config, const Policy& policy, int workers);
+  static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes, const Network& network,
                               int workers);
 
   // learning.horizon steps of every environment with the policy's sampled actions.
@@ -33,6 +35,10 @@ class RolloutStorage {
   // Draws the order of an epoch, and returns how its minibatches take it.
   MinibatchDeal deal_minibatches(std::int64_t iteration, int epoch, int minibatches);
   const std::int32_t* order() const { return order_.data(); }  // [tile][horizon]
+
+  // Of the policy's recurrent cells: before the first step, and what the next rollout begins with.
+  const TiledView<float>& first_states() const { return first_states_; }
+  const TiledView<float>& states() const { return states_; }
 
   const SampleLayout& layout() const { return layout_; }
   float* blocks() const { return blocks_.data(); }  // [step][tile][layout.elements][32]
@@ -49,6 +55,7 @@ class RolloutStorage {
 
   // <name>/episode_means and so on.
   void describe(Archive& archive, const std::string& name);
+  void restored();
 
  private:
   Environment& environment_;
@@ -61,8 +68,10 @@ class RolloutStorage {
   const BootstrapChoice bootstrap_;
   Numbers<float> blocks_;
   Numbers<std::int32_t> order_;
-  Numbers<double> statistics_;           // [worker][terms + 5], see Record
-  Numbers<double> observation_moments_;  // [worker][2 observations + 1], see Act
+  const TiledView<float> first_states_, states_;
+  std::optional<HostTiles<float>> states_host_;  // that describe() handed out
+  Numbers<double> statistics_;                   // [worker][terms + 5], see Record
+  Numbers<double> observation_moments_;          // [worker][2 observations + 1], see Act
   std::vector<double> episode_means_;
   // episodes and the sum of their returns, by iteration that ended some, newest last
   std::vector<double> recent_;

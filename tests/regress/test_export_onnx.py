@@ -49,7 +49,11 @@ def deck(folder, text=INVERTED_PENDULUM):
     ["policy.activation=elu", "policy.shared=true", "policy.clip_observations=0.5", "policy.clip_actions=0.3"],
     ["policy.activation=relu", "policy.hidden=[300,20]", "learning.blas_width=256"],
     ["policy.hidden=[16]", "policy.shared=true", "policy.normalize_observations=true", "policy.clip_observations=0.1"],
-], ids=["tanh", "elu", "relu", "one-layer"])
+    ["policy.activation=silu", "policy.layer_norm=true", "policy.critic_hidden=[8]", "policy.squash_actions=true",
+     "policy.state_dependent_std=true", "policy.std_transform=softplus", "policy.min_std=0.001"],
+    ["policy.activation=gelu", "policy.shared=true", "policy.state_dependent_std=true", "policy.max_std=2"],
+    ["policy.activation=leaky_relu", "policy.layer_norm=true"],
+], ids=["tanh", "elu", "relu", "one-layer", "brax", "gelu", "leaky-relu"])
 def test_actions_are_the_programs(maniple, tmp_path, settings):
     run, file = tmp_path / "run", deck(tmp_path)
     maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
@@ -63,6 +67,27 @@ def test_actions_are_the_programs(maniple, tmp_path, settings):
     assert len(observation) >= 100_000 and action.std() > 1e-3
     found = onnxruntime.InferenceSession(run / "policy.onnx").run(["action"], {"observation": observation.astype(np.float32)})[0]
     np.testing.assert_allclose(found, action, rtol=0, atol=1e-6 * max(1, np.abs(action).max()))
+
+
+def test_recurrent_actions_are_the_programs(maniple, tmp_path):
+    """Step by step with the state that goes out and in; zeros when an episode begins."""
+    run, file = tmp_path / "run", deck(tmp_path)
+    settings = ["policy.recurrent=gru", "policy.recurrent_units=12", "policy.squash_actions=true", "task.episode_length=0.8"]
+    maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
+    export(maniple, run)
+    maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
+            "batch.num_envs=100", "simulation.steps=101", "output.trajectory.every=1",
+            "output.trajectory.fields=[observation,action,terminated,truncated]", f"output.directory={tmp_path / 'rollout'}")
+    with Results(tmp_path / "rollout") as rollout:
+        observation, action, terminated, truncated = (
+            rollout.trajectory[name][:] for name in ("observation", "action", "terminated", "truncated"))
+    ended = (terminated + truncated).reshape(100, -1) > 0
+    assert ended.sum() >= 200 and action.std() > 1e-3
+    session, state = onnxruntime.InferenceSession(run / "policy.onnx"), np.zeros((100, 12), np.float32)
+    for step in range(101):
+        state[ended[:, step]] = 0
+        found, state = session.run(["action", "next_state"], {"observation": observation[:, step].astype(np.float32), "state": state})
+        np.testing.assert_allclose(found, action[:, step + 1], rtol=0, atol=1e-6)
 
 
 def test_drives_gymnasium(maniple, tmp_path):

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "src/config/presets.hpp"
 #include "tests/unit/config/deck_files.hpp"
 
@@ -150,6 +152,12 @@ TEST(Values, PresetsGiveOtherDefaults) {
   EXPECT_EQ(cleanrl.learning.schedule, RateSchedule::linear);
   EXPECT_EQ(files.load("learning: {preset: maniple}", {"learning.preset=rsl_rl"}).learning.entropy_coef,
             0.005);
+  const PolicyConfig brax = files.load("learning: {preset: brax}").policy;
+  EXPECT_EQ(brax.activation, ActivationChoice::silu);
+  EXPECT_EQ(brax.critic_hidden, std::vector<int>(5, 256));
+  EXPECT_TRUE(brax.squash_actions && brax.state_dependent_std);
+  // softplus of a network that gives zeros
+  EXPECT_DOUBLE_EQ(brax.init_std, std::log(2.0) + brax.min_std);
   EXPECT_THAT(
       files.refusal("learning:\n  preset: rl_game\n"),
       HasSubstr("deck.yaml:2: learning.preset: found 'rl_game'; nearest: rl_games; allowed: maniple | "));
@@ -164,6 +172,17 @@ TEST(Values, KeysThatContradictEachOtherAreRefused) {
                         "batch.num_envs 40; allowed: integer, 1 to 32"));
   EXPECT_EQ(files.refusal("batch: {num_envs: 40}\nlearning: {minibatches: 32, horizon: 16}"), "");
   EXPECT_THAT(files.refusal("learning: {horizon: 2}"), HasSubstr("learning.minibatches: found 4"));
+  EXPECT_THAT(
+      files.refusal("batch: {num_envs: 100}\npolicy: {recurrent: gru}\nlearning: {minibatches: 5}"),
+      HasSubstr(
+          "found 5 with policy.recurrent gru and batch.num_envs 100; allowed: integer, 1 to 4, blocks"));
+  EXPECT_THAT(files.refusal("policy: {state_dependent_std: true, fixed_std: true}"),
+              HasSubstr("policy.fixed_std"));
+  EXPECT_THAT(files.refusal("policy: {min_std: 0.1}"),
+              HasSubstr("policy.min_std: found it without policy.state_dependent_std"));
+  EXPECT_THAT(files.refusal("policy: {state_dependent_std: true, min_std: 0.5, init_std: 0.2}"),
+              HasSubstr("policy.init_std: found 0.2; allowed: at least policy.min_std (0.5)"));
+  EXPECT_THAT(files.refusal("policy: {shared: true, critic_hidden: [8]}"), HasSubstr("policy.critic_hidden"));
   EXPECT_THAT(files.refusal("learning: {target_kl: 0.1, kl_reference: previous_epoch}"),
               HasSubstr("learning.target_kl"));
   EXPECT_THAT(files.refusal("learning: {lr_min: 0.1, lr_max: 0.01}"), HasSubstr("learning.lr_min"));

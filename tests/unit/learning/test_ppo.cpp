@@ -37,45 +37,69 @@ Config toy_config(std::int64_t envs) {
   return config;
 }
 
+// Networks beyond plain layers, in what they keep and what they sum.
+std::vector<Config> configs_of_networks(std::int64_t envs) {
+  std::vector<Config> configs(2, toy_config(envs));
+  Config& brax = configs[0];
+  brax.policy.activation = ActivationChoice::silu;
+  brax.policy.layer_norm = brax.policy.state_dependent_std = brax.policy.squash_actions = true;
+  brax.policy.std_transform = StdTransform::softplus;
+  brax.policy.critic_hidden = {7};
+  brax.policy.normalize_observations = true;
+  brax.learning.entropy_coef = 0.01;
+  brax.learning.kl_reference = KlReference::previous_epoch;
+  brax.learning.normalize_advantage_per_minibatch = true;
+  Config& recurrent = configs[1];
+  recurrent.policy.recurrent = Recurrence::gru;
+  recurrent.policy.recurrent_units = 6;
+  recurrent.policy.hidden = {8};
+  recurrent.learning.minibatches = 2;
+  recurrent.learning.normalize_advantage_per_minibatch = true;
+  return configs;
+}
+
 // Bytes that Kokkos has handed out and not taken back, and the most at any time.
 std::int64_t held_bytes = 0, most_bytes = 0;
 
 TEST(Ppo, MemoryIsWhatAllocationsTake) {
+  std::vector<Config> configs = configs_of_networks(1000);
   for (const std::vector<int>& hidden : {std::vector<int>{16, 8}, {300, 200}})
     for (const Reduction reduction : {Reduction::exact, Reduction::fast}) {
-      Config config = toy_config(1000);
-      config.policy.hidden = hidden;
-      config.learning.reduction = reduction;
-      on_ranks(1, [&](int, Collectives& collectives) {
-        ToyEnvironment environment(config.batch.num_envs, 0, 1);
-        namespace Tools = Kokkos::Tools::Experimental;
-        const Tools::EventSet before = Tools::get_callbacks();
-        held_bytes = most_bytes = 0;
-        Tools::set_allocate_data_callback(
-            [](Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t size) {
-              held_bytes += static_cast<std::int64_t>(size);
-              most_bytes = std::max(most_bytes, held_bytes);
-            });
-        Tools::set_deallocate_data_callback(
-            [](Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t size) {
-              held_bytes -= static_cast<std::int64_t>(size);
-            });
-        {
-          Ppo ppo(environment, config, collectives);
-          ppo.start();
-          ppo.iterate();
-        }
-        Tools::set_callbacks(before);
-        const LearnerMemory memory = learner_of(config).memory(
-            config, {.observations = environment.num_observations(),
-                     .actions = environment.num_actions(),
-                     .reward_terms = static_cast<int>(environment.reward_terms().size()),
-                     .tiles = environment.partition().tiles});
-        const auto estimate = static_cast<double>(memory.network_bytes + memory.batch_bytes);
-        EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)
-            << hidden[0] << " units, " << text_of(reduction);
-      });
+      configs.push_back(toy_config(1000));
+      configs.back().policy.hidden = hidden;
+      configs.back().learning.reduction = reduction;
     }
+  for (const Config& config : configs) {
+    on_ranks(1, [&](int, Collectives& collectives) {
+      ToyEnvironment environment(config.batch.num_envs, 0, 1);
+      namespace Tools = Kokkos::Tools::Experimental;
+      const Tools::EventSet before = Tools::get_callbacks();
+      held_bytes = most_bytes = 0;
+      Tools::set_allocate_data_callback(
+          [](Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t size) {
+            held_bytes += static_cast<std::int64_t>(size);
+            most_bytes = std::max(most_bytes, held_bytes);
+          });
+      Tools::set_deallocate_data_callback(
+          [](Kokkos_Profiling_SpaceHandle, const char*, const void*, std::uint64_t size) {
+            held_bytes -= static_cast<std::int64_t>(size);
+          });
+      {
+        Ppo ppo(environment, config, collectives);
+        ppo.start();
+        ppo.iterate();
+      }
+      Tools::set_callbacks(before);
+      const LearnerMemory memory = learner_of(config).memory(
+          config, {.observations = environment.num_observations(),
+                   .actions = environment.num_actions(),
+                   .reward_terms = static_cast<int>(environment.reward_terms().size()),
+                   .tiles = environment.partition().tiles});
+      const auto estimate = static_cast<double>(memory.network_bytes + memory.batch_bytes);
+      EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)
+          << config.policy.hidden[0] << " units, " << text_of(config.learning.reduction);
+    });
+  }
 }
 
 // The closed form for two layers of 50000 units: more parameters than an int counts.
@@ -186,6 +210,14 @@ TEST(Ppo, BitsOfScaledLearningDoNotDependOnTheNumberOfRanks) {
   const Config config = scaled_config(203);
   const Outcome one = train(config, 1, 4);
   for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 4));
+}
+
+TEST(Ppo, BitsOfEveryNetworkDoNotDependOnTheNumberOfRanks) {
+  if (!threads_can_launch()) GTEST_SKIP();
+  for (const Config& config : configs_of_networks(203)) {
+    const Outcome one = train(config, 1, 4);
+    for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 4));
+  }
 }
 
 // With rewards or values normalised, their unit is nothing that learning sees.
@@ -425,8 +457,7 @@ TEST(Ppo, FixedStandardDeviationStays) {
   });
 }
 
-TEST(Ppo, RestartContinuesWithTheSameBits) {
-  const Config config = scaled_config(70);
+void expect_equal_bits_over_a_restart(const Config& config) {
   std::vector<double> straight, restarted;
   on_ranks(1, [&](int, Collectives& collectives) {
     ToyEnvironment environment(70, 0, 1);
@@ -459,6 +490,11 @@ TEST(Ppo, RestartContinuesWithTheSameBits) {
     for (int i = 0; i < 2; ++i) append(restarted, other.iterate());
   });
   EXPECT_EQ(straight, restarted);
+}
+
+TEST(Ppo, RestartContinuesWithTheSameBits) {
+  expect_equal_bits_over_a_restart(scaled_config(70));
+  for (const Config& config : configs_of_networks(70)) expect_equal_bits_over_a_restart(config);
 }
 
 TEST(Ppo, ReportsKeepTheirNames) {

@@ -25,11 +25,11 @@ struct Sample {
   Result evaluate(const LossSettings& s, double scale = 1, bool real = true) const {
     Sample x = *this;
     Result r{};
-    const LossOperands<double> operands{{x.action, 1}, {x.old_mean, 1}, {x.mean, 1}, old_log_prob,
-                                        old_value,     advantage,       target,      value,
-                                        x.log_std,     x.old_log_std};
-    ppo_loss<double>(s, 2, operands, real, scale, {r.mean_delta, 1}, r.value_delta, {r.log_std_delta, 1},
-                     {r.metrics, 1});
+    const LossOperands<double> operands{{x.action, 1},   {x.old_mean, 1},    {x.mean, 1}, old_log_prob,
+                                        old_value,       advantage,          target,      value,
+                                        {x.log_std, {}}, {x.old_log_std, {}}};
+    ppo_loss<double>(s, 2, operands, [](int) { return 0.0; }, real, scale, {r.mean_delta, 1}, r.value_delta,
+                     {r.log_std_delta, 1}, {r.metrics, 1});
     const double entropy = log_std[0] + log_std[1] + 2 * 1.41893853320467274178;
     r.loss = r.metrics[kPolicyLoss] + s.value_coef * r.metrics[kValueLoss] +
              s.bounds_coef * r.metrics[kBoundsLoss] - s.entropy_coef * entropy;
