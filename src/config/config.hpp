@@ -102,6 +102,7 @@ struct ModelConfig {
   std::string file;          // as given in the deck
   std::string path;          // resolved: relative to the deck, or inside an installed package
   SourceLocation where;      // of model.file
+  std::string overlay;       // MJCF that is laid over the model; resolved like path; "": none
   bool contacts = true;      // false: the model's contacts are off by the user's decision
   bool limits = true;        // joint limits
   bool equality = true;      // equality constraints
@@ -201,7 +202,9 @@ struct TaskConfig {
   std::string name;
   double episode_length = 0;       // s; 0: endless, or episode_steps
   std::int64_t episode_steps = 0;  // control steps; 0: endless, or episode_length
-  std::string reset_until;         // expression that a fresh state must fulfil; "": any state
+  std::string keyframe;            // of the model, whose positions are the task's default ones; "": qpos0
+  SourceLocation where_keyframe;
+  std::string reset_until;  // expression that a fresh state must fulfil; "": any state
   SourceLocation where_reset_until;
   int settle_steps = 0;         // physics steps of a fresh state, without actions
   bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt

@@ -327,6 +327,10 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
     throw InputError(config.model.where, "model.file", "found nothing",
                      "allowed: a model file, relative to the deck, or package:<python package>/<path>");
 
+  if (!config.model.overlay.empty())
+    config.model.overlay = existing_file(config.model.overlay, config.where_of("model.overlay"),
+                                         "model.overlay", false, "an MJCF file, relative to the deck");
+
   ControlConfig& control = config.control;
   control.where = config.where_of(
       control.source == ControlInput::policy || control.file.empty() ? "control.checkpoint" : "control.file");
@@ -352,6 +356,7 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
     initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
                                  false, "an HDF5 file with /qpos [env or 1, nq], relative to the deck");
   config.output.where_fields = config.where_of("output.trajectory.fields");
+  config.task.where_keyframe = config.where_of("task.keyframe");
   config.task.where_reset_until = config.where_of("task.reset_until");
 }
 

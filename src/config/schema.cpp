@@ -58,6 +58,7 @@ std::vector<std::string> preset_names() {
 const std::vector<Key>& schema() {
   static const std::vector<Key> keys{
       KEY(model.file, anything(), "", "MJCF, URDF or MJB; relative to the deck, or package:<python package>/<path>"),
+      KEY(model.overlay, anything(), "", "MJCF that is laid over the model: its sections are added, and its section <edit> sets attributes of the elements whose names match: <joint name=\".*_knee\" armature=\"0.1\"/>; relative to the deck"),
       KEY(model.contacts, anything(), "", "false: contacts off, whatever the model says"),
       KEY(model.limits, anything(), "", "false: joint limits off"),
       KEY(model.equality, anything(), "", "false: equality constraints off"),
@@ -97,6 +98,7 @@ const std::vector<Key>& schema() {
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
       KEY(task.episode_steps, between(0, 16777216), "control steps", "the same in control steps, instead of task.episode_length"),
+      KEY(task.keyframe, anything(), "", "name or number of the model's keyframe that has the default positions: those of a reset, of joint_pos_rel, of position actions; \"\": qpos0"),
       KEY(task.reset_until, anything(), "", "expression over derived quantities, too: a fresh state for which it is false is drawn again, at most 1000 times; \"\": none is"),
       KEY(task.settle_steps, between(0, 1e6), "physics steps", "of a fresh state without actions, before its episode begins"),
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),

@@ -99,7 +99,8 @@ ExitCode validate(const Config& config, Session& session) {
   const ImportedModel model = import_model(config.model, config.simulation);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   check_trajectory_fields(config.output, model.sizes, config.task.present);
-  if (config.initial_state.source == StartState::keyframe) find_keyframe(config.initial_state, model);
+  if (config.initial_state.source == StartState::keyframe)
+    keyframe_of(model, config.initial_state.keyframe, config.initial_state.where, "initial_state.keyframe");
   check_input_files(config, session);
   if (config.initial_state.source == StartState::file)
     read_initial_state(config.initial_state, model.sizes, partition);

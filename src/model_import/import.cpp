@@ -216,4 +216,17 @@ Model<double> host_model(const ImportedModel& imported) {
   return model;
 }
 
+std::size_t keyframe_of(const ImportedModel& model, const std::string& keyframe, const SourceLocation& where,
+                        const std::string& key) {
+  const auto named = std::find(model.key_names.begin(), model.key_names.end(), keyframe);
+  if (named != model.key_names.end()) return static_cast<std::size_t>(named - model.key_names.begin());
+  const bool number = !keyframe.empty() && keyframe.find_first_not_of("0123456789") == std::string::npos &&
+                      keyframe.size() < 6;
+  if (number && std::stoi(keyframe) < model.nkey) return static_cast<std::size_t>(std::stoi(keyframe));
+  std::string allowed = model.nkey == 0 ? "the model has no keyframes"
+                                        : "an index below " + std::to_string(model.nkey) + " or one of";
+  for (const std::string& name : model.key_names) allowed += " " + name;
+  throw InputError(where, key, "no keyframe \"" + keyframe + "\"", allowed);
+}
+
 }  // namespace maniple

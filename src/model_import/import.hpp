@@ -62,6 +62,10 @@ struct ImportedModel : ModelNumbers {
 // name and file:line.
 ImportedModel import_model(const ModelConfig& config, const SimulationConfig& simulation);
 
+// The number of the keyframe that a deck's key names or counts. InputError with where and key for none.
+std::size_t keyframe_of(const ImportedModel& model, const std::string& keyframe, const SourceLocation& where,
+                        const std::string& key);
+
 // "Euler", "RK4" or "implicitfast".
 std::string integrator_name(int integrator);
 // "plane", "height field", "capsule" and so on, whether or not the kernels have it.

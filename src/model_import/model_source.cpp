@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <memory>
+#include <regex>
 #include <sstream>
 #include <utility>
 
@@ -65,22 +66,46 @@ bool next_tag(const std::string& text, std::size_t position, Tag& tag) {
   return false;
 }
 
-// The value of an attribute of a tag, or "" and false.
-bool attribute_value(const std::string& text, const Tag& tag, const std::string& attribute,
-                     std::string* value = nullptr) {
+// Where the value of an attribute of a tag begins and ends; npos: it has none.
+struct Span {
+  std::size_t begin = std::string::npos, end = std::string::npos;
+};
+Span attribute_span(const std::string& text, const Tag& tag, const std::string& attribute) {
   std::size_t at = tag.begin;
   while ((at = text.find(attribute, at + 1)) != std::string::npos && at < tag.end) {
     if (!std::isspace(static_cast<unsigned char>(text[at - 1]))) continue;
     const std::size_t equals = text.find_first_not_of(" \t\r\n", at + attribute.size());
     if (equals == std::string::npos || text[equals] != '=') continue;
     const std::size_t open = text.find_first_of("\"'", equals);
-    if (open == std::string::npos || open >= tag.end) return false;
+    if (open == std::string::npos || open >= tag.end) return {};
     const std::size_t close = text.find(text[open], open + 1);
-    if (close == std::string::npos) return false;
-    if (value != nullptr) *value = text.substr(open + 1, close - open - 1);
-    return true;
+    if (close == std::string::npos) return {};
+    return {open + 1, close};
   }
-  return false;
+  return {};
+}
+
+// The value of an attribute of a tag, or "" and false.
+bool attribute_value(const std::string& text, const Tag& tag, const std::string& attribute,
+                     std::string* value = nullptr) {
+  const Span span = attribute_span(text, tag, attribute);
+  if (span.begin == std::string::npos) return false;
+  if (value != nullptr) *value = text.substr(span.begin, span.end - span.begin);
+  return true;
+}
+
+// The names of a tag's attributes.
+std::vector<std::string> attributes_of(const std::string& text, const Tag& tag) {
+  std::vector<std::string> names;
+  for (std::size_t at = tag.begin + 1 + tag.name.size(); at < tag.end;) {
+    const std::size_t name = text.find_first_not_of(" \t\r\n", at), equals = text.find('=', at);
+    if (name >= tag.end || equals >= tag.end) break;
+    names.push_back(text.substr(name, text.find_first_of(" \t\r\n=", name) - name));
+    const std::size_t open = text.find_first_of("\"'", equals);
+    at = open == std::string::npos ? tag.end : text.find(text[open], open + 1);
+    if (at != std::string::npos) ++at;
+  }
+  return names;
 }
 
 int line_of(const std::string& text, std::size_t position) {
@@ -142,6 +167,89 @@ ModelSource::ModelSource(const std::string& path) : ModelSource(path, 0) {}
 ModelSource::ModelSource(const std::string& path, int depth) : path_(path) {
   text_ = expand(path, fs::path(path).parent_path().string(), depth);
   check_copies();
+}
+
+ModelSource::ModelSource(const std::string& path, const std::string& overlay) : ModelSource(path) {
+  Tag root;
+  if (!next_tag(text_, 0, root) || root.name != "mujoco")
+    throw InputError({path}, "model.overlay", "found " + overlay + " laid over what is no MJCF",
+                     "allowed: over MJCF");
+  if (!attached_.empty())
+    throw InputError({path}, "model.overlay", "found " + overlay + " laid over a model with <attach>",
+                     "allowed: over a model without");
+  lay_over(overlay);
+  check_copies();
+}
+
+void ModelSource::lay_over(const std::string& overlay) {
+  const std::string text = read_file(overlay);
+  Tag tag;
+  if (!next_tag(text, 0, tag) || tag.name != "mujoco")
+    throw InputError({overlay}, "model.overlay", "found a file without <mujoco>", "allowed: MJCF");
+  const std::size_t begin = tag.end, end = std::max(begin, std::min(text.size(), text.rfind("</")));
+  std::string added = text.substr(begin, end - begin);
+  bool editing = false;
+  for (std::size_t at = begin; next_tag(text, at, tag) && tag.begin < end; at = tag.end) {
+    const bool marks = tag.name == "edit" || tag.name == "/edit";
+    if (marks) editing = tag.name == "edit" && text[tag.end - 2] != '/';
+    if (!marks && !editing) continue;
+    if (!marks && tag.name[0] != '/')
+      edit(overlay, text.substr(tag.begin, tag.end - tag.begin), line_of(text, tag.begin));
+    // the lines stay, for messages
+    for (std::size_t i = tag.begin; i < tag.end; ++i)
+      if (text[i] != '\n') added[i - begin] = ' ';
+  }
+  const std::size_t place = std::min(text_.size(), text_.rfind("</"));
+  const auto line = static_cast<std::size_t>(line_of(text_, place));
+  std::vector<SourceLocation> lines;
+  for (int i = line_of(text, begin); i <= line_of(text, end); ++i) lines.push_back({overlay, i, 0});
+  lines.push_back(lines_[line - 1]);
+  lines_.insert(lines_.begin() + static_cast<std::ptrdiff_t>(line), lines.begin(), lines.end());
+  text_ = text_.substr(0, place) + "\n" + added + "\n" + text_.substr(place);
+  has_includes_ = true;
+}
+
+// `element`: a tag of the overlay.
+void ModelSource::edit(const std::string& overlay, const std::string& element, int line) {
+  Tag change;
+  next_tag(element, 0, change);
+  std::string pattern;
+  if (!attribute_value(element, change, "name", &pattern))
+    throw InputError({overlay, line, 0}, "model.overlay",
+                     "found <" + change.name + "> without a name in <edit>",
+                     "allowed: name=\"...\", a name of the model or a pattern");
+  std::regex names;
+  try {
+    names = std::regex(pattern);
+  } catch (const std::regex_error&) {
+    throw InputError({overlay, line, 0}, "model.overlay", "'" + pattern + "' is not a regular expression",
+                     "allowed: a name, or a pattern such as '.*_knee'");
+  }
+  int matches = 0;
+  std::string known;
+  Tag tag;
+  for (std::size_t at = 0; next_tag(text_, at, tag); at = tag.end) {
+    std::string name;
+    if (tag.name != change.name || !attribute_value(text_, tag, "name", &name)) continue;
+    known += (known.empty() ? "" : ", ") + name;
+    if (!std::regex_match(name, names)) continue;
+    ++matches;
+    for (const std::string& attribute : attributes_of(element, change)) {
+      if (attribute == "name") continue;
+      std::string value;
+      attribute_value(element, change, attribute, &value);
+      const Span old = attribute_span(text_, tag, attribute);
+      if (old.begin != std::string::npos)
+        text_.replace(old.begin, old.end - old.begin, value);
+      else
+        text_.insert(tag.begin + 1 + tag.name.size(), " " + attribute + "=\"" + value + "\"");
+      next_tag(text_, tag.begin, tag);  // it may be longer now
+    }
+  }
+  if (matches == 0)
+    throw InputError({overlay, line, 0}, "model.overlay",
+                     "the model has no <" + change.name + "> whose name matches '" + pattern + "'",
+                     known.empty() ? "it has none with a name" : "allowed: " + known);
 }
 
 // Replicates stand in each other, and around the other two.

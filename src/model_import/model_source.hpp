@@ -19,11 +19,15 @@ class ModelSource {
   // bad XML: libmujoco reports it. But it would compile for hours what a <replicate>, <composite> or
   // <flexcomp> of many copies asks for: InputError.
   explicit ModelSource(const std::string& path);
+  // The same with an MJCF file laid over an MJCF model: its sections are added, but for <edit>, whose
+  // elements set their attributes in those of the model that have their tag and a name that matches theirs, a
+  // regular expression. InputError for elements that match nothing.
+  ModelSource(const std::string& path, const std::string& overlay);
 
   // A model without text: every location is the file alone.
   static ModelSource of_binary(const std::string& path);
 
-  // The file with included ones in place.
+  // The file with included ones in place, and what is laid over it.
   const std::string& text() const { return text_; }
   // Writes to each element of a spec that has just been parsed from this source where it stands, as its info:
   // "line N" of the file, or "line N of FILE". libmujoco passes it on to copies and quotes it in its
@@ -46,6 +50,8 @@ class ModelSource {
   void add_attached_model(const std::string& file, const std::string& path, const std::string& name,
                           int depth);
   void check_copies() const;
+  void lay_over(const std::string& overlay);
+  void edit(const std::string& overlay, const std::string& element, int line);
   bool any_includes() const;
   // The file and line of a line (from 1) of text().
   SourceLocation location(int expanded_line) const;

@@ -96,6 +96,9 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   MujocoModel loaded;
   const char* path = config.path.c_str();
   if (is_binary(config.path)) {
+    if (!config.overlay.empty())
+      throw InputError({config.path}, "model.overlay", "found " + config.overlay + " laid over an MJB file",
+                       "allowed: over MJCF");
     mjModel* model = nullptr;
     try {
       guarded([&] { model = mj_loadModel(path, nullptr); }, loaded.warnings);
@@ -107,13 +110,22 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
     loaded.model.reset(model);
     loaded.source = ModelSource::of_binary(config.path);
   } else {
-    loaded.source = ModelSource(config.path);
+    const bool laid_over = !config.overlay.empty();
+    loaded.source = laid_over ? ModelSource(config.path, config.overlay) : ModelSource(config.path);
     char error[2000] = "";
     mjSpec* spec = nullptr;
     mjModel* model = nullptr;
     try {
-      guarded([&] { spec = mj_parseXML(path, nullptr, error, sizeof(error)); }, loaded.warnings);
+      guarded(
+          [&] {
+            spec = laid_over ? mj_parseXMLString(loaded.source.text().c_str(), nullptr, error, sizeof(error))
+                             : mj_parseXML(path, nullptr, error, sizeof(error));
+          },
+          loaded.warnings);
       loaded.spec.reset(spec);
+      // where the model's own files are
+      if (spec != nullptr && laid_over)
+        mjs_setString(spec->modelfiledir, std::filesystem::path(config.path).parent_path().c_str());
       if (spec == nullptr) refuse(config, loaded.source.of_message(error), error);
       loaded.source.annotate(spec);
       guarded([&] { model = mj_compile(spec, nullptr); }, loaded.warnings);

@@ -165,7 +165,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     set_state_rows("qpos", model_.qpos0);
   }
   if (initial.source == StartState::keyframe) {
-    const std::size_t key = find_keyframe(initial, model_);
+    const std::size_t key = keyframe_of(model_, initial.keyframe, initial.where, "initial_state.keyframe");
     const auto row = [key](const std::vector<double>& values, int size) {
       return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(key) * size,
                                  values.begin() + static_cast<std::ptrdiff_t>(key + 1) * size);
@@ -436,21 +436,6 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
   read("qvel", "nv", sizes.nv);
   if (sizes.na > 0 && has_state_rows(initial.file, initial.where, "act")) read("act", "na", sizes.na);
   return fields;
-}
-
-std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel& model) {
-  const auto named = std::find(model.key_names.begin(), model.key_names.end(), initial.keyframe);
-  if (named != model.key_names.end()) return static_cast<std::size_t>(named - model.key_names.begin());
-  const bool number = !initial.keyframe.empty() &&
-                      initial.keyframe.find_first_not_of("0123456789") == std::string::npos &&
-                      initial.keyframe.size() < 6;
-  if (number && std::stoi(initial.keyframe) < model.nkey)
-    return static_cast<std::size_t>(std::stoi(initial.keyframe));
-  std::string allowed =
-      model.nkey == 0 ? "the model has no keyframes" : fmt::format("an index below {} or one of", model.nkey);
-  for (const std::string& name : model.key_names) allowed += " " + name;
-  throw InputError(initial.where, "initial_state.keyframe", "no keyframe \"" + initial.keyframe + "\"",
-                   allowed);
 }
 
 MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model, std::int64_t envs) {

@@ -88,8 +88,6 @@ void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes
 std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
                                                                             const ModelSizes& sizes,
                                                                             const Partition& partition);
-// The keyframe that initial_state.keyframe names or counts.
-std::size_t find_keyframe(const InitialStateConfig& initial, const ImportedModel& model);
 
 // Builds the simulation of this rank's environments. Fields of output.trajectory.fields, which are known to
 // exist (check_trajectory_fields), are recorded only when the run samples trajectories. Throws InputError for

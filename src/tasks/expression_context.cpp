@@ -172,7 +172,7 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
   };
   joints("joint_pos", "m or rad", "position of each hinge and slide joint", in_state(positions));
   joints("joint_vel", "m/s or rad/s", "velocity of each hinge and slide joint", in_state(velocities));
-  joints("default_joint_pos", "m or rad", "position of each hinge and slide joint in the model",
+  joints("default_joint_pos", "m or rad", "default position of each hinge and slide joint",
          constants(default_positions));
   const auto normalized = [scalar, positions](ExpressionCompiler& compiler, int i) {
     const auto place = static_cast<std::size_t>(i);
@@ -190,7 +190,7 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
          normalized);
   add({.name = "default_qpos",
        .unit = "m or rad",
-       .description = "generalized position in the model",
+       .description = "default generalized position, of the model or of task.keyframe",
        .size = model.sizes.nq,
        .element_kind = "joint",
        .elements = by_qpos(model),

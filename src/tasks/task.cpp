@@ -362,6 +362,9 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
     for (const TermExpression& expression : assignments_of(term, kind, model, key))
       reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
   };
+  if (!config.keyframe.empty())
+    reset.assign({"qpos", config.where_keyframe, "task.keyframe"},
+                 {"default_qpos", config.where_keyframe, "task.keyframe"});
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
   for (std::size_t i = 0; i < config.events.size(); ++i)
     if (config.events[i].mode == EventMode::reset) assign(config.events[i], TermKind::event, i);
@@ -644,7 +647,12 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
 
 CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported, double step_dt,
                           DerivedChoice derived) {
-  const TaskModel model = task_model(imported);
+  TaskModel model = task_model(imported);
+  if (!given.keyframe.empty()) {
+    const std::size_t key = keyframe_of(imported, given.keyframe, given.where_keyframe, "task.keyframe");
+    const auto first = imported.key_qpos.begin() + static_cast<std::ptrdiff_t>(key * model.qpos0.size());
+    std::copy_n(first, model.qpos0.size(), model.qpos0.begin());
+  }
   TaskConfig config = given;
   complete_commands(config);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);

@@ -52,8 +52,8 @@ struct TaskModel {
   std::vector<int> body_parent;
   std::vector<int> geom_body;
   std::vector<std::array<int, 2>>
-      geom_pairs;  // geoms that may touch, the numbers of the pairs in the kernels
-  std::vector<double> qpos0;
+      geom_pairs;                     // geoms that may touch, the numbers of the pairs in the kernels
+  std::vector<double> qpos0;          // default positions
   double gravity[3] = {0, 0, -9.81};  // m/s^2
 };
 

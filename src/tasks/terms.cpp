@@ -80,22 +80,28 @@ Recipe each(const std::string& pattern) {
   };
 }
 
-// Isaac Lab's UniformVelocityCommand: first what is drawn, then the command that becomes of it; % is the name
-// of what was drawn: velocities, heading, whether the heading is followed, whether the robot is to stand.
+// Isaac Lab's UniformVelocityCommand, with mjlab's fraction of draws that go straight ahead: first what is
+// drawn, then the command that becomes of it; % is the name of what was drawn: velocities, heading, whether
+// the heading is followed, whether the robot is to stand, whether it goes ahead.
 Expressions velocity_command(const TermRequest& term) {
   const auto range = [&](const char* name) { return uniform(term.parameters.at(name)); };
   const std::string body = "'" + term.names[0] + "'";
   const std::vector<double>& turn = term.parameters.at("ang_vel_z");
-  const std::string drawn = "[" + range("lin_vel_x") + ", " + range("lin_vel_y") + ", " + range("ang_vel_z") +
-                            ", " + range("heading") + ", uniform(0, 1) < " +
-                            text(term.number("rel_heading_envs")) + ", uniform(0, 1) < " +
-                            text(term.number("rel_standing_envs")) + "]";
+  const double ahead = term.number("rel_forward_envs");
+  const std::string drawn =
+      "[" + range("lin_vel_x") + ", " + range("lin_vel_y") + ", " + range("ang_vel_z") + ", " +
+      range("heading") + ", uniform(0, 1) < " + text(term.number("rel_heading_envs")) + ", uniform(0, 1) < " +
+      text(term.number("rel_standing_envs")) + (ahead > 0 ? ", uniform(0, 1) < " + text(ahead) : "") + "]";
   const std::string heading = "atan2(xmat[" + body + "][3], xmat[" + body + "][0])";
   const std::string follow = "clamp(" + text(term.number("heading_control_stiffness")) +
                              " * wrap_to_pi(%[3] - " + heading + "), " + text(turn[0]) + ", " +
                              text(turn[1]) + ")";
-  const std::string rate = term.number("rel_heading_envs") > 0 ? "%[4] ? " + follow + " : %[2]" : "%[2]";
-  return {{"", drawn}, {"", "%[5] ? 0 : [%[0], %[1], " + rate + "]"}};
+  const std::string forward = ahead > 0 ? "%[6] ? max(abs(%[0]), 0.3) : %[0]" : "%[0]",
+                    left = ahead > 0 ? "%[6] ? 0 : %[1]" : "%[1]",
+                    turning = ahead > 0 ? "%[6] ? 0 : %[2]" : "%[2]";
+  const std::string rate =
+      term.number("rel_heading_envs") > 0 ? "%[4] ? " + follow + " : " + turning : turning;
+  return {{"", drawn}, {"", "%[5] ? 0 : [" + forward + ", " + left + ", " + rate + "]"}};
 }
 
 // Isaac Lab's push_by_setting_velocity: draws are added to the velocity of the free joint.
@@ -115,15 +121,19 @@ Expressions push(const TermRequest& term) {
           {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + draws({"wx", "wy", "wz"}) + ")"}};
 }
 
-// Amount by which joints are beyond the ranges of the model, one summand per limited joint.
+// Amount by which joints are beyond the ranges of the model, or a fraction of them about their middles, one
+// summand per limited joint.
 Expressions beyond_limits(const TermRequest& term) {
+  const auto factor = term.parameters.find("soft_joint_pos_limit_factor");
+  const double rest = factor == term.parameters.end() ? 0 : (1 - factor->second[0]) / 2;
   std::string sum;
   for (const int element : term.elements) {
     const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
     if (!joint.limited) continue;
     const std::string position = "joint_pos['" + joint.name + "']";
-    sum += (sum.empty() ? "" : " + ") + ("max(" + text(joint.low) + " - " + position + ", 0) + max(" +
-                                         position + " - " + text(joint.high) + ", 0)");
+    const double cut = rest * (joint.high - joint.low);
+    sum += (sum.empty() ? "" : " + ") + ("max(" + text(joint.low + cut) + " - " + position + ", 0) + max(" +
+                                         position + " - " + text(joint.high - cut) + ", 0)");
   }
   return {{"", sum.empty() ? "0" : sum}};
 }
@@ -425,7 +435,8 @@ std::vector<LibraryTerm> make_library() {
            formula("sum((wrap_to_pi(joint_pos%) - {target})^2)"),
            {{"target", 1, "m or rad", "position to keep"}}),
       term(Kind::reward, "joint_pos_limits", kAllJoints,
-           "distance of joint positions beyond the model's ranges", beyond_limits),
+           "distance of joint positions beyond the model's ranges", beyond_limits,
+           {{"soft_joint_pos_limit_factor", 1, "1", "fraction of the ranges that counts as within", {1}}}),
       term(Kind::reward, "action_rate_l2", kNoNames,
            "squares of the action's change since the control step before",
            formula("sum((action - last_action)^2)")),
@@ -462,7 +473,12 @@ std::vector<LibraryTerm> make_library() {
             {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}},
             {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
             {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}},
-            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}}}),
+            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}},
+            {"rel_forward_envs",
+             1,
+             "1",
+             "fraction of draws that go straight ahead, at 0.3 m/s at least",
+             {0}}}),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the model's default state, which every reset starts from",

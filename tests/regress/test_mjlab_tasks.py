@@ -1,0 +1,389 @@
+"""The decks of inputs/tasks/mjlab against mjlab itself: its models, and its own term functions with its own
+configuration, which get the states, contacts and actions of recorded rollouts. Torch is played by numpy."""
+
+import copy
+import math
+import types
+from pathlib import Path
+
+import h5py
+import mujoco
+import numpy as np
+import pytest
+import torch_in_numpy
+
+torch_in_numpy.install()
+from mjlab.entity import Entity  # noqa: E402
+from mjlab.entity.data import EntityData  # noqa: E402
+from mjlab.sensor import BuiltinSensor, ContactSensor, TerrainHeightSensor  # noqa: E402
+from mjlab.tasks.cartpole.cartpole_env_cfg import cartpole_balance_env_cfg, cartpole_swingup_env_cfg  # noqa: E402
+from mjlab.tasks.velocity.config.g1.env_cfgs import unitree_g1_flat_env_cfg  # noqa: E402
+from mjlab.tasks.velocity.config.go1.env_cfgs import unitree_go1_flat_env_cfg  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[2]
+tensor = torch_in_numpy.tensor
+ENVS, STEPS = 24, 30
+ROBOTS = {
+    "g1_flat": {"config": unitree_g1_flat_env_cfg, "root": "pelvis", "feet": ["left_foot", "right_foot"],
+                "primary": [("xbody", "left_ankle_roll_link"), ("xbody", "right_ankle_roll_link")]},
+    "go1_flat": {"config": unitree_go1_flat_env_cfg, "root": "trunk", "feet": ["FR", "FL", "RR", "RL"],
+                 "primary": [("geom", f"{leg}_foot_collision") for leg in ("FR", "FL", "RR", "RL")]},
+}
+
+
+def model_of(file):
+    return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": file["run/model_mjb"][()].tobytes()})
+
+
+def original_spec(name, config):
+    """mjlab's robot on its ground."""
+    spec = Entity(config.scene.entities["robot"]).spec
+    ground = spec.worldbody.add_body(name="terrain")
+    ground.add_geom(name="terrain", type=mujoco.mjtGeom.mjGEOM_PLANE, size=(0, 0, 0.01))
+    if name == "go1_flat":  # what the deck says of its contacts
+        for geom in spec.geoms:
+            if geom.name.endswith("_foot_collision"):
+                geom.condim, geom.friction[:] = 3, [1, 0.005, 0.0001]
+        spec.geom("trunk_collision").contype, spec.geom("trunk_collision").conaffinity = 2, 0
+        spec.geom("terrain").conaffinity = 3
+    return spec
+
+
+def original_model(name, config, spec=None):
+    model = (spec or original_spec(name, config)).compile()
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    model.opt.timestep, model.opt.impratio = config.sim.mujoco.timestep, config.sim.mujoco.impratio
+    assert config.sim.mujoco.integrator == "implicitfast" and config.sim.mujoco.solver == "newton"
+    return model
+
+
+@pytest.fixture(scope="module", params=ROBOTS)
+def name(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def config(name):
+    return ROBOTS[name]["config"]()
+
+
+@pytest.fixture(scope="module")
+def rollout(maniple, name, tmp_path_factory):
+    directory = tmp_path_factory.mktemp(name)
+    size = {"g1_flat": 29, "go1_flat": 12}[name]
+    with h5py.File(directory / "given.h5", "w") as file:
+        file["action"] = np.random.default_rng(5).uniform(-2.5, 2.5, (ENVS, STEPS, size))
+    fields = ("qpos, qvel, ctrl, qacc_warmstart, action, observation, critic_observation, final_observation, reward_term, "
+              "terminated, truncated")
+    maniple("rollout", ROOT / f"inputs/tasks/mjlab/{name}.yaml", "simulation.precision=double", f"batch.num_envs={ENVS}",
+            f"simulation.steps={STEPS}", "initial_state.source=task", "control.source=file",
+            f"control.file={directory}/given.h5",
+            # without noise
+            *(f"task.observations.{i}.noise=~" for i in range(5)), "output.trajectory.every=1",
+            f"output.trajectory.fields=[{fields}]", f"output.directory={directory}/run", ranks=2)
+    with h5py.File(directory / "run/results.h5") as file:
+        recorded = {field: values[()] for field, values in file["trajectory"].items()}
+        return model_of(file), recorded
+
+
+def test_model_is_that_of_mjlab(name, config, rollout):
+    ours, theirs = rollout[0], original_model(name, config)
+    for size in ("nq", "nv", "nu", "njnt", "nsite", "nsensor"):
+        assert getattr(ours, size) == getattr(theirs, size), size
+    for option in ("timestep", "integrator", "cone", "impratio", "solver", "disableflags"):
+        assert getattr(ours.opt, option) == getattr(theirs.opt, option), option
+    np.testing.assert_allclose(ours.opt.gravity, theirs.opt.gravity)
+    fields = {"body": "body_mass body_inertia body_ipos body_iquat body_pos body_quat",
+              "joint": "jnt_type jnt_range jnt_axis jnt_pos jnt_stiffness jnt_limited jnt_solref jnt_solimp",
+              "geom": "geom_type geom_size geom_pos geom_quat geom_contype geom_conaffinity geom_condim geom_priority "
+                      "geom_friction geom_solref geom_solimp geom_margin",
+              "actuator": "actuator_gainprm actuator_biasprm actuator_forcerange actuator_forcelimited actuator_ctrllimited "
+                          "actuator_gear actuator_dyntype actuator_gaintype actuator_biastype",
+              "sensor": "sensor_type sensor_dim", "site": "site_pos site_quat"}
+    for kind, names in fields.items():
+        count = getattr(ours, {"joint": "njnt", "actuator": "nu"}.get(kind, f"n{kind}"))
+        for i in range(count):
+            one = getattr(ours, kind)(i)
+            if not one.name or (kind == "geom" and one.name == "floor"):
+                continue
+            other = getattr(theirs, kind)(one.name).id
+            for field in names.split():
+                np.testing.assert_allclose(getattr(ours, field)[i], getattr(theirs, field)[other], rtol=1e-10,
+                                           err_msg=f"{field} of {one.name}")
+    for field in ("dof_armature", "dof_damping", "dof_frictionloss", "qpos0", "jnt_qposadr", "key_qpos"):
+        np.testing.assert_allclose(getattr(ours, field), getattr(theirs, field), rtol=1e-10, err_msg=field)
+    floor, terrain = ours.geom("floor").id, theirs.geom("terrain").id
+    for field in fields["geom"].split():
+        np.testing.assert_allclose(getattr(ours, field)[floor], getattr(theirs, field)[terrain], err_msg=field)
+    assert ours.nexclude == theirs.nexclude
+
+
+class Heights(TerrainHeightSensor):
+    """On flat ground every ray of a foot finds the height of its site, and none from below or from too high above."""
+
+    data = num_frames = None
+
+    def __init__(self, frames):
+        self.num_frames = frames
+
+
+class Sensor(BuiltinSensor):
+    data = None
+
+    def __init__(self):
+        pass
+
+
+class Contacts(ContactSensor):
+    data = None
+
+    def __init__(self):
+        self.first = None
+
+    def compute_first_contact(self, dt, abs_tol=1e-6):
+        return self.first
+
+
+class Environment:
+    """What mjlab's terms see of their environment, for the states of one control step of all environments."""
+
+    def __init__(self, name, config):
+        robot = ROBOTS[name]
+        self.config, self.feet = config, len(robot["feet"])
+        spec = original_spec(name, config)
+        kinds = {"xbody": mujoco.mjtObj.mjOBJ_XBODY, "geom": mujoco.mjtObj.mjOBJ_GEOM}
+        add = lambda title, kind, primary, secondary, bits, reduce: spec.add_sensor(
+            name=title, type=mujoco.mjtSensor.mjSENS_CONTACT, objtype=kinds[kind], objname=primary,
+            reftype=kinds["xbody"], refname=secondary, intprm=[bits, reduce, 1])
+        for i, (kind, primary) in enumerate(robot["primary"]):
+            add(f"found{i}", kind, primary, "terrain", 1, 3)
+            add(f"force{i}", kind, primary, "terrain", 2, 3)
+        self.model = original_model(name, config, spec)
+        self.model.opt.tolerance = 1e-15
+        self.mujoco = mujoco.MjData(self.model)
+        self.num_envs, self.device, self.extras = ENVS, "cpu", {"log": {}}
+        self.step_dt = config.sim.mujoco.timestep * config.decimation
+        data = EntityData.__new__(EntityData)
+        model = self.model
+        free = model.joint("floating_base_joint")
+        scalar = [i for i in range(model.njnt) if model.jnt_type[i] != mujoco.mjtJoint.mjJNT_FREE]
+        data.model = types.SimpleNamespace(site_bodyid=np.array(model.site_bodyid))
+        data.indexing = types.SimpleNamespace(
+            root_body_id=model.body(robot["root"]).id, body_ids=np.arange(model.nbody), site_ids=np.arange(model.nsite),
+            joint_q_adr=np.array([model.jnt_qposadr[i] for i in scalar]), joint_v_adr=np.array([model.jnt_dofadr[i] for i in scalar]),
+            free_joint_q_adr=free.qposadr, free_joint_v_adr=free.dofadr)
+        home = model.key_qpos[0][data.indexing.joint_q_adr]
+        low, high = model.jnt_range[scalar].T
+        share = config.scene.entities["robot"].articulation.soft_joint_pos_limit_factor
+        soft = [(low + high) / 2 - (high - low) / 2 * share, (low + high) / 2 + (high - low) / 2 * share]
+        repeat = lambda values: tensor(np.broadcast_to(values, (ENVS, *np.shape(values))).copy())
+        data.default_joint_pos, data.default_joint_vel = repeat(home), repeat(0 * home)
+        data.soft_joint_pos_limits = repeat(np.stack(soft, axis=-1))
+        data.gravity_vec_w, data.forward_vec_b = repeat([0.0, 0.0, -1.0]), repeat([1.0, 0.0, 0.0])
+        data.encoder_bias = repeat(0 * home)
+        joints = [model.joint(i).name for i in scalar]
+        self.controls = [model.actuator(joint).id for joint in joints]  # in the order of the deck's
+        self.robot = types.SimpleNamespace(data=data, find_joints=lambda names: (list(range(len(joints))), joints))
+        self.scene = {"robot": self.robot, "foot_height_scan": Heights(self.feet), "feet_ground_contact": Contacts(),
+                      "self_collision": Contacts(), **{f"robot/{s}": Sensor() for s in ("imu_lin_vel", "imu_ang_vel", "root_angmom")}}
+        self.action_manager = types.SimpleNamespace(action=None, prev_action=None)
+        self.command_manager = types.SimpleNamespace(get_command=lambda _: self.command)
+        self.air, self.ground = np.zeros((ENVS, self.feet)), np.zeros((ENVS, self.feet))
+        self.sites = [model.site(site).id for site in robot["feet"]]
+        terms = [*config.rewards.values(), *(t for g in config.observations.values() for t in g.terms.values()),
+                 *config.terminations.values()]
+        for term in terms:
+            cfg = term.params.get("asset_cfg")
+            if cfg is not None and cfg.body_names:
+                cfg.body_ids = [model.body(body).id for body in cfg.body_names]
+            if cfg is not None and cfg.site_names:
+                cfg.site_ids = [model.site(site).id for site in cfg.site_names]
+        # terms with a memory
+        self.functions = {id(t): t.func(t, self) if isinstance(t.func, type) else t.func for t in terms}
+
+    def look(self, recorded, step):
+        """All that belongs to the recorded states after a control step."""
+        names = ("xpos", "xquat", "cvel", "subtree_com", "site_xpos", "sensordata")
+        seen = {n: [] for n in names}
+        own = []
+        for env in range(ENVS):
+            d = self.mujoco
+            mujoco.mj_resetData(self.model, d)
+            for field in ("qpos", "qvel", "qacc_warmstart"):
+                getattr(d, field)[:] = recorded[field][env, step]
+            d.ctrl[self.controls] = recorded["ctrl"][env, step]
+            mujoco.mj_forward(self.model, d)
+            for n in names:
+                seen[n].append(getattr(d, n).copy())
+            own.append(self.own_force())
+        state = {n: tensor(v) for n, v in seen.items()}
+        self.robot.data.data = types.SimpleNamespace(
+            qpos=tensor(recorded["qpos"][:, step]), qvel=tensor(recorded["qvel"][:, step]),
+            root=None, **state)
+        of = lambda sensor: state["sensordata"][:, self.model.sensor(sensor).adr[0]:][:, :self.model.sensor(sensor).dim[0]]
+        for sensor in ("imu_lin_vel", "imu_ang_vel", "root_angmom"):
+            self.scene[f"robot/{sensor}"].data = of(sensor)
+        found = np.stack([of(f"found{i}")[:, 0] for i in range(self.feet)], axis=1)
+        force = np.stack([of(f"force{i}") for i in range(self.feet)], axis=1)
+        touching = found > 0
+        if step > 0:
+            self.air = np.where(touching, 0, self.air + self.step_dt)
+            self.ground = np.where(touching, self.ground + self.step_dt, 0)
+        feet = self.scene["feet_ground_contact"]
+        feet.first = ((self.ground > 0) & (self.ground < self.step_dt + 1e-6)).view(torch_in_numpy.Tensor)
+        feet.data = types.SimpleNamespace(found=tensor(found), force=tensor(force), current_air_time=tensor(self.air))
+        self.scene["foot_height_scan"].data = types.SimpleNamespace(
+            heights=tensor(np.clip(state["site_xpos"][:, self.sites, 2], 0, 1)))
+        history = np.repeat(np.array(own)[:, None, None, :], self.config.decimation, axis=2)
+        own_contacts = types.SimpleNamespace(force_history=tensor(history), found=None)
+        self.scene["self_collision"].data = own_contacts
+
+    def own_force(self):
+        """The sum of the forces of the robot's contacts with itself, on the first geom of each."""
+        total = np.zeros(3)
+        for i, contact in enumerate(self.mujoco.contact):
+            if self.model.geom("terrain").id in contact.geom:
+                continue
+            force = np.zeros(6)
+            mujoco.mj_contactForce(self.model, self.mujoco, i, force)
+            total -= contact.frame.reshape(3, 3).T @ force[:3]
+        return total
+
+    def value(self, term):
+        params = {k: v for k, v in term.params.items()}
+        return np.asarray(self.functions[id(term)](self, **params), dtype=float)
+
+    def observation(self, group):
+        return np.concatenate([self.value(t).reshape(ENVS, -1) for t in self.config.observations[group].terms.values()], axis=1)
+
+
+@pytest.fixture(scope="module")
+def environment(name, config):
+    return Environment(name, copy.deepcopy(config))
+
+
+def test_terms_are_those_of_mjlab(name, config, rollout, environment):
+    """Each reward and observation of 30 control steps, as long as an environment's first episode lasts."""
+    recorded = rollout[1]
+    rewards = {n: t for n, t in environment.config.rewards.items() if t.weight != 0}
+    assert recorded["reward_term"].shape[-1] == len(rewards)
+    alive = np.ones(ENVS, bool)
+    zero = tensor(np.zeros_like(recorded["action"][:, 0]))
+    environment.action_manager.action, environment.command = zero, tensor(recorded["observation"][:, 0, -3:])
+    compared, largest = 0, np.zeros(len(rewards))
+    for step in range(STEPS + 1):
+        environment.look(recorded, step)
+        if step > 0:
+            ended = (recorded["terminated"] + recorded["truncated"])[:, step, 0] > 0
+            alive &= ~ended
+            environment.action_manager.prev_action = environment.action_manager.action
+            environment.action_manager.action = tensor(recorded["action"][:, step])
+            # rewards see the command that the policy saw
+            for i, (title, term) in enumerate(rewards.items()):
+                value = environment.value(term) * term.weight * environment.step_dt
+                ours = recorded["reward_term"][:, step, i]
+                forces = title == "soft_landing"
+                np.testing.assert_allclose(ours[alive], value[alive], rtol=1e-6 if forces else 1e-9, atol=1e-9 if forces else 1e-10,
+                                           err_msg=f"{title} at {step}")
+                largest[i] = max(largest[i], np.ptp(value[alive]))
+            compared += alive.sum()
+        environment.command = tensor(recorded["observation"][:, step, -3:])
+        for group, field in (("actor", "observation"), ("critic", "critic_observation")):
+            np.testing.assert_allclose(recorded[field][:, step][alive], environment.observation(group)[alive], rtol=1e-6,
+                                       atol=1e-6 if group == "critic" else 1e-10, err_msg=f"{group} at {step}")
+    assert compared > 0.4 * ENVS * STEPS
+    assert (largest > 0).all(), [n for n, x in zip(rewards, largest) if x == 0]
+
+
+def test_ends_are_those_of_mjlab(name, rollout, environment):
+    recorded = rollout[1]
+    gravity = recorded["final_observation"][..., 6:9]
+    term = environment.config.terminations["fell_over"]
+    fallen = np.arccos(np.clip(-gravity[..., 2], -1, 1)) > term.params["limit_angle"]
+    np.testing.assert_array_equal(recorded["terminated"][:, 1:, 0] > 0, fallen[:, 1:])
+    assert environment.config.episode_length_s / environment.step_dt == pytest.approx(1000)
+
+
+def shown(low, high):
+    return f"[{low:g}, {high:g}]"
+
+
+def test_numbers_are_those_of_the_configuration(name, config):
+    """Of commands, resets, pushes and noise."""
+    deck = (ROOT / f"inputs/tasks/mjlab/{name}.yaml").read_text()
+    twist = config.commands["twist"]
+    for axis in ("lin_vel_x", "lin_vel_y", "ang_vel_z"):
+        assert f"{axis}: {shown(*getattr(twist.ranges, axis))}" in deck
+    for number in ("heading_control_stiffness", "rel_heading_envs", "rel_standing_envs", "rel_forward_envs"):
+        assert f"{number}: {getattr(twist, number):g}\n" in deck
+    assert f"every: {shown(*twist.resampling_time_range)} " in deck and twist.ranges.heading == (-math.pi, math.pi)
+    assert twist.rel_world_envs == twist.init_velocity_prob == 0
+    base = config.events["reset_base"].params
+    for axis, bounds in base["pose_range"].items():
+        assert f"{axis}: {shown(*bounds)}" in deck
+    assert not base["velocity_range"]
+    joints = config.events["reset_robot_joints"].params
+    assert joints["position_range"] == joints["velocity_range"] == (0, 0)
+    push = config.events["push_robot"]
+    for axis, ours in zip("x y z roll pitch yaw".split(), "vx vy vz wx wy wz".split()):
+        assert f"{ours}: {shown(*push.params['velocity_range'][axis])}" in deck
+    assert f"every: {shown(*push.interval_range_s)} " in deck
+    for title, term in config.observations["actor"].terms.items():
+        if term.noise:
+            line = next(line for line in deck.splitlines() if f"name: {title}," in line or f"term: {title}," in line)
+            assert term.noise.n_min == -term.noise.n_max and f"noise: {term.noise.n_max:g}}}" in line
+    scale = config.actions["joint_pos"].scale
+    assert config.actions["joint_pos"].use_default_offset and set(config.actions["joint_pos"].actuator_names) == {".*"}
+    for number in scale.values():
+        assert repr(number) in deck
+
+
+@pytest.mark.parametrize("task, made", [("cartpole", cartpole_balance_env_cfg), ("cartpole_swingup", cartpole_swingup_env_cfg)])
+def test_cartpole(maniple, tmp_path, task, made):
+    config = made()
+    maniple("rollout", ROOT / f"inputs/tasks/mjlab/{task}.yaml", "simulation.precision=double", "batch.num_envs=600",
+            "simulation.steps=6", "initial_state.source=task", "control.source=random", "output.trajectory.every=1",
+            "output.trajectory.fields=[qpos,qvel,action,observation,reward]", f"output.directory={tmp_path}/run")
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        model, recorded = model_of(file), {field: values[()] for field, values in file["trajectory"].items()}
+    assert model.opt.timestep == config.sim.mujoco.timestep and model.opt.integrator == mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    # the physics is MuJoCo's
+    data = mujoco.MjData(model)
+    for env in range(0, 600, 50):
+        mujoco.mj_resetData(model, data)
+        data.qpos, data.qvel = recorded["qpos"][env, 0], recorded["qvel"][env, 0]
+        for step in range(1, 7):
+            data.ctrl = recorded["action"][env, step]
+            mujoco.mj_step(model, data, config.decimation)
+            np.testing.assert_allclose(data.qpos, recorded["qpos"][env, step], atol=1e-10)
+    # observations and rewards are those of its functions
+    joint = {"slider": 0, "hinge_1": 1}
+    terms = [*config.observations["actor"].terms.values(), *config.rewards.values()]
+    for term in terms:
+        for cfg in term.params.values():
+            cfg.joint_ids = [joint[name] for name in cfg.joint_names]
+    for step in range(7):
+        state = types.SimpleNamespace(
+            joint_pos=tensor(recorded["qpos"][:, step]), joint_vel=tensor(recorded["qvel"][:, step]),
+            default_joint_pos=tensor(np.zeros((600, 2))), default_joint_vel=tensor(np.zeros((600, 2))))
+        environment = types.SimpleNamespace(
+            scene={"cartpole": types.SimpleNamespace(data=state), "robot": types.SimpleNamespace(data=state)},
+            action_manager=types.SimpleNamespace(action=tensor(recorded["action"][:, step])))
+        for term in terms[:-1]:  # the pole's default angle is no part of what is seen
+            for cfg in term.params.values():
+                cfg.name = "cartpole"
+        observation = np.concatenate([term.func(environment, **term.params) for term in terms[:-1]], axis=1)
+        np.testing.assert_allclose(recorded["observation"][:, step], observation, atol=1e-12)
+        if step > 0:
+            value = terms[-1].func(environment, **terms[-1].params) * 0.05
+            np.testing.assert_allclose(recorded["reward"][:, step, 0], value, atol=1e-12)
+    # episodes begin uniformly within its ranges
+    for title, index in joint.items():
+        params = config.events[{"slider": "reset_slider", "hinge_1": "reset_hinge"}[title]].params
+        middle = math.pi if task == "cartpole_swingup" and title == "hinge_1" else 0
+        for values, (low, high) in ((recorded["qpos"][:, 0, index] - middle, params["position_range"]),
+                                    (recorded["qvel"][:, 0, index], params["velocity_range"])):
+            assert low - 1e-12 <= values.min() and values.max() <= high + 1e-12
+            assert np.ptp(values) >= 0.97 * (high - low)
+            assert values.mean() == pytest.approx((low + high) / 2, abs=0.07 * (high - low) + 1e-12)
+    assert config.episode_length_s / (config.sim.mujoco.timestep * config.decimation) == pytest.approx(1000)
