@@ -61,6 +61,24 @@ std::vector<Config> configs_of_networks(std::int64_t envs) {
 // Bytes that Kokkos has handed out and not taken back, and the most at any time.
 std::int64_t held_bytes = 0, most_bytes = 0;
 
+// Of a learner's state, without its environments.
+std::size_t state_bytes(ToyEnvironment& environment, const Config& config, Collectives& collectives) {
+  Ppo ppo(environment, config, collectives);
+  Archive all, of_environment;
+  ppo.describe(all);
+  environment.describe(of_environment);
+  const auto bytes = [&](const Archive& archive) {
+    std::size_t sum = 0;
+    for (const ArchiveEntry& entry : archive.entries()) {
+      const std::size_t size = entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4;
+      const auto envs = static_cast<std::size_t>(environment.partition().tiles * kTileWidth);
+      sum += size * (entry.per_env ? envs * entry.tile_elements : entry.elements);
+    }
+    return sum;
+  };
+  return bytes(all) - bytes(of_environment);
+}
+
 TEST(Ppo, MemoryIsWhatAllocationsTake) {
   std::vector<Config> configs = configs_of_networks(1000);
   for (const std::vector<int>& hidden : {std::vector<int>{16, 8}, {300, 200}})
@@ -68,6 +86,7 @@ TEST(Ppo, MemoryIsWhatAllocationsTake) {
       configs.push_back(toy_config(1000));
       configs.back().policy.hidden = hidden;
       configs.back().learning.reduction = reduction;
+      configs.back().learning.normalize_reward = true;
     }
   for (const Config& config : configs) {
     on_ranks(1, [&](int, Collectives& collectives) {
@@ -90,6 +109,7 @@ TEST(Ppo, MemoryIsWhatAllocationsTake) {
         ppo.iterate();
       }
       Tools::set_callbacks(before);
+      const std::size_t kept = state_bytes(environment, config, collectives);
       const LearnerMemory memory = learner_of(config).memory(
           config, {.observations = environment.num_observations(),
                    .actions = environment.num_actions(),
@@ -98,6 +118,8 @@ TEST(Ppo, MemoryIsWhatAllocationsTake) {
       const auto estimate = static_cast<double>(memory.network_bytes + memory.batch_bytes);
       EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)
           << config.policy.hidden[0] << " units, " << text_of(config.learning.reduction);
+      // (means and counters, whose number does not grow, are left out)
+      EXPECT_NEAR(static_cast<double>(kept), static_cast<double>(memory.snapshot_bytes), 2048);
     });
   }
 }
@@ -664,7 +686,36 @@ void expect_equal_bits_over_a_restart(const Config& config) {
 
 TEST(Ppo, RestartContinuesWithTheSameBits) {
   expect_equal_bits_over_a_restart(scaled_config(70));
+  // a learning rate that follows from the iterations before, and not from their number
+  Config adaptive = scaled_config(70);
+  adaptive.learning.schedule = RateSchedule::adaptive;
+  adaptive.learning.desired_kl = 1e-5;
+  expect_equal_bits_over_a_restart(adaptive);
   for (const Config& config : configs_of_networks(70)) expect_equal_bits_over_a_restart(config);
+}
+
+// What another run learned goes into this one, but the moments of values begin with the rewards of this one.
+TEST(Ppo, AWarmStartGathersTheMomentsOfValuesAnew) {
+  const Config config = scaled_config(70);
+  on_ranks(1, [&](int, Collectives& collectives) {
+    const auto samples = [](Ppo& ppo) {
+      Archive archive;
+      ppo.describe_learned(archive, true);
+      for (const ArchiveEntry& entry : archive.entries())
+        if (entry.name == "ppo/value_count") return *static_cast<const double*>(entry.data);
+      return std::nan("");
+    };
+    ToyEnvironment environment(70, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    ppo.iterate();
+    const double of_one_iteration = samples(ppo);
+    EXPECT_GT(of_one_iteration, 0);
+    ppo.start();
+    ppo.warm_started({"ppo/value_mean"});
+    ppo.iterate();
+    EXPECT_EQ(samples(ppo), of_one_iteration);
+  });
 }
 
 TEST(Ppo, ReportsKeepTheirNames) {
