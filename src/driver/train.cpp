@@ -18,9 +18,10 @@ ExitCode train(const Config& config, Session& session) {
     throw InputError(
         config.where_of("output.trajectory.every"), "output.trajectory.every", "trajectories asked of train",
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
-  if (config.evaluation.every > 0 && config.task.episode_length == 0)
+  if (config.evaluation.every > 0 && config.task.episode_length == 0 && config.task.episode_steps == 0)
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
-                     "evaluations of a task without an end", "a task.episode_length, or 0");
+                     "evaluations of a task without an end",
+                     "a task.episode_length or task.episode_steps, or 0");
   const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "train", Holds::learner);
   const std::unique_ptr<Learner> learner =
       learner_of(config).make({config, session.collectives(), simulation.get()});
