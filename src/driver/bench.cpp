@@ -45,6 +45,23 @@ std::vector<std::pair<std::string, double>> fractions(std::vector<std::pair<std:
   return seconds;
 }
 
+// Of the time between two states of a clock of stages: the parts of each stage, and the rest.
+std::vector<std::pair<std::string, double>> fractions_of_time(
+    const std::vector<std::pair<std::string, double>>& before,
+    const std::vector<std::pair<std::string, double>>& after, double seconds) {
+  std::vector<std::pair<std::string, double>> result;
+  double rest = seconds;
+  for (const auto& [stage, value] : after) {
+    double spent = value;
+    for (const auto& [earlier, since] : before)
+      if (earlier == stage) spent -= since;
+    rest -= spent;
+    result.emplace_back(stage, spent / seconds);
+  }
+  result.emplace_back("rest", std::max(0.0, rest) / seconds);
+  return result;
+}
+
 // Seconds of `body` on the slowest rank.
 template <class Body>
 double time_on_all_ranks(Session& session, const Body& body) {
@@ -120,6 +137,7 @@ ExitCode bench(const Config& config, Session& session) {
 
   // environment steps: control steps, with a task whole ones: actions, terms and resets included
   std::vector<double> env_rates;
+  std::vector<std::pair<std::string, double>> env_fractions;
   if (!simulation->has_task()) {
     for (const double rate : physics_rates) env_rates.push_back(rate / config.simulation.decimation);
   } else {
@@ -132,8 +150,14 @@ ExitCode bench(const Config& config, Session& session) {
       }
     };
     env_repeat();
-    for (int repeat = 0; repeat < config.bench.repeats; ++repeat)
+    const auto before = simulation->stage_seconds();
+    double seconds = 0;
+    for (int repeat = 0; repeat < config.bench.repeats; ++repeat) {
+      const auto begun = std::chrono::steady_clock::now();
       env_rates.push_back(env_steps / time_on_all_ranks(session, env_repeat));
+      seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    }
+    env_fractions = fractions_of_time(before, simulation->stage_seconds(), seconds);
   }
 
   const std::string stages = json(simulation->stage_seconds());
@@ -157,6 +181,8 @@ ExitCode bench(const Config& config, Session& session) {
          << "\",\n  \"decimation\": " << config.simulation.decimation
          << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": " << stages
          << ",\n  \"share_per_physics_stage\": " << json(physics_stages);
+    if (!env_fractions.empty())
+      file << ",\n  \"share_per_stage_of_environment_steps\": " << json(env_fractions);
     if (learns)
       file << ",\n  \"learning\": {\n    \"rate\": " << json(learning.rate) << ",\n    \"unit\": \""
            << learning.unit << "/s\""
@@ -170,6 +196,10 @@ ExitCode bench(const Config& config, Session& session) {
     info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,
                      environment.min, environment.max));
     std::string parts;
+    for (const auto& [stage, fraction] : env_fractions)
+      parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * fraction);
+    if (!parts.empty()) info("share of environment steps: " + parts);
+    parts.clear();
     for (const auto& [stage, fraction] : physics_stages)
       parts += fmt::format("{}{} {:.1f}%", parts.empty() ? "" : ", ", stage, 100 * fraction);
     if (!parts.empty()) info("share of physics: " + parts);

@@ -5,12 +5,17 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cmath>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <sstream>
+#include <stop_token>
+#include <thread>
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
@@ -75,6 +80,25 @@ std::optional<double> value_of(const Outcome& outcome, const std::string& name) 
   return std::nullopt;
 }
 
+// An error of one rank, which its member's other ranks may not share: then they wait for it in a collective
+// operation, and the job ends with the watchdog when the other members have ended. Unless the ranks have
+// agreed within the patience, that is until this object goes, the error is said by the rank itself.
+class LoneError {
+ public:
+  explicit LoneError(const std::string& message)
+      : thread_([this, message](const std::stop_token& agreed) {
+          std::unique_lock lock(mutex_);
+          if (!condition_.wait_for(lock, agreed, kPatience, [] { return false; }) && !agreed.stop_requested())
+            fmt::print(stderr, "maniple: error: {}\n", message);
+        }) {}
+
+ private:
+  static constexpr std::chrono::seconds kPatience{1};
+  std::mutex mutex_;
+  std::condition_variable_any condition_;
+  std::jthread thread_;
+};
+
 // The members that this rank takes: every `groups`-th one.
 class Group {
  public:
@@ -105,8 +129,16 @@ class Group {
       // what the member leaves undone in its communicator, when it fails, ends with it
       Session own(session_, 0);
       if (index != first_) own.others_have_memory();
-      run_together(session_.collectives(),
-                   [&] { code = run_configured(verb_, member.config, own, member.name); });
+      std::optional<LoneError> lone;
+      run_together(session_.collectives(), [&] {
+        try {
+          code = run_configured(verb_, member.config, own, member.name);
+        } catch (const std::exception& error) {
+          if (own.size() > 1)
+            lone.emplace(fmt::format("{}: rank {}: {}", member.name, own.rank(), error.what()));
+          throw;
+        }
+      });
       outcome.ending = code == ExitCode::stopped_early ? Ending::stopped_early
                        : code == ExitCode::done        ? Ending::done
                                                        : Ending::failed;

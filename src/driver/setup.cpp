@@ -205,7 +205,7 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   record.deck_text = config.deck_text;
   record.resolved_text = config.resolved_text;
   record.model_xml = simulation.model().xml;
-  record.model_mjb = simulation.model().mjb;
+  if (simulation.model().mjb) record.model_mjb = deflate_aside(simulation.model().mjb);
   record.version = kVersion;
   record.build = build_description();
   record.ranks = session.size();

@@ -270,6 +270,30 @@ void create_and_write(hid_t file, const std::string& name, ElementType type, con
   check(dataset.reset(), name);
 }
 
+void create_deflated(hid_t file, const std::string& name, const Deflated& bytes, const std::string& unit,
+                     const std::string& description) {
+  // (a chunk may not be larger than its dataset)
+  if (bytes.bytes == 0)
+    return create_and_write(file, name, ElementType::uint8, {0}, nullptr, unit, description);
+  const Space space = space_of_shape({bytes.bytes});
+  const Properties creation(check_id(H5Pcreate(H5P_DATASET_CREATE), name));
+  check(H5Pset_obj_track_times(creation, false), name);
+  const hsize_t chunk = bytes.chunk_bytes;
+  check(H5Pset_chunk(creation, 1, &chunk), name);
+  check(H5Pset_deflate(creation, 1), name);
+  const Properties links = creating_groups();
+  Dataset dataset(
+      check_id(H5Dcreate2(file, name.c_str(), H5T_NATIVE_UINT8, space, links, creation, H5P_DEFAULT), name));
+  write_attribute(dataset, "unit", unit);
+  write_attribute(dataset, "description", description);
+  hsize_t place = 0;
+  for (const std::vector<std::uint8_t>& data : bytes.chunks) {
+    check(H5Dwrite_chunk(dataset, H5P_DEFAULT, 0, &place, data.size(), data.data()), name);
+    place += chunk;
+  }
+  check(dataset.reset(), name);
+}
+
 void create_text(hid_t file, const std::string& name, const std::string& text,
                  const std::string& description) {
   const Type type = text_type(std::max<std::size_t>(1, text.size()));

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/io/archive.hpp"
+#include "src/io/deflated.hpp"
 
 namespace maniple::hdf5 {
 
@@ -90,6 +91,9 @@ Dataset create_dataset(hid_t file, const std::string& name, ElementType type, co
 void create_and_write(hid_t file, const std::string& name, ElementType type, const Shape& shape,
                       const void* data, const std::string& unit, const std::string& description,
                       bool reproducible = true);
+// Bytes, deflated already.
+void create_deflated(hid_t file, const std::string& name, const Deflated& bytes, const std::string& unit,
+                     const std::string& description);
 // A scalar dataset of fixed-length text.
 void create_text(hid_t file, const std::string& name, const std::string& text,
                  const std::string& description);

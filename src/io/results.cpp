@@ -94,9 +94,8 @@ struct ResultsWriter::Impl {
       make_directory(directory);
       remove_abandoned(directory);
       unlink(temporary.c_str());
-      const std::vector<std::uint8_t> none, &mjb = record.model_mjb ? *record.model_mjb : none;
       const std::size_t bytes =
-          record.deck_text.size() + record.resolved_text.size() + record.model_xml.size() + mjb.size();
+          record.deck_text.size() + record.resolved_text.size() + record.model_xml.size();
       hdf5::File h5 = hdf5::create_file(temporary, file_bytes(static_cast<std::int64_t>(bytes), 4));
       hdf5::Group root(hdf5::check_id(H5Gopen2(h5, "/", H5P_DEFAULT), temporary));
       hdf5::write_attribute(root, "file", std::string("maniple results"));
@@ -104,9 +103,6 @@ struct ResultsWriter::Impl {
       hdf5::create_text(h5, "run/deck", record.deck_text, "decks and overrides as given");
       hdf5::create_text(h5, "run/resolved", record.resolved_text, "every key with its value; itself a deck");
       hdf5::create_text(h5, "run/model_xml", record.model_xml, "the model's text, included files in place");
-      hdf5::create_and_write(
-          h5, "run/model_mjb", ElementType::uint8, {mjb.size()}, mjb.data(), "1",
-          "the model as it runs: an MJB file, for mj_loadModel() of the MuJoCo of the build");
       hdf5::Group run(hdf5::check_id(H5Gopen2(h5, "run", H5P_DEFAULT), temporary));
       hdf5::write_attribute(run, "verb", record.verb);
       hdf5::write_attribute(run, "version", record.version);
@@ -118,6 +114,12 @@ struct ResultsWriter::Impl {
       run.reset();
       hdf5::close(h5, temporary);
     });
+  }
+
+  // Rank 0.
+  const Deflated& model_mjb() const {
+    static const Deflated none;
+    return record.model_mjb.valid() ? record.model_mjb.get() : none;
   }
 
   // Rank 0: room for so many bytes behind what the file has.
@@ -208,7 +210,10 @@ struct ResultsWriter::Impl {
     return extents;
   }
 
+  // (the end of the file, because deflating goes on while the run begins)
   void write_deferred(hid_t h5) {
+    hdf5::create_deflated(h5, "run/model_mjb", model_mjb(), "1",
+                          "the model as it runs: an MJB file, for mj_loadModel() of the MuJoCo of the build");
     for (const Deferred& d : deferred) {
       if (d.is_integer)
         hdf5::create_and_write(h5, d.path, ElementType::int64, {d.integers.size()}, d.integers.data(), d.unit,
@@ -249,7 +254,8 @@ struct ResultsWriter::Impl {
     run_on_root(collectives, [&] {
       std::size_t values = 0;
       for (const Deferred& d : deferred) values += d.values.size() + d.integers.size();
-      reserve(file_bytes(static_cast<std::int64_t>(8 * values), deferred.size()));
+      reserve(file_bytes(static_cast<std::int64_t>(8 * values + model_mjb().stored_bytes()),
+                         deferred.size() + 1));
       {
         hdf5::File h5 = hdf5::open_file(temporary, true);
         // a run that stopped early recorded fewer samples than were planned

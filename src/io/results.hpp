@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <future>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "src/io/deflated.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/parallel/partition.hpp"
 
@@ -18,8 +20,8 @@ inline constexpr const char* kEvaluationFile = "evaluation.h5";  // of evaluate,
 struct RunRecord {
   std::string verb, deck_text, resolved_text, model_xml, version, build;
   int ranks = 1;
-  // MuJoCo's binary of the model, meshes included; shared, for it can be large. Only rank 0 needs it.
-  std::shared_ptr<const std::vector<std::uint8_t>> model_mjb = nullptr;
+  // MuJoCo's binary of the model, meshes included; it can be large. Only rank 0 needs it.
+  std::shared_future<Deflated> model_mjb = {};
 };
 
 // Step-indexed series, all equally long, in order of registration; part of the checkpoint of a run.

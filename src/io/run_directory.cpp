@@ -241,7 +241,7 @@ std::vector<std::string> missing_directories(const std::string& directory) {
   std::vector<std::string> missing;
   std::error_code ignored;
   for (fs::path path = fs::absolute(directory, ignored).lexically_normal();
-       path.has_relative_path() && !fs::exists(path, ignored); path = path.parent_path())
+       path.has_relative_path() && !fs::exists(fs::symlink_status(path, ignored)); path = path.parent_path())
     missing.push_back(path.string());
   return missing;
 }

@@ -6,9 +6,13 @@ import subprocess
 import sys
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from conftest import PROGRAM
 from maniple_results import Results
+from onnx import numpy_helper
+from onnx.reference import ReferenceEvaluator
 
 INVERTED_PENDULUM = """
 model: {file: "package:gymnasium/envs/mujoco/assets/inverted_pendulum.xml"}
@@ -44,6 +48,13 @@ def deck(folder, text=INVERTED_PENDULUM):
     return file
 
 
+PRESETS = re.findall(r"^(\w+) +\S", subprocess.run([PROGRAM, "schema", "presets"], capture_output=True, text=True).stdout, re.M)
+
+
+def test_every_preset_is_tried():
+    assert {"maniple", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"} <= set(PRESETS)
+
+
 @pytest.mark.parametrize("settings", [
     ["policy.activation=tanh", "policy.shared=false", "policy.normalize_observations=true", "policy.hidden=[64,64]"],
     ["policy.activation=elu", "policy.shared=true", "policy.clip_observations=0.5", "policy.clip_actions=0.3"],
@@ -53,7 +64,11 @@ def deck(folder, text=INVERTED_PENDULUM):
      "policy.state_dependent_std=true", "policy.std_transform=softplus", "policy.min_std=0.001"],
     ["policy.activation=gelu", "policy.shared=true", "policy.state_dependent_std=true", "policy.max_std=2"],
     ["policy.activation=leaky_relu", "policy.layer_norm=true"],
-], ids=["tanh", "elu", "relu", "one-layer", "brax", "gelu", "leaky-relu"])
+    # a critic with observations of its own, which the policy does not take
+    ["task.critic_observations=[{expression: \"qvel\"}, {expression: \"3 + qpos\"}, {expression: \"qvel[hinge]^2\"}]",
+     "policy.normalize_observations=true", "policy.clip_observations=0.5"],
+    *(["policy=~", "learning=~", f"learning.preset={preset}", "learning.epochs=2"] for preset in PRESETS),
+], ids=["tanh", "elu", "relu", "one-layer", "brax-like", "gelu", "leaky-relu", "asymmetric", *PRESETS])
 def test_actions_are_the_programs(maniple, tmp_path, settings):
     run, file = tmp_path / "run", deck(tmp_path)
     maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
@@ -66,7 +81,23 @@ def test_actions_are_the_programs(maniple, tmp_path, settings):
         action = rollout.trajectory["action"][:, 1:].reshape(-1, 1)
     assert len(observation) >= 100_000 and action.std() > 1e-3
     found = onnxruntime.InferenceSession(run / "policy.onnx").run(["action"], {"observation": observation.astype(np.float32)})[0]
-    np.testing.assert_allclose(found, action, rtol=0, atol=1e-6 * max(1, np.abs(action).max()))
+    bound = 1e-6 * max(1, np.abs(action).max())
+    apart = (np.abs(found - action) > bound)[:, 0]
+    assert apart.mean() < 0.005
+    if apart.any():  # deep networks: single precision itself is no better, as double precision shows
+        exact = in_double_precision(run / "policy.onnx", observation[apart])
+        allowed = max(bound, np.abs(found[apart] - exact).max())
+        np.testing.assert_allclose(action[apart], exact, rtol=0, atol=min(allowed, 3 * bound))
+
+
+def in_double_precision(policy, observation):
+    model = onnx.load(policy)
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(np.float64), tensor.name))
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    observation = observation.astype(np.float32).astype(np.float64)
+    return ReferenceEvaluator(model).run(["action"], {"observation": observation})[0]
 
 
 def test_recurrent_actions_are_the_programs(maniple, tmp_path):

@@ -42,6 +42,10 @@ def test_g1_with_its_meshes(maniple, tmp_path, monkeypatch):
         stored = run.model()
         with pytest.raises(ValueError, match="STL"):
             mujoco.MjModel.from_xml_string(run.run["model_xml"])
+        model = run.file["run/model_mjb"]
+        # 71 MB, more than half of it bounding volumes of its meshes
+        assert model.id.get_storage_size() < 0.55 * model.size
+    assert results.stat().st_size < 0.6 * mujoco.mj_sizeModel(stored)
     original = mujoco.MjModel.from_xml_path(package_file(PACKAGE_G1))
     assert stored.opt.timestep == 0.003
     original.opt.timestep = 0.003

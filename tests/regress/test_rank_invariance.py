@@ -68,19 +68,25 @@ def test_an_environment_does_not_depend_on_the_batch(maniple, tmp_path):
     np.testing.assert_array_equal(rows[0], rows[1])
 
 
-def test_evaluation(maniple, tmp_path):
+@pytest.mark.parametrize("episodes, deterministic", [(0, True), (250, False)])
+def test_evaluation(maniple, tmp_path, episodes, deterministic):
+    """The same episodes in the same order: of each environment as many, also where ranks have none."""
     run = tmp_path / "run"
     maniple("train", DECK, "batch.num_envs=256", "learning.iterations=2", f"output.directory={run}", ranks=2)
     results = {}
-    for ranks in (1, 3):
+    for ranks in (1, 3, 6):
         directory = tmp_path / f"evaluate{ranks}"
-        maniple("evaluate", DECK, "batch.num_envs=97", f"control.checkpoint={run}", f"output.directory={directory}",
-                ranks=ranks)
+        maniple("evaluate", DECK, "batch.num_envs=97", f"evaluation.episodes={episodes}",
+                f"evaluation.deterministic={str(deterministic).lower()}", f"control.checkpoint={run}",
+                f"output.directory={directory}", ranks=ranks)
         with h5py.File(directory / "evaluation.h5") as file:
-            results[ranks] = file["evaluation/episode_return"][()], file["evaluation/episode_length"][()]
-    assert results[1][0].shape == (97,)
-    for one, three in zip(results[1], results[3]):
-        np.testing.assert_array_equal(one, three)
+            results[ranks] = {name: values[()] for name, values in file["evaluation"].items()}
+    returns = results[1]["episode_return"]
+    assert returns.shape == (episodes or 97,) and len(np.unique(returns)) > 0.9 * len(returns)
+    for ranks in (3, 6):
+        assert results[ranks].keys() == results[1].keys()
+        for name in results[1]:
+            np.testing.assert_array_equal(results[ranks][name], results[1][name], err_msg=f"{ranks} ranks, {name}")
 
 
 def test_fast_reduction_trains_too(maniple, tmp_path):

@@ -9,6 +9,7 @@ import subprocess
 
 import h5py
 import pytest
+from conftest import ENVIRONMENT
 from test_damaged_files import flip
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
@@ -120,6 +121,40 @@ def test_a_refused_run_leaves_nothing(maniple, tmp_path, arguments, ranks):
     (tmp_path / "mine").write_text("mine")
     maniple(*arguments, f"output.directory={tmp_path}", ranks=ranks, exit_code=2)
     assert [path.name for path in tmp_path.iterdir() if path.name != "log.jsonl"] == ["mine"]
+
+
+@pytest.mark.parametrize("model", [None, "<mujoco/>"], ids=["missing", "another"])
+def test_a_run_that_one_rank_refuses_leaves_nothing(maniple, tmp_path, model):
+    """Rank 0 has its model, rank 1 has none, or one of another kind: the other host of a job."""
+    for rank in (0, 1):
+        (tmp_path / f"host{rank}").mkdir()
+    (tmp_path / "host0/robot.xml").write_text((maniple.root / "inputs/models/arm6.xml").read_text())
+    if model:
+        (tmp_path / "host1/robot.xml").write_text("<mujoco><worldbody><nonsense/></worldbody></mujoco>")
+    run = [str(maniple.program), "rollout", "model.file=robot.xml", "batch.num_envs=64", "simulation.steps=3",
+           f"output.directory={tmp_path / 'a/b/run'}"]
+    result = subprocess.run(["mpirun", "--oversubscribe", "-n", "1", "-wdir", tmp_path / "host0", *run, ":",
+                             "-n", "1", "-wdir", tmp_path / "host1", *run], env=ENVIRONMENT, capture_output=True, text=True,
+                            timeout=120)
+    assert result.returncode == 2, result.stdout + result.stderr
+    assert len(re.findall("^maniple: error: .*robot.xml", result.stderr, re.M)) == 1, result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["host0", "host1"]
+
+
+@pytest.mark.parametrize("ranks", [0, 2])
+@pytest.mark.parametrize("place, reason", [
+    ("file/run", "Not a directory"),
+    ("new/deep/" + 300 * "x", "File name too long"),
+    ("dangling/run", "File exists|No such file or directory|Not a directory"),
+], ids=["file", "long", "link"])
+def test_a_directory_that_cannot_be_made(maniple, tmp_path, place, reason, ranks):
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "dangling").symlink_to(tmp_path / "nothing")
+    result = maniple("rollout", *ARM, f"output.directory={tmp_path / place}", ranks=ranks, exit_code=2)
+    (message,) = re.findall("^maniple: error: (.*)$", result.stderr, re.M)
+    assert re.fullmatch(rf"command line: output.directory: found {tmp_path / place}, which cannot be made: ({reason}); allowed: a "
+                        "directory that can be made and written to", message)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["dangling", "file"]
 
 
 def test_results_that_cannot_be_read_are_results(maniple, tmp_path):

@@ -39,6 +39,9 @@ def test_bench(maniple, tmp_path, deck):
     # (six digits of each)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5) and all(0 <= share < 1 for share in shares.values())
     assert shares["kinematics"] > 0 and shares["solver"] > 0
+    if "cartpole" in deck:  # a task
+        shares = result["share_per_stage_of_environment_steps"]
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-5) and shares["physics"] > 0 and shares["task"] > 0
 
 
 def test_bench_acts_at_random(maniple, tmp_path):

@@ -56,6 +56,22 @@ TEST(WatchdogVerdict, NamesTheSilentRank) {
                               "ranks 0, 2 waiting for others in stage 'communication' after iteration 4"));
 }
 
+TEST(WatchdogVerdict, ComparesRanksOfOnePartOnly) {
+  // ranks 0 and 1 are done with their part; of the other one, rank 2 is behind
+  std::vector<RankRecord> ranks{
+      answering("waiting for members", 900, true, 650), answering("waiting for members", 900, true, 650),
+      answering("physics", 5, false, 601), answering("communication", 6, true, 601)};
+  ranks[2].state.part = ranks[3].state.part = 1;
+  const std::string text = describe_hang(ranks, kLimit);
+  EXPECT_THAT(text, HasSubstr(": rank 2 (host node1, pid 11) has been in stage 'physics'"));
+  EXPECT_THAT(text, HasSubstr("ranks 0, 1 waiting for others in stage 'waiting for members'"));
+  EXPECT_THAT(text, HasSubstr("rank 3 waiting for others in stage 'communication'"));
+  // a part of more collective operations is not behind one of fewer
+  ranks[0].state.part = ranks[1].state.part = 0;
+  ranks[0].state.collectives = 10;
+  EXPECT_THAT(describe_hang(ranks, kLimit), HasSubstr(": rank 0 (host node1"));
+}
+
 TEST(WatchdogVerdict, NamesTheRankThatIsBehindAndNotThoseThatWait) {
   const std::string text =
       describe_hang({answering("communication", 6, true, 601), answering("communication", 6, true, 601),
