@@ -21,6 +21,7 @@ enum class RandomPurpose : std::uint32_t {
   task_step = 8,
   task_observation = 9,
   task_action = 10,
+  task_model = 11,
 };
 
 struct PhiloxBlock {

@@ -14,6 +14,8 @@
 //      name, size, whether wide_data has it too (FieldWidth), unit, meaning
 #define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                     \
   FIELD(friction_aref, nfriction, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")             \
+  FIELD(friction_D, nvariedfriction, wide, "kg or kg m^2", "stiffness of the row")                           \
+  FIELD(friction_loss, nvariedfriction, wide, "N or N m", "largest force of the row")                        \
   FIELD(limit_D, nlimit, wide, "kg or kg m^2", "stiffness of the row; 0: not active")                        \
   FIELD(limit_aref, nlimit, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")                   \
   FIELD(limit_axis, 3 * nlimitball, wide, "1", "rotation axis of a ball joint that is limited")              \
@@ -25,6 +27,8 @@
   FIELD(contact_frame, 6 * ncontact, narrow, "1", "normal from geom1 to geom2, first tangent")               \
   FIELD(contact_dropped, 1, narrow, "1", "contacts beyond the capacity")                                     \
   FIELD(contact_D, ncontact, wide, "kg", "stiffness of each edge; 0: not active")                            \
+  FIELD(contact_friction, 2 * nvariedcontact, narrow, "1", "friction along the tangents")                    \
+  FIELD(contact_invweight, nvariedcontact, narrow, "1/kg", "inverse weight of both bodies")                  \
   FIELD(contact_aref, 3 * ncontact, wide, "m/s^2", "reference acceleration of the base rows")                \
   FIELD(contact_J, 3 * ncontact * ncontactdof, wide, "1", "base rows, [slot][dof][row]")                     \
   FIELD(contact_bodypair, nbodypaircontact, narrow, "1", "body pair of the contact; -1: none")               \
@@ -315,6 +319,8 @@ MANIPLE_FUNCTION DataSizes data_sizes(const ModelSizes& sizes) {
   return elements;
 }
 
+// The least sliding friction of a contact that has any (mjMINMU).
+inline constexpr double kSmallestFriction = 1e-5;
 // Rows this many times stiffer than what they hold, in units of 1/efc_diagApprox, are solved in double
 // precision.
 inline constexpr double kStiffRow = 3e4;

@@ -11,7 +11,8 @@
   FIELD(act, na, activation, "1", "actuator activation")                                 \
   FIELD(ctrl, nu, actuator, "actuator", "control of the last step")                      \
   FIELD(qacc_warmstart, nv, dof, "m/s^2 or rad/s^2", "acceleration used for warm start") \
-  FIELD(time, 1, none, "s", "simulation time since the last reset")
+  FIELD(time, 1, none, "s", "simulation time since the last reset")                      \
+  FIELD(model_values, nmodelvalue, none, "model", "numbers of the model that are this environment's own")
 
 // Intermediate results of one step (mjData), in scratch; exported to files and tasks by name.
 //      name, size, whether wide_data has it too (FieldWidth), what the elements are of, the stage that fills

@@ -119,10 +119,19 @@ MANIPLE_FUNCTION int below_address(int nv, int i) {
   return i * (nv - 1) - i * (i - 1) / 2;
 }
 
+// Where the values of a field begin in State::model_values; -1: the field is the same for all environments.
+struct VariedOffsets {
+#define MANIPLE_FIELD(name, ...) int name = -1;
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+};
+
 struct ModelSizes {
 #define MANIPLE_SIZE(name, meaning) int name = 0;
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
+  VariedOffsets varied;
 };
 
 // Whether a team of threads steps each environment of this model.

@@ -46,7 +46,10 @@
   SIZE(ndualtree, "trees that make islands of these rows; 1: all rows are one")                    \
   SIZE(nwide, "numbers of wide_data if contacts are too stiff for single precision, else 0")       \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
-  SIZE(ndualorder, "most rows in dual_order")
+  SIZE(ndualorder, "most rows in dual_order")                                                      \
+  SIZE(nmodelvalue, "numbers of the model that each environment has for itself")                   \
+  SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
+  SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
 
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
@@ -243,6 +246,8 @@
   INTEGER(geompair_dofset1, ngeompair* ndofword, "dofs that move geom1 alone, as bits")                 \
   INTEGER(geompair_dofset2, ngeompair* ndofword, "dofs that move geom2 alone, as bits")                 \
   INTEGER(geompair_bodypair, ngeompair, "body pair of its contacts; -1: none")                          \
+  INTEGER(geompair_frictiongeom, 2 * ngeompair,                                                         \
+          "geoms whose friction counts, the larger one; -1: that of an explicit pair does")             \
   INTEGER(bodypair_bodyid, nbodypair, "body whose position is the body pair's point")                   \
   INTEGER(bodypair_dofnum, nbodypair, "dofs that move the two bodies against each other")               \
   INTEGER(bodypair_dof, nbodypair* nv, "these dofs, leaves first")                                      \
@@ -279,6 +284,7 @@
   REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                         \
   REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                                 \
   REAL(friction_D, nfriction, "inverse of the row's regularization")                                    \
+  REAL(friction_impedance, nfriction, "constant impedance of the row")                                  \
   REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                             \
   REAL(friction_loss, nfriction, "largest force of the row")                                            \
   REAL(limit_bound, nlimit, "m or rad: the end of the range that the row keeps")                        \
@@ -301,6 +307,42 @@
   REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                       \
   REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                               \
   REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
+
+// Fields of which each environment may have values of its own: those that events of a task set. The numbers
+// are in State::model_values from Model::varied on; -1 there: the field is the same for all. Of each row in
+// the model, the first numbers vary, as many as kernels read.
+//      name, rows, numbers of a row that vary, all of them, what the rows are of (FieldElement), unit,
+//      meaning
+#define MANIPLE_VARYING_FIELDS(FIELD)                                                                     \
+  FIELD(gravity, 1, 3, 3, none, "m/s^2", "gravity")                                                       \
+  FIELD(qpos0, nq, 1, 1, qpos, "m or rad", "generalized position at reset, zero of each hinge and slide") \
+  FIELD(body_mass, nbody, 1, 1, body, "kg", "mass of the body")                                           \
+  FIELD(body_ipos, nbody, 3, 3, body, "m", "center of mass in the body frame")                            \
+  FIELD(body_inertia, nbody, 3, 3, body, "kg m^2", "principal moments of inertia")                        \
+  FIELD(dof_damping, nv, 1, 1, dof, "N s/m or N m s/rad", "linear damping coefficient")                   \
+  FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                             \
+  FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                       \
+  FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                            \
+  FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")      \
+  FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")
+
+// What follows from them, and hence varies with them (physics/set_const.hpp).
+//      name, rows, numbers of a row that vary, all of them
+#define MANIPLE_CONSEQUENT_FIELDS(FIELD)      \
+  FIELD(body_subtreemass, nbody, 1, 1)        \
+  FIELD(body_inversesubtreemass, nbody, 1, 1) \
+  FIELD(body_inertialocal, nbody, 6, 6)       \
+  FIELD(body_freecom, nbody, 3, 3)            \
+  FIELD(body_freeinertia, nbody, 9, 9)        \
+  FIELD(body_fluid, nbody, 8, 8)              \
+  FIELD(body_invweight0, nbody, 2, 2)         \
+  FIELD(dof_M0, nv, 1, 1)                     \
+  FIELD(dof_totalarmature, nv, 1, 1)          \
+  FIELD(dof_totaldamping, nv, 1, 1)           \
+  FIELD(friction_D, nfriction, 1, 1)          \
+  FIELD(friction_loss, nfriction, 1, 1)       \
+  FIELD(limit_invweight, nlimit, 1, 1)        \
+  FIELD(meaninertia, 1, 1, 1)
 
 // Numbers that hold for the whole model (src/model_import/derive.hpp).
 #define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \

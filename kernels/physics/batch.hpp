@@ -38,6 +38,9 @@ struct PhysicsBatch {
 // `substeps` of mj_step with the control held in the state.
 template <class T>
 void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step);
+// reset_to_default for all environments.
+template <class T>
+void default_state_batch(const PhysicsBatch<T>& batch);
 // mj_forward: fills the exported fields for the current state.
 template <class T>
 void forward_batch(const PhysicsBatch<T>& batch);

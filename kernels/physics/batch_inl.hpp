@@ -103,7 +103,8 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
   std::uint8_t keys[kRegroupWidth], order[kRegroupWidth];
   for (int i = 0; i < count; ++i) order[i] = static_cast<std::uint8_t>(i);
   for (int begin = 0; begin < count; begin += lane_width<V>) {
-    records.gather(order + begin, pack, batch.model.nq);  // qpos comes first
+    // contacts need qpos, which comes first, and what of the model places geoms
+    records.gather(order + begin, pack, batch.model.varied.qpos0 < 0 ? batch.model.nq : records.elements);
     end_stage(data, PhysicsStage::regrouping);
     contacts.find(batch.model, state, data, order + begin);
     const V key = work_key(batch.model, state, data);
@@ -216,8 +217,20 @@ void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std:
       });
 }
 
+template <class T>
+void default_state_batch(const PhysicsBatch<T>& batch) {
+  using V = Lanes<T>;
+  for_each_pack<V>(
+      "maniple::physics::default_state", batch.state.tiles, batch.scratch.workers(),
+      KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
+        reset_to_default(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
+                         MaskOf<V>(true));
+      });
+}
+
 #define MANIPLE_INSTANTIATE_PHYSICS_BATCH(T)                              \
   template void step_batch<T>(const PhysicsBatch<T>&, int, std::int32_t); \
+  template void default_state_batch<T>(const PhysicsBatch<T>&);           \
   template void forward_batch<T>(const PhysicsBatch<T>&);                 \
   template void random_control_batch<T>(const PhysicsBatch<T>&, std::uint32_t, std::int64_t, std::int64_t);
 

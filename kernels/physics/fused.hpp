@@ -13,8 +13,8 @@ namespace maniple {
 
 // Rotational inertia of body i about its center of mass, in the world frame: mat * I * mat'.
 template <class V>
-MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                            const Mat3<V>& mat) {
+MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                            int i, const Mat3<V>& mat) {
   const int flags = m.body_flags[i];
   if (flags & body_symmetric) {
     // I = across + (along - across) axis axis'
@@ -33,17 +33,18 @@ MANIPLE_FUNCTION void store_rotated_inertia(const Model<ScalarOf<V>>& m, const D
     d.crb[10 * i + 5] = kn.y * n.z;
     return;
   }
-  const ScalarOf<V>* local = m.body_inertialocal + 6 * i;
+  const LaneField<V, 6, 6> own = LaneModel<V>(m, s).body_inertialocal();
+  const V local[6] = {own(i, 0), own(i, 1), own(i, 2), own(i, 3), own(i, 4), own(i, 5)};
   Vec3<V> x, y, z;  // columns of mat * I
   if (flags & body_iquat_identity) {
-    x = V(local[0]) * mat.column_x();
-    y = V(local[1]) * mat.column_y();
-    z = V(local[2]) * mat.column_z();
+    x = local[0] * mat.column_x();
+    y = local[1] * mat.column_y();
+    z = local[2] * mat.column_z();
   } else {
     const Vec3<V> cx = mat.column_x(), cy = mat.column_y(), cz = mat.column_z();
-    x = V(local[0]) * cx + V(local[3]) * cy + V(local[4]) * cz;
-    y = V(local[3]) * cx + V(local[1]) * cy + V(local[5]) * cz;
-    z = V(local[4]) * cx + V(local[5]) * cy + V(local[2]) * cz;
+    x = local[0] * cx + local[3] * cy + local[4] * cz;
+    y = local[3] * cx + local[1] * cy + local[5] * cz;
+    z = local[4] * cx + local[5] * cy + local[2] * cz;
   }
   d.crb[10 * i] = x.x * mat.xx + y.x * mat.xy + z.x * mat.xz;
   d.crb[10 * i + 1] = x.y * mat.yx + y.y * mat.yy + z.y * mat.yz;
@@ -88,6 +89,7 @@ MANIPLE_FUNCTION void place_geoms(const Model<ScalarOf<V>>& m, const State<V>& s
 template <class V>
 MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                        bool geoms) {
+  const LaneModel<V> lanes(m, s);
   if (geoms) d.team.once([&] { place_world_geoms(m, d); });
   const BodyLevels<V> levels(m, d);
   for (int level = 0; level < levels.count; ++level)
@@ -102,8 +104,8 @@ MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<
         const Mat3<V> mat = matrix(xquat);
         if (geoms) place_colliding_geoms(m, d, i, xpos, mat);
         if (!massless) {
-          if (!(flags & body_ipos_zero)) xipos = xpos + mat * uniform3<V>(m.body_ipos + 3 * i);
-          store_rotated_inertia(m, d, i, mat);
+          if (!(flags & body_ipos_zero)) xipos = xpos + mat * lanes.body_ipos().vector(i);
+          store_rotated_inertia(m, s, d, i, mat);
         }
       }
       store3(d.xipos, 3 * i, xipos);
@@ -111,12 +113,12 @@ MANIPLE_SUBSTAGE void fused_kinematics(const Model<ScalarOf<V>>& m, const State<
   for (const int k : d.team.share(m.nbody - 1)) {
     const int root = 1 + k;
     if (m.body_rootid[root] != root) continue;
-    const ScalarOf<V> inverse = m.body_inversesubtreemass[root];
+    const V inverse = lanes.body_inversesubtreemass(root);
     Vec3<V> center = load3<V>(d.xipos, 3 * root);
-    if (inverse > 0) {
-      center = V(m.body_mass[root] * inverse) * center;
+    if (m.body_inversesubtreemass[root] > 0) {
+      center = (lanes.body_mass(root) * inverse) * center;
       for (int i = root + 1; i < m.nbody && m.body_rootid[i] == root; ++i)
-        center = center + V(m.body_mass[i] * inverse) * load3<V>(d.xipos, 3 * i);
+        center = center + (lanes.body_mass(i) * inverse) * load3<V>(d.xipos, 3 * i);
     }
     store3(d.subtree_com, 3 * root, center);
   }
@@ -198,7 +200,7 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
     store6(d.cfrc_body, 6 * i, zero6<V>());
     return;
   }
-  const V mass(m.body_mass[i]);
+  const V mass = LaneModel<V>(m, s).body_mass(i);
   const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - com, moment = mass * offset;
   const V x2 = moment.x * offset.x, y2 = moment.y * offset.y, z2 = moment.z * offset.z;
   const Inertia<V> inertia{d.crb[10 * i] + (y2 + z2),
@@ -219,7 +221,8 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
 template <class V>
 MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const bool gravity = !(m.disableflags & disable_gravity);
-  const Spatial<V> world_acceleration{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()};
+  const Spatial<V> world_acceleration{zero3<V>(),
+                                      gravity ? -LaneModel<V>(m, s).gravity().vector(0) : zero3<V>()};
   const BodyLevels<V> levels(m, d);
   for (int level = 0; level < levels.count; ++level)
     for (const int k : d.team.share(levels.size(level)))
@@ -228,7 +231,8 @@ MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<
 
 // Leaves to roots: composite inertias and forces. Then the rows of qM and qfrc_bias.
 template <class V>
-MANIPLE_SUBSTAGE void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_SUBSTAGE void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                             const Data<V>& d) {
   const BodyLevels<V> levels(m, d);
   for (int level = levels.count - 1; level >= 0; --level)
     for (const int n : d.team.share(levels.size(level))) {
@@ -253,7 +257,7 @@ MANIPLE_SUBSTAGE void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const 
       d.qfrc_bias[k] = dot(lin, force.lin) + dot(rot, force.rot);
       momentum = inertia * Spatial<V>{rot, lin};
     }
-    store_inertia_row(m, d, k, momentum);
+    store_inertia_row(m, s, d, k, momentum);
   }
 }
 

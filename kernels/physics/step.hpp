@@ -35,7 +35,12 @@ template <class V>
 MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                              StepRequest request = {});
 
-// qpos0, and zero for everything else, in the environments of `which`: mj_resetData.
+// After changes of what each environment has of the model for itself (MANIPLE_VARYING_FIELDS): what follows
+// from it, mj_setConst. Leaves Data undefined.
+template <class V>
+MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d);
+
+// qpos0, and zero for everything else but model_values, in the environments of `which`: mj_resetData.
 template <class V>
 MANIPLE_STAGE void reset_to_default(const Model<ScalarOf<V>>& m, const State<V>& s, MaskOf<V> which);
 

@@ -5,6 +5,7 @@
 #include "kernels/physics/collision/collision.hpp"
 #include "kernels/physics/fused.hpp"
 #include "kernels/physics/integration/integrate.hpp"
+#include "kernels/physics/set_const.hpp"
 #include "kernels/physics/smooth/bias.hpp"
 #include "kernels/physics/smooth/center_of_mass.hpp"
 #include "kernels/physics/smooth/kinematics.hpp"
@@ -45,8 +46,8 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
   body_kinematics(m, s, d);
   geom_kinematics(m, d);
   if (m.nsite > 0) site_kinematics(m, d);
-  com_positions(m, d);
-  inertia_matrix(m, d);
+  com_positions(m, s, d);
+  inertia_matrix(m, s, d);
   com_velocities(m, s, d);
   bias_forces(m, s, d);
   // no stage of this model writes it
@@ -64,7 +65,7 @@ MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, c
     fused_kinematics(m, s, d, !request.contacts_known);
     end_stage(d, PhysicsStage::kinematics);
     fused_velocities(m, s, d);
-    fused_inertia_and_bias(m, d);
+    fused_inertia_and_bias(m, s, d);
   }
   end_stage(d, PhysicsStage::inertia_and_bias);
   if (!request.contacts_known) collide(m, d);
@@ -83,10 +84,10 @@ MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s
 
 // Fields that follow from the accelerations, which no stage of a time step needs unless a sensor reads them.
 template <class V>
-MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  subtree_velocities(m, d);
+MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  subtree_velocities(m, s, d);
   external_forces(m, d);
-  internal_forces(m, d);
+  internal_forces(m, s, d);
 }
 
 template <class V>
@@ -96,13 +97,13 @@ MANIPLE_STAGE void forward(const Model<ScalarOf<V>>& m, const State<V>& s, const
   collide(m, d);
   accelerations(m, s, d);
   all_sensors(m, s, d);
-  derived_fields(m, d);
+  derived_fields(m, s, d);
 }
 
 template <class V>
 MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   body_kinematics(m, s, d);
-  com_positions(m, d);
+  com_positions(m, s, d);
   tendon_lengths(m, s, d);
   tendon_velocities(m, s, d);
   actuator_lengths(m, s, d);
@@ -117,7 +118,7 @@ MANIPLE_STAGE void forward_kinematics(const Model<ScalarOf<V>>& m, const State<V
 template <class V>
 MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V>& team, const State<V>& s,
                                        MaskOf<V> which) {
-  for (const int i : team.share(m.nq)) s.qpos[i] = select(which, V(m.qpos0[i]), V(s.qpos[i]));
+  for (const int i : team.share(m.nq)) s.qpos[i] = select(which, LaneModel<V>(m, s).qpos0(i), V(s.qpos[i]));
   for (const int i : team.share(m.nv)) {
     s.qvel[i] = select(which, V(0), V(s.qvel[i]));
     s.qacc_warmstart[i] = select(which, V(0), V(s.qacc_warmstart[i]));
@@ -167,7 +168,7 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
     default:
       integrate_euler(m, s, d);
   }
-  if (request.all_fields) derived_fields(m, d);
+  if (request.all_fields) derived_fields(m, s, d);
   end_stage(d, PhysicsStage::integrator);
   return bad;
 }

@@ -91,6 +91,7 @@ struct TaskPack {
   // task accepts them.
   MANIPLE_FUNCTION void reset_states(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                      MaskOf<V> which) const {
+    if (any_lane(vary_model(batch.task, lanes, which))) set_const(physics.model, state, data);
     const bool may_refuse = batch.task.accept.count > 0;
     for (int draw = 1; any_lane(which); ++draw) {
       reset_to_default(physics.model, state, which);
@@ -138,7 +139,8 @@ void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physi
   for_each_pack<Lanes<T>>(
       "maniple::tasks::apply_actions", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
-        apply_actions(batch.task, TaskPack<T>(batch, physics, tile, lane, worker).lanes);
+        const TaskPack<T> pack(batch, physics, tile, lane, worker);
+        if (any_lane(apply_actions(batch.task, pack.lanes))) set_const(physics.model, pack.state, pack.data);
       });
 }
 

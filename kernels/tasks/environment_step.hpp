@@ -102,9 +102,9 @@ MANIPLE_FUNCTION void draw_random(const ProgramView& program, const TaskLanes<V>
   }
 }
 
-// Sets the controls from the actions and remembers the actions.
+// Sets the controls from the actions and remembers the actions. Returns the lanes whose model has changed.
 template <class V>
-MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+MANIPLE_FUNCTION MaskOf<V> apply_actions(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
   const TaskLayout layout = task_layout(task);
   for (int k = 0; k < task.num_actions; ++k) {
     const ActionTarget<ScalarOf<V>> target = task.actions[k];
@@ -121,7 +121,7 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
     }
     lanes.state[target.element] = control;
   }
-  if (task.act.count == 0) return;
+  if (task.act.count == 0) return MaskOf<V>(false);
   const V steps = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
   lanes.scratch[register_episode_step] = steps;
   lanes.scratch[register_flag] = truth<V>(steps == V(0));
@@ -133,6 +133,7 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
   for (int i = 0; i < lane_width<V>; ++i)
     lanes.counters[counter_clipped_actions * kTileWidth + i] +=
         static_cast<std::int32_t>(get_lane(clipped, i));
+  return task.varies_in_act ? banks.at(Bank::output, 1) != V(0) : MaskOf<V>(false);
 }
 
 // Actions of one environment drawn from their ranges; component k at action[k * kTileWidth].
@@ -188,6 +189,25 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   store_lanes(lanes.transition.episode_return, episode_return);
   store_lanes(lanes.transition.episode_length, steps);
   return terminated != V(0) || truncated != V(0);
+}
+
+// What environments that are being reset have of the model for themselves. Returns the lanes where it has
+// changed: the physics' set_const() is then due.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> vary_model(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
+                                      MaskOf<V> which) {
+  if (task.vary.count == 0) return MaskOf<V>(false);
+  const std::int32_t* const resets = lanes.counters + counter_reset_count * kTileWidth;
+  const MaskOf<V> first = which && load_lanes<V>(resets) == V(0);
+  const MaskOf<V> changed = task.varies_at_resets ? which : first;
+  if (!any_lane(changed)) return changed;
+  const Banks<V> banks = banks_of(task, lanes);
+  draw_random(task.vary, lanes, banks, RandomPurpose::task_model, resets, which);
+  lanes.scratch[register_episode_step] = V(0);
+  lanes.scratch[register_flag] = truth<V>(which);
+  lanes.scratch[register_first] = truth<V>(first);
+  run_program(task.vary, banks);
+  return changed;
 }
 
 // Starts new episodes where the mask is true: the task's reset terms on top of the model's default state,

@@ -37,9 +37,12 @@ enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class ProgressStyle { automatic, bar, plain, none };
 enum class UpdateTime { step, observation };  // of a variable: before rewards, or after them
-enum class EventMode { reset, interval };
+enum class EventMode { reset, interval, startup };
+// What an event makes of a model field: what it draws times or plus the model's number, or alone.
+enum class FieldOperation { none, scale, add, abs };
+enum class Distribution { uniform, log_uniform, gaussian };
 // What the names of a term name.
-enum class ElementKind { none, joints, bodies, actuators, sensors };
+enum class ElementKind { none, joints, bodies, geoms, actuators, sensors };
 
 // How decks write them, in the order of the enumerators.
 template <class Choice>
@@ -82,9 +85,13 @@ inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "non
 template <>
 inline constexpr std::array kTextsOf<UpdateTime>{"step", "observation"};
 template <>
-inline constexpr std::array kTextsOf<EventMode>{"reset", "interval"};
+inline constexpr std::array kTextsOf<EventMode>{"reset", "interval", "startup"};
 template <>
-inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "actuators", "sensors"};
+inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
+template <>
+inline constexpr std::array kTextsOf<Distribution>{"uniform", "log_uniform", "gaussian"};
+template <>
+inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "geoms", "actuators", "sensors"};
 
 template <class Choice>
 std::string text_of(Choice choice) {
@@ -162,6 +169,14 @@ struct PerElement {
   bool operator==(const PerElement&) const = default;
 };
 
+// Ranges of draws: one for all, or by component or name.
+struct Ranges {
+  std::vector<double> all;
+  std::vector<std::pair<std::string, std::vector<double>>> keyed;
+
+  bool operator==(const Ranges&) const = default;
+};
+
 // One named or expressed quantity of a task: either a term of the library with its parameters or an
 // expression. Unused members keep their defaults; the term library refuses parameters it does not take.
 struct TermConfig {
@@ -191,8 +206,13 @@ struct TermConfig {
   std::string reset, update;
   std::vector<double> every;  // s between draws of `reset`, of a command or event: a number, or [low, high]
   UpdateTime update_at = UpdateTime::step;
-  bool once = false;                                 // reset at the first reset alone
-  EventMode mode = EventMode::interval;              // events
+  bool once = false;                     // reset at the first reset alone
+  EventMode mode = EventMode::interval;  // events
+  std::string field;                     // of the model, that an event draws; or ""
+  FieldOperation operation = FieldOperation::none;
+  Distribution distribution = Distribution::uniform;
+  Ranges ranges;
+  bool shared_random = false;                        // one draw for all elements
   std::string command;                               // the command that a term is about
   std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
 };

@@ -109,7 +109,7 @@ class TaskReader {
           if (term.names_kind != ElementKind::none)
             throw InputError(entry.where, key,
                              "found a second list of names, after '" + text_of(term.names_kind) + "'",
-                             "allowed: one of joints, bodies, actuators, sensors");
+                             "allowed: one of joints, bodies, geoms, actuators, sensors");
           term.names_kind = *kind;
           term.where_names = given.where;
         }
@@ -124,19 +124,61 @@ class TaskReader {
       check_variable(term, path);
       return term;
     }
-    if (term.term.empty() == term.expression.empty())
-      throw InputError(
-          where, path,
-          term.term.empty() ? "found neither term nor expression" : "found both term and expression",
-          "allowed: either 'term: <name>' or 'expression: \"<text>\"'");
+    if (!term.term.empty() + !term.expression.empty() + !term.field.empty() != 1) {
+      const bool none = term.term.empty() && term.expression.empty();
+      const bool field = !term.field.empty();
+      throw InputError(where, path,
+                       field  ? "found field beside term or expression"
+                       : none ? "found neither term nor expression"
+                              : "found both term and expression",
+                       std::string("allowed: either 'term: <name>' or 'expression: \"<text>\"'") +
+                           (section_.kind == TermKind::event ? ", or 'field: <name>'" : ""));
+    }
+    if (section_.kind == TermKind::event) check_field(term, path);
     if (section_.kind == TermKind::event && (term.mode == EventMode::interval) == term.every.empty())
-      throw InputError(where, path + ".every",
-                       term.every.empty() ? "found an event without it" : "found it with mode reset",
-                       "allowed: every: <seconds> or [low, high] with mode interval");
+      throw InputError(
+          where, path + ".every",
+          term.every.empty() ? "found an event without it" : "found it with mode " + text_of(term.mode),
+          "allowed: every: <seconds> or [low, high] with mode interval");
     if (!term.target.empty() && term.expression.empty())
       throw InputError(where, path + ".set", "found it beside a term of the library",
                        "allowed: with an expression");
     return term;
+  }
+
+  // Keys of events that set a field of the model.
+  static void check_field(const TermConfig& term, const std::string& path) {
+    const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
+      const auto where = term.where_keys.find(key);
+      throw InputError(where == term.where_keys.end() ? term.where : where->second, path + "." + key, found,
+                       allowed);
+    };
+    for (const char* key : {"operation", "distribution", "ranges", "shared_random"})
+      if (term.field.empty() && term.where_keys.contains(key))
+        refuse(key, "found it in an event without field", "allowed: with field: <name of a model field>");
+    if (term.field.empty()) return;
+    if (term.operation == FieldOperation::none)
+      refuse("operation", "found a field without it", "allowed: scale | add | abs");
+    if (term.ranges == Ranges{})
+      refuse("ranges", "found a field without it",
+             "allowed: [low, high], or a mapping from components or names to them");
+    if (!term.parameters.empty())
+      refuse(term.parameters.begin()->first, "found an unknown key",
+             "allowed: field, operation, distribution, ranges, shared_random, mode, every and names");
+    const auto check = [&](const std::vector<double>& range) {
+      if (range.empty()) return;
+      const std::string found = "found [" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]";
+      if (term.distribution == Distribution::gaussian) {
+        if (range[1] < 0)
+          refuse("ranges", found, "allowed: [mean, standard deviation], which is not negative");
+        return;
+      }
+      if (range[0] > range[1]) refuse("ranges", found, "allowed: [low, high] with low <= high");
+      if (term.distribution == Distribution::log_uniform && range[0] <= 0)
+        refuse("ranges", found, "allowed: above 0 with distribution log_uniform");
+    };
+    check(term.ranges.all);
+    for (const auto& [key, range] : term.ranges.keyed) check(range);
   }
 
   static void check_variable(const TermConfig& variable, const std::string& path) {

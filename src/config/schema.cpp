@@ -193,6 +193,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("set", target, kResets | kEvents, anything(), "", "what the expression is assigned to, e.g. qpos[slider]"),
       TERM_KEY("joints", names, kTerms, anything(), "", "joints that the term acts on, in this order"),
       TERM_KEY("bodies", names, kTerms, anything(), "", "bodies that the term acts on"),
+      TERM_KEY("geoms", names, kTerms, anything(), "", "geoms that the term acts on"),
       TERM_KEY("actuators", names, kTerms, anything(), "", "actuators that the term acts on"),
       TERM_KEY("sensors", names, kTerms, anything(), "", "sensors that the term acts on"),
       TERM_KEY("weight", weight, kRewards, anything(), "1", "multiplies the reward"),
@@ -209,7 +210,12 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("update_at", update_at, kVariables, anything(), "", "step: after the physics, before terminations and rewards; observation: after them, and after resets"),
       TERM_KEY("every", every, kVariables | kCommands | kEvents, above(0), "s", "between further evaluations of reset, commands or events, after the rewards: a number, or [low, high] drawn each time"),
       TERM_KEY("once", once, kVariables, anything(), "", "true: kept over all episodes, reset at the first reset alone"),
-      TERM_KEY("mode", mode, kEvents, anything(), "", "reset: at each reset, after the resets; interval: before the physics of a step, each time that every is over"),
+      TERM_KEY("mode", mode, kEvents, anything(), "", "reset: at each reset, after the resets, model fields before them; interval: before the physics of a step, each time that every is over; startup: model fields, once at the beginning of a run"),
+      TERM_KEY("field", field, kEvents, anything(), "", "of the model, which gets other values in each environment; in place of term or expression"),
+      TERM_KEY("operation", operation, kEvents, anything(), "", "scale, add: what is drawn times, or plus, the number in the model; abs: what is drawn"),
+      TERM_KEY("distribution", distribution, kEvents, anything(), "", "of the draws; gaussian: ranges are [mean, standard deviation]"),
+      TERM_KEY("ranges", ranges, kEvents, anything(), "field", "of the draws, [low, high]; for all, or a mapping from components (0, 1 ...) or patterns of names"),
+      TERM_KEY("shared_random", shared_random, kEvents, anything(), "", "true: one draw for all elements"),
       TERM_KEY("command", command, kObservations | kRewards | kTerminations, anything(), "", "the command that the term is about; default: the only one"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "true: the episode is truncated, not failed"),
   };
@@ -225,7 +231,7 @@ const std::vector<SectionKey>& section_schema() {
       {"terminations", TermKind::termination, &TaskConfig::terminations, true, "a mapping from a name to a term"},
       {"resets", TermKind::reset, &TaskConfig::resets, false, "first states of an episode; a list of terms"},
       {"commands", TermKind::command, &TaskConfig::commands, true, "what the policy is asked for; a mapping from a name, known in every expression, to a term"},
-      {"events", TermKind::event, &TaskConfig::events, true, "pushes and other changes of the state; a mapping from a name to a term of resets, or an expression with set"},
+      {"events", TermKind::event, &TaskConfig::events, true, "pushes and other changes of the state, and of the model; a mapping from a name to a term of resets, an expression with set, or a field"},
       {"variables", TermKind::variable, &TaskConfig::variables, true, "what a task remembers; a mapping from a name, known in every expression, to a variable"},
   };
   return sections;
@@ -315,6 +321,14 @@ std::string per_element_text(const PerElement& elements) {
   return text + "}";
 }
 
+std::string ranges_text(const Ranges& ranges) {
+  if (ranges.keyed.empty()) return ranges.all.empty() ? "~" : joined(ranges.all);
+  std::string text;
+  for (const auto& [key, range] : ranges.keyed)
+    text += (text.empty() ? "{" : ", ") + yaml_quoted(key) + ": " + joined(range);
+  return text + "}";
+}
+
 }  // namespace
 
 bool read_number(const DeckValue& value, double& number) {
@@ -341,6 +355,8 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
         if constexpr (std::is_same_v<T, PerElement>)
           return "number, list of numbers or mapping from names to numbers";
+        if constexpr (std::is_same_v<T, Ranges>)
+          return "[low, high], or a mapping from components or names to them";
         if constexpr (std::is_same_v<T, std::vector<double>>)
           return "number or [low, high]" + range_text(allowed);
         return allowed.choices.empty() ? "text" : choices_text(allowed.choices);
@@ -395,6 +411,20 @@ struct Assignment {
     if (numbers.empty() && named.empty()) refuse_value(value);
     member->numbers = numbers;
     member->named = named;
+  }
+  void operator()(Ranges* member) const {
+    const auto read = [&](const DeckValue& entry) {
+      std::vector<double> range;
+      for (const DeckValue& end : entry.list) {
+        range.push_back(0);
+        if (!read_number(end, range.back())) refuse_value(end);
+      }
+      if (range.size() != 2) refuse_value(entry);
+      return range;
+    };
+    *member = {};
+    for (const DeckEntry& entry : value.map) member->keyed.emplace_back(entry.key, read(entry.value[0]));
+    if (value.map.empty()) member->all = read(value);
   }
   // A number, or [low, high].
   void operator()(std::vector<double>* member) const {
@@ -493,6 +523,8 @@ std::string yaml_text(const Target& target) {
           return *member ? joined(**member) : "~";
         else if constexpr (std::is_same_v<T, PerElement>)
           return per_element_text(*member);
+        else if constexpr (std::is_same_v<T, Ranges>)
+          return ranges_text(*member);
         else if constexpr (std::is_same_v<T, std::vector<double>>)
           return member->empty() ? "~" : member->size() == 1 ? yaml_number((*member)[0]) : joined(*member);
         else

@@ -26,7 +26,7 @@ struct ChoiceMember {
 // an optional one is a range.
 using Target = std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*,
                             std::vector<int>*, std::vector<std::string>*, std::optional<std::vector<double>>*,
-                            std::vector<double>*, PerElement*, ChoiceMember>;
+                            std::vector<double>*, PerElement*, Ranges*, ChoiceMember>;
 
 template <class Member>
 Target target_of(Member* member) {

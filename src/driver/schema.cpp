@@ -6,8 +6,8 @@
 #include "src/config/deck.hpp"
 #include "src/config/presets.hpp"
 #include "src/driver/verbs.hpp"
-#include "src/model_import/import.hpp"
 #include "src/tasks/listing.hpp"
+#include "src/tasks/model_events.hpp"
 
 namespace maniple {
 
@@ -22,7 +22,7 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     (argument->find('=') == std::string::npos ? decks : overrides).push_back(*argument);
   if (what == "quantities" && arguments.size() > 1) {
     const Config config = load_config(decks, overrides);
-    const ImportedModel model = import_model(config.model, config.simulation);
+    const ImportedModel model = import_model_of(config);
     out << quantities_text(model, config.task, model.timestep * config.simulation.decimation);
   } else if (what == "quantities") {
     out << quantities_text();

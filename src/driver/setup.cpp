@@ -15,8 +15,8 @@
 #include "src/io/dataset.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/policy.hpp"
-#include "src/model_import/import.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/tasks/model_events.hpp"
 
 namespace maniple {
 namespace {
@@ -148,7 +148,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   // (a file may be missing on one host alone)
   ImportedModel model;
   run_together(session.collectives(), [&] {
-    model = import_model(config.model, config.simulation);
+    model = import_model_of(config);
     check_trajectory_fields(config.output, model.sizes, config.task.present);
   });
   if (session.rank() != 0) model.mjb.reset();

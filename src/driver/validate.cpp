@@ -11,9 +11,9 @@
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
 #include "src/model_import/derive_contacts.hpp"
-#include "src/model_import/import.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/tasks/listing.hpp"
+#include "src/tasks/model_events.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -96,7 +96,7 @@ ExitCode validate(const Config& config, Session& session) {
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
-  const ImportedModel model = import_model(config.model, config.simulation);
+  const ImportedModel model = import_model_of(config);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   check_trajectory_fields(config.output, model.sizes, config.task.present);
   if (config.initial_state.source == StartState::keyframe)

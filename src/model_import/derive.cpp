@@ -98,15 +98,17 @@ void derive_bodies(const Model<double>& m, const DerivedFields& derived) {
     int flags = 0;
     if (zero3(m.body_pos + 3 * i)) flags |= body_pos_zero;
     if (identity4(m.body_quat + 4 * i)) flags |= body_quat_identity;
-    if (zero3(m.body_ipos + 3 * i)) flags |= body_ipos_zero;
+    if (zero3(m.body_ipos + 3 * i) && m.varied.body_ipos < 0) flags |= body_ipos_zero;
     if (identity4(m.body_iquat + 4 * i)) flags |= body_iquat_identity;
-    if (m.body_mass[i] == 0 && zero3(m.body_inertia + 3 * i)) flags |= body_massless;
+    const bool varied = m.varied.body_mass >= 0 || m.varied.body_inertia >= 0;
+    if (m.body_mass[i] == 0 && zero3(m.body_inertia + 3 * i) && !varied) flags |= body_massless;
     if (i == 0 || derived.body_lastdof[parent] < 0) flags |= body_parent_static;
     bool leaf = true;
     for (int j = i + 1; j < m.nbody; ++j) leaf = leaf && m.body_parentid[j] != i;
     if (leaf) flags |= body_leaf;
     const double* mat = derived.body_imat + 9 * i;
-    flags |= derive_symmetry(m.body_inertia + 3 * i, mat, derived.body_symmetry + 5 * i);
+    const int symmetry = derive_symmetry(m.body_inertia + 3 * i, mat, derived.body_symmetry + 5 * i);
+    if (m.varied.body_inertia < 0) flags |= symmetry;
     derived.body_flags[i] = flags;
     const int rows[6][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}};
     for (int k = 0; k < 6; ++k) {
@@ -165,7 +167,8 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nv; ++i) {
     const int joint = m.dof_jntid[i], type = m.jnt_type[joint];
     derived.dof_ancestors[i] = m.dof_parentid[i] < 0 ? 0 : derived.dof_ancestors[m.dof_parentid[i]] + 1;
-    derived.dof_simple[i] = m.dof_simplenum[i] > 0;
+    // (a center of mass that varies leaves the body's origin)
+    derived.dof_simple[i] = m.dof_simplenum[i] > 0 && m.varied.body_ipos < 0;
     derived.dof_rootid[i] = m.body_rootid[m.dof_bodyid[i]];
     int* const ancestors = derived.dof_coupledset + i * m.ndofword;
     for (int k = 0; k < m.ndofword; ++k) ancestors[k] = 0;
@@ -327,7 +330,8 @@ void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
 }
 
 bool has_friction(const Model<double>& m, int dof) {
-  return m.dof_frictionloss[dof] != 0 && !(m.disableflags & (disable_constraint | disable_frictionloss));
+  return (m.dof_frictionloss[dof] != 0 || m.varied.dof_frictionloss >= 0) &&
+         !(m.disableflags & (disable_constraint | disable_frictionloss));
 }
 bool has_limit(const Model<double>& m, int joint) {
   return m.jnt_limited[joint] && !(m.disableflags & (disable_constraint | disable_limit));
@@ -352,6 +356,7 @@ void derive_friction(const Model<double>& m, const DerivedFields& derived) {
     derived.friction_dofid[r] = dof;
     derived.friction_tendonid[r] = tendon;
     derived.friction_D[r] = 1 / std::fmax(kMinimumValue, (1 - impedance) * invweight / impedance);
+    derived.friction_impedance[r] = impedance;
     derived.friction_B[r] = row.B;
     derived.friction_loss[r] = loss;
     ++r;
@@ -481,15 +486,18 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   for (int i = 0; i < m.nv && !no_damper; ++i) {
     const double* poly = derived.dof_totaldampingpoly + 2 * i;
     const bool has_poly = poly[0] != 0 || poly[1] != 0;
-    if (derived.dof_totaldamping[i] != 0 || has_poly) flags |= model_dampers;
+    const bool varied = m.varied.dof_damping >= 0;
+    if (derived.dof_totaldamping[i] != 0 || has_poly || varied) flags |= model_dampers;
     if (has_poly) flags |= model_damping_poly;
     // mj_Euler: joint damping of the right sign, or any that is nonlinear or comes from an actuator
     const bool from_actuator = derived.dof_totaldamping[i] != m.dof_damping[i];
-    if (!(m.disableflags & disable_eulerdamp) && (m.dof_damping[i] > 0 || has_poly || from_actuator))
+    if (!(m.disableflags & disable_eulerdamp) &&
+        (m.dof_damping[i] > 0 || has_poly || from_actuator || varied))
       flags |= model_implicit_damping;
   }
   // mj_passive does nothing at all when springs and dampers are both off
-  const bool gravity = !(m.disableflags & disable_gravity) && !zero3(m.gravity) && !(no_spring && no_damper);
+  const bool weightless = zero3(m.gravity) && m.varied.gravity < 0;
+  const bool gravity = !(m.disableflags & disable_gravity) && !weightless && !(no_spring && no_damper);
   for (int i = 0; i < m.nbody; ++i) {
     if (m.body_gravcomp[i] != 0 && gravity) flags |= model_gravcomp;
     if (derived.body_freealone[i]) flags |= model_free_alone;
@@ -521,6 +529,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
     sizes.nlimitball += ball;
   }
   count_contacts(m, sizes);
+  sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;
+  sizes.nvariedcontact = m.varied.geom_friction >= 0 || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
   sizes.nrowdof = RowFamilies::most_rows(sizes) > 0 ? m.nv : 0;
   // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
   // for a team is the dofs: row_solver.hpp knows nothing of teams

@@ -14,14 +14,13 @@
 namespace maniple {
 namespace {
 
-constexpr double kSmallestFriction = 1e-5;  // mjMINMU
-
 // What the contacts of a geom pair have in common with those of others; equal ones share a class.
 struct ContactClass {
   int condim;
   std::array<double, 2> friction;
   std::array<double, 5> solimp;
   double K, B, margin;
+  std::array<int, 2> geoms;  // whose friction it is; -1: an explicit pair's
 
   friend bool operator==(const ContactClass& a, const ContactClass& b) {
     return a.condim == b.condim && a.friction == b.friction && a.solimp == b.solimp && a.K == b.K &&
@@ -46,6 +45,7 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
     for (int k = 0; k < 5; ++k) solimp[k] = imp[k];
   };
   double margin;
+  std::array<int, 2> geoms{-1, -1};
   if (geompair.pair >= 0) {
     const int i = geompair.pair;
     copy(m.pair_solref + 2 * i, m.pair_solimp + 5 * i);
@@ -59,6 +59,7 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
       const int g = difference > 0 ? g1 : g2;
       copy(m.geom_solref + 2 * g, m.geom_solimp + 5 * g);
       friction[0] = friction[1] = m.geom_friction[3 * g];
+      geoms = {g, g};
     } else {
       const double mix = solver_mix(m.geom_solmix[g1], m.geom_solmix[g2]);
       const double *ref1 = m.geom_solref + 2 * g1, *ref2 = m.geom_solref + 2 * g2;
@@ -68,11 +69,12 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
       for (int k = 0; k < 5; ++k)
         solimp[k] = mix * m.geom_solimp[5 * g1 + k] + (1 - mix) * m.geom_solimp[5 * g2 + k];
       friction[0] = friction[1] = std::fmax(m.geom_friction[3 * g1], m.geom_friction[3 * g2]);
+      geoms = {g1, g2};
     }
   }
   const RowParameters row = row_parameters(m, solref, solimp);
   const int condim = condim_of(m, geompair);
-  ContactClass result{condim, {0, 0}, {}, row.K, row.B, margin};
+  ContactClass result{condim, {0, 0}, {}, row.K, row.B, margin, geoms};
   for (std::size_t k = 0; k < 2 && condim > 1; ++k)
     result.friction[k] = std::fmax(kSmallestFriction, friction[k]);
   for (std::size_t k = 0; k < 5; ++k) result.solimp[k] = row.solimp[k];
@@ -258,7 +260,8 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
   sizes.nbodypair = static_cast<int>(body_pairs_of(m, pairs).size());
   sizes.nbodypaircontact = sizes.nbodypair > 0 ? sizes.ncontact : 0;
-  sizes.nwide = std::any_of(classes.begin(), classes.end(),
+  sizes.nwide = m.varied.geom_friction >= 0 ||
+                std::any_of(classes.begin(), classes.end(),
                             [&](const ContactClass& kind) { return stiffness(m, kind) > kStiffRow; });
 }
 
@@ -278,6 +281,7 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     derived.geom_flags[g2] |= geom_collides;
     const ContactClass parameters = class_of(m, pairs[c]);
     derived.geompair_class[c] = number_of_class(classes, parameters);
+    std::copy(parameters.geoms.begin(), parameters.geoms.end(), derived.geompair_frictiongeom + 2 * c);
     const double gap = i >= 0 ? m.pair_gap[i] : m.geom_gap[g1] + m.geom_gap[g2];
     const double margin = parameters.margin + gap;
     derived.geompair_margin[c] = margin;

@@ -184,11 +184,18 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.warnings = loaded.warnings;
   imported.digest = digest_of(imported);
 
-  Model<double> view = host_model(imported);
   sizes.ncontact = simulation.max_contacts;
+  derive_numbers(imported, config.where);
+  if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
+  return imported;
+}
+
+void derive_numbers(ImportedModel& imported, const SourceLocation& where) {
+  ModelSizes& sizes = imported.sizes;
+  Model<double> view = host_model(imported);
   count_rows(view, sizes);
   if (data_elements(sizes) > std::numeric_limits<int>::max())
-    throw InputError(config.where, "model.file",
+    throw InputError(where, "model.file",
                      "an environment with " + std::to_string(sizes.nv) + " dofs and up to " +
                          std::to_string(sizes.ncontact) + " contacts needs " +
                          std::to_string(data_elements(sizes)) + " numbers of working memory",
@@ -200,8 +207,6 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   derive_model(view, derived);
   for_each_derived_option<ModelNumbers, Model<double>>(
       [&](auto to, auto from) { imported.*to = view.*from; });
-  if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
-  return imported;
 }
 
 Model<double> host_model(const ImportedModel& imported) {

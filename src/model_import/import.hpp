@@ -39,6 +39,9 @@ struct ImportedModel : ModelNumbers {
   std::vector<std::string> body_names, joint_names, geom_names, actuator_names, sensor_names, site_names,
       key_names, tendon_names;
 
+  // What the environments begin with of what they have of the model for themselves: State::model_values.
+  std::vector<double> model_values;
+
   int nkey = 0;
   std::vector<double> key_time;  // [nkey], s
   std::vector<double> key_qpos;  // [nkey][nq]
@@ -65,6 +68,10 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
 // The number of the keyframe that a deck's key names or counts. InputError with where and key for none.
 std::size_t keyframe_of(const ImportedModel& model, const std::string& keyframe, const SourceLocation& where,
                         const std::string& key);
+
+// Computes the numbers that follow from mjModel's, and their sizes; again where what may vary has changed.
+// `where`: of the model, for the message where it is too large.
+void derive_numbers(ImportedModel& imported, const SourceLocation& where);
 
 // "Euler", "RK4" or "implicitfast".
 std::string integrator_name(int integrator);

@@ -69,6 +69,7 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   if (has_task()) allocate_task();
   record_fields(config.output);
   set_state_rows("qpos", model_.qpos0);
+  set_state_rows("model_values", model_.model_values);
 }
 
 template <class T>
@@ -161,8 +162,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
       throw InputError(initial.where, "initial_state.source", "task without a task",
                        "default, keyframe or file");
   } else {
-    Kokkos::deep_copy(physics_.state.data, T(0));
-    set_state_rows("qpos", model_.qpos0);
+    default_state_batch(physics_);
   }
   if (initial.source == StartState::keyframe) {
     const std::size_t key = keyframe_of(model_, initial.keyframe, initial.where, "initial_state.keyframe");

@@ -20,7 +20,7 @@ Kokkos::View<Element*, MemorySpace> to_device(const std::string& label,
 template <class T>
 DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   std::vector<Instruction> instructions;
-  for (const Program* program : {&task.act, &task.evaluate, &task.reset, &task.observe, &task.accept})
+  for (const Program* program : task.programs())
     instructions.insert(instructions.end(), program->instructions.begin(), program->instructions.end());
   instructions_ = to_device("maniple::tasks::instructions", instructions);
 
@@ -53,15 +53,18 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   };
   task_.act = view(task.act);
   task_.evaluate = view(task.evaluate);
+  task_.vary = view(task.vary);
   task_.reset = view(task.reset);
   task_.observe = view(task.observe);
   task_.accept = view(task.accept);
+  task_.varies_at_resets = task.varies_at_resets;
+  task_.varies_in_act = task.varies_in_act;
   task_.settle_steps = task.settle_steps;
   task_.constants = constants_.data();
   task_.actions = actions_.data();
   task_.contact_sides = contact_sides_.data();
   task_.num_contact_queries = task.num_contact_queries;
-  for (const Program* program : {&task.act, &task.evaluate, &task.reset, &task.observe, &task.accept}) {
+  for (const Program* program : task.programs()) {
     task_.num_registers = std::max(task_.num_registers, program->num_registers);
     task_.num_random = std::max(task_.num_random, program->num_random);
   }

@@ -58,7 +58,7 @@ Node ExpressionCompiler::read(Bank bank, int index) {
   return graph_.operand(bank, index);
 }
 
-void ExpressionCompiler::assign(const ExpressionSource& target, const ExpressionSource& source, Node mask) {
+bool ExpressionCompiler::assign(const ExpressionSource& target, const ExpressionSource& source, Node mask) {
   const Value assigned = compile(source);
   reading_target_ = true;
   const Value place = compile(target);
@@ -67,19 +67,33 @@ void ExpressionCompiler::assign(const ExpressionSource& target, const Expression
     refuse_expression(source, 0,
                       shape(assigned) + " is assigned to " + shape(place) + " ('" + target.text + "')",
                       "a number or " + shape(place));
-  // qpos, qvel and act are the first fields of the state.
-  const int assignable =
+  // qpos, qvel and act are the first fields of the state, and the model's own numbers the first that vary.
+  const int of_state =
       context_.quantity("qpos")->size + context_.quantity("qvel")->size + context_.quantity("act")->size;
+  const ModelSizes& sizes = context_.model().sizes;
+  const int first_of_model = field_named(state_fields(sizes), "model_values").first;
+  const int end_of_model = first_of_model + varied_elements(sizes);
+  bool of_model = false;
   for (std::size_t i = 0; i < place.size(); ++i) {
     int index = -1;
-    if (!graph_.is_operand(place[i], Bank::state, index) || index >= assignable)
+    const bool known = graph_.is_operand(place[i], Bank::state, index);
+    of_model = known && index >= first_of_model && index < end_of_model;
+    if (!of_model && !(known && index < of_state))
       refuse_expression(target, 0, "'" + target.text + "' cannot be assigned",
-                        "qpos, qvel, act, joint_pos or joint_vel, whole or with [elements]");
+                        "qpos, qvel, act, joint_pos or joint_vel, whole or with [elements]; events: "
+                        "also fields of the model that may vary: " +
+                            list(context_.varying_names()));
+    if (of_model ? phase_ == Phase::reset : phase_ == Phase::vary)
+      refuse_expression(target, 0, "'" + target.text + "' " + when(),
+                        of_model
+                            ? "fields of the model are set by task.events"
+                            : "with mode startup, fields of the model: " + list(context_.varying_names()));
     Node now = assigned.size() == 1 ? assigned[0] : assigned[i];
     if (mask >= 0) now = graph_.apply(Operation::select, mask, now, read(Bank::state, index));
     if (!assigned_.contains(index)) assignment_order_.push_back(index);
     assigned_[index] = now;
   }
+  return of_model;
 }
 
 Program ExpressionCompiler::program(ConstantPool& constants) const {
@@ -186,7 +200,9 @@ Node ExpressionCompiler::interval(const std::vector<double>& steps) {
 }
 
 std::string ExpressionCompiler::when() const {
-  return phase_ == Phase::act ? "while actions are applied" : "while an environment is being reset";
+  return phase_ == Phase::act    ? "while actions are applied"
+         : phase_ == Phase::vary ? "while an environment gets its model"
+                                 : "while an environment is being reset";
 }
 
 // In the program that observes: drawn at resets and when its time is up, and updated there if the deck says
@@ -272,7 +288,7 @@ void ExpressionCompiler::finish() {
     for (const int index : assignment_order_)
       graph_.store_where(flag, assigned_.at(index), Bank::state, index);
   }
-  if (phase_ == Phase::act)
+  if (phase_ == Phase::act || phase_ == Phase::vary)
     for (const int index : assignment_order_) graph_.store(assigned_.at(index), Bank::state, index);
   if (phase_ == Phase::observe) {
     // Compiling a remembered expression may add further ones (prev inside prev).

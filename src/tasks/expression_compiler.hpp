@@ -18,8 +18,9 @@
 namespace maniple {
 
 // The programs of a task, in the order of a control step: before the physics, after it, in environments that
-// start again, and for the policy. Decides which quantities exist and what prev() reads.
-enum class Phase { act, evaluate, reset, observe };
+// start again (first what they have of the model for themselves), and for the policy. Decides which
+// quantities exist and what prev() reads.
+enum class Phase { act, evaluate, vary, reset, observe };
 
 // Compiles the expressions of one phase into one graph.
 class ExpressionCompiler {
@@ -33,13 +34,16 @@ class ExpressionCompiler {
   Value compile(const ExpressionSource& source);
   // The same, for places that need a number.
   Node compile_number(const ExpressionSource& source, const std::string& what);
-  // reset and act: assigns the expression to the elements of qpos, qvel or act that `target` names; act:
-  // where the mask is true.
-  void assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
+  // reset and act: assigns the expression to the elements of qpos, qvel or act that `target` names; vary and
+  // act: to those of fields of the model. act and vary: where the mask is true. Returns whether it was the
+  // model.
+  bool assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
   // act: 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
   Node interval(const std::vector<double>& steps);
   // Is Data not there, as while resetting and acting.
-  bool without_data() const { return phase_ == Phase::reset || phase_ == Phase::act; }
+  bool without_data() const {
+    return phase_ == Phase::reset || phase_ == Phase::act || phase_ == Phase::vary;
+  }
   // "while an environment is being reset".
   std::string when() const;
 

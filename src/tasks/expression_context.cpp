@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 #include <numbers>
+#include <string_view>
 #include <utility>
 
 #include "kernels/tasks/task_fields.hpp"
@@ -140,8 +141,31 @@ void ExpressionContext::add_fields(const TaskModel& model) {
     name_elements(quantity, field.element, model);
     add(std::move(quantity));
   };
-  for (const FieldInfo& field : state_fields(model.sizes)) add_field(field, Bank::state, true);
+  for (const FieldInfo& field : state_fields(model.sizes))
+    if (std::string_view(field.name) != "model_values") add_field(field, Bank::state, true);
   for (const FieldInfo& field : data_fields(model.sizes)) add_field(field, Bank::data, false);
+}
+
+// Fields of the model that events may set, as each environment has them, and as the model does.
+void ExpressionContext::add_model_fields(const TaskModel& model) {
+  const int first = field_named(state_fields(model.sizes), "model_values").first;
+  for (const VaryingField& field : model.fields) {
+    const int offset = model.sizes.varied.*(field.offset);
+    Quantity quantity{
+        .name = field.name,
+        .unit = field.unit,
+        .description = field.description,
+        .size = static_cast<int>(field.values.size()),
+        .in_reset = true,
+        .component = offset < 0 ? constants(field.values) : in_bank(Bank::state, first + offset)};
+    name_elements(quantity, field.element, model);
+    if (field.element == FieldElement::none) quantity.row = 1;
+    add(quantity);
+    quantity.name = "default_" + field.name;
+    quantity.description += ", in the model";
+    quantity.component = constants(field.values);
+    if (field.name != "qpos0") add(std::move(quantity));  // default_qpos
+  }
 }
 
 // Positions and velocities of the joints that have one, in the order of the model.
@@ -230,8 +254,15 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
   std::vector<double> down{0, 0, -1};
   if (strength > 0)
     for (std::size_t k = 0; k < 3; ++k) down[k] = model.gravity[k] / strength;
-  const auto gravity = [down](ExpressionCompiler& compiler, int, int axis) {
-    return compiler.graph().constant(down[static_cast<std::size_t>(axis)]);
+  const auto gravity = [down, varied = model.sizes.varied.gravity >= 0](ExpressionCompiler& compiler, int,
+                                                                        int axis) {
+    ExpressionGraph& graph = compiler.graph();
+    if (!varied) return graph.constant(down[static_cast<std::size_t>(axis)]);
+    const Quantity& own = *compiler.context().quantity("gravity");
+    std::vector<std::pair<Node, Node>> squares;
+    for (int k = 0; k < 3; ++k) squares.emplace_back(own.component(compiler, k), own.component(compiler, k));
+    const Node size = graph.apply(Operation::square_root, dot_product(graph, squares));
+    return graph.apply(Operation::divide, own.component(compiler, axis), size);
   };
 
   const auto in_world = [](auto world) -> Component {
@@ -281,6 +312,7 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
                                      const std::map<std::string, TaskVariable>& variables)
     : model_(model), variables_(variables) {
   add_fields(model);
+  add_model_fields(model);
   add_joint_quantities(model);
   add_body_quantities(model);
 

@@ -87,8 +87,9 @@ class ExpressionContext {
   const std::deque<Memory>& memory() const { return memory_; }
   int memory_size() const { return memory_size_; }
 
-  // The model that the quantities are of.
+  // The model that the quantities are of, and the names of its fields that events may set.
   const TaskModel& model() const { return model_; }
+  std::vector<std::string> varying_names() const { return names_of(model_.fields); }
   // The first answer (element of Bank::contact) about contacts between two groups of geoms, true for members.
   // -1: no geom of one may touch one of the other.
   int contact_query(const std::vector<bool>& first, const std::vector<bool>& second);
@@ -121,6 +122,7 @@ class ExpressionContext {
  private:
   void add(Quantity quantity);
   void add_fields(const TaskModel& model);
+  void add_model_fields(const TaskModel& model);
   void add_joint_quantities(const TaskModel& model);
   void add_body_quantities(const TaskModel& model);
   void add_definition(const std::string& name, const ExpressionSource& source);

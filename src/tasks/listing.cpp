@@ -233,7 +233,12 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   section(fmt::format("observations ({})", task.num_observations), observations(task.observation_names));
   section(fmt::format("critic observations ({})", task.num_critic_observations),
           observations(task.critic_observation_names));
-  const auto what = [](const TermConfig& term) { return term.term.empty() ? term.expression : term.term; };
+  const auto what = [](const TermConfig& term) {
+    if (!term.field.empty())
+      return fmt::format("{} of {} ({})", text_of(term.operation), term.field,
+                         term.names.empty() ? "the model" : list(term.names));
+    return term.term.empty() ? term.expression : term.term;
+  };
   rows.clear();
   for (const TermConfig& term : config.rewards)
     rows += row(term.name, fmt::format("{:>10.6g} x {}", term.weight, what(term)));
@@ -257,7 +262,9 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   rows.clear();
   for (const TermConfig& term : config.events)
     rows += row(term.name, (term.target.empty() ? "" : term.target + " = ") + what(term) +
-                               (term.mode == EventMode::reset ? " at resets" : every(term)));
+                               (term.mode == EventMode::reset     ? " at resets"
+                                : term.mode == EventMode::startup ? " at start-up"
+                                                                  : every(term)));
   section("events", rows);
   rows.clear();
   for (const TermConfig& term : config.commands) rows += row(term.name, what(term) + every(term));

@@ -12,6 +12,7 @@
 #include "kernels/tasks/task_fields.hpp"
 #include "src/base/fnv.hpp"
 #include "src/tasks/message_text.hpp"
+#include "src/tasks/model_events.hpp"
 #include "src/tasks/task_model.hpp"
 #include "src/tasks/terms.hpp"
 
@@ -247,6 +248,7 @@ std::vector<double> steps_of(const TermConfig& term, const std::string& key, dou
 // What a reset or event assigns.
 std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind, const TaskModel& model,
                                            const std::string& key) {
+  if (!term.field.empty()) return field_assignments(term, model, key);
   if (term.term.empty() && term.target.empty())
     throw InputError(term.where, key, "an expression that sets nothing",
                      "set: qpos[joint], qvel[joint] or act[actuator]");
@@ -316,13 +318,18 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
     return;
   ExpressionCompiler act(context, Phase::act);
   ExpressionGraph& graph = act.graph();
+  ExpressionGraph::Node varied = graph.constant(0);
   for (std::size_t i = 0; i < config.events.size(); ++i) {
     const TermConfig& term = config.events[i];
     if (!in_interval(term)) continue;
     const std::string key = key_of(TermKind::event, term, i);
     const ExpressionGraph::Node due = act.interval(steps_of(term, key, task.step_dt));
     for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
-      act.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key), due);
+      if (act.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key),
+                     due)) {
+        varied = graph.apply(Operation::logical_or, varied, due);
+        task.varies_in_act = true;
+      }
   }
   ExpressionGraph::Node clipped = graph.constant(0);
   const Quantity& actions = *context.quantity("action");
@@ -351,7 +358,40 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
   }
   act.finish();
   graph.store(clipped, Bank::output, 0);
+  if (task.varies_in_act) graph.store(varied, Bank::output, 1);
   task.act = act.program(constants);
+}
+
+// Does an event set fields of the model: all its assignments do, or none.
+bool sets_model(const TermConfig& term, const TaskModel& model) {
+  if (!term.field.empty()) return true;
+  const std::size_t end =
+      term.target.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  const std::vector<std::string> names = names_of(model.fields);
+  return std::find(names.begin(), names.end(), term.target.substr(0, end)) != names.end();
+}
+
+// Events at start-up and resets that set fields of the model.
+void compile_model_events(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                          ConstantPool& constants, CompiledTask& task) {
+  ExpressionCompiler vary(context, Phase::vary);
+  bool any = false;
+  for (std::size_t i = 0; i < config.events.size(); ++i) {
+    const TermConfig& term = config.events[i];
+    const bool startup = term.mode == EventMode::startup;
+    if (!startup && !(term.mode == EventMode::reset && sets_model(term, model))) continue;
+    any = true;
+    task.varies_at_resets = task.varies_at_resets || !startup;
+    const std::string key = key_of(TermKind::event, term, i);
+    const ExpressionGraph::Node where =
+        vary.graph().operand(Bank::registers, startup ? register_first : register_flag);
+    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
+      vary.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key),
+                  where);
+  }
+  if (!any) return;
+  vary.finish();
+  task.vary = vary.program(constants);
 }
 
 void compile_resets(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
@@ -367,7 +407,8 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
                  {"default_qpos", config.where_keyframe, "task.keyframe"});
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
   for (std::size_t i = 0; i < config.events.size(); ++i)
-    if (config.events[i].mode == EventMode::reset) assign(config.events[i], TermKind::event, i);
+    if (config.events[i].mode == EventMode::reset && !sets_model(config.events[i], model))
+      assign(config.events[i], TermKind::event, i);
   reset.finish();
   task.reset = reset.program(constants);
 }
@@ -619,6 +660,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   ExpressionCompiler observe(context, Phase::observe);
   observe.compile_variables();
   compile_evaluation(config, model, context, constants, task);
+  compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
   compile_acceptance(config, model, context, constants, task);
   compile_act(config, model, context, constants, task);
@@ -677,8 +719,8 @@ std::string task_digest(const CompiledTask& task) {
     sum.add(std::uint64_t{names->size()});
     for (const std::string& name : *names) sum.add(name);
   }
-  for (const Program* program : {&task.act, &task.evaluate, &task.reset, &task.observe, &task.accept})
-    sum.add(*program);
+  for (const Program* program : task.programs())
+    if (program != &task.vary || !program->instructions.empty()) sum.add(*program);
   sum.add(static_cast<std::uint64_t>(task.settle_steps));
   for (const double value : task.constants) sum.add(value);
   sum.add(static_cast<std::uint64_t>(task.num_memory));

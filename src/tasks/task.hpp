@@ -40,7 +40,8 @@ struct CompiledTask : TaskSizes {
   std::vector<std::pair<std::string, int>> variables;  // with their sizes
   std::vector<std::string> reward_names, termination_names;
 
-  Program act, evaluate, reset, observe, accept;
+  Program act, evaluate, vary, reset, observe, accept;
+  bool varies_at_resets = false, varies_in_act = false;  // see Task
   std::vector<double> constants;
   // Task::contact_sides, and its width
   std::vector<int> contact_sides;
@@ -55,6 +56,9 @@ struct CompiledTask : TaskSizes {
   Derived stepped_needs = Derived::none;
   Derived accept_needs = Derived::none;
   int settle_steps = 0;
+
+  // In the order in which they lie in memory.
+  std::vector<const Program*> programs() const { return {&act, &evaluate, &vary, &reset, &observe, &accept}; }
 };
 
 // Throws InputError with file:line, and a caret for expressions.

@@ -23,6 +23,7 @@ TaskModel task_model(const ImportedModel& model) {
   TaskModel result;
   result.sizes = model.sizes;
   result.qpos0 = model.qpos0;
+  result.fields = varying_fields(model);
   std::copy(model.gravity.begin(), model.gravity.end(), result.gravity);
   result.bodies = complete_names(model.body_names, "body");
   result.geoms = complete_names(model.geom_names, "geom");

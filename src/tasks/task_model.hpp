@@ -9,6 +9,7 @@
 
 #include "kernels/model/field_info.hpp"
 #include "src/model_import/import.hpp"
+#include "src/model_import/vary.hpp"
 
 namespace maniple {
 
@@ -54,6 +55,7 @@ struct TaskModel {
   std::vector<std::array<int, 2>>
       geom_pairs;                     // geoms that may touch, the numbers of the pairs in the kernels
   std::vector<double> qpos0;          // default positions
+  std::vector<VaryingField> fields;   // that events may set
   double gravity[3] = {0, 0, -9.81};  // m/s^2
 };
 

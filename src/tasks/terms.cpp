@@ -514,6 +514,8 @@ std::vector<std::string> element_names(const TaskModel& model, ElementKind kind)
       return names_of(model.joints);
     case ElementKind::bodies:
       return model.bodies;
+    case ElementKind::geoms:
+      return model.geoms;
     case ElementKind::actuators:
       return names_of(model.actuators);
     case ElementKind::sensors:

@@ -39,6 +39,15 @@ void launch_kinematics(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, Sca
 }
 
 template <class V>
+void launch_set_const(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch) {
+  for_each_pack_of_tile<V>(
+      model, states, scratch,
+      KOKKOS_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
+        set_const(m, s, d);
+      });
+}
+
+template <class V>
 void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch, bool all_fields,
                  int* bad) {
   for_each_pack_of_tile<V>(
@@ -53,6 +62,7 @@ void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<
 #define MANIPLE_INSTANTIATE_LAUNCHES(V)                                                      \
   template void launch_forward<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);    \
   template void launch_kinematics<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*); \
+  template void launch_set_const<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*);  \
   template void launch_step<V>(const Model<ScalarOf<V>>&, ScalarOf<V>*, ScalarOf<V>*, bool, int*);
 
 MANIPLE_INSTANTIATE_LAUNCHES(Lanes<float>)

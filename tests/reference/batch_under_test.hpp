@@ -30,6 +30,8 @@ template <class V>
 void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
 template <class V>
 void launch_kinematics(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
+template <class V>
+void launch_set_const(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch);
 // bad: one flag for each environment
 template <class V>
 void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch, bool all_fields,
@@ -75,6 +77,7 @@ class Batch {
 
   void run_forward() { launch_forward<V>(model_, state_.data(), scratch_.data()); }
   void run_kinematics() { launch_kinematics<V>(model_, state_.data(), scratch_.data()); }
+  void run_set_const() { launch_set_const<V>(model_, state_.data(), scratch_.data()); }
   // Environments whose state was bad.
   std::vector<bool> run_step(bool all_fields = false) {
     const Kokkos::View<int*, MemorySpace> bad("bad", kEnvs);

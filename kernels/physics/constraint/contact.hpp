@@ -6,6 +6,7 @@
 
 #include "kernels/math/functions.hpp"
 #include "kernels/math/spatial.hpp"
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
 #include "kernels/physics/constraint/pyramid.hpp"
@@ -150,19 +151,41 @@ MANIPLE_FUNCTION std::uint32_t union_of_lanes(bits::Integer<V> set) {
   return all;
 }
 
+// Sliding friction of each lane's own geom pair, where it varies: the larger one of both geoms', that of the
+// geom with priority, or `of_pair`, that of an explicit pair (mj_contactParam).
+template <class V>
+MANIPLE_FUNCTION V varied_friction(const LaneModel<V>& lanes, V index, V of_pair) {
+  const V geom1 = gather(lanes.m.geompair_frictiongeom, index, 2, 0),
+          geom2 = gather(lanes.m.geompair_frictiongeom, index, 2, 1);
+  const V larger = max(gather_own(lanes.geom_friction(), max(geom1, V(0)), 0),
+                       gather_own(lanes.geom_friction(), max(geom2, V(0)), 0));
+  return select(geom1 < V(0), of_pair, max(V(ScalarOf<V>(kSmallestFriction)), larger));
+}
+
+// Inverse weight of the two bodies of each lane's own geom pair.
+template <class V>
+MANIPLE_FUNCTION V contact_weight(const LaneModel<V>& lanes, V index) {
+  if (lanes.m.varied.body_invweight0 < 0) return gather(lanes.m.geompair_invweight, index, 1, 0);
+  const V body1 = gather(lanes.m.geompair_bodyid, index, 2, 0),
+          body2 = gather(lanes.m.geompair_bodyid, index, 2, 1);
+  return gather_own(lanes.body_invweight0(), body1, 0) + gather_own(lanes.body_invweight0(), body2, 0);
+}
+
 // Stiffness, reference and friction of the contacts of a slot. Writes contact_D, and contact_aref but for its
-// part from the velocity; D = 0 where there is no contact or none that pushes. `index`: geom pairs.
+// part from the velocity; D = 0 where there is no contact or none that pushes. `index`: geom pairs. Also
+// writes contact_friction and contact_invweight where they vary.
 template <class V>
 struct SlotParameters {
   V B, friction1, friction2;
   MaskOf<V> active, frictional;
 };
 template <class V>
-MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                                   MaskOf<V> valid, V index) {
+MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                                   const Data<V>& d, int slot, MaskOf<V> valid, V index) {
   using T = ScalarOf<V>;
   SlotParameters<V> result{V(0), V(0), V(0), MaskOf<V>(false), MaskOf<V>(false)};
-  const V dist = d.contact_dist[slot], invweight = gather(m.geompair_invweight, index, 1, 0);
+  const LaneModel<V> lanes(m, s);
+  const V dist = d.contact_dist[slot], invweight = contact_weight(lanes, index);
   const V kind = gather(m.geompair_class, index, 1, 0);
   V stiffness(0), reference(0);
   for (int c = 0; c < m.ncontactclass; ++c) {
@@ -170,20 +193,34 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
     const MaskOf<V> here = valid && kind == V(static_cast<T>(c)) && beyond < V(0);
     if (!any_lane(here)) continue;
     const bool frictional = m.contactclass_condim[c] > 1;
-    const T friction1 = m.contactclass_friction[2 * c], square = friction1 * friction1;
     const V imp = impedance(m.contactclass_solimp + 5 * c, beyond);
-    const V weight = frictional ? (T(1) + square) * invweight : invweight;
-    V R = regularization(imp, weight);
-    // the edges of a pyramid match the friction impedance of the cone; see the top of this file for contacts
-    // without friction
-    R *= V(frictional ? 2 * square / m.impratio : T(4));
-    stiffness = select(here, V(1) / R, stiffness);
+    // numbers where the friction is the same in all lanes
+    const auto add_friction = [&](auto friction1, auto friction2) MANIPLE_INLINE_LAMBDA {
+      using F = decltype(friction1);
+      const F square = friction1 * friction1;
+      const V weight = frictional ? V(F(T(1)) + square) * invweight : invweight;
+      V R = regularization(imp, weight);
+      // the edges of a pyramid match the friction impedance of the cone; see the top of this file for
+      // contacts without friction
+      R *= frictional ? V(F(T(2)) * square / F(m.impratio)) : V(T(4));
+      stiffness = select(here, V(1) / R, stiffness);
+      result.friction1 = select(here, V(friction1), result.friction1);
+      result.friction2 = select(here, V(friction2), result.friction2);
+    };
+    const T friction1 = m.contactclass_friction[2 * c], friction2 = m.contactclass_friction[2 * c + 1];
+    if (frictional && m.varied.geom_friction >= 0)
+      add_friction(varied_friction(lanes, index, V(friction1)), varied_friction(lanes, index, V(friction2)));
+    else
+      add_friction(friction1, friction2);
     reference = select(here, V(-m.contactclass_K[c]) * imp * beyond, reference);
     result.B = select(here, V(m.contactclass_B[c]), result.B);
-    result.friction1 = select(here, V(friction1), result.friction1);
-    result.friction2 = select(here, V(m.contactclass_friction[2 * c + 1]), result.friction2);
     result.active = result.active || here;
     if (frictional) result.frictional = result.frictional || here;
+  }
+  if (m.nvariedcontact > 0) {
+    d.contact_invweight[slot] = invweight;
+    d.contact_friction[2 * slot] = result.friction1;
+    d.contact_friction[2 * slot + 1] = result.friction2;
   }
   d.contact_D[slot] = stiffness;
   store_base(d.contact_aref, slot, BaseRows<V>{reference, V(0), V(0)});
@@ -253,7 +290,7 @@ MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s
   for (const int slot : d.team.share(slots)) {
     const MaskOf<V> valid = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot));
     const V index = select(valid, V(d.contact_geompair[slot]), V(0));
-    const SlotParameters<V> parameters = slot_parameters(m, d, slot, valid, index);
+    const SlotParameters<V> parameters = slot_parameters(m, s, d, slot, valid, index);
     rows += select(parameters.frictional, V(4), select(parameters.active, V(1), V(0)));
     slot_jacobian(m, d, slot, parameters, index);
     const BaseRows<V> velocity = contact_jacobian_times(m, d, slot, s.qvel);
@@ -293,6 +330,8 @@ MANIPLE_FUNCTION ContactAxes<V> contact_axes(const Model<ScalarOf<V>>& m, const 
   const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
   Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
   contact_tangents(normal, tangent, other);
+  if (m.nvariedcontact > 0)
+    return {normal, d.contact_friction[2 * slot] * tangent, d.contact_friction[2 * slot + 1] * other};
   const V kind = max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0));
   return {normal, gather(m.contactclass_friction, kind, 2, 0) * tangent,
           gather(m.contactclass_friction, kind, 2, 1) * other};

@@ -101,7 +101,8 @@ struct ContactRows {
     MaskOf<V> stiff(false);
     for (int slot = 0; slot < slots; ++slot) {
       const SlotContacts<V> contacts = slot_contacts(d, slot);
-      const V invweight = gather(m.geompair_invweight, contacts.geompair, 1, 0);
+      const V invweight = m.nvariedcontact > 0 ? V(d.contact_invweight[slot])
+                                               : gather(m.geompair_invweight, contacts.geompair, 1, 0);
       stiff = stiff || (contacts.active && V(4) * d.contact_D[slot] * invweight > V(kStiffRow));
     }
     return stiff;

@@ -2,6 +2,7 @@
 // Their Jacobians are unit vectors or a tendon's row of ten_rowJ.
 #pragma once
 
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
 
 namespace maniple {
@@ -15,20 +16,32 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
   static constexpr bool kInEveryLane = true, kKeepsJar = false;
 
   static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.nfriction; }
-  // Writes friction_aref.
+  // Writes friction_aref, and friction_D and friction_loss where they vary.
   static MANIPLE_FUNCTION int build(const Model<T>& m, const State<V>& s, const Data<V>& d) {
     const FrictionRows rows(m, d, m.nfriction);
     for (const int r : d.team.share(m.nfriction))
       d.friction_aref[r] = -V(m.friction_B[r]) * rows.times(r, s.qvel);
+    const LaneModel<V> lanes(m, s);
+    for (const int r : d.team.share(m.nvariedfriction)) {
+      d.friction_D[r] = lanes.friction_D(r);
+      d.friction_loss[r] = lanes.friction_loss(r);
+    }
     d.team.once([&] { d.nefc[0] += V(static_cast<T>(m.nfriction)); });
     return m.nfriction;
   }
   MANIPLE_FUNCTION int number(int r) const { return r; }
-  MANIPLE_FUNCTION BoundedLaw<V> law(int r) const { return {m.friction_D[r], m.friction_loss[r]}; }
-  MANIPLE_FUNCTION BoundedLaw<T> law_of_lane(int r, int) const {
+  MANIPLE_FUNCTION BoundedLaw<V> law(int r) const {
+    if (m.nvariedfriction > 0) return BoundedLaw<V>::of_lanes(d.friction_D[r], d.friction_loss[r]);
+    return {m.friction_D[r], m.friction_loss[r]};
+  }
+  MANIPLE_FUNCTION BoundedLaw<T> law_of_lane(int r, int lane) const {
+    if (m.nvariedfriction > 0)
+      return {lane_element(d.friction_D, r, lane), lane_element(d.friction_loss, r, lane)};
     return {m.friction_D[r], m.friction_loss[r]};
   }
   MANIPLE_FUNCTION BoundedLaw<V> scaled_law(int r) const {
+    if (m.nvariedfriction > 0)
+      return BoundedLaw<V>::of_lanes(V(1), V(d.friction_loss[r] / sqrt(V(d.friction_D[r]))));
     return {T(1), m.friction_loss[r] / sqrt(m.friction_D[r])};
   }
   MANIPLE_FUNCTION V aref(int r) const { return d.friction_aref[r]; }
@@ -64,6 +77,8 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
   }
   MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
     copy_to_wide(d.friction_aref, lane, x.friction_aref, 0, m.nfriction);
+    copy_to_wide(d.friction_D, lane, x.friction_D, 0, m.nvariedfriction);
+    copy_to_wide(d.friction_loss, lane, x.friction_loss, 0, m.nvariedfriction);
     return m.nfriction;
   }
   MANIPLE_FUNCTION void from_wide(const Data<Wide>&, int, int) const {}

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/constraint/constraint.hpp"
 
 namespace maniple {
@@ -34,7 +35,7 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
   if (!any_lane(active)) return false;
   count += select(active, V(1), V(0));
   const V imp = impedance(m.limit_solimp + 5 * r, beyond);
-  d.limit_D[r] = select(active, V(1) / regularization(imp, V(m.limit_invweight[r])), V(0));
+  d.limit_D[r] = select(active, V(1) / regularization(imp, LaneModel<V>(m, s).limit_invweight(r)), V(0));
   d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * imp * beyond;
   return true;
 }

@@ -40,6 +40,14 @@ struct BoundedLaw {
 
   MANIPLE_FUNCTION BoundedLaw(ScalarOf<V> stiffness, ScalarOf<V> largest)
       : D(stiffness), loss(largest), bound(largest / stiffness) {}
+  // The same where every lane has its own.
+  static MANIPLE_FUNCTION BoundedLaw of_lanes(V stiffness, V largest) {
+    BoundedLaw law(ScalarOf<V>(1), ScalarOf<V>(1));
+    law.D = stiffness;
+    law.loss = largest;
+    law.bound = largest / stiffness;
+    return law;
+  }
 
   MANIPLE_FUNCTION Bounds<V> residual_bounds() const { return {-bound, bound}; }
   MANIPLE_FUNCTION Bounds<V> force_bounds() const { return {-loss, loss}; }

@@ -52,7 +52,7 @@ MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V
   const V h(m.timestep);
   for (const int i : d.team.share(m.nM)) d.qH[i] = d.qM[i];
   for (const int i : d.team.share(m.nv)) {
-    d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
+    d.qH[m.dof_Madr[i]] += h * damping_derivative(m, s, i, V(s.qvel[i]));
     d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
   }
   factor_inertia(m, d, d.qH, d.qHDiagInv);
@@ -66,9 +66,12 @@ MANIPLE_FUNCTION void integrate_euler(const Model<ScalarOf<V>>& m, const State<V
 template <class V>
 MANIPLE_FUNCTION void add_free_bias_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                const Data<V>& d, int body, int dof, V (&a)[36]) {
-  const V h(m.timestep), mass(m.body_subtreemass[body]);
-  const Vec3<V> com = uniform3<V>(m.body_freecom + 3 * body), w = load3<V>(s.qvel, dof + 3);
-  const Mat3<V> inertia = uniform9<V>(m.body_freeinertia + 9 * body);
+  const LaneModel<V> lanes(m, s);
+  const V h(m.timestep), mass = lanes.body_subtreemass(body);
+  const Vec3<V> com = lanes.body_freecom().vector(body), w = load3<V>(s.qvel, dof + 3);
+  const LaneField<V, 9, 9> own = lanes.body_freeinertia();
+  const Mat3<V> inertia{own(body, 0), own(body, 1), own(body, 2), own(body, 3), own(body, 4),
+                        own(body, 5), own(body, 6), own(body, 7), own(body, 8)};
   const Vec3<V> momentum = inertia * w, turning = cross(w, com);
   const V along = dot(w, com);
   // [w x com] + [w][com], as cross-product matrices
@@ -146,7 +149,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
     V a[36], x[6];
     for (int i = 0; i < 6; ++i) {
       for (int j = 0; j <= i; ++j) a[6 * i + j] = a[6 * j + i] = d.qM[m.dof_Madr[dof + i] + i - j];
-      if (m.flags & model_dampers) a[7 * i] += h * damping_derivative(m, dof + i, V(s.qvel[dof + i]));
+      if (m.flags & model_dampers) a[7 * i] += h * damping_derivative(m, s, dof + i, V(s.qvel[dof + i]));
       x[i] = d.qfrc_smooth[dof + i] + d.qfrc_constraint[dof + i];
     }
     for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
@@ -156,7 +159,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
       for (int i = 0; i < 6; ++i)
         for (int j = 0; j < 6; ++j) a[6 * i + j] -= derivative * moment.value[i] * moment.value[j];
     }
-    if (m.flags & model_fluid) add_free_fluid_damping(m, d, body, dof, h, a);
+    if (m.flags & model_fluid) add_free_fluid_damping(m, s, d, body, dof, h, a);
     add_free_bias_derivative(m, s, d, body, dof, a);
     const MaskOf<V> regular = solve6(a, x);
     for (int i = 0; i < 6; ++i) d.qacc_implicit[dof + i] = select(regular, x[i], V(d.qacc_implicit[dof + i]));
@@ -180,12 +183,12 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
   const V h(m.timestep);
   for (const int i : d.team.share(m.nM)) d.qH[i] = d.qM[i];
   for (const int i : d.team.share(m.nv)) {
-    if (m.flags & model_dampers) d.qH[m.dof_Madr[i]] += h * damping_derivative(m, i, V(s.qvel[i]));
+    if (m.flags & model_dampers) d.qH[m.dof_Madr[i]] += h * damping_derivative(m, s, i, V(s.qvel[i]));
     d.qacc_implicit[i] = d.qfrc_smooth[i] + d.qfrc_constraint[i];
   }
   if (m.flags & model_actuator_velocity) d.team.once([&] { add_actuator_damping(m, s, d, h); });
   if (m.flags & model_tendon_dampers) d.team.once([&] { add_tendon_damping(m, d, h, d.qH); });
-  if (m.flags & model_fluid) d.team.once([&] { add_fluid_damping(m, d, h, d.qH); });
+  if (m.flags & model_fluid) d.team.once([&] { add_fluid_damping(m, s, d, h, d.qH); });
   if (m.flags & model_free_alone) d.team.once([&] { keep_inertia_of_free_bodies(m, d); });
   factor_inertia(m, d, d.qH, d.qHDiagInv);
   solve_inertia(m, d, d.qH, d.qHDiagInv, d.qacc_implicit);

@@ -100,11 +100,12 @@ template <class V>
 MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, const State<V>& s,
                                                 const Data<V>& d, int i) {
   const V length = d.actuator_length[i], velocity = d.actuator_velocity[i];
-  V derivative = bias_derivative(m, i, length, velocity);
-  if (gain_depends_on_velocity(m.actuator_gaintype[i], m.actuator_gainprm + 10 * i)) {
+  const LaneModel<V> lanes(m, s);
+  V derivative = bias_derivative(lanes, i, length, velocity);
+  if (gain_depends_on_velocity(m, i)) {
     // MuJoCo does not check here whether some other control is invalid
     const V input = actuator_input(m, s, d, i, MaskOf<V>(false));
-    derivative += gain_derivative(m, i, length, velocity) * input;
+    derivative += gain_derivative(lanes, i, length, velocity) * input;
   }
   if (m.actuator_forcelimited[i]) {
     const V force = d.actuator_force[i];
@@ -125,6 +126,7 @@ MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
     for (const int i : d.team.share(m.na)) d.act_dot[i] = V(0);
     return;
   }
+  const LaneModel<V> lanes(m, s);
   const MaskOf<V> zeroed = invalid_controls(m, s);
   for (const int i : d.team.share(nu)) {
     const int adr = m.actuator_actadr[i];
@@ -134,7 +136,7 @@ MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
     }
     d.actuator_force[i] = m.actuator_disabled[i]
                               ? V(0)
-                              : actuator_law(m, i, V(d.actuator_length[i]), V(d.actuator_velocity[i]),
+                              : actuator_law(lanes, i, V(d.actuator_length[i]), V(d.actuator_velocity[i]),
                                              actuator_input(m, s, d, i, zeroed));
   }
   if (m.flags & model_tendon_actfrclimited) d.team.once([&] { limit_tendon_forces(m, d); });

@@ -3,8 +3,7 @@
 // of a table here and its functions; the import refuses what has no row.
 #pragma once
 
-#include "kernels/base/varying.hpp"
-#include "kernels/model/model.hpp"
+#include "kernels/model/lane_model.hpp"
 
 namespace maniple {
 
@@ -71,11 +70,18 @@ MANIPLE_FUNCTION bool bias_depends_on_velocity(int type, const T* prm) {
   return false;
 }
 
-// Does the force of actuator i depend on its velocity.
+// Does the gain, or the force, of actuator i depend on its velocity. What varies between environments may.
+template <class T>
+MANIPLE_FUNCTION bool gain_depends_on_velocity(const Model<T>& m, int i) {
+  const int type = m.actuator_gaintype[i];
+  return gain_depends_on_velocity(type, m.actuator_gainprm + 10 * i) ||
+         (m.varied.actuator_gainprm >= 0 && type != gain_fixed);
+}
 template <class T>
 MANIPLE_FUNCTION bool force_depends_on_velocity(const Model<T>& m, int i) {
-  return bias_depends_on_velocity(m.actuator_biastype[i], m.actuator_biasprm + 10 * i) ||
-         gain_depends_on_velocity(m.actuator_gaintype[i], m.actuator_gainprm + 10 * i);
+  const int type = m.actuator_biastype[i];
+  return bias_depends_on_velocity(type, m.actuator_biasprm + 10 * i) ||
+         (m.varied.actuator_biasprm >= 0 && type != bias_none) || gain_depends_on_velocity(m, i);
 }
 
 // Rates of the activation, 1/s.
@@ -99,40 +105,40 @@ MANIPLE_FUNCTION V filterexact_act_dot(const Model<ScalarOf<V>>& m, int i, V con
 
 // Gains, and their derivatives by the velocity.
 template <class V>
-MANIPLE_FUNCTION V fixed_gain(const Model<ScalarOf<V>>& m, int i, V, V) {
-  return V(m.actuator_gainprm[10 * i]);
+MANIPLE_FUNCTION V fixed_gain(const LaneModel<V>& lanes, int i, V, V) {
+  return lanes.actuator_gainprm(i);
 }
 template <class V>
-MANIPLE_FUNCTION V fixed_gain_derivative(const Model<ScalarOf<V>>&, int, V, V) {
+MANIPLE_FUNCTION V fixed_gain_derivative(const LaneModel<V>&, int, V, V) {
   return V(0);
 }
 template <class V>
-MANIPLE_FUNCTION V affine_gain(const Model<ScalarOf<V>>& m, int i, V length, V velocity) {
-  const ScalarOf<V>* const prm = m.actuator_gainprm + 10 * i;
-  return V(prm[0]) + (V(prm[1]) * length + V(prm[2]) * velocity);
+MANIPLE_FUNCTION V affine_gain(const LaneModel<V>& lanes, int i, V length, V velocity) {
+  const LaneField<V, 3, 10> prm = lanes.actuator_gainprm();
+  return prm(i, 0) + (prm(i, 1) * length + prm(i, 2) * velocity);
 }
 template <class V>
-MANIPLE_FUNCTION V affine_gain_derivative(const Model<ScalarOf<V>>& m, int i, V, V) {
-  return V(m.actuator_gainprm[10 * i + 2]);
+MANIPLE_FUNCTION V affine_gain_derivative(const LaneModel<V>& lanes, int i, V, V) {
+  return lanes.actuator_gainprm(i, 2);
 }
 
 // Biases, added to a force, and their derivatives by the velocity.
 template <class V>
-MANIPLE_FUNCTION V none_bias(const Model<ScalarOf<V>>&, int, V, V, V force) {
+MANIPLE_FUNCTION V none_bias(const LaneModel<V>&, int, V, V, V force) {
   return force;
 }
 template <class V>
-MANIPLE_FUNCTION V none_bias_derivative(const Model<ScalarOf<V>>&, int, V, V) {
+MANIPLE_FUNCTION V none_bias_derivative(const LaneModel<V>&, int, V, V) {
   return V(0);
 }
 template <class V>
-MANIPLE_FUNCTION V affine_bias(const Model<ScalarOf<V>>& m, int i, V length, V velocity, V force) {
-  const ScalarOf<V>* const prm = m.actuator_biasprm + 10 * i;
-  return force + (V(prm[0]) + V(prm[1]) * length + V(prm[2]) * velocity);
+MANIPLE_FUNCTION V affine_bias(const LaneModel<V>& lanes, int i, V length, V velocity, V force) {
+  const LaneField<V, 3, 10> prm = lanes.actuator_biasprm();
+  return force + (prm(i, 0) + prm(i, 1) * length + prm(i, 2) * velocity);
 }
 template <class V>
-MANIPLE_FUNCTION V affine_bias_derivative(const Model<ScalarOf<V>>& m, int i, V, V) {
-  return V(m.actuator_biasprm[10 * i + 2]);
+MANIPLE_FUNCTION V affine_bias_derivative(const LaneModel<V>& lanes, int i, V, V) {
+  return lanes.actuator_biasprm(i, 2);
 }
 
 // The functions above by the type of actuator i.
@@ -148,44 +154,44 @@ MANIPLE_FUNCTION V act_rate(const Model<ScalarOf<V>>& m, int i, V control, V act
   return V(0);
 }
 template <class V>
-MANIPLE_FUNCTION V actuator_gain(const Model<ScalarOf<V>>& m, int i, V length, V velocity) {
-  switch (m.actuator_gaintype[i]) {
+MANIPLE_FUNCTION V actuator_gain(const LaneModel<V>& lanes, int i, V length, V velocity) {
+  switch (lanes.m.actuator_gaintype[i]) {
 #define MANIPLE_ROW(name, mujoco, value, depends_on_velocity) \
   case gain_##name:                                           \
-    return name##_gain(m, i, length, velocity);
+    return name##_gain(lanes, i, length, velocity);
     MANIPLE_GAIN_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
   return V(0);
 }
 template <class V>
-MANIPLE_FUNCTION V with_bias(const Model<ScalarOf<V>>& m, int i, V length, V velocity, V force) {
-  switch (m.actuator_biastype[i]) {
+MANIPLE_FUNCTION V with_bias(const LaneModel<V>& lanes, int i, V length, V velocity, V force) {
+  switch (lanes.m.actuator_biastype[i]) {
 #define MANIPLE_ROW(name, mujoco, value, depends_on_velocity) \
   case bias_##name:                                           \
-    return name##_bias(m, i, length, velocity, force);
+    return name##_bias(lanes, i, length, velocity, force);
     MANIPLE_BIAS_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
   return force;
 }
 template <class V>
-MANIPLE_FUNCTION V gain_derivative(const Model<ScalarOf<V>>& m, int i, V length, V velocity) {
-  switch (m.actuator_gaintype[i]) {
+MANIPLE_FUNCTION V gain_derivative(const LaneModel<V>& lanes, int i, V length, V velocity) {
+  switch (lanes.m.actuator_gaintype[i]) {
 #define MANIPLE_ROW(name, mujoco, value, depends_on_velocity) \
   case gain_##name:                                           \
-    return name##_gain_derivative(m, i, length, velocity);
+    return name##_gain_derivative(lanes, i, length, velocity);
     MANIPLE_GAIN_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
   return V(0);
 }
 template <class V>
-MANIPLE_FUNCTION V bias_derivative(const Model<ScalarOf<V>>& m, int i, V length, V velocity) {
-  switch (m.actuator_biastype[i]) {
+MANIPLE_FUNCTION V bias_derivative(const LaneModel<V>& lanes, int i, V length, V velocity) {
+  switch (lanes.m.actuator_biastype[i]) {
 #define MANIPLE_ROW(name, mujoco, value, depends_on_velocity) \
   case bias_##name:                                           \
-    return name##_bias_derivative(m, i, length, velocity);
+    return name##_bias_derivative(lanes, i, length, velocity);
     MANIPLE_BIAS_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
@@ -194,8 +200,8 @@ MANIPLE_FUNCTION V bias_derivative(const Model<ScalarOf<V>>& m, int i, V length,
 
 // Force of actuator i with the given input, control or activation.
 template <class V>
-MANIPLE_FUNCTION V actuator_law(const Model<ScalarOf<V>>& m, int i, V length, V velocity, V input) {
-  return with_bias(m, i, length, velocity, V(actuator_gain(m, i, length, velocity) * input));
+MANIPLE_FUNCTION V actuator_law(const LaneModel<V>& lanes, int i, V length, V velocity, V input) {
+  return with_bias(lanes, i, length, velocity, V(actuator_gain(lanes, i, length, velocity) * input));
 }
 
 }  // namespace maniple

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/model/lane_model.hpp"
 
 namespace maniple {
 
@@ -13,7 +13,8 @@ MANIPLE_FUNCTION void bias_forces(const Model<ScalarOf<V>>& m, const State<V>& s
   const int nbody = m.nbody, nv = m.nv;
   // gravity enters as an upward acceleration of the world
   const bool gravity = !(m.disableflags & disable_gravity);
-  store6(d.cacc_bias, 0, Spatial<V>{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()});
+  store6(d.cacc_bias, 0,
+         Spatial<V>{zero3<V>(), gravity ? -LaneModel<V>(m, s).gravity().vector(0) : zero3<V>()});
   store6(d.cfrc_body, 0, zero6<V>());
   for (int i = 1; i < nbody; ++i) {
     Spatial<V> cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);

@@ -5,43 +5,44 @@
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/math/spatial.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/model/lane_model.hpp"
 
 namespace maniple {
 
 // Writes subtree_com.
 template <class V>
-MANIPLE_FUNCTION void subtree_centers(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void subtree_centers(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nbody = m.nbody;
+  const LaneModel<V> lanes(m, s);
   // the world has no mass, and the fused passes do not write its pose
   store3(d.subtree_com, 0, zero3<V>());
-  for (int i = 1; i < nbody; ++i) store3(d.subtree_com, 3 * i, V(m.body_mass[i]) * load3<V>(d.xipos, 3 * i));
+  for (int i = 1; i < nbody; ++i) store3(d.subtree_com, 3 * i, lanes.body_mass(i) * load3<V>(d.xipos, 3 * i));
   for (int i = nbody - 1; i > 0; --i) {
     const int parent = m.body_parentid[i];
     store3(d.subtree_com, 3 * parent, load3<V>(d.subtree_com, 3 * parent) + load3<V>(d.subtree_com, 3 * i));
   }
   for (int i = 0; i < nbody; ++i) {
-    const ScalarOf<V> inverse = m.body_inversesubtreemass[i];
-    if (inverse != 0)
-      store3(d.subtree_com, 3 * i, V(inverse) * load3<V>(d.subtree_com, 3 * i));
+    if (m.body_inversesubtreemass[i] != 0)
+      store3(d.subtree_com, 3 * i, lanes.body_inversesubtreemass(i) * load3<V>(d.subtree_com, 3 * i));
     else if (i > 0)  // where the fused passes leave xipos at the body's origin
       store3(d.subtree_com, 3 * i,
-             load3<V>(d.xpos, 3 * i) + rotate(load4<V>(d.xquat, 4 * i), uniform3<V>(m.body_ipos + 3 * i)));
+             load3<V>(d.xpos, 3 * i) + rotate(load4<V>(d.xquat, 4 * i), lanes.body_ipos().vector(i)));
   }
 }
 
 // Writes subtree_com, cinert, cdof.
 template <class V>
-MANIPLE_FUNCTION void com_positions(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void com_positions(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nbody = m.nbody;
-  subtree_centers(m, d);
+  const LaneModel<V> lanes(m, s);
+  subtree_centers(m, s, d);
   store10(d.cinert, 0, Inertia<V>{V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)});
   for (int i = 1; i < nbody; ++i) {
     const Vec3<V> com = load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
     const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - com;
-    store10(d.cinert, 10 * i,
-            inertia_about(uniform3<V>(m.body_inertia + 3 * i), load9<V>(d.ximat, 9 * i), offset,
-                          V(m.body_mass[i])));
+    store10(
+        d.cinert, 10 * i,
+        inertia_about(lanes.body_inertia().vector(i), load9<V>(d.ximat, 9 * i), offset, lanes.body_mass(i)));
 
     for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
       int dof = 6 * m.jnt_dofadr[j];

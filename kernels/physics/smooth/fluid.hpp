@@ -4,6 +4,7 @@
 // model knows (body_fluid), and likewise the torque.
 #pragma once
 
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
@@ -25,10 +26,18 @@ MANIPLE_FUNCTION BodyInFluid<V> body_in_fluid(const Model<ScalarOf<V>>& m, const
 
 // (viscous + factor drag |v|) for the three axes: with factor 1 the force over -v, with 2 its derivative.
 template <class V>
-MANIPLE_FUNCTION Vec3<V> fluid_damping(ScalarOf<V> viscous, const ScalarOf<V>* drag, ScalarOf<V> factor,
-                                       const Vec3<V>& v) {
-  return {V(viscous) + V(factor * drag[0]) * abs(v.x), V(viscous) + V(factor * drag[1]) * abs(v.y),
-          V(viscous) + V(factor * drag[2]) * abs(v.z)};
+MANIPLE_FUNCTION Vec3<V> fluid_damping(V viscous, const Vec3<V>& drag, V factor, const Vec3<V>& v) {
+  return {viscous + factor * drag.x * abs(v.x), viscous + factor * drag.y * abs(v.y),
+          viscous + factor * drag.z * abs(v.z)};
+}
+// That of body i's rotation, and of its translation.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> rotational_damping(const LaneModel<V>& lanes, int i, V factor, const Vec3<V>& v) {
+  return fluid_damping(lanes.body_fluid(i, 0), lanes.body_fluid().vector(i, 2), factor, v);
+}
+template <class V>
+MANIPLE_FUNCTION Vec3<V> linear_damping(const LaneModel<V>& lanes, int i, V factor, const Vec3<V>& v) {
+  return fluid_damping(lanes.body_fluid(i, 1), lanes.body_fluid().vector(i, 5), factor, v);
 }
 
 // Componentwise.
@@ -45,18 +54,15 @@ MANIPLE_FUNCTION bool in_fluid(const Model<ScalarOf<V>>& m, int i) {
 
 // Writes qfrc_fluid.
 template <class V>
-MANIPLE_FUNCTION void fluid_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  using T = ScalarOf<V>;
+MANIPLE_FUNCTION void fluid_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const LaneModel<V> lanes(m, s);
   for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
   for (int i = 1; i < m.nbody; ++i) {
     if (!in_fluid<V>(m, i)) continue;
-    const T* coefficient = m.body_fluid + 8 * i;
     const BodyInFluid<V> body = body_in_fluid(m, d, i);
     const Spatial<V>& v = body.velocity;
-    const Vec3<V> torque =
-        body.mat * scaled(fluid_damping(coefficient[0], coefficient + 2, T(1), v.rot), v.rot);
-    const Vec3<V> force =
-        body.mat * scaled(fluid_damping(coefficient[1], coefficient + 5, T(1), v.lin), v.lin);
+    const Vec3<V> torque = body.mat * scaled(rotational_damping(lanes, i, V(1), v.rot), v.rot);
+    const Vec3<V> force = body.mat * scaled(linear_damping(lanes, i, V(1), v.lin), v.lin);
     const Spatial<V> about_center{torque + cross(body.offset, force), force};
     for (int k = m.body_lastdof[i]; k >= 0; k = m.dof_parentid[k])
       d.qfrc_fluid[k] -= dot(load6<V>(d.cdof, 6 * k), about_center);
@@ -79,22 +85,22 @@ struct FluidDamping {
   }
 };
 template <class V>
-MANIPLE_FUNCTION FluidDamping<V> fluid_damping_of_body(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  using T = ScalarOf<V>;
-  const T* coefficient = m.body_fluid + 8 * i;
+MANIPLE_FUNCTION FluidDamping<V> fluid_damping_of_body(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                                       const Data<V>& d, int i) {
+  const LaneModel<V> lanes(m, s);
   const BodyInFluid<V> body = body_in_fluid(m, d, i);
-  return {body.mat, body.offset, fluid_damping(coefficient[0], coefficient + 2, T(2), body.velocity.rot),
-          fluid_damping(coefficient[1], coefficient + 5, T(2), body.velocity.lin)};
+  return {body.mat, body.offset, rotational_damping(lanes, i, V(2), body.velocity.rot),
+          linear_damping(lanes, i, V(2), body.velocity.lin)};
 }
 
 // Adds `scale` times the damping of every body, in joint space, to a matrix packed as qM: the pattern holds
 // it exactly, except where MuJoCo keeps the rows of simple dofs diagonal.
 template <class V>
-MANIPLE_FUNCTION void add_fluid_damping(const Model<ScalarOf<V>>& m, const Data<V>& d, V scale,
-                                        const DataField<V>& matrix) {
+MANIPLE_FUNCTION void add_fluid_damping(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        V scale, const DataField<V>& matrix) {
   for (int i = 1; i < m.nbody; ++i) {
     if (!in_fluid<V>(m, i)) continue;
-    const FluidDamping<V> damping = fluid_damping_of_body(m, d, i);
+    const FluidDamping<V> damping = fluid_damping_of_body(m, s, d, i);
     for (int k = m.body_lastdof[i]; k >= 0; k = m.dof_parentid[k]) {
       const Spatial<V> axis = load6<V>(d.cdof, 6 * k), force = scale * (damping * axis);
       int address = m.dof_Madr[k];
@@ -108,11 +114,11 @@ MANIPLE_FUNCTION void add_fluid_damping(const Model<ScalarOf<V>>& m, const Data<
 
 // The same for the bodies of a tree whose only joint is the free joint of `root`, to its full 6x6 block.
 template <class V>
-MANIPLE_FUNCTION void add_free_fluid_damping(const Model<ScalarOf<V>>& m, const Data<V>& d, int root, int dof,
-                                             V scale, V (&a)[36]) {
+MANIPLE_FUNCTION void add_free_fluid_damping(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                             int root, int dof, V scale, V (&a)[36]) {
   for (int body = root; body < root + m.body_freealone[root]; ++body) {
     if (!in_fluid<V>(m, body)) continue;
-    const FluidDamping<V> damping = fluid_damping_of_body(m, d, body);
+    const FluidDamping<V> damping = fluid_damping_of_body(m, s, d, body);
     for (int i = 0; i < 6; ++i) {
       const Spatial<V> force = scale * (damping * load6<V>(d.cdof, 6 * (dof + i)));
       for (int j = 0; j < 6; ++j) a[6 * i + j] += dot(load6<V>(d.cdof, 6 * (dof + j)), force);

@@ -4,22 +4,23 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/model/lane_model.hpp"
 
 namespace maniple {
 
 // Row i of qM from crb * cdof_i of its body: the momentum of the subtree that moves with this dof alone.
 template <class V>
-MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
-                                        const Spatial<V>& momentum) {
+MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        int i, const Spatial<V>& momentum) {
+  const LaneModel<V> lanes(m, s);
   int address = m.dof_Madr[i];
   if (m.dof_simple[i]) {
     // MuJoCo keeps the inertia at qpos0; the rest of the row is zero in every pose
-    d.qM[address] = V(m.dof_M0[i]);
+    d.qM[address] = lanes.dof_M0(i);
     for (int k = 1; k <= m.dof_ancestors[i]; ++k) d.qM[address + k] = V(0);
     return;
   }
-  V sum = V(m.dof_totalarmature[i]);
+  V sum = lanes.dof_totalarmature(i);
   for (int j = i; j >= 0; j = m.dof_parentid[j]) {
     V element = dot(load3<V>(d.cdof, 6 * j + 3), momentum.lin);
     if (!m.dof_translation[j]) element += dot(load3<V>(d.cdof, 6 * j), momentum.rot);
@@ -28,18 +29,24 @@ MANIPLE_FUNCTION void store_inertia_row(const Model<ScalarOf<V>>& m, const Data<
   }
 }
 
-// Writes crb and qM.
+// Writes crb.
 template <class V>
-MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  const int nbody = m.nbody, nv = m.nv;
+MANIPLE_FUNCTION void composite_inertias(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  const int nbody = m.nbody;
   for (int i = 0; i < 10 * nbody; ++i) d.crb[i] = d.cinert[i];
   for (int i = nbody - 1; i > 0; --i) {
     const int parent = m.body_parentid[i];
     if (parent == 0) continue;
     for (int k = 0; k < 10; ++k) d.crb[10 * parent + k] += d.crb[10 * i + k];
   }
-  for (int i = 0; i < nv; ++i)
-    store_inertia_row(m, d, i, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * load6<V>(d.cdof, 6 * i));
+}
+
+// Writes crb and qM.
+template <class V>
+MANIPLE_FUNCTION void inertia_matrix(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  composite_inertias(m, d);
+  for (int i = 0; i < m.nv; ++i)
+    store_inertia_row(m, s, d, i, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * load6<V>(d.cdof, 6 * i));
 }
 
 // Elements (i, j) of a matrix that is being factored, of C columns at the offsets j of row i, less what the

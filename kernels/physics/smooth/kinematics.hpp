@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/model/lane_model.hpp"
 
 namespace maniple {
 
@@ -65,12 +65,12 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
     Vec3<V> anchor = xpos;
     if (!centered) anchor = anchor + rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
     if (type == joint_slide) {
-      xpos = xpos + (s.qpos[q] - V(m.qpos0[q])) * axis;
+      xpos = xpos + (s.qpos[q] - LaneModel<V>(m, s).qpos0(q)) * axis;
     } else {
       if (type == joint_ball)
         xquat = xquat * normalize(load4<V>(s.qpos, q));
       else
-        xquat = turned(m, j, xquat, s.qpos[q] - V(m.qpos0[q]));
+        xquat = turned(m, j, xquat, s.qpos[q] - LaneModel<V>(m, s).qpos0(q));
       if (!centered) xpos = anchor - rotate(xquat, uniform3<V>(m.jnt_pos + 3 * j));
     }
     store3(d.xanchor, 3 * j, anchor);
@@ -98,7 +98,8 @@ MANIPLE_FUNCTION void body_kinematics(const Model<ScalarOf<V>>& m, const State<V
     store4(d.xquat, 4 * i, xquat);
     const Mat3<V> xmat = matrix(xquat);
     store9(d.xmat, 9 * i, xmat);
-    store3(d.xipos, 3 * i, flags & body_ipos_zero ? xpos : xpos + xmat * uniform3<V>(m.body_ipos + 3 * i));
+    store3(d.xipos, 3 * i,
+           flags & body_ipos_zero ? xpos : xpos + xmat * LaneModel<V>(m, s).body_ipos().vector(i));
     store9(d.ximat, 9 * i, flags & body_iquat_identity ? xmat : xmat * uniform9<V>(m.body_imat + 9 * i));
   }
 }

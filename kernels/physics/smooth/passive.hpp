@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/smooth/fluid.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
 
@@ -17,17 +17,18 @@ MANIPLE_FUNCTION V spring_stiffness(const Model<ScalarOf<V>>& m, int j, V x) {
 
 // Damping b + p0 |v| + p1 v^2 of dof i at its velocity, and the derivative of v times that.
 template <class V>
-MANIPLE_FUNCTION V damping_coefficient(const Model<ScalarOf<V>>& m, int i, V velocity) {
-  if (!(m.flags & model_damping_poly)) return V(m.dof_totaldamping[i]);
+MANIPLE_FUNCTION V damping_coefficient(const Model<ScalarOf<V>>& m, const State<V>& s, int i, V velocity) {
+  const V linear = LaneModel<V>(m, s).dof_totaldamping(i);
+  if (!(m.flags & model_damping_poly)) return linear;
   const V v = abs(velocity);
-  return V(m.dof_totaldamping[i]) +
-         v * (V(m.dof_totaldampingpoly[2 * i]) + v * V(m.dof_totaldampingpoly[2 * i + 1]));
+  return linear + v * (V(m.dof_totaldampingpoly[2 * i]) + v * V(m.dof_totaldampingpoly[2 * i + 1]));
 }
 template <class V>
-MANIPLE_FUNCTION V damping_derivative(const Model<ScalarOf<V>>& m, int i, V velocity) {
-  if (!(m.flags & model_damping_poly)) return V(m.dof_totaldamping[i]);
+MANIPLE_FUNCTION V damping_derivative(const Model<ScalarOf<V>>& m, const State<V>& s, int i, V velocity) {
+  const V linear = LaneModel<V>(m, s).dof_totaldamping(i);
+  if (!(m.flags & model_damping_poly)) return linear;
   const V v = abs(velocity);
-  return V(m.dof_totaldamping[i]) +
+  return linear +
          v * (V(2) * V(m.dof_totaldampingpoly[2 * i]) + v * (V(3) * V(m.dof_totaldampingpoly[2 * i + 1])));
 }
 
@@ -55,11 +56,12 @@ MANIPLE_FUNCTION void spring_forces(const Model<ScalarOf<V>>& m, const State<V>&
 
 // Forces against gravity at the centers of mass: qfrc_gravcomp.
 template <class V>
-MANIPLE_FUNCTION void gravity_compensation(const Model<ScalarOf<V>>& m, const Data<V>& d) {
-  const Vec3<V> gravity = uniform3<V>(m.gravity);
+MANIPLE_FUNCTION void gravity_compensation(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const LaneModel<V> lanes(m, s);
+  const Vec3<V> gravity = lanes.gravity().vector(0);
   for (int i = 1; i < m.nbody; ++i) {
     if (m.body_gravcomp[i] == 0) continue;
-    const Vec3<V> force = V(-m.body_mass[i] * m.body_gravcomp[i]) * gravity;
+    const Vec3<V> force = (-lanes.body_mass(i) * V(m.body_gravcomp[i])) * gravity;
     const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
     const Vec3<V> torque = cross(offset, force);
     for (int k = m.body_lastdof[i]; k >= 0; k = m.dof_parentid[k])
@@ -74,18 +76,19 @@ MANIPLE_SUBSTAGE void passive_forces(const Model<ScalarOf<V>>& m, const State<V>
   for (const int i : d.team.share(nv)) {
     d.qfrc_spring[i] = V(0);
     d.qfrc_gravcomp[i] = V(0);
-    d.qfrc_damper[i] = m.flags & model_dampers ? -s.qvel[i] * damping_coefficient(m, i, V(s.qvel[i])) : V(0);
+    d.qfrc_damper[i] =
+        m.flags & model_dampers ? -s.qvel[i] * damping_coefficient(m, s, i, V(s.qvel[i])) : V(0);
   }
   if (m.flags & model_springs) spring_forces(m, s, d);
   if (m.flags & model_tendon_springs) d.team.once([&] { add_tendon_springs(m, d); });
   if (m.flags & model_tendon_dampers) d.team.once([&] { add_tendon_dampers(m, d); });
   for (const int i : d.team.share(nv)) d.qfrc_passive[i] = d.qfrc_spring[i] + d.qfrc_damper[i];
   if (m.flags & model_fluid) {
-    d.team.once([&] { fluid_forces(m, d); });
+    d.team.once([&] { fluid_forces(m, s, d); });
     for (const int i : d.team.share(nv)) d.qfrc_passive[i] += d.qfrc_fluid[i];
   }
   if (!(m.flags & model_gravcomp)) return;
-  d.team.once([&] { gravity_compensation(m, d); });
+  d.team.once([&] { gravity_compensation(m, s, d); });
   for (const int i : d.team.share(nv))
     if (!m.jnt_actgravcomp[m.dof_jntid[i]]) d.qfrc_passive[i] += d.qfrc_gravcomp[i];
 }

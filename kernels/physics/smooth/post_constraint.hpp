@@ -2,6 +2,7 @@
 // sensors read. The recursion of bias.hpp has done the part without joint accelerations; this adds theirs.
 #pragma once
 
+#include "kernels/model/lane_model.hpp"
 #include "kernels/physics/constraint/contact_force.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
@@ -18,7 +19,8 @@ MANIPLE_FUNCTION void external_forces(const Model<ScalarOf<V>>& m, const Data<V>
 // Writes cacc and cfrc_int (the force between a body and its parent) from qacc, cacc_bias, cvel, cdof and
 // cfrc_ext.
 template <class V>
-MANIPLE_FUNCTION void internal_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void internal_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const LaneModel<V> lanes(m, s);
   // first the part of qacc alone
   store6(d.cacc, 0, zero6<V>());
   for (int i = 1; i < m.nbody; ++i) {
@@ -29,7 +31,7 @@ MANIPLE_FUNCTION void internal_forces(const Model<ScalarOf<V>>& m, const Data<V>
   }
   // gravity is an upward acceleration of the world, which cacc_bias has passed on to the bodies
   const bool gravity = !(m.disableflags & disable_gravity);
-  store6(d.cacc, 0, Spatial<V>{zero3<V>(), gravity ? -uniform3<V>(m.gravity) : zero3<V>()});
+  store6(d.cacc, 0, Spatial<V>{zero3<V>(), gravity ? -lanes.gravity().vector(0) : zero3<V>()});
   store6(d.cfrc_int, 0, zero6<V>());
   for (int i = 1; i < m.nbody; ++i) {
     const Spatial<V> cacc = load6<V>(d.cacc, 6 * i) + load6<V>(d.cacc_bias, 6 * i);
@@ -37,8 +39,8 @@ MANIPLE_FUNCTION void internal_forces(const Model<ScalarOf<V>>& m, const Data<V>
     Spatial<V> force = V(-1) * load6<V>(d.cfrc_ext, 6 * i);
     if (!(m.body_flags[i] & body_massless)) {
       const Inertia<V> inertia =
-          inertia_about(uniform3<V>(m.body_inertia + 3 * i), inertial_matrix(m, d, i),
-                        from_tree_center(m, d, i, load3<V>(d.xipos, 3 * i)), V(m.body_mass[i]));
+          inertia_about(lanes.body_inertia().vector(i), inertial_matrix(m, d, i),
+                        from_tree_center(m, d, i, load3<V>(d.xipos, 3 * i)), lanes.body_mass(i));
       const Spatial<V> cvel = m.body_lastdof[i] < 0 ? zero6<V>() : load6<V>(d.cvel, 6 * i);
       force = force + (inertia * cacc + cross_force(cvel, inertia * cvel));
     }

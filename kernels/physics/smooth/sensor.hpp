@@ -65,14 +65,24 @@ MANIPLE_FUNCTION V tendonactuatorfrc_sensor(const Model<ScalarOf<V>>& m, const S
   return force;
 }
 
+// The frame of an object on body i; a center of mass that varies is where xipos is.
+template <class V>
+MANIPLE_FUNCTION Frame<V> object_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int type, int i,
+                                       const ScalarOf<V>* pos, const ScalarOf<V>* quat) {
+  Frame<V> frame = frame_on_body(d, i, pos, quat);
+  if (type == object_body && m.varied.body_ipos >= 0) frame.pos = load3<V>(d.xipos, 3 * i);
+  return frame;
+}
 // Where the frame of sensor i is.
 template <class V>
 MANIPLE_FUNCTION Frame<V> sensor_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  return frame_on_body(d, m.sensor_bodyid[i], m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
+  return object_frame(m, d, m.sensor_objtype[i], m.sensor_bodyid[i], m.sensor_pos + 3 * i,
+                      m.sensor_quat + 4 * i);
 }
 template <class V>
 MANIPLE_FUNCTION Frame<V> sensor_reference(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
-  return frame_on_body(d, m.sensor_refbodyid[i], m.sensor_refpos + 3 * i, m.sensor_refquat + 4 * i);
+  return object_frame(m, d, m.sensor_reftype[i], m.sensor_refbodyid[i], m.sensor_refpos + 3 * i,
+                      m.sensor_refquat + 4 * i);
 }
 
 // The frame of sensor i, in the reference frame if there is one.
@@ -281,12 +291,12 @@ MANIPLE_SUBSTAGE void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
   }
   const bool accelerations = pass == SensorPass::accelerations;
   if (!accelerations && (m.flags & model_subtree_sensors)) {
-    subtree_centers(m, d);
-    subtree_velocities(m, d);
+    subtree_centers(m, s, d);
+    subtree_velocities(m, s, d);
   }
   if (accelerations && (m.flags & model_force_sensors)) {
     external_forces(m, d);
-    internal_forces(m, d);
+    internal_forces(m, s, d);
   }
   for (int i = 0; i < m.nsensor; ++i)
     if ((sensor_stage(m.sensor_type[i]) == SensorStage::acceleration) == accelerations) sense(m, s, d, i);

@@ -1,0 +1,66 @@
+// The model as the environments of a pack have it: the fields of MANIPLE_VARYING_FIELDS and what follows from
+// them (MANIPLE_CONSEQUENT_FIELDS), which each environment may have for itself. Where a field is the same for
+// all, which is known before the first step, this is the number of the model.
+#pragma once
+
+#include "kernels/math/vector.hpp"
+#include "kernels/model/data.hpp"
+
+namespace maniple {
+
+// Number k of row i of a field is field(i, k).
+template <class V, int kRow, int kModelRow>
+struct LaneField {
+  const ScalarOf<V>* uniform;
+  StateField<V> own;
+  bool varied;
+
+  MANIPLE_FUNCTION V operator()(int i, int k = 0) const {
+    return varied ? V(own[kRow * i + k]) : V(uniform[kModelRow * i + k]);
+  }
+  // Numbers first, first + 1 and first + 2 of row i.
+  MANIPLE_FUNCTION Vec3<V> vector(int i, int first = 0) const {
+    return {(*this)(i, first), (*this)(i, first + 1), (*this)(i, first + 2)};
+  }
+};
+
+template <class V>
+struct LaneModel {
+  const Model<ScalarOf<V>>& m;
+  const State<V>& s;
+
+  MANIPLE_FUNCTION LaneModel(const Model<ScalarOf<V>>& model, const State<V>& state) : m(model), s(state) {}
+
+#define MANIPLE_FIELD(name, rows, row, model_row, ...)                                 \
+  MANIPLE_FUNCTION LaneField<V, row, model_row> name() const {                         \
+    return {first_of(m.name), s.model_values.from(m.varied.name), m.varied.name >= 0}; \
+  }                                                                                    \
+  MANIPLE_FUNCTION V name(int i, int k = 0) const {                                    \
+    return name()(i, k);                                                               \
+  }
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+
+ private:
+  // Of an array, and of an option, which is one number.
+  static MANIPLE_FUNCTION const ScalarOf<V>* first_of(const ScalarOf<V>* array) {
+    return array;
+  }
+  static MANIPLE_FUNCTION const ScalarOf<V>* first_of(const ScalarOf<V>& number) {
+    return &number;
+  }
+};
+
+// Number k of each lane's own row `index` of a field that varies.
+template <class V, int kRow, int kModelRow>
+MANIPLE_FUNCTION V gather_own(const LaneField<V, kRow, kModelRow>& field, V index, int k) {
+  ScalarOf<V> values[lane_width<V>];
+  for (int lane = 0; lane < lane_width<V>; ++lane)
+    values[lane] = get_lane(V(field.own[kRow * static_cast<int>(get_lane(index, lane)) + k]), lane);
+  V result;
+  memcpy(&result, values, sizeof(V));
+  return result;
+}
+
+}  // namespace maniple

@@ -1,0 +1,229 @@
+// What follows from those numbers of the model that each environment has for itself: masses of subtrees,
+// inertia in the axes of the body, and the inverse weights at qpos0 by which constraints are scaled
+// (mj_setConst, set0 of engine_setconst.c; and the numbers that src/model_import/derive.cpp makes of them
+// where they are the same for all). By one thread; Data is working memory.
+#pragma once
+
+#include "kernels/model/lane_model.hpp"
+#include "kernels/physics/constraint/constraint.hpp"
+#include "kernels/physics/smooth/center_of_mass.hpp"
+#include "kernels/physics/smooth/inertia.hpp"
+#include "kernels/physics/smooth/kinematics.hpp"
+#include "kernels/physics/smooth/transmission.hpp"
+#include "kernels/physics/step.hpp"
+
+namespace maniple {
+
+// Damping and armature of each dof with those of its joint's actuators, and dry friction of dofs.
+template <class V>
+MANIPLE_FUNCTION void set_dof_constants(const Model<ScalarOf<V>>& m, const State<V>& s) {
+  const LaneModel<V> lanes(m, s);
+  const auto total = [&](int offset, const LaneField<V, 1, 1>& own, const ScalarOf<V>* of_actuator) {
+    for (int i = 0; i < m.nv && offset >= 0; ++i) {
+      V sum = own(i);
+      for (int k = 0; k < m.nu; ++k)
+        if (is_on_joint(m, k, m.dof_jntid[i]))
+          sum += V(of_actuator[k] * (m.actuator_gear[6 * k] * m.actuator_gear[6 * k]));
+      s.model_values[offset + i] = sum;
+    }
+  };
+  total(m.varied.dof_totaldamping, lanes.dof_damping(), m.actuator_damping);
+  total(m.varied.dof_totalarmature, lanes.dof_armature(), m.actuator_armature);
+  for (int r = 0; r < m.nfriction && m.varied.friction_loss >= 0; ++r) {
+    const int dof = m.friction_dofid[r];
+    s.model_values[m.varied.friction_loss + r] =
+        dof < 0 ? V(m.friction_loss[r]) : V(max(lanes.dof_frictionloss(dof), V(0)));
+  }
+}
+
+// Masses of subtrees and what they are divided by.
+template <class V>
+MANIPLE_FUNCTION void set_subtree_masses(const Model<ScalarOf<V>>& m, const State<V>& s) {
+  if (m.varied.body_subtreemass < 0) return;
+  const LaneModel<V> lanes(m, s);
+  const StateField<V> mass = s.model_values.from(m.varied.body_subtreemass),
+                      inverse = s.model_values.from(m.varied.body_inversesubtreemass);
+  for (int i = 0; i < m.nbody; ++i) mass[i] = lanes.body_mass(i);
+  for (int i = m.nbody - 1; i > 0; --i) mass[m.body_parentid[i]] += mass[i];
+  for (int i = 0; i < m.nbody; ++i) {
+    const MaskOf<V> none = mass[i] < V(kMinimumValue);
+    inverse[i] = select(none, V(0), V(1) / select(none, V(1), V(mass[i])));
+  }
+}
+
+// Inertia in the axes of each body, and the box of that inertia in a fluid (mj_inertiaBoxFluidModel).
+template <class V>
+MANIPLE_FUNCTION void set_body_inertias(const Model<ScalarOf<V>>& m, const State<V>& s) {
+  const LaneModel<V> lanes(m, s);
+  for (int i = 0; i < m.nbody && m.varied.body_inertialocal >= 0; ++i) {
+    const ScalarOf<V>* const mat = m.body_imat + 9 * i;
+    const int rows[6][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}};
+    for (int k = 0; k < 6; ++k) {
+      V sum(0);
+      for (int c = 0; c < 3; ++c)
+        sum += V(mat[3 * rows[k][0] + c]) * lanes.body_inertia(i, c) * V(mat[3 * rows[k][1] + c]);
+      s.model_values[m.varied.body_inertialocal + 6 * i + k] = sum;
+    }
+  }
+  for (int i = 0; i < m.nbody && m.varied.body_fluid >= 0; ++i) {
+    const V pi(ScalarOf<V>(3.14159265358979323846)), density(max(m.density, ScalarOf<V>(0))),
+        viscosity(max(m.viscosity, ScalarOf<V>(0)));
+    const MaskOf<V> none = lanes.body_mass(i) < V(kMinimumValue);
+    V box[3];
+    for (int k = 0; k < 3; ++k) {
+      const V square =
+          lanes.body_inertia(i, (k + 1) % 3) + lanes.body_inertia(i, (k + 2) % 3) - lanes.body_inertia(i, k);
+      box[k] = sqrt(max(V(kMinimumValue), square) / select(none, V(1), lanes.body_mass(i)) * V(6));
+    }
+    const V diameter = (box[0] + box[1] + box[2]) / V(3);
+    const StateField<V> fluid = s.model_values.from(m.varied.body_fluid + 8 * i);
+    fluid[0] = select(none, V(0), pi * diameter * diameter * diameter * viscosity);
+    fluid[1] = select(none, V(0), V(3) * pi * diameter * viscosity);
+    for (int k = 0; k < 3; ++k) {
+      const V a = box[(k + 1) % 3], b = box[(k + 2) % 3];
+      fluid[2 + k] = select(none, V(0), density * box[k] * (a * a * a * a + b * b * b * b) / V(64));
+      fluid[5 + k] = select(none, V(0), V(ScalarOf<V>(0.5)) * density * a * b);
+    }
+  }
+}
+
+// Center of mass and inertia of the trees of single free joints, in the axes of their roots, from the pose in
+// Data: what is welded to such a body does not move against it.
+template <class V>
+MANIPLE_FUNCTION void set_free_bodies(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (m.varied.body_freecom < 0) return;
+  for (int root = 0; root < m.nbody; ++root) {
+    if (m.body_freealone[root] == 0) continue;
+    const Mat3<V> inverse = transpose(load9<V>(d.xmat, 9 * root));
+    store3(s.model_values, m.varied.body_freecom + 3 * root,
+           inverse * (load3<V>(d.subtree_com, 3 * root) - load3<V>(d.xpos, 3 * root)));
+    const Inertia<V> whole = load10<V>(d.crb, 10 * root);
+    const Mat3<V> inertia{whole.xx, whole.xy, whole.xz, whole.xy, whole.yy,
+                          whole.yz, whole.xz, whole.yz, whole.zz};
+    store9(s.model_values, m.varied.body_freeinertia + 9 * root, inverse * inertia * transpose(inverse));
+  }
+}
+
+// J M^-1 J' of the row J in qfrc_smooth.
+template <class V>
+MANIPLE_FUNCTION V inverse_weight(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int k = 0; k < m.nv; ++k) d.qacc_smooth[k] = d.qfrc_smooth[k];
+  solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
+  V sum(0);
+  for (int k = 0; k < m.nv; ++k) sum = multiply_add(V(d.qfrc_smooth[k]), V(d.qacc_smooth[k]), sum);
+  return sum;
+}
+
+// A body whose only joints are slides through its center of mass, along its axes: its inertia is its mass.
+template <class T>
+MANIPLE_FUNCTION bool only_slides_simply(const Model<T>& m, int dof) {
+  return m.dof_simple[dof] && m.jnt_type[m.dof_jntid[dof]] == joint_slide;
+}
+
+// Mean inverse weight of body i, moved and turned.
+template <class V>
+MANIPLE_FUNCTION void set_body_weight(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                                      V& moved, V& turned) {
+  const int last = m.body_lastdof[i];
+  moved = turned = V(0);
+  if (last < 0) return;
+  const int weld = m.body_weldid[i], dof = m.body_dofadr[weld];
+  if (weld == i && dof >= 0 && only_slides_simply(m, dof)) {
+    moved = V(1) / max(V(kMinimumValue), LaneModel<V>(m, s).body_mass(i));
+    return;
+  }
+  const Vec3<V> arm = load3<V>(d.xipos, 3 * i) - load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
+  for (int row = 0; row < 6; ++row) {
+    for (int k = 0; k < m.nv; ++k) d.qfrc_smooth[k] = V(0);
+    for (int k = last; k >= 0; k = m.dof_parentid[k]) {
+      const Spatial<V> axis = load6<V>(d.cdof, 6 * k);
+      const Vec3<V> motion = row < 3 ? axis.lin + cross(axis.rot, arm) : axis.rot;
+      d.qfrc_smooth[k] = row % 3 == 0 ? motion.x : row % 3 == 1 ? motion.y : motion.z;
+    }
+    (row < 3 ? moved : turned) += inverse_weight(m, d);
+  }
+  moved = moved / V(3);
+  turned = turned / V(3);
+}
+
+// Mean inverse weight of the dofs of joint j, to qacc_sum: of both kinds of a free joint's.
+template <class V>
+MANIPLE_FUNCTION void set_dof_weights(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      int j) {
+  const int first = m.jnt_dofadr[j], type = m.jnt_type[j];
+  const int together = type == joint_free || type == joint_ball ? 3 : 1;
+  for (int begin = first; begin < first + (type == joint_free ? 6 : together); begin += together) {
+    V sum(0);
+    for (int dof = begin; dof < begin + together; ++dof) {
+      for (int k = 0; k < m.nv; ++k) d.qfrc_smooth[k] = V(k == dof ? 1 : 0);
+      sum += inverse_weight(m, d);
+    }
+    if (only_slides_simply(m, first))
+      sum = V(1) / max(V(kMinimumValue), LaneModel<V>(m, s).body_mass(m.dof_bodyid[first]));
+    for (int dof = begin; dof < begin + together; ++dof) d.qacc_sum[dof] = together == 1 ? sum : sum / V(3);
+  }
+}
+
+template <class V>
+MANIPLE_FUNCTION V tendon_weight(const Model<ScalarOf<V>>& m, const Data<V>& d, int t) {
+  for (int k = 0; k < m.nv; ++k) d.qfrc_smooth[k] = V(0);
+  add_tendon_force(m, m.ten_J, t, V(1), d.qfrc_smooth);
+  return inverse_weight(m, d);
+}
+
+// What is computed at qpos0, with Data in that pose: the diagonal of M, and weights of bodies, dofs, tendons.
+template <class V>
+MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const LaneModel<V> lanes(m, s);
+  composite_inertias(m, d);
+  set_free_bodies(m, s, d);
+  if (m.varied.dof_M0 < 0) return;
+  V trace(0);
+  for (int i = 0; i < m.nv; ++i) {
+    const Spatial<V> axis = load6<V>(d.cdof, 6 * i);
+    const V diagonal = lanes.dof_totalarmature(i) + dot(axis, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * axis);
+    s.model_values[m.varied.dof_M0 + i] = diagonal;
+    trace += diagonal;
+  }
+  s.model_values[m.varied.meaninertia] = trace / V(static_cast<ScalarOf<V>>(m.nv > 0 ? m.nv : 1));
+  inertia_matrix(m, s, d);
+  for (int k = 0; k < m.nM; ++k) d.qM_factor[k] = d.qM[k];
+  factor_inertia(m, d, d.qM_factor, d.qLDiagInv);
+  for (int i = 0; i < m.nbody && m.varied.body_invweight0 >= 0; ++i) {
+    V moved, turned;
+    set_body_weight(m, s, d, i, moved, turned);
+    s.model_values[m.varied.body_invweight0 + 2 * i] = moved;
+    s.model_values[m.varied.body_invweight0 + 2 * i + 1] = turned;
+  }
+  if (m.nfriction + m.nlimit == 0) return;
+  for (int j = 0; j < m.njnt; ++j) set_dof_weights(m, s, d, j);
+  for (int r = 0; r < m.nlimit; ++r) {
+    const int dof = m.limit_dofid[r];
+    s.model_values[m.varied.limit_invweight + r] =
+        dof >= 0 ? V(d.qacc_sum[dof]) : tendon_weight(m, d, m.limit_tendonid[r]);
+  }
+  for (int r = 0; r < m.nfriction; ++r) {
+    const int dof = m.friction_dofid[r];
+    const V weight = dof >= 0 ? V(d.qacc_sum[dof]) : tendon_weight(m, d, m.friction_tendonid[r]);
+    s.model_values[m.varied.friction_D + r] = V(1) / regularization(V(m.friction_impedance[r]), weight);
+  }
+}
+
+template <class V>
+MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  set_dof_constants(m, s);
+  set_subtree_masses(m, s);
+  set_body_inertias(m, s);
+  if (m.varied.dof_M0 < 0 && m.varied.body_freecom < 0) return;
+  const LaneModel<V> lanes(m, s);
+  for (int i = 0; i < m.nq; ++i) {
+    d.qpos_start[i] = s.qpos[i];
+    s.qpos[i] = lanes.qpos0(i);
+  }
+  body_kinematics(m, s, d);
+  com_positions(m, s, d);
+  for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
+  set_weights(m, s, d);
+}
+
+}  // namespace maniple

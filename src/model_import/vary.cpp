@@ -1,0 +1,92 @@
+#include "src/model_import/vary.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+namespace maniple {
+namespace {
+
+// The numbers of a field as they stand in model_values: the first `row` of each row of `model_row`.
+std::vector<double> first_of_rows(const double* values, int rows, int row, int model_row) {
+  std::vector<double> result;
+  for (int i = 0; i < rows; ++i) std::copy_n(values + model_row * i, row, std::back_inserter(result));
+  return result;
+}
+
+const double* numbers_of(const std::vector<double>& array) {
+  return array.data();
+}
+template <std::size_t kLength>
+const double* numbers_of(const std::array<double, kLength>& vector) {
+  return vector.data();
+}
+const double* numbers_of(const double& number) {
+  return &number;
+}
+
+#define MANIPLE_LOCAL_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
+
+// What varies with the fields whose offsets are not -1: sets the offsets of MANIPLE_CONSEQUENT_FIELDS to 0.
+void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
+  const bool inertia = varied.body_mass >= 0 || varied.body_inertia >= 0;
+  const bool bodies = inertia || varied.body_ipos >= 0;
+  if (varied.body_mass >= 0) varied.body_subtreemass = varied.body_inversesubtreemass = 0;
+  if (varied.body_inertia >= 0) varied.body_inertialocal = 0;
+  if (inertia && (model.density != 0 || model.viscosity != 0)) varied.body_fluid = 0;
+  if (bodies && model.integrator == implicitfast) varied.body_freecom = varied.body_freeinertia = 0;
+  if (varied.dof_damping >= 0) varied.dof_totaldamping = 0;
+  if (varied.dof_armature >= 0) varied.dof_totalarmature = 0;
+  if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
+  if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
+    varied.dof_M0 = varied.meaninertia = varied.body_invweight0 = varied.friction_D = varied.limit_invweight =
+        0;
+}
+
+}  // namespace
+
+std::vector<VaryingField> varying_fields(const ImportedModel& model) {
+  const ModelSizes& sizes = model.sizes;
+  MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
+  std::vector<VaryingField> fields;
+#define MANIPLE_FIELD(name, rows, row, model_row, element, unit, meaning) \
+  fields.push_back({#name, unit, meaning, FieldElement::element, row,     \
+                    first_of_rows(numbers_of(model.name), rows, row, model_row), &VariedOffsets::name});
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return fields;
+}
+
+void vary_model(ImportedModel& model, const std::vector<std::string>& fields, const SourceLocation& where) {
+  if (fields.empty()) return;
+  VariedOffsets& varied = model.sizes.varied;
+  for (const VaryingField& field : varying_fields(model))
+    if (std::find(fields.begin(), fields.end(), field.name) != fields.end()) varied.*(field.offset) = 0;
+  mark_consequences(model, varied);
+  derive_numbers(model, where);
+
+  const ModelSizes& sizes = model.sizes;
+  MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
+#define MANIPLE_FIELD(name, rows, row, model_row, ...)                                              \
+  if (varied.name >= 0) {                                                                           \
+    varied.name = static_cast<int>(model.model_values.size());                                      \
+    const std::vector<double> values = first_of_rows(numbers_of(model.name), rows, row, model_row); \
+    model.model_values.insert(model.model_values.end(), values.begin(), values.end());              \
+  }
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  model.sizes.nmodelvalue = static_cast<int>(model.model_values.size());
+}
+
+int varied_elements(const ModelSizes& sizes) {
+  MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
+  int count = 0;
+#define MANIPLE_FIELD(name, rows, row, ...) count += sizes.varied.name >= 0 ? (rows) * (row) : 0;
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return count;
+}
+
+#undef MANIPLE_LOCAL_SIZE
+
+}  // namespace maniple

@@ -1,0 +1,30 @@
+// Models whose environments differ: which fields each environment has for itself, where these numbers are in
+// its state, and what else varies with them.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kernels/model/field_info.hpp"
+#include "src/model_import/import.hpp"
+
+namespace maniple {
+
+// A field that may vary, with its numbers in the model, [row][numbers of a row that vary].
+struct VaryingField {
+  std::string name, unit, description;
+  FieldElement element = FieldElement::none;  // what its rows are of
+  int row = 1;                                // numbers of a row
+  std::vector<double> values;                 // in the model
+  int VariedOffsets::*offset = nullptr;
+};
+std::vector<VaryingField> varying_fields(const ImportedModel& model);
+
+// Gives each environment its own values of these fields, names of varying_fields(), and of what follows from
+// them. Sets sizes, flags and model_values; the model is as it was where there are none.
+void vary_model(ImportedModel& model, const std::vector<std::string>& fields, const SourceLocation& where);
+
+// Elements of model_values that are fields of varying_fields(); what follows from them comes after.
+int varied_elements(const ModelSizes& sizes);
+
+}  // namespace maniple

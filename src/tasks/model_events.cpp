@@ -1,0 +1,305 @@
+#include "src/tasks/model_events.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "src/tasks/expression.hpp"
+#include "src/tasks/message_text.hpp"
+#include "src/tasks/task.hpp"
+
+namespace maniple {
+namespace {
+
+// Gains of position servos by their own names, as Isaac Lab and mjlab draw them: kp is the gain and,
+// negative, the bias by length; kd, negative, the bias by velocity.
+constexpr const char* kStiffness = "actuator_kp";
+constexpr const char* kDamping = "actuator_kd";
+constexpr int kGain = 0, kByLength = 1, kByVelocity = 2;  // components of gainprm and biasprm
+
+std::vector<std::string> field_names(const TaskModel& model) {
+  std::vector<std::string> names;
+  for (const VaryingField& field : model.fields) names.push_back(field.name);
+  names.insert(names.end(), {kStiffness, kDamping});
+  return names;
+}
+
+// An element of a field: its name, and its numbers in the field.
+struct Element {
+  std::string name;
+  int first = 0, size = 1;
+};
+
+// Those that an event can name, and what the deck calls them.
+struct Elements {
+  ElementKind kind = ElementKind::none;
+  std::vector<Element> all;
+};
+Elements elements_of(const VaryingField& field, const TaskModel& model) {
+  Elements result;
+  const auto add_rows = [&](ElementKind kind, const std::vector<std::string>& names, std::size_t begin) {
+    result.kind = kind;
+    for (std::size_t i = begin; i < names.size(); ++i)
+      result.all.push_back({names[i], static_cast<int>(i) * field.row, field.row});
+  };
+  switch (field.element) {
+    case FieldElement::body:
+      add_rows(ElementKind::bodies, model.bodies, 1);  // the world's numbers mean nothing
+      break;
+    case FieldElement::geom:
+      add_rows(ElementKind::geoms, model.geoms, 0);
+      break;
+    case FieldElement::actuator:
+      add_rows(ElementKind::actuators, names_of(model.actuators), 0);
+      break;
+    case FieldElement::dof:
+    case FieldElement::qpos:
+      result.kind = ElementKind::joints;
+      for (const TaskJoint& joint : model.joints) {
+        if (field.element == FieldElement::dof)
+          result.all.push_back({joint.name, joint.dofadr, joint.dof_size});
+        else if (joint.is_scalar())
+          result.all.push_back({joint.name, joint.qposadr, 1});
+      }
+      break;
+    default:
+      result.all.push_back({"", 0, field.row});
+  }
+  return result;
+}
+
+SourceLocation place_of(const TermConfig& term, const std::string& key) {
+  const auto where = term.where_keys.find(key);
+  return where == term.where_keys.end() ? term.where : where->second;
+}
+
+// The elements that the event names, each once.
+std::vector<Element> chosen(const Elements& elements, const TermConfig& term, const std::string& key) {
+  const std::string kind = text_of(elements.kind);
+  if (term.names_kind != ElementKind::none && term.names_kind != elements.kind)
+    throw InputError(term.where_names, key + "." + text_of(term.names_kind),
+                     "'" + term.field + "' has no " + text_of(term.names_kind),
+                     kind.empty() ? "it is one for the whole model" : "it takes " + kind);
+  if (elements.kind == ElementKind::none) return elements.all;
+  std::vector<std::string> known;
+  for (const Element& element : elements.all) known.push_back(element.name);
+  if (term.names.empty())
+    throw InputError(term.where, key, "'" + term.field + "' without " + kind,
+                     kind + ": [names or patterns], of " + list(known, 60));
+  std::set<std::size_t> places;
+  for (const std::string& entry : term.names)
+    for (const std::size_t place : matching_names(entry, known, term.where_names, key + "." + kind,
+                                                  "'" + term.field + "' has no element"))
+      places.insert(place);
+  std::vector<Element> result;
+  for (const std::size_t place : places) result.push_back(elements.all[place]);
+  return result;
+}
+
+// The range of an element's component; none: it stays as it is. Keys are numbers of components, or names.
+std::vector<double> range_of(const TermConfig& term, const Element& element, int component,
+                             const std::vector<std::string>& names, const std::string& key) {
+  if (term.ranges.keyed.empty()) return term.ranges.all;
+  std::vector<double> range;
+  for (const auto& [entry, given] : term.ranges.keyed) {
+    const bool number = entry.find_first_not_of("0123456789") == std::string::npos;
+    if (number ? entry == std::to_string(component) : [&] {
+          const auto places = matching_names(entry, names, place_of(term, "ranges"), key + ".ranges",
+                                             "the event has no element");
+          return std::any_of(places.begin(), places.end(),
+                             [&](std::size_t i) { return names[i] == element.name; });
+        }())
+      range = given;
+  }
+  return range;
+}
+
+void check_components(const TermConfig& term, const std::vector<Element>& elements, const std::string& key) {
+  int most = 0;
+  for (const Element& element : elements) most = std::max(most, element.size);
+  for (const auto& [entry, given] : term.ranges.keyed)
+    if (entry.find_first_not_of("0123456789") == std::string::npos &&
+        (entry.size() > 6 || std::stoi(entry) >= most))
+      throw InputError(place_of(term, "ranges"), key + ".ranges",
+                       fmt::format("component {} of '{}'", entry, term.field),
+                       most == 1 ? "it has component 0 alone" : fmt::format("0 to {}", most - 1));
+}
+
+std::string drawn_text(Distribution distribution, const std::vector<double>& range) {
+  const char* const form = distribution == Distribution::uniform       ? "uniform({}, {})"
+                           : distribution == Distribution::log_uniform ? "exp(uniform({}, {}))"
+                                                                       : "normal({}, {})";
+  const bool logarithm = distribution == Distribution::log_uniform;
+  const double low = logarithm ? std::log(range[0]) : range[0],
+               high = logarithm ? std::log(range[1]) : range[1];
+  return low == high && distribution != Distribution::gaussian
+             ? fmt::format("({})", logarithm ? range[0] : low)
+             : fmt::format(fmt::runtime(form), low, high);
+}
+
+// What the operation makes of a draw, for a number that is `value` in the model.
+std::string operated(FieldOperation operation, double value, const std::string& draw) {
+  if (operation == FieldOperation::abs) return draw;
+  return fmt::format("({}) {} {}", value, operation == FieldOperation::scale ? "*" : "+", draw);
+}
+std::string operated(FieldOperation operation, const std::vector<double>& values, const std::string& draw) {
+  if (operation == FieldOperation::abs) return draw;
+  return fmt::format("[{}] {} {}", fmt::join(values, ", "), operation == FieldOperation::scale ? "*" : "+",
+                     draw);
+}
+
+std::string target_text(const std::string& field, const std::string& element, int component) {
+  return element.empty() ? fmt::format("{}[{}]", field, component)
+                         : fmt::format("{}['{}'][{}]", field, element, component);
+}
+
+const VaryingField& field_named(const TaskModel& model, const std::string& name) {
+  return *std::find_if(model.fields.begin(), model.fields.end(),
+                       [&](const VaryingField& field) { return field.name == name; });
+}
+
+// Numbers that stay positive, or at least not negative, in any model that can be stepped.
+bool is_negative(const TermConfig& term, const std::vector<double>& range) {
+  static const std::set<std::string> kNotNegative{
+      "body_mass",        "body_inertia",  "dof_damping", "dof_armature",
+      "dof_frictionloss", "geom_friction", kStiffness,    kDamping};
+  return kNotNegative.contains(term.field) && term.distribution != Distribution::gaussian &&
+         term.operation != FieldOperation::add && range[0] < 0;
+}
+
+// kp and kd of position servos: the numbers that they are in the model change together.
+std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskModel& model,
+                                             const std::string& key) {
+  const bool stiffness = term.field == kStiffness;
+  const VaryingField& gain = field_named(model, "actuator_gainprm");
+  const std::vector<Element> elements = chosen(elements_of(gain, model), term, key);
+  std::vector<std::string> names;
+  for (const Element& element : elements) names.push_back(element.name);
+  if (term.operation == FieldOperation::add)
+    throw InputError(place_of(term, "operation"), key + ".operation", "add",
+                     "scale or abs, for " + term.field);
+  std::vector<TermExpression> result;
+  std::vector<std::string> targets;
+  std::vector<double> values;
+  std::vector<double> shared;
+  for (const Element& element : elements) {
+    const auto servo = std::find_if(model.actuators.begin(), model.actuators.end(),
+                                    [&](const TaskActuator& a) { return a.name == element.name; });
+    if (!servo->fixed_gain || servo->bias[kByLength] != -servo->gain || servo->bias[0] != 0)
+      throw InputError(term.where_names, key + ".actuators",
+                       "actuator '" + element.name + "' is not a position servo (bias -kp * length)",
+                       "actuators of that kind, or the fields actuator_gainprm and actuator_biasprm");
+    const std::vector<double> range = range_of(term, element, 0, names, key);
+    if (range.empty()) continue;
+    if (is_negative(term, range))
+      throw InputError(place_of(term, "ranges"), key + ".ranges", fmt::format("[{}, {}]", range[0], range[1]),
+                       "at least 0 for " + term.field);
+    std::vector<std::string> own;
+    std::vector<double> numbers;
+    const bool abs = term.operation == FieldOperation::abs;
+    if (stiffness) {
+      own = {target_text("actuator_gainprm", element.name, kGain),
+             target_text("actuator_biasprm", element.name, kByLength)};
+      numbers = {abs ? 1 : servo->gain, abs ? -1 : servo->bias[kByLength]};
+    } else {
+      own = {target_text("actuator_biasprm", element.name, kByVelocity)};
+      numbers = {abs ? -1 : servo->bias[kByVelocity]};
+    }
+    if (!term.shared_random) {
+      result.push_back({fmt::format("[{}]", fmt::join(own, ", ")),
+                        operated(FieldOperation::scale, numbers, drawn_text(term.distribution, range))});
+      continue;
+    }
+    targets.insert(targets.end(), own.begin(), own.end());
+    values.insert(values.end(), numbers.begin(), numbers.end());
+    shared = range;
+  }
+  if (!targets.empty())
+    result.push_back({fmt::format("[{}]", fmt::join(targets, ", ")),
+                      operated(FieldOperation::scale, values, drawn_text(term.distribution, shared))});
+  return result;
+}
+
+// The name of what a target assigns to: "body_mass" of "body_mass['torso']", also of the first of a vector.
+std::vector<std::string> roots_of(const Syntax& tree) {
+  if (tree.kind == Syntax::Kind::name) return {tree.text};
+  std::vector<std::string> names;
+  if (tree.kind == Syntax::Kind::vector) {
+    for (const auto& child : tree.children)
+      for (const std::string& name : roots_of(*child)) names.push_back(name);
+  } else if (!tree.children.empty()) {
+    names = roots_of(*tree.children[0]);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<TermExpression> field_assignments(const TermConfig& term, const TaskModel& model,
+                                              const std::string& key) {
+  const std::vector<std::string> known = field_names(model);
+  if (std::find(known.begin(), known.end(), term.field) == known.end())
+    throw InputError(place_of(term, "field"), key + ".field",
+                     "the model field '" + term.field + "' cannot vary" + did_you_mean(term.field, known),
+                     "allowed: " + list(known));
+  if (term.field == kStiffness || term.field == kDamping) return gain_assignments(term, model, key);
+  const VaryingField& field = field_named(model, term.field);
+  const std::vector<Element> elements = chosen(elements_of(field, model), term, key);
+  check_components(term, elements, key);
+  std::vector<std::string> names;
+  for (const Element& element : elements) names.push_back(element.name);
+
+  std::vector<TermExpression> result;
+  std::map<int, std::pair<std::vector<std::string>, std::vector<double>>> shared;  // by component
+  std::map<int, std::vector<double>> shared_ranges;
+  for (const Element& element : elements)
+    for (int k = 0; k < element.size; ++k) {
+      const std::vector<double> range = range_of(term, element, k, names, key);
+      if (range.empty()) continue;
+      if (is_negative(term, range))
+        throw InputError(place_of(term, "ranges"), key + ".ranges",
+                         fmt::format("[{}, {}]", range[0], range[1]), "at least 0 for " + term.field);
+      const double value = field.values[static_cast<std::size_t>(element.first + k)];
+      const std::string target = target_text(field.name, element.name, k);
+      if (!term.shared_random) {
+        result.push_back({target, operated(term.operation, value, drawn_text(term.distribution, range))});
+        continue;
+      }
+      shared[k].first.push_back(target);
+      shared[k].second.push_back(value);
+      shared_ranges[k] = range;
+    }
+  for (const auto& [k, of_elements] : shared)
+    result.push_back(
+        {fmt::format("[{}]", fmt::join(of_elements.first, ", ")),
+         operated(term.operation, of_elements.second, drawn_text(term.distribution, shared_ranges[k]))});
+  return result;
+}
+
+ImportedModel import_model_of(const Config& config) {
+  ImportedModel imported = import_model(config.model, config.simulation);
+  if (!config.task.present) return imported;
+  const TaskModel model = task_model(imported);
+  const std::vector<std::string> known = field_names(model);
+  std::set<std::string> varied;
+  const auto add_roots = [&](const std::string& target, const TermConfig& term, const std::string& key) {
+    const ExpressionSource source{target, term.where, key + ".set"};
+    for (const std::string& name : roots_of(*parse_expression(source)))
+      if (std::find(known.begin(), known.end(), name) != known.end()) varied.insert(name);
+  };
+  for (const TermConfig& term : config.task.events) {
+    const std::string key = "task.events." + term.name;
+    if (!term.field.empty())
+      for (const TermExpression& assignment : field_assignments(term, model, key))
+        add_roots(assignment.target, term, key);
+    else if (!term.target.empty())
+      add_roots(term.target, term, key);
+  }
+  vary_model(imported, {varied.begin(), varied.end()}, config.model.where);
+  return imported;
+}
+
+}  // namespace maniple

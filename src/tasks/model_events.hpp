@@ -1,0 +1,22 @@
+// Events that give environments models of their own (`task.events` with `field`, or with `set` on a field of
+// the model): what they assign, and which fields hence vary.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/tasks/task_model.hpp"
+#include "src/tasks/terms.hpp"
+
+namespace maniple {
+
+// The assignments of an event with `field`. InputError: no such field, or none that may vary; elements,
+// components or ranges that do not fit it.
+std::vector<TermExpression> field_assignments(const TermConfig& term, const TaskModel& model,
+                                              const std::string& key);
+
+// The model of a deck, as its task needs it: with the fields that its events set varied.
+ImportedModel import_model_of(const Config& config);
+
+}  // namespace maniple

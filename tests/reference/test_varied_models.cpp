@@ -1,0 +1,321 @@
+// Environments with a model of their own each: steps in one batch against libmujoco's with one mjModel for
+// each environment, whose fields are set to the same numbers before mj_setConst.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <random>
+
+#include "src/model_import/vary.hpp"
+#include "tests/reference/batch_under_test.hpp"
+
+namespace maniple {
+namespace {
+
+using ModelPointer = std::unique_ptr<mjModel, void (*)(mjModel*)>;
+
+// The numbers of a field in mjModel, and how many of them a row has.
+struct FieldOfMujoco {
+  mjtNum* values;
+  int row;
+};
+FieldOfMujoco field_of(mjModel& m, const std::string& name) {
+  return std::map<std::string, FieldOfMujoco>{{"gravity", {m.opt.gravity, 3}},
+                                              {"qpos0", {m.qpos0, 1}},
+                                              {"body_mass", {m.body_mass, 1}},
+                                              {"body_ipos", {m.body_ipos, 3}},
+                                              {"body_inertia", {m.body_inertia, 3}},
+                                              {"dof_damping", {m.dof_damping, 1}},
+                                              {"dof_armature", {m.dof_armature, 1}},
+                                              {"dof_frictionloss", {m.dof_frictionloss, 1}},
+                                              {"geom_friction", {m.geom_friction, 3}},
+                                              {"actuator_gainprm", {m.actuator_gainprm, mjNGAIN}},
+                                              {"actuator_biasprm", {m.actuator_biasprm, mjNBIAS}}}
+      .at(name);
+}
+
+// Other values for a field of an environment: numbers of a row that vary, row by row.
+Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& generator) {
+  std::uniform_real_distribution<double> uniform(0, 1);
+  Numbers values = field.values;
+  const auto scaled = [&](double x) { return x * (0.7 + 0.6 * uniform(generator)); };
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::size_t row = i / static_cast<std::size_t>(field.row),
+                      k = i % static_cast<std::size_t>(field.row);
+    double& x = values[i];
+    const auto scalar = [&](int joint) {
+      return m.jnt_type[joint] == mjJNT_HINGE || m.jnt_type[joint] == mjJNT_SLIDE;
+    };
+    if (field.name == "gravity") {
+      x += uniform(generator) - 0.5;
+    } else if (field.name == "qpos0") {
+      for (int j = 0; j < m.njnt; ++j)
+        if (m.jnt_qposadr[j] == static_cast<int>(row) && scalar(j)) x += 0.2 * uniform(generator) - 0.1;
+    } else if (field.name == "body_ipos") {
+      // libmujoco refuses it where a body's rows of the inertia matrix are kept
+      if (m.body_mass[row] > 0 && m.body_simple[row] == 0) x += 0.04 * uniform(generator) - 0.02;
+    } else if (field.name == "dof_frictionloss") {
+      x = scaled(x) + (scalar(m.dof_jntid[row]) ? 0.05 * uniform(generator) : 0);
+    } else if (field.name == "dof_damping" || field.name == "dof_armature") {
+      x = scaled(x) + 0.02 * uniform(generator);
+    } else if (field.name == "geom_friction") {
+      x = 0.2 + 1.2 * uniform(generator);
+    } else if (field.name == "body_inertia") {
+      x = k == 0 ? scaled(x) : x * values[i - k] / field.values[i - k];  // one factor for a body
+      if (!(x == x)) x = field.values[i];
+    } else {
+      x = scaled(x);
+    }
+  }
+  return values;
+}
+
+struct VariedCase {
+  ModelCase model;
+  std::vector<std::string> fields;  // none: all
+};
+void PrintTo(const VariedCase& varied, std::ostream* stream) {
+  *stream << varied.model.name;
+}
+
+std::vector<VariedCase> varied_cases() {
+  const ModelCase contacts{"contacts", "", "contacts.xml"}, tree{"tree", "", "tree.xml"};
+  std::vector<VariedCase> cases = {
+      {{"cartpole", "", "cartpole.xml"}, {}},
+      {tree, {}},
+      {{"free_bodies", "", "free_bodies.xml"}, {}},
+      {{"actuators", "", "actuators.xml"}, {}},
+      {{"flags", "", "flags.xml"}, {}},
+      {{"more_flags", "", "more_flags.xml"}, {}},
+      {{"limits", "", "limits.xml"}, {}},
+      {{"tendons", "", "tendons.xml"}, {}},
+      {{"tendon_limits", "", "tendon_limits.xml"}, {}},
+      {{"fluid", "", "fluid.xml"}, {}},
+      {{"sensors", "", "sensors.xml"}, {}},
+      {{"hand", "", "hand.xml"}, {}},
+      {contacts, {}},
+      {{"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true}, {}},
+      {{"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true}, {}},
+      {{"patches", "", "patches.xml"}, {}},
+      {{"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"}, {}},
+      {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, {}},
+      {{"dm_humanoid", "dm_control", "suite/humanoid.xml"}, {}},
+      {{"g1_feet", "mjlab", "asset_zoo/robots/unitree_g1/xmls/g1.xml", ModelCase::nothing,
+        ModelCase::under_feet},
+       {}},
+  };
+  // each field alone, so that every combination with fields that do not vary is met
+#define MANIPLE_FIELD(field, ...)            \
+  for (ModelCase model : {contacts, tree}) { \
+    model.name += std::string("_") + #field; \
+    cases.push_back({model, {#field}});      \
+  }
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  return cases;
+}
+
+class VariedModels : public ::testing::TestWithParam<VariedCase> {
+ protected:
+  void SetUp() override {
+    mju_user_warning = [](const char*) {};
+    config_ = oracle::config_of(GetParam().model);
+    ASSERT_FALSE(config_.path.empty()) << "package " << GetParam().model.package << " is not installed";
+  }
+  void TearDown() override {
+    mju_user_warning = nullptr;
+    oracle::remove_copy(GetParam().model, config_);
+  }
+
+  void load(const std::string& integrator) {
+    SimulationConfig simulation;
+    simulation.integrator = choice_of<IntegratorChoice>(integrator).value();
+    mujoco_ = load_mujoco_model(config_, simulation);
+    imported_ = import_model(config_, simulation);
+    mjModel& m = *mujoco_.model;
+    m.opt.tolerance = imported_.tolerance = 1e-15;
+    m.opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
+    if (imported_.solver == solver_pgs) {
+      m.opt.tolerance = imported_.tolerance = 0;
+      m.opt.iterations = imported_.iterations = 4000;
+    }
+    states_ = oracle::visited_states(m, kEnvs);
+    for (unsigned env = 0; env < kEnvs; env += 3)
+      if (m.ngeom == 0 || imported_.sizes.ngeompair == 0)
+        states_[env] = oracle::random_state(m, 500 + env, GetParam().model.speed);
+
+    std::vector<std::string> names = GetParam().fields;
+    const std::vector<VaryingField> all = varying_fields(imported_);
+    for (const VaryingField& field : all)
+      if (GetParam().fields.empty()) names.push_back(field.name);
+    vary_model(imported_, names, {});
+    const ModelSizes& sizes = imported_.sizes;
+    rows_.assign(kEnvs, imported_.model_values);
+    models_.clear();
+    std::mt19937_64 generator(5);
+    for (std::size_t env = 0; env < kEnvs; ++env) {
+      models_.emplace_back(mj_copyModel(nullptr, &m), mj_deleteModel);
+      mjModel& own = *models_.back();
+      for (const VaryingField& field : all) {
+        const int offset = sizes.varied.*(field.offset);
+        if (offset < 0) continue;
+        const Numbers values = drawn(field, m, generator);
+        const FieldOfMujoco to = field_of(own, field.name);
+        for (std::size_t i = 0; i < values.size(); ++i) {
+          const std::size_t row = static_cast<std::size_t>(field.row);
+          to.values[i / row * static_cast<std::size_t>(to.row) + i % row] = values[i];
+          rows_[env][static_cast<std::size_t>(offset) + i] = values[i];
+        }
+      }
+      // what follows from them is written by set_const, wherever it is read
+      for (std::size_t i = static_cast<std::size_t>(varied_elements(sizes)); i < rows_[env].size(); ++i)
+        rows_[env][i] = std::numeric_limits<double>::quiet_NaN();
+      mj_setConst(&own, oracle::make_data(own).get());
+    }
+  }
+
+  template <class V>
+  Batch<V> batch() {
+    Batch<V> result(imported_);
+    result.set(states_);
+    result.set_field("model_values", rows_);
+    result.run_set_const();
+    result.poison();
+    return result;
+  }
+  // The numbers of a field of an environment.
+  template <class V>
+  Numbers own(const Batch<V>& batch, int offset, std::int64_t count, int env) const {
+    const Numbers values = batch.state("model_values", env);
+    return {values.begin() + offset, values.begin() + offset + count};
+  }
+
+  ModelConfig config_;
+  MujocoModel mujoco_;
+  ImportedModel imported_;
+  std::vector<RandomState> states_;
+  std::vector<Numbers> rows_;
+  std::vector<ModelPointer> models_;
+};
+
+TEST_P(VariedModels, HaveMujocosConstants) {
+  load("implicitfast");
+  const auto checked = batch<Lanes<double>>();
+  const VariedOffsets& varied = imported_.sizes.varied;
+  for (int env = 0; env < kEnvs; ++env) {
+    const mjModel& m = *models_[static_cast<std::size_t>(env)];
+    EXPECT_EQ(checked.state("qpos", env), states_[static_cast<std::size_t>(env)].qpos);
+    const auto check = [&](const char* name, int offset, const mjtNum* values, std::int64_t count) {
+      if (offset < 0) return;
+      const Numbers theirs(values, values + count), ours = own(checked, offset, count, env);
+      for (std::size_t i = 0; i < ours.size(); ++i)
+        ASSERT_NEAR(ours[i], theirs[i], 1e-10 * (std::abs(theirs[i]) + 1e-9 * largest(theirs)))
+            << name << " " << i << " of environment " << env;
+    };
+    check("body_subtreemass", varied.body_subtreemass, m.body_subtreemass, m.nbody);
+    check("body_invweight0", varied.body_invweight0, m.body_invweight0, 2 * m.nbody);
+    check("dof_M0", varied.dof_M0, m.dof_M0, m.nv);
+    check("meaninertia", varied.meaninertia, &m.stat.meaninertia, 1);
+    if (varied.limit_invweight < 0) continue;
+    for (int r = 0; r < imported_.sizes.nlimit; ++r) {
+      const auto at = static_cast<std::size_t>(r);
+      const int dof = imported_.limit_dofid[at];
+      const double theirs =
+          dof >= 0 ? m.dof_invweight0[dof] : m.tendon_invweight0[imported_.limit_tendonid[at]];
+      EXPECT_NEAR(own(checked, varied.limit_invweight + r, 1, env)[0], theirs, 1e-10 * theirs);
+    }
+  }
+}
+
+TEST_P(VariedModels, Forward) {
+  load("");
+  const auto check = [&]<class V>(V) {
+    auto ours = batch<V>();
+    ours.run_forward();
+    for (int env = 0; env < kEnvs && !HasFatalFailure(); ++env) {
+      const mjModel& m = *models_[static_cast<std::size_t>(env)];
+      const oracle::DataPointer d = oracle::make_data(m);
+      oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
+      mj_forward(&m, d.get());
+      const double acceleration = std::max(1.0, oracle::conditioning(m, d.get()).acceleration);
+      const auto theirs = oracle::fields_of(m, *d);
+      for (const auto& [name, values] : ours.data(env)) {
+        double scale = 1e-3 + largest(theirs.at(name));
+        const bool of_forces = name == "qacc" || name == "qacc_smooth" || name == "qfrc_constraint" ||
+                               name.starts_with("cacc") || name.starts_with("cfrc") || name == "sensordata";
+        if (of_forces) scale += acceleration * (1 + largest(theirs.at("crb")));
+        if (name == "qM_factor" || name == "qLDiagInv") scale *= 1e3;  // by the pivots' conditioning
+        ASSERT_LE(difference(values, theirs.at(name), scale), of_forces ? 1e-9 : 1e-11)
+            << name << " of environment " << env << numbers_text(values, theirs.at(name));
+      }
+    }
+  };
+  check(double());
+  check(Lanes<double>());
+}
+
+TEST_P(VariedModels, Step) {
+  for (const char* integrator : {"Euler", "RK4", "implicitfast"}) {
+    SCOPED_TRACE(integrator);
+    load(integrator);
+    auto ours = batch<Lanes<double>>();
+    for (const bool bad : ours.run_step()) EXPECT_FALSE(bad);
+    for (int env = 0; env < kEnvs; ++env) {
+      const mjModel& m = *models_[static_cast<std::size_t>(env)];
+      const oracle::DataPointer d = oracle::make_data(m);
+      oracle::set_state(m, d.get(), states_[static_cast<std::size_t>(env)]);
+      mj_forward(&m, d.get());
+      const double acceleration = std::max(1.0, oracle::conditioning(m, d.get()).acceleration);
+      mj_step(&m, d.get());
+      const Numbers qpos(d->qpos, d->qpos + m.nq), qvel(d->qvel, d->qvel + m.nv);
+      const double velocity = 1 + largest(qvel) + 4 * m.opt.timestep * acceleration;
+      ASSERT_LE(difference(ours.state("qvel", env), qvel, velocity), 1e-10)
+          << "environment " << env << numbers_text(ours.state("qvel", env), qvel);
+      ASSERT_LE(difference(ours.state("qpos", env), qpos, 1 + m.opt.timestep * velocity), 1e-10)
+          << "environment " << env << numbers_text(ours.state("qpos", env), qpos);
+      const Numbers values = ours.state("model_values", env);
+      const Numbers& given = rows_[static_cast<std::size_t>(env)];
+      for (int i = 0; i < varied_elements(imported_.sizes); ++i)
+        ASSERT_EQ(values[static_cast<std::size_t>(i)], given[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+// In single precision, as far as contacts and limits that are about to begin allow.
+TEST_P(VariedModels, StepInSinglePrecision) {
+  load("");
+  auto ours = batch<Lanes<float>>();
+  ours.run_step();
+  double squares = 0, sum = 0;
+  for (int env = 0; env < kEnvs; ++env) {
+    const mjModel& m = *models_[static_cast<std::size_t>(env)];
+    const oracle::DataPointer d = oracle::make_data(m);
+    const RandomState& from = states_[static_cast<std::size_t>(env)];
+    oracle::set_state(m, d.get(), from);
+    mj_step(&m, d.get());
+    const Numbers qvel = ours.state("qvel", env);
+    for (std::size_t i = 0; i < qvel.size(); ++i) {
+      squares += (qvel[i] - d->qvel[i]) * (qvel[i] - d->qvel[i]);
+      sum += (d->qvel[i] - from.qvel[i]) * (d->qvel[i] - from.qvel[i]);
+    }
+  }
+  EXPECT_LE(std::sqrt(squares / sum), 0.02);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, VariedModels, ::testing::ValuesIn(varied_cases()),
+                         [](const auto& info) { return info.param.model.name; });
+
+// A model of which nothing varies has no number more in its state, and the values of the model follow from
+// nothing else: varying them without changing them gives the steps of before.
+TEST(VariedModel, NothingIsAddedWhereNothingVaries) {
+  const ModelConfig config = oracle::config_of({"contacts", "", "contacts.xml"});
+  ImportedModel model = import_model(config, {});
+  const int elements = state_elements(model.sizes);
+  const std::int64_t scratch = data_elements(model.sizes);
+  vary_model(model, {}, {});
+  EXPECT_EQ(state_elements(model.sizes), elements);
+  EXPECT_EQ(data_elements(model.sizes), scratch);
+  EXPECT_EQ(model.sizes.nmodelvalue, 0);
+}
+
+}  // namespace
+}  // namespace maniple

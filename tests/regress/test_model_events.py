@@ -1,0 +1,276 @@
+"""Events that give each environment a model of its own: steps of a deck against libmujoco's, with one mjModel for each
+environment; draws at start-up, resets and intervals; the same bits on any number of ranks and over a restart; and
+what is refused."""
+
+import subprocess
+
+import h5py
+import mujoco
+import numpy as np
+import pytest
+
+MODEL = """
+<mujoco>
+  <option timestep="0.005" integrator="implicitfast"/>
+  <worldbody>
+    <geom name="floor" type="plane" size="5 5 .1" friction=".4"/>
+    <body name="torso" pos="0 0 .42">
+      <freejoint name="root"/>
+      <geom name="trunk" type="box" size=".2 .1 .05" mass="4" contype="0" conaffinity="0"/>
+      <body name="left_thigh" pos="0 .15 0">
+        <joint name="left_hip" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02" frictionloss=".1"/>
+        <geom name="left_bone" type="capsule" fromto="0 0 0 0 0 -.2" size=".03" mass=".8"/>
+        <body name="left_shin" pos="0 0 -.2">
+          <joint name="left_knee" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02"/>
+          <geom name="left_foot" type="capsule" fromto="-.05 0 -.2 .1 0 -.2" size=".03" mass=".4"/>
+        </body>
+      </body>
+      <body name="right_thigh" pos="0 -.15 0">
+        <joint name="right_hip" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02" frictionloss=".1"/>
+        <geom name="right_bone" type="capsule" fromto="0 0 0 0 0 -.2" size=".03" mass=".8"/>
+        <body name="right_shin" pos="0 0 -.2">
+          <joint name="right_knee" axis="0 1 0" range="-1.5 1.5" damping=".3" armature=".02"/>
+          <geom name="right_foot" type="capsule" fromto="-.05 0 -.2 .1 0 -.2" size=".03" mass=".4"/>
+        </body>
+      </body>
+    </body>
+  </worldbody>
+  <actuator>
+    <position joint="left_hip" kp="30" kv="1"/>
+    <position joint="left_knee" kp="30" kv="1"/>
+    <position joint="right_hip" kp="30" kv="1"/>
+    <position joint="right_knee" kp="30" kv="1"/>
+  </actuator>
+</mujoco>
+"""
+FIELDS = ["gravity", "qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss",
+          "geom_friction", "actuator_gainprm", "actuator_biasprm"]
+EVENTS = """
+    feet: {field: geom_friction, geoms: [".*_foot", floor], mode: startup, operation: abs, ranges: [.3, 1.2],
+           shared_random: true}
+    bones: {field: geom_friction, geoms: [".*_bone"], mode: startup, operation: scale, distribution: gaussian,
+            ranges: [1, .05]}
+    mass: {field: body_mass, bodies: [".*"], mode: startup, operation: scale, ranges: {torso: [.8, 1.5], ".*_shin": [1, 2]}}
+    com: {field: body_ipos, bodies: [torso], mode: startup, operation: add, ranges: {0: [-.05, .05], 2: [0, .02]}}
+    kp: {field: actuator_kp, actuators: [".*"], mode: startup, operation: scale, ranges: [.7, 1.3]}
+    kd: {field: actuator_kd, actuators: [".*"], mode: startup, operation: scale, ranges: [.5, 2], shared_random: true}
+    zero: {field: qpos0, joints: [".*_knee"], mode: startup, operation: add, ranges: [-.1, .1]}
+    damping: {field: dof_damping, joints: [".*_(hip|knee)"], mode: reset, operation: scale,
+              distribution: log_uniform, ranges: [.5, 2]}
+    armature: {set: "dof_armature[left_hip]", mode: reset, expression: "default_dof_armature[left_hip] + uniform(0, .01)"}
+    friction: {field: dof_frictionloss, joints: [".*_hip"], mode: reset, operation: add, ranges: [0, .2]}
+    tilt: {field: gravity, mode: interval, every: .1, operation: add, ranges: {0: [-1, 1]}}
+"""
+TASK = """
+model: {{file: {model}}}
+batch: {{num_envs: {num_envs}}}
+simulation: {{precision: {precision}, decimation: 4, timestep: .005}}
+task:
+  name: varied
+  episode_steps: 25
+  actions:
+    - {{term: actuator_control, actuators: [".*"]}}
+  observations:
+    - {{expression: "[{observed}]"}}
+  rewards:
+    up: {{expression: "xpos[torso].z + {reward}", weight: 1}}
+  terminations:
+    time_out: {{term: time_out}}
+  resets:
+    - {{set: "qvel[root]", expression: "uniform(-.3, .3, 6)"}}
+  events: {events}
+learning: {{iterations: 4, horizon: 8, checkpoint_every: 2}}
+"""
+
+
+@pytest.fixture
+def deck(tmp_path):
+    """Writes the deck and its model; returns the deck's path."""
+
+    def write(events=EVENTS, precision="double", num_envs=40, observed=FIELDS, reward="0", model=MODEL, name="task.yaml"):
+        (tmp_path / "robot.xml").write_text(model)
+        path = tmp_path / name
+        path.write_text(TASK.format(model=tmp_path / "robot.xml", events=events, precision=precision, reward=reward,
+                                    num_envs=num_envs, observed=", ".join(observed)))
+        return path
+
+    return write
+
+
+def rollout(maniple, deck, directory, steps=60, ranks=2, fields=("qpos", "qvel", "ctrl", "qacc_warmstart", "observation", "truncated")):
+    maniple("rollout", deck, f"simulation.steps={steps}", "control.source=random", "initial_state.source=task",
+            "output.trajectory.every=1", f"output.trajectory.fields=[{','.join(fields)}]",
+            f"output.directory={directory}", ranks=ranks)
+    with h5py.File(directory / "results.h5") as file:
+        return {name: values[()] for name, values in file["trajectory"].items()}
+
+
+def of_model(observation, model):
+    """The fields of an observation by name."""
+    sizes = {"gravity": (3,), "qpos0": (model.nq,), "body_mass": (model.nbody,), "body_ipos": (model.nbody, 3),
+             "dof_damping": (model.nv,), "dof_armature": (model.nv,), "dof_frictionloss": (model.nv,),
+             "geom_friction": (model.ngeom,), "actuator_gainprm": (model.nu, 3), "actuator_biasprm": (model.nu, 3)}
+    fields, at = {}, 0
+    for name in FIELDS:
+        count = int(np.prod(sizes[name]))
+        fields[name] = observation[..., at:at + count].reshape(*observation.shape[:-1], *sizes[name])
+        at += count
+    assert at == observation.shape[-1]
+    return fields
+
+
+def own_model(fields):
+    """An mjModel with these fields, and what follows from them."""
+    model = mujoco.MjModel.from_xml_string(MODEL)
+    model.opt.tolerance, model.opt.ls_tolerance = 1e-15, 1e-10
+    model.opt.gravity[:] = fields["gravity"]
+    model.geom_friction[:, 0] = fields["geom_friction"]
+    for name in ("qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss"):
+        getattr(model, name)[:] = fields[name]
+    for name in ("actuator_gainprm", "actuator_biasprm"):
+        getattr(model, name)[:, :3] = fields[name]
+    mujoco.mj_setConst(model, mujoco.MjData(model))
+    return model
+
+
+def test_steps_are_those_of_an_own_model(maniple, deck, tmp_path):
+    run = rollout(maniple, deck(), tmp_path / "run")
+    plain = mujoco.MjModel.from_xml_string(MODEL)
+    fields = of_model(run["observation"], plain)
+    compared = touched = 0
+    for env in range(0, 40, 3):
+        for step in range(1, 60):
+            before, after = step - 1, step
+            if run["truncated"][env, after]:
+                continue  # the next sample is of the next episode
+            # an interval's draw is made before the step that it is for, and seen after it
+            model = own_model({name: values[env, after] for name, values in fields.items()})
+            data = mujoco.MjData(model)
+            data.qpos[:], data.qvel[:] = run["qpos"][env, before], run["qvel"][env, before]
+            data.qacc_warmstart[:], data.ctrl[:] = run["qacc_warmstart"][env, before], run["ctrl"][env, after]
+            for _ in range(4):
+                mujoco.mj_step(model, data)
+            np.testing.assert_allclose(run["qvel"][env, after], data.qvel, rtol=0, atol=2e-8, err_msg=f"{env} {step}")
+            np.testing.assert_allclose(run["qpos"][env, after], data.qpos, rtol=0, atol=1e-9)
+            compared, touched = compared + 1, touched + (data.ncon > 0)
+    assert compared > 700 and touched > 100
+
+
+def test_draws(maniple, deck, tmp_path):
+    run = rollout(maniple, deck(num_envs=320, precision="single"), tmp_path / "run")
+    plain = mujoco.MjModel.from_xml_string(MODEL)
+    fields = of_model(run["observation"].astype(float), plain)
+    ends = run["truncated"][0, :, 0].astype(bool)
+    assert ends.sum() == 2  # all episodes are equally long
+
+    def body(name):
+        return plain.body(name).id
+
+    first = {name: values[:, 0] for name, values in fields.items()}
+    for name in ("body_mass", "body_ipos", "geom_friction", "actuator_gainprm", "actuator_biasprm", "qpos0"):
+        np.testing.assert_array_equal(fields[name], np.repeat(fields[name][:, :1], 61, axis=1), err_msg=name)
+    scale = first["body_mass"] / np.where(plain.body_mass > 0, plain.body_mass, 1)
+    for name, low, high in (("torso", .8, 1.5), ("left_shin", 1, 2), ("right_shin", 1, 2)):
+        drawn = scale[:, body(name)]
+        assert drawn.min() >= low - 1e-6 and drawn.max() <= high + 1e-6 and len(np.unique(drawn)) > 300
+        assert abs(drawn.mean() - (low + high) / 2) < 4 * (high - low) / np.sqrt(12 * 320)
+    assert abs(np.corrcoef(scale[:, body("left_shin")], scale[:, body("right_shin")])[0, 1]) < .2
+    assert np.abs(scale[:, body("left_thigh")] - 1).max() < 1e-6  # no range is for it
+    com = first["body_ipos"] - plain.body_ipos
+    assert np.abs(np.delete(com, body("torso"), axis=1)).max() < 1e-6 and np.abs(com[:, body("torso"), 1]).max() < 1e-6
+    assert np.abs(com[:, body("torso"), 0]).max() > .045 and com[:, body("torso"), 2].min() >= -1e-6
+    feet = first["geom_friction"][:, [plain.geom(name).id for name in ("floor", "left_foot", "right_foot")]]
+    assert (feet == feet[:, :1]).all() and feet.min() >= .3 - 1e-6 and feet.max() > 1.1
+    bones = first["geom_friction"][:, [plain.geom(name).id for name in ("left_bone", "right_bone")]]
+    assert abs(bones.mean() - 1) < .01 and abs(bones.std() - .05) < .006 and bones.max() > 1.1
+    gain, bias = first["actuator_gainprm"], first["actuator_biasprm"]
+    np.testing.assert_array_equal(gain[:, :, 0], -bias[:, :, 1])
+    assert len(np.unique(gain[:, 0, 0])) > 300 and (bias[:, :, 2] == bias[:, :1, 2]).all()
+    # at resets, and not in between
+    damping = fields["dof_damping"]
+    changes = (damping[:, 1:] != damping[:, :-1]).any(axis=2)
+    np.testing.assert_array_equal(changes, np.repeat(ends[None, 1:], 320, axis=0))
+    logs = np.log(damping[:, 0, 6:] / plain.dof_damping[6:])
+    assert np.abs(logs).max() <= np.log(2) + 1e-6 and abs(logs.mean()) < .05
+    assert (damping[:, :, :6] == 0).all()
+    # each 5 control steps
+    gravity = fields["gravity"]
+    changes = (gravity[:, 1:] != gravity[:, :-1]).any(axis=2)
+    assert (changes.sum(axis=1) == changes[0].sum()).all() and 9 <= changes[0].sum() <= 12
+    assert (gravity[:, :, 1] == 0).all() and np.abs(gravity[:, :, 0]).max() <= 1
+
+
+def test_ranks_and_restarts(maniple, deck, tmp_path):
+    path = deck(precision="single", num_envs=230)
+    digests = {}
+    for ranks in (1, 2, 3, 7):
+        directory = tmp_path / str(ranks)
+        maniple("train", path, f"output.directory={directory}", ranks=ranks)
+        digests[ranks] = maniple.digest(maniple.checkpoints(directory)[-1])
+    assert len(set(digests.values())) == 1, digests
+    directory = tmp_path / "resumed"
+    maniple("train", path, "learning.iterations=2", f"output.directory={directory}", ranks=2)
+    with h5py.File(maniple.checkpoints(directory)[-1]) as file:
+        before = file["state/model_values"][()]
+    maniple("train", path, "learning.resume=auto", f"output.directory={directory}", ranks=3)
+    assert maniple.digest(maniple.checkpoints(directory)[-1]) == digests[1]
+    with h5py.File(maniple.checkpoints(directory)[-1]) as file:
+        after = file["state/model_values"][()]
+    torso = 3 + 22 - 11  # gravity, qpos0 (11), then masses: those of the world and the torso
+    np.testing.assert_array_equal(after[:, torso], before[:, torso])
+    assert len(np.unique(before[:, torso + 1])) == 230
+
+
+def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
+    maniple("train", deck(events="{}", observed=["qpos"], precision="single"), "learning.iterations=1",
+            f"output.directory={tmp_path / 'run'}")
+    with h5py.File(maniple.checkpoints(tmp_path / "run")[-1]) as file:
+        assert "model_values" not in file["state"]
+
+
+@pytest.mark.parametrize("event, expected", [
+    ("{field: geom_size, geoms: [floor], mode: startup, operation: scale, ranges: [1, 2]}",
+     ["geom_size", "cannot vary", "allowed:", "geom_friction", "body_mass"]),
+    ("{field: body_mas, bodies: [torso], mode: startup, operation: scale, ranges: [1, 2]}", ["did you mean 'body_mass'"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [2, 1]}",
+     ["push.ranges", "[2, 1]", "low <= high"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [-1, 1]}", ["[-1, 1]", "at least 0"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, ranges: [1, 2]}", ["push.operation", "scale | add | abs"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: scale}", ["push.ranges", "[low, high]"]),
+    ("{field: body_mass, bodies: [torse], mode: startup, operation: scale, ranges: [1, 2]}",
+     ["push.bodies", "'torse'", "did you mean 'torso'"]),
+    ("{field: body_mass, joints: [left_hip], mode: startup, operation: scale, ranges: [1, 2]}", ["it takes bodies"]),
+    ("{field: body_mass, mode: startup, operation: scale, ranges: [1, 2]}", ["without bodies", "left_thigh"]),
+    ("{field: body_ipos, bodies: [torso], mode: startup, operation: add, ranges: {3: [0, 1]}}", ["component 3", "0 to 2"]),
+    ("{field: body_ipos, bodies: [torso], mode: startup, operation: add, ranges: [0, 1], every: 2}",
+     ["push.every", "mode startup"]),
+    ("{field: dof_damping, joints: [left_hip], mode: reset, operation: scale, distribution: log_uniform, ranges: [0, 1]}",
+     ["[0, 1]", "above 0", "log_uniform"]),
+    ("{field: dof_damping, joints: [left_hip], mode: reset, operation: times, ranges: [0, 1]}", ["times", "scale | add | abs"]),
+    ("{term: reset_scene_to_default, mode: startup, ranges: [0, 1]}", ["push.ranges", "without field"]),
+    ("{field: dof_damping, expression: \"1\", joints: [left_hip], mode: reset, operation: scale, ranges: [0, 1]}",
+     ["field beside term or expression"]),
+    ("{set: \"qpos[left_hip]\", expression: \"1\", mode: startup}", ["fields of the model"]),
+    ("{set: \"geom_size[floor]\", expression: \"1\", mode: startup}", ["unknown name 'geom_size'"]),
+])
+def test_refused(maniple, deck, tmp_path, event, expected):
+    path = deck(events=f"\n    push: {event}", observed=["qpos"])
+    line = next(i for i, text in enumerate(path.read_text().splitlines(), 1) if "push:" in text)
+    result = maniple("validate", path, ranks=0, exit_code=2)
+    message = result.stderr
+    assert message.count("maniple: error: ") == 1, message
+    for part in [f"{path}:{line}", "task.events.push", *expected]:
+        assert part in message, message
+
+
+def test_a_reset_cannot_set_the_model(maniple, deck):
+    path = deck(events="{}", observed=["qpos"])
+    path.write_text(path.read_text().replace("  resets:\n", "  resets:\n    - {set: \"body_mass[torso]\", expression: \"1\"}\n"))
+    assert "cannot be assigned" in maniple("validate", path, ranks=0, exit_code=2).stderr
+
+
+def test_listed(maniple, deck):
+    terms = subprocess.run([maniple.program, "schema", "quantities", deck()], capture_output=True, text=True, check=True).stdout
+    for name in FIELDS:
+        assert f"\n{name} " in terms, name
+    assert "default_body_mass" in terms
