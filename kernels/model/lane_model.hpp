@@ -31,25 +31,16 @@ struct LaneModel {
 
   MANIPLE_FUNCTION LaneModel(const Model<ScalarOf<V>>& model, const State<V>& state) : m(model), s(state) {}
 
-#define MANIPLE_FIELD(name, rows, row, model_row, ...)                                 \
-  MANIPLE_FUNCTION LaneField<V, row, model_row> name() const {                         \
-    return {first_of(m.name), s.model_values.from(m.varied.name), m.varied.name >= 0}; \
-  }                                                                                    \
-  MANIPLE_FUNCTION V name(int i, int k = 0) const {                                    \
-    return name()(i, k);                                                               \
+#define MANIPLE_FIELD(name, rows, row, model_row, ...)                       \
+  MANIPLE_FUNCTION LaneField<V, row, model_row> name() const {               \
+    return {m.name, s.model_values.from(m.varied.name), m.varied.name >= 0}; \
+  }                                                                          \
+  MANIPLE_FUNCTION V name(int i, int k = 0) const {                          \
+    return name()(i, k);                                                     \
   }
   MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
   MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
-
- private:
-  // Of an array, and of an option, which is one number.
-  static MANIPLE_FUNCTION const ScalarOf<V>* first_of(const ScalarOf<V>* array) {
-    return array;
-  }
-  static MANIPLE_FUNCTION const ScalarOf<V>* first_of(const ScalarOf<V>& number) {
-    return &number;
-  }
 };
 
 // Number k of each lane's own row `index` of a field that varies.

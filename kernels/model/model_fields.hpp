@@ -341,8 +341,7 @@
   FIELD(dof_totaldamping, nv, 1, 1)           \
   FIELD(friction_D, nfriction, 1, 1)          \
   FIELD(friction_loss, nfriction, 1, 1)       \
-  FIELD(limit_invweight, nlimit, 1, 1)        \
-  FIELD(meaninertia, 1, 1, 1)
+  FIELD(limit_invweight, nlimit, 1, 1)
 
 // Numbers that hold for the whole model (src/model_import/derive.hpp).
 #define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \

@@ -178,14 +178,11 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
   composite_inertias(m, d);
   set_free_bodies(m, s, d);
   if (m.varied.dof_M0 < 0) return;
-  V trace(0);
   for (int i = 0; i < m.nv; ++i) {
     const Spatial<V> axis = load6<V>(d.cdof, 6 * i);
     const V diagonal = lanes.dof_totalarmature(i) + dot(axis, load10<V>(d.crb, 10 * m.dof_bodyid[i]) * axis);
     s.model_values[m.varied.dof_M0 + i] = diagonal;
-    trace += diagonal;
   }
-  s.model_values[m.varied.meaninertia] = trace / V(static_cast<ScalarOf<V>>(m.nv > 0 ? m.nv : 1));
   inertia_matrix(m, s, d);
   for (int k = 0; k < m.nM; ++k) d.qM_factor[k] = d.qM[k];
   factor_inertia(m, d, d.qM_factor, d.qLDiagInv);

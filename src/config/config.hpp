@@ -214,6 +214,7 @@ struct TermConfig {
   Ranges ranges;
   bool shared_random = false;                        // one draw for all elements
   std::string command;                               // the command that a term is about
+  std::string curriculum;                            // rewards: which curriculum multiplies the weight
   std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
 };
 
@@ -229,7 +230,7 @@ struct TaskConfig {
   int settle_steps = 0;         // physics steps of a fresh state, without actions
   bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
   std::vector<TermConfig> actions, observations, critic_observations, rewards, terminations, resets,
-      variables, commands, events;
+      variables, commands, events, curricula;
   std::map<std::string, std::string> definitions;  // name -> expression, usable in every expression
   std::map<std::string, SourceLocation> where_definitions;
   SourceLocation where;

@@ -120,8 +120,8 @@ class TaskReader {
         read_parameter(term, entry, key);
       }
     }
-    if (section_.kind == TermKind::variable) {
-      check_variable(term, path);
+    if (section_.kind == TermKind::variable || section_.kind == TermKind::curriculum) {
+      check_variable(term, path, section_.kind);
       return term;
     }
     if (!term.term.empty() + !term.expression.empty() + !term.field.empty() != 1) {
@@ -181,16 +181,18 @@ class TaskReader {
     for (const auto& [key, range] : term.ranges.keyed) check(range);
   }
 
-  static void check_variable(const TermConfig& variable, const std::string& path) {
+  static void check_variable(const TermConfig& variable, const std::string& path, TermKind kind) {
     if (variable.reset.empty())
       throw InputError(variable.where, path, "found no reset",
-                       "allowed: reset: \"<expression>\", with update, every or neither");
+                       kind == TermKind::variable
+                           ? "allowed: reset: \"<expression>\", with update, every or neither"
+                           : "allowed: reset: \"<expression>\", with or without update");
     if (!variable.parameters.empty()) {
       const auto& [name, where] = *variable.where_parameters.begin();
       std::vector<std::string> names;
       std::string allowed;
       for (const TermKey& row : term_schema())
-        if (row.stands_in(TermKind::variable)) {
+        if (row.stands_in(kind)) {
           names.push_back(row.name);
           allowed += (allowed.empty() ? "" : ", ") + row.name;
         }

@@ -205,8 +205,9 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("noise_std", noise_std, kObservations, at_least(0), "1", "the same with a normal distribution of this deviation"),
       TERM_KEY("delay", delay, kActions | kObservations, between(0, 1000), "control steps", "a number, or [low, high] drawn at each reset; the first value stands in for earlier ones"),
       TERM_KEY("history", history, kObservations, between(1, 1000), "control steps", "the last values, the oldest first; the first one stands in for earlier ones"),
-      TERM_KEY("reset", reset, kVariables, anything(), "", "expression of the value at a reset, after the resets of the state"),
-      TERM_KEY("update", update, kVariables, anything(), "", "expression of the next value; prev(name) is the last one"),
+      TERM_KEY("reset", reset, kVariables | kCurricula, anything(), "", "expression of the value at a reset, after the resets of the state; of a curriculum: at the beginning"),
+      TERM_KEY("update", update, kVariables | kCurricula, anything(), "", "expression of the next value; prev(name) is the last one; of a curriculum: after each iteration, of metrics, curricula and its last value, which is its name"),
+      TERM_KEY("curriculum", curriculum, kRewards, anything(), "", "the curriculum that multiplies the weight"),
       TERM_KEY("update_at", update_at, kVariables, anything(), "", "step: after the physics, before terminations and rewards; observation: after them, and after resets"),
       TERM_KEY("every", every, kVariables | kCommands | kEvents, above(0), "s", "between further evaluations of reset, commands or events, after the rewards: a number, or [low, high] drawn each time"),
       TERM_KEY("once", once, kVariables, anything(), "", "true: kept over all episodes, reset at the first reset alone"),
@@ -233,6 +234,7 @@ const std::vector<SectionKey>& section_schema() {
       {"commands", TermKind::command, &TaskConfig::commands, true, "what the policy is asked for; a mapping from a name, known in every expression, to a term"},
       {"events", TermKind::event, &TaskConfig::events, true, "pushes and other changes of the state, and of the model; a mapping from a name to a term of resets, an expression with set, or a field"},
       {"variables", TermKind::variable, &TaskConfig::variables, true, "what a task remembers; a mapping from a name, known in every expression, to a variable"},
+      {"curricula", TermKind::curriculum, &TaskConfig::curricula, true, "numbers that change between iterations of a training with its metrics; a mapping from a name, known in every expression, to reset and update"},
   };
   return sections;
 }

@@ -64,7 +64,8 @@ enum class TermKind {
   reset,
   variable,
   command,
-  event
+  event,
+  curriculum
 };
 constexpr unsigned bit_of(TermKind kind) {
   return 1u << static_cast<unsigned>(kind);
@@ -75,7 +76,8 @@ inline constexpr unsigned kActions = bit_of(TermKind::action),
                           kRewards = bit_of(TermKind::reward), kTerminations = bit_of(TermKind::termination),
                           kResets = bit_of(TermKind::reset), kVariables = bit_of(TermKind::variable),
                           kCommands = bit_of(TermKind::command), kEvents = bit_of(TermKind::event),
-                          kTerms = ~kVariables, kAllSections = ~0u;
+                          kCurricula = bit_of(TermKind::curriculum), kTerms = ~(kVariables | kCurricula),
+                          kAllSections = ~0u;
 
 // A key of a term: the same table for what stands inside `task.rewards.<name>` and its like.
 struct TermKey {

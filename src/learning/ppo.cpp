@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "kernels/nn/ppo_loss.hpp"
@@ -86,7 +87,12 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
     warn(fmt::format(
         "{} of {} minibatches of iteration {} made no step: their sums are not finite or too large",
         sums.skipped, sums.minibatches, iteration_));
-  return report(sums);
+  IterationReport result = report(sums);
+  std::map<std::string, double> metrics{
+      {"control_steps", static_cast<double>(iteration_ * config_.learning.horizon)}};
+  for (const auto& value : result.values) metrics[value.name] = value.value;
+  environment_.advance_curricula(metrics);
+  return result;
 }
 
 Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
@@ -205,6 +211,8 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("episode_return_100", "reward",
       "mean return of the latest 100 episodes, or of all that the last iteration ended",
       rollout_.recent_return());
+  for (const auto& [name, value] : environment_.curricula())
+    add("curriculum_" + name, "task", "value of the curriculum in the iteration", value);
   add("policy_loss", "1", "clipped surrogate, mean over the minibatches",
       sums.metrics[kPolicyLoss] / batches);
   add("value_loss", "reward^2",

@@ -20,9 +20,6 @@ template <std::size_t kLength>
 const double* numbers_of(const std::array<double, kLength>& vector) {
   return vector.data();
 }
-const double* numbers_of(const double& number) {
-  return &number;
-}
 
 #define MANIPLE_LOCAL_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 
@@ -38,8 +35,7 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (varied.dof_armature >= 0) varied.dof_totalarmature = 0;
   if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
   if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
-    varied.dof_M0 = varied.meaninertia = varied.body_invweight0 = varied.friction_D = varied.limit_invweight =
-        0;
+    varied.dof_M0 = varied.body_invweight0 = varied.friction_D = varied.limit_invweight = 0;
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
 
 template <class T>
 void BatchSimulation<T>::allocate_task() {
+  for (const CompiledCurriculum& curriculum : task_.curricula) curricula_.push_back(curriculum.initial);
   task_batch_.task = device_task_.task();
   task_batch_.seed = config_.batch.seed;
   task_batch_.first_env = partition_.first_env();
@@ -284,6 +285,21 @@ void BatchSimulation<T>::keep_final_observation() {
 }
 
 template <class T>
+void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& metrics) {
+  if (curricula_.empty()) return;
+  curricula_ = advance(task_.curricula, curricula_, metrics);
+  device_task_.set_curricula(curricula_);
+}
+
+template <class T>
+std::vector<std::pair<std::string, double>> BatchSimulation<T>::curricula() const {
+  std::vector<std::pair<std::string, double>> result;
+  for (std::size_t i = 0; i < curricula_.size(); ++i)
+    result.emplace_back(task_.curricula[i].name, curricula_[i]);
+  return result;
+}
+
+template <class T>
 std::int64_t BatchSimulation<T>::count_incidents(const TiledView<std::int32_t>& view) const {
   const HostTiles<std::int32_t> records(view);
   std::int64_t count = 0;
@@ -371,6 +387,9 @@ void BatchSimulation<T>::describe(Archive& archive) {
   archive.per_env("simulation/dropped_contact_step", dropped, 2, 1, 1, "1",
                   "control step of the last of them");
   if (!has_task()) return;
+  for (std::size_t i = 0; i < curricula_.size(); ++i)
+    archive.replicated("curricula/" + task_.curricula[i].name, &curricula_[i], 1, "task",
+                       "value of the curriculum");
   T* const fields = host_copies_.add(task_batch_.fields);
   for (const FieldInfo& field : task_fields(task_))
     archive.per_env(std::string("task/") + field.name, fields,
@@ -392,6 +411,7 @@ void BatchSimulation<T>::describe(Archive& archive) {
 template <class T>
 void BatchSimulation<T>::restored() {
   for (const auto& copy : host_copies_.to_device) copy();
+  device_task_.set_curricula(curricula_);
   if (has_task()) show_to_learning();
 }
 

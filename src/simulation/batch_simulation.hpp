@@ -33,6 +33,8 @@ class BatchSimulation final : public Simulation {
 
   const Transition<TiledView<float>>& transition() const override { return learned_; }
   void keep_final_observation() override;
+  void advance_curricula(const std::map<std::string, double>& metrics) override;
+  std::vector<std::pair<std::string, double>> curricula() const override;
 
   std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }
   void describe(Archive& archive) override;
@@ -105,6 +107,7 @@ class BatchSimulation final : public Simulation {
   CompiledTask task_;
   Partition partition_;
   std::int64_t control_step_ = 0;
+  std::vector<double> curricula_;  // values of the task's
   std::vector<FieldInfo> state_fields_;
   std::vector<RecordedField> recorded_fields_;
   DeviceModel<T> device_model_;

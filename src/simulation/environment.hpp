@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/tiles.hpp"
@@ -45,6 +47,13 @@ class Environment {
 
   // From now on every step fills final_observation(), too, and that of the critic.
   virtual void keep_final_observation() = 0;
+
+  // Lets the task's curricula follow these metrics of a training, the same on every rank.
+  virtual void advance_curricula(const std::map<std::string, double>&) {}
+  // Their names and values.
+  virtual std::vector<std::pair<std::string, double>> curricula() const {
+    return {};
+  }
 
   // Environments that were reset because their state was not finite or too large, so far, this rank.
   virtual std::int64_t bad_states() const = 0;

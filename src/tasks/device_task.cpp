@@ -70,6 +70,16 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   }
 }
 
+template <class T>
+void DeviceTask<T>::set_curricula(const std::vector<double>& values) const {
+  if (values.empty()) return;
+  constexpr int width = lane_width<Lanes<T>>;
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), constants_);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    std::fill_n(host.data() + i * width, width, static_cast<T>(values[i]));
+  Kokkos::deep_copy(constants_, host);
+}
+
 template class DeviceTask<float>;
 template class DeviceTask<double>;
 

@@ -13,6 +13,8 @@ class DeviceTask {
   explicit DeviceTask(const CompiledTask& task);
   // Points into memory that this object owns.
   const Task<T>& task() const { return task_; }
+  // Changes the first numbers of the constants: those of curricula.
+  void set_curricula(const std::vector<double>& values) const;
 
  private:
   Kokkos::View<Instruction*, MemorySpace> instructions_;  // the programs, one after the other

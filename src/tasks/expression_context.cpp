@@ -355,6 +355,21 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
   for (const auto& [name, source] : definitions) add_definition(name, source);
 }
 
+void ExpressionContext::add_curricula(const std::vector<CompiledCurriculum>& curricula) {
+  for (std::size_t i = 0; i < curricula.size(); ++i) {
+    check_name(curricula[i].name, curricula[i].update, "curriculum");
+    if (variables_.contains(curricula[i].name) || definitions_.contains(curricula[i].name))
+      throw InputError(curricula[i].update.where, curricula[i].update.key,
+                       "'" + curricula[i].name + "' is already the name of a variable or definition",
+                       "choose another name for the curriculum");
+    add({.name = curricula[i].name,
+         .unit = "task",
+         .description = "curriculum of the task",
+         .in_reset = true,
+         .component = in_bank(Bank::constants, static_cast<int>(i))});
+  }
+}
+
 void ExpressionContext::add(Quantity quantity) {
   const std::string name = quantity.name;
   quantities_.insert_or_assign(name, std::move(quantity));

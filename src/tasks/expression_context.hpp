@@ -13,6 +13,7 @@
 
 #include "kernels/tasks/program.hpp"
 #include "src/config/config.hpp"
+#include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression.hpp"
 #include "src/tasks/expression_graph.hpp"
 #include "src/tasks/task_model.hpp"
@@ -64,6 +65,9 @@ class ExpressionContext {
                     std::int64_t max_episode_steps,
                     const std::map<std::string, ExpressionSource>& definitions,
                     const std::map<std::string, TaskVariable>& variables);
+
+  // Makes curricula known: name i is number i of Bank::constants.
+  void add_curricula(const std::vector<CompiledCurriculum>& curricula);
 
   // nullptr: no such name.
   const Quantity* quantity(const std::string& name) const;

@@ -38,7 +38,8 @@ int ConstantPool::index(double value) {
   const auto same = [&](double known) {
     return std::bit_cast<std::uint64_t>(known) == std::bit_cast<std::uint64_t>(value);
   };
-  const auto found = std::find_if(values_.begin(), values_.end(), same);
+  const auto found =
+      std::find_if(values_.begin() + static_cast<std::ptrdiff_t>(changing_), values_.end(), same);
   if (found != values_.end()) return static_cast<int>(found - values_.begin());
   values_.push_back(value);
   return static_cast<int>(values_.size()) - 1;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
@@ -21,10 +22,15 @@ struct Program {
 // Numbers that instructions refer to, each bit pattern once.
 class ConstantPool {
  public:
+  ConstantPool() = default;
+  // Behind numbers that stand first and may change.
+  explicit ConstantPool(std::vector<double> changing)
+      : changing_(changing.size()), values_(std::move(changing)) {}
   int index(double value);
   const std::vector<double>& values() const { return values_; }
 
  private:
+  std::size_t changing_ = 0;
   std::vector<double> values_;
 };
 

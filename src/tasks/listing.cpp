@@ -37,6 +37,11 @@ TaskModel one_of_everything() {
   model.geom_body = {0, 1};
   model.geom_pairs = {{0, 1}};
   model.qpos0 = {0};
+  model.fields = varying_fields(ImportedModel());
+  for (VaryingField& field : model.fields) {
+    const bool several = field.element == FieldElement::body || field.element == FieldElement::geom;
+    field.values.assign(static_cast<std::size_t>(several ? 2 * field.row : field.row), 0.0);
+  }
   return model;
 }
 
@@ -139,6 +144,19 @@ std::string quantity_rows(const ExpressionContext& context, bool totals) {
 
 }  // namespace
 
+// The fields that events may set.
+static std::string field_rows() {
+  std::string rows;
+  for (const VaryingField& field : varying_fields(ImportedModel()))
+    rows += fmt::format("  field: {}\n    {}{} [{}]\n", field.name, field.description,
+                        field.row > 1 ? fmt::format(", components 0 to {}", field.row - 1) : "", field.unit);
+  return rows +
+         "  field: actuator_kp\n    stiffness of position servos: gain and bias by length together\n"
+         "  field: actuator_kd\n    damping of position servos: bias by velocity\n"
+         "    name: {field: body_mass, bodies: [name, '.*_pattern'], mode: startup, operation: scale, "
+         "ranges: [0.8, 1.2]}\n";
+}
+
 std::string terms_text() {
   std::string text;
   for (const SectionKey& section : section_schema()) {
@@ -151,11 +169,12 @@ std::string terms_text() {
       for (const TermParameter& parameter : term.parameters) rows += parameter_text(parameter);
       rows += "    " + term_example(term, section) + "\n";
     }
-    text +=
-        "task." + section.name + ": " + section.meaning + "\n" +
-        (rows.empty() ? "  by expressions, or with the terms of " +
-                            std::string(section.kind == TermKind::event ? "resets" : "observations") + "\n"
-                      : rows);
+    if (section.kind == TermKind::event)
+      rows = "  with the terms of resets, and fields of the model:\n" + field_rows();
+    if (section.kind == TermKind::variable || section.kind == TermKind::curriculum)
+      rows = "  by expressions\n";
+    text += "task." + section.name + ": " + section.meaning + "\n" +
+            (rows.empty() ? "  with the terms of observations\n" : rows);
   }
   return text;
 }
@@ -241,7 +260,8 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   };
   rows.clear();
   for (const TermConfig& term : config.rewards)
-    rows += row(term.name, fmt::format("{:>10.6g} x {}", term.weight, what(term)));
+    rows += row(term.name, fmt::format("{:>10.6g} x {}{}", term.weight,
+                                       term.curriculum.empty() ? "" : term.curriculum + " x ", what(term)));
   section(config.reward_times_dt ? "rewards, weight x duration of a control step" : "rewards, weight", rows);
   rows.clear();
   for (const TermConfig& term : config.terminations)
@@ -274,6 +294,10 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
     rows += row(term.name, "reset: " + term.reset + (term.update.empty() ? "" : ", update: " + term.update) +
                                every(term));
   section("variables", rows);
+  rows.clear();
+  for (const TermConfig& term : config.curricula)
+    rows += row(term.name, "first " + term.reset + (term.update.empty() ? "" : ", then " + term.update));
+  section("curricula", rows);
   return text;
 }
 

@@ -122,17 +122,56 @@ std::vector<double> numbers_of(const PerElement& given, const std::vector<std::s
   return numbers;
 }
 
+void set_clip(CompiledAction& action, const TermConfig& term) {
+  action.clipped = term.clip.has_value();
+  if (!term.clip) return;
+  action.low = (*term.clip)[0];
+  action.high = (*term.clip)[1];
+}
+
+// One component of the action for each actuator, whose controls are what the expression says.
+std::vector<CompiledAction> expression_actions(const TermConfig& term, const TaskModel& model,
+                                               const std::string& key) {
+  const std::vector<std::string> known = names_of(model.actuators);
+  if (term.names_kind != ElementKind::actuators || term.names.empty())
+    throw InputError(term.where_expression, key, "an action by expression without actuators",
+                     "actuators: [names], of " + list(known));
+  std::vector<std::size_t> places;
+  for (const std::string& entry : term.names)
+    for (const std::size_t place :
+         matching_names(entry, known, term.where_names, key + ".actuators", "the model has no actuator"))
+      if (std::find(places.begin(), places.end(), place) == places.end()) places.push_back(place);
+  std::vector<std::string> names;
+  for (const std::size_t place : places) names.push_back(known[place]);
+  const std::vector<double> scales = numbers_of(term.scale, names, names.size(), 1, term, key + ".scale"),
+                            offsets = numbers_of(term.offset, names, names.size(), 0, term, key + ".offset");
+  std::vector<CompiledAction> actions;
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    CompiledAction action;
+    action.name = "expression/" + names[i];
+    action.actuator = static_cast<int>(places[i]);
+    action.by_program = true;
+    action.expression = source_of(term, term.expression, key);
+    action.place = i;
+    action.count = places.size();
+    action.delay = term.delay;
+    action.scale = scales[i];
+    action.offset = offsets[i];
+    set_clip(action, term);
+    actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
 std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskModel& model,
                                            const std::string& key) {
-  if (term.term.empty())
-    throw InputError(term.where_expression, key, "an action by expression",
-                     "actions are terms: " + list(term_names(TermKind::action)));
+  check_delay(term, key);
+  if (term.term.empty()) return expression_actions(term, model, key);
   const LibraryTerm& library = find_term(term, TermKind::action, key);
   const TermRequest request = resolve_term(library, term, model, key);
   const std::size_t count = request.elements.size();
   const std::vector<double> scales = numbers_of(term.scale, request.names, count, 1, term, key + ".scale"),
                             offsets = numbers_of(term.offset, request.names, count, 0, term, key + ".offset");
-  check_delay(term, key);
   std::vector<CompiledAction> actions;
   for (std::size_t i = 0; i < count; ++i) {
     CompiledAction action;
@@ -142,11 +181,7 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
     action.delay = term.delay;
     action.scale = scales[i];
     action.offset = offsets[i];
-    action.clipped = term.clip.has_value();
-    if (term.clip) {
-      action.low = (*term.clip)[0];
-      action.high = (*term.clip)[1];
-    }
+    set_clip(action, term);
     if (library.drive)
       drive_joint(action, library, request, model.joints[static_cast<std::size_t>(request.elements[i])], term,
                   key);
@@ -183,7 +218,7 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
                                      model.actuators[static_cast<std::size_t>(action.actuator)].name),
                          "one action per actuator");
       action.element = first_control + action.actuator;
-      if (action.relative_to < 0)
+      if (action.relative_to < 0 && action.expression.text.empty())
         set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
       actions.push_back(std::move(action));
     }
@@ -255,6 +290,9 @@ std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind
   return expressions_of(term, kind, model, key);
 }
 
+ExpressionGraph::Node weighted(ExpressionCompiler& evaluate, const TermConfig& term, const std::string& key,
+                               const CompiledTask& task, ExpressionGraph::Node reward);
+
 // Terminations, then rewards, which may read them.
 void compile_evaluation(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                         ConstantPool& constants, CompiledTask& task) {
@@ -296,7 +334,8 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     const double factor = term.weight * (config.reward_times_dt ? task.step_dt : 1.0);
     for (const TermExpression& expression : expressions_of(term, TermKind::reward, model, key)) {
       const ExpressionGraph::Node reward =
-          evaluate.compile_number(source_of(term, expression.text, key), "a reward");
+          weighted(evaluate, term, key, task,
+                   evaluate.compile_number(source_of(term, expression.text, key), "a reward"));
       graph.store(
           factor == 0 ? graph.constant(0) : graph.apply(Operation::multiply, reward, graph.constant(factor)),
           Bank::output, kFirstRewardOutput + static_cast<int>(i));
@@ -306,6 +345,19 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   task.num_reward_terms = static_cast<int>(task.reward_names.size());
   evaluate.finish();
   task.evaluate = evaluate.program(constants);
+}
+
+// Of an action by expression, whose value is compiled once for all its components.
+ExpressionGraph::Node component_of(const CompiledAction& action, ExpressionCompiler& act,
+                                   std::map<std::string, ExpressionCompiler::Value>& expressions) {
+  const auto [known, is_new] = expressions.try_emplace(action.expression.key);
+  ExpressionCompiler::Value& value = known->second;
+  if (is_new) value = act.compile(action.expression);
+  if (value.size() != 1 && value.size() != action.count)
+    refuse_expression(action.expression, 0,
+                      ExpressionCompiler::shape(value) + fmt::format(" for {} actuators", action.count),
+                      "a number, or one for each actuator");
+  return value[value.size() == 1 ? 0 : action.place];
 }
 
 // Controls that need more than the table of actions, and events in intervals, which come first.
@@ -333,10 +385,13 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
   }
   ExpressionGraph::Node clipped = graph.constant(0);
   const Quantity& actions = *context.quantity("action");
+  std::map<std::string, ExpressionCompiler::Value> expressions;  // of actions, by key
   for (int k = 0; k < task.num_actions; ++k) {
     const CompiledAction& action = task.actions[static_cast<std::size_t>(k)];
     if (!action.by_program) continue;
-    const ExpressionGraph::Node given = act.delayed({actions.component(act, k)}, action.delay)[0];
+    const ExpressionGraph::Node acted =
+        action.expression.text.empty() ? actions.component(act, k) : component_of(action, act, expressions);
+    const ExpressionGraph::Node given = act.delayed({acted}, action.delay)[0];
     const ExpressionGraph::Node scaled =
         graph.apply(Operation::multiply, given, graph.constant(action.scale));
     ExpressionGraph::Node control = graph.apply(Operation::add, scaled, graph.constant(action.offset));
@@ -554,6 +609,48 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
   return variables;
 }
 
+// Curricula, whose updates must be right: tried with every metric at 1.
+std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
+  std::vector<CompiledCurriculum> curricula;
+  std::map<std::string, double> names;
+  std::vector<std::string> rewards;
+  for (const TermConfig& term : config.rewards) rewards.push_back(term.name);
+  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
+  for (std::size_t i = 0; i < config.curricula.size(); ++i) {
+    const TermConfig& term = config.curricula[i];
+    const std::string key = key_of(TermKind::curriculum, term, i);
+    const auto source = [&](const std::string& text, const char* part) {
+      const auto where = term.where_keys.find(part);
+      return ExpressionSource{text, where == term.where_keys.end() ? term.where : where->second,
+                              key + "." + part};
+    };
+    if (names.contains(term.name))
+      throw InputError(term.where, key, "'" + term.name + "' is the name of a metric, too", "another name");
+    curricula.push_back(
+        {term.name, evaluate_numbers(source(term.reset, "reset"), {}), source(term.update, "update")});
+  }
+  for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  for (const CompiledCurriculum& curriculum : curricula)
+    if (!curriculum.update.text.empty()) evaluate_numbers(curriculum.update, names);
+  return curricula;
+}
+
+// The weight of a reward where a curriculum multiplies it.
+ExpressionGraph::Node weighted(ExpressionCompiler& evaluate, const TermConfig& term, const std::string& key,
+                               const CompiledTask& task, ExpressionGraph::Node reward) {
+  if (term.curriculum.empty()) return reward;
+  std::vector<std::string> names;
+  for (const CompiledCurriculum& curriculum : task.curricula) names.push_back(curriculum.name);
+  if (std::find(names.begin(), names.end(), term.curriculum) == names.end()) {
+    const auto where = term.where_keys.find("curriculum");
+    throw InputError(where == term.where_keys.end() ? term.where : where->second, key + ".curriculum",
+                     "no curriculum '" + term.curriculum + "'" + did_you_mean(term.curriculum, names),
+                     names.empty() ? "task.curricula names none" : "allowed: " + list(names));
+  }
+  const Quantity& curriculum = *evaluate.context().quantity(term.curriculum);
+  return evaluate.graph().apply(Operation::multiply, reward, curriculum.component(evaluate, 0));
+}
+
 // Terms that are about a command and name none are about the only one.
 void complete_commands(TaskConfig& config) {
   for (const SectionKey& section : section_schema()) {
@@ -656,7 +753,11 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   }
   ExpressionContext context(model, task.num_actions, step_dt, episode_length, task.max_episode_steps,
                             definitions, variables);
-  ConstantPool constants;
+  task.curricula = curricula_of(config);
+  context.add_curricula(task.curricula);
+  std::vector<double> initial;
+  for (const CompiledCurriculum& curriculum : task.curricula) initial.push_back(curriculum.initial);
+  ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
   observe.compile_variables();
   compile_evaluation(config, model, context, constants, task);
@@ -728,6 +829,10 @@ std::string task_digest(const CompiledTask& task) {
   sum.add(static_cast<std::uint64_t>(task.reset.num_random));
   for (const int side : task.contact_sides) sum.add(static_cast<std::uint64_t>(side));
   for (const int element : task.stepped) sum.add(static_cast<std::uint64_t>(element));
+  for (const CompiledCurriculum& curriculum : task.curricula) {
+    sum.add(curriculum.name);
+    sum.add(curriculum.update.text);
+  }
   return sum.text();
 }
 

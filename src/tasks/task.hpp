@@ -11,6 +11,7 @@
 #include "kernels/tasks/task_fields.hpp"
 #include "src/config/config.hpp"
 #include "src/model_import/import.hpp"
+#include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_graph.hpp"
 
@@ -21,7 +22,10 @@ struct CompiledAction {
   int actuator = 0;
   int element = 0;          // of State: the actuator's control
   bool by_program = false;  // `act` sets the control, not the table of actions
-  int relative_to = -1;     // element of State that is added to the control, times per_unit; -1: none
+  // what takes the place of the action's component: an expression, component `place` of `count`; "": nothing
+  ExpressionSource expression;
+  std::size_t place = 0, count = 1;
+  int relative_to = -1;  // element of State that is added to the control, times per_unit; -1: none
   double per_unit = 1;
   std::vector<double> delay;     // control steps
   double scale = 1, offset = 0;  // control = action * scale + offset, then clip
@@ -42,7 +46,8 @@ struct CompiledTask : TaskSizes {
 
   Program act, evaluate, vary, reset, observe, accept;
   bool varies_at_resets = false, varies_in_act = false;  // see Task
-  std::vector<double> constants;
+  std::vector<double> constants;                         // those of curricula first
+  std::vector<CompiledCurriculum> curricula;
   // Task::contact_sides, and its width
   std::vector<int> contact_sides;
   int num_contact_queries = 0;

@@ -274,3 +274,98 @@ def test_listed(maniple, deck):
     for name in FIELDS:
         assert f"\n{name} " in terms, name
     assert "default_body_mass" in terms
+
+
+LEVEL = """{}
+  curricula:
+    level: {reset: "0.25", update: "iteration >= 2 ? level + 0.5 : level"}
+    slow: {reset: "1", update: "episode_length > 20 && reward_up < 1e9 ? slow / 2 : slow"}
+"""
+
+
+def metrics(directory):
+    with h5py.File(directory / "results.h5") as file:
+        return {name: values[()] for name, values in file["metrics"].items()}
+
+
+def test_curricula(maniple, deck, tmp_path):
+    """Values change after an iteration, reach expressions and weights, and are the same on any number of ranks and over
+    a restart."""
+    path = deck(events=LEVEL, observed=["level", "slow"], precision="single", num_envs=100, reward="0 * level")
+    path.write_text(path.read_text().replace("weight: 1}", "weight: 1}\n    one: {expression: \"1\", weight: 2, curriculum: level}"))
+    digests = set()
+    for ranks in (1, 3):
+        directory = tmp_path / str(ranks)
+        maniple("train", path, "learning.iterations=6", "learning.random_initial_episode_length=false",
+                f"output.directory={directory}", ranks=ranks)
+        digests.add(maniple.digest(maniple.checkpoints(directory)[-1]))
+    directory = tmp_path / "resumed"
+    for iterations, ranks in ((3, 2), (6, 1)):
+        maniple("train", path, f"learning.iterations={iterations}", "learning.resume=auto",
+                "learning.random_initial_episode_length=false", f"output.directory={directory}", ranks=ranks)
+    digests.add(maniple.digest(maniple.checkpoints(directory)[-1]))
+    assert len(digests) == 1
+    run = metrics(tmp_path / "1")
+    np.testing.assert_array_equal(run["curriculum_level"], [.25, .25, .75, 1.25, 1.75, 2.25])
+    # episodes of 25 steps end in iterations 4 and 7 of 8 steps each; before, their length is not known
+    np.testing.assert_array_equal(run["curriculum_slow"], [1, 1, 1, 1, .5, .25])
+    # weight 2, times the control step of 0.02 s, times the levels of the steps of an episode
+    expected = 2 * .02 * (16 * .25 + 8 * .75 + 1 * 1.25)
+    np.testing.assert_allclose(run["reward_one"][3], expected, rtol=1e-5)
+    with h5py.File(maniple.checkpoints(tmp_path / "1")[-1]) as file:
+        assert file["curricula/level"][()] == 2.75
+        np.testing.assert_array_equal(np.unique(file["task/observation"][:, 0]), [2.25])
+
+
+@pytest.mark.parametrize("curriculum, expected", [
+    ("{reset: \"0\", update: \"episode_retrun > 1 ? 1 : 0\"}",
+     ["curricula.level.update", "unknown metric 'episode_retrun'", "did you mean 'episode_return'", "reward_up", "iteration"]),
+    ("{reset: \"0\", update: \"qpos[root][0]\"}", ["unknown metric 'qpos'"]),
+    ("{reset: \"[0, 1]\"}", ["curricula.level.reset", "must be a number"]),
+    ("{update: \"1\"}", ["found no reset"]),
+    ("{reset: \"0\", every: 2}", ["curricula.level.every", "that curricula do not take"]),
+    ("{reset: \"0\", update: \"uniform(0, 1)\"}", ["curricula.level.update"]),
+])
+def test_refused_curricula(maniple, deck, curriculum, expected):
+    path = deck(events=f"{{}}\n  curricula:\n    level: {curriculum}\n", observed=["qpos"])
+    message = maniple("validate", path, ranks=0, exit_code=2).stderr
+    assert message.count("maniple: error: ") == 1, message
+    for part in [str(path), *expected]:
+        assert part in message, message
+
+
+def test_a_weight_by_an_unknown_curriculum(maniple, deck):
+    path = deck(events=LEVEL, observed=["qpos"])
+    path.write_text(path.read_text().replace("weight: 1}", "weight: 1, curriculum: levle}"))
+    message = maniple("validate", path, ranks=0, exit_code=2).stderr
+    assert "no curriculum 'levle', did you mean 'level'" in message, message
+
+
+def test_actions_by_expression(maniple, deck, tmp_path):
+    """Controls from two components of the action, joint positions and a curriculum; scaled and clipped."""
+    path = deck(events="{}\n  curricula: {share: {reset: \"0.5\"}}", observed=["ctrl", "action"])
+    path.write_text(path.read_text().replace(
+        "{term: actuator_control, actuators: [\".*\"]}",
+        "{expression: \"[action[0] + qpos[left_hip], share * action[0] - action[1]]\", actuators: [left_hip, left_knee],"
+        " scale: 2, offset: 0.1, clip: [-1, 1]}"))
+    (tmp_path / "robot.xml").write_text(MODEL.replace("<position joint=\"left_hip\"", "<position name=\"left_hip\" joint=\"left_hip\"")
+                                        .replace("<position joint=\"left_knee\"", "<position name=\"left_knee\" joint=\"left_knee\""))
+    run = rollout(maniple, path, tmp_path / "run", steps=20, ranks=1, fields=("qpos", "ctrl", "action", "truncated"))
+    q, a = run["qpos"][:, :-1, 7], run["action"][:, 1:]
+    assert a.shape[-1] == 2 and np.abs(a).max() <= 1
+    expected = np.clip(.1 + 2 * np.stack([a[..., 0] + q, .5 * a[..., 0] - a[..., 1]], axis=-1), -1, 1)
+    np.testing.assert_allclose(run["ctrl"][:, 1:, :2], expected, rtol=0, atol=1e-12)
+    assert (np.abs(expected) == 1).any() and (run["ctrl"][:, :, 2:] == 0).all()
+
+
+@pytest.mark.parametrize("action, expected", [
+    ("{expression: \"action\"}", ["without actuators"]),
+    ("{expression: \"[action[0], 1, 2]\", actuators: [\".*\"]}", ["a vector of 3", "for 4 actuators"]),
+    ("{expression: \"xpos[torso].z\", actuators: [\".*\"]}", ["'xpos' is not known"]),
+])
+def test_refused_actions(maniple, deck, action, expected):
+    path = deck(events="{}", observed=["qpos"])
+    path.write_text(path.read_text().replace("{term: actuator_control, actuators: [\".*\"]}", action))
+    message = maniple("validate", path, ranks=0, exit_code=2).stderr
+    for part in [str(path), "actions[0]", *expected]:
+        assert part in message, message

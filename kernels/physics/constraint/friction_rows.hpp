@@ -21,12 +21,16 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
     const FrictionRows rows(m, d, m.nfriction);
     for (const int r : d.team.share(m.nfriction))
       d.friction_aref[r] = -V(m.friction_B[r]) * rows.times(r, s.qvel);
+    // one that varies has rows for every dof: those without friction do nothing, and do not count
     const LaneModel<V> lanes(m, s);
     for (const int r : d.team.share(m.nvariedfriction)) {
       d.friction_D[r] = lanes.friction_D(r);
       d.friction_loss[r] = lanes.friction_loss(r);
     }
-    d.team.once([&] { d.nefc[0] += V(static_cast<T>(m.nfriction)); });
+    d.team.once([&] {
+      if (m.nvariedfriction == 0) d.nefc[0] += V(static_cast<T>(m.nfriction));
+      for (int r = 0; r < m.nvariedfriction; ++r) d.nefc[0] += select(d.friction_loss[r] > V(0), V(1), V(0));
+    });
     return m.nfriction;
   }
   MANIPLE_FUNCTION int number(int r) const { return r; }

@@ -35,7 +35,7 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     for (const int i : d.team.share(nv)) d.qacc[i] += d.qacc_smooth[i];
     return;
   }
-  const V scale = V(1) / (LaneModel<V>(m, s).meaninertia(0) * V(static_cast<T>(nv)));
+  const V scale(T(1) / (m.meaninertia * static_cast<T>(nv)));
   // in single precision a smaller tolerance would ask for less than rounding
   const V tolerance(sizeof(T) == 4 ? max(m.tolerance, T(1e-6)) : m.tolerance);
   const MaskOf<V> wide = needs_wide(m, d, rows);

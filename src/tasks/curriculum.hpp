@@ -1,0 +1,31 @@
+// Curricula: numbers of a task, known by name in its expressions, that change between the iterations of a
+// training with what it measures.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "src/tasks/expression.hpp"
+
+namespace maniple {
+
+// A curriculum of a compiled task; number i of these is number i of the task's constants.
+struct CompiledCurriculum {
+  std::string name;
+  double initial = 0;
+  ExpressionSource update;  // its next value, from metrics, curricula and itself
+};
+
+// Names that updates know beside curricula: the metrics of a training with these rewards.
+std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards);
+
+// The number that an expression of named numbers is. InputError: other names, no number.
+double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names);
+
+// The next values: each from the metrics and all last values. One that is not finite (no episode has ended
+// yet) leaves its curriculum as it is.
+std::vector<double> advance(const std::vector<CompiledCurriculum>& curricula,
+                            const std::vector<double>& values, const std::map<std::string, double>& metrics);
+
+}  // namespace maniple
