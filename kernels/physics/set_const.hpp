@@ -117,7 +117,7 @@ MANIPLE_FUNCTION V inverse_weight(const Model<ScalarOf<V>>& m, const Data<V>& d)
 // A body whose only joints are slides through its center of mass, along its axes: its inertia is its mass.
 template <class T>
 MANIPLE_FUNCTION bool only_slides_simply(const Model<T>& m, int dof) {
-  return m.dof_simple[dof] && m.jnt_type[m.dof_jntid[dof]] == joint_slide;
+  return m.dof_simplenum[dof] > 0 && m.jnt_type[m.dof_jntid[dof]] == joint_slide;
 }
 
 // Mean inverse weight of body i, moved and turned.

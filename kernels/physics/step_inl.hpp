@@ -37,6 +37,7 @@ MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>&
   solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
   end_stage(d, PhysicsStage::smooth_acceleration);
   solve_constraints(m, s, d);
+  discount_frictionless_rows(m, d);
 }
 
 // Kinematics, inertia and bias with every field written.

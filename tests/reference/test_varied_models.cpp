@@ -274,7 +274,7 @@ TEST_P(VariedModels, Step) {
       mj_step(&m, d);
       const Numbers qpos(d->qpos, d->qpos + m.nq), qvel(d->qvel, d->qvel + m.nv);
       const double velocity = 1 + largest(qvel) + 4 * m.opt.timestep * acceleration;
-      ASSERT_LE(difference(ours.state("qvel", env), qvel, velocity), 1e-10)
+      ASSERT_LE(difference(ours.state("qvel", env), qvel, velocity), 1e-9)
           << "environment " << env << numbers_text(ours.state("qvel", env), qvel);
       ASSERT_LE(difference(ours.state("qpos", env), qpos, 1 + m.opt.timestep * velocity), 1e-10)
           << "environment " << env << numbers_text(ours.state("qpos", env), qpos);

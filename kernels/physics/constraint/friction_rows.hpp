@@ -21,16 +21,12 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
     const FrictionRows rows(m, d, m.nfriction);
     for (const int r : d.team.share(m.nfriction))
       d.friction_aref[r] = -V(m.friction_B[r]) * rows.times(r, s.qvel);
-    // one that varies has rows for every dof: those without friction do nothing, and do not count
     const LaneModel<V> lanes(m, s);
     for (const int r : d.team.share(m.nvariedfriction)) {
       d.friction_D[r] = lanes.friction_D(r);
       d.friction_loss[r] = lanes.friction_loss(r);
     }
-    d.team.once([&] {
-      if (m.nvariedfriction == 0) d.nefc[0] += V(static_cast<T>(m.nfriction));
-      for (int r = 0; r < m.nvariedfriction; ++r) d.nefc[0] += select(d.friction_loss[r] > V(0), V(1), V(0));
-    });
+    d.team.once([&] { d.nefc[0] += V(static_cast<T>(m.nfriction)); });
     return m.nfriction;
   }
   MANIPLE_FUNCTION int number(int r) const { return r; }
@@ -87,5 +83,14 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
   }
   MANIPLE_FUNCTION void from_wide(const Data<Wide>&, int, int) const {}
 };
+
+// Dry friction that varies has rows for every dof: where they have none, they do nothing, and do not count.
+template <class V>
+MANIPLE_FUNCTION void discount_frictionless_rows(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  if (m.nvariedfriction == 0) return;
+  d.team.once([&] {
+    for (int r = 0; r < m.nvariedfriction; ++r) d.nefc[0] -= select(d.friction_loss[r] > V(0), V(0), V(1));
+  });
+}
 
 }  // namespace maniple

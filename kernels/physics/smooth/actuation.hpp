@@ -39,6 +39,15 @@ MANIPLE_FUNCTION V nearest_setpoint(V u, V length, ScalarOf<V> period) {
   return u - V(period) * turns;
 }
 
+// The same of actuator i, which has a period, in the environments where its gains make it a servo.
+template <class V>
+MANIPLE_FUNCTION V own_setpoint(const Model<ScalarOf<V>>& m, const State<V>& s, int i, V u, V length) {
+  const V nearest = nearest_setpoint(u, length, m.actuator_period[i]);
+  if (m.varied.actuator_gainprm < 0 && m.varied.actuator_biasprm < 0) return nearest;
+  const LaneModel<V> lanes(m, s);
+  return select(lanes.actuator_gainprm(i) == -lanes.actuator_biasprm(i, 1), nearest, u);
+}
+
 // Control of actuator i within its range.
 template <class V>
 MANIPLE_FUNCTION V clamped_control(const Model<ScalarOf<V>>& m, const State<V>& s, int i) {
@@ -67,8 +76,7 @@ MANIPLE_FUNCTION V actuator_input(const Model<ScalarOf<V>>& m, const State<V>& s
     input = s.act[adr];
     if (m.actuator_actearly[i]) input = next_activation(m, i, input, V(d.act_dot[adr]));
   }
-  if (m.actuator_period[i] > 0)
-    input = nearest_setpoint(input, V(d.actuator_length[i]), m.actuator_period[i]);
+  if (m.actuator_period[i] > 0) input = own_setpoint(m, s, i, input, V(d.actuator_length[i]));
   return input;
 }
 
@@ -168,7 +176,7 @@ MANIPLE_FUNCTION void advance_activations(const Model<ScalarOf<V>>& m, const Sta
     if (adr < 0) continue;
     V act = next_activation(m, i, V(s.act[adr]), m.actuator_disabled[i] ? V(0) : V(act_dot[adr]));
     if (m.actuator_dyntype[i] == dynamics_integrator && m.actuator_period[i] > 0)
-      act = nearest_setpoint(act, V(d.actuator_length[i]), m.actuator_period[i]);
+      act = own_setpoint(m, s, i, act, V(d.actuator_length[i]));
     s.act[adr] = act;
   }
 }
