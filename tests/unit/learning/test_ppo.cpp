@@ -10,6 +10,7 @@
 #include "src/learning/learners.hpp"
 #include "src/learning/ppo.hpp"
 #include "src/learning/schedule.hpp"
+#include "tests/unit/learning/network_by_hand.hpp"
 #include "tests/unit/learning/toy_environment.hpp"
 
 namespace maniple {
@@ -240,6 +241,54 @@ TEST(Ppo, BitsOfEveryNetworkDoNotDependOnTheNumberOfRanks) {
     const Outcome one = train(config, 1, 4);
     for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 4));
   }
+}
+
+// A memory sees in learning what it saw in the rollout: before the first step the policy is the one that
+// acted, across the ends of episodes and of rollouts; and a time-out is valued with what the episode
+// remembers.
+TEST(Ppo, RecurrentPoliciesLearnFromWhatTheyRemembered) {
+  Config config = configs_of_networks(70)[1];
+  config.learning.minibatches = config.learning.epochs = 1;
+  config.policy.actor_gain = 1;
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(70, 0, 1);
+    Ppo ppo(environment, config, collectives);
+    ppo.start();
+    for (int i = 0; i < 5; ++i) EXPECT_NEAR(reported(ppo.iterate(), "kl"), 0, 3e-7) << i;
+  });
+
+  config.learning.horizon = 33;  // episodes of 20 steps
+  ToyEnvironment environment(70, 0, 1);
+  Policy policy(config, policy_sizes(environment));
+  StageClock clock;
+  clock.add("policy", 0.0);
+  RolloutStorage rollout(environment, config, policy, 1);
+  environment.reset();
+  rollout.collect(policy, 0, clock, [] {});
+  const SampleLayout& layout = rollout.layout();
+  const std::vector<double> parameters(policy.parameters().data(),
+                                       policy.parameters().data() + policy.network().parameters);
+  int cut = 0;
+  for (int env = 0; env < 70; ++env) {
+    std::vector<double> state(12);
+    for (int step = 0; step < 33; ++step) {
+      const float* block = rollout.blocks() + (step * 3 + env / 32) * layout.elements * 32 + env % 32;
+      const auto stored = [&](int element) { return static_cast<double>(block[element * 32]); };
+      const auto heads = [&](double x) {
+        return testing_learning::heads_by_hand(config.policy, policy.network(), parameters.data(), {x, 0.5},
+                                               state);
+      };
+      const testing_learning::Heads found = heads(stored(0));
+      EXPECT_NEAR(stored(layout.mean), found.mean[0], 1e-5);
+      EXPECT_NEAR(stored(layout.value), found.value, 1e-5);
+      if (stored(layout.cut) != 0) {
+        ++cut;
+        EXPECT_NEAR(stored(layout.bootstrap), heads(stored(0) + 0.2 * stored(layout.action)).value, 1e-5);
+      }
+      if (stored(layout.done) != 0) state.assign(12, 0.0);
+    }
+  }
+  EXPECT_GT(cut, 20);
 }
 
 // With rewards or values normalised, their unit is nothing that learning sees.

@@ -18,6 +18,7 @@
 #include "kernels/nn/ppo_loss.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/policy.hpp"
+#include "tests/unit/learning/network_by_hand.hpp"
 
 namespace maniple {
 namespace {
@@ -380,81 +381,6 @@ TEST(TrainMinibatch, GradientIsThatOfTheLoss) {
   }
 }
 
-// The heads of a network for one sample in plain loops, from what the configuration says; parameters are
-// found in the order of the network's layers. `state` is that before the step, and is moved to that after it.
-struct Heads {
-  std::vector<double> mean, log_std;
-  double value = 0;
-};
-Heads heads_by_hand(const PolicyConfig& config, const Network& network, const double* parameters,
-                    const double* observation, std::vector<double>& state) {
-  int next = 0, cells = 0;
-  const auto dense = [&](const std::vector<double>& x) {
-    while (!network.layers[next].is_dense()) ++next;
-    const Layer& layer = network.layers[next++];
-    std::vector<double> y;
-    for (int o = 0; o < layer.outputs; ++o) {
-      double sum = parameters[layer.bias + o];
-      for (std::size_t i = 0; i < x.size(); ++i)
-        sum += parameters[layer.weight + o * layer.stride() + static_cast<std::int64_t>(i)] * x[i];
-      y.push_back(sum);
-    }
-    return y;
-  };
-  const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
-  const auto chain = [&](const std::vector<int>& widths, std::vector<double> x) {
-    if (config.recurrent == Recurrence::gru) {
-      const std::size_t n = static_cast<std::size_t>(config.recurrent_units);
-      const auto first = state.begin() + cells++ * config.recurrent_units;
-      std::vector<double> h(first, first + config.recurrent_units);
-      const std::vector<double> a = dense(x), b = dense(h);
-      for (std::size_t k = 0; k < n; ++k) {
-        const double r = logistic(a[k] + b[k]), z = logistic(a[n + k] + b[n + k]);
-        h[k] = (1 - z) * std::tanh(a[2 * n + k] + r * b[2 * n + k]) + z * h[k];
-      }
-      std::copy(h.begin(), h.end(), first);
-      x = h;
-    }
-    for (std::size_t l = 0; l < widths.size(); ++l) {
-      x = dense(x);
-      double mean = 0, variance = 0;
-      for (double& v : x) {
-        if (config.activation == ActivationChoice::elu) v = v > 0 ? v : std::expm1(v);
-        if (config.activation == ActivationChoice::leaky_relu) v = v > 0 ? v : 0.01 * v;
-        if (config.activation == ActivationChoice::silu) v *= logistic(v);
-        if (config.activation == ActivationChoice::gelu) v *= std::erfc(-v / std::sqrt(2.0)) / 2;
-        mean += v / static_cast<double>(x.size());
-      }
-      if (!config.layer_norm) continue;
-      for (const double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
-      while (network.layers[next].kind != LayerKind::layer_norm) ++next;
-      for (std::size_t i = 0; i < x.size(); ++i) {
-        const auto k = static_cast<std::int64_t>(i);
-        x[i] = (x[i] - mean) / std::sqrt(variance + 1e-5) * parameters[network.layers[next].weight + k] +
-               parameters[network.layers[next].bias + k];
-      }
-    }
-    return dense(x);
-  };
-  const std::vector<double> input(observation, observation + 3);
-  const std::vector<double> first = chain(config.hidden, input);
-  Heads heads;
-  heads.mean.assign(first.begin(), first.begin() + 2);
-  for (std::size_t k = 0; k < 2 && config.state_dependent_std; ++k) {
-    double std = std::exp(first[2 + k]);
-    if (config.std_transform == StdTransform::softplus)
-      std = std::log1p(std) + config.min_std;
-    else if (config.min_std > 0)
-      std = std::max(std, config.min_std);
-    if (config.max_std > 0) std = std::min(std, config.max_std);
-    heads.log_std.push_back(std::log(std));
-  }
-  heads.value = config.shared
-                    ? first.back()
-                    : chain(config.critic_hidden.empty() ? config.hidden : config.critic_hidden, input)[0];
-  return heads;
-}
-
 // What a policy does over a few steps, against plain loops: means, deviations, values and the states that it
 // carries from step to step; with one draw of noise, the action that acts.
 TEST(Act, FollowsTheDefinitions) {
@@ -490,9 +416,10 @@ TEST(Act, FollowsTheDefinitions) {
       for (int i = 0; i < t.layout.elements * 32; ++i) block[i] = std::nan("");
       act(TileTeam(), 0, 0);
       for (int env = 0; env < 32; ++env) {
-        const double seen[] = {observation.at(env, 0), observation.at(env, 1), observation.at(env, 2)};
-        const Heads expected = heads_by_hand(config, t.network, t.parameters.data(), seen,
-                                             states[static_cast<std::size_t>(env)]);
+        const std::vector<double> seen{observation.at(env, 0), observation.at(env, 1),
+                                       observation.at(env, 2)};
+        const testing_learning::Heads expected = testing_learning::heads_by_hand(
+            config, t.network, t.parameters.data(), seen, states[static_cast<std::size_t>(env)]);
         const auto kept = [&](int element) { return block[element * 32 + env]; };
         ASSERT_NEAR(kept(t.layout.value), expected.value, 1e-12);
         double log_prob = 0;

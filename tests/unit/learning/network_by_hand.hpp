@@ -1,0 +1,90 @@
+// A policy's network in plain loops and double precision, from what the configuration says, for tests.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/nn/network.hpp"
+#include "src/config/config.hpp"
+
+namespace maniple::testing_learning {
+
+// The heads of a network for one sample in plain loops, from what the configuration says; parameters are
+// found in the order of the network's layers. `state` is that before the step, and is moved to that after it.
+struct Heads {
+  std::vector<double> mean, log_std;
+  double value = 0;
+};
+inline Heads heads_by_hand(const PolicyConfig& config, const Network& network, const double* parameters,
+                           const std::vector<double>& observation, std::vector<double>& state) {
+  int next = 0, cells = 0;
+  const auto dense = [&](const std::vector<double>& x) {
+    while (!network.layers[next].is_dense()) ++next;
+    const Layer& layer = network.layers[next++];
+    std::vector<double> y;
+    for (int o = 0; o < layer.outputs; ++o) {
+      double sum = parameters[layer.bias + o];
+      for (std::size_t i = 0; i < x.size(); ++i)
+        sum += parameters[layer.weight + o * layer.stride() + static_cast<std::int64_t>(i)] * x[i];
+      y.push_back(sum);
+    }
+    return y;
+  };
+  const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const auto chain = [&](const std::vector<int>& widths, std::vector<double> x) {
+    if (config.recurrent == Recurrence::gru) {
+      const std::size_t n = static_cast<std::size_t>(config.recurrent_units);
+      const auto first = state.begin() + cells++ * config.recurrent_units;
+      std::vector<double> h(first, first + config.recurrent_units);
+      const std::vector<double> a = dense(x), b = dense(h);
+      for (std::size_t k = 0; k < n; ++k) {
+        const double r = logistic(a[k] + b[k]), z = logistic(a[n + k] + b[n + k]);
+        h[k] = (1 - z) * std::tanh(a[2 * n + k] + r * b[2 * n + k]) + z * h[k];
+      }
+      std::copy(h.begin(), h.end(), first);
+      x = h;
+    }
+    for (std::size_t l = 0; l < widths.size(); ++l) {
+      x = dense(x);
+      double mean = 0, variance = 0;
+      for (double& v : x) {
+        if (config.activation == ActivationChoice::elu) v = v > 0 ? v : std::expm1(v);
+        if (config.activation == ActivationChoice::tanh) v = std::tanh(v);
+        if (config.activation == ActivationChoice::relu) v = std::max(v, 0.0);
+        if (config.activation == ActivationChoice::leaky_relu) v = v > 0 ? v : 0.01 * v;
+        if (config.activation == ActivationChoice::silu) v *= logistic(v);
+        if (config.activation == ActivationChoice::gelu) v *= std::erfc(-v / std::sqrt(2.0)) / 2;
+        mean += v / static_cast<double>(x.size());
+      }
+      if (!config.layer_norm) continue;
+      for (const double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
+      while (network.layers[next].kind != LayerKind::layer_norm) ++next;
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto k = static_cast<std::int64_t>(i);
+        x[i] = (x[i] - mean) / std::sqrt(variance + 1e-5) * parameters[network.layers[next].weight + k] +
+               parameters[network.layers[next].bias + k];
+      }
+    }
+    return dense(x);
+  };
+  const std::vector<double> first = chain(config.hidden, observation);
+  const auto actions = static_cast<std::size_t>(network.sizes.actions);
+  Heads heads;
+  heads.mean.assign(first.begin(), first.begin() + network.sizes.actions);
+  for (std::size_t k = 0; k < actions && config.state_dependent_std; ++k) {
+    double std = std::exp(first[actions + k]);
+    if (config.std_transform == StdTransform::softplus)
+      std = std::log1p(std) + config.min_std;
+    else if (config.min_std > 0)
+      std = std::max(std, config.min_std);
+    if (config.max_std > 0) std = std::min(std, config.max_std);
+    heads.log_std.push_back(std::log(std));
+  }
+  heads.value = config.shared ? first.back()
+                              : chain(config.critic_hidden.empty() ? config.hidden : config.critic_hidden,
+                                      observation)[0];
+  return heads;
+}
+
+}  // namespace maniple::testing_learning
