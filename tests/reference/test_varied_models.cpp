@@ -143,8 +143,11 @@ class VariedModels : public ::testing::TestWithParam<VariedCase> {
     if (states_.empty()) {
       states_ = oracle::visited_states(m, kEnvs);
       for (unsigned env = 0; env < kEnvs; env += 3)
-        if (imported_.sizes.ngeompair == 0)
+        if (imported_.sizes.ngeompair == 0) {
           states_[env] = oracle::random_state(m, 500 + env, GetParam().model.speed);
+          // as mj_resetData leaves it; PGS begins there
+          states_[env].qacc_warmstart.assign(static_cast<std::size_t>(m.nv), 0.0);
+        }
       visited[GetParam().model.file] = states_;
     }
 
