@@ -19,7 +19,7 @@ namespace {
 using Node = ExpressionGraph::Node;
 using Value = ExpressionCompiler::Value;
 
-constexpr std::size_t kScreenful = 60;  // names in a message
+constexpr std::size_t kScreenful = 100;  // names in a message
 
 struct BinaryOperator {
   std::string_view token;

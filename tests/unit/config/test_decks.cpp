@@ -271,12 +271,17 @@ task:
   events:
     push: {set: "qvel[root][0]", expression: "uniform(-1, 1)", every: 4}
     jump: {term: reset_joints, mode: reset}
+    feet: {field: geom_friction, geoms: [left, right], mode: startup, operation: abs, ranges: [0.3, 1.2], shared_random: true}
+    com: {field: body_ipos, bodies: [torso], mode: reset, operation: add, distribution: gaussian,
+          ranges: {0: [0, 0.1], ".*": [0, 1e-5]}}
   variables:
     target: {reset: "uniform(0, 1)", every: [1, 2]}
     count: {reset: "0", update: "prev(count) + 1", update_at: observation}
     own: {reset: "1", once: true, every: 3}
+  curricula:
+    level: {reset: "0", update: "episode_return > 10 ? 1 : level"}
   rewards:
-    alive: {term: alive}
+    alive: {term: alive, curriculum: level}
     pole: {expression: "height^2", weight: -0.3, command: velocity}
   terminations:
     late: {term: time_out, time_out: true}
@@ -315,6 +320,12 @@ void expect_equal(const std::vector<TermConfig>& a, const std::vector<TermConfig
     EXPECT_EQ(a[i].once, b[i].once);
     EXPECT_EQ(a[i].mode, b[i].mode);
     EXPECT_EQ(a[i].command, b[i].command);
+    EXPECT_EQ(a[i].field, b[i].field);
+    EXPECT_EQ(a[i].operation, b[i].operation);
+    EXPECT_EQ(a[i].distribution, b[i].distribution);
+    EXPECT_EQ(a[i].ranges, b[i].ranges);
+    EXPECT_EQ(a[i].shared_random, b[i].shared_random);
+    EXPECT_EQ(a[i].curriculum, b[i].curriculum);
   }
 }
 
