@@ -62,12 +62,12 @@ std::string field(int number, const std::string& bytes) {
   return key(number, counted) + varint(bytes.size()) + bytes;
 }
 
-double now() {
+double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 std::string event(std::int64_t step, const std::string& what) {
-  return key(1, eight_bytes) + raw(now()) + key(2, varint_type) + varint(static_cast<std::uint64_t>(step)) +
-         what;
+  return key(1, eight_bytes) + raw(unix_time()) + key(2, varint_type) +
+         varint(static_cast<std::uint64_t>(step)) + what;
 }
 
 }  // namespace
@@ -85,8 +85,8 @@ EventFile::EventFile(const std::string& directory, bool replaces, std::int64_t f
       if (entry.path().filename().string().rfind(kPrefix, 0) == 0)
         std::filesystem::remove(entry.path(), ignored);
   // (files of a directory are read in order of their names)
-  path_ = fmt::format("{}/{}{:010}.{}.{}", directory, kPrefix, static_cast<std::int64_t>(now()), host_name(),
-                      getpid());
+  path_ = fmt::format("{}/{}{:010}.{}.{}", directory, kPrefix, static_cast<std::int64_t>(unix_time()),
+                      host_name(), getpid());
   file_.open(path_, std::ios::binary | std::ios::trunc);
   append(event(0, field(3, "brain.Event:2")));
   const std::string start = key(1, varint_type) + varint(1);  // SessionLog.START

@@ -311,7 +311,7 @@ TEST_P(VariedModels, StepInSinglePrecision) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VariedModels, ::testing::ValuesIn(varied_cases()),
-                         [](const auto& info) { return info.param.model.name; });
+                         [](const auto& at) { return at.param.model.name; });
 
 // A model of which nothing varies has no number more in its state, and the values of the model follow from
 // nothing else: varying them without changing them gives the steps of before.
