@@ -23,11 +23,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "evaluate", Holds::policy);
   Policy policy(config, policy_sizes(*simulation));
-  Archive archive;
-  policy.describe(archive);
-  const std::int64_t step = read_replicated(
-      config.control.checkpoint, checkpoint_identity(config, *simulation), archive, session.collectives());
-  policy.restored();
+  const std::int64_t step = load_policy(config, *simulation, session, policy);
   info(fmt::format("policy of iteration {} from {}", step, config.control.checkpoint));
 
   const EvaluationResult result = evaluate(*simulation, policy, config, session.collectives());

@@ -39,11 +39,7 @@ class ControlSource {
         throw InputError(config.control.where, "control.source", "policy without a task",
                          "a deck with a task: a policy reads its observations");
       policy_ = std::make_unique<Policy>(config, policy_sizes(simulation));
-      Archive archive;
-      policy_->describe(archive);
-      read_replicated(config.control.checkpoint, checkpoint_identity(config, simulation), archive,
-                      session.collectives());
-      policy_->restored();
+      load_policy(config, simulation, session, *policy_);
       runner_.emplace(*policy_, simulation);
     }
   }

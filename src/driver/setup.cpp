@@ -198,6 +198,17 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   return identity;
 }
 
+std::int64_t load_policy(const Config& config, Simulation& simulation, Session& session, Policy& policy) {
+  Archive archive;
+  policy.describe(archive);
+  simulation.describe_curricula(archive);
+  const std::int64_t iteration = read_replicated(
+      config.control.checkpoint, checkpoint_identity(config, simulation), archive, session.collectives());
+  policy.restored();
+  simulation.restored();
+  return iteration;
+}
+
 RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
                      const std::string& verb) {
   RunRecord record;

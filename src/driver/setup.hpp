@@ -12,6 +12,8 @@
 
 namespace maniple {
 
+class Policy;
+
 // What a verb keeps in memory on each rank: environments alone, or with one of these.
 enum class Holds { environments, policy, learner };
 
@@ -33,6 +35,9 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
 void check_input_files(const Config& config, Session& session);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
+// Loads the policy of control.checkpoint, and the task's curricula as they stood there. Returns the
+// checkpoint's iteration. Collective.
+std::int64_t load_policy(const Config& config, Simulation& simulation, Session& session, Policy& policy);
 // The /run group of results.h5.
 RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
                      const std::string& verb);

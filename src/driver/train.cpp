@@ -48,6 +48,7 @@ ExitCode train(const Config& config, Session& session) {
              // environments of its own, each time the same episodes
              const auto environment =
                  make_simulation(evaluated, simulation->model(), session.rank(), session.size());
+             environment->set_curricula(simulation->curricula());
              return summary_of(evaluate(*environment, *learner->policy(), evaluated, session.collectives())
                                    .episode_return)
                  .mean;

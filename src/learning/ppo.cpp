@@ -265,7 +265,10 @@ void Ppo::describe(Archive& archive) {
 
 void Ppo::describe_learned(Archive& archive, bool to_go_on) {
   policy_.describe(archive);
-  if (!to_go_on) return;
+  if (!to_go_on) {
+    environment_.describe_curricula(archive);
+    return;
+  }
   optimizer_.describe_moments(archive, "ppo");
   advantages_.describe_values(archive, "ppo");
 }

@@ -300,6 +300,19 @@ std::vector<std::pair<std::string, double>> BatchSimulation<T>::curricula() cons
 }
 
 template <class T>
+void BatchSimulation<T>::set_curricula(const std::vector<std::pair<std::string, double>>& values) {
+  for (std::size_t i = 0; i < curricula_.size(); ++i) curricula_[i] = values[i].second;
+  device_task_.set_curricula(curricula_);
+}
+
+template <class T>
+void BatchSimulation<T>::describe_curricula(Archive& archive) {
+  for (std::size_t i = 0; i < curricula_.size(); ++i)
+    archive.replicated("curricula/" + task_.curricula[i].name, &curricula_[i], 1, "task",
+                       "value of the curriculum");
+}
+
+template <class T>
 std::int64_t BatchSimulation<T>::count_incidents(const TiledView<std::int32_t>& view) const {
   const HostTiles<std::int32_t> records(view);
   std::int64_t count = 0;
@@ -387,9 +400,7 @@ void BatchSimulation<T>::describe(Archive& archive) {
   archive.per_env("simulation/dropped_contact_step", dropped, 2, 1, 1, "1",
                   "control step of the last of them");
   if (!has_task()) return;
-  for (std::size_t i = 0; i < curricula_.size(); ++i)
-    archive.replicated("curricula/" + task_.curricula[i].name, &curricula_[i], 1, "task",
-                       "value of the curriculum");
+  describe_curricula(archive);
   T* const fields = host_copies_.add(task_batch_.fields);
   for (const FieldInfo& field : task_fields(task_))
     archive.per_env(std::string("task/") + field.name, fields,

@@ -35,6 +35,8 @@ class BatchSimulation final : public Simulation {
   void keep_final_observation() override;
   void advance_curricula(const std::map<std::string, double>& metrics) override;
   std::vector<std::pair<std::string, double>> curricula() const override;
+  void set_curricula(const std::vector<std::pair<std::string, double>>& values) override;
+  void describe_curricula(Archive& archive) override;
 
   std::int64_t bad_states() const override { return count_incidents(physics_.bad_states); }
   void describe(Archive& archive) override;

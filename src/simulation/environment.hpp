@@ -54,12 +54,17 @@ class Environment {
   virtual std::vector<std::pair<std::string, double>> curricula() const {
     return {};
   }
+  // The values of curricula() of another batch of this task.
+  virtual void set_curricula(const std::vector<std::pair<std::string, double>>&) {}
+  // The part of describe() that these values are, for who needs nothing else of the environments.
+  virtual void describe_curricula(Archive&) {}
 
   // Environments that were reset because their state was not finite or too large, so far, this rank.
   virtual std::int64_t bad_states() const = 0;
   // Everything that a restart needs; on a GPU the entries are host copies made by this call.
   virtual void describe(Archive& archive) = 0;
-  // Copies the entries of describe() to the device, after a checkpoint was loaded into them.
+  // Copies the entries of describe(), or of describe_curricula(), to the device, after a checkpoint was
+  // loaded into them.
   virtual void restored() {}
   // "physics", "task" seconds so far.
   virtual std::vector<std::pair<std::string, double>> stage_seconds() const = 0;

@@ -317,6 +317,32 @@ def test_curricula(maniple, deck, tmp_path):
         np.testing.assert_array_equal(np.unique(file["task/observation"][:, 0]), [2.25])
 
 
+def test_policies_meet_the_curricula_of_their_checkpoint(maniple, deck, tmp_path):
+    """evaluate and rollout see the values that the checkpoint holds, evaluations within the training those of the next
+    iteration; without a checkpoint they are the first ones."""
+    path = deck(events=LEVEL, observed=["level"], precision="single", num_envs=32, reward="0 * level")
+    path.write_text(path.read_text().replace("weight: 1}", "weight: 0}\n    one: {expression: \"1\", weight: 2, curriculum: level}"))
+    maniple("train", path, "learning.iterations=5", "evaluation.every=2", "evaluation.episodes=32",
+            f"output.directory={tmp_path / 'run'}", ranks=2)
+    full = 2 * .02 * 25  # the return of an episode where level is 1
+    found = metrics(tmp_path / "run")["evaluation_return"]
+    assert np.isnan(found[0])
+    np.testing.assert_allclose(found[1:], full * np.array([.75, .75, 1.75, 1.75]), rtol=1e-5)
+    for policy, level in (("run", 2.25), ("run/best", 1.75)):
+        run = tmp_path / policy
+        maniple("evaluate", path, f"control.checkpoint={run}", "evaluation.episodes=64", "batch.num_envs=64",
+                f"output.directory={tmp_path / 'evaluated'}", "output.overwrite=true", ranks=2)
+        with h5py.File(tmp_path / "evaluated" / "evaluation.h5") as file:
+            np.testing.assert_allclose(file["evaluation/episode_return"][()], full * level, rtol=1e-5)
+        for source, seen in (("policy", level), ("zero", .25)):
+            directory = tmp_path / f"{source}_{level}"
+            maniple("rollout", path, "simulation.steps=5", "initial_state.source=task", f"control.source={source}",
+                    f"control.checkpoint={run}", "output.trajectory.every=1", "output.trajectory.fields=[observation]",
+                    f"output.directory={directory}")
+            with h5py.File(directory / "results.h5") as file:
+                np.testing.assert_array_equal(np.unique(file["trajectory/observation"][()]), [seen])
+
+
 @pytest.mark.parametrize("curriculum, expected", [
     ("{reset: \"0\", update: \"episode_retrun > 1 ? 1 : 0\"}",
      ["curricula.level.update", "unknown metric 'episode_retrun'", "did you mean 'episode_return'", "reward_up", "iteration"]),
