@@ -35,6 +35,14 @@ def model_of(file):
     return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": file["run/model_mjb"][()].tobytes()})
 
 
+def own_numbers(model, recorded):
+    """body_ipos and geom_friction of each environment, by the names that the model has for them; they lie in front of
+    what follows from them."""
+    values = recorded["model_values"][:, 0]
+    bodies, geoms = 3 * model.nbody, model.ngeom
+    return {"body_ipos": values[:, :bodies].reshape(ENVS, -1, 3), "geom_friction": values[:, bodies:bodies + geoms]}
+
+
 def original_spec(name, config):
     """mjlab's robot on its ground."""
     spec = Entity(config.scene.entities["robot"]).spec
@@ -73,7 +81,7 @@ def rollout(maniple, name, tmp_path_factory):
     size = {"g1_flat": 29, "go1_flat": 12}[name]
     with h5py.File(directory / "given.h5", "w") as file:
         file["action"] = np.random.default_rng(5).uniform(-2.5, 2.5, (ENVS, STEPS, size))
-    fields = ("qpos, qvel, ctrl, qacc_warmstart, action, observation, critic_observation, final_observation, reward_term, "
+    fields = ("qpos, qvel, ctrl, qacc_warmstart, model_values, action, observation, critic_observation, final_observation, reward_term, "
               "terminated, truncated")
     maniple("rollout", ROOT / f"inputs/tasks/mjlab/{name}.yaml", "simulation.precision=double", f"batch.num_envs={ENVS}",
             f"simulation.steps={STEPS}", "initial_state.source=task", "control.source=file",
@@ -201,21 +209,35 @@ class Environment:
         # terms with a memory
         self.functions = {id(t): t.func(t, self) if isinstance(t.func, type) else t.func for t in terms}
 
+    def use(self, ours, own):
+        """Gives the environments their own models, of which ours has the numbers; they are the same elements."""
+        self.own = []
+        for env in range(ENVS):
+            model = copy.copy(self.model)
+            for kind, field, count in (("body", "body_ipos", ours.nbody), ("geom", "geom_friction", ours.ngeom)):
+                for i in range(count):
+                    if title := getattr(ours, kind)(i).name:
+                        title = {"floor": "terrain"}.get(title, title)
+                        place = getattr(model, field)[getattr(model, kind)(title).id]
+                        place[:3 if kind == "body" else 1] = own[field][env, i]
+            mujoco.mj_setConst(model, mujoco.MjData(model))
+            self.own.append(model)
+
     def look(self, recorded, step):
         """All that belongs to the recorded states after a control step."""
         names = ("xpos", "xquat", "cvel", "subtree_com", "site_xpos", "sensordata")
         seen = {n: [] for n in names}
         own = []
         for env in range(ENVS):
-            d = self.mujoco
-            mujoco.mj_resetData(self.model, d)
+            d, model = self.mujoco, self.own[env]
+            mujoco.mj_resetData(model, d)
             for field in ("qpos", "qvel", "qacc_warmstart"):
                 getattr(d, field)[:] = recorded[field][env, step]
             d.ctrl[self.controls] = recorded["ctrl"][env, step]
-            mujoco.mj_forward(self.model, d)
+            mujoco.mj_forward(model, d)
             for n in names:
                 seen[n].append(getattr(d, n).copy())
-            own.append(self.own_force())
+            own.append(self.own_force(model))
         state = {n: tensor(v) for n, v in seen.items()}
         self.robot.data.data = types.SimpleNamespace(
             qpos=tensor(recorded["qpos"][:, step]), qvel=tensor(recorded["qvel"][:, step]),
@@ -238,14 +260,14 @@ class Environment:
         own_contacts = types.SimpleNamespace(force_history=tensor(history), found=None)
         self.scene["self_collision"].data = own_contacts
 
-    def own_force(self):
+    def own_force(self, model):
         """The sum of the forces of the robot's contacts with itself, on the first geom of each."""
         total = np.zeros(3)
         for i, contact in enumerate(self.mujoco.contact):
             if self.model.geom("terrain").id in contact.geom:
                 continue
             force = np.zeros(6)
-            mujoco.mj_contactForce(self.model, self.mujoco, i, force)
+            mujoco.mj_contactForce(model, self.mujoco, i, force)
             total -= contact.frame.reshape(3, 3).T @ force[:3]
         return total
 
@@ -265,6 +287,7 @@ def environment(name, config):
 def test_terms_are_those_of_mjlab(name, config, rollout, environment):
     """Each reward and observation of 30 control steps, as long as an environment's first episode lasts."""
     recorded = rollout[1]
+    environment.use(rollout[0], own_numbers(*rollout))
     rewards = {n: t for n, t in environment.config.rewards.items() if t.weight != 0}
     assert recorded["reward_term"].shape[-1] == len(rewards)
     alive = np.ones(ENVS, bool)
@@ -293,6 +316,36 @@ def test_terms_are_those_of_mjlab(name, config, rollout, environment):
                                        atol=1e-6 if group == "critic" else 1e-10, err_msg=f"{group} at {step}")
     assert compared > 0.4 * ENVS * STEPS
     assert (largest > 0).all(), [n for n, x in zip(rewards, largest) if x == 0]
+
+
+def test_models_are_drawn_as_by_mjlab(name, config, rollout):
+    """Sliding friction of the feet, the same for all feet of a robot, and centers of mass; once and for all."""
+    model, recorded = rollout
+    own = own_numbers(model, recorded)
+    np.testing.assert_array_equal(np.ptp(recorded["model_values"], axis=1), 0)
+    friction = config.events["foot_friction" if name == "g1_flat" else "foot_friction_slide"].params
+    feet = [model.geom(geom).id for geom in friction["asset_cfg"].geom_names]
+    low, high = friction["ranges"]
+    drawn = own["geom_friction"][:, feet]
+    assert low <= drawn.min() < low + .2 * (high - low) and high - .2 * (high - low) < drawn.max() <= high
+    assert friction["shared_random"] and friction["operation"] == "abs"
+    np.testing.assert_array_equal(np.ptp(drawn, axis=1), 0)
+    assert len(set(drawn[:, 0])) == ENVS
+    others = np.setdiff1d(np.arange(model.ngeom), feet)
+    np.testing.assert_array_equal(own["geom_friction"][:, others], np.tile(model.geom_friction[others, 0], (ENVS, 1)))
+    center = config.events["base_com"].params
+    bodies = [model.body(body).id for body in center["asset_cfg"].body_names]
+    assert center["operation"] == "add" and len(bodies) == 1
+    moved = own["body_ipos"] - model.body_ipos
+    for axis, (low, high) in center["ranges"].items():
+        offsets = moved[:, bodies[0], axis]
+        assert low <= offsets.min() < .6 * low and .6 * high < offsets.max() <= high
+    np.testing.assert_array_equal(np.delete(moved, bodies, axis=1), 0)
+    # all events of mjlab that the deck has, and the ones that it says it has not
+    told = {"reset_base", "reset_robot_joints", "push_robot", "base_com", "encoder_bias", "foot_friction",
+            "foot_friction_slide", "foot_friction_spin", "foot_friction_roll"}
+    assert set(config.events) <= told and all(config.events[e].mode == "startup" for e in told & set(config.events) - {
+        "reset_base", "reset_robot_joints", "push_robot"})
 
 
 def test_ends_are_those_of_mjlab(name, rollout, environment):
