@@ -76,17 +76,17 @@ TEST(TermEdges, JointsAreResetToWhatIsDrawn) {
   for (const bool scale : {false, true}) {
     const std::vector<double> positions{-3, 4}, velocities{-1, 2};
     check_reset(
-        library_term(scale ? "reset_joints_by_scale" : "reset_joints_by_offset", {"right", "left", "rail"},
+        library_term(scale ? "reset_joints_by_scale" : "reset_joints_by_offset", {"left", "right", "rail"},
                      "joints", {{"position_range", positions}, {"velocity_range", velocities}}),
         [&](const Rig& rig, int env) {
           const auto u = [&](int k) { return drawn(RandomPurpose::reset, env, k); };
           const auto moved = [&](double base, int k) {
             return scale ? base * between(positions, u(k)) : base + between(positions, u(k));
           };
-          EXPECT_NEAR(rig.get("qpos", kRight, env), moved(0, 0), 1e-12);
-          EXPECT_NEAR(rig.get("qpos", kLeft, env), std::clamp(moved(0.4, 1), -1.0, 3.0), 1e-12);
+          EXPECT_NEAR(rig.get("qpos", kRight, env), moved(0, 1), 1e-12);
+          EXPECT_NEAR(rig.get("qpos", kLeft, env), std::clamp(moved(0.4, 0), -1.0, 3.0), 1e-12);
           EXPECT_NEAR(rig.get("qpos", kRail, env), std::clamp(moved(1, 2), 0.5, 2.5), 1e-12);
-          const int dofs[]{kRightDof, kLeftDof, kRailDof};
+          const int dofs[]{kLeftDof, kRightDof, kRailDof};
           for (int k = 0; k < 3; ++k)
             EXPECT_NEAR(rig.get("qvel", dofs[k], env), scale ? 0 : between(velocities, u(3 + k)), 1e-12);
         });
