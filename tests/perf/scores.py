@@ -1,10 +1,11 @@
-"""Trains the decks of inputs/train/gymnasium, evaluates what they learned, and writes the table of scores.
+"""Trains decks of inputs/train, evaluates what they learned, and writes the table of scores.
 
     python tests/perf/scores.py --ranks 2 --seeds 1 2 3 --output runs/scores
-    python tests/perf/scores.py half_cheetah_v5 ant_v5 --seeds 1
+    python tests/perf/scores.py gymnasium/half_cheetah_v5 dm_control/walker_walk --seeds 1
 
 A score is the mean, over the seeds, of the undiscounted return of the deterministic policy at the end of training,
-over 100 episodes. Runs that are there already are not repeated, so that the script can be stopped and started again.
+over 100 episodes; +- is the standard deviation over the seeds. Runs that are there already are not repeated, so that
+the script can be stopped and started again.
 """
 
 import argparse
@@ -20,8 +21,25 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build"))
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "VIRTUAL_ENV": str(ROOT / ".venv")}
-# the best published scores of PPO: Sample Factory's benchmark and Tianshou's (examples/mujoco/README.md)
-PUBLISHED = {"half_cheetah_v5": 6300, "ant_v5": 5900, "hopper_v5": 3100, "walker2d_v5": 5500, "humanoid_v5": 5400}
+# the best published scores of PPO that we know, and where they stand
+SAMPLE_FACTORY, TIANSHOU = "Sample Factory, 10 M", "Tianshou, 3 M"
+RL_GAMES, CLEANRL = "rl_games, 32 M", "CleanRL, 8 M"   # docs/DEEPMIND_ENVPOOL.md, docs/rl-algorithms/rpo.md
+PUBLISHED = {
+    "gymnasium/half_cheetah_v5": (6300, SAMPLE_FACTORY),
+    "gymnasium/ant_v5": (5900, SAMPLE_FACTORY),
+    "gymnasium/hopper_v5": (3100, TIANSHOU),
+    "gymnasium/walker2d_v5": (5500, SAMPLE_FACTORY),
+    "gymnasium/humanoid_v5": (5400, SAMPLE_FACTORY),
+    "gymnasium/inverted_double_pendulum_v5": (9300, "Tianshou"),
+    "gymnasium/inverted_pendulum_v5": (1000, "Tianshou"),
+    "gymnasium/swimmer_v5": (300, "SB3 zoo: 282"),
+    "gymnasium/reacher_v5": (-5, "Tianshou"),
+    "dm_control/cartpole_swingup": (590, CLEANRL),
+    "dm_control/walker_walk": (917, RL_GAMES),
+    "dm_control/cheetah_run": (685, RL_GAMES),
+    "dm_control/hopper_hop": (6, CLEANRL),
+    "dm_control/humanoid_stand": (653, RL_GAMES),
+}
 EPISODES = 100
 
 
@@ -34,9 +52,9 @@ def run(ranks, *arguments):
 
 
 def score(task, seed, arguments):
-    """Mean return with the half width of its 95 % interval, control steps and seconds of one training."""
+    """Mean return, control steps and seconds of one training."""
     directory = (arguments.output / task / str(seed)).resolve()
-    deck = f"inputs/train/gymnasium/{task}.yaml"
+    deck = f"inputs/train/{task}.yaml"
     if not (directory / "evaluation.h5").exists():
         run(arguments.ranks, "train", deck, f"batch.seed={seed}", f"output.directory={directory}",
             "output.overwrite=true", "run.progress=none", *arguments.keys)
@@ -44,31 +62,33 @@ def score(task, seed, arguments):
             f"control.checkpoint={directory}", f"output.directory={directory}", *arguments.keys)
     with h5py.File(directory / "evaluation.h5") as file:
         mean = float(file["evaluation/mean_return"][0])
-        confidence = float(file["evaluation/mean_return_confidence"][0])
     with h5py.File(directory / "results.h5") as file:
-        return mean, confidence, float(file["metrics/env_steps"][-1]), float(file["metrics/wall_seconds"][-1])
+        return mean, float(file["metrics/env_steps"][-1]), float(file["metrics/wall_seconds"][-1])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tasks", nargs="*", default=[], help="decks of inputs/train/gymnasium; default: all")
+    parser.add_argument("tasks", nargs="*", default=list(PUBLISHED), metavar="task",
+                        help="decks of inputs/train, without .yaml; default: those with a published score")
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--keys", nargs="*", default=[], help="key.path=value, for every run")
     parser.add_argument("--output", type=Path, default=ROOT / "runs" / "scores", help="runs and scores.md go here")
     arguments = parser.parse_args()
     arguments.output = arguments.output.resolve()
-    tasks = arguments.tasks or sorted(path.stem for path in (ROOT / "inputs/train/gymnasium").glob("*.yaml"))
 
-    table = [f"| task | score ({len(arguments.seeds)} seeds) | of each seed | best published PPO | control steps | "
-             f"wall time on {arguments.ranks} cores |", "|---|---|---|---|---|---|"]
-    for task in tasks:
+    table = [f"| task | published PPO | score ({len(arguments.seeds)} seeds) | of each seed | control steps | "
+             f"wall time, ranks: {arguments.ranks} |", "|---|---|---|---|---|---|"]
+    for task in arguments.tasks:
         results = [score(task, seed, arguments) for seed in arguments.seeds]
         means = [mean for mean, *_ in results]
-        each = ", ".join(f"{mean:.0f} ± {confidence:.0f}" for mean, confidence, *_ in results)
+        digits = 0 if abs(statistics.mean(means)) >= 100 else 1
+        spread = f" ± {statistics.stdev(means):.{digits}f}" if len(means) > 1 else ""
+        each = ", ".join(f"{mean:.{digits}f}" for mean in means)
         seconds = statistics.mean(seconds for *_, seconds in results)
-        table.append(f"| {task} | {statistics.mean(means):.0f} | {each} | {PUBLISHED.get(task, '')} | "
-                     f"{results[0][2] / 1e6:.0f} M | {int(seconds) // 60} min {int(seconds) % 60} s |")
+        published = "{} ({})".format(*PUBLISHED[task]) if task in PUBLISHED else ""
+        table.append(f"| {task} | {published} | {statistics.mean(means):.{digits}f}{spread} | {each} | "
+                     f"{results[0][1] / 1e6:.1f} M | {int(seconds) // 60} min {int(seconds) % 60} s |")
         print(table[-1], flush=True)
         (arguments.output / "scores.md").write_text("\n".join(table) + "\n")
     print(f"written: {arguments.output / 'scores.md'}")
