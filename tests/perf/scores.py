@@ -4,12 +4,14 @@
     python tests/perf/scores.py gymnasium/half_cheetah_v5 dm_control/walker_walk --seeds 1
 
 A score is the mean, over the seeds, of the undiscounted return of the deterministic policy at the end of training,
-over 100 episodes; +- is the standard deviation over the seeds. Runs that are there already are not repeated, so that
+over 100 episodes; +- is the standard deviation over the seeds. Times are those of one training; CPU time is that of all
+ranks together, and says more on a machine that does other work. Runs that are there already are not repeated, so that
 the script can be stopped and started again.
 """
 
 import argparse
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -21,24 +23,22 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build"))
 ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "VIRTUAL_ENV": str(ROOT / ".venv")}
-# the best published scores of PPO that we know, and where they stand
-SAMPLE_FACTORY, TIANSHOU = "Sample Factory, 10 M", "Tianshou, 3 M"
-RL_GAMES, CLEANRL = "rl_games, 32 M", "CleanRL, 8 M"   # docs/DEEPMIND_ENVPOOL.md, docs/rl-algorithms/rpo.md
+# the best scores of PPO that are published, as far as we know, and where; "goal" where none was found
 PUBLISHED = {
-    "gymnasium/half_cheetah_v5": (6300, SAMPLE_FACTORY),
-    "gymnasium/ant_v5": (5900, SAMPLE_FACTORY),
-    "gymnasium/hopper_v5": (3100, TIANSHOU),
-    "gymnasium/walker2d_v5": (5500, SAMPLE_FACTORY),
-    "gymnasium/humanoid_v5": (5400, SAMPLE_FACTORY),
-    "gymnasium/inverted_double_pendulum_v5": (9300, "Tianshou"),
-    "gymnasium/inverted_pendulum_v5": (1000, "Tianshou"),
-    "gymnasium/swimmer_v5": (300, "SB3 zoo: 282"),
-    "gymnasium/reacher_v5": (-5, "Tianshou"),
-    "dm_control/cartpole_swingup": (590, CLEANRL),
-    "dm_control/walker_walk": (917, RL_GAMES),
-    "dm_control/cheetah_run": (685, RL_GAMES),
-    "dm_control/hopper_hop": (6, CLEANRL),
-    "dm_control/humanoid_stand": (653, RL_GAMES),
+    "gymnasium/half_cheetah_v5": (6300, "Sample Factory"),
+    "gymnasium/ant_v5": (5900, "Sample Factory"),
+    "gymnasium/hopper_v5": (3100, "Tianshou"),                  # examples/mujoco/README.md, 3 M steps
+    "gymnasium/walker2d_v5": (5500, "Sample Factory"),
+    "gymnasium/humanoid_v5": (5400, "Sample Factory"),          # its MuJoCo benchmark, 10 M steps
+    "gymnasium/inverted_pendulum_v5": (889, "CleanRL"),         # docs/rl-algorithms/rpo.md, 8 M steps
+    "gymnasium/inverted_double_pendulum_v5": (9300, "goal"),
+    "gymnasium/swimmer_v5": (282, "SB3 zoo"),                   # its model ppo-Swimmer-v3
+    "gymnasium/reacher_v5": (-5, "goal"),
+    "dm_control/cartpole_swingup": (590, "CleanRL"),
+    "dm_control/walker_walk": (917, "rl_games"),                # docs/DEEPMIND_ENVPOOL.md, 32 M steps
+    "dm_control/cheetah_run": (685, "rl_games"),
+    "dm_control/hopper_hop": (6, "CleanRL"),
+    "dm_control/humanoid_stand": (653, "rl_games"),
 }
 EPISODES = 100
 
@@ -52,18 +52,29 @@ def run(ranks, *arguments):
 
 
 def score(task, seed, arguments):
-    """Mean return, control steps and seconds of one training."""
+    """Mean return, and control steps, seconds of wall time and of CPU time of one training."""
     directory = (arguments.output / task / str(seed)).resolve()
     deck = f"inputs/train/{task}.yaml"
     if not (directory / "evaluation.h5").exists():
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         run(arguments.ranks, "train", deck, f"batch.seed={seed}", f"output.directory={directory}",
             "output.overwrite=true", "run.progress=none", *arguments.keys)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        (directory / "cpu_seconds").write_text(f"{cpu_seconds}\n")
         run(arguments.ranks, "evaluate", deck, f"batch.seed={1000 + seed}", f"batch.num_envs={EPISODES}",
             f"control.checkpoint={directory}", f"output.directory={directory}", *arguments.keys)
     with h5py.File(directory / "evaluation.h5") as file:
         mean = float(file["evaluation/mean_return"][0])
     with h5py.File(directory / "results.h5") as file:
-        return mean, float(file["metrics/env_steps"][-1]), float(file["metrics/wall_seconds"][-1])
+        return (mean, float(file["metrics/env_steps"][-1]), float(file["metrics/wall_seconds"][-1]),
+                float((directory / "cpu_seconds").read_text()))
+
+
+def minutes(seconds):
+    """Their mean, rounded."""
+    rounded = round(statistics.mean(seconds))
+    return f"{rounded // 60} min {rounded % 60} s" if rounded >= 60 else f"{rounded} s"
 
 
 def main():
@@ -77,18 +88,16 @@ def main():
     arguments = parser.parse_args()
     arguments.output = arguments.output.resolve()
 
-    table = [f"| task | published PPO | score ({len(arguments.seeds)} seeds) | of each seed | control steps | "
-             f"wall time, ranks: {arguments.ranks} |", "|---|---|---|---|---|---|"]
+    table = [f"| task | published PPO | score | of each seed | control steps | wall time, ranks: {arguments.ranks} "
+             "| CPU time |", "|---|---|---|---|---|---|---|"]
     for task in arguments.tasks:
-        results = [score(task, seed, arguments) for seed in arguments.seeds]
-        means = [mean for mean, *_ in results]
+        means, steps, wall, cpu = zip(*(score(task, seed, arguments) for seed in arguments.seeds))
         digits = 0 if abs(statistics.mean(means)) >= 100 else 1
         spread = f" ± {statistics.stdev(means):.{digits}f}" if len(means) > 1 else ""
         each = ", ".join(f"{mean:.{digits}f}" for mean in means)
-        seconds = statistics.mean(seconds for *_, seconds in results)
         published = "{} ({})".format(*PUBLISHED[task]) if task in PUBLISHED else ""
         table.append(f"| {task} | {published} | {statistics.mean(means):.{digits}f}{spread} | {each} | "
-                     f"{results[0][1] / 1e6:.1f} M | {int(seconds) // 60} min {int(seconds) % 60} s |")
+                     f"{steps[0] / 1e6:.1f} M | {minutes(wall)} | {minutes(cpu)} |")
         print(table[-1], flush=True)
         (arguments.output / "scores.md").write_text("\n".join(table) + "\n")
     print(f"written: {arguments.output / 'scores.md'}")
