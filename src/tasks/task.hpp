@@ -11,28 +11,12 @@
 #include "kernels/tasks/task_fields.hpp"
 #include "src/config/config.hpp"
 #include "src/model_import/import.hpp"
+#include "src/tasks/actions.hpp"
 #include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_graph.hpp"
 
 namespace maniple {
-
-struct CompiledAction {
-  std::string name;  // "<term>/<joint or actuator>"
-  int actuator = 0;
-  int element = 0;          // of State: the actuator's control
-  bool by_program = false;  // `act` sets the control, not the table of actions
-  // what takes the place of the action's component: an expression, component `place` of `count`; "": nothing
-  ExpressionSource expression;
-  std::size_t place = 0, count = 1;
-  int relative_to = -1;  // element of State that is added to the control, times per_unit; -1: none
-  double per_unit = 1;
-  std::vector<double> delay;     // control steps
-  double scale = 1, offset = 0;  // control = action * scale + offset, then clip
-  bool clipped = false;
-  double low = 0, high = 0;
-  double random_low = -1, random_high = 1;  // actions whose controls fill the control's range
-};
 
 struct CompiledTask : TaskSizes {
   double step_dt = 0;                  // s per control step

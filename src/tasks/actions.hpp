@@ -1,0 +1,36 @@
+// The actions of a task: which actuator each component of the policy's output drives, and how it becomes a
+// control. Each kind of action needs its kind of actuator.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/tasks/expression_compiler.hpp"
+#include "src/tasks/task_model.hpp"
+
+namespace maniple {
+
+struct CompiledAction {
+  std::string name;  // "<term>/<joint or actuator>"
+  int actuator = 0;
+  int element = 0;          // of State: the actuator's control
+  bool by_program = false;  // `act` sets the control, not the table of actions
+  // what takes the place of the action's component: an expression, component `place` of `count`; "": nothing
+  ExpressionSource expression;
+  std::size_t place = 0, count = 1;
+  int relative_to = -1;  // element of State that is added to the control, times per_unit; -1: none
+  double per_unit = 1;
+  std::vector<double> delay;     // control steps
+  double scale = 1, offset = 0;  // control = action * scale + offset, then clip
+  bool clipped = false;
+  double low = 0, high = 0;
+  double random_low = -1, random_high = 1;  // actions whose controls fill the control's range
+};
+
+// The components of the action, in the deck's order. InputError: actuators of another kind, none or two for a
+// joint, two actions for an actuator.
+std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model);
+
+}  // namespace maniple
