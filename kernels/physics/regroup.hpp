@@ -185,7 +185,7 @@ MANIPLE_FUNCTION V work_key(const Model<ScalarOf<V>>& m, const State<V>& s, cons
   for (int r = 0; r < m.nlimit; ++r) {
     if (m.limit_ballid[r] >= 0 || m.limit_tendonid[r] >= 0) continue;
     const V side(static_cast<T>(m.limit_side[r]));
-    const V distance = side * (s.qpos[m.limit_qposadr[r]] - V(m.limit_bound[r]));
+    const V distance = side * (s.qpos[m.limit_qposadr[r]] - LaneModel<V>(m, s).limit_bound(r));
     limits += select(distance < V(m.limit_margin[r]), V(1), V(0));
   }
   return V(8) * min(V(d.ncon[0]), V(31)) + min(limits, V(7));

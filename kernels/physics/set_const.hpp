@@ -14,7 +14,8 @@
 
 namespace maniple {
 
-// Damping and armature of each dof with those of its joint's actuators, and dry friction of dofs.
+// Damping and armature of each dof with those of its joint's actuators, dry friction of dofs, and the ends of
+// the ranges of joints.
 template <class V>
 MANIPLE_FUNCTION void set_dof_constants(const Model<ScalarOf<V>>& m, const State<V>& s) {
   const LaneModel<V> lanes(m, s);
@@ -33,6 +34,15 @@ MANIPLE_FUNCTION void set_dof_constants(const Model<ScalarOf<V>>& m, const State
     const int dof = m.friction_dofid[r];
     s.model_values[m.varied.friction_loss + r] =
         dof < 0 ? V(m.friction_loss[r]) : V(max(lanes.dof_frictionloss(dof), V(0)));
+  }
+  for (int r = 0; r < m.nlimit && m.varied.limit_bound >= 0; ++r) {
+    V bound(m.limit_bound[r]);
+    if (m.limit_tendonid[r] < 0) {
+      const int joint = m.dof_jntid[m.limit_dofid[r]];
+      const V low = lanes.jnt_range(joint, 0), high = lanes.jnt_range(joint, 1);
+      bound = m.limit_ballid[r] >= 0 ? max(low, high) : m.limit_side[r] > 0 ? low : high;
+    }
+    s.model_values[m.varied.limit_bound + r] = bound;
   }
 }
 

@@ -154,7 +154,7 @@ void derive_joints(const Model<double>& m, const DerivedFields& derived) {
     int flags = 0;
     if (zero3(m.jnt_pos + 3 * j)) flags |= joint_pos_zero;
     const bool poly = m.jnt_stiffnesspoly[2 * j] != 0 || m.jnt_stiffnesspoly[2 * j + 1] != 0;
-    if (m.jnt_stiffness[j] != 0 || poly) flags |= joint_sprung;
+    if (m.jnt_stiffness[j] != 0 || poly || m.varied.jnt_stiffness >= 0) flags |= joint_sprung;
     if (poly) flags |= joint_spring_poly;
     if (axis[0] == 1 && axis[1] == 0 && axis[2] == 0) flags |= joint_axis_x;
     if (axis[0] == 0 && axis[1] == 1 && axis[2] == 0) flags |= joint_axis_y;

@@ -34,6 +34,7 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (varied.dof_damping >= 0) varied.dof_totaldamping = 0;
   if (varied.dof_armature >= 0) varied.dof_totalarmature = 0;
   if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
+  if (varied.jnt_range >= 0) varied.limit_bound = 0;
   if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
     varied.dof_M0 = varied.body_invweight0 = varied.friction_D = varied.limit_invweight = 0;
 }

@@ -55,6 +55,9 @@ Elements elements_of(const VaryingField& field, const TaskModel& model) {
     case FieldElement::actuator:
       add_rows(ElementKind::actuators, names_of(model.actuators), 0);
       break;
+    case FieldElement::joint:
+      add_rows(ElementKind::joints, names_of(model.joints), 0);
+      break;
     case FieldElement::dof:
     case FieldElement::qpos:
       result.kind = ElementKind::joints;
@@ -163,9 +166,9 @@ const VaryingField& field_named(const TaskModel& model, const std::string& name)
 
 // Numbers that stay positive, or at least not negative, in any model that can be stepped.
 bool is_negative(const TermConfig& term, const std::vector<double>& range) {
-  static const std::set<std::string> kNotNegative{
-      "body_mass",        "body_inertia",  "dof_damping", "dof_armature",
-      "dof_frictionloss", "geom_friction", kStiffness,    kDamping};
+  static const std::set<std::string> kNotNegative{"body_mass",     "body_inertia", "jnt_stiffness",
+                                                  "dof_damping",   "dof_armature", "dof_frictionloss",
+                                                  "geom_friction", kStiffness,     kDamping};
   return kNotNegative.contains(term.field) && term.distribution != Distribution::gaussian &&
          term.operation != FieldOperation::add && range[0] < 0;
 }

@@ -24,12 +24,15 @@ FieldOfMujoco field_of(mjModel& m, const std::string& name) {
                                               {"body_mass", {m.body_mass, 1}},
                                               {"body_ipos", {m.body_ipos, 3}},
                                               {"body_inertia", {m.body_inertia, 3}},
+                                              {"jnt_range", {m.jnt_range, 2}},
+                                              {"jnt_stiffness", {m.jnt_stiffness, 1}},
                                               {"dof_damping", {m.dof_damping, 1}},
                                               {"dof_armature", {m.dof_armature, 1}},
                                               {"dof_frictionloss", {m.dof_frictionloss, 1}},
                                               {"geom_friction", {m.geom_friction, 3}},
                                               {"actuator_gainprm", {m.actuator_gainprm, mjNGAIN}},
-                                              {"actuator_biasprm", {m.actuator_biasprm, mjNBIAS}}}
+                                              {"actuator_biasprm", {m.actuator_biasprm, mjNBIAS}},
+                                              {"actuator_forcerange", {m.actuator_forcerange, 2}}}
       .at(name);
 }
 
@@ -55,6 +58,8 @@ Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& gene
       if (m.body_mass[row] > 0 && m.body_simple[row] == 0) x += 0.04 * uniform(generator) - 0.02;
     } else if (field.name == "dof_frictionloss") {
       x = scaled(x) + (scalar(m.dof_jntid[row]) ? 0.05 * uniform(generator) : 0);
+    } else if (field.name == "jnt_stiffness") {
+      x = scaled(x) + 0.5 * uniform(generator);
     } else if (field.name == "dof_damping" || field.name == "dof_armature") {
       x = scaled(x) + 0.02 * uniform(generator);
     } else if (field.name == "geom_friction") {

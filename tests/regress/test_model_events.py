@@ -36,15 +36,15 @@ MODEL = """
     </body>
   </worldbody>
   <actuator>
-    <position joint="left_hip" kp="30" kv="1"/>
+    <position joint="left_hip" kp="30" kv="1" forcerange="-9 7"/>
     <position joint="left_knee" kp="30" kv="1"/>
-    <position joint="right_hip" kp="30" kv="1"/>
+    <position joint="right_hip" kp="30" kv="1" forcerange="-9 7"/>
     <position joint="right_knee" kp="30" kv="1"/>
   </actuator>
 </mujoco>
 """
 FIELDS = ["gravity", "qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss",
-          "geom_friction", "actuator_gainprm", "actuator_biasprm"]
+          "geom_friction", "actuator_gainprm", "actuator_biasprm", "jnt_range", "jnt_stiffness", "actuator_forcerange"]
 EVENTS = """
     feet: {field: geom_friction, geoms: [".*_foot", floor], mode: startup, operation: abs, ranges: [.3, 1.2],
            shared_random: true}
@@ -59,6 +59,9 @@ EVENTS = """
               distribution: log_uniform, ranges: [.5, 2]}
     armature: {set: "dof_armature[left_hip]", mode: reset, expression: "default_dof_armature[left_hip] + uniform(0, .01)"}
     friction: {field: dof_frictionloss, joints: [".*_hip"], mode: reset, operation: add, ranges: [0, .2]}
+    ends: {field: jnt_range, joints: [".*_knee"], mode: reset, operation: abs, ranges: {0: [-.6, -.1], 1: [.1, .4]}}
+    springs: {field: jnt_stiffness, joints: [".*_hip"], mode: startup, operation: abs, ranges: [0, 9]}
+    motors: {field: actuator_forcerange, actuators: [".*"], mode: reset, operation: scale, ranges: [.5, 1]}
     tilt: {field: gravity, mode: interval, every: .1, operation: add, ranges: {0: [-1, 1]}}
 """
 TASK = """
@@ -109,6 +112,7 @@ def of_model(observation, model):
     """The fields of an observation by name."""
     sizes = {"gravity": (3,), "qpos0": (model.nq,), "body_mass": (model.nbody,), "body_ipos": (model.nbody, 3),
              "dof_damping": (model.nv,), "dof_armature": (model.nv,), "dof_frictionloss": (model.nv,),
+             "jnt_range": (model.njnt, 2), "jnt_stiffness": (model.njnt,), "actuator_forcerange": (model.nu, 2),
              "geom_friction": (model.ngeom,), "actuator_gainprm": (model.nu, 3), "actuator_biasprm": (model.nu, 3)}
     fields, at = {}, 0
     for name in FIELDS:
@@ -125,7 +129,8 @@ def own_model(fields):
     model.opt.tolerance, model.opt.ls_tolerance = 1e-15, 1e-10
     model.opt.gravity[:] = fields["gravity"]
     model.geom_friction[:, 0] = fields["geom_friction"]
-    for name in ("qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss"):
+    for name in ("qpos0", "body_mass", "body_ipos", "dof_damping", "dof_armature", "dof_frictionloss", "jnt_range",
+                 "jnt_stiffness", "actuator_forcerange"):
         getattr(model, name)[:] = fields[name]
     for name in ("actuator_gainprm", "actuator_biasprm"):
         getattr(model, name)[:, :3] = fields[name]
@@ -193,6 +198,14 @@ def test_draws(maniple, deck, tmp_path):
     logs = np.log(damping[:, 0, 6:] / plain.dof_damping[6:])
     assert np.abs(logs).max() <= np.log(2) + 1e-6 and abs(logs.mean()) < .05
     assert (damping[:, :, :6] == 0).all()
+    knees = [plain.joint(name).id for name in ("left_knee", "right_knee")]
+    low, high = np.moveaxis(fields["jnt_range"][:, 0][:, knees], -1, 0)
+    assert -.6 <= low.min() < -.58 and -.12 < low.max() <= -.1 and .1 <= high.min() < .12 and .38 < high.max() <= .4
+    assert ((fields["jnt_range"][:, 1:] != fields["jnt_range"][:, :-1]).any(axis=(2, 3)) == ends[1:]).all()
+    assert len(np.unique(first["jnt_stiffness"])) > 600 and first["jnt_stiffness"].max() <= 9
+    np.testing.assert_array_equal(np.ptp(fields["jnt_stiffness"], axis=1), 0)
+    force = first["actuator_forcerange"][:, [0, 2]] / [-9, 7]
+    assert .5 <= force.min() < .51 and .99 < force.max() <= 1 + 1e-6
     # each 5 control steps
     gravity = fields["gravity"]
     changes = (gravity[:, 1:] != gravity[:, :-1]).any(axis=2)

@@ -15,19 +15,20 @@ namespace maniple {
 template <class V>
 MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r,
                                 V& count) {
+  const LaneModel<V> lanes(m, s);
   const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
   V distance, velocity;
   if (m.limit_ballid[r] < 0) {
     const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
     const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
-    distance = side * (position - V(m.limit_bound[r]));
+    distance = side * (position - lanes.limit_bound(r));
     velocity = side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
   } else {
     const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
     const V angle = sqrt(dot(rotation, rotation));
     const Vec3<V> axis = normalize(rotation);
     store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
-    distance = V(m.limit_bound[r]) - angle;
+    distance = lanes.limit_bound(r) - angle;
     velocity = -dot(axis, load3<V>(s.qvel, dof));
   }
   const V beyond = distance - V(m.limit_margin[r]);
@@ -35,7 +36,7 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
   if (!any_lane(active)) return false;
   count += select(active, V(1), V(0));
   const V imp = impedance(m.limit_solimp + 5 * r, beyond);
-  d.limit_D[r] = select(active, V(1) / regularization(imp, LaneModel<V>(m, s).limit_invweight(r)), V(0));
+  d.limit_D[r] = select(active, V(1) / regularization(imp, lanes.limit_invweight(r)), V(0));
   d.limit_aref[r] = -V(m.limit_B[r]) * velocity - V(m.limit_K[r]) * imp * beyond;
   return true;
 }

@@ -117,9 +117,8 @@ MANIPLE_FUNCTION V actuator_velocity_derivative(const Model<ScalarOf<V>>& m, con
   }
   if (m.actuator_forcelimited[i]) {
     const V force = d.actuator_force[i];
-    derivative =
-        select(force <= V(m.actuator_forcerange[2 * i]) || force >= V(m.actuator_forcerange[2 * i + 1]), V(0),
-               derivative);
+    derivative = select(force <= lanes.actuator_forcerange(i, 0) || force >= lanes.actuator_forcerange(i, 1),
+                        V(0), derivative);
   }
   return derivative;
 }
@@ -151,7 +150,7 @@ MANIPLE_SUBSTAGE void actuation(const Model<ScalarOf<V>>& m, const State<V>& s, 
   for (const int i : d.team.share(nu)) {
     if (m.actuator_disabled[i] || !m.actuator_forcelimited[i]) continue;
     V& force = d.actuator_force[i];
-    force = clamp(force, V(m.actuator_forcerange[2 * i]), V(m.actuator_forcerange[2 * i + 1]));
+    force = clamp(force, lanes.actuator_forcerange(i, 0), lanes.actuator_forcerange(i, 1));
   }
   d.team.once([&] { add_actuator_forces(m, s, d); });
 

@@ -10,9 +10,10 @@ namespace maniple {
 
 // Stiffness k + p0 x + p1 x^2 of joint j at the displacement x: mju_polyForce.
 template <class V>
-MANIPLE_FUNCTION V spring_stiffness(const Model<ScalarOf<V>>& m, int j, V x) {
-  if (!(m.jnt_flags[j] & joint_spring_poly)) return V(m.jnt_stiffness[j]);
-  return V(m.jnt_stiffness[j]) + x * (V(m.jnt_stiffnesspoly[2 * j]) + x * V(m.jnt_stiffnesspoly[2 * j + 1]));
+MANIPLE_FUNCTION V spring_stiffness(const Model<ScalarOf<V>>& m, const State<V>& s, int j, V x) {
+  const V linear = LaneModel<V>(m, s).jnt_stiffness(j);
+  if (!(m.jnt_flags[j] & joint_spring_poly)) return linear;
+  return linear + x * (V(m.jnt_stiffnesspoly[2 * j]) + x * V(m.jnt_stiffnesspoly[2 * j + 1]));
 }
 
 // Damping b + p0 |v| + p1 v^2 of dof i at its velocity, and the derivative of v times that.
@@ -40,17 +41,17 @@ MANIPLE_FUNCTION void spring_forces(const Model<ScalarOf<V>>& m, const State<V>&
     int q = m.jnt_qposadr[j], dof = m.jnt_dofadr[j];
     if (type == joint_slide || type == joint_hinge) {
       const V x = s.qpos[q] - V(m.qpos_spring[q]);
-      d.qfrc_spring[dof] = -x * spring_stiffness(m, j, x);
+      d.qfrc_spring[dof] = -x * spring_stiffness(m, s, j, x);
       continue;
     }
     if (type == joint_free) {
       const Vec3<V> x = load3<V>(s.qpos, q) - uniform3<V>(m.qpos_spring + q);
-      store3(d.qfrc_spring, dof, -spring_stiffness(m, j, V(sqrt(dot(x, x)))) * x);
+      store3(d.qfrc_spring, dof, -spring_stiffness(m, s, j, V(sqrt(dot(x, x)))) * x);
       q += 3;
       dof += 3;
     }
     const Vec3<V> x = difference(normalize(load4<V>(s.qpos, q)), uniform4<V>(m.qpos_spring + q));
-    store3(d.qfrc_spring, dof, -spring_stiffness(m, j, V(sqrt(dot(x, x)))) * x);
+    store3(d.qfrc_spring, dof, -spring_stiffness(m, s, j, V(sqrt(dot(x, x)))) * x);
   }
 }
 
