@@ -169,10 +169,20 @@ struct PerElement {
   bool operator==(const PerElement&) const = default;
 };
 
+// A number, or an expression of curricula that stands for it.
+struct TermNumber {
+  double value = 0;
+  std::string expression;  // "": the number
+
+  TermNumber(double number) : value(number) {}
+  explicit TermNumber(std::string text) : expression(std::move(text)) {}
+  bool operator==(const TermNumber&) const = default;
+};
+
 // Ranges of draws: one for all, or by component or name.
 struct Ranges {
-  std::vector<double> all;
-  std::vector<std::pair<std::string, std::vector<double>>> keyed;
+  std::vector<TermNumber> all;
+  std::vector<std::pair<std::string, std::vector<TermNumber>>> keyed;
 
   bool operator==(const Ranges&) const = default;
 };
@@ -188,7 +198,7 @@ struct TermConfig {
   std::vector<std::string> names;   // elements of the model that the term acts on
   ElementKind names_kind = ElementKind::none;
   SourceLocation where_names;
-  std::map<std::string, std::vector<double>> parameters;  // scalars (size 1) and ranges (size 2)
+  std::map<std::string, std::vector<TermNumber>> parameters;  // scalars (size 1) and ranges (size 2)
   std::map<std::string, SourceLocation> where_parameters;
   double weight = 1;                        // rewards
   PerElement scale{1};                      // actions, observations

@@ -146,6 +146,11 @@ class TaskReader {
     return term;
   }
 
+  // Known before the curricula are: of two numbers.
+  static bool is_reversed(const std::vector<TermNumber>& range) {
+    return range[0].expression.empty() && range[1].expression.empty() && range[0].value > range[1].value;
+  }
+
   // Keys of events that set a field of the model.
   static void check_field(const TermConfig& term, const std::string& path) {
     const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
@@ -165,16 +170,17 @@ class TaskReader {
     if (!term.parameters.empty())
       refuse(term.parameters.begin()->first, "found an unknown key",
              "allowed: field, operation, distribution, ranges, shared_random, mode, every and names");
-    const auto check = [&](const std::vector<double>& range) {
+    const auto check = [&](const std::vector<TermNumber>& range) {
       if (range.empty()) return;
       const std::string found = "found [" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]";
       if (term.distribution == Distribution::gaussian) {
-        if (range[1] < 0)
+        if (range[1].value < 0)
           refuse("ranges", found, "allowed: [mean, standard deviation], which is not negative");
         return;
       }
-      if (range[0] > range[1]) refuse("ranges", found, "allowed: [low, high] with low <= high");
-      if (term.distribution == Distribution::log_uniform && range[0] <= 0)
+      if (is_reversed(range)) refuse("ranges", found, "allowed: [low, high] with low <= high");
+      const bool number = range[0].expression.empty();
+      if (term.distribution == Distribution::log_uniform && number && range[0].value <= 0)
         refuse("ranges", found, "allowed: above 0 with distribution log_uniform");
     };
     check(term.ranges.all);
@@ -202,25 +208,25 @@ class TaskReader {
     }
   }
 
-  // A key outside the table is a parameter of the term: a number or a range.
+  // A key outside the table is a parameter of the term: a number or a range, or expressions for them. A text
+  // by itself whose key is nearly one of the table is meant for that.
   void read_parameter(TermConfig& term, const DeckEntry& entry, const std::string& key) const {
     const DeckValue& given = entry.value[0];
-    std::vector<double> numbers;
-    double number = 0;
-    if (read_number(given, number)) numbers = {number};
-    if (given.kind == Kind::list && given.list.size() == 2)
-      for (const DeckValue& end : given.list)
-        if (read_number(end, number)) numbers.push_back(number);
-    if (numbers.empty() || (given.kind == Kind::list && numbers.size() != 2)) {
-      std::vector<std::string> names;
-      for (const TermKey& row : term_schema())
-        if (row.stands_in(section_.kind)) names.push_back(row.name);
-      const std::string near = nearest(entry.key, names);
+    const bool list = given.kind == Kind::list && given.list.size() == 2;
+    std::vector<TermNumber> numbers;
+    for (const DeckValue& value : list ? given.list : std::vector{given}) {
+      TermNumber number = 0;
+      if (read_number(value, number)) numbers.push_back(std::move(number));
+    }
+    std::vector<std::string> names;
+    for (const TermKey& row : term_schema())
+      if (row.stands_in(section_.kind)) names.push_back(row.name);
+    const std::string near = nearest(entry.key, names);
+    if (numbers.size() != (list ? 2 : 1) || (!list && !numbers[0].expression.empty() && !near.empty()))
       throw InputError(given.where, key, "found " + given.description() + " for a parameter of the term",
                        "allowed: a number or [low, high]" +
                            (near.empty() ? "" : ", or the known key nearest to it: " + near));
-    }
-    if (numbers.size() == 2 && numbers[0] > numbers[1])
+    if (list && is_reversed(numbers))
       throw InputError(given.where, key,
                        "found [" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]",
                        "allowed: [low, high] with low <= high");
@@ -533,7 +539,7 @@ class DeckWriter {
   std::string text_ = "# Every key of the run with its value; itself a deck.\n";
 };
 
-std::string range_text(const std::vector<double>& numbers) {
+std::string range_text(const std::vector<TermNumber>& numbers) {
   return numbers.size() == 1 ? yaml_number(numbers[0])
                              : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
 }

@@ -215,7 +215,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("field", field, kEvents, anything(), "", "of the model, which gets other values in each environment; in place of term or expression"),
       TERM_KEY("operation", operation, kEvents, anything(), "", "scale, add: what is drawn times, or plus, the number in the model; abs: what is drawn"),
       TERM_KEY("distribution", distribution, kEvents, anything(), "", "of the draws; gaussian: ranges are [mean, standard deviation]"),
-      TERM_KEY("ranges", ranges, kEvents, anything(), "field", "of the draws, [low, high]; for all, or a mapping from components (0, 1 ...) or patterns of names"),
+      TERM_KEY("ranges", ranges, kEvents, anything(), "field", "of the draws, [low, high], numbers or expressions of curricula; for all, or a mapping from components (0, 1 ...) or patterns of names"),
       TERM_KEY("shared_random", shared_random, kEvents, anything(), "", "true: one draw for all elements"),
       TERM_KEY("command", command, kObservations | kRewards | kTerminations, anything(), "", "the command that the term is about; default: the only one"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "true: the episode is truncated, not failed"),
@@ -308,6 +308,8 @@ std::string joined(const std::vector<T>& values) {
     text += text.empty() ? "" : ", ";
     if constexpr (std::is_same_v<T, std::string>)
       text += yaml_quoted(value);
+    else if constexpr (std::is_same_v<T, TermNumber>)
+      text += yaml_number(value);
     else
       text += yaml_number(static_cast<double>(value));
   }
@@ -340,6 +342,17 @@ bool read_number(const DeckValue& value, double& number) {
   if (text.empty() || text.front() == '+') return false;
   const auto parsed = std::from_chars(text.data(), text.data() + text.size(), number);
   return parsed.ec == std::errc() && parsed.ptr == text.data() + text.size() && std::isfinite(number);
+}
+
+bool read_number(const DeckValue& value, TermNumber& number) {
+  if (read_number(value, number.value)) return true;
+  if (value.kind != DeckValue::Kind::scalar || value.text.empty()) return false;
+  number = TermNumber(value.text);
+  return true;
+}
+
+std::string yaml_number(const TermNumber& number) {
+  return number.expression.empty() ? yaml_number(number.value) : yaml_quoted(number.expression);
 }
 
 std::string allowed_text(const Target& target, const Allowed& allowed) {
@@ -416,9 +429,9 @@ struct Assignment {
   }
   void operator()(Ranges* member) const {
     const auto read = [&](const DeckValue& entry) {
-      std::vector<double> range;
+      std::vector<TermNumber> range;
       for (const DeckValue& end : entry.list) {
-        range.push_back(0);
+        range.emplace_back(0);
         if (!read_number(end, range.back())) refuse_value(end);
       }
       if (range.size() != 2) refuse_value(entry);

@@ -116,6 +116,9 @@ std::string yaml_quoted(const std::string& text);
 std::string yaml_number(double value);
 // Reads a number; false when the value is none (text in quotes, trailing letters, not finite).
 bool read_number(const DeckValue& value, double& number);
+// The same, or a text, which is an expression; false when the value is neither.
+bool read_number(const DeckValue& value, TermNumber& number);
+std::string yaml_number(const TermNumber& number);
 
 // The candidate nearest to an unknown key: by edit distance, or with the same last part in another
 // section. Empty when nothing is near.

@@ -52,6 +52,7 @@ struct Ppo::UpdateSums {
 Ppo::Ppo(Environment& environment, const Config& config, Collectives& collectives)
     : environment_(environment),
       config_(config),
+      collectives_(collectives),
       policy_(config, policy_sizes(environment)),
       workers_(tile_workers(environment.partition().tiles)),
       sum_(collectives, workers_, clock_),
@@ -91,7 +92,7 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   std::map<std::string, double> metrics{
       {"control_steps", static_cast<double>(iteration_ * config_.learning.horizon)}};
   for (const auto& value : result.values) metrics[value.name] = value.value;
-  environment_.advance_curricula(metrics);
+  environment_.advance_curricula(metrics, collectives_);
   return result;
 }
 

@@ -75,6 +75,7 @@ class Ppo : public Learner {
 
   Environment& environment_;
   const Config config_;
+  Collectives& collectives_;
   Policy policy_;
   const int workers_;
   StageClock clock_;

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -40,6 +42,30 @@ int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
                  std::count(output.trajectory_fields.begin(), output.trajectory_fields.end(), field.name)) *
              field.size;
   return count;
+}
+
+// Mean of `count` values, which are those of all ranks: the same bits for any number of ranks, because terms
+// are multiples of a quantum that the largest one decides, and added as integers. NaN where a value is not
+// finite. Collective.
+double exact_mean(const std::vector<double>& values, std::int64_t count, Collectives& collectives) {
+  constexpr std::int64_t not_finite = 1 << 20;
+  std::int64_t exponent = -not_finite;  // of the largest; so far all are zero
+  for (const double value : values) {
+    int own = 0;
+    std::frexp(value, &own);
+    if (!std::isfinite(value)) own = not_finite;
+    if (value != 0) exponent = std::max<std::int64_t>(exponent, own);
+  }
+  collectives.max(&exponent, 1);
+  if (exponent == not_finite) return std::numeric_limits<double>::quiet_NaN();
+  if (exponent == -not_finite) return 0;
+  // the sum stays below 2^62
+  const int shift =
+      62 - static_cast<int>(std::bit_width(static_cast<std::uint64_t>(count))) - static_cast<int>(exponent);
+  std::int64_t sum = 0;
+  for (const double value : values) sum += std::llround(std::ldexp(value, shift));
+  collectives.sum(&sum, 1);
+  return std::ldexp(static_cast<double>(sum), -shift) / static_cast<double>(count);
 }
 
 }  // namespace
@@ -285,9 +311,22 @@ void BatchSimulation<T>::keep_final_observation() {
 }
 
 template <class T>
-void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& metrics) {
+void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& metrics,
+                                           Collectives& collectives) {
   if (curricula_.empty()) return;
-  curricula_ = advance(task_.curricula, curricula_, metrics);
+  std::map<std::string, double> names = metrics;
+  if (!task_.variable_means.empty()) {
+    const HostTiles<T> fields(task_batch_.fields);
+    const int kept = field_named(task_fields(task_), "kept").first;
+    std::vector<double> values(static_cast<std::size_t>(partition_.envs()));
+    for (const VariableMean& mean : task_.variable_means) {
+      for (std::int64_t env = 0; env < partition_.envs(); ++env)
+        values[static_cast<std::size_t>(env)] =
+            static_cast<double>(fields.env(env)[(kept + mean.element) * kTileWidth]);
+      names[mean.name] = exact_mean(values, partition_.num_envs, collectives);
+    }
+  }
+  curricula_ = advance(task_.curricula, curricula_, names);
   device_task_.set_curricula(curricula_);
 }
 

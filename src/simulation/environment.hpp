@@ -11,6 +11,7 @@
 #include "kernels/base/tiles.hpp"
 #include "kernels/tasks/task_fields.hpp"
 #include "src/io/archive.hpp"
+#include "src/parallel/collectives.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
@@ -48,8 +49,9 @@ class Environment {
   // From now on every step fills final_observation(), too, and that of the critic.
   virtual void keep_final_observation() = 0;
 
-  // Lets the task's curricula follow these metrics of a training, the same on every rank.
-  virtual void advance_curricula(const std::map<std::string, double>&) {}
+  // Lets the task's curricula follow these metrics of a training, the same on every rank, and means over the
+  // environments as they are now. Collective.
+  virtual void advance_curricula(const std::map<std::string, double>&, Collectives&) {}
   // Their names and values.
   virtual std::vector<std::pair<std::string, double>> curricula() const {
     return {};

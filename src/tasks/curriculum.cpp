@@ -1,5 +1,6 @@
 #include "src/tasks/curriculum.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "src/tasks/expression_compiler.hpp"
@@ -10,16 +11,23 @@ namespace maniple {
 namespace {
 
 // InputError for a name that is none of these.
-void check_names(const Syntax& tree, const ExpressionSource& source, const std::vector<std::string>& known) {
+void check_names(const Syntax& tree, const ExpressionSource& source, const std::vector<std::string>& known,
+                 const std::string& what) {
   if (tree.kind == Syntax::Kind::name && std::find(known.begin(), known.end(), tree.text) == known.end() &&
       tree.text != "pi" && tree.text != "inf")
     refuse_expression(source, tree.column,
-                      "unknown metric '" + tree.text + "'" + did_you_mean(tree.text, known),
-                      "known: " + list(known));
+                      "unknown " + what + " '" + tree.text + "'" + did_you_mean(tree.text, known),
+                      known.empty() ? "a number" : "known: " + list(known));
   if (tree.kind == Syntax::Kind::call && !find_function(tree.text))
     refuse_expression(source, tree.column, "unknown function '" + tree.text + "'",
                       "'maniple schema functions'");
-  for (const auto& child : tree.children) check_names(*child, source, known);
+  for (const auto& child : tree.children) check_names(*child, source, known, what);
+}
+
+bool mentions(const Syntax& tree, const std::string& name) {
+  if (tree.kind == Syntax::Kind::name && tree.text == name) return true;
+  return std::any_of(tree.children.begin(), tree.children.end(),
+                     [&](const auto& child) { return mentions(*child, name); });
 }
 
 }  // namespace
@@ -31,10 +39,15 @@ std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewa
   return names;
 }
 
-double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names) {
+bool mentions_name(const ExpressionSource& source, const std::string& name) {
+  return mentions(*parse_expression(source), name);
+}
+
+double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names,
+                        const std::string& what) {
   std::vector<std::string> known;
   for (const auto& [name, value] : names) known.push_back(name);
-  check_names(*parse_expression(source), source, known);
+  check_names(*parse_expression(source), source, known, what);
   const TaskModel none;
   ExpressionContext context(none, 0, 1, 0, 0, {}, {});
   ExpressionCompiler compiler(context, Phase::observe);
@@ -42,7 +55,7 @@ double evaluate_numbers(const ExpressionSource& source, const std::map<std::stri
   for (const auto& [name, value] : names) compiler.set_name(name, compiler.graph().constant(value));
   const ExpressionGraph::Node node = compiler.compile_number(source, "a curriculum");
   if (!compiler.graph().is_constant(node))
-    refuse_expression(source, 0, "a value that the environments decide", "metrics: " + list(known));
+    refuse_expression(source, 0, "a value that the environments decide", what + "s: " + list(known));
   return compiler.graph().constant_value(node);
 }
 

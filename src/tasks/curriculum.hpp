@@ -17,11 +17,22 @@ struct CompiledCurriculum {
   ExpressionSource update;  // its next value, from metrics, curricula and itself
 };
 
-// Names that updates know beside curricula: the metrics of a training with these rewards.
+// A component of a variable of the task, whose mean over the environments is a metric.
+struct VariableMean {
+  std::string name;  // of the metric: "mean_air_time", "mean_command_1"
+  int element = 0;   // of the task's field `kept`
+};
+
+// Names that updates know beside curricula and means: the metrics of a training with these rewards.
 std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards);
 
-// The number that an expression of named numbers is. InputError: other names, no number.
-double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names);
+// Does the expression use this name.
+bool mentions_name(const ExpressionSource& source, const std::string& name);
+
+// The number that an expression of named numbers is. InputError: other names (what they are: "metric"), no
+// number.
+double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names,
+                        const std::string& what = "metric");
 
 // The next values: each from the metrics and all last values. One that is not finite (no episode has ended
 // yet) leaves its curriculum as it is.

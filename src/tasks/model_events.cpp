@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "src/config/schema.hpp"
 #include "src/tasks/expression.hpp"
 #include "src/tasks/message_text.hpp"
 #include "src/tasks/task.hpp"
@@ -103,10 +104,10 @@ std::vector<Element> chosen(const Elements& elements, const TermConfig& term, co
 }
 
 // The range of an element's component; none: it stays as it is. Keys are numbers of components, or names.
-std::vector<double> range_of(const TermConfig& term, const Element& element, int component,
-                             const std::vector<std::string>& names, const std::string& key) {
+std::vector<TermNumber> range_of(const TermConfig& term, const Element& element, int component,
+                                 const std::vector<std::string>& names, const std::string& key) {
   if (term.ranges.keyed.empty()) return term.ranges.all;
-  std::vector<double> range;
+  std::vector<TermNumber> range;
   for (const auto& [entry, given] : term.ranges.keyed) {
     const bool number = entry.find_first_not_of("0123456789") == std::string::npos;
     if (number ? entry == std::to_string(component) : [&] {
@@ -131,16 +132,19 @@ void check_components(const TermConfig& term, const std::vector<Element>& elemen
                        most == 1 ? "it has component 0 alone" : fmt::format("0 to {}", most - 1));
 }
 
-std::string drawn_text(Distribution distribution, const std::vector<double>& range) {
-  const char* const form = distribution == Distribution::uniform       ? "uniform({}, {})"
-                           : distribution == Distribution::log_uniform ? "exp(uniform({}, {}))"
-                                                                       : "normal({}, {})";
+std::string drawn_text(Distribution distribution, const std::vector<TermNumber>& range) {
   const bool logarithm = distribution == Distribution::log_uniform;
-  const double low = logarithm ? std::log(range[0]) : range[0],
-               high = logarithm ? std::log(range[1]) : range[1];
-  return low == high && distribution != Distribution::gaussian
-             ? fmt::format("({})", logarithm ? range[0] : low)
-             : fmt::format(fmt::runtime(form), low, high);
+  const auto end = [&](const TermNumber& number) {
+    if (number.expression.empty())
+      return fmt::format("{}", logarithm ? std::log(number.value) : number.value);
+    return fmt::format(fmt::runtime(logarithm ? "log({})" : "({})"), number.expression);
+  };
+  const char* const form = distribution == Distribution::uniform ? "uniform({}, {})"
+                           : logarithm                           ? "exp(uniform({}, {}))"
+                                                                 : "normal({}, {})";
+  if (range[0] == range[1] && distribution != Distribution::gaussian)
+    return range[0].expression.empty() ? fmt::format("({})", range[0].value) : end(range[0]);
+  return fmt::format(fmt::runtime(form), end(range[0]), end(range[1]));
 }
 
 // What the operation makes of a draw, for a number that is `value` in the model.
@@ -165,12 +169,12 @@ const VaryingField& field_named(const TaskModel& model, const std::string& name)
 }
 
 // Numbers that stay positive, or at least not negative, in any model that can be stepped.
-bool is_negative(const TermConfig& term, const std::vector<double>& range) {
+bool is_negative(const TermConfig& term, const std::vector<TermNumber>& range) {
   static const std::set<std::string> kNotNegative{"body_mass",     "body_inertia", "jnt_stiffness",
                                                   "dof_damping",   "dof_armature", "dof_frictionloss",
                                                   "geom_friction", kStiffness,     kDamping};
   return kNotNegative.contains(term.field) && term.distribution != Distribution::gaussian &&
-         term.operation != FieldOperation::add && range[0] < 0;
+         term.operation != FieldOperation::add && range[0].value < 0;
 }
 
 // kp and kd of position servos: the numbers that they are in the model change together.
@@ -187,7 +191,7 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
   std::vector<TermExpression> result;
   std::vector<std::string> targets;
   std::vector<double> values;
-  std::vector<double> shared;
+  std::vector<TermNumber> shared;
   for (const Element& element : elements) {
     const auto servo = std::find_if(model.actuators.begin(), model.actuators.end(),
                                     [&](const TaskActuator& a) { return a.name == element.name; });
@@ -195,10 +199,11 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
       throw InputError(term.where_names, key + ".actuators",
                        "actuator '" + element.name + "' is not a position servo (bias -kp * length)",
                        "actuators of that kind, or the fields actuator_gainprm and actuator_biasprm");
-    const std::vector<double> range = range_of(term, element, 0, names, key);
+    const std::vector<TermNumber> range = range_of(term, element, 0, names, key);
     if (range.empty()) continue;
     if (is_negative(term, range))
-      throw InputError(place_of(term, "ranges"), key + ".ranges", fmt::format("[{}, {}]", range[0], range[1]),
+      throw InputError(place_of(term, "ranges"), key + ".ranges",
+                       "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
                        "at least 0 for " + term.field);
     std::vector<std::string> own;
     std::vector<double> numbers;
@@ -257,14 +262,15 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
 
   std::vector<TermExpression> result;
   std::map<int, std::pair<std::vector<std::string>, std::vector<double>>> shared;  // by component
-  std::map<int, std::vector<double>> shared_ranges;
+  std::map<int, std::vector<TermNumber>> shared_ranges;
   for (const Element& element : elements)
     for (int k = 0; k < element.size; ++k) {
-      const std::vector<double> range = range_of(term, element, k, names, key);
+      const std::vector<TermNumber> range = range_of(term, element, k, names, key);
       if (range.empty()) continue;
       if (is_negative(term, range))
         throw InputError(place_of(term, "ranges"), key + ".ranges",
-                         fmt::format("[{}, {}]", range[0], range[1]), "at least 0 for " + term.field);
+                         "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
+                         "at least 0 for " + term.field);
       const double value = field.values[static_cast<std::size_t>(element.first + k)];
       const std::string target = target_text(field.name, element.name, k);
       if (!term.shared_random) {

@@ -400,13 +400,8 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
   return variables;
 }
 
-// Curricula, whose updates must be right: tried with every metric at 1.
 std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
   std::vector<CompiledCurriculum> curricula;
-  std::map<std::string, double> names;
-  std::vector<std::string> rewards;
-  for (const TermConfig& term : config.rewards) rewards.push_back(term.name);
-  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
   for (std::size_t i = 0; i < config.curricula.size(); ++i) {
     const TermConfig& term = config.curricula[i];
     const std::string key = key_of(TermKind::curriculum, term, i);
@@ -415,15 +410,76 @@ std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
       return ExpressionSource{text, where == term.where_keys.end() ? term.where : where->second,
                               key + "." + part};
     };
-    if (names.contains(term.name))
-      throw InputError(term.where, key, "'" + term.name + "' is the name of a metric, too", "another name");
     curricula.push_back(
         {term.name, evaluate_numbers(source(term.reset, "reset"), {}), source(term.update, "update")});
   }
+  return curricula;
+}
+
+// Expressions in the place of numbers know the curricula alone, and begin in order where they are ranges.
+void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula) {
+  std::map<std::string, double> names;
   for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  const auto check = [&](const std::vector<TermNumber>& numbers, const SourceLocation& where,
+                         const std::string& key, bool ordered) {
+    std::vector<double> values;
+    for (const TermNumber& number : numbers)
+      values.push_back(number.expression.empty()
+                           ? number.value
+                           : evaluate_numbers({number.expression, where, key}, names, "curriculum"));
+    if (ordered && values.size() == 2 && !(values[0] <= values[1]))
+      throw InputError(where, key, fmt::format("a range that begins as [{}, {}]", values[0], values[1]),
+                       "[low, high] with low <= high");
+  };
+  for (const SectionKey& section : section_schema()) {
+    const std::vector<TermConfig>& terms = config.*(section.terms);
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const TermConfig& term = terms[i];
+      const std::string key = key_of(section.kind, term, i);
+      for (const auto& [name, numbers] : term.parameters) {
+        const auto where = term.where_parameters.find(name);
+        check(numbers, where == term.where_parameters.end() ? term.where : where->second, key + "." + name,
+              true);
+      }
+      const bool ordered = term.distribution != Distribution::gaussian;
+      const auto where = term.where_keys.find("ranges");
+      const SourceLocation& place = where == term.where_keys.end() ? term.where : where->second;
+      check(term.ranges.all, place, key + ".ranges", ordered);
+      for (const auto& [name, range] : term.ranges.keyed) check(range, place, key + ".ranges", ordered);
+    }
+  }
+}
+
+// The updates of curricula must be right: they are tried with every metric at 1. Returns the means of
+// variables that they read.
+std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
+                                        const std::vector<CompiledCurriculum>& curricula) {
+  std::vector<std::string> rewards;
+  for (const TermConfig& term : config.rewards) rewards.push_back(term.name);
+  std::map<std::string, double> names;
+  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
+  std::vector<VariableMean> means;
+  for (const auto& [name, variable] : context.variables()) {
+    const int size = static_cast<int>(context.size_of_variable(name));
+    for (int k = 0; k < size && !name.starts_with(kOwnVariable); ++k)
+      means.push_back({"mean_" + name + (size == 1 ? "" : "_" + std::to_string(k)),
+                       context.address_of_variable(name) + k});
+  }
+  for (const VariableMean& mean : means) names[mean.name] = 1;
+  for (std::size_t i = 0; i < curricula.size(); ++i)
+    if (names.contains(curricula[i].name))
+      throw InputError(config.curricula[i].where, key_of(TermKind::curriculum, config.curricula[i], i),
+                       "'" + curricula[i].name + "' is the name of a metric, too", "another name");
+  for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  std::vector<VariableMean> read;
   for (const CompiledCurriculum& curriculum : curricula)
     if (!curriculum.update.text.empty()) evaluate_numbers(curriculum.update, names);
-  return curricula;
+  for (const VariableMean& mean : means)
+    if (std::any_of(curricula.begin(), curricula.end(), [&](const CompiledCurriculum& curriculum) {
+          return !curriculum.update.text.empty() && mentions_name(curriculum.update, mean.name);
+        }))
+      read.push_back(mean);
+  return read;
 }
 
 // The weight of a reward where a curriculum multiplies it.
@@ -541,12 +597,14 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   ExpressionContext context(model, task.num_actions, step_dt, episode_length, task.max_episode_steps,
                             definitions, variables);
   task.curricula = curricula_of(config);
+  check_numbers(config, task.curricula);
   context.add_curricula(task.curricula);
   std::vector<double> initial;
   for (const CompiledCurriculum& curriculum : task.curricula) initial.push_back(curriculum.initial);
   ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
   observe.compile_variables();
+  task.variable_means = check_updates(config, context, task.curricula);
   compile_evaluation(config, model, context, constants, task);
   compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);

@@ -32,6 +32,7 @@ struct CompiledTask : TaskSizes {
   bool varies_at_resets = false, varies_in_act = false;  // see Task
   std::vector<double> constants;                         // those of curricula first
   std::vector<CompiledCurriculum> curricula;
+  std::vector<VariableMean> variable_means;  // that their updates read
   // Task::contact_sides, and its width
   std::vector<int> contact_sides;
   int num_contact_queries = 0;

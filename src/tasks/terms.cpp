@@ -15,7 +15,16 @@ std::string text(double value) {
   return value < 0 ? "(" + std::string(buffer, end) + ")" : std::string(buffer, end);
 }
 
-std::string uniform(const std::vector<double>& range) {
+// As it stands in expressions.
+std::string text(const TermNumber& number) {
+  return number.expression.empty() ? text(number.value) : "(" + number.expression + ")";
+}
+
+bool is_plain_zero(const TermNumber& number) {
+  return number.expression.empty() && number.value == 0;
+}
+
+std::string uniform(const std::vector<TermNumber>& range) {
   return "uniform(" + text(range[0]) + ", " + text(range[1]) + ")";
 }
 
@@ -40,7 +49,7 @@ Recipe formula(const std::string& pattern) {
           component = static_cast<std::size_t>(name[dot + 1] - '0');
           name = name.substr(0, dot);
         }
-        result += name == "command" ? term.command : text(term.parameters.at(name)[component]);
+        result += name == "command" ? term.config.command : text(term.parameters.at(name)[component]);
         i = end;
       } else {
         result += pattern[i];
@@ -86,21 +95,22 @@ Recipe each(const std::string& pattern) {
 Expressions velocity_command(const TermRequest& term) {
   const auto range = [&](const char* name) { return uniform(term.parameters.at(name)); };
   const std::string body = "'" + term.names[0] + "'";
-  const std::vector<double>& turn = term.parameters.at("ang_vel_z");
-  const double ahead = term.number("rel_forward_envs");
+  const auto number = [&](const char* name) { return term.parameters.at(name)[0]; };
+  const std::vector<TermNumber>& turn = term.parameters.at("ang_vel_z");
+  const TermNumber ahead = number("rel_forward_envs");
+  const bool has_ahead = !is_plain_zero(ahead);
   const std::string drawn =
       "[" + range("lin_vel_x") + ", " + range("lin_vel_y") + ", " + range("ang_vel_z") + ", " +
-      range("heading") + ", uniform(0, 1) < " + text(term.number("rel_heading_envs")) + ", uniform(0, 1) < " +
-      text(term.number("rel_standing_envs")) + (ahead > 0 ? ", uniform(0, 1) < " + text(ahead) : "") + "]";
+      range("heading") + ", uniform(0, 1) < " + text(number("rel_heading_envs")) + ", uniform(0, 1) < " +
+      text(number("rel_standing_envs")) + (has_ahead ? ", uniform(0, 1) < " + text(ahead) : "") + "]";
   const std::string heading = "atan2(xmat[" + body + "][3], xmat[" + body + "][0])";
-  const std::string follow = "clamp(" + text(term.number("heading_control_stiffness")) +
-                             " * wrap_to_pi(%[3] - " + heading + "), " + text(turn[0]) + ", " +
-                             text(turn[1]) + ")";
-  const std::string forward = ahead > 0 ? "%[6] ? max(abs(%[0]), 0.3) : %[0]" : "%[0]",
-                    left = ahead > 0 ? "%[6] ? 0 : %[1]" : "%[1]",
-                    turning = ahead > 0 ? "%[6] ? 0 : %[2]" : "%[2]";
+  const std::string follow = "clamp(" + text(number("heading_control_stiffness")) + " * wrap_to_pi(%[3] - " +
+                             heading + "), " + text(turn[0]) + ", " + text(turn[1]) + ")";
+  const std::string forward = has_ahead ? "%[6] ? max(abs(%[0]), 0.3) : %[0]" : "%[0]",
+                    left = has_ahead ? "%[6] ? 0 : %[1]" : "%[1]",
+                    turning = has_ahead ? "%[6] ? 0 : %[2]" : "%[2]";
   const std::string rate =
-      term.number("rel_heading_envs") > 0 ? "%[4] ? " + follow + " : " + turning : turning;
+      !is_plain_zero(number("rel_heading_envs")) ? "%[4] ? " + follow + " : " + turning : turning;
   return {{"", drawn}, {"", "%[5] ? 0 : [" + forward + ", " + left + ", " + rate + "]"}};
 }
 
@@ -112,7 +122,7 @@ Expressions push(const TermRequest& term) {
   const auto draws = [&](std::initializer_list<const char*> names) {
     std::string vector;
     for (const char* name : names) {
-      const std::vector<double>& range = term.parameters.at(name);
+      const std::vector<TermNumber>& range = term.parameters.at(name);
       vector += (vector.empty() ? "[" : ", ") + (range[0] == range[1] ? text(range[0]) : uniform(range));
     }
     return vector + "]";
@@ -124,8 +134,8 @@ Expressions push(const TermRequest& term) {
 // Amount by which joints are beyond the ranges of the model, or a fraction of them about their middles, one
 // summand per limited joint.
 Expressions beyond_limits(const TermRequest& term) {
-  const auto factor = term.parameters.find("soft_joint_pos_limit_factor");
-  const double rest = factor == term.parameters.end() ? 0 : (1 - factor->second[0]) / 2;
+  const char* const factor = "soft_joint_pos_limit_factor";
+  const double rest = term.parameters.contains(factor) ? (1 - term.number(factor)) / 2 : 0;
   std::string sum;
   for (const int element : term.elements) {
     const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
@@ -187,7 +197,7 @@ Expressions reset_root(const TermRequest& term) {
                                  [](const TaskJoint& joint) { return joint.type == joint_free; });
   const std::string q = "qpos['" + free->name + "']", base = "default_qpos['" + free->name + "']";
   const auto draw = [&](const char* parameter) {
-    const std::vector<double>& range = term.parameters.at(parameter);
+    const std::vector<TermNumber>& range = term.parameters.at(parameter);
     return range[0] == range[1] ? text(range[0]) : uniform(range);
   };
   Expressions result;
@@ -306,8 +316,8 @@ Expressions biped_air_time(const TermRequest& term) {
     feet += (feet.empty() ? "" : ", ") +
             ("in_contact(" + foot + ") ? contact_time(" + foot + ") : air_time(" + foot + ")");
   }
-  return {{"", "(norm(" + term.command + "[0:2]) > 0.1) * (" + standing + " == 1) * min(min([" + feet +
-                   "]), " + text(term.number("threshold")) + ")"}};
+  return {{"", "(norm(" + term.config.command + "[0:2]) > 0.1) * (" + standing + " == 1) * min(min([" + feet +
+                   "]), " + text(term.parameters.at("threshold")[0]) + ")"}};
 }
 
 std::vector<LibraryTerm> make_library() {
@@ -600,7 +610,9 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
                        parameter.name + (parameter.size == 1 ? ": number, " : ": [low, high], ") +
                            parameter.meaning + " [" + parameter.unit + "]");
     request.parameters[parameter.name] =
-        given == config.parameters.end() ? parameter.default_value : given->second;
+        given == config.parameters.end()
+            ? std::vector<TermNumber>(parameter.default_value.begin(), parameter.default_value.end())
+            : given->second;
   }
 }
 
@@ -632,6 +644,13 @@ std::vector<std::size_t> matching_names(const std::string& entry, const std::vec
                      (what.empty() ? "no element" : what) + " '" + entry + "'" + did_you_mean(entry, known),
                      known.empty() ? "a number: the term has no named elements" : "allowed: " + list(known));
   return result;
+}
+
+double TermRequest::number(const std::string& parameter) const {
+  const TermNumber& number = parameters.at(parameter)[0];
+  if (number.expression.empty()) return number.value;
+  throw InputError(config.where_parameters.at(parameter), key + "." + parameter,
+                   "the expression '" + number.expression + "'", "a number");
 }
 
 const std::vector<LibraryTerm>& term_library() {
@@ -675,7 +694,7 @@ const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std:
 
 TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
                          const std::string& key) {
-  TermRequest request{model, {}, {}, {}, config.command};
+  TermRequest request{model, {}, {}, {}, config, key};
   if (term.takes_command && config.command.empty())
     throw InputError(config.where, key, "'" + term.name + "' without 'command'",
                      "command: the name of a command of task.commands");

@@ -34,10 +34,12 @@ struct TermRequest {
   const TaskModel& model;
   std::vector<int> elements;  // joints, bodies, actuators or sensors
   std::vector<std::string> names;
-  std::map<std::string, std::vector<double>> parameters;
-  std::string command;
+  std::map<std::string, std::vector<TermNumber>> parameters;
+  const TermConfig& config;
+  std::string key;  // of the term in the deck
 
-  double number(const std::string& parameter) const { return parameters.at(parameter)[0]; }
+  // A parameter that decides what the term is: a number. InputError for an expression.
+  double number(const std::string& parameter) const;
 };
 
 // How an action on a joint becomes the control of the joint's actuator.

@@ -356,10 +356,89 @@ def test_policies_meet_the_curricula_of_their_checkpoint(maniple, deck, tmp_path
                 np.testing.assert_array_equal(np.unique(file["trajectory/observation"][()]), [seen])
 
 
+def test_curricula_by_means_of_variables(maniple, deck, tmp_path):
+    """A metric is the mean of a variable, or of its component, over the environments of all ranks."""
+    path = deck(events="""{}
+  variables: {pair: {reset: "uniform(0, [1, 20])"}, one: {reset: "uniform(2, 3)"}, huge: {reset: "1e30 * uniform(-1, 1)"},
+              none: {reset: "uniform(0, 1) > 2"}}
+  curricula:
+    of_one: {reset: "7", update: "mean_one"}
+    of_pair: {reset: "0", update: "mean_pair_1"}
+    of_all: {reset: "0", update: "mean_huge + mean_none"}
+""", observed=["one", "pair[1]", "huge / 1e30", "none"], num_envs=100)
+    digests = set()
+    for ranks in (1, 3):
+        directory = tmp_path / str(ranks)
+        maniple("train", path, "learning.iterations=1", f"output.directory={directory}", ranks=ranks)
+        digests.add(maniple.digest(maniple.checkpoints(directory)[-1]))
+    assert len(digests) == 1
+    with h5py.File(maniple.checkpoints(tmp_path / "1")[-1]) as file:
+        one, pair, huge, none = file["task/observation"][()].astype(float).T
+        assert np.ptp(one) > .9 and np.ptp(pair) > 18 and np.ptp(huge) > 1.8 and (none == 0).all()
+        for name, mean in (("of_one", one.mean()), ("of_pair", pair.mean()), ("of_all", 1e30 * huge.mean())):
+            np.testing.assert_allclose(file[f"curricula/{name}"][()], mean, rtol=1e-6)
+
+
+RANGED = """
+    friction: {{field: geom_friction, geoms: [".*_foot"], mode: reset, operation: abs, ranges: {friction}, distribution: log_uniform, shared_random: true}}
+    mass: {{field: body_mass, bodies: [".*"], mode: reset, operation: scale, ranges: {{".*": {mass}}}}}
+    damping: {{field: dof_damping, joints: [".*_hip"], mode: reset, operation: add, ranges: {damping}, distribution: gaussian}}
+    push: {{term: push_by_setting_velocity, vx: {push}, every: .1}}
+  curricula:
+    level: {{reset: "0.25", update: "iteration >= 2 ? level + 0.5 : level"}}
+  commands:
+    twist: {{term: uniform_velocity_command, lin_vel_x: {push}, lin_vel_y: [0, 1], ang_vel_z: [-1, 1], rel_standing_envs: {standing}, every: .2}}
+"""
+
+
+def test_ranges_by_curricula(maniple, deck, tmp_path):
+    """Ranges and numbers of terms as expressions: what they stand for, and changes that reach the draws."""
+    given = {"numbers": {"friction": "[0.25, 0.5]", "mass": "[0.875, 1.25]", "damping": "[0.25, 0.0625]", "push": "[-0.25, 0.5]",
+                         "standing": "0.25"},
+             "expressions": {"friction": '[level, "2 * level"]', "mass": '["1 - level / 2", "1 + level"]', "standing": "level",
+                             "damping": '["level", "level / 4"]', "push": '["-level", "2 * level"]'}}
+    observed = ["twist", "geom_friction", "body_mass", "dof_damping"]
+    runs = []
+    for name, numbers in given.items():
+        path = deck(events=RANGED.format(**numbers), observed=observed, name=f"{name}.yaml", num_envs=64)
+        runs.append(rollout(maniple, path, tmp_path / name, fields=("qpos", "qvel", "observation")))
+    for field, values in runs[0].items():
+        np.testing.assert_allclose(runs[1][field], values, rtol=0, atol=1e-9, err_msg=field)
+    assert np.ptp(runs[0]["observation"][:, -1], axis=0)[:2].min() > .2
+    # episodes of 25 steps begin in iterations 1 and 4 of 8 steps each, where level is 0.25 and 1.25
+    event = '\n    damping: {field: dof_damping, joints: [left_hip], mode: reset, operation: abs, ranges: ["level", "level"]}'
+    path = deck(events=event + LEVEL.replace("{}", "", 1), observed=["dof_damping[left_hip]"])
+    for iterations, level in ((3, .25), (4, 1.25)):
+        maniple("train", path, f"learning.iterations={iterations}", "learning.random_initial_episode_length=false",
+                f"output.directory={tmp_path / str(iterations)}")
+        with h5py.File(maniple.checkpoints(tmp_path / str(iterations))[-1]) as file:
+            np.testing.assert_array_equal(file["task/observation"][()], level)
+
+
+@pytest.mark.parametrize("events, expected", [
+    ("{push: {term: push_by_setting_velocity, vx: [0, levle], every: 1}}",
+     ["events.push.vx", "unknown curriculum 'levle'", "did you mean 'level'"]),
+    ("{push: {term: push_by_setting_velocity, vx: [1, \"2 * level\"], every: 1}}",
+     ["events.push.vx", "begins as [1, 0.5]", "low <= high"]),
+    ("{m: {field: body_mass, bodies: [torso], mode: reset, operation: scale, ranges: [1, \"1 + qpos[0]\"]}}",
+     ["events.m.ranges", "unknown curriculum 'qpos'"]),
+    ("{m: {field: body_mass, bodies: [torso], mode: reset, operation: scale, ranges: [level, 0.1]}}",
+     ["events.m.ranges", "begins as [0.25, 0.1]"]),
+])
+def test_refused_ranges(maniple, deck, events, expected):
+    path = deck(events=events + LEVEL.replace("{}", "", 1), observed=["qpos"])
+    message = maniple("validate", path, ranks=0, exit_code=2).stderr
+    assert message.count("maniple: error: ") == 1, message
+    for part in [str(path), *expected]:
+        assert part in message, message
+
+
 @pytest.mark.parametrize("curriculum, expected", [
     ("{reset: \"0\", update: \"episode_retrun > 1 ? 1 : 0\"}",
      ["curricula.level.update", "unknown metric 'episode_retrun'", "did you mean 'episode_return'", "reward_up", "iteration"]),
     ("{reset: \"0\", update: \"qpos[root][0]\"}", ["unknown metric 'qpos'"]),
+    ("{reset: \"0\", update: \"mean_stepz\"}\n  variables: {steps: {reset: 0}}",
+     ["curricula.level.update", "unknown metric 'mean_stepz'", "did you mean 'mean_steps'"]),
     ("{reset: \"[0, 1]\"}", ["curricula.level.reset", "must be a number"]),
     ("{update: \"1\"}", ["found no reset"]),
     ("{reset: \"0\", every: 2}", ["curricula.level.every", "that curricula do not take"]),

@@ -83,9 +83,11 @@ inline TermConfig library_term(const std::string& name, const std::vector<std::s
   term.name = term.term = name;
   term.names = names;
   if (!names.empty()) term.names_kind = choice_of<ElementKind>(names_kind).value();
-  term.parameters = parameters;
   term.where = term.where_names = {"task.yaml", 9, 0};
-  for (const auto& [parameter, numbers] : parameters) term.where_parameters[parameter] = {"task.yaml", 11, 0};
+  for (const auto& [parameter, numbers] : parameters) {
+    term.parameters[parameter].assign(numbers.begin(), numbers.end());
+    term.where_parameters[parameter] = {"task.yaml", 11, 0};
+  }
   return term;
 }
 
@@ -168,6 +170,15 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
         done[static_cast<std::size_t>(lane + i)] = get_lane(finished, i);
     });
     return done;
+  }
+  // Returns the environments whose model has changed.
+  std::vector<bool> vary_model(const std::vector<bool>& which) {
+    std::vector<bool> changed(kTileWidth);
+    for_each_pack([&](const TaskLanes<V>& lanes, int lane) {
+      const MaskOf<V> mine = maniple::vary_model<V>(task, lanes, mask(which, lane));
+      for (int i = 0; i < lane_width<V>; ++i) changed[static_cast<std::size_t>(lane + i)] = get_lane(mine, i);
+    });
+    return changed;
   }
   void reset(const std::vector<bool>& which) {
     for_each_pack(

@@ -133,6 +133,72 @@ TEST(TermEdges, JointsAreRandomizedInTheirRanges) {
   });
 }
 
+TEST(TermEdges, NormalDrawsAreThoseOfBoxAndMuller) {
+  TermConfig term = expression_term("normal(0.3, 2)");
+  term.target = "qpos[right]";
+  check_reset(term, [&](const Rig& rig, int env) {
+    const auto u = [&](int k) { return drawn(RandomPurpose::reset, env, k); };
+    const double radius = std::sqrt(-2 * std::log(u(0) + std::ldexp(1, -24)));
+    EXPECT_NEAR(rig.get("qpos", kRight, env), 0.3 + 2 * radius * std::cos(2 * kPi * u(1)), 1e-12);
+  });
+}
+
+TEST(TermEdges, FunctionsOfOneNumber) {
+  const std::vector<std::pair<std::string, std::function<double(double)>>> cases{
+      {"pow(abs(%), 1.5)", [](double x) { return std::pow(std::abs(x), 1.5); }},
+      {"product([%, 3, % + 1])", [](double x) { return 3 * x * (x + 1); }},
+      {"% * size([%, 1, 2])", [](double x) { return 3 * x; }},
+      {"tolerance(%, lower = 3, upper = inf, margin = 4, sigmoid = linear, value_at_margin = 0)",
+       [](double x) { return std::max(0.0, 1 - (3 - x) / 4); }},
+      {"tolerance(%, -0.5, 0.5, 1)",
+       [](double x) { return std::pow(0.1, std::pow(std::max(std::abs(x) - 0.5, 0.0), 2)); }}};
+  TaskConfig config = empty_task(robot());
+  config.observations.clear();
+  for (const auto& [text, formula] : cases) {
+    std::string expression = text;
+    for (std::size_t at = expression.find('%'); at != std::string::npos; at = expression.find('%'))
+      expression.replace(at, 1, "qvel[rail]");
+    config.observations.push_back(expression_term(expression));
+  }
+  Rig rig(config, robot());
+  rig.fill_randomly(4);
+  rig.observe();
+  for (int env = 0; env < kTileWidth; ++env)
+    for (std::size_t i = 0; i < cases.size(); ++i)
+      EXPECT_NEAR(rig.at(rig.observation, static_cast<int>(i), env),
+                  cases[i].second(rig.get("qvel", kRailDof, env)), 1e-9)
+          << cases[i].first;
+}
+
+// A number and an expression of curricula that is the same number.
+TEST(TermEdges, CurriculaStandForNumbers) {
+  for (const TermConfig& numbers : {library_term("reset_joints_by_offset", {"left"}, "joints",
+                                                 {{"position_range", {-1, 2}}, {"velocity_range", {0, 3}}}),
+                                    library_term("reset_root_state_uniform", {}, "",
+                                                 {{"x", {-2, 1}}, {"yaw", {0, 3}}, {"wz", {1, 1}}})}) {
+    TermConfig expressions = numbers;
+    for (auto& [name, range] : expressions.parameters)
+      for (TermNumber& end : range) end = TermNumber("level * " + std::to_string(end.value / 2));
+    std::vector<std::vector<double>> states;
+    for (const TermConfig& term : {numbers, expressions}) {
+      TaskConfig config = empty_task(robot());
+      config.resets = {term};
+      TermConfig level;
+      level.name = "level";
+      level.reset = "2";
+      config.curricula = {level};
+      Rig rig(config, robot());
+      rig.reset(kAll);
+      states.emplace_back();
+      for (int env = 0; env < kTileWidth; ++env) {
+        for (int i = 0; i < robot().sizes.nq; ++i) states.back().push_back(rig.get("qpos", i, env));
+        for (int i = 0; i < robot().sizes.nv; ++i) states.back().push_back(rig.get("qvel", i, env));
+      }
+    }
+    for (std::size_t i = 0; i < states[0].size(); ++i) EXPECT_NEAR(states[1][i], states[0][i], 1e-14);
+  }
+}
+
 struct Edge {
   TermConfig term;
   std::string field;

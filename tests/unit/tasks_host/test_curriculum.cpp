@@ -1,0 +1,144 @@
+// Curricula by themselves: their next values, and where these reach the task.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "src/tasks/curriculum.hpp"
+#include "tests/unit/tasks/task_rig.hpp"
+
+namespace maniple {
+namespace {
+
+using maniple::testing::empty_task;
+using maniple::testing::expression_term;
+using maniple::testing::TaskRig;
+using maniple::testing::zoo;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+ExpressionSource source(const std::string& text) {
+  return {text, {"task.yaml", 3, 0}, "task.curricula.x"};
+}
+
+TermConfig curriculum(const std::string& name, const std::string& reset, const std::string& update = "") {
+  TermConfig term;
+  term.name = name;
+  term.reset = reset;
+  term.update = update;
+  term.where = {"task.yaml", 3, 0};
+  return term;
+}
+
+TEST(Curricula, AdvanceTogetherFromTheLastValues) {
+  const std::vector<CompiledCurriculum> curricula{{"a", 0, source("b + iteration")},
+                                                  {"b", 0, source("a / 2")},
+                                                  {"fixed", 0, {}},
+                                                  {"own", 0, source("min(own + 1, a)")}};
+  EXPECT_THAT(advance(curricula, {4, 10, 3, 7}, {{"iteration", 5}}), ElementsAre(15, 2, 3, 4));
+}
+
+TEST(Curricula, StayWhereTheyAreWithoutANumber) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<CompiledCurriculum> curricula{{"a", 0, source("episode_return")},
+                                                  {"b", 0, source("1 / (a - 1)")},
+                                                  {"c", 0, source("episode_return > 2 ? 1 : 5")}};
+  EXPECT_THAT(advance(curricula, {1, 2, 3}, {{"episode_return", nan}}), ElementsAre(1, 2, 5));
+  EXPECT_THAT(advance(curricula, {2, 2, 3}, {{"episode_return", 3}}), ElementsAre(3, 1, 1));
+}
+
+TEST(Curricula, KnowEveryMetric) {
+  EXPECT_THAT(curriculum_metrics({"up", "alive"}),
+              ElementsAre("iteration", "env_steps", "control_steps", "episode_return", "episode_length",
+                          "episode_return_100", "reward_up", "reward_alive"));
+}
+
+// Of the numbers of a task's programs, those of curricula change, and no other one, in every lane.
+TEST(Curricula, ReachExpressionsAndWeights) {
+  TaskConfig config = empty_task(zoo());
+  config.reward_times_dt = false;
+  config.curricula = {curriculum("a", "2"), curriculum("b", "2 * 5", "b + 1")};
+  config.observations = {expression_term("[a, b, a * b + 2, 10]")};
+  config.rewards = {expression_term("3", "plain"), expression_term("3", "weighted")};
+  config.rewards[0].weight = 0.5;
+  config.rewards[1].weight = -2;
+  config.rewards[1].curriculum = "b";
+  TaskRig<Lanes<double>> rig(config, zoo());
+  const auto check = [&](double a, double b) {
+    rig.evaluate();
+    rig.observe();
+    for (int env = 0; env < kTileWidth; ++env) {
+      const double expected[]{a, b, a * b + 2, 10};
+      for (int k = 0; k < 4; ++k) EXPECT_EQ(rig.at(rig.observation, k, env), expected[k]);
+      EXPECT_EQ(rig.at(rig.reward_term, 0, env), 1.5);
+      EXPECT_EQ(rig.at(rig.reward_term, 1, env), -6 * b);
+      EXPECT_EQ(rig.at(rig.reward, 0, env), 1.5 - 6 * b);
+    }
+  };
+  check(2, 10);
+  rig.device.set_curricula({7, -1});
+  check(7, -1);
+  rig.device.set_curricula({2, 0});
+  check(2, 0);
+}
+
+TEST(Curricula, ReadMeansOfVariables) {
+  TaskConfig config = empty_task(zoo());
+  TermConfig clock, pair;
+  clock.name = "clock";
+  clock.reset = "0";
+  clock.update = "prev(clock) + dt";
+  pair.name = "pair";
+  pair.reset = "[1, 2]";
+  config.variables = {clock, pair};
+  config.curricula = {curriculum("a", "0", "mean_pair_1 > 1 ? mean_clock : 0")};
+  const CompiledTask task = compile_task(config, zoo(), 0.02);
+  ASSERT_EQ(task.variable_means.size(), 2U);
+  TaskRig<Lanes<double>> rig(config, zoo());
+  rig.reset(std::vector<bool>(kTileWidth, true));
+  rig.observe(std::vector<bool>(kTileWidth, true));
+  rig.evaluate();
+  rig.observe();
+  for (const VariableMean& mean : task.variable_means)
+    EXPECT_NEAR(rig.field("kept", mean.element, 3), mean.name == "mean_clock" ? 0.02 : 2, 1e-12) << mean.name;
+}
+
+std::string refusal(const TaskConfig& config) {
+  try {
+    compile_task(config, zoo(), 0.02);
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Curricula, SayWhatIsWrong) {
+  TaskConfig config = empty_task(zoo());
+  TermConfig clock;
+  clock.name = "clock";
+  clock.reset = "[0, 1]";
+  config.variables = {clock};
+  for (const auto& [update, message] : std::vector<std::pair<std::string, std::string>>{
+           {"mean_clock", "unknown metric 'mean_clock', did you mean 'mean_clock_0'?"},
+           {"mean_cloc_1", "did you mean 'mean_clock_1'?"},
+           {"level", "unknown metric 'level'"}}) {
+    config.curricula = {curriculum("a", "0", update)};
+    EXPECT_THAT(refusal(config), HasSubstr(message));
+  }
+  config.curricula = {curriculum("mean_clock_0", "0")};
+  EXPECT_THAT(refusal(config), HasSubstr("'mean_clock_0' is the name of a metric, too"));
+  config.curricula = {curriculum("a", "1")};
+  TermConfig reset = maniple::testing::library_term("reset_joints_by_offset", {"hip"}, "joints",
+                                                    {{"position_range", {0, 1}}, {"velocity_range", {0, 0}}});
+  reset.parameters["position_range"] = {0, TermNumber("b")};
+  config.resets = {reset};
+  EXPECT_THAT(refusal(config), HasSubstr("position_range: unknown curriculum 'b'"));
+  config.resets[0].parameters["position_range"] = {TermNumber("2 * a"), 1};
+  EXPECT_THAT(refusal(config), HasSubstr("a range that begins as [2, 1]"));
+  config.resets[0].parameters["position_range"] = {TermNumber("a / 2"), 1};
+  EXPECT_EQ(refusal(config), "no error");
+}
+
+}  // namespace
+}  // namespace maniple
