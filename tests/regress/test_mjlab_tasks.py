@@ -1,8 +1,10 @@
 """The decks of inputs/tasks/mjlab against mjlab itself: its models, and its own term functions with its own
 configuration, which get the states, contacts and actions of recorded rollouts. Torch is played by numpy."""
 
+import ast
 import copy
 import math
+import re
 import types
 from pathlib import Path
 
@@ -365,8 +367,22 @@ def test_numbers_are_those_of_the_configuration(name, config):
     """Of commands, resets, pushes and noise."""
     deck = (ROOT / f"inputs/tasks/mjlab/{name}.yaml").read_text()
     twist = config.commands["twist"]
-    for axis in ("lin_vel_x", "lin_vel_y", "ang_vel_z"):
-        assert f"{axis}: {shown(*getattr(twist.ranges, axis))}" in deck
+    assert f"lin_vel_y: {shown(*twist.ranges.lin_vel_y)}" in deck
+    # stages of the command's ranges, which keep what a stage does not say
+    curriculum = config.curriculum["command_vel"].params
+    given = lambda key: ast.literal_eval(re.search(rf"\b{key}: (\[[^]]*\]|\"[^\"]*\")", deck)[1])
+    ranges = {axis: getattr(twist.ranges, axis) for axis in ("lin_vel_x", "ang_vel_z")}
+    steps = [stage["step"] for stage in curriculum["velocity_stages"]]
+    assert set(config.curriculum) == {"command_vel"} and curriculum["command_name"] == "twist" and steps[0] == 0
+    assert {key for stage in curriculum["velocity_stages"] for key in stage} == {"step", *ranges}
+    update = given("update")
+    for number, stage in enumerate(curriculum["velocity_stages"]):
+        for at in (steps[number], steps[number + 1] - 1 if number + 1 < len(steps) else 10**9):
+            assert eval(update, {"control_steps": at}) == number
+        ranges.update({axis: stage[axis] for axis in ranges if axis in stage})
+        for axis, bounds in ranges.items():
+            ours = [eval(end, {"stage": number, "min": min}) for end in given(axis)]
+            np.testing.assert_allclose(ours, bounds, rtol=1e-12)
     for number in ("heading_control_stiffness", "rel_heading_envs", "rel_standing_envs", "rel_forward_envs"):
         assert f"{number}: {getattr(twist, number):g}\n" in deck
     assert f"every: {shown(*twist.resampling_time_range)} " in deck and twist.ranges.heading == (-math.pi, math.pi)
