@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "kernels/base/pack.hpp"
@@ -12,6 +13,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
+#include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/policy.hpp"
@@ -181,6 +183,29 @@ void check_input_files(const Config& config, Session& session) {
     check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
+namespace {
+
+// What a policy reads, is and gives; not how it begins and learns, nor keys that nothing reads.
+std::string policy_lines(Config config, const Simulation& simulation) {
+  const PolicyConfig defaults;
+  PolicyConfig& policy = config.policy;
+  if (policy.recurrent == Recurrence::none) policy.recurrent_units = defaults.recurrent_units;
+  if (policy.critic_hidden.empty()) policy.critic_hidden = policy.hidden;
+  if (!policy.normalize_observations) policy.clip_normalized = defaults.clip_normalized;
+  const PolicySizes sizes = policy_sizes(simulation);
+  std::string lines = fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n",
+                                  sizes.observations, sizes.critic_observations, sizes.actions);
+  static const std::set<std::string> beginnings{"policy.initialization", "policy.hidden_gain",
+                                                "policy.actor_gain",     "policy.critic_gain",
+                                                "policy.init_std",       "policy.fixed_std"};
+  for (const Key& key : schema())
+    if (key.path.starts_with("policy.") && !beginnings.contains(key.path))
+      lines += key.path + "=" + yaml_text(key.target(config)) + "\n";
+  return lines;
+}
+
+}  // namespace
+
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation) {
   CheckpointIdentity identity;
   const ModelSizes& sizes = simulation.model().sizes;
@@ -193,6 +218,7 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   identity.model_digest = simulation.model_digest();
   identity.task_digest = simulation.task_digest();
   identity.precision = text_of(config.simulation.precision);
+  identity.policy = policy_lines(config, simulation);
   identity.num_envs = config.batch.num_envs;
   identity.seed = config.batch.seed;
   return identity;

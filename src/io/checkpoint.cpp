@@ -11,8 +11,10 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <sstream>
+#include <string_view>
 
 #include "src/base/error.hpp"
 #include "src/base/log.hpp"
@@ -56,7 +58,7 @@ struct Contents {
     auto text = [&](const std::string& s) { out << s.size() << ' ' << s << '\n'; };
     out << format << '\n' << step << '\n' << identity.num_envs << '\n' << identity.seed << '\n';
     for (const std::string* s : {&identity.kind, &identity.model, &identity.task, &identity.model_digest,
-                                 &identity.task_digest, &identity.precision})
+                                 &identity.task_digest, &identity.precision, &identity.policy})
       text(*s);
     out << datasets.size() << '\n';
     for (const StoredDataset& d : datasets) {
@@ -81,7 +83,7 @@ struct Contents {
     };
     in >> c.format >> c.step >> c.identity.num_envs >> c.identity.seed;
     for (std::string* s : {&c.identity.kind, &c.identity.model, &c.identity.task, &c.identity.model_digest,
-                           &c.identity.task_digest, &c.identity.precision})
+                           &c.identity.task_digest, &c.identity.precision, &c.identity.policy})
       *s = text();
     std::size_t count = 0;
     in >> count;
@@ -202,6 +204,7 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
     hdf5::write_fixed_attribute(root, "model_digest", identity.model_digest);
     hdf5::write_fixed_attribute(root, "task_digest", identity.task_digest);
     hdf5::write_fixed_attribute(root, "precision", identity.precision);
+    hdf5::write_fixed_attribute(root, "policy", identity.policy);
     hdf5::write_attribute(root, "num_envs", identity.num_envs);
     hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(identity.seed));
     root.reset();
@@ -279,6 +282,8 @@ Contents read_contents(const std::string& path) {
   contents.identity.model_digest = hdf5::read_text_attribute(root, "model_digest");
   contents.identity.task_digest = hdf5::read_text_attribute(root, "task_digest");
   contents.identity.precision = hdf5::read_text_attribute(root, "precision");
+  if (hdf5::has_attribute(root, "policy"))
+    contents.identity.policy = hdf5::read_text_attribute(root, "policy");
   contents.identity.num_envs = hdf5::read_integer_attribute(root, "num_envs");
   contents.identity.seed = static_cast<std::uint32_t>(hdf5::read_integer_attribute(root, "seed"));
   for (const hdf5::Member& member : hdf5::members(file)) {
@@ -409,10 +414,36 @@ enum class Purpose {
   warm_start,  // the shapes of what it has
 };
 
+// "key=value" by lines.
+std::map<std::string, std::string> values_of(const std::string& lines) {
+  std::map<std::string, std::string> values;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) {
+    const auto equals = line.find('=');
+    if (equals != std::string::npos) values[line.substr(0, equals)] = line.substr(equals + 1);
+  }
+  return values;
+}
+
+// Whether the policy is the run's: its parameters alone do not say what they are multiplied with. What only
+// limits actions and observations may change while a policy learns, but not before it is evaluated.
+void check_policy(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
+                  Purpose purpose) {
+  const std::map<std::string, std::string> mine = values_of(run.policy);
+  for (const auto& [key, found] : values_of(stored.policy)) {
+    const auto wanted = mine.find(key);
+    if (wanted == mine.end() || wanted->second == found) continue;
+    const bool limits = key.starts_with("policy.clip_") || key == "policy.min_std" || key == "policy.max_std";
+    if (limits && purpose != Purpose::policy) continue;
+    throw InputError(SourceLocation{path}, key, "the checkpoint has " + found,
+                     "this run has " + wanted->second);
+  }
+}
+
 // What must agree, as (key of the deck, what the file has, what the run has).
 void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
                     Purpose purpose) {
-  if (purpose == Purpose::warm_start) return;
+  if (purpose == Purpose::warm_start) return check_policy(path, stored, run, purpose);
   auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
     if (found != wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
@@ -421,15 +452,20 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   auto compare_digests = [&](const char* key, const std::string& found, const std::string& wanted,
                              const std::string& stored_digest, const std::string& run_digest) {
     if (stored_digest == run_digest) return;
+    // a policy may be tried where some numbers are others: read_replicated() warns
+    const bool tried = purpose == Purpose::policy && !stored.policy.empty();
+    if (tried && (found == wanted || std::string_view(key) == "task")) return;
     if (found == wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint is of " + found + " with other values",
-                       "this run has the digest " + run_digest + ", the checkpoint " + stored_digest);
+                       "this run has the digest " + run_digest + ", the checkpoint " + stored_digest +
+                           "; learning.warm_start begins a new run with what a policy has learned");
     throw InputError(SourceLocation{path}, key,
                      "the checkpoint is of " + (found.empty() ? "digest " + stored_digest : found),
                      "this run has " + wanted);
   };
   compare_digests("model.file", stored.model, run.model, stored.model_digest, run.model_digest);
   compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
+  check_policy(path, stored, run, purpose);
   if (purpose == Purpose::policy) return;
   compare("kind of run", stored.kind, run.kind);
   compare("simulation.precision", stored.precision, run.precision);
@@ -671,7 +707,15 @@ Loaded load_replicated(const std::string& file_or_directory, const CheckpointIde
 
 std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                              const Archive& archive, Collectives& collectives) {
-  return load_replicated(file_or_directory, identity, archive, collectives, Purpose::policy).step;
+  const Loaded loaded = load_replicated(file_or_directory, identity, archive, collectives, Purpose::policy);
+  const bool other_model = loaded.identity.model_digest != identity.model_digest;
+  const bool other_task = loaded.identity.task_digest != identity.task_digest;
+  if (other_model || other_task)
+    warn(file_or_directory + ": the policy was trained with other values of the " +
+         (!other_task    ? "model, " + loaded.identity.model
+          : !other_model ? "task, " + loaded.identity.task
+                         : "model and the task, " + loaded.identity.model + ", " + loaded.identity.task));
+  return loaded.step;
 }
 
 WarmStart read_warm_start(const std::string& file_or_directory, const CheckpointIdentity& identity,

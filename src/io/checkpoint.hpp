@@ -22,6 +22,9 @@ struct CheckpointIdentity {
   std::string model_digest;  // of the compiled model's numbers
   std::string task_digest;   // of the resolved task
   std::string precision;
+  // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
+  // say.
+  std::string policy;
   std::int64_t num_envs = 0;
   std::uint32_t seed = 0;
 };
@@ -70,12 +73,14 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
 
 // Collective. Reads only the named replicated entries of a checkpoint file (or of the newest good one
-// of a run directory): a policy for evaluation. Model and task must agree; batch size need not.
+// of a run directory): a policy for evaluation. It must read and give what the run's policy does, in a model
+// of the same name and sizes; that other values of model and task differ is a warning. Batch size need not
+// agree.
 std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                              const Archive& archive, Collectives& collectives);
 
 // Collective. The same for a run that begins with what another one has learned: of the named entries it takes
-// those that the file has, whatever model, task or batch they come from. InputError where a shape differs.
+// those that the file has, whatever model, task or batch they come from. InputError where the policy differs.
 struct WarmStart {
   std::int64_t step = 0;
   bool same_task = true;           // model and task are those of this run

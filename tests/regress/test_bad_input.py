@@ -85,9 +85,15 @@ def short(directory):
     ("batch:\n  seed: 1\n  seed: 2\n", r"bad\.yaml:4: batch\.seed: found the key a second time \(first on line 3\); "),
     ("batch: [1\n", r"bad\.yaml:\d+: found text that is not YAML"),
     ("task: {rewards: {extra: {term: is_aliv}}}\n", r"bad\.yaml:2: task\.rewards\.extra.*is_aliv.*is_alive"),
-    ("task: {rewards: {alive: {wieght: 2}}}\n", r"bad\.yaml:2: task\.rewards\.alive\.wieght: "),
+    ("task: {rewards: {alive: {wieght: 2}}}\n", r"bad\.yaml:2: task\.rewards\.alive\.wieght: .*did you mean 'weight'"),
+    ("task: {rewards: {alvie: {weight: 2}}}\n",
+     r"task\.rewards\.alvie: found neither term nor expression; .*; other rewards: alive, terminating, "),
+    ("task: {rewards: {near: {function: cos(1)}}}\n", r"rewards\.near\.function: .* one of the keys: term, expression, "),
+    ("task: {variables: {goal: 'uniform(0, 1)'}}\n", r"variables\.goal: found the text .*; allowed: a mapping with 'reset: "),
+    ("task: {commands: {goal: {expression: '1', every: [2, 1]}}}\n", r"goal\.every: found \[2, 1\]; allowed: .* with low <= high"),
+    ("policy: {shared: true}\nmodel: {file: none.xml}\n", r"bad\.yaml:3: .*none\.xml, .*; allowed: .*, relative to the deck$"),
 ], ids=["unknown-key", "unknown-section", "wrong-type", "wrong-type-bool", "out-of-range", "zero", "choice", "two-keys", "too-deep",
-        "duplicate", "not-yaml", "unknown-term", "unknown-parameter"])
+        "duplicate", "not-yaml", "unknown-term", "unknown-parameter", "unknown-reward", "unknown-key-of-reward", "variable", "range", "path"])
 def test_deck(refused, deck, tmp_path, text, message):
     assert re.search(message, refused("train", deck(text), *short(tmp_path), ranks=1))
 
@@ -107,6 +113,10 @@ def test_every_rank_refuses(refused, deck, tmp_path):
 def test_missing_deck(refused, tmp_path):
     assert re.match(r"command line: found no file '.*none\.yaml'; allowed: an existing deck",
                     refused("train", tmp_path / "none.yaml"))
+    assert re.match(r"command line: learning\.iterations: found no value; allowed: learning\.iterations=<value>",
+                    refused("train", CARTPOLE, "learning.iterations", "3"))
+    assert re.search(r"none', which does not exist; allowed: .*, relative to the working directory$",
+                     refused("evaluate", CARTPOLE, f"control.checkpoint={tmp_path}/none"))
 
 
 # ---- models ----
@@ -340,9 +350,12 @@ def test_checkpoint_of_another_model(maniple, refused, deck, run_directory, tmp_
     path = deck("model: {file: other.xml}\n")
     message = refused(*resume(run_directory), path)
     assert "model.file" in message and ".h5" in message
-    # evaluation needs the same model too
-    assert "model.file" in refused("evaluate", path, "batch.num_envs=64", f"control.checkpoint={run_directory}",
-                                   *short(tmp_path))
+    # evaluation needs a model of this name and these sizes
+    (tmp_path / "cartpole.xml").write_text(text.replace('mass="1"', 'mass="1.01"', 1))
+    arguments = ["batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path)]
+    assert "model.file" in refused("evaluate", path, *arguments)
+    result = maniple("evaluate", deck(f"model: {{file: {tmp_path}/cartpole.xml}}\n"), *arguments)
+    assert "warning: " in result.stderr and "trained with other values of the model, cartpole.xml (nq 2" in result.stderr
 
 
 def test_checkpoint_of_another_task(refused, run_directory, tmp_path):
@@ -351,6 +364,22 @@ def test_checkpoint_of_another_task(refused, run_directory, tmp_path):
     assert "task" in message and ".h5" in message
     for key in ("batch.num_envs=71", "batch.seed=43", "simulation.precision=double"):
         assert key.split("=")[0] in refused(*resume(run_directory), key)
+
+
+def test_a_policy_is_tried_in_changed_tasks(maniple, refused, run_directory, tmp_path):
+    """Other rewards, resets and curricula are a warning; what it would misread or do otherwise is refused."""
+    arguments = [CARTPOLE, "batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path)]
+    for key, found in (("task.observations=[{term: joint_pos_rel}]", r"task\.observations: the checkpoint has 4; this run has 2"),
+                       ("policy.activation=relu", r"policy\.activation: the checkpoint has \"elu\"; this run has \"relu\""),
+                       ("policy.clip_actions=0.1", r"policy\.clip_actions: the checkpoint has 0; this run has 0\.1")):
+        assert re.search(r"\.h5: " + found, refused("evaluate", *arguments, key))
+    for verb, key in (("evaluate", "task.rewards.pole_pos.weight=-2"), ("rollout", "task.rewards.upright={expression: '1'}")):
+        result = maniple(verb, *arguments, key, "control.source=policy", "simulation.steps=2")
+        assert "warning: " in result.stderr and "trained with other values of the task" in result.stderr
+    # a warm start, too, takes nothing that would be misread, even where the padded parameters have the same size
+    warm = ["train", CARTPOLE, f"learning.warm_start={run_directory}", *short(tmp_path), "output.overwrite=true"]
+    more = "task.observations=[{term: joint_pos_rel}, {term: joint_vel_rel}, {expression: '1'}]"
+    assert re.search(r"task\.observations: the checkpoint has 4; this run has 5", refused(*warm, more))
 
 
 def test_policy_from_nowhere(refused, run_directory, tmp_path):
