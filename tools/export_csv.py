@@ -10,7 +10,7 @@ import csv
 import sys
 from pathlib import Path
 
-from maniple_results import Results
+from maniple_results import Results, what_is_missing
 
 
 def write(file, heads, rows):
@@ -46,14 +46,16 @@ def main():
     if arguments.run.is_dir():
         files = [file for file in (arguments.run / "results.h5", arguments.run / "evaluation.h5") if file.is_file()]
     if not files or not files[0].is_file():
-        parser.error(f"{arguments.run} has no results")
+        parser.error(what_is_missing(arguments.run))
+    folder.mkdir(parents=True, exist_ok=True)
     for file in files:
         with Results(file) as run:
             unknown = [field for field in arguments.fields if field not in run.trajectory]
             if unknown and file == files[0]:
                 sys.exit(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectory) or 'none'}")
             if run.metrics:
-                columns(folder / "metrics.csv", run.metrics)
+                metrics = dict(run.metrics.items())
+                columns(folder / "metrics.csv", {"iteration": metrics.pop("iteration"), **metrics})
             if run.evaluation:  # (not the means over all episodes)
                 episodes = len(run.evaluation["episode_return"])
                 columns(folder / "evaluation.csv",

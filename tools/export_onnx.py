@@ -17,7 +17,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import onnx
-from maniple_results import Results
+from maniple_results import Results, what_is_missing
 from onnx import TensorProto, helper, numpy_helper
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/maniple"
@@ -155,7 +155,7 @@ def main():
     parser.add_argument("--output", type=Path, help="file to write; default: policy.onnx in the run's directory")
     arguments = parser.parse_args()
     if not (arguments.run / "results.h5").is_file():
-        parser.error(f"{arguments.run} is not the directory of a training: it has no results.h5")
+        parser.error(f"not the directory of a training: {what_is_missing(arguments.run)}")
     file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
     if not file.is_file():
         parser.error(f"{file} is not there")

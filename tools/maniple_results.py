@@ -71,6 +71,14 @@ def results_path(path):
     return path / "results.h5" if path.is_dir() else path
 
 
+def what_is_missing(path):
+    """For a message: what a path is that has no results."""
+    members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
+    if members:
+        return f"{path} has no results of its own; it has those of {len(members)} runs, for instance {path}/{members[0]}"
+    return f"{path} has no results.h5" if Path(path).is_dir() else f"{path} is not there"
+
+
 def _text(value):
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import mujoco
 import numpy as np
-from maniple_results import Results
+from maniple_results import Results, what_is_missing
 
 ROOT = Path(__file__).resolve().parents[1]
 THREE = Path("/usr/share/javascript/three")  # Debian's libjs-three
@@ -261,7 +261,7 @@ def main():
     arguments = parser.parse_args()
     file = arguments.run / "results.h5" if arguments.run.is_dir() else arguments.run
     if not file.is_file():
-        parser.error(f"{file} is not there")
+        parser.error(what_is_missing(arguments.run))
     directory = file.parent
     with Results(file) as run:
         if "qpos" not in run.trajectory and run.run["verb"] == "train":

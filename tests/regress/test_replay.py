@@ -122,3 +122,4 @@ def test_nothing_to_show(maniple, tmp_path):
             f"output.directory={tmp_path / 'run'}")
     assert "output.trajectory.fields=[qpos,qvel,ctrl]" in replay(maniple, tmp_path / "run", exit_code=2)
     assert "is not there" in replay(maniple, tmp_path / "nowhere", exit_code=2)
+    assert "those of 1 runs, for instance" in replay(maniple, tmp_path, exit_code=2)
