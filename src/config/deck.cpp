@@ -57,6 +57,19 @@ std::string children(const std::string& section) {
 }
 
 // ---- tasks ----
+// An expression; a list of numbers and texts is a vector, with or without quotes around it.
+DeckValue expression_of(const DeckValue& given) {
+  const auto is_scalar = [](const DeckValue& entry) { return entry.kind == Kind::scalar; };
+  if (given.kind != Kind::list || given.list.empty() ||
+      !std::all_of(given.list.begin(), given.list.end(), is_scalar))
+    return given;
+  DeckValue vector = given.list[0];
+  vector.where = given.where;
+  for (std::size_t i = 1; i < given.list.size(); ++i) vector.text += ", " + given.list[i].text;
+  vector.text = "[" + vector.text + "]";
+  return vector;
+}
+
 class TaskReader {
  public:
   TaskReader(const SectionKey& section) : section_(section) {}
@@ -74,7 +87,7 @@ class TaskReader {
         if (!is_identifier(entry.key))
           throw InputError(entry.where, path, "found the name '" + entry.key + "'",
                            "allowed: letters, digits and _, not starting with a digit");
-        terms.push_back(read_term(entry.value[0], path + "." + entry.key, entry.where));
+        terms.push_back(read_term(entry.value[0], path + "." + entry.key, entry.where, others(value, entry)));
         terms.back().name = entry.key;
       }
     } else {
@@ -91,10 +104,25 @@ class TaskReader {
   }
 
  private:
-  TermConfig read_term(const DeckValue& value, const std::string& path, const SourceLocation& where) const {
+  // The names beside one of a section, for the message that one is incomplete: it may be misspelt.
+  static std::string others(const DeckValue& section, const DeckEntry& one) {
+    std::string names;
+    for (const DeckEntry& entry : section.map)
+      if (entry.key != one.key) names += (names.empty() ? "" : ", ") + entry.key;
+    return names;
+  }
+
+  bool is_variable() const {
+    return section_.kind == TermKind::variable || section_.kind == TermKind::curriculum;
+  }
+
+  TermConfig read_term(const DeckValue& value, const std::string& path, const SourceLocation& where,
+                       const std::string& others = "") const {
     if (value.kind != Kind::map)
       throw InputError(value.where, path, "found " + value.description(),
-                       "allowed: a mapping with 'term: <name>' or 'expression: \"<text>\"'");
+                       is_variable()
+                           ? "allowed: a mapping with 'reset: \"<expression>\"', and what else it needs"
+                           : "allowed: a mapping with 'term: <name>' or 'expression: \"<text>\"'");
     TermConfig term;
     term.where = where;
     for (const DeckEntry& entry : value.map) {
@@ -115,13 +143,14 @@ class TaskReader {
         }
         if (entry.key == "expression") term.where_expression = given.where;
         term.where_keys[entry.key] = given.where;
-        assign(row->target(term), row->allowed, key, given);
+        const bool is_expression = entry.key == "expression" || entry.key == "reset" || entry.key == "update";
+        assign(row->target(term), row->allowed, key, is_expression ? expression_of(given) : given);
       } else {
         read_parameter(term, entry, key);
       }
     }
-    if (section_.kind == TermKind::variable || section_.kind == TermKind::curriculum) {
-      check_variable(term, path, section_.kind);
+    if (is_variable()) {
+      check_variable(term, path);
       return term;
     }
     if (!term.term.empty() + !term.expression.empty() + !term.field.empty() != 1) {
@@ -132,7 +161,8 @@ class TaskReader {
                        : none ? "found neither term nor expression"
                               : "found both term and expression",
                        std::string("allowed: either 'term: <name>' or 'expression: \"<text>\"'") +
-                           (section_.kind == TermKind::event ? ", or 'field: <name>'" : ""));
+                           (section_.kind == TermKind::event ? ", or 'field: <name>'" : "") +
+                           (none && !others.empty() ? "; other " + section_.name + ": " + others : ""));
     }
     if (section_.kind == TermKind::event) check_field(term, path);
     if (section_.kind == TermKind::event && (term.mode == EventMode::interval) == term.every.empty())
@@ -187,25 +217,27 @@ class TaskReader {
     for (const auto& [key, range] : term.ranges.keyed) check(range);
   }
 
-  static void check_variable(const TermConfig& variable, const std::string& path, TermKind kind) {
+  void check_variable(const TermConfig& variable, const std::string& path) const {
     if (variable.reset.empty())
       throw InputError(variable.where, path, "found no reset",
-                       kind == TermKind::variable
+                       section_.kind == TermKind::variable
                            ? "allowed: reset: \"<expression>\", with update, every or neither"
                            : "allowed: reset: \"<expression>\", with or without update");
     if (!variable.parameters.empty()) {
       const auto& [name, where] = *variable.where_parameters.begin();
-      std::vector<std::string> names;
-      std::string allowed;
-      for (const TermKey& row : term_schema())
-        if (row.stands_in(kind)) {
-          names.push_back(row.name);
-          allowed += (allowed.empty() ? "" : ", ") + row.name;
-        }
-      const std::string near = nearest(name, names);
-      throw InputError(where, path + "." + name, "found an unknown key",
-                       "allowed: " + allowed + (near.empty() ? "" : "; nearest: " + near));
+      refuse_key(name, where, path + "." + name);
     }
+  }
+
+  // Variables and curricula have no parameters.
+  [[noreturn]] void refuse_key(const std::string& name, const SourceLocation& where,
+                               const std::string& key) const {
+    std::vector<std::string> names;
+    for (const TermKey& row : term_schema())
+      if (row.stands_in(section_.kind)) names.push_back(row.name);
+    const std::string near = nearest(name, names);
+    throw InputError(where, key, "found an unknown key",
+                     "allowed: " + keys() + (near.empty() ? "" : "; nearest: " + near));
   }
 
   // A key outside the table is a parameter of the term: a number or a range, or expressions for them. A text
@@ -222,10 +254,12 @@ class TaskReader {
     for (const TermKey& row : term_schema())
       if (row.stands_in(section_.kind)) names.push_back(row.name);
     const std::string near = nearest(entry.key, names);
-    if (numbers.size() != (list ? 2 : 1) || (!list && !numbers[0].expression.empty() && !near.empty()))
+    if (numbers.size() != (list ? 2 : 1) || (!list && !numbers[0].expression.empty() && !near.empty())) {
+      if (is_variable()) refuse_key(entry.key, entry.where, key);
       throw InputError(given.where, key, "found " + given.description() + " for a parameter of the term",
                        "allowed: a number or [low, high]" +
                            (near.empty() ? "" : ", or the known key nearest to it: " + near));
+    }
     if (list && is_reversed(numbers))
       throw InputError(given.where, key,
                        "found [" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]",
@@ -239,12 +273,13 @@ class TaskReader {
       if (row.name == name) return &row;
     return nullptr;
   }
-  std::string allowed_keys() const {
+  std::string keys() const {
     std::string names;
     for (const TermKey& row : term_schema())
       if (row.stands_in(section_.kind)) names += (names.empty() ? "" : ", ") + row.name;
-    return names + ", and parameters of the term";
+    return names;
   }
+  std::string allowed_keys() const { return keys() + (is_variable() ? "" : ", and parameters of the term"); }
 
   const SectionKey& section_;
 };
@@ -261,9 +296,10 @@ void read_definitions(TaskConfig& task, const DeckValue& value) {
     if (!is_identifier(entry.key))
       throw InputError(entry.where, key, "found the name '" + entry.key + "'",
                        "allowed: letters, digits and _, not starting with a digit");
-    if (given.kind != Kind::scalar)
+    const DeckValue expression = expression_of(given);
+    if (expression.kind != Kind::scalar)
       throw InputError(given.where, key, "found " + given.description(), "allowed: an expression");
-    task.definitions[entry.key] = given.text;
+    task.definitions[entry.key] = expression.text;
     task.where_definitions[entry.key] = given.where;
   }
 }
@@ -361,10 +397,11 @@ std::string existing_file(const std::string& text, const SourceLocation& where, 
   const std::string path = resolve_path(text, where, key);
   std::error_code problem;
   if (fs::is_regular_file(path, problem) || (or_directory && fs::is_directory(path, problem))) return path;
-  throw InputError(where, key,
-                   "found '" + text + "'" + (path == text ? "" : ", that is " + path) +
-                       (fs::exists(path, problem) ? ", which is no file" : ", which does not exist"),
-                   "allowed: " + allowed);
+  throw InputError(
+      where, key,
+      "found '" + text + "'" + (path == text ? "" : ", that is " + path) +
+          (fs::exists(path, problem) ? ", which is no file" : ", which does not exist"),
+      "allowed: " + allowed + ", relative to the " + (where.file.empty() ? "working directory" : "deck"));
 }
 
 // `member`: of an ensemble, or "".
@@ -372,39 +409,39 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
   config.model.where = config.where_of("model.file");
   if (!config.model.file.empty())
     config.model.path = existing_file(config.model.file, config.model.where, "model.file", false,
-                                      "a model file (MJCF, URDF or MJB), relative to the deck");
+                                      "a model file (MJCF, URDF or MJB)");
   else if (needs_model)
     throw InputError(config.model.where, "model.file", "found nothing",
-                     "allowed: a model file, relative to the deck, or package:<python package>/<path>");
+                     "allowed: a model file, or package:<python package>/<path>");
 
   if (!config.model.overlay.empty())
     config.model.overlay = existing_file(config.model.overlay, config.where_of("model.overlay"),
-                                         "model.overlay", false, "an MJCF file, relative to the deck");
+                                         "model.overlay", false, "an MJCF file");
 
   ControlConfig& control = config.control;
   control.where = config.where_of(
       control.source == ControlInput::policy || control.file.empty() ? "control.checkpoint" : "control.file");
   if (!control.file.empty())
     control.file = existing_file(control.file, config.where_of("control.file"), "control.file", false,
-                                 "an HDF5 file with /ctrl [env or 1, step, nu], relative to the deck");
+                                 "an HDF5 file with /ctrl [env or 1, step, nu]");
   if (!control.checkpoint.empty())
     control.checkpoint =
         existing_file(control.checkpoint, config.where_of("control.checkpoint"), "control.checkpoint", true,
-                      "a checkpoint file or the directory of a run, relative to the deck");
+                      "a checkpoint file or the directory of a run");
   // the directory of an ensemble: each member has its own policy
   if (std::error_code none; !member.empty() && fs::is_directory(control.checkpoint + "/" + member, none))
     control.checkpoint += "/" + member;
 
   if (std::string& file = config.learning.warm_start; !file.empty())
     file = existing_file(file, config.where_of("learning.warm_start"), "learning.warm_start", true,
-                         "a checkpoint file or the directory of a run, relative to the deck");
+                         "a checkpoint file or the directory of a run");
 
   InitialStateConfig& initial = config.initial_state;
   initial.where = config.where_of(initial.source == StartState::keyframe ? "initial_state.keyframe"
                                                                          : "initial_state.file");
   if (!initial.file.empty())
     initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
-                                 false, "an HDF5 file with /qpos [env or 1, nq], relative to the deck");
+                                 false, "an HDF5 file with /qpos [env or 1, nq]");
   config.output.where_fields = config.where_of("output.trajectory.fields");
   config.task.where_keyframe = config.where_of("task.keyframe");
   config.task.where_reset_until = config.where_of("task.reset_until");
@@ -682,6 +719,11 @@ std::vector<Member> load_members(const std::vector<std::string>& decks,
   DeckValue root;
   root.kind = Kind::map;
   for (const std::string& deck : decks) {
+    const std::vector<std::string> known = known_paths();
+    if (std::error_code none;
+        !fs::exists(deck, none) && std::find(known.begin(), known.end(), deck) != known.end())
+      throw InputError(SourceLocation{}, deck, "found no value",
+                       "allowed: " + deck + "=<value>, without spaces around '='");
     merge(root, read_deck(deck, {}, config.deck_text));
     config.where_deck = {deck, 0, 0};
   }
@@ -742,7 +784,7 @@ Config load_config(const std::vector<std::string>& decks, const std::vector<std:
   return load_members(decks, overrides, needs_model).front().config;
 }
 
-std::string schema_text() {
+std::string schema_text(const std::string& asked) {
   struct Row {
     std::string path, allowed, initial, unit, meaning;
   };
@@ -772,6 +814,16 @@ std::string schema_text() {
   rows.push_back(
       {"task.<term>.<parameter>", "number or [low, high]", "", "", "what the term of the library takes"});
 
+  if (!asked.empty()) {
+    // a key, a section, or the last part of a key: the keys of a task's terms are known by that
+    std::erase_if(rows, [&](const Row& row) {
+      const bool below =
+          row.path.starts_with(asked) &&
+          (row.path.size() == asked.size() || row.path[asked.size()] == '.' || row.path[asked.size()] == '[');
+      return !below && !row.path.ends_with("." + asked);
+    });
+    if (rows.empty()) return "";
+  }
   // columns as wide as their widest entry, long ones excepted
   const auto padded = [](const std::string& text, std::size_t width) {
     return text + std::string(text.size() < width ? width - text.size() : 0, ' ') + "  ";
@@ -783,6 +835,12 @@ std::string schema_text() {
             padded(row.initial.empty() ? "-" : row.initial, 18) +
             padded(row.unit.empty() ? "-" : row.unit, 14) + row.meaning + "\n";
   return text;
+}
+
+std::string nearest_key(const std::string& unknown) {
+  std::vector<std::string> keys = known_paths();
+  for (const TermKey& key : term_schema()) keys.push_back(key.name);
+  return nearest(unknown, keys);
 }
 
 }  // namespace maniple

@@ -30,8 +30,11 @@ struct Member {
 std::vector<Member> load_members(const std::vector<std::string>& decks,
                                  const std::vector<std::string>& overrides, bool needs_model = true);
 
-// Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`).
-std::string schema_text();
+// Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`); or only those that
+// `asked` names: a key, a section, the last part of keys. "" where there is none.
+std::string schema_text(const std::string& asked = "");
+// The key or section nearest to an unknown one, or "".
+std::string nearest_key(const std::string& unknown);
 
 // The directory of an installed Python package, found in the active environment (VIRTUAL_ENV, or the
 // .venv beside the program's build folder or in the working directory) without starting Python; by its

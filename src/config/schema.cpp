@@ -444,14 +444,15 @@ struct Assignment {
   // A number, or [low, high].
   void operator()(std::vector<double>* member) const {
     const std::vector<double> numbers = numbers_in_range(is_scalar() ? std::vector{value} : value.list);
-    if (numbers.empty() || numbers.size() > 2 || numbers.front() > numbers.back()) refuse_value(value);
+    if (numbers.empty() || numbers.size() > 2) refuse_value(value);
+    check_order(numbers);
     *member = numbers;
   }
   // [low, high]
   void operator()(std::optional<std::vector<double>>* member) const {
     if (value.list.size() != 2) refuse_value(value);
     const std::vector<double> numbers = numbers_in_range(value.list);
-    if (numbers[0] > numbers[1]) refuse_value(value);
+    check_order(numbers);
     *member = numbers;
   }
   void operator()(std::vector<int>* member) const {
@@ -473,6 +474,10 @@ struct Assignment {
  private:
   bool is_scalar() const { return value.kind == DeckValue::Kind::scalar; }
   [[noreturn]] void refuse_value(const DeckValue& found) const { refuse(target, allowed, key, found); }
+  void check_order(const std::vector<double>& range) const {
+    if (range.front() > range.back())
+      throw InputError(value.where, key, "found " + joined(range), "allowed: [low, high] with low <= high");
+  }
   double number_in_range(const DeckValue& entry) const {
     double number = 0;
     if (!read_number(entry, number) || !in_range(number, allowed)) refuse_value(entry);

@@ -47,7 +47,7 @@ std::string verb_error(const std::string& given) {
 std::string arguments_error(const Verb& verb, const std::string& found) {
   return InputError(
              SourceLocation{}, verb.name, found,
-             std::string("allowed: ") + (verb.run ? "decks and key.path=value"
+             std::string("allowed: ") + (verb.run ? "decks and key.path=value, without dashes"
                                                   : std::string(verb.argument) + ", " + verb.argument_help))
       .what();
 }

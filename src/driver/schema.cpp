@@ -32,11 +32,16 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     out << functions_text();
   } else if (what == "presets" && arguments.size() == 1) {
     out << presets_text();
+  } else if (const std::string keys = arguments.size() == 1 ? schema_text(what) : ""; !keys.empty()) {
+    out << keys;
   } else {
-    const std::string near = nearest(what, {"presets", "terms", "functions", "quantities"});
-    throw InputError(SourceLocation{}, "schema", "found '" + what + "'",
-                     (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
-                         "allowed: nothing, presets, terms, functions, or quantities with or without a deck");
+    std::string near = nearest(what, {"presets", "terms", "functions", "quantities"});
+    if (near.empty()) near = nearest_key(what);
+    throw InputError(
+        SourceLocation{}, "schema", "found '" + what + "'",
+        (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
+            "allowed: nothing, a key or section of decks, presets, terms, functions, or quantities "
+            "with or without a deck");
   }
 }
 

@@ -55,7 +55,8 @@ const std::vector<Verb>& verbs() {
       {.name = "schema",
        .help = "print every deck key: type, default, unit, meaning; or what tasks are written with",
        .print = schema,
-       .argument = "presets | terms | functions | quantities [deck.yaml | key.path=value ...]",
+       .argument =
+           "key or section | presets | terms | functions | quantities [deck.yaml | key.path=value ...]",
        .argument_help = "with a deck: the quantities of its model and task",
        .most_arguments = 100},
   };

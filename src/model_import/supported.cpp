@@ -174,6 +174,10 @@ class Inspection {
       std::string keys;
       for (const std::string& key : keys_) keys += (keys.empty() ? "" : ", ") + key + ": false";
       reasons_.push_back("the deck can switch these off: " + keys);
+      if (keys_.contains("model.contacts"))
+        reasons_.push_back(
+            "or pairs of geoms alone: contype and conaffinity, in the model or in the <edit> of a "
+            "model.overlay");
     }
     if (sensors_listed_) reasons_.push_back(supported_sensors());
     return std::move(reasons_);

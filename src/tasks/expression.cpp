@@ -269,6 +269,9 @@ class Parser {
         const std::size_t name_column = at_;
         const std::string member = name();
         if (member.empty()) unexpected("a component: .x .y .z or .w");
+        if (at_ < text_.size() && text_[at_] == '(')
+          refuse(name_column, "'." + member + "(' calls a function of something",
+                 "functions stand alone, as in norm(x); 'maniple schema functions' lists them");
         tree = make(Syntax::Kind::member, name_column, member, std::move(tree));
       } else {
         return tree;

@@ -228,30 +228,40 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
     if (action.offset != 0) rest += fmt::format(" + {:.6g}", action.offset);
     if (action.relative_to >= 0) rest += " + position";
     if (action.clipped) rest += fmt::format(", control in [{:.6g}, {:.6g}]", action.low, action.high);
-    if (!action.delay.empty()) rest += ", delayed";
+    if (!action.delay.empty())
+      rest += fmt::format(", delay {:.6g}{}", action.delay[0],
+                          action.delay.size() > 1 ? fmt::format(" to {:.6g}", action.delay[1]) : "");
     rest += fmt::format(", random in [{:.4g}, {:.4g}]", action.random_low, action.random_high);
     rows += row(action.name, rest);
   }
   section(fmt::format("actions ({})", task.num_actions), rows);
-  // components of one term in one row: joint_pos[0], joint_pos[1] ...
-  const auto observations = [&](const std::vector<std::string>& names) {
+  // components of one term in one row, joint_pos[0], joint_pos[1] ..., with what is done to them
+  const auto observations = [&](std::vector<TermConfig> terms, const std::vector<std::string>& names) {
     std::string result;
-    for (std::size_t i = 0; i < names.size();) {
-      const std::string term = names[i].substr(
-          0, names[i].rfind('[') == std::string::npos || !names[i].ends_with(']') ? std::string::npos
-                                                                                  : names[i].rfind('['));
-      std::size_t next = i + 1;
-      while (next < names.size() && names[next].ends_with("]") && !names[next].ends_with("[0]") &&
-             names[next].substr(0, names[next].rfind('[')) == term)
-        ++next;
-      result += row(term, next == i + 1 ? fmt::format("{}", i) : fmt::format("{} to {}", i, next - 1));
-      i = next;
+    std::size_t first = 0;
+    TermConfig defaults;
+    for (TermConfig& term : terms) {
+      const std::string name = term.name.empty() ? term.term : term.name;
+      std::size_t next = first;
+      while (next < names.size() && names[next] == fmt::format("{}[{}]", name, next - first)) ++next;
+      if (next == first) ++next;
+      std::string rest = fmt::format("{}", first);
+      if (next > first + 1) rest += fmt::format(" to {}", next - 1);
+      for (const char* key : {"bias", "noise", "noise_std", "clip", "scale", "delay", "history"})
+        for (const TermKey& entry : term_schema())
+          if (const std::string text = yaml_text(entry.target(term));
+              entry.name == key && text != yaml_text(entry.target(defaults)))
+            rest += fmt::format(", {} {}", key, text);
+      // an expression without a name of its own is called by its place
+      result += row(term.term.empty() && name.ends_with(']') ? term.expression : name, rest);
+      first = next;
     }
     return result;
   };
-  section(fmt::format("observations ({})", task.num_observations), observations(task.observation_names));
+  section(fmt::format("observations ({})", task.num_observations),
+          observations(config.observations, task.observation_names));
   section(fmt::format("critic observations ({})", task.num_critic_observations),
-          observations(task.critic_observation_names));
+          observations(config.critic_observations, task.critic_observation_names));
   const auto what = [](const TermConfig& term) {
     if (!term.field.empty())
       return fmt::format("{} of {} ({})", text_of(term.operation), term.field,

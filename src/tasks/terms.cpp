@@ -593,10 +593,15 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
     const auto given_where = config.where_parameters.find(name);
     const SourceLocation& where =
         given_where == config.where_parameters.end() ? config.where : given_where->second;
-    if (found == taken.end())
+    if (found == taken.end()) {
+      // a key that every term takes may be meant as well
+      std::vector<std::string> known = taken;
+      for (const TermKey& row : term_schema())
+        if (row.stands_in(term.kind)) known.push_back(row.name);
       throw InputError(where, key + "." + name,
-                       "'" + term.name + "' takes no '" + name + "'" + did_you_mean(name, taken),
+                       "'" + term.name + "' takes no '" + name + "'" + did_you_mean(name, known),
                        taken.empty() ? "it takes no parameters" : "it takes " + list(taken));
+    }
     const TermParameter& parameter = term.parameters[static_cast<std::size_t>(found - taken.begin())];
     if (static_cast<int>(numbers.size()) != parameter.size)
       throw InputError(where, key + "." + name, std::to_string(numbers.size()) + " numbers",

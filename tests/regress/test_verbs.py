@@ -167,7 +167,7 @@ def test_policy_of_another_size(maniple, tmp_path):
     maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=1", f"output.directory={tmp_path}")
     message = refusal(maniple, "evaluate", CARTPOLE, "batch.num_envs=64", "policy.hidden=[16]",
                       f"control.checkpoint={tmp_path}", f"output.directory={tmp_path}")
-    assert re.search(r"1\.h5: policy/.* the keys policy\.\* are to be those of the training run", message)
+    assert re.search(r"1\.h5: policy\.(critic_)?hidden: the checkpoint has \[32, 32\]; this run has \[16\]", message)
     # machines read it too
     last = json.loads((tmp_path / "log.jsonl").read_text().splitlines()[-1])
     assert (last["event"], last["text"]) == ("error", message)
@@ -188,7 +188,8 @@ def test_usage_is_refused_once(maniple, arguments, message):
     (["rollout", "inputs/models/arm6.xml"],
      r"command line: found the model 'inputs/models/arm6\.xml' in place of a deck; allowed: a deck \(YAML\), which names its"
      r" model, or model\.file=inputs/models/arm6\.xml"),
-    (["schema", "learning"], r"command line: schema: found 'learning'; allowed: nothing, presets, terms, functions, or quantities"),
+    (["schema", "learnin"], r"command line: schema: found 'learnin'; nearest: learning; allowed: nothing, a key or section of"
+     r" decks, presets, terms, functions, or quantities"),
     (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE, an HDF5 file, or the directory of a run"),
     (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, or the directory of a run with results"),
     (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
@@ -260,6 +261,26 @@ def test_a_checkpoint_of_another_model(maniple, tmp_path):
     assert re.fullmatch(place + rf"model\.file: the checkpoint is of {cartpole} with other values; .*digest.*", message), message
     message = refusal(maniple, "train", CARTPOLE, "task.rewards.more={expression: '1'}", *small, *resume)
     assert re.fullmatch(place + r"task: the checkpoint is of .*rewards (\S+ )*\S+\); this run has .* more\)", message), message
+
+
+def test_schema_of_some_keys(maniple):
+    """A section, a key, or what a key of a term is called."""
+    def keys(what):
+        return [line.split()[0] for line in maniple("schema", what, ranks=0).stdout.splitlines()[1:]]
+
+    assert keys("learning.gamma") == ["learning.gamma"]
+    assert keys("noise") == ["task.<term>.noise"]
+    assert keys("evaluation") == ["evaluation.episodes", "evaluation.deterministic", "evaluation.every"]
+    assert keys("task.rewards") == ["task.rewards.<name>"]
+
+
+def test_validate_says_what_is_done_to_observations(maniple):
+    output = maniple("validate", CARTPOLE, "task.actions.0.delay=[0,2]",
+                     "task.observations=[{expression: 'sin(qpos[0])', noise: 0.1, history: 2}, {expression: time}, "
+                     "{term: joint_vel_rel, delay: 1}]", ranks=0).stdout
+    assert re.search(r"^    sin\(qpos\[0\]\) +0 to 1, noise 0\.1, history 2\n    time +2\n"
+                     r"    joint_vel_rel +3 to 4, delay 1\n", output, re.M), output
+    assert re.search(r"joint_effort/slider_to_cart .*, delay 0 to 2", output)
 
 
 def test_answers_come_once(maniple):

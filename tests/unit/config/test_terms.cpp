@@ -50,6 +50,17 @@ TEST(Terms, HoldNamesNumbersAndRanges) {
   EXPECT_EQ(reset.where_parameters.at("velocity").line, 15);
 }
 
+TEST(Terms, ListsAreVectorsOfExpressions) {
+  const Config config = DeckFiles().load(
+      "task:\n"
+      "  definitions: {ahead: [1, 0, 0]}\n"
+      "  observations: [{expression: [sin(x), \"cos(x)\"]}]\n"
+      "  variables: {goal: {reset: [0.4, -2], update: prev(goal)}}\n");
+  EXPECT_EQ(config.task.definitions.at("ahead"), "[1, 0, 0]");
+  EXPECT_EQ(config.task.observations[0].expression, "[sin(x), cos(x)]");
+  EXPECT_EQ(config.task.variables[0].reset, "[0.4, -2]");
+}
+
 // The place of an expression is that of its first character, however it is written.
 TEST(Terms, ExpressionsKnowTheirFirstCharacter) {
   const Config config = DeckFiles().load(
@@ -107,7 +118,7 @@ TEST(Terms, BadOnesAreRefused) {
       refusal("rewards: {a: {term: alive, clip: [0, 1]}}"),
       AllOf(HasSubstr("task.rewards.a.clip: found a key that rewards do not take"), HasSubstr("weight")));
   EXPECT_THAT(refusal("actions: [{term: x, clip: [1, 0]}]"),
-              HasSubstr("task.actions[0].clip: found a list of 2"));
+              HasSubstr("task.actions[0].clip: found [1, 0]; allowed: [low, high] with low <= high"));
   EXPECT_THAT(refusal("actions: [{term: x, clip: 3}]"), HasSubstr("allowed: [low, high]"));
   EXPECT_THAT(
       refusal("actions: [{term: x, joint: slider}]"),
@@ -122,8 +133,8 @@ TEST(Terms, BadOnesAreRefused) {
   EXPECT_THAT(refusal("actions: [{term: x, joints: {a: b}}]"), HasSubstr("allowed: list of names"));
   EXPECT_THAT(refusal("resets: [{term: x, set: \"qpos[a]\"}]"), HasSubstr("allowed: with an expression"));
   EXPECT_THAT(refusal("definitions: {2x: \"1\"}"), HasSubstr("found the name '2x'"));
-  EXPECT_THAT(refusal("definitions: {x: [1]}"),
-              HasSubstr("task.definitions.x: found a list of 1; allowed: an expression"));
+  EXPECT_THAT(refusal("definitions: {x: {y: 1}}"),
+              HasSubstr("task.definitions.x: found a mapping; allowed: an expression"));
   EXPECT_THAT(refusal("episode_length: -1"),
               HasSubstr("task.episode_length: found '-1'; allowed: number, at least 0"));
 }

@@ -494,6 +494,7 @@ TEST(ExpressionErrors, SayHowOtherSpellingsAreWritten) {
   expect_caret("7 // 2", "//", {"floor(a / b)"});
   expect_caret("7 % 2", "%", {"mod(a, b)"});
   expect_caret("True", "True", {"true is 1"});
+  expect_caret("1 + ctrl.norm(2)", "norm", {"functions stand alone"});
 }
 
 TEST(ExpressionErrors, ShowTheLineOfALongExpression) {
