@@ -28,6 +28,8 @@ RESETS = 2000  # of a deck, and a quarter of that of the original
 
 
 class Original:
+    settings = []  # of the deck, for what is drawn and cannot be seen
+
     def aim(self, qpos, observation):
         """Gives a random target the place that an observation of the state tells of."""
 
@@ -121,6 +123,18 @@ class SpringTask(ControlTask):
         self.model.jnt_stiffness[:] = 20
 
 
+class DirectionsTask(ControlTask):
+    """dm_control's point_mass hard with directions of the controls that stay, in the original and in the deck."""
+
+    first, turn = np.array([-0.6, 0.8]), -1.2
+    settings = ['task.variables.first.reset="[-0.6, 0.8]"', "task.variables.turn.reset=-1.2"]
+
+    def reset(self, seed=None):
+        super().reset(seed)
+        sine, cosine = np.sin(self.turn), np.cos(self.turn)
+        self.model.wrap_prm[:] = np.concatenate([self.first, [[cosine, -sine], [sine, cosine]] @ self.first])
+
+
 class IsaacTask(isaac_lab.LocomotionTask, Original):
     """Isaac Lab's formulas on our models: its simulator needs a graphics card."""
 
@@ -166,6 +180,7 @@ TASKS = {
     "dm_control/lqr_6_2": (SpringTask, "lqr lqr_6_2"),
     "dm_control/pendulum_swingup": (ControlTask, "pendulum swingup"),
     "dm_control/point_mass_easy": (ControlTask, "point_mass easy"),
+    "dm_control/point_mass_hard": (DirectionsTask, "point_mass hard"),
     "dm_control/reacher_easy": (ControlTask, "reacher easy"),
     "dm_control/reacher_hard": (ControlTask, "reacher hard"),
     "dm_control/swimmer_swimmer6": (ControlTask, "swimmer swimmer6"),
@@ -252,7 +267,7 @@ def test_steps_are_those_of_the_original(maniple, tmp_path, name, original):
             f"simulation.steps={WINDOW}", "initial_state.source=file", f"initial_state.file={tmp_path}/given.h5",
             "control.source=file", f"control.file={tmp_path}/given.h5", "output.trajectory.every=1",
             "output.trajectory.fields=[observation,final_observation,reward,terminated,truncated,action]",
-            f"output.directory={tmp_path}/run", ranks=2)
+            f"output.directory={tmp_path}/run", *original.settings, ranks=2)
     with h5py.File(tmp_path / "run/results.h5") as file:
         ours = {field: values[()] for field, values in file["trajectory"].items()}
     observations, rewards, ends = replay(original, qpos, qvel, actions, ours["observation"][:, 0])
@@ -304,3 +319,29 @@ def test_episodes_begin_as_those_of_the_original(maniple, tmp_path, name, origin
     span = np.ptp(theirs, axis=0)
     np.testing.assert_array_less(np.abs(ours.max(axis=0) - theirs.max(axis=0)), 0.4 * span + 1e-12)
     np.testing.assert_array_less(np.abs(ours.min(axis=0) - theirs.min(axis=0)), 0.4 * span + 1e-12)
+
+
+def test_directions_of_point_mass_hard(maniple, tmp_path):
+    """Those of its controls: by the original's moments, and by the angle that it draws again below."""
+    maniple("rollout", deck_of("dm_control/point_mass_hard"), "simulation.precision=double", f"batch.num_envs={RESETS}",
+            "task.observations=[{expression: \"[first, second]\"}]", "simulation.steps=0", "control.source=zero",
+            "initial_state.source=task", "output.trajectory.every=1", "output.trajectory.fields=[observation]",
+            f"output.directory={tmp_path}/run")
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        ours = file["trajectory/observation"][:, 0]
+    original = ControlTask("point_mass hard")
+    original.reset(seed=3)
+    theirs = []
+    for _ in range(RESETS // 4):
+        original.reset()
+        theirs.append(original.model.wrap_prm.copy())
+    theirs = np.array(theirs)
+    for both in (ours, theirs):
+        np.testing.assert_allclose(np.hypot(both[:, ::2], both[:, 1::2]), 1, atol=1e-12)
+    cosine = [np.sum(both[:, :2] * both[:, 2:], axis=1) for both in (ours, theirs)]
+    side = [both[:, 0] * both[:, 3] - both[:, 1] * both[:, 2] for both in (ours, theirs)]
+    assert np.abs(cosine[0]).max() <= 0.9 + 1e-12 and np.abs(cosine[0]).max() > 0.89
+    for a, b in (cosine, side, (cosine[0] ** 2, cosine[1] ** 2), (ours[:, 0], theirs[:, 0]), (ours[:, 3], theirs[:, 3]),
+                 (ours[:, 0] * ours[:, 2], theirs[:, 0] * theirs[:, 2])):
+        error = np.sqrt(a.var() / len(a) + b.var() / len(b))
+        assert abs(a.mean() - b.mean()) < 5 * error
