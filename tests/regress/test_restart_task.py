@@ -1,6 +1,7 @@
 """Promises 3 and 4 for all that a task can remember: fields as the last physics step left them, settled and refused
-fresh states, commands, pushes, delays, histories, variables of one episode and of all. A training has the same bits on
-1, 2, 3 and 7 ranks, and over kills at random instants with another number of ranks each time."""
+fresh states, commands, pushes, models of their own, a curriculum, delays, histories, variables of one episode and of
+all; and a policy with a memory of its own. A training has the same bits on 1, 2, 3 and 7 ranks, and over kills at random
+instants with another number of ranks each time."""
 
 import random
 import time
@@ -13,14 +14,22 @@ from test_locomotion_task import DECK, MODEL
 ITERATIONS = 8
 SETTINGS = ["simulation.derived=as_stepped", "task.settle_steps=5", "task.reset_until=abs(qvel[0]) > 0.15 && ncon <= 4",
             f"learning.iterations={ITERATIONS}", "learning.checkpoint_every=1", "learning.keep_checkpoints=2",
-            "task.episode_steps=40", "evaluation.every=3", "evaluation.episodes=30", "learning.resume=auto", "run.progress=plain"]
-# what as_stepped reads, and what outlives episodes
+            "task.episode_steps=40", "policy.recurrent=gru", "policy.recurrent_units=12", "evaluation.every=3", "evaluation.episodes=30", "learning.resume=auto", "run.progress=plain"]
+# what as_stepped reads, what outlives episodes, and what goes up with the iterations
 ADDED = """
     landings: {reset: "0", once: true, update: "prev(landings) + (contact_time(left) > 0 && contact_time(left) < 1.5 * dt)"}
 """
 OBSERVED = """
     - {expression: "[cfrc_ext[left], cvel[right], qacc]", name: stepped, scale: 0.001}
     - {expression: "landings", name: landings, scale: 0.01, delay: [1, 3]}
+"""
+EVENTS = """
+    friction: {field: geom_friction, geoms: [floor], mode: startup, operation: abs, ranges: [0.3, 1.2]}
+    load: {field: body_mass, bodies: [torso], mode: reset, operation: scale, ranges: [0.9, 1.1]}
+    stiffness: {field: actuator_kp, actuators: [".*"], mode: interval, every: [0.1, 0.3], operation: scale, ranges: [0.8, 1.2]}
+    harder: {set: "qvel[0:2]", expression: "qvel[0:2] + level * uniform(-1, 1, 2)", every: [0.2, 0.4]}
+  curricula:
+    level: {reset: "0", update: "episode_length > 5 ? min(1, level + 0.25) : level"}
 """
 
 
@@ -30,6 +39,7 @@ def deck(tmp_path_factory):
     (directory / "biped.xml").write_text(MODEL)
     text = DECK.replace("\n  observations:\n", ADDED + "  observations:\n").replace(
         "\n  critic_observations:\n", OBSERVED + "  critic_observations:\n")
+    text = text.replace("\npolicy:", EVENTS + "policy:").replace("std: 0.5, weight: 1}", "std: 0.5, weight: 1, curriculum: level}")
     (directory / "deck.yaml").write_text(text)
     return directory / "deck.yaml"
 
@@ -45,6 +55,7 @@ def undisturbed(maniple, deck, tmp_path_factory):
     with h5py.File(directory / "results.h5") as file:
         assert len(file["metrics/iteration"]) == ITERATIONS
         assert np.nansum(file["metrics/episode_length"]) > 0  # episodes end, and begin anew
+        assert len(set(file["metrics/curriculum_level"][:])) > 2
     return final_digests(maniple, directory)
 
 
