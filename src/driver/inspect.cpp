@@ -1,17 +1,21 @@
-// maniple inspect: what a results, checkpoint or dataset file holds. One line per object, so that grep works
-// on it; no numbers are read except for the digest.
+// maniple inspect: what a results, checkpoint or dataset file holds, or the task of a deck. One line per
+// object, so that grep works on it; no numbers are read except for the digest.
 #include <fmt/format.h>
 
 #include <filesystem>
 #include <sstream>
 
 #include "src/base/error.hpp"
+#include "src/config/deck.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/digest.hpp"
 #include "src/io/isolated.hpp"
 #include "src/io/results.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
+#include "src/tasks/listing.hpp"
+#include "src/tasks/model_events.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 
@@ -38,6 +42,18 @@ std::string description_of(const std::string& path) {
   return out.str();
 }
 
+// The task of a deck, as `validate` prints it.
+std::string task_of_deck(const std::string& path) {
+  const Config config = load_config({path}, {});
+  if (!config.task.present)
+    throw InputError(config.where_deck, "task", "found none",
+                     "a deck with a task; maniple validate says what a deck's model holds");
+  const ImportedModel model = import_model_of(config);
+  return task_table(config.task,
+                    compile_task(config.task, model, model.timestep * config.simulation.decimation,
+                                 config.simulation.derived));
+}
+
 }  // namespace
 
 void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
@@ -48,7 +64,12 @@ void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
       directory ? (std::filesystem::path(file_or_directory) / kResultsFile).string() : file_or_directory;
   if (!std::filesystem::is_regular_file(path, ignored))
     throw InputError(SourceLocation{path}, "", "no such file",
-                     "a results, checkpoint or dataset file, or the directory of a run with results");
+                     "a results, checkpoint or dataset file, the directory of a run with results, or a deck");
+  if (const std::string extension = std::filesystem::path(path).extension();
+      extension == ".yaml" || extension == ".yml") {
+    out << task_of_deck(path);
+    return;
+  }
   try {
     check_seal(path);
     out << run_isolated(path, [&] { return description_of(path); });

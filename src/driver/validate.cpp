@@ -123,12 +123,7 @@ ExitCode validate(const Config& config, Session& session) {
       config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s",
       memory_lines(config, model, partition));
   if (config.task.present) {
-    text += fmt::format(
-        "task {}\n  {} actions, {} observations, control step {:.6g} s, rewards:", config.task.name,
-        task.num_actions, task.num_observations, model.timestep * config.simulation.decimation);
-    for (const std::string& name : task.reward_names) text += " " + name;
-    text += "\n" + task_table(config.task, task);
-    text += learning_text(config);
+    text += task_table(config.task, task) + learning_text(config);
   }
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
   text += "all good\n";

@@ -59,8 +59,8 @@ ExitCode validate(const Config& config, Session& session);
 // test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
 ExitCode doctor(const Config& config, Session& session);
 // Attributes, groups, datasets with type, shape, unit and description, the run record of a results file, and
-// last a line "digest <sha256>". Of a run's directory, its results. InputError when the file is missing or
-// cannot be read.
+// last a line "digest <sha256>". Of a run's directory, its results. Of a deck, its task_table(). InputError
+// when the file is missing or cannot be read.
 void inspect(const std::vector<std::string>& arguments, std::ostream& out);
 // Deck keys, or the terms, functions or quantities of tasks; of a deck's model where one is given.
 void schema(const std::vector<std::string>& arguments, std::ostream& out);

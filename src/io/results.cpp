@@ -352,6 +352,7 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
     std::int64_t numbers = 0;
     for (const TrajectoryField& field : fields) {
       const auto envs = static_cast<hsize_t>(partition.num_envs), size = static_cast<hsize_t>(field.size);
+      for (const std::string& element : field.names) numbers += static_cast<std::int64_t>(element.size()) + 1;
       shapes.push_back({envs, static_cast<hsize_t>(samples), size});
       chunks.emplace_back();
       if (envs == 0 || samples == 0 || size == 0) continue;

@@ -394,6 +394,10 @@ template <class T>
 TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) const {
   TrajectoryField field = recorded(name).field;
   if (name == "reward_term" || name == "episode_reward_term") field.names = task_.reward_names;
+  if (name == "action")
+    for (const CompiledAction& action : task_.actions) field.names.push_back(action.name);
+  if (name == "observation" || name == "final_observation") field.names = task_.observation_names;
+  if (name == "critic_observation") field.names = task_.critic_observation_names;
   if (name == "ctrl") field.names = model_.actuator_names;
   return field;
 }

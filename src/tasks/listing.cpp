@@ -111,6 +111,25 @@ std::string elements_text(const LibraryTerm& term) {
   return "";
 }
 
+// The numbers that a term takes or gives, where that is not one.
+std::string components_text(const LibraryTerm& term, const TaskModel& model) {
+  const std::string kind = text_of(term.names_kind);
+  const std::string each = kind == "bodies" ? "body" : kind.substr(0, kind.size() - 1);
+  if (term.kind == TermKind::action) return "    components: 1 per " + each + "\n";
+  if (term.kind != TermKind::observation) return "";
+  if (term.takes_command) return "    components: those of the command\n";
+  if (kind == "sensors") return "    components: those of the sensors\n";
+  TermConfig config;
+  config.term = term.name;
+  config.names_kind = term.names_kind;
+  if (kind == "bodies") config.names = {"torso"};
+  if (kind == "joints") config.names = {"hinge"};
+  const std::string text = term.expand(resolve_term(term, config, model, term.name)).at(0).text;
+  if (text == "action") return "    components: those of the actions\n";
+  return fmt::format("    components: {}{}\n", evaluated(model, text).size,
+                     kind.empty() || term.names_default == DefaultNames::root_body ? "" : " per " + each);
+}
+
 // "1 body", "4 bodies".
 std::string plural(const std::string& kind, std::size_t count) {
   if (count == 1) return kind;
@@ -158,6 +177,7 @@ static std::string field_rows() {
 }
 
 std::string terms_text() {
+  const TaskModel model = one_of_everything();
   std::string text;
   for (const SectionKey& section : section_schema()) {
     std::string rows;
@@ -166,6 +186,7 @@ std::string terms_text() {
       rows += "  " + term.name + "\n    " + term.meaning + "\n";
       if (const std::string elements = elements_text(term); !elements.empty())
         rows += "    " + elements + "\n";
+      rows += components_text(term, model);
       for (const TermParameter& parameter : term.parameters) rows += parameter_text(parameter);
       rows += "    " + term_example(term, section) + "\n";
     }
@@ -215,7 +236,9 @@ std::string quantities_text(const ImportedModel& imported, const TaskConfig& con
 }
 
 std::string task_table(const TaskConfig& config, const CompiledTask& task) {
-  std::string text;
+  std::string text =
+      fmt::format("task {}\n  {} actions, {} observations, control step {:.6g} s, rewards: {}\n", config.name,
+                  task.num_actions, task.num_observations, task.step_dt, fmt::join(task.reward_names, " "));
   const auto section = [&](const std::string& name, const std::string& rows) {
     if (!rows.empty()) text += "  " + name + "\n" + rows;
   };

@@ -101,6 +101,8 @@ def test_rollout_says_what_it_draws(maniple, deck, tmp_path):
         maniple("rollout", deck, "simulation.precision=double", "output.trajectory.every=1",
                 f"output.trajectory.fields=[{fields}]", f"output.directory={tmp_path}/{ranks}", *changes, ranks=ranks)
         with h5py.File(tmp_path / str(ranks) / "results.h5") as file:
+            names = file["trajectory/observation"].attrs["names"].split("\n")
+            assert len(names) == 19 and "last_action[1]" in names and names[0].startswith("base_ang_vel")
             runs[ranks] = {name: file["trajectory"][name][:].astype(float) for name in file["trajectory"]}
     for name in runs[1]:
         np.testing.assert_array_equal(runs[1][name], runs[3][name], err_msg=name)

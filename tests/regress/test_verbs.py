@@ -190,8 +190,8 @@ def test_usage_is_refused_once(maniple, arguments, message):
      r" model, or model\.file=inputs/models/arm6\.xml"),
     (["schema", "learnin"], r"command line: schema: found 'learnin'; nearest: learning; allowed: nothing, a key or section of"
      r" decks, presets, terms, functions, or quantities"),
-    (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE, an HDF5 file, or the directory of a run"),
-    (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, or the directory of a run with results"),
+    (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE, an HDF5 file, the directory of a run, or a deck"),
+    (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, the directory of a run with results, or a deck"),
     (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
     (["rollout", *ARM, "control.source=file", "control.file=README.md"],
      r"command line: control\.file: \S+/README\.md: cannot be read as HDF5; (?!/)"),
@@ -220,6 +220,25 @@ def test_a_wrong_field_is_found_before_anything_is_made(maniple, tmp_path):
 def test_inspect_of_a_run(maniple, tmp_path):
     maniple("rollout", *ARM, "simulation.steps=2", f"output.directory={tmp_path}", ranks=0)
     assert maniple.inspect(tmp_path) == maniple.inspect(tmp_path / "results.h5")
+
+
+def test_inspect_of_a_deck(maniple):
+    """Its task, as validate prints it."""
+    text = maniple("inspect", CARTPOLE, ranks=0).stdout
+    assert text.startswith("task isaac_cartpole\n")
+    for part in ("actions (1)", "observations (4)", "joint_pos_rel", "rewards", "pole_pos", "truncation: time_out", "resets"):
+        assert part in text, part
+    assert text in maniple("validate", CARTPOLE, ranks=0).stdout
+    assert "found none; a deck with a task" in refusal(maniple, "inspect", "inputs/bench/arm6.yaml")
+
+
+def test_terms_say_their_components(maniple):
+    text = maniple("schema", "terms", ranks=0).stdout
+    for term, components in {"joint_position": "1 per joint", "base_lin_vel": "3", "root_quat_w": "4", "body_pos_w": "3 per body",
+                             "joint_pos_rel": "1 per joint", "last_action": "those of the actions", "sensor": "those of the sensors",
+                             "generated_commands": "those of the command", "feet_contact_forces": "3 per body"}.items():
+        row = next(row for row in re.split(r"\n  (?=\w)", text) if row.startswith(term + "\n"))
+        assert f"\n    components: {components}\n" in row, row
 
 
 def test_a_rollout_says_how_to_record(maniple, tmp_path):
