@@ -236,6 +236,9 @@ std::string DeckValue::description() const {
     case Kind::scalar:
       return quoted ? "the text \"" + text + "\"" : "'" + text + "'";
     case Kind::list:
+      // a range as it stands there, so that the two ends of one that is upside down can be seen
+      if (list.size() == 2 && list[0].kind == Kind::scalar && list[1].kind == Kind::scalar)
+        return "[" + list[0].text + ", " + list[1].text + "]";
       return "a list of " + std::to_string(list.size());
     case Kind::map:
       return "a mapping";

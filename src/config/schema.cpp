@@ -278,8 +278,13 @@ std::string choices_text(const std::vector<std::string>& choices) {
 
 [[noreturn]] void refuse(const Target& target, const Allowed& allowed, const std::string& key,
                          const DeckValue& value) {
-  throw InputError(value.where, key, "found " + value.description(),
-                   "allowed: " + allowed_text(target, allowed));
+  std::string text = allowed_text(target, allowed);
+  const std::string range = "[low, high]";
+  if (const auto at = text.find(range); value.kind == DeckValue::Kind::list && at != std::string::npos)
+    text.insert(at + range.size(), " with low <= high");
+  if (text == "text" && value.kind == DeckValue::Kind::list)
+    text = "text; a vector stands in quotes: \"[1, 2]\"";
+  throw InputError(value.where, key, "found " + value.description(), "allowed: " + text);
 }
 
 // Restricted Damerau-Levenshtein distance: insertions, deletions, changes and swaps of neighbours.

@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 #include <regex>
+#include <set>
 #include <string_view>
 
 #include "src/tasks/expression_functions.hpp"
@@ -314,6 +315,9 @@ std::vector<std::string> ExpressionCompiler::known_names() const {
   for (const auto& [name, nodes] : names_) names.push_back(name);
   for (const auto& [name, quantity] : context_.quantities())
     if (knows(quantity)) names.push_back(name);
+  // a definition may stand for a quantity of its name
+  std::set<std::string> seen;
+  std::erase_if(names, [&](const std::string& name) { return !seen.insert(name).second; });
   return names;
 }
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <numbers>
 #include <string_view>
 #include <tuple>
@@ -808,7 +809,17 @@ Value ExpressionCompiler::call_value(const Syntax& tree, const ExpressionSource&
   if (!function) {
     std::vector<std::string> names;
     for (const ExpressionFunction& known : expression_functions()) names.push_back(known.name);
-    refuse_expression(source, tree.column, "unknown function '" + name + "'" + did_you_mean(name, names),
+    // what numpy, torch and shaders call it
+    static const std::map<std::string, std::string> elsewhere{
+        {"clip", "clamp"},         {"arcsin", "asin"},   {"arccos", "acos"},          {"arctan2", "atan2"},
+        {"where", "select"},       {"length", "norm"},   {"prod", "product"},         {"fmod", "mod"},
+        {"remainder", "mod"},      {"tile", "repeat"},   {"maximum", "max"},          {"minimum", "min"},
+        {"isfinite", "is_finite"}, {"previous", "prev"}, {"wrap_angle", "wrap_to_pi"}};
+    const auto other = elsewhere.find(name);
+    refuse_expression(source, tree.column,
+                      "unknown function '" + name + "'" +
+                          (other == elsewhere.end() ? did_you_mean(name, names)
+                                                    : ", did you mean '" + other->second + "'?"),
                       "known: " + list(names));
   }
   FunctionCall call{*this, tree, source, arranged(*function, tree, source, context_), {}};

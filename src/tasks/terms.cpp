@@ -1,5 +1,7 @@
 #include "src/tasks/terms.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <regex>
@@ -482,13 +484,14 @@ std::vector<LibraryTerm> make_library() {
             {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
             {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}},
             {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
-            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}},
-            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}},
+            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, true},
+            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, true},
             {"rel_forward_envs",
              1,
              "1",
              "fraction of draws that go straight ahead, at 0.3 m/s at least",
-             {0}}}),
+             {0},
+             true}}),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the model's default state, which every reset starts from",
@@ -607,6 +610,9 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
       throw InputError(where, key + "." + name, std::to_string(numbers.size()) + " numbers",
                        (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
                            " [" + parameter.unit + "]");
+    if (parameter.is_fraction && (numbers[0] < 0 || numbers[0] > 1))
+      throw InputError(where, key + "." + name, fmt::format("found {}", numbers[0]),
+                       "allowed: number, 0 to 1: " + parameter.meaning);
   }
   for (const TermParameter& parameter : term.parameters) {
     const auto given = config.parameters.find(parameter.name);

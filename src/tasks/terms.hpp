@@ -21,6 +21,7 @@ struct TermParameter {
   int size = 1;  // 1: a number, 2: a range [low, high]
   std::string unit, meaning;
   std::vector<double> default_value = {};  // the value when it is not given; empty: must be given
+  bool is_fraction = false;                // of at least 0 and at most 1
 };
 
 // What a term writes: an expression, and in resets the quantity that it is assigned to.
