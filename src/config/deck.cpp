@@ -6,6 +6,7 @@
 #include <cctype>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include "src/config/document.hpp"
@@ -603,6 +604,13 @@ std::string term_text(TermConfig term, const SectionKey& section) {
   return "{" + text + "}";
 }
 
+// The terms of a section's lists and mappings, with their names: "rewards", "alive", "{...}".
+template <class Use>
+void for_each_term(const Config& config, Use&& use) {
+  for (const SectionKey& section : section_schema())
+    for (const TermConfig& term : config.task.*(section.terms)) use(section, term, term_text(term, section));
+}
+
 std::string resolved_deck(Config config) {
   DeckWriter deck;
   // absolute paths, because the dump is read from another place; packages stay packages
@@ -621,17 +629,31 @@ std::string resolved_deck(Config config) {
     for (const auto& [name, expression] : config.task.definitions)
       deck.line(2, name + ": " + yaml_quoted(expression));
   }
-  for (const SectionKey& section : section_schema()) {
-    const std::vector<TermConfig>& terms = config.task.*(section.terms);
-    if (terms.empty()) continue;
-    deck.line(1, section.name + ":");
-    for (const TermConfig& term : terms)
-      deck.line(2, (section.named ? term.name + ": " : "- ") + term_text(term, section));
-  }
+  const SectionKey* open = nullptr;
+  for_each_term(config, [&](const SectionKey& section, const TermConfig& term, const std::string& text) {
+    if (open != &section) deck.line(1, section.name + ":");
+    open = &section;
+    deck.line(2, (section.named ? term.name + ": " : "- ") + text);
+  });
   return deck.text();
 }
 
 }  // namespace
+
+std::vector<std::string> task_lines(Config config) {
+  std::vector<std::string> lines;
+  if (!config.task.present) return lines;
+  const std::set<std::string> others{"simulation.timestep", "simulation.decimation", "simulation.derived"};
+  for (const Key& key : schema())
+    if (others.contains(key.path) || (key.path.rfind("task.", 0) == 0 && key.path != "task.name"))
+      lines.push_back(key.path + ": " + yaml_text(key.target(config)));
+  for (const auto& [name, expression] : config.task.definitions)
+    lines.push_back("task.definitions." + name + ": " + yaml_quoted(expression));
+  for_each_term(config, [&](const SectionKey& section, const TermConfig& term, const std::string& text) {
+    lines.push_back("task." + section.name + (section.named ? "." + term.name : "") + ": " + text);
+  });
+  return lines;
+}
 
 namespace {
 

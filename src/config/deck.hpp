@@ -30,6 +30,10 @@ struct Member {
 std::vector<Member> load_members(const std::vector<std::string>& decks,
                                  const std::vector<std::string>& overrides, bool needs_model = true);
 
+// What the deck says about its task and the control step, as "key: value", one for each element of a list:
+// for messages about two tasks that differ. Empty without a task.
+std::vector<std::string> task_lines(Config config);
+
 // Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`); or only those that
 // `asked` names: a key, a section, the last part of keys. "" where there is none.
 std::string schema_text(const std::string& asked = "");

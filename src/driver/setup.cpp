@@ -13,6 +13,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
+#include "src/config/deck.hpp"
 #include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
 #include "src/learning/learners.hpp"
@@ -212,9 +213,10 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   identity.model = fmt::format("{} (nq {}, nv {}, nu {}, na {}, {} bodies)",
                                std::filesystem::path(config.model.path).filename().string(), sizes.nq,
                                sizes.nv, sizes.nu, sizes.na, sizes.nbody);
-  identity.task =
-      fmt::format("{} ({} actions, {} observations, rewards {})", config.task.name, simulation.num_actions(),
-                  simulation.num_observations(), fmt::join(simulation.reward_terms(), " "));
+  identity.task = fmt::format(
+      "{}({} actions, {} observations, rewards {})", config.task.name.empty() ? "" : config.task.name + " ",
+      simulation.num_actions(), simulation.num_observations(), fmt::join(simulation.reward_terms(), " "));
+  identity.task_lines = task_lines(config);
   identity.model_digest = simulation.model_digest();
   identity.task_digest = simulation.task_digest();
   identity.precision = text_of(config.simulation.precision);

@@ -134,7 +134,10 @@ void warm_start(Learner& learner, const TrainingRun& run) {
       "warm start from {}, iteration {}{}: policy, critic, normalizers and moments of the optimizer are "
       "kept{}; "
       "environments, learning rate and counters begin anew",
-      run.config.learning.warm_start, start.step, start.same_task ? "" : " (of another task or model)",
+      run.config.learning.warm_start, start.step,
+      start.same_task             ? ""
+      : start.differences.empty() ? " (of another task or model)"
+                                  : fmt::format(" (of another task: {})", fmt::join(start.differences, ", ")),
       missing.empty() ? "" : fmt::format(" (but not there: {})", missing)));
 }
 
@@ -170,6 +173,8 @@ class TrainingLoop {
                      !resumed && run.config.output.overwrite, run.collectives),
         best_(run.config.output.directory + "/best", 1, !resumed && run.config.output.overwrite,
               run.collectives),
+        last_(run.config.output.directory + "/last", 1, !resumed && run.config.output.overwrite,
+              run.collectives),
         earlier_seconds_(rows.last_wall_seconds()),
         stop_(run.config, run.started),
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
@@ -198,6 +203,10 @@ class TrainingLoop {
     if (saved_ != iteration_) save(false);
     checkpoints_.settle();
     best_.settle();
+    if (!stopped_) {
+      write_policy(last_);
+      last_.settle();
+    }
     if (run_.at_end) run_.at_end();
     conclude(seconds);
     return stopped_ ? ExitCode::stopped_early : ExitCode::done;
@@ -243,12 +252,17 @@ class TrainingLoop {
     const double result = run_.evaluate();
     const std::optional<double> best = rows_.best_evaluation();
     if (!best || result > *best) {
-      Archive policy;
-      learner_.describe_learned(policy, false);
-      best_.write(iteration_, run_.identity, policy, Partition());
+      write_policy(best_);
       info(fmt::format("iteration {}: best policy so far, evaluated return {:.2f}", iteration_, result));
     }
     return result;
+  }
+
+  // What a rollout needs of the learner, without its environments.
+  void write_policy(CheckpointWriter& writer) {
+    Archive policy;
+    learner_.describe_learned(policy, false);
+    writer.write(iteration_, run_.identity, policy, Partition());
   }
 
   // The state of the last finished iteration, for whoever cannot wait for the end of the next one.
@@ -304,7 +318,7 @@ class TrainingLoop {
   std::int64_t saved_;      // iteration of the newest checkpoint; -1: none
   // (an earlier run that this one replaces stays until there is something to replace it with)
   CheckpointWriter checkpoints_;
-  CheckpointWriter best_;         // of the policy alone
+  CheckpointWriter best_, last_;  // of the policy alone
   const double earlier_seconds_;  // of the starts before this one
   double output_seconds_ = 0;
   const Clock::time_point loop_started_ = Clock::now();

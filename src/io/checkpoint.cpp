@@ -3,6 +3,7 @@
 // the file is sealed with it. It is read back while the run goes on.
 #include "src/io/checkpoint.hpp"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <regex>
 #include <sstream>
 #include <string_view>
 
@@ -33,6 +35,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kFormat = 2;
+constexpr char kTaskLines[] = "run/task";
 
 struct StoredDataset {
   std::string name, type;
@@ -60,6 +63,8 @@ struct Contents {
     for (const std::string* s : {&identity.kind, &identity.model, &identity.task, &identity.model_digest,
                                  &identity.task_digest, &identity.precision, &identity.policy})
       text(*s);
+    out << identity.task_lines.size() << '\n';
+    for (const std::string& line : identity.task_lines) text(line);
     out << datasets.size() << '\n';
     for (const StoredDataset& d : datasets) {
       text(d.name);
@@ -86,6 +91,9 @@ struct Contents {
                            &c.identity.task_digest, &c.identity.precision, &c.identity.policy})
       *s = text();
     std::size_t count = 0;
+    in >> count;
+    c.identity.task_lines.resize(count);
+    for (std::string& line : c.identity.task_lines) line = text();
     in >> count;
     c.datasets.resize(count);
     for (StoredDataset& d : c.datasets) {
@@ -191,6 +199,7 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
   std::int64_t numbers = 0;
   for (const ArchiveEntry& entry : archive.entries())
     numbers += static_cast<std::int64_t>(row_bytes(entry)) * (entry.per_env ? identity.num_envs : 1);
+  for (const std::string& line : identity.task_lines) numbers += static_cast<std::int64_t>(line.size()) + 1;
   Layout layout;
   {
     hdf5::File file = hdf5::create_file(path, file_bytes(numbers, archive.entries().size()));
@@ -208,6 +217,9 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
     hdf5::write_attribute(root, "num_envs", identity.num_envs);
     hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(identity.seed));
     root.reset();
+    if (!identity.task_lines.empty())
+      hdf5::create_text(file, kTaskLines, fmt::format("{}", fmt::join(identity.task_lines, "\n")),
+                        "the task's keys and values");
     for (const ArchiveEntry& entry : archive.entries()) {
       const hdf5::Shape shape = entry.per_env
                                     ? hdf5::Shape{static_cast<hsize_t>(identity.num_envs), entry.elements}
@@ -288,6 +300,11 @@ Contents read_contents(const std::string& path) {
   contents.identity.seed = static_cast<std::uint32_t>(hdf5::read_integer_attribute(root, "seed"));
   for (const hdf5::Member& member : hdf5::members(file)) {
     if (!member.is_dataset) continue;
+    if (member.path == kTaskLines) {
+      std::istringstream lines(hdf5::read_text(file, kTaskLines));
+      for (std::string line; std::getline(lines, line);) contents.identity.task_lines.push_back(line);
+      continue;
+    }
     const hdf5::Dataset dataset = hdf5::open_dataset(file, member.path);
     contents.datasets.push_back({member.path, hdf5::type_of(dataset), hdf5::shape_of(dataset)});
   }
@@ -414,6 +431,78 @@ enum class Purpose {
   warm_start,  // the shapes of what it has
 };
 
+// A key of a task's deck with what a checkpoint and what this run has for it; "": nothing.
+struct Difference {
+  std::string key, stored, run;
+  std::string text() const {
+    if (stored == run) return key + ": in another order in this run";
+    return key + ": the checkpoint has " + (stored.empty() ? "none" : stored) + ", this run " +
+           (run.empty() ? "none" : run);
+  }
+};
+
+// How two tasks differ. The elements of a list that both have count as the same wherever they stand.
+std::vector<Difference> differences_of(const std::vector<std::string>& stored,
+                                       const std::vector<std::string>& run) {
+  std::vector<Difference> found;
+  if (stored.empty() || run.empty()) return found;  // a checkpoint of an earlier version
+  const auto key_of = [](const std::string& line) { return line.substr(0, line.find(": ")); };
+  const auto value_of = [](const std::string& line) {
+    const auto colon = line.find(": ");
+    return colon == std::string::npos ? std::string() : line.substr(colon + 2);
+  };
+  std::vector<std::string> only_run = run;
+  for (const std::string& line : stored) {
+    const auto same = std::find(only_run.begin(), only_run.end(), line);
+    if (same == only_run.end())
+      found.push_back({key_of(line), value_of(line), ""});
+    else
+      only_run.erase(same);
+  }
+  for (const std::string& line : only_run) {
+    const auto pair = std::find_if(found.begin(), found.end(), [&](const Difference& d) {
+      return d.key == key_of(line) && d.run.empty();
+    });
+    if (pair == found.end())
+      found.push_back({key_of(line), "", value_of(line)});
+    else
+      pair->run = value_of(line);
+  }
+  for (std::size_t i = 0; found.empty() && i < run.size(); ++i)
+    if (stored[i] != run[i]) found.push_back({key_of(run[i]), "", ""});
+  // what decides the policy's sizes first
+  std::vector<Difference> ordered;
+  for (const bool sizes : {true, false})
+    for (const Difference& d : found)
+      if (sizes ==
+          (d.key == "task.actions" || d.key == "task.observations" || d.key == "task.critic_observations"))
+        ordered.push_back(d);
+  return ordered;
+}
+
+// Whether a policy would be shown something else, or act otherwise. What only disturbs it may be another.
+bool changes_policy(const Difference& difference) {
+  if (difference.key != "task.observations" && difference.key != "task.actions") return false;
+  static const std::regex disturbance(R"(, (noise|noise_std|bias|delay): (\[[^\]]*\]|[^,}]*))");
+  const auto rest = [&](const std::string& term) { return std::regex_replace(term, disturbance, ""); };
+  return difference.stored == difference.run || rest(difference.stored) != rest(difference.run);
+}
+
+std::vector<std::string> keys_of(const std::vector<Difference>& differences) {
+  std::vector<std::string> keys;
+  for (const Difference& difference : differences)
+    if (std::find(keys.begin(), keys.end(), difference.key) == keys.end()) keys.push_back(difference.key);
+  return keys;
+}
+
+// The first of them, and the keys of the others.
+std::string text_of(const std::vector<Difference>& differences) {
+  std::vector<std::string> others = keys_of(differences);
+  others.erase(others.begin());
+  return differences.front().text() +
+         (others.empty() ? "" : fmt::format("; other differences: {}", fmt::join(others, ", ")));
+}
+
 // "key=value" by lines.
 std::map<std::string, std::string> values_of(const std::string& lines) {
   std::map<std::string, std::string> values;
@@ -464,9 +553,20 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                      "this run has " + wanted);
   };
   compare_digests("model.file", stored.model, run.model, stored.model_digest, run.model_digest);
+  if (purpose == Purpose::resume && stored.task_digest != run.task_digest)
+    if (const std::vector<Difference> found = differences_of(stored.task_lines, run.task_lines);
+        !found.empty())
+      throw InputError(SourceLocation{path}, "", text_of(found),
+                       "allowed: the same task, or learning.warm_start for a new run with this policy");
   compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
   check_policy(path, stored, run, purpose);
-  if (purpose == Purpose::policy) return;
+  if (purpose == Purpose::policy) {
+    for (const Difference& difference : differences_of(stored.task_lines, run.task_lines))
+      if (changes_policy(difference))
+        throw InputError(SourceLocation{path}, "", difference.text(),
+                         "allowed: what the policy learned with; noise, bias and delay may be others");
+    return;
+  }
   compare("kind of run", stored.kind, run.kind);
   compare("simulation.precision", stored.precision, run.precision);
   compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
@@ -710,11 +810,14 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
   const Loaded loaded = load_replicated(file_or_directory, identity, archive, collectives, Purpose::policy);
   const bool other_model = loaded.identity.model_digest != identity.model_digest;
   const bool other_task = loaded.identity.task_digest != identity.task_digest;
+  const std::vector<std::string> others =
+      keys_of(differences_of(loaded.identity.task_lines, identity.task_lines));
   if (other_model || other_task)
     warn(file_or_directory + ": the policy was trained with other values of the " +
          (!other_task    ? "model, " + loaded.identity.model
           : !other_model ? "task, " + loaded.identity.task
-                         : "model and the task, " + loaded.identity.model + ", " + loaded.identity.task));
+                         : "model and the task, " + loaded.identity.model + ", " + loaded.identity.task) +
+         (others.empty() ? "" : fmt::format("; different: {}", fmt::join(others, ", "))));
   return loaded.step;
 }
 
@@ -726,6 +829,8 @@ WarmStart read_warm_start(const std::string& file_or_directory, const Checkpoint
   result.step = loaded.step;
   result.same_task = loaded.identity.model_digest == identity.model_digest &&
                      loaded.identity.task_digest == identity.task_digest;
+  if (!result.same_task)
+    result.differences = keys_of(differences_of(loaded.identity.task_lines, identity.task_lines));
   for (const ArchiveEntry& entry : loaded.entries.entries()) result.names.push_back(entry.name);
   return result;
 }

@@ -18,9 +18,10 @@ namespace maniple {
 // What must agree before a checkpoint is loaded; a difference is an InputError that names the key.
 struct CheckpointIdentity {
   std::string kind = "train";
-  std::string model, task;   // what the digests are of, for people: names and sizes
-  std::string model_digest;  // of the compiled model's numbers
-  std::string task_digest;   // of the resolved task
+  std::string model, task;              // what the digests are of, for people: names and sizes
+  std::string model_digest;             // of the compiled model's numbers
+  std::string task_digest;              // of the resolved task
+  std::vector<std::string> task_lines;  // what its deck says, "key: value", for messages about differences
   std::string precision;
   // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
   // say.
@@ -83,8 +84,9 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
 // those that the file has, whatever model, task or batch they come from. InputError where the policy differs.
 struct WarmStart {
   std::int64_t step = 0;
-  bool same_task = true;           // model and task are those of this run
-  std::vector<std::string> names;  // of the entries that were read
+  bool same_task = true;                 // model and task are those of this run
+  std::vector<std::string> differences;  // keys of the task's deck, as far as they are known
+  std::vector<std::string> names;        // of the entries that were read
 };
 WarmStart read_warm_start(const std::string& file_or_directory, const CheckpointIdentity& identity,
                           const Archive& archive, Collectives& collectives);

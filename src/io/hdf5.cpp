@@ -309,6 +309,17 @@ void create_text(hid_t file, const std::string& name, const std::string& text,
   check(dataset.reset(), name);
 }
 
+std::string read_text(hid_t file, const std::string& name) {
+  const Dataset dataset = open_dataset(file, name);
+  const Type type(check_id(H5Dget_type(dataset), name));
+  if (H5Tget_class(type) != H5T_STRING || H5Tis_variable_str(type) != 0 || !shape_of(dataset).empty())
+    throw Error("dataset " + name + ": not one text of fixed length");
+  std::string text(H5Tget_size(type), '\0');
+  read_box(dataset, type, {}, {}, text.data(), name);
+  text.resize(std::strlen(text.c_str()));
+  return text;
+}
+
 Dataset open_dataset(hid_t file, const std::string& name) {
   Dataset dataset(check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), "dataset " + name));
   const Type type(check_id(H5Dget_type(dataset), name));

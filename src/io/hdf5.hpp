@@ -97,6 +97,7 @@ void create_deflated(hid_t file, const std::string& name, const Deflated& bytes,
 // A scalar dataset of fixed-length text.
 void create_text(hid_t file, const std::string& name, const std::string& text,
                  const std::string& description);
+std::string read_text(hid_t file, const std::string& name);
 // Refuses datasets whose numbers cannot all be in the file (2^60 elements of which none was written).
 Dataset open_dataset(hid_t file, const std::string& name);
 Shape shape_of(hid_t dataset);

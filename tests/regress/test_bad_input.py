@@ -358,10 +358,15 @@ def test_checkpoint_of_another_model(maniple, refused, deck, run_directory, tmp_
     assert "warning: " in result.stderr and "trained with other values of the model, cartpole.xml (nq 2" in result.stderr
 
 
-def test_checkpoint_of_another_task(refused, run_directory, tmp_path):
+def test_checkpoint_of_another_task(refused, deck, run_directory, tmp_path):
     change = "task.rewards.pole_pos.weight=-2"
     message = refused(*resume(run_directory), change)
-    assert "task" in message and ".h5" in message
+    assert re.search(r"\.h5: task\.rewards\.pole_pos: the checkpoint has \{.*weight: -1.*\}, this run \{.*weight: -2.*\}; "
+                     r"allowed: .*learning\.warm_start", message)
+    # a policy is for what it has been trained to see, even where the sizes are the same
+    path = deck("task:\n  observations:\n    - {term: joint_vel_rel}\n    - {term: joint_pos_rel}\n")
+    message = refused("evaluate", path, "batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path))
+    assert re.search(r"\.h5: task\.observations: in another order in this run; allowed: what the policy learned with", message)
     for key in ("batch.num_envs=71", "batch.seed=43", "simulation.precision=double"):
         assert key.split("=")[0] in refused(*resume(run_directory), key)
 

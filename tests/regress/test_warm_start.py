@@ -1,6 +1,8 @@
 """A training begins with what another one learned, evaluates while it trains and keeps the best policy; all of it
 with the same bits on any number of ranks."""
 
+import re
+
 import h5py
 import numpy as np
 import pytest
@@ -40,6 +42,14 @@ def test_evaluations_are_recorded_and_the_best_policy_kept(maniple, trained, tmp
         # the quantile of Student's t for 49 degrees of freedom is 2.0096
         assert group["mean_return_confidence"][0] == pytest.approx(2.0096 * error, rel=1e-3)
     assert "+-" in result.stdout + result.stderr
+    # and so is the last, without the states of the environments
+    assert [path.name for path in maniple.checkpoints(trained / "last")] == ["60.h5"]
+    maniple("evaluate", DECK, "batch.num_envs=50", f"control.checkpoint={trained}/last", f"output.directory={tmp_path}/last")
+    with h5py.File(tmp_path / "last/evaluation.h5") as file:
+        assert file["evaluation/mean_return"][0] == pytest.approx(evaluated[-1], rel=1e-12)
+    with h5py.File(maniple.checkpoints(trained / "last")[0]) as file, h5py.File(maniple.checkpoints(trained)[-1]) as whole:
+        assert "policy" in file and "simulation" in whole and "simulation" not in file
+        np.testing.assert_array_equal(file["policy/layer0/weight"], whole["policy/layer0/weight"])
 
 
 def test_another_task_batch_and_settings_begin_where_the_first_ended(maniple, trained, tmp_path):
@@ -50,7 +60,8 @@ def test_another_task_batch_and_settings_begin_where_the_first_ended(maniple, tr
     maniple("train", DECK, *changed, f"output.directory={cold}")
     result = maniple("train", DECK, *changed, f"learning.warm_start={trained}", f"output.directory={warm}")
     assert returns_of(cold)[0] < 0 < 2.5 < returns_of(warm)[0]  # the same, but for what it begins with
-    assert "warm start" in result.stdout + result.stderr and "another task" in result.stdout + result.stderr
+    assert "warm start" in result.stdout + result.stderr
+    assert re.search(r"another task: .*task\.episode_length.*task\.rewards\.pole_pos", result.stdout + result.stderr)
     # a warm start is a start: a run that continues does not go back to it
     maniple("train", DECK, *changed, "learning.iterations=3", f"learning.warm_start={trained}", "learning.resume=auto",
             f"output.directory={warm}")

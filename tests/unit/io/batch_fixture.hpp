@@ -77,6 +77,8 @@ struct TestBatch {
     CheckpointIdentity id;
     id.model_digest = "model 1";
     id.task_digest = "task 1";
+    id.task_lines = {"task.observations: {term: base_lin_vel}", "task.observations: {term: last_action}",
+                     "task.rewards.alive: {term: is_alive}"};
     id.precision = "single";
     id.num_envs = partition.num_envs;
     id.seed = 42;

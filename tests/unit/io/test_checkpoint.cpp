@@ -182,6 +182,26 @@ TEST_F(Checkpoint, AnotherRunIsRefusedByKey) {
   expect(refusal([](auto& i) { i.precision = "double"; }), "simulation.precision");
   expect(refusal([](auto& i) { i.model_digest = "model 2"; }), "model.file");
   expect(refusal([](auto& i) { i.task_digest = "task 2"; }), "task");
+  const auto of_task = [&](std::vector<std::string> lines) {
+    return refusal([&](auto& i) {
+      i.task_digest = "task 2";
+      i.task_lines = std::move(lines);
+    });
+  };
+  const std::string velocity = "task.observations: {term: base_lin_vel}",
+                    last = "task.observations: {term: last_action}",
+                    alive = "task.rewards.alive: {term: is_alive}";
+  expect(of_task({velocity, last, alive + " twice"}),
+         "task.rewards.alive: the checkpoint has {term: is_alive}, this run {term: is_alive} twice; "
+         "allowed: the same task, or learning.warm_start");
+  expect(of_task({velocity, last}), "task.rewards.alive: the checkpoint has {term: is_alive}, this run none");
+  expect(of_task({"task.observations: {term: more}", velocity, last, alive}),
+         "task.observations: the checkpoint has none, this run {term: more}");
+  expect(of_task({velocity, "task.observations: {term: joint_vel}"}),
+         "task.observations: the checkpoint has {term: last_action}, this run {term: joint_vel}; "
+         "other differences: task.rewards.alive");
+  expect(of_task({last, velocity, alive}), "task.observations: in another order in this run");
+  expect(of_task({velocity, last, alive}), "task: the checkpoint is of");
   expect(refusal([](auto& i) { i.kind = "imitate"; }), "kind");
 }
 
