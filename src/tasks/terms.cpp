@@ -610,8 +610,9 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
       throw InputError(where, key + "." + name, std::to_string(numbers.size()) + " numbers",
                        (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
                            " [" + parameter.unit + "]");
-    if (parameter.is_fraction && (numbers[0] < 0 || numbers[0] > 1))
-      throw InputError(where, key + "." + name, fmt::format("found {}", numbers[0]),
+    if (parameter.is_fraction && numbers[0].expression.empty() &&
+        (numbers[0].value < 0 || numbers[0].value > 1))
+      throw InputError(where, key + "." + name, fmt::format("found {}", numbers[0].value),
                        "allowed: number, 0 to 1: " + parameter.meaning);
   }
   for (const TermParameter& parameter : term.parameters) {
