@@ -107,11 +107,15 @@ def model_of(run, checkpoint):
     """The ONNX model of the policy in an open checkpoint, with the settings of the run that wrote it."""
     policy, graph = checkpoint["policy"], Graph()
     hidden, recurrent = len(run.setting("policy.hidden")), "gru0" in policy
+    imitates = "observation_scale" in policy  # it has no critic, and the units of its data
     observations = weights(policy, "gru0/input" if recurrent else "layer0")[0].shape[1]
-    outputs = len(policy[f"layer{hidden}/bias"]) - bool(run.setting("policy.shared"))  # without the value
+    outputs = len(policy[f"layer{hidden}/bias"]) - (bool(run.setting("policy.shared")) and not imitates)  # without the value
     actions = len(policy["log_std"]) if "log_std" in policy else outputs // 2  # means, then deviations
     graph.clip(run.setting("policy.clip_observations"))
-    if run.setting("policy.normalize_observations"):
+    if imitates:
+        graph.add("Sub", policy["observation_mean"][()])
+        graph.add("Mul", policy["observation_scale"][()])
+    elif run.setting("policy.normalize_observations"):
         # (those of a critic with observations of its own come behind)
         scale = 1 / np.sqrt(policy["observation_variance"][:observations] + VARIANCE_FLOOR)
         graph.add("Sub", policy["observation_mean"][:observations])
@@ -130,6 +134,9 @@ def model_of(run, checkpoint):
     graph.add("Gemm", matrix[:actions], bias[:actions], transB=1)
     if run.setting("policy.squash_actions", False):
         graph.add("Tanh")
+    if imitates:
+        graph.add("Mul", policy["action_scale"][()])
+        graph.add("Add", policy["action_mean"][()])
     graph.clip(run.setting("policy.clip_actions"))
     graph.add("Identity", output="action")
     def values(**sizes):

@@ -85,6 +85,8 @@ struct Act {
   bool deterministic = false;
   bool squash_actions = false;
   T clip_observations = 0, clip_actions = 0;  // 0: off
+  const T* action_mean = nullptr;             // per action, with action_scale: an action is
+  const T* action_scale = nullptr;            // mean + scale * what the network gives; null: that itself
   const T* normal_mean = nullptr;             // per observation; null: not normalised
   const T* normal_scale = nullptr;            // 1 / standard deviation
   T clip_normalized = 5;
@@ -140,7 +142,8 @@ struct Act {
         out[layout.action + k] = a;
         out[layout.mean + k] = mean;
         if (network.deviation.units > 0) out[layout.log_std + k] = log_std;
-        const V does = squash_actions ? tanh(a) : a;
+        V does = squash_actions ? tanh(a) : a;
+        if (action_scale) does = multiply_add(V(action_scale[k]), does, V(action_mean[k]));
         if (action.elements > 0)
           *reinterpret_cast<V*>(chosen + k * kTileWidth + lane) =
               clip_actions > 0 ? clamp(does, V(-clip_actions), V(clip_actions)) : does;

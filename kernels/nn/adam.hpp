@@ -11,6 +11,7 @@ struct AdamSettings {
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
   double correction1 = 1, correction2 = 1;  // 1 - beta^step
   double gradient_scale = 1;                // from norm clipping
+  double weight_decay = 0;                  // decoupled from the gradient (AdamW: Loshchilov and Hutter 2019)
 };
 
 // One parameter's step; the moments are updated in place.
@@ -21,6 +22,7 @@ MANIPLE_FUNCTION void adam_step(const AdamSettings& s, double gradient, T& param
   moment1 = static_cast<T>(s.beta1) * moment1 + static_cast<T>(1 - s.beta1) * g;
   moment2 = static_cast<T>(s.beta2) * moment2 + static_cast<T>(1 - s.beta2) * (g * g);
   const T size = sqrt(moment2) / static_cast<T>(::sqrt(s.correction2)) + static_cast<T>(s.epsilon);
+  if (s.weight_decay > 0) parameter -= static_cast<T>(s.learning_rate * s.weight_decay) * parameter;
   parameter -= static_cast<T>(s.learning_rate / s.correction1) * moment1 / size;
 }
 

@@ -23,6 +23,7 @@ MANIPLE_FUNCTION std::int64_t padded_parameters(std::int64_t count) {
 struct PolicySizes {
   int observations = 0, critic_observations = 0, actions = 0;
   int deviations = 0;  // that the network gives along with its actions: as many, or none
+  bool critic = true;  // whether there is one
 
   MANIPLE_FUNCTION int inputs() const { return observations + critic_observations; }
 };

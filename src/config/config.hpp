@@ -33,6 +33,8 @@ enum class StdTransform { exp, softplus };
 enum class BootstrapChoice { none, value, final_observation };  // what follows a time-out
 enum class KlReference { rollout, previous_epoch };             // as rsl_rl, as rl_games
 enum class Reduction { exact, fast };
+enum class ImitationLoss { l2, l1, smooth_l1, gaussian };
+enum class DataNormalizer { none, min_max, mean_std };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class ProgressStyle { automatic, bar, plain, none };
@@ -76,6 +78,10 @@ template <>
 inline constexpr std::array kTextsOf<KlReference>{"rollout", "previous_epoch"};
 template <>
 inline constexpr std::array kTextsOf<Reduction>{"exact", "fast"};
+template <>
+inline constexpr std::array kTextsOf<ImitationLoss>{"l2", "l1", "smooth_l1", "gaussian"};
+template <>
+inline constexpr std::array kTextsOf<DataNormalizer>{"none", "min_max", "mean_std"};
 template <>
 inline constexpr std::array kTextsOf<Resume>{"never", "auto"};
 template <>
@@ -246,6 +252,21 @@ struct TaskConfig {
   SourceLocation where;
 };
 
+// Demonstrations that a policy is to imitate.
+struct DataConfig {
+  std::vector<std::string> file;          // absolute paths
+  PerElement weights{1};                  // one for all files, or one each: how often an epoch has a sample
+  std::vector<std::string> observations;  // keys, in the policy's order; empty: all that are vectors
+  std::string filter_key;                 // a list of demonstrations under /mask; "": all
+  int frame_stack = 1;                    // observations that the policy sees, the latest last
+  bool pad_frame_stack = true;            // also before a demonstration's first frame, by repeating that
+  DataNormalizer normalize_observations = DataNormalizer::none, normalize_actions = DataNormalizer::none;
+  std::vector<std::string> not_normalized;  // keys of observations
+  std::vector<int> actions_not_normalized;  // components
+  bool drop_last = false;                   // a last batch of an epoch that is not full
+  int prefetch = 4;                         // batches that wait for the trainer
+};
+
 struct PolicyConfig {
   std::vector<int> hidden{64, 64};
   std::vector<int> critic_hidden;  // of a critic with layers of its own; empty: as hidden
@@ -276,6 +297,11 @@ struct LearningConfig {
   int epochs = 4;       // passes over the batch per iteration
   int minibatches = 4;  // per epoch
   double gamma = 0.99, lambda = 0.95;
+  std::int64_t steps = 200000;      // imitation: updates
+  std::int64_t batch_size = 100;    // imitation: samples of an update, global
+  std::int64_t report_every = 100;  // imitation: updates of an iteration
+  ImitationLoss loss = ImitationLoss::l2;
+  double weight_decay = 0;  // decoupled from the gradient (AdamW)
   double learning_rate = 3e-4;
   RateSchedule schedule = RateSchedule::adaptive;
   double adam_epsilon = 1e-5;
@@ -307,6 +333,8 @@ struct LearningConfig {
   Resume resume = Resume::never;
   std::string warm_start;         // checkpoint file, or a run directory; absolute path
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
+
+  bool imitates() const { return algorithm == "bc"; }  // learns from data, not from environments
 };
 
 struct EvaluationConfig {
@@ -338,6 +366,7 @@ struct Config {
   InitialStateConfig initial_state;
   OutputConfig output;
   TaskConfig task;
+  DataConfig data;
   PolicyConfig policy;
   LearningConfig learning;
   EvaluationConfig evaluation;

@@ -350,8 +350,16 @@ void read_section(Config& config, const DeckValue& section, const std::string& p
 // The values of the preset that a deck asks for, in place of the defaults.
 void apply_preset(Config& config, const DeckValue& root, const std::vector<std::string>& known) {
   const DeckValue* const learning = root.find("learning");
-  const DeckValue* const given = learning != nullptr ? learning->find("preset") : nullptr;
-  if (given == nullptr || given->kind == Kind::null) return;
+  const DeckValue* given = learning != nullptr ? learning->find("preset") : nullptr;
+  const auto is_given = [](const DeckValue* value) { return value != nullptr && value->kind != Kind::null; };
+  const DeckValue* const data = root.find("data");
+  DeckValue robomimic;  // of a deck with demonstrations
+  if (!is_given(given) && data != nullptr && is_given(data->find("file"))) {
+    robomimic.kind = Kind::scalar;
+    robomimic.text = config.learning.preset = "robomimic";
+    given = &robomimic;
+  }
+  if (!is_given(given)) return;
   std::vector<std::string> names;
   std::string list;
   for (const Preset& preset : presets()) {
@@ -433,6 +441,10 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
   if (std::error_code none; !member.empty() && fs::is_directory(control.checkpoint + "/" + member, none))
     control.checkpoint += "/" + member;
 
+  for (std::string& file : config.data.file)
+    file = existing_file(file, config.where_of("data.file"), "data.file", false,
+                         "an HDF5 file of demonstrations, relative to the deck");
+
   if (std::string& file = config.learning.warm_start; !file.empty())
     file = existing_file(file, config.where_of("learning.warm_start"), "learning.warm_start", true,
                          "a checkpoint file or the directory of a run");
@@ -478,6 +490,26 @@ void check_together(const Config& config) {
     refuse("learning.learning_rate", "found " + yaml_number(learning.learning_rate),
            "allowed: learning.lr_min (" + yaml_number(learning.lr_min) + ") to learning.lr_max (" +
                yaml_number(learning.lr_max) + ") with the adaptive schedule");
+  if (learning.imitates()) {
+    if (policy.recurrent != Recurrence::none)
+      refuse("policy.recurrent", "found " + text_of(policy.recurrent) + " with learning.algorithm: bc",
+             "allowed: none");
+    if (learning.schedule == RateSchedule::adaptive)
+      refuse("learning.schedule", "found adaptive with learning.algorithm: bc",
+             "allowed: fixed | linear; what is demonstrated has no KL divergence");
+    if (learning.loss == ImitationLoss::gaussian && policy.squash_actions)
+      refuse("learning.loss", "found gaussian with policy.squash_actions: true",
+             "allowed: with policy.squash_actions: false");
+    const PerElement& weights = config.data.weights;
+    const std::size_t files = config.data.file.size();
+    if (!weights.named.empty() || (weights.numbers.size() != 1 && weights.numbers.size() != files))
+      refuse("data.weights",
+             !weights.named.empty() ? "found a mapping"
+                                    : "found a list of " + std::to_string(weights.numbers.size()),
+             "allowed: a number, or a list of " + std::to_string(files) + ", one for each file");
+    for (const double weight : weights.numbers)
+      if (!(weight > 0)) refuse("data.weights", "found " + yaml_number(weight), "allowed: numbers above 0");
+  }
   if (policy.hidden.empty())
     refuse("policy.hidden", "found a list of 0", "allowed: list of integers, for instance [64, 64]");
   if (policy.shared && !policy.critic_hidden.empty())

@@ -117,6 +117,15 @@ const std::vector<Preset>& presets() {
         {"learning.normalize_value", "false"}, {"learning.normalize_reward", "false"},
         {"learning.reward_scale", "10"}, {"learning.clip_reward", "0"},
         {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
+
+      {"robomimic",
+       "robomimic, exps/templates/bc.json: what decks with data.file take where they name no preset",
+       {{"learning.algorithm", "bc"},
+        {"policy.hidden", "[1024, 1024]"}, {"policy.activation", "relu"}, {"policy.initialization", "uniform"},
+        {"policy.squash_actions", "true"}, {"policy.init_std", "0.3"},
+        {"learning.batch_size", "100"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
+        {"learning.loss", "l2"}, {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "fixed"},
+        {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"}, {"learning.max_grad_norm", "0"}}},
   };
   return table;
 }

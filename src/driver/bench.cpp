@@ -87,8 +87,8 @@ struct LearningTimes {
 
 // bench.iterations of them, after one that warms caches.
 LearningTimes time_learning(const Config& config, Simulation& simulation, Session& session) {
-  const std::unique_ptr<Learner> learner =
-      learner_of(config).make({config, session.collectives(), &simulation});
+  const std::unique_ptr<Learner> learner = learner_of(config).make(
+      {.config = config, .collectives = session.collectives(), .environment = &simulation});
   const Learner::Work work = learner->work_per_iteration();
   learner->start();
   learner->iterate([] {});
@@ -111,6 +111,9 @@ LearningTimes time_learning(const Config& config, Simulation& simulation, Sessio
 
 ExitCode bench(const Config& config, Session& session) {
   const bool learns = config.bench.iterations > 0;
+  if (learns && config.learning.imitates())
+    throw InputError(config.where_of("learning.algorithm"), "learning.algorithm",
+                     "found " + config.learning.algorithm, "bench measures learning from environments: ppo");
   if (learns && !config.task.present)
     throw InputError(config.where_of("bench.iterations"), "bench.iterations",
                      std::to_string(config.bench.iterations) + " iterations of learning without a task",

@@ -16,6 +16,7 @@
 #include "src/config/deck.hpp"
 #include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
+#include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/policy.hpp"
 #include "src/parallel/failure.hpp"
@@ -53,9 +54,10 @@ Incidents add_ranks(Incidents mine, Session& session) {
   return all;
 }
 
-// Refuses, with the same words on every rank, what does not fit into a host or a control group together with
-// what its other ranks need. Host memory only; a device back end reports its own failure at allocation.
-void check_memory(const RankMemory& memory, Session& session, const Config& config) {
+}  // namespace
+
+void check_memory(const RankMemory& memory, Session& session, const Config& config,
+                  const std::string& batch_key, const std::string& batch_text) {
   if (kScalarLanes) return;
   struct Shared {
     std::size_t needed = 0, available = 0;
@@ -86,10 +88,10 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
   for (const auto& [place, limit] : shared) {
     if (limit.needed < limit.available) continue;
     const bool network = memory.network > memory.batch;
-    const std::string key = network ? "policy.hidden" : "batch.num_envs";
+    const std::string key = network ? "policy.hidden" : batch_key;
     const std::string what = network ? fmt::format("the policy needs {} on each rank and the batch {}",
                                                    megabytes(memory.network), megabytes(memory.batch))
-                                     : fmt::format("{} environments", config.batch.num_envs);
+                                     : batch_text;
     throw InputError(config.where_of(key), key,
                      fmt::format("{}{} for the {} rank{} of host {}", what,
                                  network ? fmt::format(", {}", megabytes(limit.needed))
@@ -99,8 +101,6 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
                                  place.second == "host" ? "" : " (limit of " + place.second + ")"));
   }
 }
-
-}  // namespace
 
 std::string memory_text(const RankMemory& memory) {
   return fmt::format("{} B per environment, {} per rank", memory.bytes_per_env, megabytes(memory.total()));
@@ -167,7 +167,8 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   if (session.size() > partition.num_tiles)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
                      session.size() - partition.num_tiles, session.size(), kTileWidth));
-  check_memory(memory, session, config);
+  check_memory(memory, session, config, "batch.num_envs",
+               fmt::format("{} environments", config.batch.num_envs));
   check_input_files(config, session);
   std::unique_ptr<Simulation> simulation;
   run_together(session.collectives(), [&] {
@@ -184,18 +185,15 @@ void check_input_files(const Config& config, Session& session) {
     check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
-namespace {
-
-// What a policy reads, is and gives; not how it begins and learns, nor keys that nothing reads.
-std::string policy_lines(Config config, const Simulation& simulation) {
+std::string policy_lines(Config config, const PolicySizes& sizes) {
   const PolicyConfig defaults;
   PolicyConfig& policy = config.policy;
   if (policy.recurrent == Recurrence::none) policy.recurrent_units = defaults.recurrent_units;
   if (policy.critic_hidden.empty()) policy.critic_hidden = policy.hidden;
   if (!policy.normalize_observations) policy.clip_normalized = defaults.clip_normalized;
-  const PolicySizes sizes = policy_sizes(simulation);
-  std::string lines = fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n",
-                                  sizes.observations, sizes.critic_observations, sizes.actions);
+  std::string lines =
+      fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n", sizes.observations,
+                  config.learning.imitates() ? 0 : sizes.critic_observations, sizes.actions);
   static const std::set<std::string> beginnings{"policy.initialization", "policy.hidden_gain",
                                                 "policy.actor_gain",     "policy.critic_gain",
                                                 "policy.init_std",       "policy.fixed_std"};
@@ -204,8 +202,6 @@ std::string policy_lines(Config config, const Simulation& simulation) {
       lines += key.path + "=" + yaml_text(key.target(config)) + "\n";
   return lines;
 }
-
-}  // namespace
 
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation) {
   CheckpointIdentity identity;
@@ -220,7 +216,7 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   identity.model_digest = simulation.model_digest();
   identity.task_digest = simulation.task_digest();
   identity.precision = text_of(config.simulation.precision);
-  identity.policy = policy_lines(config, simulation);
+  identity.policy = policy_lines(config, policy_sizes(simulation));
   identity.num_envs = config.batch.num_envs;
   identity.seed = config.batch.seed;
   return identity;
@@ -229,26 +225,51 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
 std::int64_t load_policy(const Config& config, Simulation& simulation, Session& session, Policy& policy) {
   Archive archive;
   policy.describe(archive);
-  simulation.describe_curricula(archive);
+  const bool has_curricula = !config.learning.imitates();  // data have none
+  if (has_curricula) simulation.describe_curricula(archive);
   const std::int64_t iteration = read_replicated(
       config.control.checkpoint, checkpoint_identity(config, simulation), archive, session.collectives());
   policy.restored();
-  simulation.restored();
+  if (has_curricula) simulation.restored();
   return iteration;
 }
 
-RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
-                     const std::string& verb) {
+RunRecord run_record(const Config& config, const Session& session, const std::string& verb) {
   RunRecord record;
   record.verb = verb;
   record.deck_text = config.deck_text;
   record.resolved_text = config.resolved_text;
-  record.model_xml = simulation.model().xml;
-  if (simulation.model().mjb) record.model_mjb = deflate_aside(simulation.model().mjb);
   record.version = kVersion;
   record.build = build_description();
   record.ranks = session.size();
   return record;
+}
+
+RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
+                     const std::string& verb) {
+  RunRecord record = run_record(config, session, verb);
+  record.model_xml = simulation.model().xml;
+  if (simulation.model().mjb) record.model_mjb = deflate_aside(simulation.model().mjb);
+  return record;
+}
+
+PolicyTrial::PolicyTrial(const Config& config, const Simulation& simulation, Session& session)
+    : config_(config), simulation_(simulation), session_(session) {
+  config_.batch.num_envs = std::min<std::int64_t>(
+      config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : 100);
+}
+
+double PolicyTrial::mean_return(Policy& policy) const {
+  const auto environment = make_simulation(config_, simulation_.model(), session_.rank(), session_.size());
+  environment->set_curricula(simulation_.curricula());
+  return summary_of(evaluate(*environment, policy, config_, session_.collectives()).episode_return).mean;
+}
+
+void check_periodic_evaluation(const Config& config) {
+  if (config.evaluation.every > 0 && config.task.episode_length == 0 && config.task.episode_steps == 0)
+    throw InputError(config.where_of("evaluation.every"), "evaluation.every",
+                     "evaluations of a task without an end",
+                     "a task.episode_length or task.episode_steps, or 0");
 }
 
 void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,

@@ -7,6 +7,7 @@
 #include "src/config/config.hpp"
 #include "src/io/checkpoint.hpp"
 #include "src/io/results.hpp"
+#include "src/learning/policy.hpp"
 #include "src/parallel/session.hpp"
 #include "src/simulation/simulation.hpp"
 
@@ -16,6 +17,22 @@ class Policy;
 
 // What a verb keeps in memory on each rank: environments alone, or with one of these.
 enum class Holds { environments, policy, learner };
+
+// The evaluations of a policy while it is trained: environments of their own, each time the same episodes.
+class PolicyTrial {
+ public:
+  // Of the model of `simulation`; all of it outlives this.
+  PolicyTrial(const Config& config, const Simulation& simulation, Session& session);
+  // Collective; the same on every rank.
+  double mean_return(Policy& policy) const;
+
+ private:
+  Config config_;
+  const Simulation& simulation_;
+  Session& session_;
+};
+// Refuses evaluation.every with a task whose episodes need not end.
+void check_periodic_evaluation(const Config& config);
 
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation.
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
@@ -31,8 +48,16 @@ struct RankMemory {
 std::string memory_text(const RankMemory& memory);
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
                        Holds holds);
+// Refuses, with the same words on every rank, what does not fit into a host or a control group together with
+// what its other ranks need. Host memory only; a device back end reports its own failure at allocation.
+// `batch_key` and `batch_text`: what RankMemory::batch is of, and which key says how much.
+void check_memory(const RankMemory& memory, Session& session, const Config& config,
+                  const std::string& batch_key, const std::string& batch_text);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.
 void check_input_files(const Config& config, Session& session);
+// What a policy reads, is and gives, for CheckpointIdentity; not how it begins and learns, nor keys that
+// nothing reads.
+std::string policy_lines(Config config, const PolicySizes& sizes);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
 // Loads the policy of control.checkpoint, and the task's curricula as they stood there. Returns the
@@ -41,6 +66,8 @@ std::int64_t load_policy(const Config& config, Simulation& simulation, Session& 
 // The /run group of results.h5.
 RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
                      const std::string& verb);
+RunRecord run_record(const Config& config, const Session& session,
+                     const std::string& verb);  // without a model
 // What a run did not pass on as it came: bad states that were reset, rewards and observations that were not
 // finite, clipped actions. Counted over all ranks, with the first environments named, once per run.
 void report_incidents(const Simulation& simulation, Session& session);

@@ -27,7 +27,7 @@ class MetricRows {
  public:
   MetricRows(const IterationReport& names, bool evaluates) : evaluates_(evaluates) {
     for (const auto& value : names.values)
-      metrics_.series.push_back({value.name, value.unit, value.description, true, {}});
+      metrics_.series.push_back({value.name, value.unit, value.description, value.reproducible, {}});
     if (evaluates)
       metrics_.series.push_back({"evaluation_return",
                                  "reward",

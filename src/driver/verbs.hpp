@@ -51,6 +51,7 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                   const std::vector<std::string>& overrides, Session& session);
 
 ExitCode train(const Config& config, Session& session);
+ExitCode imitate(const Config& config, Session& session);
 ExitCode rollout(const Config& config, Session& session);
 ExitCode evaluate_policy(const Config& config, Session& session);
 ExitCode bench(const Config& config, Session& session);

@@ -552,6 +552,9 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                      "the checkpoint is of " + (found.empty() ? "digest " + stored_digest : found),
                      "this run has " + wanted);
   };
+  // a policy from demonstrations alone fits where its shapes do
+  if (purpose == Purpose::policy && stored.task_digest.empty())
+    return check_policy(path, stored, run, purpose);
   compare_digests("model.file", stored.model, run.model, stored.model_digest, run.model_digest);
   if (purpose == Purpose::resume && stored.task_digest != run.task_digest)
     if (const std::vector<Difference> found = differences_of(stored.task_lines, run.task_lines);
@@ -808,6 +811,7 @@ Loaded load_replicated(const std::string& file_or_directory, const CheckpointIde
 std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                              const Archive& archive, Collectives& collectives) {
   const Loaded loaded = load_replicated(file_or_directory, identity, archive, collectives, Purpose::policy);
+  if (loaded.identity.task_digest.empty()) return loaded.step;  // of data alone
   const bool other_model = loaded.identity.model_digest != identity.model_digest;
   const bool other_task = loaded.identity.task_digest != identity.task_digest;
   const std::vector<std::string> others =

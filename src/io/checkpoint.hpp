@@ -19,8 +19,8 @@ namespace maniple {
 struct CheckpointIdentity {
   std::string kind = "train";
   std::string model, task;              // what the digests are of, for people: names and sizes
-  std::string model_digest;             // of the compiled model's numbers
-  std::string task_digest;              // of the resolved task
+  std::string model_digest;             // of the compiled model's numbers; "": learned without one
+  std::string task_digest;              // of the resolved task; "": without one
   std::vector<std::string> task_lines;  // what its deck says, "key: value", for messages about differences
   std::string precision;
   // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not

@@ -409,4 +409,51 @@ std::vector<Member> members(hid_t file) {
   return found;
 }
 
+std::vector<std::string> names_in(hid_t group) {
+  std::vector<std::string> names;
+  // an exception must not cross the library
+  check(H5Literate(
+            group, H5_INDEX_NAME, H5_ITER_INC, nullptr,
+            [](hid_t, const char* name, const H5L_info_t*, void* data) -> herr_t {
+              static_cast<std::vector<std::string>*>(data)->emplace_back(name);
+              return 0;
+            },
+            &names),
+        "contents");
+  return names;
+}
+
+bool has_path(hid_t file, const std::string& path) {
+  for (auto slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1))
+    if (slash > 0 && H5Lexists(file, path.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
+  return !path.empty() && H5Lexists(file, path.c_str(), H5P_DEFAULT) > 0;
+}
+
+std::vector<std::string> read_texts(hid_t dataset, const std::string& what) {
+  const Type stored(check_id(H5Dget_type(dataset), what));
+  const Shape shape = shape_of(dataset);
+  if (H5Tget_class(stored) != H5T_STRING || shape.size() != 1) throw Error(what + ": not a list of texts");
+  const auto count = static_cast<std::size_t>(shape[0]);
+  std::vector<std::string> texts(count);
+  if (count == 0) return texts;
+  if (H5Tis_variable_str(stored) > 0) {
+    std::vector<char*> characters(count, nullptr);
+    const Type memory(check_id(H5Tcopy(stored), what));
+    check(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, characters.data()), what);
+    for (std::size_t i = 0; i < count; ++i) {
+      texts[i] = characters[i] ? characters[i] : "";
+      H5free_memory(characters[i]);
+    }
+    return texts;
+  }
+  const std::size_t length = H5Tget_size(stored);
+  std::string all(count * length, '\0');
+  check(H5Dread(dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()), what);
+  for (std::size_t i = 0; i < count; ++i) {
+    texts[i] = all.substr(i * length, length);
+    texts[i].resize(std::strlen(texts[i].c_str()));
+  }
+  return texts;
+}
+
 }  // namespace maniple::hdf5

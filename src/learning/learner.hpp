@@ -25,6 +25,7 @@ struct IterationReport {
   struct Value {
     std::string name, unit, description;
     double value = 0;
+    bool reproducible = true;  // false: wall clock and the like
   };
   std::vector<Value> values;         // the rows of /metrics
   std::string summary;               // of the progress line: what a user watches

@@ -1,6 +1,7 @@
 #include "src/learning/learners.hpp"
 
 #include "src/base/error.hpp"
+#include "src/learning/behaviour_cloning.hpp"
 #include "src/learning/ppo.hpp"
 
 namespace maniple {
@@ -11,6 +12,11 @@ const std::vector<LearnerKind>& learners() {
        .memory = Ppo::memory,
        .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
          return std::make_unique<Ppo>(*input.environment, input.config, input.collectives);
+       }},
+      {.name = "bc",
+       .memory = BehaviourCloning::memory,
+       .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
+         return std::make_unique<BehaviourCloning>(*input.demonstrations, input.config, input.collectives);
        }},
   };
   return table;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "src/config/config.hpp"
+#include "src/io/demonstrations.hpp"
 #include "src/learning/learner.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
@@ -15,7 +16,8 @@ namespace maniple {
 struct LearnerInput {
   const Config& config;
   Collectives& collectives;
-  Environment* environment = nullptr;  // of the deck's task; null: there is none
+  Environment* environment = nullptr;              // of the deck's task; null: there is none
+  const Demonstrations* demonstrations = nullptr;  // of learners that imitate
 };
 
 struct LearnerKind {

@@ -77,6 +77,7 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   adam.beta1 = kAdamBeta1;
   adam.beta2 = kAdamBeta2;
   adam.epsilon = config_.adam_epsilon;
+  adam.weight_decay = config_.weight_decay;
   adam.correction1 = 1 - std::pow(kAdamBeta1, static_cast<double>(steps_));
   adam.correction2 = 1 - std::pow(kAdamBeta2, static_cast<double>(steps_));
   const double limit = config_.max_grad_norm;

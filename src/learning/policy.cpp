@@ -76,6 +76,12 @@ void rescale_row(const Kokkos::View<float*, MemorySpace>& parameters, std::int64
       });
 }
 
+void upload(const std::vector<float>& values, const Kokkos::View<float*, MemorySpace>& to) {
+  const auto host = Kokkos::create_mirror_view(to);
+  std::copy(values.begin(), values.end(), host.data());
+  Kokkos::deep_copy(to, host);
+}
+
 void forget(const TiledView<float>& terminated, const TiledView<float>& truncated,
             const TiledView<float>& invalid, const TiledView<float>& states) {
   const int count = states.elements;
@@ -100,7 +106,12 @@ PolicySizes policy_sizes(const Environment& environment) {
 }
 
 Network make_network(const Config& config, const PolicySizes& sizes) {
-  return make_network(config.policy, sizes, config.learning.blas_width, config.where_of("policy.hidden"),
+  PolicySizes own = sizes;
+  if (config.learning.imitates()) {
+    own.critic = false;
+    own.critic_observations = 0;
+  }
+  return make_network(config.policy, own, config.learning.blas_width, config.where_of("policy.hidden"),
                       config.where_of("policy.shared"));
 }
 
@@ -111,15 +122,16 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
   const std::vector<int>& critic_hidden = config.critic_hidden.empty() ? config.hidden : config.critic_hidden;
   // entries of the network's list: of a hidden layer, and beside hidden layers
   const int each = 1 + (needs_input(activation) ? 1 : 0) + (config.layer_norm ? 1 : 0);
-  const int chains = config.shared ? 1 : 2;
+  const bool one_chain = config.shared || !sizes.critic;
+  const int chains = one_chain ? 1 : 2;
   const int others = chains * (recurrent ? 4 : 1) + (config.state_dependent_std ? 1 : 0);
-  const std::size_t hidden = config.hidden.size() + (config.shared ? 0 : critic_hidden.size());
+  const std::size_t hidden = config.hidden.size() + (one_chain ? 0 : critic_hidden.size());
   const int most = (Network::max_layers - others) / each;
   if (static_cast<int>(hidden) > most)
-    throw InputError(where_hidden, "policy.hidden",
-                     "found " + std::to_string(hidden) + " layers" +
-                         (config.shared ? "" : " of policy and critic together"),
-                     "allowed: at most " + std::to_string(most));
+    throw InputError(
+        where_hidden, "policy.hidden",
+        "found " + std::to_string(hidden) + " layers" + (one_chain ? "" : " of policy and critic together"),
+        "allowed: at most " + std::to_string(most));
   if (config.shared && sizes.critic_observations > 0)
     throw InputError(
         where_shared, "policy.shared", "found true with task.critic_observations",
@@ -185,7 +197,9 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
     return {add(LayerKind::dense, source, inputs, outputs, none, below).target, outputs};
   };
   const int actions = sizes.actions, both = actions + network.sizes.deviations;
-  if (config.shared) {
+  if (!sizes.critic) {
+    network.actor = chain(config.hidden, both, kObservation, sizes.observations);
+  } else if (config.shared) {
     network.actor = chain(config.hidden, both + 1, kObservation, sizes.observations);
     network.critic = {network.actor.first + both, 1};
   } else {
@@ -247,10 +261,11 @@ std::vector<float> initial_parameters(const Network& network, const PolicyConfig
       for (int o = 0; o < layer.outputs; ++o) {
         const int unit = layer.target + o;
         const bool actor = unit >= first_action && unit < last_deviation;
-        const double gain = gates                          ? 1
-                            : actor                        ? config.actor_gain
-                            : unit == network.critic.first ? config.critic_gain
-                                                           : config.hidden_gain;
+        const bool critic = network.critic.units > 0 && unit == network.critic.first;
+        const double gain = gates    ? 1
+                            : actor  ? config.actor_gain
+                            : critic ? config.critic_gain
+                                     : config.hidden_gain;
         for (int i = 0; i < layer.inputs; ++i)
           weight[o * layer.stride() + i] = static_cast<float>(
               gain * matrix[static_cast<std::size_t>(o) * static_cast<std::size_t>(layer.inputs) +
@@ -292,14 +307,18 @@ void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::
 
 Policy::Policy(const Config& config, const PolicySizes& sizes)
     : config_(config.policy),
+      imitates_(config.learning.imitates()),
       network_(make_network(config, sizes)),
       layout_(network_.sizes),
       parameters_("maniple::policy_parameters", static_cast<std::size_t>(network_.parameters)),
-      normalizer_(sizes.inputs()),
-      normal_mean_("maniple::normal_mean", static_cast<std::size_t>(sizes.inputs())),
-      normal_scale_("maniple::normal_scale", static_cast<std::size_t>(sizes.inputs())),
-      used_mean_(static_cast<std::size_t>(sizes.inputs())),
-      used_scale_(static_cast<std::size_t>(sizes.inputs())) {
+      normalizer_(network_.sizes.inputs()),
+      normal_mean_("maniple::normal_mean", static_cast<std::size_t>(network_.sizes.inputs())),
+      normal_scale_("maniple::normal_scale", static_cast<std::size_t>(network_.sizes.inputs())),
+      action_mean_("maniple::action_mean", static_cast<std::size_t>(network_.sizes.actions)),
+      action_scale_("maniple::action_scale", static_cast<std::size_t>(network_.sizes.actions)),
+      used_mean_(static_cast<std::size_t>(network_.sizes.inputs())),
+      used_scale_(static_cast<std::size_t>(network_.sizes.inputs())) {
+  if (imitates_) units_ = DataUnits(network_.sizes.inputs(), network_.sizes.actions);
   scratch_ = make_scratch(network_, layout_, config.learning.horizon);
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
@@ -376,7 +395,16 @@ void Policy::describe(Archive& archive) {
   if (network_.own_deviations() > 0)
     numbers("log_std", network_.log_std, network_.own_deviations(),
             "log of the standard deviation of each action");
-  if (normalizes()) {
+  if (imitates_) {
+    const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
+                          const std::string& description) {
+      archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
+    };
+    unit("observation_mean", units_.observation_mean, "observation", "taken from each observation");
+    unit("observation_scale", units_.observation_scale, "1/observation", "which is then multiplied by this");
+    unit("action_mean", units_.action_mean, "action", "added to what the network gives");
+    unit("action_scale", units_.action_scale, "action", "by which that is multiplied before");
+  } else if (normalizes()) {
     archive.replicated("policy/observation_mean", normalizer_.mean.data(), normalizer_.mean.size(),
                        "observation", "running mean");
     archive.replicated("policy/observation_variance", normalizer_.variance.data(),
@@ -394,6 +422,11 @@ std::vector<float> Policy::log_std() const {
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
   return std::vector<float>(host.data() + network_.log_std,
                             host.data() + network_.log_std + network_.own_deviations());
+}
+
+void Policy::set_units(const DataUnits& units) {
+  units_ = units;
+  upload_normalizer();
 }
 
 void Policy::merge_observations(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean,
@@ -416,8 +449,15 @@ void Policy::upload_normalizer() {
   const auto mean = Kokkos::create_mirror_view(normal_mean_);
   const auto scale = Kokkos::create_mirror_view(normal_scale_);
   for (std::size_t i = 0; i < used_mean_.size(); ++i) {
-    used_mean_[i] = mean(i) = static_cast<float>(normalizer_.mean[i]);
-    used_scale_[i] = scale(i) = static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kVarianceFloor));
+    used_mean_[i] = mean(i) =
+        imitates_ ? units_.observation_mean[i] : static_cast<float>(normalizer_.mean[i]);
+    used_scale_[i] = scale(i) =
+        imitates_ ? units_.observation_scale[i]
+                  : static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kVarianceFloor));
+  }
+  if (imitates_) {
+    upload(units_.action_mean, action_mean_);
+    upload(units_.action_scale, action_scale_);
   }
   Kokkos::deep_copy(normal_mean_, mean);
   Kokkos::deep_copy(normal_scale_, scale);

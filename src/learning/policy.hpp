@@ -2,6 +2,7 @@
 // request, a running normalisation of observations. Parameters are equal on all ranks.
 #pragma once
 
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -48,6 +49,20 @@ struct ObservationNormalizer {
              const std::vector<float>& used_mean, const std::vector<float>& used_scale);
 };
 
+// What observations and actions are to a policy from demonstrations, whose data are normalized once and for
+// all: it sees (observation - mean) * scale, and acts mean + scale * output.
+struct DataUnits {
+  std::vector<float> observation_mean, observation_scale, action_mean, action_scale;
+
+  DataUnits() = default;
+  // Everything is left as it is.
+  DataUnits(int observations, int actions)
+      : observation_mean(static_cast<std::size_t>(observations), 0.0f),
+        observation_scale(static_cast<std::size_t>(observations), 1.0f),
+        action_mean(static_cast<std::size_t>(actions), 0.0f),
+        action_scale(static_cast<std::size_t>(actions), 1.0f) {}
+};
+
 class Policy {
  public:
   Policy(const Config& config, const PolicySizes& sizes);
@@ -65,7 +80,10 @@ class Policy {
   const TileScratch& scratch() const { return scratch_; }
   const Kokkos::View<float*, MemorySpace>& parameters() const { return parameters_; }
   bool uses_library() const { return library_; }
-  bool normalizes() const { return config_.normalize_observations; }
+  bool normalizes() const { return imitates_ || config_.normalize_observations; }
+  // Of a policy from demonstrations.
+  const DataUnits& units() const { return units_; }
+  void set_units(const DataUnits& units);
   // What the sums of a rollout's moments are multiplied by (its square: those of squares): before the first
   // merge the unit of an observation is anything.
   double moment_shrink() const { return normalizer_.count > 1 ? 1.0 : 1.0 / 1024; }
@@ -87,6 +105,7 @@ class Policy {
   void upload_normalizer();
 
   PolicyConfig config_;
+  const bool imitates_;
   Network network_;
   SampleLayout layout_;
   TileScratch scratch_;
@@ -94,7 +113,8 @@ class Policy {
   Kokkos::View<float*, MemorySpace> parameters_, memory_;
   Kokkos::View<float*, MemorySpace>::HostMirror parameters_host_;
   ObservationNormalizer normalizer_;
-  Kokkos::View<float*, MemorySpace> normal_mean_, normal_scale_;
+  DataUnits units_;  // in place of the normalizer, where the policy imitates
+  Kokkos::View<float*, MemorySpace> normal_mean_, normal_scale_, action_mean_, action_scale_;
   std::vector<float> used_mean_, used_scale_;
 };
 
@@ -126,7 +146,12 @@ Act<float, Dense> Policy::actor(int workers) {
   act.clip_observations = static_cast<float>(config_.clip_observations);
   act.squash_actions = config_.squash_actions;
   act.clip_actions = static_cast<float>(config_.clip_actions);
-  act.clip_normalized = static_cast<float>(config_.clip_normalized);
+  act.clip_normalized =
+      imitates_ ? std::numeric_limits<float>::max() : static_cast<float>(config_.clip_normalized);
+  if (imitates_) {
+    act.action_mean = action_mean_.data();
+    act.action_scale = action_scale_.data();
+  }
   act.moment_shrink = moment_shrink();
   if (normalizes()) {
     act.normal_mean = normal_mean_.data();

@@ -1,0 +1,143 @@
+// maniple imitate: a policy learns from demonstrations, with metrics, checkpoints, restart and a clean early
+// stop as train has them. With a task in the deck the policy is evaluated in its environments, too.
+#include <fmt/format.h>
+
+#include "kernels/base/pack.hpp"
+#include "src/base/log.hpp"
+#include "src/base/version.hpp"
+#include "src/driver/setup.hpp"
+#include "src/driver/training_loop.hpp"
+#include "src/driver/verbs.hpp"
+#include "src/learning/behaviour_cloning.hpp"
+#include "src/learning/learners.hpp"
+#include "src/parallel/failure.hpp"
+
+namespace maniple {
+namespace {
+
+void check_keys(const Config& config) {
+  if (config.data.file.empty())
+    throw InputError(config.where_of("data.file"), "data.file", "found nothing",
+                     "allowed: an HDF5 file of demonstrations, or a list of them");
+  if (!config.learning.imitates())
+    throw InputError(
+        config.where_of("learning.algorithm"), "learning.algorithm", "found " + config.learning.algorithm,
+        "imitate learns from data: bc (with learning.preset: robomimic, the default of a deck with "
+        "data.file)");
+  if (config.output.trajectory_every > 0)
+    throw InputError(
+        config.where_of("output.trajectory.every"), "output.trajectory.every",
+        "trajectories asked of imitate",
+        "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
+  if (config.evaluation.every > 0 && !config.task.present)
+    throw InputError(config.where_of("evaluation.every"), "evaluation.every",
+                     "evaluations without a task in the deck", "a task (inputs/tasks), or 0");
+  if (config.task.present && config.model.file.empty())
+    throw InputError(config.model.where, "model.file", "found nothing", "allowed: the model of the task");
+  check_periodic_evaluation(config);
+}
+
+std::string contents_text(const DemonstrationContents& contents) {
+  std::string keys;
+  for (const auto& key : contents.observations)
+    keys += fmt::format("{}{} {}", keys.empty() ? "" : ", ", key.name, key.width);
+  return fmt::format("observations {}; actions {}", keys, contents.action_width);
+}
+
+// The data and the learner have to fit; and the policy has to be one of the task's.
+void check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
+  RankMemory memory;
+  const LearnerMemory learner =
+      BehaviourCloning::memory(config, {.observations = contents.observation_width * config.data.frame_stack,
+                                        .actions = contents.action_width,
+                                        .tiles = BehaviourCloning::most_tiles(config, session.size())});
+  memory.batch = contents.bytes() + learner.batch_bytes;
+  memory.network = learner.network_bytes + learner.snapshot_bytes;
+  info(fmt::format("memory: {:.1f} MB of data, {:.1f} MB of the policy per rank",
+                   static_cast<double>(memory.batch) / 1e6, static_cast<double>(memory.network) / 1e6));
+  check_memory(memory, session, config, "data.file", fmt::format("{} frames", contents.frames));
+}
+
+// Says so where data keep the trainer waiting, and what helps.
+void report_waiting(const Learner& learner, Session& session) {
+  double total = 0, waited = 0;
+  for (const auto& [stage, seconds] : learner.stage_seconds()) {
+    total += seconds;
+    if (stage == "loader") waited += seconds;
+  }
+  auto thousandths = static_cast<std::int64_t>(total > 0 ? 1000 * waited / total : 0);
+  session.collectives().max(&thousandths, 1);
+  if (thousandths > 100)
+    info(fmt::format(
+        "the trainer waited for data {:.0f}% of the time: another core for each rank, whose second thread "
+        "makes the batches, or more ranks, make it faster",
+        static_cast<double>(thousandths) / 10));
+}
+
+void check_task(const Config& config, const DemonstrationContents& contents, const Simulation& simulation) {
+  const int inputs = contents.observation_width * config.data.frame_stack;
+  if (simulation.num_observations() != inputs || simulation.num_actions() != contents.action_width)
+    throw InputError(config.task.where, "task",
+                     fmt::format("{} observations and {} actions", simulation.num_observations(),
+                                 simulation.num_actions()),
+                     fmt::format("the demonstrations have {} (data.frame_stack {}) and {}", inputs,
+                                 config.data.frame_stack, contents.action_width));
+}
+
+}  // namespace
+
+ExitCode imitate(const Config& given, Session& session) {
+  check_keys(given);
+  Config config = given;
+  config.learning.iterations = BehaviourCloning::iterations(given.learning);
+  // (a file may be missing on one host alone)
+  DemonstrationContents contents;
+  run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });
+  std::unique_ptr<Simulation> simulation;
+  if (config.task.present) {
+    simulation = set_up_simulation(config, session, "imitate", Holds::policy);
+    check_task(config, contents, *simulation);
+  } else {
+    info(fmt::format("maniple {} imitate", kVersion));
+    info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
+                     ExecutionSpace::name(), build_description()));
+  }
+  check_sizes(config, contents, session);
+  info(contents_text(contents));
+  std::unique_ptr<Demonstrations> demonstrations;
+  run_together(session.collectives(),
+               [&] { demonstrations = std::make_unique<Demonstrations>(config, std::move(contents)); });
+  const std::unique_ptr<Learner> learner = learner_of(config).make(
+      {.config = config, .collectives = session.collectives(), .demonstrations = demonstrations.get()});
+  const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
+  if (session.size() > tiles)
+    warn(fmt::format("{} of {} ranks have no samples: ranks share a batch in blocks of {}",
+                     session.size() - tiles, session.size(), kTileWidth));
+
+  PolicySizes sizes;
+  sizes.observations = demonstrations->contents().observation_width * config.data.frame_stack;
+  sizes.actions = demonstrations->contents().action_width;
+  CheckpointIdentity identity;
+  if (simulation)
+    identity = checkpoint_identity(config, *simulation);
+  else
+    identity.policy = policy_lines(config, sizes);
+  identity.kind = "imitate";
+  identity.num_envs = 0;
+  identity.seed = config.batch.seed;
+  identity.precision = text_of(Precision::fp32);
+  std::optional<PolicyTrial> trial;
+  if (simulation) trial.emplace(config, *simulation, session);
+  return run_training(*learner, {.config = config,
+                                 .collectives = session.collectives(),
+                                 .record = simulation ? run_record(config, session, *simulation, "imitate")
+                                                      : run_record(config, session, "imitate"),
+                                 .identity = identity,
+                                 .iterations = config.learning.iterations,
+                                 .started = session.started(),
+                                 .at_end = [&] { report_waiting(*learner, session); },
+                                 .evaluate = [&] { return trial->mean_return(*learner->policy()); },
+                                 .evaluate_every = config.evaluation.every});
+}
+
+}  // namespace maniple

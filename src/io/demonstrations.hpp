@@ -1,0 +1,70 @@
+// Demonstrations out of the files that robot learners have, read in place: robomimic's HDF5 layout and
+// Minari's. A file is read by a child process, which the library may crash, once at the start of a run; all
+// numbers then lie in memory, a row for each frame.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/error.hpp"
+#include "src/config/config.hpp"
+#include "src/io/isolated.hpp"
+
+namespace maniple {
+
+struct Demonstration {
+  std::string name;         // in its file
+  int file = 0;             // of data.file
+  std::int64_t first = 0;   // row of its first frame
+  std::int64_t frames = 0;  // at least one
+};
+
+// What the files hold, known before any number is read.
+struct DemonstrationContents {
+  struct Key {
+    std::string name;
+    int first = 0, width = 0;  // of its numbers in a row
+  };
+  std::vector<Key> observations;
+  int observation_width = 0;  // of all keys together: a row is [observation, action]
+  int action_width = 0;
+  std::vector<Demonstration> demonstrations;  // of the first file, by number, then of the next
+  std::vector<std::string> layouts;           // by file: "robomimic" or "minari"
+  std::int64_t frames = 0;                    // of all
+
+  int row_width() const { return observation_width + action_width; }
+  std::size_t bytes() const {
+    return static_cast<std::size_t>(frames) * static_cast<std::size_t>(row_width()) * sizeof(float);
+  }
+};
+
+// Looks into the files of data.file. InputError, which names the key of the deck and the file, where one is
+// damaged, has another layout, lacks an observation or the filter key, or where demonstrations do not have
+// the same widths.
+DemonstrationContents look_at_demonstrations(const Config& config);
+
+class Demonstrations {
+ public:
+  // Reads them. InputError, which names demonstration and frame, where a number is not finite, or an action
+  // beyond
+  // [-1, 1] with data.normalize_actions: none.
+  Demonstrations(const Config& config, DemonstrationContents contents);
+
+  const DemonstrationContents& contents() const { return contents_; }
+  // [row_width()]
+  const float* row(std::int64_t frame) const {
+    return static_cast<const float*>(memory_->data()) + frame * contents_.row_width();
+  }
+  // Of all numbers, and of how they are divided.
+  std::int64_t checksum() const { return checksum_; }
+
+ private:
+  DemonstrationContents contents_;
+  std::unique_ptr<SharedMemory> memory_;
+  std::int64_t checksum_ = 0;
+};
+
+}  // namespace maniple

@@ -1,0 +1,170 @@
+#include "src/learning/batch_loader.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace maniple {
+namespace {
+
+// x -> (x - mean) * scale
+struct Affine {
+  double mean = 0, scale = 1;
+};
+
+// Of each number of a row, over all frames: robomimic's mean and standard deviation, to which 0.001 is added;
+// diffusion policy's [-1, 1] (model/common/normalizer.py), where a number that does not change goes to 0.
+std::vector<Affine> row_units(const Config& config, const Demonstrations& demonstrations) {
+  constexpr double kFloor = 1e-3, kLeastRange = 1e-4;
+  const DemonstrationContents& contents = demonstrations.contents();
+  const auto width = static_cast<std::size_t>(contents.row_width());
+  std::vector<DataNormalizer> kinds(width, config.data.normalize_actions);
+  const auto has = [](const auto& list, const auto& value) {
+    return std::find(list.begin(), list.end(), value) != list.end();
+  };
+  for (const auto& key : contents.observations)
+    std::fill_n(kinds.begin() + key.first, key.width,
+                has(config.data.not_normalized, key.name) ? DataNormalizer::none
+                                                          : config.data.normalize_observations);
+  for (const int component : config.data.actions_not_normalized)
+    kinds[static_cast<std::size_t>(contents.observation_width + component)] = DataNormalizer::none;
+  std::vector<double> mean(width, 0.0), squares(width, 0.0), low(width, std::numeric_limits<double>::max()),
+      high(width, std::numeric_limits<double>::lowest());
+  const auto frames = static_cast<double>(contents.frames);
+  for (std::int64_t frame = 0; frame < contents.frames; ++frame)
+    for (std::size_t i = 0; i < width; ++i) {
+      const auto x = static_cast<double>(demonstrations.row(frame)[i]);
+      mean[i] += x / frames;
+      low[i] = std::min(low[i], x);
+      high[i] = std::max(high[i], x);
+    }
+  for (std::int64_t frame = 0; frame < contents.frames; ++frame)
+    for (std::size_t i = 0; i < width; ++i) {
+      const double away = static_cast<double>(demonstrations.row(frame)[i]) - mean[i];
+      squares[i] += away * away / frames;
+    }
+  std::vector<Affine> units(width);
+  for (std::size_t i = 0; i < width; ++i) {
+    if (kinds[i] == DataNormalizer::mean_std) units[i] = {mean[i], 1 / (std::sqrt(squares[i]) + kFloor)};
+    if (kinds[i] == DataNormalizer::min_max)
+      units[i] = {(low[i] + high[i]) / 2, high[i] - low[i] < kLeastRange ? 1 : 2 / (high[i] - low[i])};
+  }
+  return units;
+}
+
+}  // namespace
+
+DataUnits units_of(const Config& config, const Demonstrations& demonstrations) {
+  const DemonstrationContents& contents = demonstrations.contents();
+  const std::vector<Affine> rows = row_units(config, demonstrations);
+  DataUnits units(contents.observation_width * config.data.frame_stack, contents.action_width);
+  std::size_t input = 0;
+  for (const auto& key : contents.observations)
+    for (int frame = 0; frame < config.data.frame_stack; ++frame)
+      for (int i = key.first; i < key.first + key.width; ++i, ++input) {
+        units.observation_mean[input] = static_cast<float>(rows[static_cast<std::size_t>(i)].mean);
+        units.observation_scale[input] = static_cast<float>(rows[static_cast<std::size_t>(i)].scale);
+      }
+  for (std::size_t k = 0; k < units.action_mean.size(); ++k) {
+    const Affine& own = rows[static_cast<std::size_t>(contents.observation_width) + k];
+    units.action_mean[k] = static_cast<float>(own.mean);
+    units.action_scale[k] = static_cast<float>(1 / own.scale);
+  }
+  return units;
+}
+
+void BatchLoader::fill(const Input& input, std::int64_t step, LoadedBatch& batch) {
+  const DemonstrationContents& contents = input.demonstrations.contents();
+  batch.batch = input.sampler.batch(step);
+  batch.partition = Partition(batch.batch.samples, input.rank, input.ranks);
+  const auto elements = static_cast<std::size_t>(input.layout.elements);
+  batch.blocks.assign(static_cast<std::size_t>(batch.partition.tiles) * elements * kTileWidth, 0.0f);
+  std::vector<std::int64_t> frames(static_cast<std::size_t>(input.stack));
+  for (std::int64_t sample = 0; sample < batch.partition.envs(); ++sample) {
+    float* const to = batch.blocks.data() +
+                      static_cast<std::size_t>(sample / kTileWidth) * elements * kTileWidth +
+                      sample % kTileWidth;
+    const auto element = [&](int e) -> float& { return to[e * kTileWidth]; };
+    input.windows.rows(
+        input.sampler.sample(batch.batch.epoch, batch.batch.first + batch.partition.first_env() + sample),
+        frames.data());
+    int place = 0;
+    for (const auto& key : contents.observations)
+      for (const std::int64_t frame : frames) {
+        const float* const from = input.demonstrations.row(frame) + key.first;
+        for (int i = 0; i < key.width; ++i, ++place) {
+          const auto p = static_cast<std::size_t>(place);
+          element(input.layout.observation + place) =
+              (from[i] - input.units.observation_mean[p]) * input.units.observation_scale[p];
+        }
+      }
+    const float* const action = input.demonstrations.row(frames.back()) + contents.observation_width;
+    for (int k = 0; k < contents.action_width; ++k) {
+      const auto p = static_cast<std::size_t>(k);
+      element(input.layout.action + k) =
+          (action[k] - input.units.action_mean[p]) / input.units.action_scale[p];
+    }
+    element(input.layout.weight) = 1;
+  }
+}
+
+BatchLoader::BatchLoader(const Input& input, std::int64_t first, std::int64_t after, int prefetch)
+    : input_(input),
+      prefetch_(static_cast<std::size_t>(prefetch)),
+      thread_([this, first, after] { run(first, after); }) {}
+
+BatchLoader::~BatchLoader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void BatchLoader::run(std::int64_t first, std::int64_t after) {
+  try {
+    for (std::int64_t step = first; step < after; ++step) {
+      LoadedBatch batch;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return stop_ || ready_.size() < prefetch_; });
+        if (stop_) return;
+        if (!free_.empty()) {
+          batch = std::move(free_.back());
+          free_.pop_back();
+        }
+      }
+      fill(input_, step, batch);
+      {
+        const std::lock_guard lock(mutex_);
+        ready_.push_back(std::move(batch));
+      }
+      changed_.notify_all();
+    }
+  } catch (...) {
+    const std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    changed_.notify_all();
+  }
+}
+
+LoadedBatch BatchLoader::next() {
+  LoadedBatch batch;
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !ready_.empty() || failure_; });
+    if (ready_.empty()) std::rethrow_exception(failure_);
+    batch = std::move(ready_.front());
+    ready_.pop_front();
+  }
+  changed_.notify_all();
+  return batch;
+}
+
+void BatchLoader::give_back(LoadedBatch batch) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(std::move(batch));
+}
+
+}  // namespace maniple

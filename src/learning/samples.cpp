@@ -1,0 +1,72 @@
+#include "src/learning/samples.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/base/permutation.hpp"
+
+namespace maniple {
+
+Windows::Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape)
+    : demonstrations_(contents.demonstrations), shape_(shape), of_files_(contents.layouts.size(), 0) {
+  first_.push_back(0);
+  for (const Demonstration& demonstration : demonstrations_) {
+    std::int64_t count = demonstration.frames;
+    if (!shape.pad_stack) count -= shape.stack - 1;
+    if (!shape.pad_sequence) count -= shape.sequence - 1;
+    if (count < 1)
+      throw InputError(
+          config.where_of("data.file"), "data.file",
+          fmt::format("{} of {} has {} frames", demonstration.name,
+                      config.data.file[static_cast<std::size_t>(demonstration.file)], demonstration.frames),
+          fmt::format("allowed: at least {} without padding", demonstration.frames + 1 - count));
+    first_.push_back(first_.back() + count);
+    of_files_[static_cast<std::size_t>(demonstration.file)] += count;
+  }
+}
+
+void Windows::rows(std::int64_t sample, std::int64_t* rows) const {
+  const auto after = std::upper_bound(first_.begin(), first_.end(), sample);
+  const auto index = static_cast<std::size_t>(after - first_.begin()) - 1;
+  const Demonstration& demonstration = demonstrations_[index];
+  const std::int64_t oldest = sample - first_[index] - (shape_.pad_stack ? shape_.stack - 1 : 0);
+  for (int i = 0; i < shape_.frames(); ++i)
+    rows[i] = demonstration.first + std::clamp<std::int64_t>(oldest + i, 0, demonstration.frames - 1);
+}
+
+Sampler::Sampler(const std::vector<Source>& sources, std::uint32_t seed, std::int64_t batch_size,
+                 bool drop_last)
+    : seed_(seed), batch_size_(batch_size) {
+  std::int64_t first = 0;
+  for (const Source& source : sources) {
+    const auto places =
+        static_cast<std::int64_t>(std::llround(source.weight * static_cast<double>(source.samples)));
+    parts_.push_back({first, source.samples, places_, places});
+    first += source.samples;
+    places_ += places;
+  }
+  batches_ = drop_last ? places_ / batch_size : (places_ + batch_size - 1) / batch_size;
+}
+
+Sampler::Batch Sampler::batch(std::int64_t step) const {
+  const std::int64_t first = step % batches_ * batch_size_;
+  return {step / batches_, first, std::min(batch_size_, places_ - first)};
+}
+
+std::int64_t Sampler::sample(std::int64_t epoch, std::int64_t place) const {
+  const std::int64_t dealt = permuted(place, places_, seed_, static_cast<std::uint32_t>(epoch));
+  auto part = std::upper_bound(parts_.begin(), parts_.end(), dealt,
+                               [](std::int64_t p, const Part& row) { return p < row.first_place; });
+  --part;
+  const std::int64_t within = dealt - part->first_place;
+  if (part->places == part->samples) return part->first_sample + within;
+  // the file's samples, over and over, each time in another order
+  const std::int64_t running = epoch * part->places + within;
+  const auto stream = static_cast<std::uint32_t>(1 + (part - parts_.begin()));
+  return part->first_sample + permuted(running % part->samples, part->samples, seed_,
+                                       static_cast<std::uint32_t>(running / part->samples), stream);
+}
+
+}  // namespace maniple

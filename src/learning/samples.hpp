@@ -1,0 +1,74 @@
+// Which frames a sample of demonstrations has, and which samples a batch has. Both are computed from numbers
+// alone: any rank may ask for any part of any epoch, and gets the same.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/io/demonstrations.hpp"
+
+namespace maniple {
+
+// Samples as robomimic's SequenceDataset cuts them out of demonstrations: for each frame (without padding:
+// each that has its neighbours) `stack` - 1 frames before it, itself, and `sequence` - 1 after it. Where a
+// demonstration begins or ends within, its first or last frame is repeated.
+struct WindowShape {
+  int stack = 1, sequence = 1;
+  bool pad_stack = true, pad_sequence = true;
+
+  int frames() const { return stack - 1 + sequence; }
+};
+
+class Windows {
+ public:
+  // InputError, with data.file's place in the deck, where a demonstration is too short without padding.
+  Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape);
+
+  std::int64_t samples() const { return first_.back(); }
+  // By file.
+  const std::vector<std::int64_t>& samples_of_files() const { return of_files_; }
+  // Rows of a sample's frames: [shape.frames()], the oldest first.
+  void rows(std::int64_t sample, std::int64_t* rows) const;
+
+ private:
+  const std::vector<Demonstration> demonstrations_;
+  const WindowShape shape_;
+  std::vector<std::int64_t> first_;  // sample of each demonstration, and one more: their number
+  std::vector<std::int64_t> of_files_;
+};
+
+// The order of samples: each epoch takes every one once, in a permutation that (seed, epoch) choose. With a
+// weight w, an epoch has w times as many samples of that file as there are, which come one permutation after
+// the other, so that all of them come equally often.
+class Sampler {
+ public:
+  struct Source {
+    std::int64_t samples = 0;
+    double weight = 1;
+  };
+  // `sources`: one after the other, as their samples are counted.
+  Sampler(const std::vector<Source>& sources, std::uint32_t seed, std::int64_t batch_size, bool drop_last);
+
+  std::int64_t samples_per_epoch() const { return places_; }
+  std::int64_t batches_per_epoch() const { return batches_; }
+
+  // The batch of an update, counted from 0 over all epochs: these places of that epoch.
+  struct Batch {
+    std::int64_t epoch = 0, first = 0, samples = 0;
+  };
+  Batch batch(std::int64_t step) const;
+  // The sample at a place of an epoch.
+  std::int64_t sample(std::int64_t epoch, std::int64_t place) const;
+
+ private:
+  struct Part {
+    std::int64_t first_sample = 0, samples = 0;
+    std::int64_t first_place = 0, places = 0;  // of an epoch, before it is permuted
+  };
+  std::vector<Part> parts_;
+  const std::uint32_t seed_;
+  const std::int64_t batch_size_;
+  std::int64_t places_ = 0, batches_ = 0;
+};
+
+}  // namespace maniple

@@ -1,0 +1,92 @@
+"""Files of demonstrations for the tests, in robomimic's and in Minari's layout, written as those packages describe
+them; and the order of samples, by the formulas that the program states."""
+
+import h5py
+import numpy as np
+
+
+def episodes(count=12, seed=0, shortest=5, longest=40):
+    """Observations of T + 1 frames and actions of T, which follow from them: [(position, velocity, action)]."""
+    rng = np.random.default_rng(seed)
+    mixing = np.random.default_rng(99).normal(size=(5, 2)) * 0.4
+    made = []
+    for _ in range(count):
+        frames = int(rng.integers(shortest, longest))
+        position = rng.normal(size=(frames + 1, 3)).cumsum(axis=0) * 0.3
+        velocity = rng.normal(size=(frames + 1, 2)) * 5 + 2
+        action = np.tanh(np.concatenate([position, velocity / 5], axis=1)[:-1] @ mixing)
+        made.append((position.astype(np.float32), velocity.astype(np.float32), action.astype(np.float32)))
+    return made
+
+
+def write_robomimic(path, made, masks=()):
+    with h5py.File(path, "w") as file:
+        data = file.create_group("data")
+        data.attrs["total"] = sum(len(action) for _, _, action in made)
+        data.attrs["env_args"] = "{}"
+        for number, (position, velocity, action) in enumerate(made):
+            demo = data.create_group(f"demo_{number}")
+            demo.attrs["num_samples"] = len(action)
+            demo["actions"] = action.astype(np.float64)  # as robosuite collects them
+            demo.create_dataset("obs/position", data=position[:-1], compression="gzip")
+            demo["obs/velocity"] = velocity[:-1]
+            demo["obs/image"] = np.zeros((len(action), 4, 4, 3), np.uint8)
+        for name, numbers in dict(masks).items():
+            file[f"mask/{name}"] = np.array([f"demo_{number}" for number in numbers], dtype="S8")
+    return path
+
+
+def write_minari(path, made, box=False):
+    """`box`: observations of one array instead of a dictionary."""
+    with h5py.File(path, "w") as file:
+        file.attrs["total_episodes"] = len(made)
+        for number, (position, velocity, action) in enumerate(made):
+            episode = file.create_group(f"episode_{number}")
+            episode.attrs["id"] = number
+            episode.attrs["total_steps"] = len(action)
+            if box:
+                episode["observations"] = np.concatenate([position, velocity], axis=1)
+            else:
+                episode["observations/position"] = position
+                episode["observations/velocity"] = velocity
+            episode["actions"] = action
+            episode["rewards"] = np.zeros(len(action))
+            for name in ("terminations", "truncations"):
+                episode[name] = np.zeros(len(action), bool)
+    return path
+
+
+def philox(counter, key):
+    """Philox4x32-10 (Salmon et al. 2011) of four arrays of words."""
+    c = [np.asarray(word, np.uint64) for word in counter]
+    k = [np.uint64(word) for word in key]
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    for _ in range(10):
+        first, second = np.uint64(0xD2511F53) * c[0], np.uint64(0xCD9E8D57) * c[2]
+        c = [(second >> half) ^ c[1] ^ k[0], second & mask, (first >> half) ^ c[3] ^ k[1], first & mask]
+        k = [(k[0] + np.uint64(0x9E3779B9)) & mask, (k[1] + np.uint64(0xBB67AE85)) & mask]
+    return c
+
+
+def permutation(count, seed, which):
+    """kernels/base/permutation.hpp of 0 ... count - 1: a Feistel network with cycle walking."""
+    bits = max(1, (count - 1).bit_length())
+    low_bits = bits // 2
+    low_mask, high_mask = np.uint64(2**low_bits - 1), np.uint64(2 ** (bits - low_bits) - 1)
+    zero = np.zeros(count, np.uint64)
+
+    def mixed(half, part):
+        words = philox([half & np.uint64(0xFFFFFFFF), half >> np.uint64(32), zero[: len(half)] + np.uint64(which),
+                        zero[: len(half)] + np.uint64(part)], [seed, 4])
+        return words[0] | words[1] << np.uint64(32)
+
+    place = np.arange(count, dtype=np.uint64)
+    outside = np.ones(count, bool)
+    while outside.any():
+        low, high = place[outside] & low_mask, place[outside] >> np.uint64(low_bits)
+        for part in range(4):
+            high = high ^ (mixed(low, 2 * part) & high_mask)
+            low = low ^ (mixed(high, 2 * part + 1) & low_mask)
+        place[outside] = high << np.uint64(low_bits) | low
+        outside = place >= count
+    return place.astype(np.int64)

@@ -1,0 +1,176 @@
+"""Demonstrations read in place: frames and windows are robomimic's own, sample by sample; what is wrong with a file
+is named."""
+
+import importlib
+import itertools
+import subprocess
+import sys
+import types
+
+import h5py
+import numpy as np
+import pytest
+
+from conftest import BUILD, ENVIRONMENT
+from demonstrations import episodes, write_minari, write_robomimic
+
+KEYS = "data.observations=[position, velocity]"
+
+
+@pytest.fixture(scope="module")
+def sequence_dataset():
+    """robomimic's SequenceDataset; it needs torch for nothing but the name of its base class."""
+
+    def stand_in(name, **members):
+        module = types.ModuleType(name)
+        module.__dict__.update(members)
+        return module
+
+    names = ["torch", "torch.utils", "torch.utils.data", "torch.nn", "torch.nn.functional", "tqdm", "termcolor"]
+    saved = {name: sys.modules.get(name) for name in names}
+    data = stand_in("torch.utils.data", Dataset=object)
+    utils = stand_in("torch.utils", data=data)
+    functional = stand_in("torch.nn.functional")
+    nn = stand_in("torch.nn", functional=functional, Module=object)
+    torch = stand_in("torch", utils=utils, nn=nn, Tensor=type("Tensor", (), {}))
+    parts = [torch, utils, data, nn, functional, stand_in("tqdm", tqdm=object), stand_in("termcolor", colored=str)]
+    sys.modules.update(zip(names, parts))
+    try:
+        yield importlib.import_module("robomimic.utils.dataset").SequenceDataset
+    finally:
+        for name, module in saved.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
+
+
+def windows(stack, sequence, pad_stack, pad_sequence, *keys):
+    """[sample, frame, number], of the program."""
+    result = subprocess.run([BUILD / "maniple_window_tool", *map(str, (stack, sequence, int(pad_stack), int(pad_sequence))),
+                             *keys], capture_output=True, env=ENVIRONMENT)
+    assert result.returncode == 0, result.stderr.decode()
+    return np.frombuffer(result.stdout, np.float32).reshape(-1, stack - 1 + sequence, 7)
+
+
+@pytest.mark.parametrize("filter_key", [None, "train"])
+def test_windows_are_robomimics(tmp_path, sequence_dataset, filter_key):
+    path = write_robomimic(tmp_path / "demos.hdf5", episodes(12, shortest=6), {"train": [11, 2, 10, 0]})
+    for stack, sequence, pad_stack, pad_sequence in itertools.product((1, 3), (1, 4), (True, False), (True, False)):
+        theirs = sequence_dataset(path, ["position", "velocity"], ["actions"], frame_stack=stack, seq_length=sequence,
+                                  pad_frame_stack=pad_stack, pad_seq_length=pad_sequence, hdf5_cache_mode=None,
+                                  hdf5_use_swmr=False, load_next_obs=False, filter_by_attribute=filter_key)
+        ours = windows(stack, sequence, pad_stack, pad_sequence, f"data.file={path}", KEYS,
+                       *([f"data.filter_key={filter_key}"] if filter_key else []))
+        assert len(ours) == len(theirs)
+        for index, sample in enumerate(ours):
+            item = theirs[index]
+            parts = [item["obs"]["position"], item["obs"]["velocity"], np.float32(item["actions"])]
+            np.testing.assert_array_equal(sample, np.concatenate(parts, axis=1), err_msg=f"sample {index}")
+
+
+@pytest.mark.parametrize("box", [False, True])
+def test_minari_holds_the_same(tmp_path, box):
+    made = episodes(11)
+    theirs = windows(1, 1, True, True, f"data.file={write_robomimic(tmp_path / 'a.hdf5', made)}", KEYS)
+    ours = windows(1, 1, True, True, f"data.file={write_minari(tmp_path / 'b.hdf5', made, box)}",
+                   *([] if box else [KEYS]))
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_all_vectors_where_no_keys_are_given(tmp_path):
+    path = write_robomimic(tmp_path / "a.hdf5", episodes(3))
+    np.testing.assert_array_equal(windows(1, 1, True, True, f"data.file={path}"),
+                                  windows(1, 1, True, True, f"data.file={path}", KEYS))
+
+
+def change(path, edit):
+    with h5py.File(path, "r+") as file:
+        edit(file)
+
+
+def set_frame(dataset, frame, value):
+    def edit(file):
+        file[dataset][frame] = value
+
+    return edit
+
+
+def put(dataset, values):
+    def edit(file):
+        del file[dataset]
+        file[dataset] = values
+
+    return edit
+
+
+def renamed(file):
+    file["data/demo_3x"] = file["data/demo_3"]
+
+
+BAD = {
+    "missing key": (None, ["data.observations=[position, vel]"],
+                    ["data.observations", "found no /data/demo_0/obs/vel", "there are: image, position, velocity"]),
+    "images": (None, ["data.observations=[image]"], ["/data/demo_0/obs/image is uint8 [", "allowed: numbers"]),
+    "nan": (set_frame("data/demo_2/obs/velocity", (3, 1), np.nan), [], ["/data/demo_2/obs/velocity has NaN in frame 3"]),
+    "action": (set_frame("data/demo_1/actions", (2, 0), 1.5), [],
+               ["/data/demo_1/actions has 1.5 in frame 2", "data.normalize_actions"]),
+    "width": (put("data/demo_1/obs/velocity", np.zeros((9, 3), np.float32)), [],
+              ["/data/demo_1/obs/velocity has 9 frames"]),
+    "filter": (None, ["data.filter_key=test"], ["data.filter_key", "found no /mask/test", "empty, train"]),
+    "empty filter": (None, ["data.filter_key=empty"], ["data.filter_key", "/mask/empty has no demonstrations"]),
+    "name": (renamed, [], ["found /data/demo_3x", "demo_<number>"]),
+    "batch": (None, ["learning.batch_size=100000"], ["learning.batch_size: found 100000", "allowed: at most"]),
+    "ranks": (None, ["learning.batch_size=1"], ["learning.batch_size: 1 samples on 2 ranks"]),
+    "weights": (None, ["data.weights=[1, 2]"], ["data.weights: found a list of 2", "a list of 1"]),
+    "gaussian": (None, ["learning.loss=gaussian"], ["learning.loss", "policy.squash_actions"]),
+    "ppo": (None, ["learning.algorithm=ppo"], ["learning.algorithm: found ppo", "imitate learns from data"]),
+    "evaluation": (None, ["evaluation.every=1"], ["evaluation.every", "without a task"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_named(maniple, tmp_path, case):
+    edit, keys, expected = BAD[case]
+    path = write_robomimic(tmp_path / "demos.hdf5", episodes(4, shortest=12), {"train": [0, 1], "empty": []})
+    if edit:
+        change(path, edit)
+    result = maniple("imitate", f"data.file={path}", KEYS, "learning.steps=1", "policy.hidden=[8]",
+                     f"output.directory={tmp_path / 'run'}", *keys, ranks=2, exit_code=2, timeout=60)
+    assert result.stderr.count("maniple: error:") == 1
+    for text in expected:
+        assert text in result.stderr
+    assert not (tmp_path / "run" / "results.h5").exists()
+
+
+def test_unequal_widths(maniple, tmp_path):
+    made = episodes(3)
+    narrow = [(position[:, :2], velocity, action) for position, velocity, action in made]
+    a, b = write_robomimic(tmp_path / "a.hdf5", made), write_robomimic(tmp_path / "b.hdf5", narrow)
+    frames = len(made[1][2])
+    change(a, put("data/demo_1/obs/velocity", np.zeros((frames, 3), np.float32)))
+    result = maniple("imitate", f"data.file={a}", KEYS, f"output.directory={tmp_path / 'run'}", exit_code=2)
+    assert "/data/demo_1/obs/velocity has 3 numbers per frame; that of demo_0 has 2" in result.stderr
+    result = maniple("imitate", f"data.file=[{write_robomimic(a, made)}, {b}]", KEYS,
+                     f"output.directory={tmp_path / 'run'}", exit_code=2)
+    assert "observations position of 2 numbers; those of" in result.stderr
+
+
+def test_other_files(maniple, tmp_path):
+    def refusal(path):
+        return maniple("imitate", f"data.file={path}", f"output.directory={tmp_path / 'run'}", ranks=2,
+                       exit_code=2, timeout=60).stderr
+
+    assert "data.file: found" in refusal(tmp_path / "none.hdf5") and "which does not exist" in refusal(tmp_path / "none")
+    other = tmp_path / "other.hdf5"
+    with h5py.File(other, "w") as file:
+        file["data/steps"] = np.zeros(3)
+    text = refusal(other)
+    assert "found neither layout; at its root are: data" in text
+    assert "robomimic has groups /data/demo_<number>, minari has groups /episode_<number>" in text
+    whole = write_robomimic(tmp_path / "whole.hdf5", episodes(4)).read_bytes()
+    cut = tmp_path / "cut.hdf5"
+    cut.write_bytes(whole[: len(whole) // 2])
+    assert "cannot be read as HDF5" in refusal(cut)
+    cut.write_text("no HDF5 at all")
+    assert "cannot be read as HDF5" in refusal(cut)

@@ -1,0 +1,212 @@
+"""maniple imitate: the same bits on any number of ranks, continued anywhere; loss by loss what robomimic's BC computes;
+and a clone of a policy that does its task as well."""
+
+import random
+import re
+import subprocess
+import sys
+import time
+
+import h5py
+import numpy as np
+import onnxruntime
+import pytest
+
+from demonstrations import episodes, permutation, write_minari, write_robomimic
+
+KEYS = "data.observations=[position, velocity]"
+DECK = "inputs/imitate/bc.yaml"
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory):
+    return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(12))
+
+
+def run(maniple, data, directory, *keys, ranks=1, **rest):
+    return maniple("imitate", DECK, f"data.file={data}", KEYS, "policy.hidden=[32, 32]",
+                   f"output.directory={directory}", *keys, ranks=ranks, **rest)
+
+
+def digests(maniple, directory):
+    return [maniple.digest(directory / "results.h5"), *map(maniple.digest, maniple.checkpoints(directory))]
+
+
+def metric(directory, name):
+    with h5py.File(directory / "results.h5") as file:
+        return file[f"metrics/{name}"][()]
+
+
+@pytest.mark.parametrize("keys", [["learning.batch_size=100", "data.normalize_observations=mean_std"],
+                                  ["learning.batch_size=97", "data.frame_stack=3", "data.drop_last=true",
+                                   "learning.loss=gaussian", "policy.squash_actions=false"]])
+def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
+    found = {}
+    for ranks in (1, 2, 3):
+        run(maniple, demos, tmp_path / str(ranks), "learning.steps=40", "learning.report_every=10",
+            "learning.checkpoint_every=2", *keys, ranks=ranks)
+        found[ranks] = digests(maniple, tmp_path / str(ranks))
+        assert len(found[ranks]) == 3
+    assert found[1] == found[2] == found[3]
+    loss = metric(tmp_path / "1", "loss")
+    assert len(loss) == 4 and loss[-1] < loss[0]
+
+
+def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos):
+    keys = ["learning.steps=300", "learning.report_every=7", "learning.checkpoint_every=1", "learning.resume=auto",
+            "learning.keep_checkpoints=2", "learning.schedule=linear", "learning.weight_decay=0.01", "run.progress=plain"]
+    run(maniple, demos, tmp_path / "whole", *keys, ranks=2)
+    cut = tmp_path / "cut"
+    chance = random.Random(1)
+    kills = 0
+    for attempt, ranks in enumerate((2, 3, 1)):
+        process = maniple.start("imitate", DECK, f"data.file={demos}", KEYS, "policy.hidden=[32, 32]",
+                                f"output.directory={cut}", *keys, ranks=ranks, log=tmp_path / f"log{attempt}")
+        done = len(maniple.checkpoints(cut)) and int(maniple.checkpoints(cut)[-1].stem)
+        wanted = done + chance.randrange(2, 9)
+        maniple.wait_for(lambda: any(int(c.stem) >= wanted for c in maniple.checkpoints(cut)), "a checkpoint",
+                         process=process)
+        time.sleep(chance.uniform(0, 0.03))
+        kills += process.poll() is None
+        maniple.kill_all(process)
+    run(maniple, demos, cut, *keys, ranks=3)
+    assert kills > 0
+    assert digests(maniple, cut) == digests(maniple, tmp_path / "whole")
+
+
+def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
+    keys = ["learning.steps=4", "learning.report_every=2", "learning.resume=auto"]
+    run(maniple, demos, tmp_path / "run", *keys)
+    other = write_robomimic(tmp_path / "other.hdf5", episodes(12, seed=1))
+    result = run(maniple, other, tmp_path / "run", *keys, ranks=2, exit_code=2, timeout=60)
+    assert "data.file: demonstrations with the checksum" in result.stderr
+    assert "the checkpoint to continue from has" in result.stderr
+    result = run(maniple, demos, tmp_path / "run", *keys, "learning.batch_size=50", exit_code=2)
+    assert "learning.batch_size: found 50; the checkpoint to continue from has 100" in result.stderr
+
+
+def test_lengths_are_told(maniple, tmp_path, demos):
+    with h5py.File(demos) as file:
+        frames = file["data"].attrs["total"]
+    text = run(maniple, demos, tmp_path / "a", "learning.steps=1").stdout
+    assert f"12 demonstrations, {frames} samples, {-(-frames // 100)} batches of 100 per epoch" in text
+    assert "observations position 3, velocity 2; actions 2" in text
+    both = f"[{demos}, {write_minari(tmp_path / 'b.hdf5', episodes(4, seed=3))}]"
+    more = sum(len(action) for _, _, action in episodes(4, seed=3))
+    text = run(maniple, both, tmp_path / "b", "learning.steps=1", "data.weights=[1, 2]").stdout
+    assert f"16 demonstrations, {frames + 2 * more} samples" in text
+
+
+def layers_of(checkpoint):
+    """Weights without padding, biases and Adam's moments of them, of a checkpoint: [(weight, bias)] three times."""
+    with h5py.File(checkpoint) as file:
+        names = [f"policy/layer{l}" for l in range(3)]
+        shapes = [(file[f"{name}/bias"].size, file[f"{name}/weight"].size // file[f"{name}/bias"].size) for name in names]
+        own = [(file[f"{n}/weight"][()].reshape(s).astype(float), file[f"{n}/bias"][()].astype(float))
+               for n, s in zip(names, shapes)]
+        moments = []
+        for which in ("adam_moment1", "adam_moment2"):
+            flat, at, pairs = file[f"imitation/{which}"][()].astype(float), 0, []
+            for rows, columns in shapes:
+                weight = flat[at:at + rows * columns].reshape(rows, columns)
+                at += rows * columns
+                pairs.append((weight, flat[at:at + rows]))
+                at += -(-rows // 16) * 16
+            moments.append(pairs)
+        return own, *moments
+
+
+@pytest.mark.parametrize("loss", ["l2", "l1", "smooth_l1"])
+def test_every_loss_is_robomimics(maniple, tmp_path, demos, loss):
+    """From the first update's weights and moments on: batches of 100 in the stated order, the forward and backward
+    pass of two layers of 32 units and tanh, and Adam with torch's formulas, in double precision."""
+    keys = ["learning.report_every=1", "data.normalize_observations=mean_std", "batch.seed=3", f"learning.loss={loss}",
+            "learning.learning_rate=1e-3"]
+    steps = 200
+    run(maniple, demos, tmp_path / "first", "learning.steps=1", *keys)
+    run(maniple, demos, tmp_path / "all", f"learning.steps={steps}", "learning.checkpoint_every=0", *keys, ranks=2)
+    own, first, second = layers_of(maniple.checkpoints(tmp_path / "first")[-1])
+    own, first, second = ([np.concatenate([w.ravel(), b]) for w, b in pairs] for pairs in (own, first, second))
+    with h5py.File(demos) as file:
+        names = sorted(file["data"], key=lambda name: int(name[5:]))
+        x = np.concatenate([np.concatenate([file[f"data/{n}/obs/{k}"] for k in ("position", "velocity")], axis=1)
+                            for n in names]).astype(float)
+        y = np.concatenate([file[f"data/{n}/actions"] for n in names])
+    x = (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-3)
+    inputs = [x.shape[1], 32, 32]
+    batches = -(-len(x) // 100)
+    expected = []
+    for step in range(1, steps):
+        if step == 1 or step % batches == 0:
+            order = permutation(len(x), 3, step // batches)
+        taken = order[step % batches * 100:][:100]
+        activations, weights = [x[taken]], []
+        for layer, flat in enumerate(own):
+            rows = 32 if layer < 2 else y.shape[1]
+            weight, bias = flat[:-rows].reshape(rows, -1)[:, :inputs[layer]], flat[-rows:]
+            weights.append(weight)
+            z = activations[-1] @ weight.T + bias
+            activations.append(np.maximum(z, 0) if layer < 2 else np.tanh(z))
+        error = activations[-1] - y[taken]
+        size = np.abs(error)
+        values = {"l2": error**2, "l1": size, "smooth_l1": np.where(size < 1, error**2 / 2, size - 0.5)}
+        slopes = {"l2": 2 * error, "l1": np.sign(error), "smooth_l1": np.clip(error, -1, 1)}
+        expected.append(values[loss].mean())
+        delta = slopes[loss] / error.size * (1 - activations[-1] ** 2)
+        for layer in (2, 1, 0):
+            rows, columns = weights[layer].shape
+            padded = np.zeros((rows, (len(own[layer]) - rows) // rows))
+            padded[:, :columns] = delta.T @ activations[layer]
+            gradient = np.concatenate([padded.ravel(), delta.sum(axis=0)])
+            if layer > 0:
+                delta = delta @ weights[layer] * (activations[layer] > 0)
+            first[layer] = 0.9 * first[layer] + 0.1 * gradient
+            second[layer] = 0.999 * second[layer] + 0.001 * gradient**2
+            count = step + 1
+            own[layer] = own[layer] - 1e-3 * (first[layer] / (1 - 0.9**count)) / (
+                np.sqrt(second[layer] / (1 - 0.999**count)) + 1e-8)
+    np.testing.assert_allclose(metric(tmp_path / "all", "loss")[1:], expected, rtol=2e-4)
+
+
+def test_a_clone_of_a_trained_policy(maniple, tmp_path):
+    """Actions in newtons, by a policy that sees what the task's observations are: min_max on both sides."""
+    task = "inputs/tasks/isaac_cartpole.yaml"
+    maniple("train", task, "batch.num_envs=512", "learning.iterations=40", f"output.directory={tmp_path / 'expert'}",
+            ranks=2)
+    common = ["control.source=policy", "batch.num_envs=32"]
+    maniple("rollout", task, *common, f"control.checkpoint={tmp_path / 'expert'}", "initial_state.source=task",
+            "simulation.steps=250", "output.trajectory.every=1", "output.trajectory.fields=[observation, action]",
+            f"output.directory={tmp_path / 'record'}")
+    with h5py.File(tmp_path / "record/results.h5") as file:
+        observation, action = file["trajectory/observation"][()], file["trajectory/action"][()]
+    with h5py.File(tmp_path / "demos.hdf5", "w") as file:
+        for number in range(32):
+            # (an action is recorded with the observation that it led to)
+            file[f"data/demo_{number}/obs/state"] = observation[number, :-1]
+            file[f"data/demo_{number}/actions"] = action[number, 1:]
+            file[f"data/demo_{number}"].attrs["num_samples"] = len(action[number]) - 1
+    policy = ["learning.preset=robomimic", "policy.hidden=[64, 64]", "policy.squash_actions=false"]
+    result = maniple("imitate", task, *policy, f"data.file={tmp_path / 'demos.hdf5'}", "learning.steps=1500",
+                     "learning.learning_rate=1e-3", "data.normalize_actions=mean_std", "evaluation.every=5",
+                     "data.normalize_observations=min_max", "batch.num_envs=32", f"output.directory={tmp_path / 'clone'}",
+                     ranks=2)
+    assert re.search("best policy so far", result.stdout)
+    returns = {}
+    for name, keys in (("expert", []), ("clone", policy)):
+        maniple("evaluate", task, "batch.num_envs=64", f"control.checkpoint={tmp_path / name}", *keys,
+                f"output.directory={tmp_path / name}")
+        with h5py.File(tmp_path / name / "evaluation.h5") as file:
+            returns[name] = file["evaluation/episode_return"][()].mean()
+    assert returns["expert"] > 4 and returns["clone"] > 0.95 * returns["expert"]
+    # and as ONNX: the same actions
+    subprocess.run([sys.executable, maniple.root / "tools/export_onnx.py", tmp_path / "clone"], check=True)
+    maniple("rollout", task, *common, *policy, f"control.checkpoint={tmp_path / 'clone'}", "initial_state.source=task",
+            "simulation.steps=5", "output.trajectory.every=1", "output.trajectory.fields=[observation, action]",
+            f"output.directory={tmp_path / 'cloned'}")
+    session = onnxruntime.InferenceSession(tmp_path / "clone/policy.onnx")
+    with h5py.File(tmp_path / "cloned/results.h5") as file:
+        seen, done = file["trajectory/observation"][:, :-1], file["trajectory/action"][:, 1:]
+    given = session.run(None, {"observation": seen.reshape(-1, seen.shape[-1])})[0]
+    np.testing.assert_allclose(given.reshape(done.shape), done, atol=1e-4 * np.abs(done).max())
+    evaluated = metric(tmp_path / "clone", "evaluation_return")
+    assert np.isnan(evaluated[:4]).all() and evaluated[-1] > 4

@@ -1,0 +1,35 @@
+// Writes the frames of every sample of demonstrations, as learners get them, to the standard output, for the
+// comparison with robomimic's own data set: [sample][frame][observation, action], single precision.
+// Usage: maniple_window_tool <stack> <sequence> <pad stack> <pad sequence> data.file=FILE ...
+#include <cstdio>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "src/config/deck.hpp"
+#include "src/learning/samples.hpp"
+
+int main(int argc, char** argv) {
+  using namespace maniple;
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  try {
+    const WindowShape shape{.stack = std::stoi(arguments.at(0)),
+                            .sequence = std::stoi(arguments.at(1)),
+                            .pad_stack = arguments.at(2) == "1",
+                            .pad_sequence = arguments.at(3) == "1"};
+    const Config config = load_config({}, {arguments.begin() + 4, arguments.end()}, false);
+    const Demonstrations demonstrations(config, look_at_demonstrations(config));
+    const Windows windows(config, demonstrations.contents(), shape);
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(shape.frames()));
+    for (std::int64_t sample = 0; sample < windows.samples(); ++sample) {
+      windows.rows(sample, rows.data());
+      for (const std::int64_t row : rows)
+        std::fwrite(demonstrations.row(row), sizeof(float),
+                    static_cast<std::size_t>(demonstrations.contents().row_width()), stdout);
+    }
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+  return 0;
+}
