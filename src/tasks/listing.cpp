@@ -272,9 +272,9 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
       if (next > first + 1) rest += fmt::format(" to {}", next - 1);
       for (const char* key : {"bias", "noise", "noise_std", "clip", "scale", "delay", "history"})
         for (const TermKey& entry : term_schema())
-          if (const std::string text = yaml_text(entry.target(term));
-              entry.name == key && text != yaml_text(entry.target(defaults)))
-            rest += fmt::format(", {} {}", key, text);
+          if (const std::string value = yaml_text(entry.target(term));
+              entry.name == key && value != yaml_text(entry.target(defaults)))
+            rest += fmt::format(", {} {}", key, value);
       // an expression without a name of its own is called by its place
       result += row(term.term.empty() && name.ends_with(']') ? term.expression : name, rest);
       first = next;
