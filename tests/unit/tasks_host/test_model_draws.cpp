@@ -91,8 +91,9 @@ TEST(ModelDraws, StartupComesOnceAndResetsEachTime) {
             << env << " after " << count;
         // nothing else
         for (std::size_t i = 0; i < varied.model.model_values.size(); ++i)
-          if (static_cast<int>(i) != varied.mass && static_cast<int>(i) != varied.damping)
+          if (static_cast<int>(i) != varied.mass && static_cast<int>(i) != varied.damping) {
             EXPECT_EQ(rig.get("model_values", static_cast<int>(i), env), varied.model.model_values[i]);
+          }
       }
     }
   }
