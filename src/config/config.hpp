@@ -35,8 +35,10 @@ enum class KlReference { rollout, previous_epoch };             // as rsl_rl, as
 enum class Reduction { exact, fast };
 enum class ImitationLoss { l2, l1, smooth_l1, gaussian };
 enum class DataNormalizer { none, min_max, mean_std };
+enum class RateScaling { none, linear, sqrt };  // of the learning rate, with the batch
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
+enum class Scaling { none, strong, weak };  // the same work for all ranks together, or for each
 enum class ProgressStyle { automatic, bar, plain, none };
 enum class UpdateTime { step, observation };  // of a variable: before rewards, or after them
 enum class EventMode { reset, interval, startup };
@@ -83,9 +85,13 @@ inline constexpr std::array kTextsOf<ImitationLoss>{"l2", "l1", "smooth_l1", "ga
 template <>
 inline constexpr std::array kTextsOf<DataNormalizer>{"none", "min_max", "mean_std"};
 template <>
+inline constexpr std::array kTextsOf<RateScaling>{"none", "linear", "sqrt"};
+template <>
 inline constexpr std::array kTextsOf<Resume>{"never", "auto"};
 template <>
 inline constexpr std::array kTextsOf<BenchActions>{"random", "zero"};
+template <>
+inline constexpr std::array kTextsOf<Scaling>{"none", "strong", "weak"};
 template <>
 inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
 template <>
@@ -298,12 +304,16 @@ struct LearningConfig {
   int minibatches = 4;  // per epoch
   double gamma = 0.99, lambda = 0.95;
   std::int64_t steps = 200000;      // imitation: updates
-  std::int64_t batch_size = 100;    // imitation: samples of an update, global
+  std::int64_t batch_size = 100;    // imitation: samples of an update, global; see effective_batch.hpp
+  bool batch_per_rank = false;      // imitation: batch_size is of each rank
+  std::int64_t accumulate = 1;      // imitation: batches of batch_size per update, one after the other
   std::int64_t report_every = 100;  // imitation: updates of an iteration
   ImitationLoss loss = ImitationLoss::l2;
   double weight_decay = 0;  // decoupled from the gradient (AdamW)
   double learning_rate = 3e-4;
   RateSchedule schedule = RateSchedule::adaptive;
+  RateScaling lr_scaling = RateScaling::none;
+  std::int64_t lr_base_batch = 0;  // samples that lr_scaling scales from
   double adam_epsilon = 1e-5;
   double desired_kl = 0.01;
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
@@ -328,7 +338,8 @@ struct LearningConfig {
   BootstrapChoice value_bootstrap = BootstrapChoice::final_observation;
   bool random_initial_episode_length = true;
   Reduction reduction = Reduction::exact;
-  std::int64_t checkpoint_every = 50;  // iterations; 0: at the end only
+  std::int64_t check_ranks_every = 100;  // updates; 0: never
+  std::int64_t checkpoint_every = 50;    // iterations; 0: at the end only
   std::int64_t keep_checkpoints = 3;
   Resume resume = Resume::never;
   std::string warm_start;         // checkpoint file, or a run directory; absolute path
@@ -348,6 +359,7 @@ struct BenchConfig {
   int repeats = 5;
   BenchActions actions = BenchActions::random;
   int iterations = 0;  // of learning, after the environment steps; 0: none
+  Scaling scaling = Scaling::none;
 };
 
 struct RunConfig {

@@ -490,6 +490,28 @@ void check_together(const Config& config) {
     refuse("learning.learning_rate", "found " + yaml_number(learning.learning_rate),
            "allowed: learning.lr_min (" + yaml_number(learning.lr_min) + ") to learning.lr_max (" +
                yaml_number(learning.lr_max) + ") with the adaptive schedule");
+  if (learning.lr_scaling != RateScaling::none) {
+    if (learning.schedule == RateSchedule::adaptive)
+      refuse("learning.lr_scaling",
+             "found " + text_of(learning.lr_scaling) + " with learning.schedule: adaptive",
+             "allowed: none; there the KL divergence sets the learning rate");
+    if (learning.lr_base_batch == 0)
+      refuse("learning.lr_base_batch", "found 0 with learning.lr_scaling: " + text_of(learning.lr_scaling),
+             "allowed: integer, at least 1: the samples that learning.learning_rate was found for");
+  } else if (learning.lr_base_batch > 0) {
+    refuse("learning.lr_base_batch", "found it with learning.lr_scaling: none",
+           "allowed: 0, or with learning.lr_scaling: linear | sqrt");
+  }
+  if (!learning.imitates()) {
+    if (learning.batch_per_rank)
+      refuse("learning.batch_per_rank", "found true with learning.algorithm: " + learning.algorithm,
+             "allowed: false; environments are counted over all ranks (batch.num_envs)");
+    if (learning.accumulate > 1)
+      refuse(
+          "learning.accumulate",
+          "found " + std::to_string(learning.accumulate) + " with learning.algorithm: " + learning.algorithm,
+          "allowed: 1; minibatches take no memory of their own: fewer learning.minibatches make larger ones");
+  }
   if (learning.imitates()) {
     if (policy.recurrent != Recurrence::none)
       refuse("policy.recurrent", "found " + text_of(policy.recurrent) + " with learning.algorithm: bc",

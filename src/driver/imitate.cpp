@@ -9,6 +9,7 @@
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/learning/behaviour_cloning.hpp"
+#include "src/learning/effective_batch.hpp"
 #include "src/learning/learners.hpp"
 #include "src/parallel/failure.hpp"
 
@@ -88,7 +89,7 @@ void check_task(const Config& config, const DemonstrationContents& contents, con
 
 ExitCode imitate(const Config& given, Session& session) {
   check_keys(given);
-  Config config = given;
+  Config config = for_ranks(given, session.size());
   config.learning.iterations = BehaviourCloning::iterations(given.learning);
   // (a file may be missing on one host alone)
   DemonstrationContents contents;
@@ -104,6 +105,7 @@ ExitCode imitate(const Config& given, Session& session) {
   }
   check_sizes(config, contents, session);
   info(contents_text(contents));
+  if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   std::unique_ptr<Demonstrations> demonstrations;
   run_together(session.collectives(),
                [&] { demonstrations = std::make_unique<Demonstrations>(config, std::move(contents)); });

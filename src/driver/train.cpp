@@ -1,13 +1,16 @@
 // maniple train: a learner on the environments of a task deck, with metrics, checkpoints, restart and a clean
 // early stop.
+#include "src/base/log.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/learning/effective_batch.hpp"
 #include "src/learning/learners.hpp"
 
 namespace maniple {
 
-ExitCode train(const Config& config, Session& session) {
+ExitCode train(const Config& given, Session& session) {
+  const Config config = for_ranks(given, session.size());
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "no task in the deck",
                      "train needs a deck with a task (inputs/tasks)");
@@ -21,6 +24,7 @@ ExitCode train(const Config& config, Session& session) {
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
   check_periodic_evaluation(config);
   const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "train", Holds::learner);
+  if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .environment = simulation.get()});
   const PolicyTrial trial(config, *simulation, session);

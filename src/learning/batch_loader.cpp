@@ -73,10 +73,10 @@ DataUnits units_of(const Config& config, const Demonstrations& demonstrations) {
   return units;
 }
 
-void BatchLoader::fill(const Input& input, std::int64_t step, LoadedBatch& batch) {
+void BatchLoader::fill(const Input& input, std::int64_t step, std::int64_t part, LoadedBatch& batch) {
   const DemonstrationContents& contents = input.demonstrations.contents();
   batch.batch = input.sampler.batch(step);
-  batch.partition = Partition(batch.batch.samples, input.rank, input.ranks);
+  batch.partition = Partition(batch.batch.samples, input.rank, input.ranks).part(part, input.parts);
   const auto elements = static_cast<std::size_t>(input.layout.elements);
   batch.blocks.assign(static_cast<std::size_t>(batch.partition.tiles) * elements * kTileWidth, 0.0f);
   std::vector<std::int64_t> frames(static_cast<std::size_t>(input.stack));
@@ -124,7 +124,7 @@ BatchLoader::~BatchLoader() {
 
 void BatchLoader::run(std::int64_t first, std::int64_t after) {
   try {
-    for (std::int64_t step = first; step < after; ++step) {
+    for (std::int64_t piece = first * input_.parts; piece < after * input_.parts; ++piece) {
       LoadedBatch batch;
       {
         std::unique_lock lock(mutex_);
@@ -135,7 +135,7 @@ void BatchLoader::run(std::int64_t first, std::int64_t after) {
           free_.pop_back();
         }
       }
-      fill(input_, step, batch);
+      fill(input_, piece / input_.parts, piece % input_.parts, batch);
       {
         const std::lock_guard lock(mutex_);
         ready_.push_back(std::move(batch));

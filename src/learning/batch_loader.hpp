@@ -22,10 +22,10 @@ namespace maniple {
 // the policy's inputs: of each key the frames of the stack, the oldest first.
 DataUnits units_of(const Config& config, const Demonstrations& demonstrations);
 
-// One batch, as far as it is this rank's.
+// One batch, or a part of one, as far as it is this rank's.
 struct LoadedBatch {
-  Sampler::Batch batch;
-  Partition partition;        // of the batch's samples over the ranks
+  Sampler::Batch batch;       // the whole one
+  Partition partition;        // of its samples over ranks and parts
   std::vector<float> blocks;  // [tile][layout.elements][32]
 };
 
@@ -39,6 +39,7 @@ class BatchLoader {
     DemonstratedLayout layout;
     int stack = 1;  // of observations, the last of which has the action
     int rank = 0, ranks = 1;
+    std::int64_t parts = 1;  // in which a rank goes through its share of a batch (learning.accumulate)
   };
   // Begins with the batch of update `first` and ends before that of `after`. At most `prefetch` batches wait.
   // What `input` refers to outlives this.
@@ -47,13 +48,13 @@ class BatchLoader {
   BatchLoader(const BatchLoader&) = delete;
   BatchLoader& operator=(const BatchLoader&) = delete;
 
-  // Waits for the next batch. Throws what the thread threw.
+  // Waits for the next batch, or the next part of one. Throws what the thread threw.
   LoadedBatch next();
   // A batch whose memory is free again.
   void give_back(LoadedBatch batch);
 
-  // Of a batch, without a thread.
-  static void fill(const Input& input, std::int64_t step, LoadedBatch& batch);
+  // A part of a batch, without a thread.
+  static void fill(const Input& input, std::int64_t step, std::int64_t part, LoadedBatch& batch);
 
  private:
   void run(std::int64_t first, std::int64_t after);

@@ -42,7 +42,8 @@ Sampler sampler_of(const Config& config, const Windows& windows) {
 
 std::int64_t BehaviourCloning::most_tiles(const Config& config, int ranks) {
   const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
-  return (tiles + ranks - 1) / ranks;
+  const std::int64_t of_rank = (tiles + ranks - 1) / ranks;
+  return (of_rank + config.learning.accumulate - 1) / config.learning.accumulate;
 }
 
 LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSizes& sizes) {
@@ -112,7 +113,8 @@ IterationReport BehaviourCloning::iterate(const std::function<void()>& between_s
                                                                .layout = layout_,
                                                                .stack = config_.data.frame_stack,
                                                                .rank = collectives_.rank(),
-                                                               .ranks = collectives_.size()},
+                                                               .ranks = collectives_.size(),
+                                                               .parts = learning.accumulate},
                                             step_, learning.steps, config_.data.prefetch);
   Sums sums;
   const double waited = clock_.seconds("loader");
@@ -130,24 +132,26 @@ IterationReport BehaviourCloning::iterate(const std::function<void()>& between_s
     train.order = order_.data();
     train.exact = learning.reduction == Reduction::exact;
     for (; step_ < end; ++step_) {
-      LoadedBatch batch = [&] {
-        const StageClock::Region region(clock_, "loader");
-        return loader_->next();
-      }();
-      {
-        const StageClock::Region region(clock_, "update");
-        using Host = Kokkos::View<const float*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-        Kokkos::deep_copy(Kokkos::subview(blocks_, std::make_pair(std::size_t{0}, batch.blocks.size())),
-                          Host(batch.blocks.data(), batch.blocks.size()));
-        train.tiles = batch.partition.tiles;
-        train.envs = batch.partition.envs();
-        train.first_tile = batch.partition.first_tile;
-        train.deal.num_tiles = batch.partition.num_tiles;
-        train.scale = 1.0 / static_cast<double>(batch.batch.samples);
-        train.totals = optimizer_.clear_totals();
-        for_tiles("maniple::clone_actions", train.tiles, workers_, train);
+      train.totals = optimizer_.clear_totals();
+      for (std::int64_t part = 0; part < learning.accumulate; ++part) {
+        LoadedBatch batch = [&] {
+          const StageClock::Region region(clock_, "loader");
+          return loader_->next();
+        }();
+        {
+          const StageClock::Region region(clock_, "update");
+          using Host = Kokkos::View<const float*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+          Kokkos::deep_copy(Kokkos::subview(blocks_, std::make_pair(std::size_t{0}, batch.blocks.size())),
+                            Host(batch.blocks.data(), batch.blocks.size()));
+          train.tiles = batch.partition.tiles;
+          train.envs = batch.partition.envs();
+          train.first_tile = batch.partition.first_tile;
+          train.deal.num_tiles = batch.partition.num_tiles;
+          train.scale = 1.0 / static_cast<double>(batch.batch.samples);
+          for_tiles("maniple::clone_actions", train.tiles, workers_, train);
+        }
+        loader_->give_back(std::move(batch));
       }
-      loader_->give_back(std::move(batch));
       between_steps();
       const std::vector<double> metrics = optimizer_.sum_totals(sum_);
       const StageClock::Region region(clock_, "update");
@@ -223,7 +227,9 @@ void BehaviourCloning::restored() {
                        fmt::format("the checkpoint to continue from has {}", found));
   };
   check("data.file", checksum_, demonstrations_.checksum(), "demonstrations with the checksum");
-  check("learning.batch_size", batch_size_, config_.learning.batch_size, "found");
+  check(
+      "learning.batch_size", batch_size_, config_.learning.batch_size,
+      config_.learning.batch_per_rank || config_.learning.accumulate > 1 ? "an effective batch of" : "found");
   check("data.weights", places_, sampler_.samples_per_epoch(), "samples of an epoch:");
   policy_.restored();
   optimizer_.restored();

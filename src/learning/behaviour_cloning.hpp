@@ -25,12 +25,12 @@ namespace maniple {
 
 class BehaviourCloning : public Learner {
  public:
-  // Both references outlive this. InputError where a batch is larger than the data, or has fewer samples than
-  // there are ranks.
+  // Of a configuration for this number of ranks (effective_batch.hpp). Both references outlive this.
+  // InputError where a batch is larger than the data, or has fewer samples than there are ranks.
   BehaviourCloning(const Demonstrations& demonstrations, const Config& config, Collectives& collectives);
   // Of a rank that takes `sizes.tiles` tiles of a batch.
   static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes);
-  // The largest part of a batch that a rank gets.
+  // The most that a rank has of a batch at a time.
   static std::int64_t most_tiles(const Config& config, int ranks);
 
   void start() override {}

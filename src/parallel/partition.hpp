@@ -21,6 +21,13 @@ struct Partition {
     first_tile = num_tiles * rank / ranks;
     tiles = num_tiles * (rank + 1) / ranks - first_tile;
   }
+  // One of `parts` parts of what this rank has, as even as tiles allow; some may be empty.
+  Partition part(std::int64_t index, std::int64_t parts) const {
+    Partition result = *this;
+    result.first_tile = first_tile + tiles * index / parts;
+    result.tiles = first_tile + tiles * (index + 1) / parts - result.first_tile;
+    return result;
+  }
   std::int64_t first_env() const { return first_tile * kTileWidth; }
   // Environments of this rank that are real, without the padding of the last tile.
   std::int64_t envs() const {

@@ -1,0 +1,107 @@
+"""What an update learns from on several ranks: accumulated batches, batches of each rank, scaled learning rates."""
+
+import re
+from pathlib import Path
+
+import h5py
+import pytest
+
+from demonstrations import episodes, write_robomimic
+
+CARTPOLE = "inputs/train/isaac_cartpole.yaml"
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory):
+    return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(24))
+
+
+@pytest.fixture
+def imitate(maniple, tmp_path, demos):
+    """Runs it, and returns its output with the digests of all that it wrote."""
+    count = iter(range(100))
+
+    def run(*keys, ranks=1, **rest):
+        own = [key.partition("=")[2] for key in keys if key.startswith("output.directory=")]
+        directory = Path(own[0]) if own else tmp_path / str(next(count))
+        result = maniple("imitate", "inputs/imitate/bc.yaml", f"data.file={demos}", "data.observations=[position, velocity]",
+                         "policy.hidden=[32, 32]", "learning.steps=20", "learning.report_every=10",
+                         "learning.checkpoint_every=1", f"output.directory={directory}", *keys, ranks=ranks, **rest)
+        return result, [maniple.digest(f) for f in (directory / "results.h5", *maniple.checkpoints(directory))]
+
+    return run
+
+
+@pytest.mark.parametrize("size, parts", [(60, 3), (7, 40)])
+def test_accumulated_batches_have_the_bits_of_one(imitate, size, parts):
+    """Also where parts are no whole blocks of 32 samples, or there are more parts than blocks."""
+    _, whole = imitate(f"learning.batch_size={size * parts}")
+    for ranks in (1, 2, 3):
+        result, found = imitate(f"learning.batch_size={size}", f"learning.accumulate={parts}", ranks=ranks)
+        assert found == whole
+        assert f"effective batch: {size * parts} samples, {size} x {parts} parts" in result.stdout
+
+
+def test_accumulated_batches_take_the_memory_of_one(imitate):
+    """Of the blocks that wait for the trainer: 40 samples instead of 400."""
+    def megabytes(*keys):
+        text = imitate("data.prefetch=1000", "learning.steps=1", *keys)[0].stdout
+        return float(re.search(r"memory: ([\d.]+) MB of data", text)[1])
+
+    assert megabytes("learning.batch_size=32", "learning.accumulate=13") < 0.2 * megabytes("learning.batch_size=416")
+
+
+def test_a_batch_of_each_rank(imitate):
+    _, whole = imitate("learning.batch_size=120")
+    for ranks in (2, 3):
+        result, found = imitate(f"learning.batch_size={120 // ranks}", "learning.batch_per_rank=true", ranks=ranks)
+        assert found == whole
+        assert f"effective batch: 120 samples, {120 // ranks} x {ranks} ranks" in result.stdout
+        assert "another number of ranks learns something else" in result.stdout
+    result, found = imitate("learning.batch_size=20", "learning.batch_per_rank=true", "learning.accumulate=3", ranks=2)
+    assert found == whole
+    assert "effective batch: 120 samples, 20 x 3 parts x 2 ranks" in result.stdout
+
+
+def test_a_batch_of_each_rank_is_continued_with_an_equal_batch_alone(imitate, tmp_path):
+    keys = ["learning.batch_size=30", "learning.batch_per_rank=true", "learning.resume=auto",
+            f"output.directory={tmp_path / '0'}"]
+    imitate(*keys, ranks=2)
+    result, _ = imitate(*keys, ranks=3, exit_code=2, timeout=60)
+    assert "learning.batch_size: an effective batch of 90; the checkpoint to continue from has 60" in result.stderr
+    imitate(*keys, "learning.batch_per_rank=false", "learning.batch_size=60", "learning.steps=30", ranks=3)
+
+
+@pytest.mark.parametrize("rule, base", [("linear", 60), ("sqrt", 30)])
+def test_the_learning_rate_follows_the_batch(imitate, rule, base):
+    _, twice = imitate("learning.batch_size=120", "learning.learning_rate=2e-3", "learning.schedule=linear")
+    result, found = imitate("learning.batch_size=60", "learning.batch_per_rank=true", "learning.learning_rate=1e-3",
+                            "learning.schedule=linear", f"learning.lr_scaling={rule}", f"learning.lr_base_batch={base}",
+                            ranks=2)
+    assert found == twice
+    assert f"learning rate: 0.002, 0.001 for {base} samples scaled to 120 ({rule})" in result.stdout
+
+
+def test_the_learning_rate_of_ppo_follows_its_minibatches(maniple, tmp_path):
+    """64 environments x 16 steps in 4 minibatches: 256 samples."""
+    result = maniple("train", CARTPOLE, "batch.num_envs=64", "learning.horizon=16", "learning.minibatches=4",
+                     "learning.iterations=1", "learning.schedule=fixed", "learning.learning_rate=1e-3",
+                     "learning.lr_scaling=linear", "learning.lr_base_batch=128", f"output.directory={tmp_path / 'run'}",
+                     ranks=2)
+    assert "learning rate: 0.002, 0.001 for 128 samples scaled to 256 (linear)" in result.stdout
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        assert file["metrics/learning_rate"][0] == 2e-3
+
+
+@pytest.mark.parametrize("verb, deck, keys, message", [
+    ("train", CARTPOLE, ["learning.accumulate=2"], "learning.accumulate: found 2 with learning.algorithm: ppo"),
+    ("train", CARTPOLE, ["learning.batch_per_rank=true"], "learning.batch_per_rank: found true with learning.algorithm: ppo"),
+    ("train", CARTPOLE, ["learning.schedule=adaptive", "learning.lr_scaling=sqrt", "learning.lr_base_batch=1"],
+     "learning.lr_scaling: found sqrt with learning.schedule: adaptive"),
+    ("train", CARTPOLE, ["learning.schedule=fixed", "learning.lr_scaling=sqrt"],
+     "learning.lr_base_batch: found 0 with learning.lr_scaling: sqrt"),
+    ("train", CARTPOLE, ["learning.lr_base_batch=100"], "learning.lr_base_batch: found it with learning.lr_scaling: none"),
+])
+def test_what_does_not_fit_is_refused(maniple, tmp_path, verb, deck, keys, message):
+    result = maniple(verb, deck, *keys, f"output.directory={tmp_path / 'run'}", ranks=2, exit_code=2, timeout=60)
+    assert result.stderr.count("maniple: error:") == 1 and message in result.stderr, result.stderr
