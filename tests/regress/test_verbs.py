@@ -174,8 +174,8 @@ def test_policy_of_another_size(maniple, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, message", [
-    ([], r"command line: found no verb; allowed: train rollout "),
-    (["tran", CARTPOLE], r"command line: found no verb 'tran'; nearest verb: train; allowed: train rollout "),
+    ([], r"command line: found no verb; allowed: train imitate rollout "),
+    (["tran", CARTPOLE], r"command line: found no verb 'tran'; nearest verb: train; allowed: train imitate rollout "),
     (["inspect", "none.h5"], r"none\.h5: no such file"),
 ], ids=["none", "unknown", "file"])
 def test_usage_is_refused_once(maniple, arguments, message):
