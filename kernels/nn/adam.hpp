@@ -12,13 +12,15 @@ struct AdamSettings {
   double correction1 = 1, correction2 = 1;  // 1 - beta^step
   double gradient_scale = 1;                // from norm clipping
   double weight_decay = 0;                  // decoupled from the gradient (AdamW: Loshchilov and Hutter 2019)
+  double l2_penalty = 0;  // or a part of it, after clipping (torch.optim.Adam's weight_decay)
 };
 
 // One parameter's step; the moments are updated in place.
 template <class T>
 MANIPLE_FUNCTION void adam_step(const AdamSettings& s, double gradient, T& parameter, T& moment1,
                                 T& moment2) {
-  const T g = static_cast<T>(gradient * s.gradient_scale);
+  T g = static_cast<T>(gradient * s.gradient_scale);
+  if (s.l2_penalty > 0) g += static_cast<T>(s.l2_penalty) * parameter;
   moment1 = static_cast<T>(s.beta1) * moment1 + static_cast<T>(1 - s.beta1) * g;
   moment2 = static_cast<T>(s.beta2) * moment2 + static_cast<T>(1 - s.beta2) * (g * g);
   const T size = sqrt(moment2) / static_cast<T>(::sqrt(s.correction2)) + static_cast<T>(s.epsilon);

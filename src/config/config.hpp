@@ -26,7 +26,10 @@ enum class DerivedChoice { fresh, as_stepped, stepped_forces };
 enum class ControlInput { zero, random, file, policy };
 enum class StartState { of_model, keyframe, file, task };
 enum class ActivationChoice { elu, relu, tanh, leaky_relu, silu, gelu, identity };
-enum class RateSchedule { fixed, adaptive, linear };  // adaptive: by the KL divergence; linear: down to 0
+// adaptive: by the KL divergence; linear and cosine: down to 0
+enum class RateSchedule { fixed, adaptive, linear, cosine };
+// Where learning.weight_decay acts: on the gradient, or on the parameters themselves.
+enum class OptimizerChoice { adam, adamw };
 enum class Initialization { uniform, orthogonal, lecun_uniform };
 enum class Recurrence { none, gru };
 enum class StdTransform { exp, softplus };
@@ -71,7 +74,9 @@ inline constexpr std::array kTextsOf<Recurrence>{"none", "gru"};
 template <>
 inline constexpr std::array kTextsOf<StdTransform>{"exp", "softplus"};
 template <>
-inline constexpr std::array kTextsOf<RateSchedule>{"fixed", "adaptive", "linear"};
+inline constexpr std::array kTextsOf<RateSchedule>{"fixed", "adaptive", "linear", "cosine"};
+template <>
+inline constexpr std::array kTextsOf<OptimizerChoice>{"adam", "adamw"};
 template <>
 inline constexpr std::array kTextsOf<Initialization>{"uniform", "orthogonal", "lecun_uniform"};
 template <>
@@ -309,12 +314,14 @@ struct LearningConfig {
   std::int64_t accumulate = 1;      // imitation: batches of batch_size per update, one after the other
   std::int64_t report_every = 100;  // imitation: updates of an iteration
   ImitationLoss loss = ImitationLoss::l2;
-  double weight_decay = 0;  // decoupled from the gradient (AdamW)
+  OptimizerChoice optimizer = OptimizerChoice::adamw;
+  double weight_decay = 0;
   double learning_rate = 3e-4;
   RateSchedule schedule = RateSchedule::adaptive;
   RateScaling lr_scaling = RateScaling::none;
   std::int64_t lr_base_batch = 0;  // samples that lr_scaling scales from
-  double adam_epsilon = 1e-5;
+  std::int64_t warmup_steps = 0;   // imitation: updates in which the learning rate rises from 0
+  double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-5;
   double desired_kl = 0.01;
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
   double lr_factor = 1.5;  // adaptive: by this factor

@@ -518,7 +518,13 @@ void check_together(const Config& config) {
              "allowed: none");
     if (learning.schedule == RateSchedule::adaptive)
       refuse("learning.schedule", "found adaptive with learning.algorithm: bc",
-             "allowed: fixed | linear; what is demonstrated has no KL divergence");
+             "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
+    if (learning.warmup_steps > 0 && learning.schedule == RateSchedule::linear)
+      refuse("learning.warmup_steps", "found it with learning.schedule: linear",
+             "allowed: 0, or with learning.schedule: fixed | cosine");
+    if (learning.warmup_steps > learning.steps)
+      refuse("learning.warmup_steps", "found " + std::to_string(learning.warmup_steps),
+             "allowed: at most learning.steps (" + std::to_string(learning.steps) + ")");
     if (learning.loss == ImitationLoss::gaussian && policy.squash_actions)
       refuse("learning.loss", "found gaussian with policy.squash_actions: true",
              "allowed: with policy.squash_actions: false");
@@ -531,6 +537,13 @@ void check_together(const Config& config) {
              "allowed: a number, or a list of " + std::to_string(files) + ", one for each file");
     for (const double weight : weights.numbers)
       if (!(weight > 0)) refuse("data.weights", "found " + yaml_number(weight), "allowed: numbers above 0");
+  } else {
+    if (learning.schedule == RateSchedule::cosine)
+      refuse("learning.schedule", "found cosine with learning.algorithm: " + learning.algorithm,
+             "allowed: fixed | adaptive | linear");
+    if (learning.warmup_steps > 0)
+      refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
+             "allowed: 0, or with a policy that imitates");
   }
   if (policy.hidden.empty())
     refuse("policy.hidden", "found a list of 0", "allowed: list of integers, for instance [64, 64]");

@@ -5,7 +5,6 @@
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/learning/evaluation.hpp"
-#include "src/learning/policy.hpp"
 
 namespace maniple {
 
@@ -22,11 +21,10 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
                      "rollout records trajectories (control.source=policy)");
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "evaluate", Holds::policy);
-  Policy policy(config, policy_sizes(*simulation));
-  const std::int64_t step = load_policy(config, *simulation, session, policy);
-  info(fmt::format("policy of iteration {} from {}", step, config.control.checkpoint));
+  const LoadedPolicy loaded = load_policy(config, *simulation, session);
+  info(fmt::format("policy of iteration {} from {}", loaded.iteration, config.control.checkpoint));
 
-  const EvaluationResult result = evaluate(*simulation, policy, config, session.collectives());
+  const EvaluationResult result = evaluate(*simulation, *loaded.policy, config, session.collectives());
   report_incidents(*simulation, session);
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <optional>
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
@@ -13,7 +12,6 @@
 #include "src/driver/stop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
-#include "src/learning/policy.hpp"
 
 namespace maniple {
 namespace {
@@ -38,9 +36,8 @@ class ControlSource {
       if (!simulation.has_task())
         throw InputError(config.control.where, "control.source", "policy without a task",
                          "a deck with a task: a policy reads its observations");
-      policy_ = std::make_unique<Policy>(config, policy_sizes(simulation));
-      load_policy(config, simulation, session, *policy_);
-      runner_.emplace(*policy_, simulation);
+      policy_ = load_policy(config, simulation, session).policy;
+      runner_ = policy_->act_in(simulation);
     }
   }
 
@@ -68,8 +65,8 @@ class ControlSource {
   const Config& config_;
   Simulation& simulation_;
   ControlRows controls_;
-  std::unique_ptr<Policy> policy_;
-  std::optional<PolicyRunner> runner_;
+  std::unique_ptr<ActingPolicy> policy_;
+  std::unique_ptr<PolicyRunner> runner_;
 };
 
 }  // namespace

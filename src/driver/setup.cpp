@@ -123,11 +123,9 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
     // and its environments' states in the copy of the last finished iteration
     memory.batch += simulation.bytes_per_env * envs;
   } else if (holds == Holds::policy) {
-    const Network network = make_network(
-        config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions});
-    const SampleLayout layout(network.sizes);
-    memory.network = policy_bytes(network, make_scratch(network, layout, config.learning.horizon),
-                                  tile_workers(partition.tiles));
+    memory.network = learner_of(config).policy_memory(
+        config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions,
+                 simulation.num_reward_terms, partition.tiles});
   }
   return memory;
 }
@@ -222,16 +220,24 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   return identity;
 }
 
-std::int64_t load_policy(const Config& config, Simulation& simulation, Session& session, Policy& policy) {
+EnvironmentSizes environment_sizes(const Simulation& simulation) {
+  const PolicySizes sizes = policy_sizes(simulation);
+  return {sizes.observations, sizes.critic_observations, sizes.actions,
+          static_cast<int>(simulation.reward_terms().size()), simulation.partition().tiles};
+}
+
+LoadedPolicy load_policy(const Config& config, Simulation& simulation, Session& session) {
+  LoadedPolicy loaded;
+  loaded.policy = learner_of(config).make_policy(config, environment_sizes(simulation));
   Archive archive;
-  policy.describe(archive);
+  loaded.policy->describe(archive);
   const bool has_curricula = !config.learning.imitates();  // data have none
   if (has_curricula) simulation.describe_curricula(archive);
-  const std::int64_t iteration = read_replicated(
-      config.control.checkpoint, checkpoint_identity(config, simulation), archive, session.collectives());
-  policy.restored();
+  loaded.iteration = read_replicated(config.control.checkpoint, checkpoint_identity(config, simulation),
+                                     archive, session.collectives());
+  loaded.policy->restored();
   if (has_curricula) simulation.restored();
-  return iteration;
+  return loaded;
 }
 
 RunRecord run_record(const Config& config, const Session& session, const std::string& verb) {
@@ -259,7 +265,7 @@ PolicyTrial::PolicyTrial(const Config& config, const Simulation& simulation, Ses
       config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : 100);
 }
 
-double PolicyTrial::mean_return(Policy& policy) const {
+double PolicyTrial::mean_return(ActingPolicy& policy) const {
   const auto environment = make_simulation(config_, simulation_.model(), session_.rank(), session_.size());
   environment->set_curricula(simulation_.curricula());
   return summary_of(evaluate(*environment, policy, config_, session_.collectives()).episode_return).mean;

@@ -7,13 +7,13 @@
 #include "src/config/config.hpp"
 #include "src/io/checkpoint.hpp"
 #include "src/io/results.hpp"
+#include "src/learning/acting_policy.hpp"
+#include "src/learning/learner.hpp"
 #include "src/learning/policy.hpp"
 #include "src/parallel/session.hpp"
 #include "src/simulation/simulation.hpp"
 
 namespace maniple {
-
-class Policy;
 
 // What a verb keeps in memory on each rank: environments alone, or with one of these.
 enum class Holds { environments, policy, learner };
@@ -24,7 +24,7 @@ class PolicyTrial {
   // Of the model of `simulation`; all of it outlives this.
   PolicyTrial(const Config& config, const Simulation& simulation, Session& session);
   // Collective; the same on every rank.
-  double mean_return(Policy& policy) const;
+  double mean_return(ActingPolicy& policy) const;
 
  private:
   Config config_;
@@ -60,9 +60,15 @@ void check_input_files(const Config& config, Session& session);
 std::string policy_lines(Config config, const PolicySizes& sizes);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
-// Loads the policy of control.checkpoint, and the task's curricula as they stood there. Returns the
-// checkpoint's iteration. Collective.
-std::int64_t load_policy(const Config& config, Simulation& simulation, Session& session, Policy& policy);
+// Of the simulation's task, as learners see it.
+EnvironmentSizes environment_sizes(const Simulation& simulation);
+// The policy of control.checkpoint, and its iteration; the simulation gets the task's curricula as they stood
+// there. Collective.
+struct LoadedPolicy {
+  std::unique_ptr<ActingPolicy> policy;
+  std::int64_t iteration = 0;
+};
+LoadedPolicy load_policy(const Config& config, Simulation& simulation, Session& session);
 // The /run group of results.h5.
 RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
                      const std::string& verb);

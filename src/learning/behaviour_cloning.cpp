@@ -155,6 +155,7 @@ IterationReport BehaviourCloning::iterate(const std::function<void()>& between_s
       between_steps();
       const std::vector<double> metrics = optimizer_.sum_totals(sum_);
       const StageClock::Region region(clock_, "update");
+      optimizer_.anneal_update(step_);
       const std::optional<double> norm = optimizer_.step(policy_.parameters());
       ++sums.updates;
       sums.loss += metrics[kCloningLoss];

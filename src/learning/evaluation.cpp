@@ -35,7 +35,7 @@ Summary summary_of(const std::vector<double>& values) {
   return result;
 }
 
-EvaluationResult evaluate(Environment& environment, Policy& policy, const Config& config,
+EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
                           Collectives& collectives) {
   const Partition& partition = environment.partition();
   const std::int64_t wanted =
@@ -48,7 +48,7 @@ EvaluationResult evaluate(Environment& environment, Policy& policy, const Config
   std::int64_t missing = rounds * partition.envs();
 
   environment.reset();
-  PolicyRunner runner(policy, environment);
+  const std::unique_ptr<PolicyRunner> runner = policy.act_in(environment);
   // an episode can last at most max_episode_steps; an endless task ends by its terminations alone
   const std::int64_t longest = environment.max_episode_steps();
   const std::int64_t limit = longest > 0 ? rounds * longest + 1 : std::int64_t{100000} * rounds;
@@ -62,7 +62,7 @@ EvaluationResult evaluate(Environment& environment, Policy& policy, const Config
     if (step > limit + 16)
       throw Error("evaluation: episodes do not end within " + std::to_string(limit) +
                   " control steps; the task has neither a time limit nor a termination that happens");
-    runner.step(config.evaluation.deterministic, config.batch.seed, step);
+    runner->step(config.evaluation.deterministic, config.batch.seed, step);
     note_done("control step", step + 1);
     Kokkos::fence();
     const auto host = [](const TiledView<float>& view) {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
-#include "src/learning/policy.hpp"
+#include "src/config/config.hpp"
+#include "src/learning/acting_policy.hpp"
 #include "src/parallel/collectives.hpp"
-#include "src/simulation/environment.hpp"
 
 namespace maniple {
 
@@ -26,7 +26,7 @@ Summary summary_of(const std::vector<double>& values);
 // (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps the first
 // evaluation.episodes of them in that order. Equal counts per environment keep
 // short episodes from being favoured. Collective; the same result on every rank.
-EvaluationResult evaluate(Environment& environment, Policy& policy, const Config& config,
+EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
                           Collectives& collectives);
 
 }  // namespace maniple

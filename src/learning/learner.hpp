@@ -18,7 +18,7 @@
 
 namespace maniple {
 
-class Policy;
+class ActingPolicy;
 
 // What one iteration did; the same values in the same order every time.
 struct IterationReport {
@@ -76,7 +76,7 @@ class Learner {
   // After start(), when the named entries of describe_learned() were loaded.
   virtual void warm_started(const std::vector<std::string>& names) = 0;
   // What can be evaluated; null: nothing can.
-  virtual Policy* policy() { return nullptr; }
+  virtual ActingPolicy* policy() { return nullptr; }
   // Whose environments the entries per environment hold; without such entries: nobody's.
   virtual Partition partition() const { return {}; }
 

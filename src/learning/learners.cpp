@@ -2,9 +2,28 @@
 
 #include "src/base/error.hpp"
 #include "src/learning/behaviour_cloning.hpp"
+#include "src/learning/policy.hpp"
 #include "src/learning/ppo.hpp"
 
 namespace maniple {
+
+namespace {
+
+PolicySizes policy_sizes(const EnvironmentSizes& sizes) {
+  return {sizes.observations, sizes.critic_observations, sizes.actions};
+}
+
+std::unique_ptr<ActingPolicy> make_network_policy(const Config& config, const EnvironmentSizes& sizes) {
+  return std::make_unique<Policy>(config, policy_sizes(sizes));
+}
+
+std::size_t network_policy_memory(const Config& config, const EnvironmentSizes& sizes) {
+  const Network network = make_network(config, policy_sizes(sizes));
+  return policy_bytes(network, make_scratch(network, SampleLayout(network.sizes), config.learning.horizon),
+                      tile_workers(sizes.tiles));
+}
+
+}  // namespace
 
 const std::vector<LearnerKind>& learners() {
   static const std::vector<LearnerKind> table{
@@ -12,12 +31,16 @@ const std::vector<LearnerKind>& learners() {
        .memory = Ppo::memory,
        .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
          return std::make_unique<Ppo>(*input.environment, input.config, input.collectives);
-       }},
+       },
+       .make_policy = make_network_policy,
+       .policy_memory = network_policy_memory},
       {.name = "bc",
        .memory = BehaviourCloning::memory,
        .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
          return std::make_unique<BehaviourCloning>(*input.demonstrations, input.config, input.collectives);
-       }},
+       },
+       .make_policy = make_network_policy,
+       .policy_memory = network_policy_memory},
   };
   return table;
 }

@@ -6,6 +6,7 @@
 
 #include "src/config/config.hpp"
 #include "src/io/demonstrations.hpp"
+#include "src/learning/acting_policy.hpp"
 #include "src/learning/learner.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
@@ -24,6 +25,9 @@ struct LearnerKind {
   const char* name;  // learning.algorithm
   LearnerMemory (*memory)(const Config& config, const EnvironmentSizes& sizes);
   std::unique_ptr<Learner> (*make)(const LearnerInput& input);
+  // What it learns, to act in environments, and the bytes that this takes on a rank.
+  std::unique_ptr<ActingPolicy> (*make_policy)(const Config& config, const EnvironmentSizes& sizes);
+  std::size_t (*policy_memory)(const Config& config, const EnvironmentSizes& sizes);
 };
 
 const std::vector<LearnerKind>& learners();

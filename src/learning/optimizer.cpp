@@ -10,8 +10,6 @@
 namespace maniple {
 namespace {
 
-constexpr double kAdamBeta1 = 0.9, kAdamBeta2 = 0.999;
-
 std::int64_t totals_count(std::int64_t parameters, int metrics) {
   return parameters + metrics + 1;
 }
@@ -68,18 +66,22 @@ void Optimizer::anneal(std::int64_t iteration) {
   learning_rate_ = annealed_learning_rate(config_, learning_rate_, iteration);
 }
 
+void Optimizer::anneal_update(std::int64_t update) {
+  learning_rate_ = imitation_learning_rate(config_, learning_rate_, update);
+}
+
 std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   const double norm = gradient_norm(totals_, parameters_, norm_blocks_);
   if (inexact_ > 0 || !(norm <= kExactLimit / 2)) return std::nullopt;
   ++steps_;
   AdamSettings adam;
   adam.learning_rate = learning_rate_;
-  adam.beta1 = kAdamBeta1;
-  adam.beta2 = kAdamBeta2;
+  adam.beta1 = config_.adam_beta1;
+  adam.beta2 = config_.adam_beta2;
   adam.epsilon = config_.adam_epsilon;
-  adam.weight_decay = config_.weight_decay;
-  adam.correction1 = 1 - std::pow(kAdamBeta1, static_cast<double>(steps_));
-  adam.correction2 = 1 - std::pow(kAdamBeta2, static_cast<double>(steps_));
+  (config_.optimizer == OptimizerChoice::adamw ? adam.weight_decay : adam.l2_penalty) = config_.weight_decay;
+  adam.correction1 = 1 - std::pow(config_.adam_beta1, static_cast<double>(steps_));
+  adam.correction2 = 1 - std::pow(config_.adam_beta2, static_cast<double>(steps_));
   const double limit = config_.max_grad_norm;
   if (limit > 0) adam.gradient_scale = std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_
   apply_adam<float>(adam, totals_, parameters_, parameters, moment1_, moment2_);

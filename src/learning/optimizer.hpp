@@ -29,6 +29,8 @@ class Optimizer {
   void adapt(double kl);
   // Anneals it before an iteration, likewise.
   void anneal(std::int64_t iteration);
+  // And before an update of a policy that imitates.
+  void anneal_update(std::int64_t update);
   // One step with the summed gradient; returns its norm before clipping. No step, and nothing returned, where
   // the gradient is not finite or was too large to be exact.
   std::optional<double> step(const Numbers<float>& parameters);

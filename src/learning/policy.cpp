@@ -339,12 +339,24 @@ TiledView<float> Policy::fresh_states(std::int64_t tiles) const {
   return {"maniple::policy_states", tiles, network_.state_units};
 }
 
-PolicyRunner::PolicyRunner(Policy& policy, Environment& environment)
-    : policy_(policy),
-      environment_(environment),
-      states_(policy.fresh_states(environment.partition().tiles)) {}
+namespace {
 
-void PolicyRunner::step(bool deterministic, std::uint32_t seed, std::int64_t control_step) {
+// Acts with the states of the policy's recurrent cells.
+class NetworkRunner : public PolicyRunner {
+ public:
+  NetworkRunner(Policy& policy, Environment& environment)
+      : policy_(policy),
+        environment_(environment),
+        states_(policy.fresh_states(environment.partition().tiles)) {}
+  void step(bool deterministic, std::uint32_t seed, std::int64_t control_step) override;
+
+ private:
+  Policy& policy_;
+  Environment& environment_;
+  const TiledView<float> states_;
+};
+
+void NetworkRunner::step(bool deterministic, std::uint32_t seed, std::int64_t control_step) {
   const Partition& partition = environment_.partition();
   const int workers = tile_workers(partition.tiles);
   with_dense(policy_.uses_library(), [&](auto dense) {
@@ -364,6 +376,12 @@ void PolicyRunner::step(bool deterministic, std::uint32_t seed, std::int64_t con
   });
   environment_.step();
   forget_ended_episodes(environment_, states_);
+}
+
+}  // namespace
+
+std::unique_ptr<PolicyRunner> Policy::act_in(Environment& environment) {
+  return std::make_unique<NetworkRunner>(*this, environment);
 }
 
 void Policy::describe(Archive& archive) {

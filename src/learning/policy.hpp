@@ -8,10 +8,9 @@
 
 #include "kernels/nn/acting.hpp"
 #include "src/config/config.hpp"
-#include "src/io/archive.hpp"
+#include "src/learning/acting_policy.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/running_moments.hpp"
-#include "src/simulation/environment.hpp"
 
 namespace maniple {
 
@@ -63,17 +62,18 @@ struct DataUnits {
         action_scale(static_cast<std::size_t>(actions), 1.0f) {}
 };
 
-class Policy {
+class Policy : public ActingPolicy {
  public:
   Policy(const Config& config, const PolicySizes& sizes);
 
   // The states of recurrent cells at the beginning of episodes; no elements where there are no such cells.
   TiledView<float> fresh_states(std::int64_t tiles) const;
 
+  // The states of recurrent cells begin at zero.
+  std::unique_ptr<PolicyRunner> act_in(Environment& environment) override;
   // Everything a restart or an evaluation needs.
-  void describe(Archive& archive);
-  // After the entries of describe() were loaded.
-  void restored();
+  void describe(Archive& archive) override;
+  void restored() override;
 
   const Network& network() const { return network_; }
   const SampleLayout& layout() const { return layout_; }
@@ -120,20 +120,6 @@ class Policy {
 
 // Begins the states anew where the last step ended an episode, or left its environment's rollout invalid.
 void forget_ended_episodes(const Environment& environment, const TiledView<float>& states);
-
-// A policy at work, outside of training: it acts in an environment, with the states of its recurrent cells.
-class PolicyRunner {
- public:
-  // From fresh episodes on. Both outlive this.
-  PolicyRunner(Policy& policy, Environment& environment);
-  // One control step: with the mean action, or one drawn with the evaluation stream.
-  void step(bool deterministic, std::uint32_t seed, std::int64_t control_step);
-
- private:
-  Policy& policy_;
-  Environment& environment_;
-  const TiledView<float> states_;
-};
 
 template <class Dense>
 Act<float, Dense> Policy::actor(int workers) {

@@ -218,6 +218,32 @@ TEST(Adam, FollowsItsPaper) {
   EXPECT_NEAR(p, -0.01f, 2e-7f);
 }
 
+// torch.optim.AdamW: the parameter shrinks by lr * weight_decay first, the moments know nothing of it;
+// torch.optim.Adam: weight_decay * parameter is a part of the gradient, after it was clipped.
+TEST(Adam, DecaysWeightsEitherWay) {
+  for (const bool decoupled : {true, false}) {
+    double parameter = 1.5, m = 0, v = 0, expected = 1.5, em = 0, ev = 0;
+    for (int t = 1; t <= 5; ++t) {
+      const double gradient = 0.3 * t - 0.8, decay = 0.07, rate = 0.05, b1 = 0.95, b2 = 0.99;
+      AdamSettings s;
+      s.learning_rate = rate;
+      s.beta1 = b1;
+      s.beta2 = b2;
+      s.correction1 = 1 - std::pow(b1, t);
+      s.correction2 = 1 - std::pow(b2, t);
+      s.gradient_scale = 0.25;
+      (decoupled ? s.weight_decay : s.l2_penalty) = decay;
+      adam_step(s, gradient, parameter, m, v);
+      if (decoupled) expected *= 1 - rate * decay;
+      const double g = 0.25 * gradient + (decoupled ? 0 : decay * expected);
+      em += (1 - b1) * (g - em);
+      ev = b2 * ev + (1 - b2) * g * g;
+      expected -= rate / (1 - std::pow(b1, t)) * em / (std::sqrt(ev) / std::sqrt(1 - std::pow(b2, t)) + 1e-8);
+      EXPECT_NEAR(parameter, expected, 1e-14) << decoupled << t;
+    }
+  }
+}
+
 TEST(Adam, NormIsTheEuclideanOne) {
   Kokkos::View<double*, MemorySpace> gradient("gradient", 1000), blocks("blocks", 4);
   const auto host = Kokkos::create_mirror_view(gradient);

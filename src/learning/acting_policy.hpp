@@ -1,0 +1,33 @@
+// What acts in environments outside of training, whatever it has learned with: evaluations and rollouts know
+// no more of a policy than this.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "src/io/archive.hpp"
+#include "src/simulation/environment.hpp"
+
+namespace maniple {
+
+// A policy at work in a batch of environments, with what it remembers of their episodes.
+class PolicyRunner {
+ public:
+  virtual ~PolicyRunner() = default;
+  // One control step: with the mean action where a policy has one, or an action drawn with the evaluation
+  // stream. What an environment's episode is like does not depend on the other environments.
+  virtual void step(bool deterministic, std::uint32_t seed, std::int64_t control_step) = 0;
+};
+
+class ActingPolicy {
+ public:
+  virtual ~ActingPolicy() = default;
+  // From fresh episodes on. The policy and the environment outlive the runner.
+  virtual std::unique_ptr<PolicyRunner> act_in(Environment& environment) = 0;
+  // Everything that acting needs.
+  virtual void describe(Archive& archive) = 0;
+  // After the entries of describe() were loaded.
+  virtual void restored() = 0;
+};
+
+}  // namespace maniple
