@@ -98,6 +98,18 @@ MANIPLE_FUNCTION V activate_with_slope(Activation activation, V x, V& slope) {
   return x * s;
 }
 
+// x tanh(softplus(x)) (Misra 2019), with the derivative. With e = e^x, tanh(softplus(x)) is n / (n + 2) for
+// n = e (e + 2), and one to rounding from x = 20 (single) or 40 on.
+template <class V>
+MANIPLE_FUNCTION V mish(V x, V& slope) {
+  using T = ScalarOf<V>;
+  const V one(T(1)), two(T(2));
+  const V low = min(x, V(T(sizeof(T) == 4 ? 20 : 40))), e = exp(low), n = e * (e + two);
+  const V inverse = one / (n + two), share = n * inverse;
+  slope = multiply_add(low * inverse, V(T(4)) * e * (e + one) * inverse, share);
+  return x * share;
+}
+
 inline constexpr double kLeakySlope = 0.01;  // as in torch and jax
 
 template <class V>

@@ -1,0 +1,320 @@
+// Convolutions over the frames of sequences, transposed ones (Conv1d, ConvTranspose1d) and dense layers (one
+// tap, one frame), as products of matrices. Samples lie over the lanes, 32 to a tile, so that a frame of a
+// tile, [channel][32], is what a product wants to read: nothing is gathered, padded or copied but blocks of
+// weights. Each number is a sum in one order, whatever the number of tiles or workers: by taps, then by
+// channels; in gradients by frames, then by samples.
+#pragma once
+
+#include "kernels/nn/dense.hpp"
+#include "kernels/nn/feature_map.hpp"
+
+namespace maniple {
+
+// Weights [tap][coarse channel][fine channel] between two maps: a frame c of the coarse one meets frames
+// stride * c + tap - padding of the fine one. A convolution goes from fine to coarse, a transposed one from
+// coarse to fine; derivatives by what went in go the other way.
+struct TapLayer {
+  int coarse = 0, fine = 0;  // channels
+  int taps = 1, stride = 1, padding = 0;
+  std::int64_t weight = 0, bias = 0;  // first parameters
+  bool transposed = false;            // its outputs are the fine map
+
+  MANIPLE_FUNCTION int inputs() const { return transposed ? coarse : fine; }
+  MANIPLE_FUNCTION int outputs() const { return transposed ? fine : coarse; }
+  // The frame of the other map that a frame of one meets at a tap; negative: none.
+  MANIPLE_FUNCTION int partner(bool of_fine, int frame, int tap, int frames) const {
+    int other = 0;
+    if (of_fine) {
+      const int reach = frame + padding - tap;
+      if (reach < 0 || reach % stride != 0) return -1;
+      other = reach / stride;
+    } else {
+      other = stride * frame + tap - padding;
+    }
+    return other < frames ? other : -1;
+  }
+};
+
+// What a sum begins with.
+enum class SumStart : int { zero, bias, target };
+
+// Rows and depth of the block of weights that a worker packs for a product.
+inline constexpr int kProductRows = kScalarLanes ? 8 : 128, kProductDepth = 128;
+
+// target[row][32] += sum over k of packed[k][row] source[k][32], for Packs packs of V and the first `rows` of
+// Rows rows.
+template <class V, int Rows, int Packs>
+MANIPLE_FUNCTION void add_product(const ScalarOf<V>* __restrict__ packed, int depth,
+                                  const V* __restrict__ source, V* __restrict__ target, int rows) {
+  constexpr int lane_stride = kTileWidth / lane_width<V>;
+  V sum[Rows][Packs];
+  MANIPLE_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    const int there = row < rows ? row : 0;
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) sum[row][pack] = target[there * lane_stride + pack];
+  }
+  for (int k = 0; k < depth; ++k) {
+    V x[Packs];
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) x[pack] = source[k * lane_stride + pack];
+    MANIPLE_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      const V w(packed[k * Rows + row]);
+      MANIPLE_UNROLL
+      for (int pack = 0; pack < Packs; ++pack) sum[row][pack] = multiply_add(w, x[pack], sum[row][pack]);
+    }
+  }
+  MANIPLE_UNROLL
+  for (int row = 0; row < Rows; ++row) {
+    if (row >= rows) break;
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) target[row * lane_stride + pack] = sum[row][pack];
+  }
+}
+
+// The frames of `target`, each a sum over taps and the channels of `source`: a layer's outputs, or with
+// `backward` the derivatives by its inputs. Work items are blocks of rows (channels of the target) times runs
+// of the target's frames.
+template <class T>
+struct TapProduct {
+  TapLayer layer;
+  bool backward = false;
+  SumStart start = SumStart::bias;
+  const T* parameters = nullptr;
+  FeatureMap<const T> source;
+  FeatureMap<T> target;
+  int tiles = 0;
+  int runs = 1;         // of the tiles' frames
+  T* packed = nullptr;  // [worker][kProductRows * kProductDepth]
+
+  MANIPLE_FUNCTION bool to_fine() const { return layer.transposed != backward; }
+  MANIPLE_FUNCTION int rows() const { return to_fine() ? layer.fine : layer.coarse; }
+  MANIPLE_FUNCTION int row_blocks() const { return (rows() + kProductRows - 1) / kProductRows; }
+  MANIPLE_FUNCTION std::int64_t items() const { return static_cast<std::int64_t>(row_blocks()) * runs; }
+
+  MANIPLE_FUNCTION T start_of(int row, T there) const {
+    return start == SumStart::target ? there : start == SumStart::bias ? parameters[layer.bias + row] : T(0);
+  }
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t item, int worker) const {
+    const int first_row = static_cast<int>(item % row_blocks()) * kProductRows;
+    const int num_rows = rows() - first_row < kProductRows ? rows() - first_row : kProductRows;
+    const int depth = to_fine() ? layer.coarse : layer.fine;
+    const std::int64_t run = item / row_blocks(), panels = static_cast<std::int64_t>(tiles) * target.frames;
+    const std::int64_t first = panels * run / runs, after = panels * (run + 1) / runs;
+    // weight of row r and column k of a tap: at r * row_step + k * column_step
+    const std::int64_t row_step = to_fine() ? 1 : layer.fine, column_step = to_fine() ? layer.fine : 1;
+    const auto weights = [&](int tap) {
+      return parameters + layer.weight + static_cast<std::int64_t>(tap) * layer.coarse * layer.fine +
+             first_row * row_step;
+    };
+    if constexpr (kScalarLanes) {
+      team.lanes<T, 1>([&](int lane) {
+        for (std::int64_t panel = first; panel < after; ++panel) {
+          const std::int64_t tile = panel / target.frames;
+          const int frame = static_cast<int>(panel % target.frames);
+          T* const to = target.at(tile, frame) + first_row * kTileWidth + lane;
+          for (int row = 0; row < num_rows; ++row) {
+            T sum = start_of(first_row + row, to[row * kTileWidth]);
+            for (int tap = 0; tap < layer.taps; ++tap) {
+              const int other = layer.partner(to_fine(), frame, tap, source.frames);
+              if (other < 0) continue;
+              const T* const from = source.at(tile, other) + lane;
+              const T* const w = weights(tap) + row * row_step;
+              for (int k = 0; k < depth; ++k)
+                sum = multiply_add(w[k * column_step], from[k * kTileWidth], sum);
+            }
+            to[row * kTileWidth] = sum;
+          }
+        }
+      });
+    } else {
+      using V = Lanes<T>;
+      constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
+      if (start != SumStart::target)
+        for (std::int64_t panel = first; panel < after; ++panel) {
+          V* const to =
+              reinterpret_cast<V*>(target.at(panel / target.frames, static_cast<int>(panel % target.frames)) +
+                                   first_row * kTileWidth);
+          for (int row = 0; row < num_rows; ++row)
+            for (int pack = 0; pack < packs; ++pack)
+              to[row * packs + pack] = V(start_of(first_row + row, T(0)));
+        }
+      T* const block = packed + static_cast<std::int64_t>(worker) * kProductRows * kProductDepth;
+      for (int tap = 0; tap < layer.taps; ++tap)
+        for (int k = 0; k < depth; k += kProductDepth) {
+          const int part = depth - k < kProductDepth ? depth - k : kProductDepth;
+          pack(weights(tap) + k * column_step, num_rows, part, row_step, column_step, block);
+          for (std::int64_t panel = first; panel < after; ++panel) {
+            const std::int64_t tile = panel / target.frames;
+            const int frame = static_cast<int>(panel % target.frames);
+            const int other = layer.partner(to_fine(), frame, tap, source.frames);
+            if (other < 0) continue;
+            const V* const from = reinterpret_cast<const V*>(source.at(tile, other) + k * kTileWidth);
+            V* const to = reinterpret_cast<V*>(target.at(tile, frame) + first_row * kTileWidth);
+            for (int pack = 0; pack < packs; pack += both) {
+              int row = 0;
+              for (; row + kDenseRows <= num_rows; row += kDenseRows)
+                add_product<V, kDenseRows, both>(block + row * part, part, from + pack,
+                                                 to + row * packs + pack, kDenseRows);
+              if (row < num_rows)
+                add_product<V, kDenseRows, both>(block + row * part, part, from + pack,
+                                                 to + row * packs + pack, num_rows - row);
+            }
+          }
+        }
+    }
+  }
+
+  // [block of kDenseRows rows][column][row], zeros beyond the last row.
+  static MANIPLE_FUNCTION void pack(const T* from, int num_rows, int columns, std::int64_t row_step,
+                                    std::int64_t column_step, T* block) {
+    for (int first_row = 0; first_row < num_rows; first_row += kDenseRows) {
+      T* const to = block + first_row * columns;
+      for (int row = 0; row < kDenseRows; ++row)
+        if (first_row + row < num_rows)
+          for (int k = 0; k < columns; ++k)
+            to[k * kDenseRows + row] = from[(first_row + row) * row_step + k * column_step];
+        else
+          for (int k = 0; k < columns; ++k) to[k * kDenseRows + row] = T(0);
+    }
+  }
+};
+
+// A map by samples, for gradients: [tile][block of 32 channels][frame][sample][32 channels], zeros beyond the
+// last channel. Work items are blocks of tiles.
+template <class T>
+struct TransposeMap {
+  FeatureMap<const T> map;
+  T* transposed = nullptr;
+
+  static MANIPLE_FUNCTION int blocks_of(int channels) { return (channels + kTileWidth - 1) / kTileWidth; }
+  MANIPLE_FUNCTION int blocks() const { return blocks_of(map.channels); }
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t item, int) const {
+    const std::int64_t tile = item / blocks();
+    const int first = static_cast<int>(item % blocks()) * kTileWidth;
+    const int channels = map.channels - first < kTileWidth ? map.channels - first : kTileWidth;
+    for (int frame = 0; frame < map.frames; ++frame) {
+      const T* const from = map.at(tile, frame) + first * kTileWidth;
+      T* const to = transposed + (item * map.frames + frame) * kTileWidth * kTileWidth;
+      if constexpr (kScalarLanes)
+        team.items(kTileWidth * kTileWidth, [&](std::int64_t i) {
+          const std::int64_t channel = i % kTileWidth, sample = i / kTileWidth;
+          to[i] = channel < channels ? from[channel * kTileWidth + sample] : T(0);
+        });
+      else
+        transpose_tile(from, channels, kTileWidth, to);
+    }
+  }
+};
+
+// sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
+template <class V, int Rows, int Columns>
+MANIPLE_FUNCTION void add_outer_products(const ScalarOf<V>* __restrict__ delta, int rows,
+                                         const V* __restrict__ x, V (&sum)[Rows][Columns]) {
+  for (int sample = 0; sample < kTileWidth; ++sample) {
+    V b[Columns];
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column)
+      b[column] = x[sample * (kTileWidth / lane_width<V>)+column];
+    MANIPLE_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      const V d(delta[(row < rows ? row : 0) * kTileWidth + sample]);
+      MANIPLE_UNROLL
+      for (int column = 0; column < Columns; ++column)
+        sum[row][column] = multiply_add(d, b[column], sum[row][column]);
+    }
+  }
+}
+
+// Adds each tile's gradient by a layer's weights to the totals. One of the maps holds the layer's inputs, the
+// other the derivatives by its outputs. Work items are groups of coarse channels times blocks of 32 fine
+// ones.
+template <class T>
+struct TapGradient {
+  static constexpr int group_rows = 64;
+  TapLayer layer;
+  FeatureMap<const T> coarse;
+  const T* transposed = nullptr;  // the fine map, as TransposeMap leaves it
+  int fine_frames = 1;
+  int tiles = 0;
+  bool exact = true;
+  double* totals = nullptr;   // of all parameters
+  double* inexact = nullptr;  // += terms that are not exact
+
+  MANIPLE_FUNCTION int fine_blocks() const { return TransposeMap<T>::blocks_of(layer.fine); }
+  MANIPLE_FUNCTION std::int64_t items() const {
+    return static_cast<std::int64_t>((layer.coarse + group_rows - 1) / group_rows) * fine_blocks();
+  }
+  MANIPLE_FUNCTION const T* samples(std::int64_t tile, int block, int frame) const {
+    return transposed + ((tile * fine_blocks() + block) * fine_frames + frame) * kTileWidth * kTileWidth;
+  }
+  MANIPLE_FUNCTION double* total_of(int tap, int row, int column) const {
+    return totals + layer.weight + (static_cast<std::int64_t>(tap) * layer.coarse + row) * layer.fine +
+           column;
+  }
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t item, int) const {
+    const int block = static_cast<int>(item % fine_blocks()), first_column = block * kTileWidth;
+    const int columns = layer.fine - first_column < kTileWidth ? layer.fine - first_column : kTileWidth;
+    const int first_row = static_cast<int>(item / fine_blocks()) * group_rows;
+    const int after_row = layer.coarse < first_row + group_rows ? layer.coarse : first_row + group_rows;
+    if constexpr (kScalarLanes) {
+      team.items(static_cast<std::int64_t>(layer.taps) * (after_row - first_row) * columns,
+                 [&](std::int64_t i) {
+                   const int column = static_cast<int>(i % columns);
+                   const int row = first_row + static_cast<int>(i / columns % (after_row - first_row));
+                   const int tap = static_cast<int>(i / columns / (after_row - first_row));
+                   double* const total = total_of(tap, row, first_column + column);
+                   for (int tile = 0; tile < tiles; ++tile) {
+                     T sum(0);
+                     for (int frame = 0; frame < coarse.frames; ++frame) {
+                       const int other = layer.partner(false, frame, tap, fine_frames);
+                       if (other < 0) continue;
+                       const T* const d = coarse.at(tile, frame) + row * kTileWidth;
+                       const T* const x = samples(tile, block, other) + column;
+                       for (int sample = 0; sample < kTileWidth; ++sample)
+                         sum = multiply_add(d[sample], x[sample * kTileWidth], sum);
+                     }
+                     if (!exact)
+                       add_fast(&sum, 1, total);
+                     else if (add_exactly(&sum, 1, total) > 0)
+                       Kokkos::atomic_add(inexact, 1.0);
+                   }
+                 });
+    } else {
+      using V = Lanes<T>;
+      constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
+      double lost = 0;
+      for (int row = first_row; row < after_row; row += kDenseRows) {
+        const int num_rows = after_row - row < kDenseRows ? after_row - row : kDenseRows;
+        for (int tile = 0; tile < tiles; ++tile)
+          for (int tap = 0; tap < layer.taps; ++tap)
+            for (int pack = 0; pack * lane_width<V> < columns; pack += both) {
+              V sum[kDenseRows][both];
+              for (auto& row_sums : sum)
+                for (V& part : row_sums) part = V(T(0));
+              for (int frame = 0; frame < coarse.frames; ++frame) {
+                const int other = layer.partner(false, frame, tap, fine_frames);
+                if (other < 0) continue;
+                add_outer_products<V, kDenseRows, both>(
+                    coarse.at(tile, frame) + row * kTileWidth, num_rows,
+                    reinterpret_cast<const V*>(samples(tile, block, other)) + pack, sum);
+              }
+              const int first = pack * lane_width<V>, most = both * lane_width<V>;
+              const int count = columns - first < most ? columns - first : most;
+              for (int i = 0; i < num_rows; ++i) {
+                const T* const partial = reinterpret_cast<const T*>(sum[i]);
+                double* const total = total_of(tap, row + i, first_column + first);
+                lost += exact ? add_exactly(partial, count, total) : add_fast(partial, count, total);
+              }
+            }
+      }
+      if (lost > 0) Kokkos::atomic_add(inexact, lost);
+    }
+  }
+};
+
+}  // namespace maniple
