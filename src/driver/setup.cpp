@@ -187,7 +187,7 @@ std::string policy_lines(Config config, const PolicySizes& sizes) {
   const PolicyConfig defaults;
   PolicyConfig& policy = config.policy;
   if (policy.recurrent == Recurrence::none) policy.recurrent_units = defaults.recurrent_units;
-  if (policy.critic_hidden.empty()) policy.critic_hidden = policy.hidden;
+  if (policy.critic_hidden == policy.hidden) policy.critic_hidden.clear();
   if (!policy.normalize_observations) policy.clip_normalized = defaults.clip_normalized;
   std::string lines =
       fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n", sizes.observations,

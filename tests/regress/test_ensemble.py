@@ -192,7 +192,7 @@ def refused(maniple, *arguments, ranks=2):
     ("{task.name: [a b, a_b]}", "found 'a_b' after 'a b', with the same directory task.name=a_b"),
     ("{output.directory: [a, b]}", "ensemble.output.directory: found a key that members have in common"),
     ("{batch.seed: [1, ]}", None),
-    ("[1, 2]", "ensemble: found a list of 2; allowed: a mapping from keys to lists of values"),
+    ("[1, 2]", "ensemble: found [1, 2]; allowed: a mapping from keys to lists of values"),
     ("{batch.seed: [" + ", ".join(map(str, range(50))) + "], learning.horizon: [" + ", ".join(map(str, range(1, 50))) + "]}",
      "found 2450 members; allowed: at most 1000"),
     ("{batch..seed: [1]}", "found the name 'batch..seed'"),
@@ -214,7 +214,7 @@ def test_members_that_the_model_refuses(maniple, tmp_path):
                       "task.rewards.broken={expression: nobody}", f"output.directory={tmp_path / 'a/run'}")
     assert message.startswith("2 of 2 members of the ensemble failed: simulation.timestep=0.001, simulation.timestep=0.002: ")
     assert not list(tmp_path.iterdir())
-    assert "ensemble: found it with bench; allowed: with train, rollout, evaluate, validate" in refused(
+    assert "ensemble: found it with bench; allowed: with train, imitate, rollout, evaluate, validate" in refused(
         maniple, "bench", *SMALL, SEEDS, f"output.directory={tmp_path / 'run'}")
     out = maniple("validate", *SMALL, SEEDS).stdout
     assert out.count("all good") == 3 and "member batch.seed=3" in out

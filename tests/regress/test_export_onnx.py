@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conftest import PROGRAM
+from test_presets import PRESETS
 from maniple_results import Results
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -46,13 +46,6 @@ def deck(folder, text=INVERTED_PENDULUM):
     file = folder / "deck.yaml"
     file.write_text(text)
     return file
-
-
-PRESETS = re.findall(r"^(\w+) +\S", subprocess.run([PROGRAM, "schema", "presets"], capture_output=True, text=True).stdout, re.M)
-
-
-def test_every_preset_is_tried():
-    assert {"maniple", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"} <= set(PRESETS)
 
 
 @pytest.mark.parametrize("settings", [

@@ -144,7 +144,6 @@ def test_rollout_says_what_it_draws(maniple, deck, tmp_path):
     ("task.commands.velocity.every=[0.6, 0.2]", r"every: found \[0\.6, 0\.2\]; allowed: .*\[low, high\] with low <= high"),
     ("task.observations.1.noise=[0.05, -0.05]", r"noise: found \[0\.05, -0\.05\]; allowed: .*low <= high"),
     ("task.observations.2.expression=clip(joint_pos, 0, 1)", r"unknown function 'clip', did you mean 'clamp'\?"),
-    ("task.variables.encoder.reset=[0, 0]", r"reset: found \[0, 0\]; allowed: text; a vector stands in quotes"),
     ("task.rewards.air.bodies=[lefft]", r"task\.rewards\.air\.bodies: the model has no body 'lefft', did you mean 'left'\?"),
     ("task.events.push.every=~", r"task\.events\.push\.every: found an event without it; allowed: every: <seconds>"),
     ("task.events.push.mode=startup", r"task\.events\.push\.every: found it with mode startup; allowed: every: .* with mode interval"),

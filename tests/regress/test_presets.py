@@ -6,12 +6,13 @@ import h5py
 import pytest
 
 TASK = "inputs/tasks/isaac_cartpole.yaml"
+# of train; the policies of imitate have tests of their own
 PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"]
 
 
 def test_schema_lists_presets_with_their_sources(maniple):
     listed = maniple("schema", "presets").stdout
-    assert re.findall(r"^(\w+)  +\S", listed, re.M) == PRESETS
+    assert re.findall(r"^(\w+)  +\S", listed, re.M) == [*PRESETS, "robomimic"]
     assert "learning.learning_rate=2.0633e-5" in listed
 
 

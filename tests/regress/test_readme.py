@@ -28,6 +28,7 @@ REPLACED = {
 SMALLER = {
     "train": "learning.iterations=2 batch.num_envs=64",
     "rollout": "simulation.steps=100",
+    "imitate": "learning.steps=20",
     "bench": "batch.num_envs=64 bench.steps=2 bench.repeats=1",
     "validate": "",
 }

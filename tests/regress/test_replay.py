@@ -106,7 +106,7 @@ def test_policy_of_a_training(maniple, tmp_path):
         np.testing.assert_allclose(rollout.trajectory["reward_term"][()].sum(axis=2), rollout.trajectory["reward"][..., 0],
                                    rtol=1e-5, atol=1e-5)
     assert len(terms) >= 2
-    assert [curve["names"] for curve in facts["curves"]] == [["0"], terms, ["0"]]
+    assert [curve["names"] for curve in facts["curves"]] == [["0"], terms, ["joint_effort/hinge"]]
     assert facts["times"][-1] == pytest.approx(3, abs=0.05) and facts["envs"] == [0, 1]
     with Browser(tmp_path, 720, 450) as browser:
         browser.open(run / "replay.html")

@@ -129,8 +129,8 @@ def check_metrics_end_with_the_checkpoint(maniple, directory):
     assert int("".join(c for c in newest.stem if c.isdigit())) == len(iterations)
 
 
-# one iteration takes seconds; without the kept state nothing could be saved before its end
-LONG = [DECK, "batch.num_envs=2048", "learning.horizon=2000", "learning.minibatches=4", "learning.epochs=1",
+# one iteration takes seconds, so that each has its line; without the kept state nothing could be saved before its end
+LONG = [DECK, "batch.num_envs=2048", "learning.horizon=6000", "learning.minibatches=4", "learning.epochs=1",
         "learning.iterations=2", "learning.checkpoint_every=0", "learning.resume=auto", "run.progress=plain"]
 
 

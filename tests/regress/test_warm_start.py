@@ -93,7 +93,7 @@ def test_bits_do_not_depend_on_ranks(maniple, trained, tmp_path):
     for ranks in (1, 2, 3, 7):
         directory = tmp_path / str(ranks)
         maniple("train", DECK, "learning.preset=cleanrl", "batch.num_envs=203", "learning.iterations=2",
-                "learning.minibatches=70", "learning.epochs=1", "policy.hidden=[32,32]",
+                "learning.minibatches=70", "learning.epochs=1", "policy.hidden=[32,32]", "policy.activation=elu",
                 "policy.normalize_observations=false", "learning.normalize_value=true", "evaluation.every=1", f"learning.warm_start={trained}",
                 "learning.target_kl=0.02", "learning.kl_reference=rollout", f"output.directory={directory}",
                 ranks=ranks)
