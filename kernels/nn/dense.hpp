@@ -17,6 +17,23 @@ namespace maniple {
 // Rows of a weight matrix that one block of registers holds.
 inline constexpr int kDenseRows = lane_width<Lanes<float>> >= 16 ? 8 : 4;
 
+// Sum over a tile's samples, of which number(pack) gives those of one pack, in a binary tree that is the same
+// for any width of packs: sample i is added to sample i + 16, then to i + 8, and so on. So the bits of a
+// training do not depend on the vector registers of the machine.
+template <class V, int Packs = kTileWidth / lane_width<V>, class Number>
+MANIPLE_FUNCTION V sum_packs(const Number& number, int first = 0) {
+  if constexpr (Packs == 1) {
+    return number(first);
+  } else {
+    constexpr int stride = kTileWidth / lane_width<V> / Packs;
+    return sum_packs<V, Packs / 2>(number, first) + sum_packs<V, Packs / 2>(number, first + stride);
+  }
+}
+template <class V, class Number>
+MANIPLE_FUNCTION ScalarOf<V> sum_samples(const Number& number) {
+  return sum_lanes(sum_packs<V>(number));
+}
+
 // target = activation(weight source + bias) for Rows outputs of Packs packs of samples.
 template <class V, int Packs, int Rows>
 MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const ScalarOf<V>* bias, int inputs,
@@ -124,7 +141,7 @@ MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>*
                                       out + i * lane_stride, layer.source_activation);
 }
 
-// One parameter's part of the gradient over a tile: its samples in order. `index` counts the padded
+// One parameter's part of the gradient over a tile: a weight's samples in order. `index` counts the padded
 // weights of the layer row by row, then the biases. The form that a GPU thread computes.
 template <class T>
 MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, std::int64_t index, const T* source,
@@ -138,7 +155,7 @@ MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, std::int64_t index
         sum = multiply_add(delta[o * kTileWidth + lane], source[i * kTileWidth + lane], sum);
   } else {
     const std::int64_t o = index - layer.outputs * stride;
-    for (int lane = 0; lane < kTileWidth; ++lane) sum += delta[o * kTileWidth + lane];
+    sum = sum_samples<T>([&](int lane) { return delta[o * kTileWidth + lane]; });
   }
   return sum;
 }
@@ -243,10 +260,8 @@ MANIPLE_FUNCTION void dense_gradient(const DenseLayer& layer, const ScalarOf<V>*
   for (; column < layer.inputs; column += width)
     dense_gradient_columns<V, 1>(layer, delta, transposed + column, weight + column);
   for (int o = 0; o < layer.outputs; ++o) {
-    V sum(ScalarOf<V>(0));
-    for (int pack = 0; pack < kTileWidth / width; ++pack)
-      sum += reinterpret_cast<const V*>(delta + o * kTileWidth)[pack];
-    gradient[layer.bias + o] += sum_lanes(sum);
+    const V* const packs = reinterpret_cast<const V*>(delta + o * kTileWidth);
+    gradient[layer.bias + o] += sum_samples<V>([&](int pack) { return packs[pack]; });
   }
 }
 

@@ -72,22 +72,16 @@ MANIPLE_FUNCTION void layer_norm_backward(const Layer& layer, const ScalarOf<V>*
                                activation_derivative(layer.source_activation, units[layer.source + i]);
   }
 }
-template <class T>
-MANIPLE_FUNCTION void layer_norm_gradient(const TileTeam& team, const Layer& layer, const T* activations,
-                                          const T* deltas, T* gradient) {
-  using V = Lanes<T>;
-  constexpr int packs = kTileWidth / lane_width<V>;
+template <class V>
+MANIPLE_FUNCTION void layer_norm_gradient(const TileTeam& team, const Layer& layer,
+                                          const ScalarOf<V>* activations, const ScalarOf<V>* deltas,
+                                          ScalarOf<V>* gradient) {
   team.items(layer.outputs, [&](std::int64_t i) {
     const V* const delta = reinterpret_cast<const V*>(deltas + (layer.target + i) * kTileWidth);
     const V* const normal =
         reinterpret_cast<const V*>(activations + (layer.target + layer.outputs + i) * kTileWidth);
-    V along(T(0)), sum(T(0));
-    for (int pack = 0; pack < packs; ++pack) {
-      along = multiply_add(delta[pack], normal[pack], along);
-      sum += delta[pack];
-    }
-    gradient[layer.weight + i] += sum_lanes(along);
-    gradient[layer.bias + i] += sum_lanes(sum);
+    gradient[layer.weight + i] += sum_samples<V>([&](int pack) { return delta[pack] * normal[pack]; });
+    gradient[layer.bias + i] += sum_samples<V>([&](int pack) { return delta[pack]; });
   });
 }
 
@@ -227,7 +221,8 @@ MANIPLE_FUNCTION void network_gradient(const TileTeam& team, const Network& netw
     if (layer.is_dense())
       Dense::gradient(team, layer, network.source_of(layer, input, activations),
                       deltas + layer.target * kTileWidth, transposed, gradient);
-    if (layer.kind == LayerKind::layer_norm) layer_norm_gradient(team, layer, activations, deltas, gradient);
+    if (layer.kind == LayerKind::layer_norm)
+      layer_norm_gradient<Lanes<T>>(team, layer, activations, deltas, gradient);
   }
 }
 

@@ -102,7 +102,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.final.envs = partition_.envs();
     record.envs = partition_.envs();
     record.statistics = statistics_.data();
-    record.statistics_scale = 1.0 / samples();
+    record.statistics_scale = statistics_scale();
     auto act = policy.actor<Dense>(workers_);
     act.action = environment_.action();
     act.state = states_;
@@ -139,8 +139,8 @@ bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
   if (sums[0] > 0) {
     for (std::size_t i = 0; i < means; ++i) episode_means_[i] = sums[i + 1] / sums[0];
     std::rotate(recent_.begin(), recent_.begin() + 2, recent_.end());
-    recent_.end()[-2] = sums[0] * samples();
-    recent_.end()[-1] = sums[1] * samples();
+    recent_.end()[-2] = sums[0] / statistics_scale();
+    recent_.end()[-1] = sums[1] / statistics_scale();
   }
   return sums[means + 2] > 0;
 }

@@ -2,6 +2,7 @@
 // block by block, with the sums of the episodes that ended; and the order in which minibatches take them.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <optional>
 #include <vector>
@@ -58,6 +59,9 @@ class RolloutStorage {
   void restored();
 
  private:
+  // Of what is added over episodes: near 1 / samples(), and a power of two, so that whole numbers stay exact.
+  double statistics_scale() const { return std::exp2(-std::ceil(std::log2(samples()))); }
+
   Environment& environment_;
   const Partition partition_;
   const SampleLayout layout_;

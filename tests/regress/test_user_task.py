@@ -108,6 +108,7 @@ def test_metrics_are_of_whole_episodes(maniple, deck, tmp_path):
         # 100 control steps of 0.02 s each, 24 in an iteration
         for name, whole in (("episode_length", 100), ("episode_return", 2), ("reward_alive", 2)):
             np.testing.assert_allclose(metrics[name], 4 * [np.nan] + 3 * [whole], rtol=1e-5, err_msg=name)
+        assert metrics["episode_length"][-3:].tolist() == [100, 100, 100]
 
 
 def test_rewards_are_what_the_expressions_say(maniple, deck, tmp_path):

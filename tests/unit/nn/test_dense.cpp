@@ -170,6 +170,46 @@ TEST(DenseBlas, WideLayersFollowTheDefinitions) {
 }
 
 // Parameters beyond the first 2^31 of a buffer; only those in use exist.
+// A machine with narrower registers learns the same bits.
+template <class T, int... Widths>
+void compare_widths() {
+  DenseLayer layer = make_layer(19, 11, Activation::tanh);
+  Layer norm;
+  norm.kind = LayerKind::layer_norm;
+  norm.outputs = layer.outputs;
+  norm.target = 0;
+  norm.weight = 0;
+  norm.bias = 16;
+  const std::int64_t parameters = layer.bias + padded_parameters(layer.outputs);
+  std::mt19937_64 generator(3);
+  Buffer<T> source(layer.inputs * 32), delta(layer.outputs * 32), activations((2 * layer.outputs + 1) * 32),
+      transposed(layer.stride() * 32);
+  fill(source, layer.inputs * 32, generator);
+  fill(delta, layer.outputs * 32, generator);
+  fill(activations, (2 * layer.outputs + 1) * 32, generator);
+  std::vector<std::vector<T>> found;
+  const auto learn = [&]<class V>(V) {
+    Buffer<T> gradient(parameters), of_norm(32);
+    for (int i = 0; i < parameters; ++i) gradient[i] = T(0);
+    for (int i = 0; i < 32; ++i) of_norm[i] = T(0);
+    dense_gradient<V>(layer, source.data(), delta.data(), transposed.data(), gradient.data());
+    layer_norm_gradient<V>(TileTeam(), norm, activations.data(), delta.data(), of_norm.data());
+    found.emplace_back(gradient.data(), gradient.data() + parameters);
+    found.back().insert(found.back().end(), of_norm.data(), of_norm.data() + 32);
+  };
+  (learn(Pack<T, Widths>()), ...);
+  for (const std::vector<T>& one : found) EXPECT_EQ(one, found.front());
+  for (int o = 0; o < layer.outputs; ++o) {
+    const auto index = static_cast<std::int64_t>(layer.outputs * layer.stride() + o);
+    EXPECT_EQ(dense_gradient_of(layer, index, source.data(), delta.data()),
+              found.front()[static_cast<std::size_t>(layer.bias + o)]);
+  }
+}
+TEST(DenseLanes, GradientsHaveTheSameBitsForEveryWidth) {
+  compare_widths<float, 16, 8, 4>();
+  compare_widths<double, 8, 4, 2>();
+}
+
 TEST(DenseLanes, ParametersAreCountedIn64Bits) {
   constexpr int inputs = 33, outputs = 19;
   constexpr std::int64_t far = (std::int64_t{1} << 32) + 4096;
