@@ -61,6 +61,7 @@ def main():
                 columns(folder / "evaluation.csv",
                         {name: values for name, values in run.evaluation.items() if len(values) == episodes})
             for field in arguments.fields if file == files[0] else ():
+                (folder / field).parent.mkdir(parents=True, exist_ok=True)  # of variables/air_time.csv
                 trajectory(folder / f"{field}.csv", run, field)
 
 

@@ -24,7 +24,10 @@ class Results:
     def __init__(self, path):
         self.file = h5py.File(results_path(path), "r")
         self.metrics = {k: v[()] for k, v in self.file.get("metrics", {}).items()}
-        self.trajectory = dict(self.file.get("trajectory", {}).items())
+        self.trajectory = {}  # by name: "qpos", "variables/air_time"
+        if "trajectory" in self.file:
+            self.file["trajectory"].visititems(
+                lambda name, item: self.trajectory.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         self.evaluation = {k: v[()] for k, v in self.file.get("evaluation", {}).items()}
         self.run = {}
         if "run" in self.file:

@@ -98,7 +98,7 @@ ExitCode validate(const Config& config, Session& session) {
                      "at least one environment per rank");
   const ImportedModel model = import_model_of(config);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  check_trajectory_fields(config.output, model.sizes, config.task.present);
+  check_trajectory_fields(config, model.sizes);
   if (config.initial_state.source == StartState::keyframe)
     keyframe_of(model, config.initial_state.keyframe, config.initial_state.where, "initial_state.keyframe");
   check_input_files(config, session);

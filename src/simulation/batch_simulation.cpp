@@ -143,12 +143,13 @@ void BatchSimulation<T>::show_to_learning() const {
 template <class T>
 void BatchSimulation<T>::record_fields(const OutputConfig& output) {
   // rows of the elements of these tiles; `view` by reference, because exported tiles are allocated last
-  const auto record = [&](const FieldInfo& info, const auto& view, int first) {
+  const auto record = [&](const auto& info, const auto& view, int first) {
     recorded_fields_.push_back({{info.name, info.unit, info.description, info.size},
                                 [this, &view, first, size = info.size](std::vector<std::byte>& rows) {
                                   tiles_to_rows<T>(view, first, size, partition_.envs(), rows);
                                 }});
   };
+  const int kept = field_named(task_fields(task_), "kept").first;
   std::vector<ExportRange> ranges;
   int exported = 0;
   for (const std::string& name : output.trajectory_fields) {
@@ -163,6 +164,12 @@ void BatchSimulation<T>::record_fields(const OutputConfig& output) {
     }
     for (const auto& field : transition_fields<TiledView<T>>(task_))
       if (field.name == name) record(field, task_batch_.transition.*field.member, 0);
+    for (const CompiledVariable& variable : task_.variables)
+      if (variable.field() == name)
+        record(TrajectoryField{name, "task",
+                               variable.is_command ? "command of the task" : "variable of the task",
+                               variable.size},
+               task_batch_.fields, kept + variable.element);
   }
   task_batch_.first_stepped_export = ranges.size();
   task_batch_.first_stepped = exported;
@@ -472,14 +479,20 @@ void BatchSimulation<T>::restored() {
 template class BatchSimulation<float>;
 template class BatchSimulation<double>;
 
-void check_trajectory_fields(const OutputConfig& output, const ModelSizes& sizes, bool has_task) {
+void check_trajectory_fields(const Config& config, const ModelSizes& sizes) {
+  const OutputConfig& output = config.output;
   std::vector<FieldInfo> fields = state_fields(sizes);
   for (const FieldInfo& field : data_fields(sizes)) fields.push_back(field);
   std::vector<std::string> allowed;
   for (const FieldInfo& field : fields)
     if (field.size > 0) allowed.emplace_back(field.name);
-  if (has_task)
+  if (config.task.present) {
     for (const auto& field : transition_fields({})) allowed.emplace_back(field.name);
+    for (const TermConfig& term : config.task.variables)
+      allowed.push_back(CompiledVariable{.name = term.name}.field());
+    for (const TermConfig& term : config.task.commands)
+      allowed.push_back(CompiledVariable{.name = term.name, .is_command = true}.field());
+  }
   const bool recorded = output.trajectory_every > 0;
   for (auto asked = output.trajectory_fields.begin(); asked != output.trajectory_fields.end(); ++asked) {
     const std::string& name = *asked;

@@ -226,10 +226,11 @@ std::string quantities_text(const ImportedModel& imported, const TaskConfig& con
   const ExpressionContext context(model, task.num_actions, step_dt, config.episode_length,
                                   task.max_episode_steps, {}, {});
   std::string text = quantity_rows(context, true);
-  for (const auto& [name, size] : task.variables)
-    if (!name.starts_with(kOwnVariable))
-      text += padded(name, 22) + padded(std::to_string(size), 22) + padded("task", 18) +
-              "variable or command of the task\n";
+  for (const CompiledVariable& variable : task.variables)
+    if (!variable.name.starts_with(kOwnVariable))
+      text += padded(variable.name, 22) + padded(std::to_string(variable.size), 22) + padded("task", 18) +
+              (variable.is_command ? "command" : "variable") + " of the task, in trajectories " +
+              variable.field() + "\n";
   for (const auto& [name, expression] : config.definitions)
     text += padded(name, 22) + padded("", 22) + padded("task", 18) + "definition: " + expression + "\n";
   return text;

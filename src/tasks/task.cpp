@@ -626,7 +626,10 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
     if (!flags) ExpressionCompiler(context, Phase::observe).compile({name, source.where, source.key});
   }
   for (const auto& [name, variable] : variables)
-    task.variables.emplace_back(name, static_cast<int>(context.size_of_variable(name)));
+    task.variables.push_back({name, context.address_of_variable(name),
+                              static_cast<int>(context.size_of_variable(name)),
+                              std::any_of(config.commands.begin(), config.commands.end(),
+                                          [&](const TermConfig& term) { return term.name == name; })});
   variables.insert(context.missing_variables().begin(), context.missing_variables().end());
   return task;
 }

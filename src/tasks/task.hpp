@@ -18,6 +18,16 @@
 
 namespace maniple {
 
+// A variable or command of the deck, or what a function of its expressions remembers (kOwnVariable).
+struct CompiledVariable {
+  std::string name;
+  int element = 0, size = 1;  // in Bank::kept
+  bool is_command = false;
+
+  // As a field of trajectories.
+  std::string field() const { return (is_command ? "commands/" : "variables/") + name; }
+};
+
 struct CompiledTask : TaskSizes {
   double step_dt = 0;                  // s per control step
   std::int64_t max_episode_steps = 0;  // 0: endless
@@ -25,7 +35,7 @@ struct CompiledTask : TaskSizes {
   std::vector<CompiledAction> actions;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
   std::vector<std::string> critic_observation_names;
-  std::vector<std::pair<std::string, int>> variables;  // with their sizes
+  std::vector<CompiledVariable> variables;
   std::vector<std::string> reward_names, termination_names;
 
   Program act, evaluate, vary, reset, observe, accept;

@@ -3,6 +3,7 @@ histories, air times of the feet, an own observation for the critic. It has the 
 over a restart, and what it draws is what it says."""
 
 import re
+import subprocess
 
 import h5py
 import numpy as np
@@ -91,6 +92,42 @@ def test_training_has_the_same_bits_on_any_number_of_ranks_and_over_a_restart(ma
         maniple("train", deck, f"output.directory={directory}", f"learning.iterations={iterations}",
                 "learning.resume=auto", ranks=ranks)
     assert maniple.digest(maniple.checkpoints(directory)[-1]) == digests[0][-1]
+
+
+def test_variables_and_commands_are_recorded(maniple, deck, tmp_path):
+    """They are what the critic, which is shown them, sees in the same sample."""
+    fields = ["variables/steps", "critic_observation", "commands/velocity", "qpos", "variables/encoder"]
+    runs = []
+    for ranks, precision in ((1, "single"), (3, "single"), (2, "double")):
+        directory = tmp_path / f"{precision}{ranks}"
+        maniple("rollout", deck, f"simulation.precision={precision}", "output.trajectory.every=2",
+                f"output.trajectory.fields=[{', '.join(fields)}]", f"output.directory={directory}", ranks=ranks)
+        with h5py.File(directory / "results.h5") as file:
+            runs.append({name: file[f"trajectory/{name}"][()] for name in fields})
+            assert file["trajectory/commands/velocity"].attrs["description"] == "command of the task"
+            assert file["trajectory/variables/steps"].attrs["unit"] == "task"
+    for run in runs:
+        assert run["variables/steps"].shape == (99, 61, 1) and run["commands/velocity"].shape == (99, 61, 3)
+        shown = run["critic_observation"][..., -4:]
+        np.testing.assert_array_equal(np.concatenate([run["variables/steps"], run["commands/velocity"]], axis=2), shown)
+        assert shown[..., 0].max() > 5 and 0.015 < run["variables/encoder"].std() < 0.025
+        assert (run["variables/encoder"] == run["variables/encoder"][:, :1]).all()
+    for name in fields:
+        np.testing.assert_array_equal(runs[0][name], runs[1][name], err_msg=name)
+    listed = maniple("inspect", tmp_path / "single1").stdout
+    assert "trajectory/variables/encoder" in listed and "trajectory/commands/velocity" in listed
+    table = subprocess.run([maniple.root / ".venv/bin/python", maniple.root / "tools/export_csv.py", tmp_path / "single1",
+                            "variables/steps", "--output", tmp_path / "tables"], capture_output=True, text=True)
+    assert table.returncode == 0, table.stderr
+    rows = np.loadtxt(tmp_path / "tables/variables/steps.csv", delimiter=",", skiprows=1)
+    np.testing.assert_array_equal(rows[:, 2].reshape(99, 61), runs[0]["variables/steps"][..., 0])
+    quantities = maniple("schema", "quantities", deck).stdout
+    assert re.search(r"^velocity +3 +task +command of the task, in trajectories commands/velocity$", quantities, re.M)
+    assert re.search(r"^encoder +2 +task +variable of the task, in trajectories variables/encoder$", quantities, re.M)
+    for verb in ("validate", "rollout"):
+        result = maniple(verb, deck, "output.trajectory.every=1", "output.trajectory.fields=[variables/velocity]",
+                         f"output.directory={tmp_path / 'none'}", exit_code=2)
+        assert 'no field "variables/velocity"; nearest field: ' in result.stderr and "commands/velocity" in result.stderr
 
 
 def test_rollout_says_what_it_draws(maniple, deck, tmp_path):
