@@ -375,7 +375,12 @@ void apply_preset(Config& config, const DeckValue& root, const std::vector<std::
   }
   DeckValue values;
   values.kind = Kind::map;
-  for (const auto& [key, value] : preset->values) apply_override(values, key + "=" + value);
+  // a critic that is shown something else cannot share layers, whatever others do without such a task
+  const DeckValue* const task = root.find("task");
+  const DeckValue* const critic = task != nullptr ? task->find("critic_observations") : nullptr;
+  const bool own_critic = is_given(critic) && !critic->list.empty();
+  for (const auto& [key, value] : preset->values)
+    if (!own_critic || key != "policy.shared") apply_override(values, key + "=" + value);
   read_section(config, values, "", known);
   config.where.clear();  // nobody gave them
 }

@@ -150,7 +150,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   ImportedModel model;
   run_together(session.collectives(), [&] {
     model = import_model_of(config);
-    check_trajectory_fields(config.output, model.sizes, config.task.present);
+    check_trajectory_fields(config, model.sizes);
   });
   if (session.rank() != 0) model.mjb.reset();
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
@@ -201,6 +201,17 @@ std::string policy_lines(Config config, const PolicySizes& sizes) {
   return lines;
 }
 
+// Keys that decide how a policy comes about, as "key: value".
+static std::vector<std::string> settings_lines(Config config) {
+  static const std::set<std::string> others{"learning.preset", "learning.resume", "learning.warm_start",
+                                            "learning.checkpoint_every", "learning.keep_checkpoints"};
+  std::vector<std::string> lines;
+  for (const Key& key : schema())
+    if ((key.path.starts_with("learning.") || key.path.starts_with("policy.")) && !others.contains(key.path))
+      lines.push_back(key.path + ": " + yaml_text(key.target(config)));
+  return lines;
+}
+
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation) {
   CheckpointIdentity identity;
   const ModelSizes& sizes = simulation.model().sizes;
@@ -215,6 +226,7 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   identity.task_digest = simulation.task_digest();
   identity.precision = text_of(config.simulation.precision);
   identity.policy = policy_lines(config, policy_sizes(simulation));
+  identity.settings = settings_lines(config);
   identity.num_envs = config.batch.num_envs;
   identity.seed = config.batch.seed;
   return identity;

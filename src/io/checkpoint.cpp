@@ -15,6 +15,7 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -35,7 +36,15 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::int64_t kFormat = 2;
-constexpr char kTaskLines[] = "run/task";
+// Texts of a checkpoint, a line of each key.
+struct StoredLines {
+  const char *name, *description;
+  std::vector<std::string> CheckpointIdentity::*lines;
+};
+constexpr StoredLines kStoredLines[] = {
+    {"run/task", "the task's keys and values", &CheckpointIdentity::task_lines},
+    {"run/settings", "keys and values of how it learns", &CheckpointIdentity::settings},
+};
 
 struct StoredDataset {
   std::string name, type;
@@ -63,8 +72,10 @@ struct Contents {
     for (const std::string* s : {&identity.kind, &identity.model, &identity.task, &identity.model_digest,
                                  &identity.task_digest, &identity.precision, &identity.policy})
       text(*s);
-    out << identity.task_lines.size() << '\n';
-    for (const std::string& line : identity.task_lines) text(line);
+    for (const StoredLines& stored : kStoredLines) {
+      out << (identity.*stored.lines).size() << '\n';
+      for (const std::string& line : identity.*stored.lines) text(line);
+    }
     out << datasets.size() << '\n';
     for (const StoredDataset& d : datasets) {
       text(d.name);
@@ -91,9 +102,11 @@ struct Contents {
                            &c.identity.task_digest, &c.identity.precision, &c.identity.policy})
       *s = text();
     std::size_t count = 0;
-    in >> count;
-    c.identity.task_lines.resize(count);
-    for (std::string& line : c.identity.task_lines) line = text();
+    for (const StoredLines& stored : kStoredLines) {
+      in >> count;
+      (c.identity.*stored.lines).resize(count);
+      for (std::string& line : c.identity.*stored.lines) line = text();
+    }
     in >> count;
     c.datasets.resize(count);
     for (StoredDataset& d : c.datasets) {
@@ -199,7 +212,9 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
   std::int64_t numbers = 0;
   for (const ArchiveEntry& entry : archive.entries())
     numbers += static_cast<std::int64_t>(row_bytes(entry)) * (entry.per_env ? identity.num_envs : 1);
-  for (const std::string& line : identity.task_lines) numbers += static_cast<std::int64_t>(line.size()) + 1;
+  for (const StoredLines& stored : kStoredLines)
+    for (const std::string& line : identity.*stored.lines)
+      numbers += static_cast<std::int64_t>(line.size()) + 1;
   Layout layout;
   {
     hdf5::File file = hdf5::create_file(path, file_bytes(numbers, archive.entries().size()));
@@ -217,9 +232,9 @@ Layout create(const std::string& path, std::int64_t step, const CheckpointIdenti
     hdf5::write_attribute(root, "num_envs", identity.num_envs);
     hdf5::write_attribute(root, "seed", static_cast<std::int64_t>(identity.seed));
     root.reset();
-    if (!identity.task_lines.empty())
-      hdf5::create_text(file, kTaskLines, fmt::format("{}", fmt::join(identity.task_lines, "\n")),
-                        "the task's keys and values");
+    for (const StoredLines& stored : kStoredLines)
+      if (const std::vector<std::string>& lines = identity.*stored.lines; !lines.empty())
+        hdf5::create_text(file, stored.name, fmt::format("{}", fmt::join(lines, "\n")), stored.description);
     for (const ArchiveEntry& entry : archive.entries()) {
       const hdf5::Shape shape = entry.per_env
                                     ? hdf5::Shape{static_cast<hsize_t>(identity.num_envs), entry.elements}
@@ -300,9 +315,11 @@ Contents read_contents(const std::string& path) {
   contents.identity.seed = static_cast<std::uint32_t>(hdf5::read_integer_attribute(root, "seed"));
   for (const hdf5::Member& member : hdf5::members(file)) {
     if (!member.is_dataset) continue;
-    if (member.path == kTaskLines) {
-      std::istringstream lines(hdf5::read_text(file, kTaskLines));
-      for (std::string line; std::getline(lines, line);) contents.identity.task_lines.push_back(line);
+    const auto* const stored = std::find_if(std::begin(kStoredLines), std::end(kStoredLines),
+                                            [&](const StoredLines& row) { return member.path == row.name; });
+    if (stored != std::end(kStoredLines)) {
+      std::istringstream lines(hdf5::read_text(file, stored->name));
+      for (std::string line; std::getline(lines, line);) (contents.identity.*stored->lines).push_back(line);
       continue;
     }
     const hdf5::Dataset dataset = hdf5::open_dataset(file, member.path);
@@ -504,12 +521,12 @@ std::string text_of(const std::vector<Difference>& differences) {
 }
 
 // "key=value" by lines.
-std::map<std::string, std::string> values_of(const std::string& lines) {
-  std::map<std::string, std::string> values;
+std::vector<std::pair<std::string, std::string>> values_of(const std::string& lines) {
+  std::vector<std::pair<std::string, std::string>> values;
   std::istringstream in(lines);
   for (std::string line; std::getline(in, line);) {
     const auto equals = line.find('=');
-    if (equals != std::string::npos) values[line.substr(0, equals)] = line.substr(equals + 1);
+    if (equals != std::string::npos) values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
   }
   return values;
 }
@@ -518,7 +535,8 @@ std::map<std::string, std::string> values_of(const std::string& lines) {
 // limits actions and observations may change while a policy learns, but not before it is evaluated.
 void check_policy(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
                   Purpose purpose) {
-  const std::map<std::string, std::string> mine = values_of(run.policy);
+  const auto of_run = values_of(run.policy);
+  const std::map<std::string, std::string> mine(of_run.begin(), of_run.end());
   for (const auto& [key, found] : values_of(stored.policy)) {
     const auto wanted = mine.find(key);
     if (wanted == mine.end() || wanted->second == found) continue;
@@ -528,6 +546,15 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
                      "this run has " + wanted->second);
   }
 }
+
+// Settings that act at the beginning of a run alone, or that its random numbers, counts of steps and arrays
+// depend on.
+const std::set<std::string_view> kLastingSettings{
+    "learning.algorithm",        "learning.horizon",      "learning.normalize_value",
+    "learning.normalize_reward", "learning.report_every", "learning.random_initial_episode_length",
+    "policy.initialization",     "policy.hidden_gain",    "policy.actor_gain",
+    "policy.critic_gain",        "policy.init_std",
+};
 
 // What must agree, as (key of the deck, what the file has, what the run has).
 void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
@@ -571,6 +598,14 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
     return;
   }
   compare("kind of run", stored.kind, run.kind);
+  const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
+                                    "learning.schedule: \"adaptive\"") != run.settings.end();
+  for (const Difference& difference : differences_of(stored.settings, run.settings))
+    if (kLastingSettings.contains(difference.key) ||
+        (rate_lasts && difference.key == "learning.learning_rate"))
+      throw InputError(
+          SourceLocation{path}, "", difference.text(),
+          "allowed: what the run began with, or learning.warm_start for a new run with this policy");
   compare("simulation.precision", stored.precision, run.precision);
   compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
   compare("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
@@ -761,6 +796,9 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
   const std::optional<Loaded> loaded =
       load_newest(directory + "/checkpoints", identity, archive, partition, collectives, Purpose::resume);
   if (!loaded) return std::nullopt;
+  if (const std::vector<Difference> found = differences_of(loaded->identity.settings, identity.settings);
+      !found.empty())
+    info(directory + " goes on with other settings: " + text_of(found));
   return loaded->step;
 }
 

@@ -26,6 +26,8 @@ struct CheckpointIdentity {
   // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
   // say.
   std::string policy;
+  // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
+  std::vector<std::string> settings;
   std::int64_t num_envs = 0;
   std::uint32_t seed = 0;
 };
@@ -64,7 +66,8 @@ class CheckpointWriter {
 // Collective. Loads the newest good checkpoint of the directory into the archive's arrays and returns
 // its step; a bad one (truncated, flipped bits) is named in the log and the one before is tried. FileError
 // when one cannot be read, which may be good. No checkpoint at all: nullopt. Checkpoints but none good:
-// InputError. Another model, task, batch size, seed or precision: InputError.
+// InputError. Another model, task, batch size, seed or precision: InputError, as are other settings that only
+// the beginning of a run decides; those that may change are named in the log.
 std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const CheckpointIdentity& identity, const Archive& archive,
                                                    const Partition& partition, Collectives& collectives);

@@ -133,10 +133,8 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
         "found " + std::to_string(hidden) + " layers" + (one_chain ? "" : " of policy and critic together"),
         "allowed: at most " + std::to_string(most));
   if (config.shared && sizes.critic_observations > 0)
-    throw InputError(
-        where_shared, "policy.shared", "found true with task.critic_observations",
-        std::string("allowed: false, so that the critic has layers of its own") +
-            (where_shared.line == 0 && !where_shared.file.empty() ? "; learning.preset says true" : ""));
+    throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
+                     "allowed: false, so that the critic has layers of its own");
   Network network;
   network.sizes = sizes;
   network.sizes.deviations = config.state_dependent_std ? sizes.actions : 0;

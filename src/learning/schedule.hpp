@@ -22,7 +22,8 @@ inline double scheduled_learning_rate(const LearningConfig& config, double learn
 // At the start of an iteration, which is the iteration-th of all, counted from 0.
 inline double annealed_learning_rate(const LearningConfig& config, double learning_rate,
                                      std::int64_t iteration) {
-  if (config.schedule != RateSchedule::linear) return learning_rate;
+  if (config.schedule == RateSchedule::fixed) return config.learning_rate;
+  if (config.schedule == RateSchedule::adaptive) return learning_rate;
   const double left = 1.0 - static_cast<double>(iteration) / static_cast<double>(config.iterations);
   return config.learning_rate * std::max(left, 0.0);
 }

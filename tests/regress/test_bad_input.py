@@ -356,6 +356,7 @@ def test_checkpoint_of_another_model(maniple, refused, deck, run_directory, tmp_
     assert "model.file" in refused("evaluate", path, *arguments)
     result = maniple("evaluate", deck(f"model: {{file: {tmp_path}/cartpole.xml}}\n"), *arguments)
     assert "warning: " in result.stderr and "trained with other values of the model, cartpole.xml (nq 2" in result.stderr
+    assert "different: " not in result.stderr
 
 
 def test_checkpoint_of_another_task(refused, deck, run_directory, tmp_path):
@@ -381,6 +382,18 @@ def test_a_policy_is_tried_in_changed_tasks(maniple, refused, run_directory, tmp
     for verb, key in (("evaluate", "task.rewards.pole_pos.weight=-2"), ("rollout", "task.rewards.upright={expression: '1'}")):
         result = maniple(verb, *arguments, key, "control.source=policy", "simulation.steps=2")
         assert "warning: " in result.stderr and "trained with other values of the task" in result.stderr
+        assert f"; different: {key.split('=')[0].removesuffix('.weight')}\n" in result.stderr
+    # observations may be disturbed otherwise, with one name for all that differs in a list, but say the same
+    disturbed = "task.observations=[{term: joint_pos_rel, noise: 0.01, delay: 1}, {term: joint_vel_rel, bias: [-0.1, 0.2]}]"
+    result = maniple("evaluate", *arguments, disturbed, "task.rewards.pole_pos.weight=-2", "output.overwrite=true")
+    assert re.search(r"; different: task\.observations, task\.rewards\.pole_pos\n|"
+                     r"; different: task\.rewards\.pole_pos, task\.observations\n", result.stderr)
+    for changed in ("{term: joint_pos_rel, scale: 2}, {term: joint_vel_rel}", "{term: joint_pos_rel, clip: [-1, 1]}, {term: joint_vel_rel}",
+                    "{term: joint_pos_rel, joints: [cart_to_pole, slider_to_cart]}, {term: joint_vel_rel}"):
+        message = refused("evaluate", *arguments, f"task.observations=[{changed}]", "output.overwrite=true")
+        assert re.search(r"\.h5: task\.observations: the checkpoint has \{.*\}, this run \{.*\}; allowed: what the policy learned", message)
+    assert re.search(r"\.h5: task\.actions: the checkpoint has \{.*\}, this run \{.*scale: 2.*\}; allowed: ",
+                     refused("evaluate", *arguments, "output.overwrite=true", "task.actions=[{term: joint_effort, joints: [slider_to_cart], scale: 2}]"))
     # a warm start, too, takes nothing that would be misread, even where the padded parameters have the same size
     warm = ["train", CARTPOLE, f"learning.warm_start={run_directory}", *short(tmp_path), "output.overwrite=true"]
     more = "task.observations=[{term: joint_pos_rel}, {term: joint_vel_rel}, {expression: '1'}]"

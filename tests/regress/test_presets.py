@@ -30,6 +30,14 @@ def test_validate_shows_what_a_preset_comes_to(maniple):
     assert "learning.gamma=0.9 " in text and "learning.epochs=10" in text and "environments 32 on" in text
 
 
+@pytest.mark.parametrize("preset", ["locomotion", "rl_games"])
+def test_a_critic_with_its_own_observations_has_its_own_layers(maniple, preset):
+    critic = "task.critic_observations=[{expression: qpos}, {expression: qvel}]"
+    assert "policy.shared=true" in maniple("validate", TASK, f"learning.preset={preset}").stdout
+    text = maniple("validate", TASK, f"learning.preset={preset}", critic).stdout
+    assert "policy.shared=false" in text and "policy.initialization" in text
+
+
 def test_an_unknown_preset_is_answered_with_the_nearest(maniple):
     result = maniple("validate", TASK, "learning.preset=clean_rl", exit_code=2)
     assert "command line: learning.preset: found 'clean_rl'; nearest: cleanrl; allowed: maniple | " in result.stderr

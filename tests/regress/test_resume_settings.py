@@ -1,0 +1,45 @@
+"""learning.resume=auto with other settings: what may change is named in one line, what cannot is refused."""
+
+import h5py
+import pytest
+
+DECK = "inputs/train/isaac_cartpole.yaml"
+
+
+@pytest.fixture
+def run(maniple, tmp_path):
+    arguments = ["train", DECK, "batch.num_envs=64", "learning.schedule=fixed", "learning.learning_rate=1e-3",
+                 f"output.directory={tmp_path}"]
+    maniple(*arguments, "learning.iterations=2")
+
+    def go_on(*keys, **more):
+        return maniple(*arguments, "learning.resume=auto", *keys, **more)
+    return go_on
+
+
+def test_what_differs_is_named(maniple, run, tmp_path):
+    result = run("learning.iterations=3", "learning.gamma=0.98", "learning.learning_rate=2e-3", ranks=2)
+    line, = [line for line in result.stdout.splitlines() if "other settings" in line]
+    assert line.endswith(f"{tmp_path} goes on with other settings: learning.iterations: the checkpoint has 2, this run 3; "
+                         "other differences: learning.gamma, learning.learning_rate")
+    with h5py.File(tmp_path / "results.h5") as file:
+        assert file["metrics/learning_rate"][()].tolist() == [1e-3, 1e-3, 2e-3]
+    # of what only says where and how often, and of nothing at all, no line
+    result = run("learning.iterations=3", "learning.gamma=0.98", "learning.learning_rate=2e-3", "learning.keep_checkpoints=2")
+    assert "other settings" not in result.stdout
+
+
+@pytest.mark.parametrize("key, stored", [
+    ("learning.horizon=32", "16"), ("learning.normalize_value=true", "false"), ("policy.init_std=0.5", "1"),
+    ("learning.random_initial_episode_length=false", "true"), ("policy.actor_gain=2", "0.01")])
+def test_what_cannot_change_is_refused(run, key, stored):
+    message = run(key, "learning.iterations=3", exit_code=2).stderr
+    name, value = key.split("=")
+    assert f".h5: {name}: the checkpoint has {stored}, this run {value}; allowed: what the run began with, or " in message
+
+
+def test_an_adaptive_learning_rate_goes_on_from_where_it_is(maniple, tmp_path):
+    arguments = ["train", DECK, "batch.num_envs=64", "learning.schedule=adaptive", f"output.directory={tmp_path}"]
+    maniple(*arguments, "learning.iterations=2")
+    result = maniple(*arguments, "learning.resume=auto", "learning.learning_rate=0.005", "learning.iterations=3", exit_code=2)
+    assert "learning.learning_rate: the checkpoint has 0.001, this run 0.005; allowed: " in result.stderr
