@@ -731,12 +731,14 @@ std::vector<T> ConditionalUnet<T>::initial_parameters(std::uint32_t seed) const 
   for (const ParameterTensor& tensor : tensors()) {
     const T bound = T(1) / std::sqrt(static_cast<T>(tensor.inputs));
     std::uint64_t element = 0;
+    PhiloxBlock random{};
     for_elements(tensor, [&](std::int64_t place) {
       T& value = values[static_cast<std::size_t>(place)];
       if (tensor.start == ParameterTensor::Start::one) value = T(1);
       if (tensor.start != ParameterTensor::Start::uniform) return;
-      const PhiloxBlock random = random_block(seed, RandomPurpose::parameters, element++, 0, number);
-      value = (T(2) * uniform01<T>(random.word[0]) - T(1)) * bound;
+      if (element % 4 == 0) random = random_block(seed, RandomPurpose::parameters, element / 4, 0, number);
+      value = (T(2) * uniform01<T>(random.word[element % 4]) - T(1)) * bound;
+      ++element;
     });
     ++number;
   }

@@ -1,0 +1,224 @@
+"""The denoising network of the diffusion_policy reference and its layers in torch, as the answers that a test compares
+with. Runs in whatever Python has torch (Debian's python3-torch belongs to the system's); see test_conditional_unet.py.
+
+    python unet_in_torch.py REQUEST.json ANSWER.npz
+    python unet_in_torch.py time CASE
+
+A request is a list of cases, each {"kind": ..., "seed": ..., sizes ...}. The answer has for case i the arrays i.in.NAME
+and i.out.NAME in double precision: inputs are whole in single precision, outputs were computed in double. The second form takes forward and backward of one network
+in single precision on one core, once for each line of its standard input, and prints their seconds of processor time.
+"""
+
+import json
+import math
+import sys
+import time
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+class ConvBlock(nn.Module):
+    def __init__(self, inputs, outputs, kernel_size, groups):
+        super().__init__()
+        self.block = nn.Sequential(nn.Conv1d(inputs, outputs, kernel_size, padding=kernel_size // 2),
+                                   nn.GroupNorm(groups, outputs), nn.Mish())
+
+    def forward(self, x):
+        return self.block(x)
+
+
+class ResidualBlock(nn.Module):
+    def __init__(self, inputs, outputs, condition, kernel_size, groups, predict_scale):
+        super().__init__()
+        self.blocks = nn.ModuleList([ConvBlock(inputs, outputs, kernel_size, groups),
+                                     ConvBlock(outputs, outputs, kernel_size, groups)])
+        self.cond_encoder = nn.Sequential(nn.Mish(), nn.Linear(condition, outputs * (2 if predict_scale else 1)))
+        self.residual_conv = nn.Identity() if inputs == outputs else nn.Conv1d(inputs, outputs, 1)
+        self.predict_scale = predict_scale
+
+    def forward(self, x, condition):
+        film = self.cond_encoder(condition)[..., None]
+        y = self.blocks[0](x)
+        if self.predict_scale:
+            scale, shift = film.chunk(2, dim=1)
+            y = scale * y + shift
+        else:
+            y = y + film
+        return self.blocks[1](y) + self.residual_conv(x)
+
+
+class Sampling(nn.Module):
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+
+    def forward(self, x):
+        return self.conv(x)
+
+
+class StepEmbedding(nn.Module):
+    def __init__(self, units):
+        super().__init__()
+        self.half = units // 2
+
+    def forward(self, step):
+        frequencies = torch.exp(-math.log(10000) / (self.half - 1) * torch.arange(self.half, dtype=step.dtype))
+        angles = step[:, None] * frequencies
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+class Unet(nn.Module):
+    """Modules are made in the reference's order, which is that of its state dict."""
+
+    def __init__(self, actions, condition, step_embedding, widths, kernel_size, groups, predict_scale):
+        super().__init__()
+        everything = step_embedding + condition
+
+        def residual(inputs, outputs):
+            return ResidualBlock(inputs, outputs, everything, kernel_size, groups, predict_scale)
+
+        self.mid_modules = nn.ModuleList([residual(widths[-1], widths[-1]) for _ in range(2)])
+        self.diffusion_step_encoder = nn.Sequential(
+            StepEmbedding(step_embedding), nn.Linear(step_embedding, 4 * step_embedding), nn.Mish(),
+            nn.Linear(4 * step_embedding, step_embedding))
+        pairs = list(zip([actions, *widths[:-1]], widths))
+        self.up_modules = nn.ModuleList([
+            nn.ModuleList([residual(2 * wide, narrow), residual(narrow, narrow),
+                           Sampling(nn.ConvTranspose1d(narrow, narrow, 4, 2, 1))])
+            for narrow, wide in reversed(pairs[1:])])
+        self.down_modules = nn.ModuleList([
+            nn.ModuleList([residual(before, width), residual(width, width),
+                           Sampling(nn.Conv1d(width, width, 3, 2, 1)) if width_number + 1 < len(widths)
+                           else nn.Identity()])
+            for width_number, (before, width) in enumerate(pairs)])
+        self.final_conv = nn.Sequential(ConvBlock(widths[0], widths[0], kernel_size, 8),
+                                        nn.Conv1d(widths[0], actions, 1))
+
+    def forward(self, noisy, step, condition):
+        seen = torch.cat([self.diffusion_step_encoder(step), condition], dim=-1)
+        x, kept = noisy.transpose(1, 2), []
+        for first, second, down in self.down_modules:
+            x = second(first(x, seen), seen)
+            kept.append(x)
+            x = down(x)
+        for block in self.mid_modules:
+            x = block(x, seen)
+        for first, second, up in self.up_modules:
+            x = up(second(first(torch.cat([x, kept.pop()], dim=1), seen), seen))
+        return self.final_conv(x).transpose(1, 2)
+
+
+def random(*shape):
+    """Numbers that single precision holds."""
+    return torch.randn(*shape).double()
+
+
+def gradients(output, delta, *inputs):
+    return torch.autograd.grad(output, inputs, delta)
+
+
+def asked(*tensors):
+    return [tensor.requires_grad_() for tensor in tensors]
+
+
+def net_of(case):
+    return Unet(*(case[key] for key in ("actions", "condition", "step_embedding", "widths", "kernel_size", "groups",
+                                        "predict_scale")))
+
+
+def unet(case):
+    net = net_of(case)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            if parameter.dim() == 1:
+                parameter += 0.2 * torch.randn_like(parameter)
+    net.double()
+    samples = case["samples"]
+    noisy, condition = random(samples, case["horizon"], case["actions"]), random(samples, case["condition"])
+    step, delta = torch.randint(100, (samples,)).double(), random(*noisy.shape) / samples
+    delta = delta.float().double()
+    prediction = net(noisy, step, condition)
+    named = dict(net.named_parameters())
+    found = gradients(prediction, delta, *named.values())
+    # (a state dict may name tensors in another order than they are made)
+    flat = lambda tensors: torch.cat([tensor.reshape(-1) for tensor in tensors])
+    return ({"parameters": flat(named.values()), "noisy": noisy, "step": step, "condition": condition, "delta": delta},
+            {"prediction": prediction, **{f"gradient of {name}": g for name, g in zip(named, found)}})
+
+
+def conv(case):
+    inputs, outputs, taps = case["inputs"], case["outputs"], case["taps"]
+    weight = random(inputs, outputs, taps) if case["transposed"] else random(outputs, inputs, taps)
+    weight, bias, x = asked(weight, random(outputs), random(case["samples"], inputs, case["frames"]))
+    operation = functional.conv_transpose1d if case["transposed"] else functional.conv1d
+    y = operation(x, weight, bias, stride=case["stride"], padding=case["padding"])
+    delta = random(*y.shape)
+    x_delta, weight_delta, bias_delta = gradients(y, delta, x, weight, bias)
+    return ({"weight": weight, "bias": bias, "x": x, "delta": delta},
+            {"y": y, "x_delta": x_delta, "weight_delta": weight_delta, "bias_delta": bias_delta})
+
+
+def norm(case):
+    samples, channels, frames, film = (case[key] for key in ("samples", "channels", "frames", "film"))
+    weight, bias, y, modulation = asked(random(channels), random(channels), 3 * random(samples, channels, frames) + 1,
+                                        random(samples, film * channels, 1))
+    z = functional.mish(functional.group_norm(y, case["groups"], weight, bias))
+    if film == 2:
+        z = z * modulation[:, :channels] + modulation[:, channels:]
+    elif film == 1:
+        z = z + modulation
+    else:
+        z = z + 0 * modulation.sum()
+    inputs = {"weight": weight, "bias": bias, "y": y, "film": modulation}
+    if case["residual"]:
+        inputs["residual"] = random(*y.shape)
+        z = z + inputs["residual"]
+    inputs["delta"] = random(*z.shape)
+    y_delta, weight_delta, bias_delta, film_delta = gradients(z, inputs["delta"], y, weight, bias, modulation)
+    return inputs, {"z": z, "y_delta": y_delta, "weight_delta": weight_delta, "bias_delta": bias_delta,
+                    "film_delta": film_delta}
+
+
+def embedding(case):
+    step = torch.randint(100, (case["samples"],)).double()
+    embedded = StepEmbedding(case["units"])(step).requires_grad_()
+    mish = functional.mish(embedded)
+    return {"step": step}, {"embedded": embedded, "mish": mish,
+                            "slope": gradients(mish, torch.ones_like(mish), embedded)[0]}
+
+
+def take_times(case):
+    torch.set_num_threads(1)
+    net, samples = net_of(case), case["samples"]
+    noisy, condition = torch.randn(samples, case["horizon"], case["actions"]), torch.randn(samples, case["condition"])
+    step, delta = torch.randint(100, (samples,)).float(), torch.randn(*noisy.shape) / noisy.numel()
+    for _ in sys.stdin:
+        start = time.process_time()
+        net.zero_grad(set_to_none=True)
+        net(noisy, step, condition).backward(delta)
+        print(time.process_time() - start, flush=True)
+
+
+def main():
+    if sys.argv[1] == "time":
+        take_times(json.loads(sys.argv[2]))
+        return
+    with open(sys.argv[1]) as file:
+        cases = json.load(file)
+    answer = {}
+    for number, case in enumerate(cases):
+        torch.manual_seed(case["seed"])
+        for side, tensors in zip(("in", "out"), globals()[case["kind"]](case)):
+            for name, tensor in tensors.items():
+                answer[f"{number}.{side}.{name}"] = np.array(tensor.detach().reshape(-1).tolist())
+        if case["kind"] == "unet":
+            tensors = net_of(case).state_dict().items()
+            answer[f"{number}.names"] = np.array([" ".join([name, *map(str, tensor.shape)]) for name, tensor in tensors])
+    np.savez(sys.argv[2], **answer)
+
+
+if __name__ == "__main__":
+    main()
