@@ -1,8 +1,41 @@
 """Files of demonstrations for the tests, in robomimic's and in Minari's layout, written as those packages describe
-them; and the order of samples, by the formulas that the program states."""
+them; robomimic's own reader; and the order of samples, by the formulas that the program states."""
+
+import importlib
+import sys
+import types
 
 import h5py
 import numpy as np
+import pytest
+
+
+@pytest.fixture(scope="module")
+def sequence_dataset():
+    """robomimic's SequenceDataset; it needs torch for nothing but the name of its base class."""
+
+    def stand_in(name, **members):
+        module = types.ModuleType(name)
+        module.__dict__.update(members)
+        return module
+
+    names = ["torch", "torch.utils", "torch.utils.data", "torch.nn", "torch.nn.functional", "tqdm", "termcolor"]
+    saved = {name: sys.modules.get(name) for name in names}
+    data = stand_in("torch.utils.data", Dataset=object)
+    utils = stand_in("torch.utils", data=data)
+    functional = stand_in("torch.nn.functional")
+    nn = stand_in("torch.nn", functional=functional, Module=object)
+    torch = stand_in("torch", utils=utils, nn=nn, Tensor=type("Tensor", (), {}))
+    parts = [torch, utils, data, nn, functional, stand_in("tqdm", tqdm=object), stand_in("termcolor", colored=str)]
+    sys.modules.update(zip(names, parts))
+    try:
+        yield importlib.import_module("robomimic.utils.dataset").SequenceDataset
+    finally:
+        for name, module in saved.items():
+            if module is None:
+                sys.modules.pop(name, None)
+            else:
+                sys.modules[name] = module
 
 
 def episodes(count=12, seed=0, shortest=5, longest=40):

@@ -169,6 +169,9 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   const V terminated = banks.at(Bank::output, 0), truncated = banks.at(Bank::output, 1);
   store_lanes(lanes.transition.terminated, terminated);
   store_lanes(lanes.transition.truncated, truncated);
+  if (task.num_success > 0)
+    store_lanes(lanes.transition.success,
+                V(banks.at(Bank::output, kFirstRewardOutput + task.num_reward_terms)));
   const TaskLayout layout = task_layout(task);
   V reward(0);
   MaskOf<V> invalid = bad;

@@ -151,7 +151,7 @@ struct Task : TaskSizes {
   MANIPLE_FUNCTION int first_copy() const { return first_contact() + kContactAnswers * num_contact_queries; }
   MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(*this); }
   MANIPLE_FUNCTION int num_outputs() const {
-    const int evaluated = kFirstRewardOutput + num_reward_terms;
+    const int evaluated = kFirstRewardOutput + num_reward_terms + num_success;
     const int observed = num_observations + num_critic_observations;
     return evaluated > observed ? evaluated : observed;
   }

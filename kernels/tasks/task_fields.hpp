@@ -16,7 +16,8 @@ namespace maniple {
   SIZE(num_critic_observations, "components of the observation that the critic has for itself") \
   SIZE(num_memory, "values that prev() keeps")                                                  \
   SIZE(num_kept, "values of variables, timers and histories")                                   \
-  SIZE(num_reward_terms, "rewards that make up the reward")
+  SIZE(num_reward_terms, "rewards that make up the reward")                                     \
+  SIZE(num_success, "1: the task says what success is")
 
 // Persistent state, real numbers in the precision of the physics.
 //      name              size                unit        description
@@ -58,6 +59,8 @@ namespace maniple {
         "reward")                                                                                       \
   FIELD(terminated, 1, each_step, "1", "1: the episode ended by failure or success")                    \
   FIELD(truncated, 1, each_step, "1", "1: the episode ran out of time")                                 \
+  FIELD(success, num_success, each_step, "1",                                                           \
+        "1: the termination success held in the step (no components: the task has none)")               \
   FIELD(invalid, 1, each_step, "1",                                                                     \
         "1: the state or a reward was not finite or too large; not to be learned from")                 \
   FIELD(episode_return, 1, each_step, "reward", "sum of the rewards of the step's episode so far")      \

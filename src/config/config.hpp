@@ -39,6 +39,7 @@ enum class Reduction { exact, fast };
 enum class ImitationLoss { l2, l1, smooth_l1, gaussian };
 enum class DataNormalizer { none, min_max, mean_std };
 enum class RateScaling { none, linear, sqrt };  // of the learning rate, with the batch
+enum class DatasetLayout { none, robomimic, minari };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class Scaling { none, strong, weak };  // the same work for all ranks together, or for each
@@ -91,6 +92,8 @@ template <>
 inline constexpr std::array kTextsOf<DataNormalizer>{"none", "min_max", "mean_std"};
 template <>
 inline constexpr std::array kTextsOf<RateScaling>{"none", "linear", "sqrt"};
+template <>
+inline constexpr std::array kTextsOf<DatasetLayout>{"none", "robomimic", "minari"};
 template <>
 inline constexpr std::array kTextsOf<Resume>{"never", "auto"};
 template <>
@@ -174,6 +177,10 @@ struct OutputConfig {
   bool tensorboard = false;           // event files beside the results
   std::int64_t trajectory_every = 0;  // control steps between samples; 0: no trajectory
   std::vector<std::string> trajectory_fields{"qpos", "qvel"};
+  DatasetLayout dataset = DatasetLayout::none;  // episodes as demonstrations, beside the results
+  std::int64_t dataset_episodes = 0;            // at most; 0: all
+  double dataset_min_return = -1e30;
+  bool dataset_success = false;  // only episodes in which the termination success held
   SourceLocation where_fields;
 };
 

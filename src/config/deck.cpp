@@ -615,6 +615,22 @@ void check_together(const Config& config) {
   if (config.output.trajectory_every > 0 && config.output.trajectory_fields.empty())
     refuse("output.trajectory.fields", "found a list of 0",
            "allowed: at least one field, or output.trajectory.every: 0");
+  const OutputConfig& output = config.output;
+  if (output.dataset == DatasetLayout::none) {
+    for (const char* const key :
+         {"output.dataset_episodes", "output.dataset_min_return", "output.dataset_success"})
+      if (config.where.count(key))
+        refuse(key, "found it without output.dataset", "allowed: with output.dataset: robomimic | minari");
+  } else {
+    if (!config.task.present)
+      refuse("output.dataset", "found " + text_of(output.dataset) + " without a task in the deck",
+             "allowed: with a task, whose episodes are written");
+    const auto& ends = config.task.terminations;
+    if (output.dataset_success &&
+        std::none_of(ends.begin(), ends.end(), [](const TermConfig& term) { return term.name == "success"; }))
+      refuse("output.dataset_success", "found true with a task that does not say what success is",
+             "allowed: false, or with a termination of the name success in task.terminations");
+  }
   if (config.simulation.inject_nan_env >= config.batch.num_envs)
     refuse("simulation.inject_nan_env",
            "found " + std::to_string(config.simulation.inject_nan_env) + " with batch.num_envs " +

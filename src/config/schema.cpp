@@ -95,6 +95,11 @@ const std::vector<Key>& schema() {
       KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "control steps from sample to sample; 0: no trajectory"),
       KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "fields of state and data and, of a task, action, reward, observation and all else of its control steps, variables/<name> and commands/<name>; a name that is none is answered with the list"),
 
+      KEY(output.dataset, anything(), "", "rollout and evaluate write whole episodes of a task as demonstrations, in order of environment and start, with the task's observations by name: robomimic: <directory>/demonstrations.hdf5; minari: the data set demonstrations-v0 of MINARI_DATASETS_PATH=<directory>/minari"),
+      KEY(output.dataset_episodes, at_least(0), "episodes", "the first of those that the other keys let pass; 0: all"),
+      KEY(output.dataset_min_return, anything(), "reward", "episodes with a smaller sum of rewards are left out"),
+      KEY(output.dataset_success, anything(), "", "true: only episodes in which the task's termination success held"),
+
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
       KEY(task.episode_steps, between(0, 16777216), "control steps", "the same in control steps, instead of task.episode_length"),
@@ -105,7 +110,7 @@ const std::vector<Key>& schema() {
 
       KEY(data.file, anything(), "", "demonstrations in robomimic's or Minari's HDF5 layout, read as they are: a file or a list of files; relative to the deck"),
       KEY(data.weights, anything(), "1", "of the files, a number each or one for all: how often an epoch has each sample"),
-      KEY(data.observations, anything(), "", "keys of the observations (robomimic: under obs/, Minari: under observations/, or observations itself), in the policy's order; []: all vectors, in alphabetical order"),
+      KEY(data.observations, anything(), "", "keys of the observations (robomimic: under obs/, Minari: under observations/, or observations itself), in the policy's order; []: those that the deck's task names, where the file has all of them, else all vectors in alphabetical order"),
       KEY(data.filter_key, anything(), "", "robomimic: the list of demonstrations /mask/<key>; \"\": all demonstrations"),
       KEY(data.frame_stack, between(1, 1000), "frames", "observations that the policy sees, of each key the oldest first"),
       KEY(data.pad_frame_stack, anything(), "", "the first frame of a demonstration stands in for those before it; false: samples begin with a full stack"),

@@ -1,10 +1,14 @@
 // maniple evaluate: complete episodes with a trained policy, returns and lengths in /evaluation.
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "src/base/log.hpp"
+#include "src/driver/episode_recorder.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/learning/evaluation.hpp"
+#include "src/parallel/failure.hpp"
 
 namespace maniple {
 
@@ -24,7 +28,18 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const LoadedPolicy loaded = load_policy(config, *simulation, session);
   info(fmt::format("policy of iteration {} from {}", loaded.iteration, config.control.checkpoint));
 
-  const EvaluationResult result = evaluate(*simulation, *loaded.policy, config, session.collectives());
+  std::optional<EpisodeRecorder> episodes;
+  const std::int64_t envs = simulation->partition().num_envs, wanted = wanted_episodes(config, envs);
+  if (config.output.dataset != DatasetLayout::none)
+    run_together(session.collectives(), [&] {
+      episodes.emplace(config, *simulation, [envs, wanted](std::int64_t env, std::int64_t number) {
+        return number * envs + env < wanted;
+      });
+    });
+  const auto watch = [&] {
+    if (episodes) episodes->watch();
+  };
+  const EvaluationResult result = evaluate(*simulation, *loaded.policy, config, session.collectives(), watch);
   report_incidents(*simulation, session);
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),
@@ -39,10 +54,19 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
                        "standard error of mean_return");
   results.write_series("evaluation/mean_return_confidence", {returns.confidence}, "reward",
                        "half width of the 95 % confidence interval of mean_return");
+  std::string success;
+  if (!result.episode_success.empty()) {
+    results.write_series("evaluation/success", result.episode_success, "1",
+                         "1: the termination success held in the episode");
+    const double rate = summary_of(result.episode_success).mean;
+    results.write_series("evaluation/success_rate", {rate}, "1", "mean of success");
+    success = fmt::format(", success {:.1f}%", 100 * rate);
+  }
   const std::string path = results.commit();
-  info(fmt::format("{} episodes: mean return {:.4f} +- {:.4f} (95 %), mean length {:.1f}",
-                   result.episode_return.size(), returns.mean, returns.confidence, lengths.mean));
+  info(fmt::format("{} episodes: mean return {:.4f} +- {:.4f} (95 %), mean length {:.1f}{}",
+                   result.episode_return.size(), returns.mean, returns.confidence, lengths.mean, success));
   info("results: " + path);
+  if (episodes) episodes->write(session);
   return ExitCode::done;
 }
 

@@ -7,11 +7,13 @@
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
+#include "src/driver/episode_recorder.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/stop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
+#include "src/parallel/failure.hpp"
 
 namespace maniple {
 namespace {
@@ -76,10 +78,14 @@ ExitCode rollout(const Config& config, Session& session) {
       set_up_simulation(config, session, "rollout",
                         config.control.source == ControlInput::policy ? Holds::policy : Holds::environments);
   ControlSource control(config, *simulation, session);
+  std::optional<EpisodeRecorder> episodes;
+  if (config.output.dataset != DatasetLayout::none)
+    run_together(session.collectives(), [&] { episodes.emplace(config, *simulation); });
   simulation->initialize(config.initial_state);
+  if (episodes) episodes->watch();
 
   const std::int64_t every = config.output.trajectory_every;
-  if (every == 0)
+  if (every == 0 && !episodes)
     info(
         "no trajectory is recorded: output.trajectory.every=1 records output.trajectory.fields of each "
         "control step");
@@ -119,6 +125,7 @@ ExitCode rollout(const Config& config, Session& session) {
     control.step(step);
     ++step;
     note_done("control step", step);
+    if (episodes) episodes->watch();
     if (every > 0 && step % every == 0) sample(step);
     const double seconds = std::chrono::duration<double>(Clock::now() - loop_started).count();
     progress.update(step, fmt::format("{}steps/s  {}",
@@ -134,6 +141,7 @@ ExitCode rollout(const Config& config, Session& session) {
   report_incidents(*simulation, session);
   if (every > 0) results.write_steps(sampled);
   info("results: " + results.commit());
+  if (episodes) episodes->write(session);
   if (step < config.simulation.steps) {
     warn(fmt::format("stopped early after {} of {} control steps ({})", step, config.simulation.steps,
                      decision.reason));

@@ -15,6 +15,7 @@
 #include "src/base/version.hpp"
 #include "src/config/deck.hpp"
 #include "src/config/schema.hpp"
+#include "src/driver/episode_recorder.hpp"
 #include "src/io/dataset.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
@@ -112,6 +113,9 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
   RankMemory memory;
   memory.batch = simulation.rank_bytes;
   memory.bytes_per_env = simulation.bytes_per_env;
+  // (an evaluation has as many steps as its episodes take: those are not known)
+  memory.batch +=
+      recorder_bytes(config, simulation.num_observations, simulation.num_actions, partition.envs());
   if (holds == Holds::learner) {
     const LearnerMemory learner = learner_of(config).memory(
         config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions,

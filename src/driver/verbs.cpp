@@ -1,5 +1,7 @@
 #include "src/driver/verbs.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 
 #include "src/base/log.hpp"
@@ -35,11 +37,13 @@ const std::vector<Verb>& verbs() {
        .run = rollout,
        .ends_in_order = true,
        .results = kResultsFile,
+       .writes_datasets = true,
        .runs_ensembles = true},
       {.name = "evaluate",
        .help = "run episodes with a trained policy and record returns",
        .run = evaluate_policy,
        .results = kEvaluationFile,
+       .writes_datasets = true,
        .runs_ensembles = true},
       {.name = "bench",
        .help = "measure physics and environment steps per second, write bench.json",
@@ -82,6 +86,10 @@ RunDirectory::Claim claim_of(const Verb& verb, const Config& config) {
 }
 
 ExitCode run_configured(const Verb& verb, const Config& config, Session& session, const std::string& name) {
+  if (config.output.dataset != DatasetLayout::none && verb.results && !verb.writes_datasets)
+    throw InputError(config.where_of("output.dataset"), "output.dataset",
+                     fmt::format("a data set asked of {}", verb.name),
+                     "rollout and evaluate write data sets of episodes");
   session.watchdog().set_timeout(config.run.hang_timeout);
   set_retries(config.run.retries);
   std::optional<RunDirectory> directory;

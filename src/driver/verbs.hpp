@@ -35,8 +35,9 @@ struct Verb {
   // The file that it writes in output.directory, which it holds for itself, and where it replaces no results
   // without permission; null: it leaves no file there.
   const char* results = nullptr;
-  bool resumes = false;         // writes checkpoints there, too, and learning.resume continues from them
-  bool runs_ensembles = false;  // a deck's ensemble, each member as a run of its own
+  bool resumes = false;          // writes checkpoints there, too, and learning.resume continues from them
+  bool writes_datasets = false;  // output.dataset
+  bool runs_ensembles = false;   // a deck's ensemble, each member as a run of its own
 };
 
 const std::vector<Verb>& verbs();

@@ -1,5 +1,3 @@
-// The two layouts, in one table: robomimic's (docs/datasets/overview.md of robomimic 0.3) and Minari's
-// (Minari 0.5, data_collector and dataset/minari_storage.py).
 #include "src/io/demonstrations.hpp"
 
 #include <fmt/format.h>
@@ -12,23 +10,13 @@
 
 #include "src/base/fnv.hpp"
 #include "src/io/checksum.hpp"
+#include "src/io/demonstration_layout.hpp"
 #include "src/io/hdf5.hpp"
 
 namespace maniple {
 namespace {
 
-struct FileLayout {
-  const char* name;
-  const char* group;         // that has the demonstrations
-  const char* prefix;        // of their names, before a number
-  const char* observations;  // below each of them
-  const char* length;        // attribute: frames
-  bool final_observation;    // observations have one frame more than actions
-};
-constexpr FileLayout kLayouts[] = {
-    {"robomimic", "data", "demo_", "obs", "num_samples", false},
-    {"minari", "", "episode_", "observations", "total_steps", true},
-};
+constexpr DemonstrationLayout kLayouts[] = {kRobomimicLayout, kMinariLayout};
 
 // What messages begin with.
 constexpr const char* kKey = "data.file";
@@ -55,7 +43,7 @@ class OpenFile {
   OpenFile(const Config& config, const std::string& path)
       : config_(config), path_(path), file_(hdf5::open_file(path, false)), layout_(find_layout()) {}
 
-  const FileLayout& layout() const { return layout_; }
+  const DemonstrationLayout& layout() const { return layout_; }
   hid_t id() const { return file_; }
   std::string path_of(const std::string& demonstration) const {
     return *layout_.group == '\0' ? demonstration : std::string(layout_.group) + "/" + demonstration;
@@ -94,6 +82,14 @@ class OpenFile {
     return chosen;
   }
 
+  // The observations of the deck's task, in its order, where a demonstration has them all.
+  std::vector<std::string> of_task(const std::string& demonstration) const {
+    const std::vector<std::string> there = keys(demonstration), wanted = observation_keys(config_.task);
+    const bool all = std::all_of(wanted.begin(), wanted.end(), [&](const std::string& key) {
+      return std::find(there.begin(), there.end(), key) != there.end();
+    });
+    return all ? wanted : std::vector<std::string>();
+  }
   // Keys of the first demonstration's observations that hold vectors.
   std::vector<std::string> vectors(const std::string& demonstration) const {
     std::vector<std::string> found;
@@ -136,9 +132,9 @@ class OpenFile {
   }
 
  private:
-  const FileLayout& find_layout() const {
+  const DemonstrationLayout& find_layout() const {
     std::string tried;
-    for (const FileLayout& layout : kLayouts) {
+    for (const DemonstrationLayout& layout : kLayouts) {
       const bool root = *layout.group == '\0';
       if (!root && !hdf5::has_path(file_, layout.group)) {
         tried += fmt::format("{}{} has a group /{}", tried.empty() ? "" : ", ", layout.name, layout.group);
@@ -154,7 +150,7 @@ class OpenFile {
     const hdf5::Group root(hdf5::check_id(H5Gopen2(file_, "/", H5P_DEFAULT), path_));
     refuse(kKey, path_, "found neither layout; at its root are: " + list_of(hdf5::names_in(root)), tried);
   }
-  std::vector<std::string> names_of(const FileLayout& layout) const {
+  std::vector<std::string> names_of(const DemonstrationLayout& layout) const {
     const std::string path = *layout.group == '\0' ? "/" : layout.group;
     return hdf5::names_in(hdf5::Group(hdf5::check_id(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), path_)));
   }
@@ -178,7 +174,7 @@ class OpenFile {
   const Config& config_;
   const std::string path_;
   const hdf5::File file_;
-  const FileLayout& layout_;
+  const DemonstrationLayout& layout_;
 };
 
 // run_isolated() whose errors are about the user's input.
@@ -199,9 +195,11 @@ std::string read_isolated(const Config& config, const std::string& path,
 std::string describe_file(const Config& config, const std::string& path,
                           const std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
-  const FileLayout& layout = file.layout();
+  const DemonstrationLayout& layout = file.layout();
   const std::vector<std::string> names = file.demonstrations();
-  const std::vector<std::string> keys = wanted.empty() ? file.vectors(names.front()) : wanted;
+  std::vector<std::string> keys = wanted;
+  if (keys.empty()) keys = file.of_task(names.front());
+  if (keys.empty()) keys = file.vectors(names.front());
   if (keys.empty())
     file.refuse("data.observations", path, "found no observations that are vectors",
                 "there are: " + list_of(file.keys(names.front())));

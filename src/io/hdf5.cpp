@@ -131,14 +131,27 @@ herr_t close_file(hid_t file) {
   return status;
 }
 
-File create_file(const std::string& path, std::int64_t bytes) {
+namespace {
+
+File create_with(const std::string& path, std::int64_t bytes, std::int64_t user_block) {
   reserve_bytes(path, bytes);
   const Properties access = file_access();
   const Properties creation(check_id(H5Pcreate(H5P_FILE_CREATE), path));
-  check(H5Pset_userblock(creation, static_cast<hsize_t>(kSealBytes)), path);
+  check(H5Pset_userblock(creation, static_cast<hsize_t>(user_block)), path);
+  check(H5Pset_obj_track_times(creation, false), path);
   File file(check_id(H5Fcreate(path.c_str(), H5F_ACC_TRUNC, creation, access), path));
   reserve_bytes(path, bytes);  // truncating gave the blocks back
   return file;
+}
+
+}  // namespace
+
+File create_file(const std::string& path, std::int64_t bytes) {
+  return create_with(path, bytes, kSealBytes);
+}
+
+File create_plain_file(const std::string& path, std::int64_t bytes) {
+  return create_with(path, bytes, 0);
 }
 
 File open_file(const std::string& path, bool writable) {
@@ -240,11 +253,14 @@ std::uint64_t read_unsigned_attribute(hid_t object, const std::string& name) {
   return read_scalar_attribute<std::uint64_t>(object, name, H5T_NATIVE_UINT64);
 }
 
-Dataset create_dataset(hid_t file, const std::string& name, ElementType type, const Shape& shape,
-                       const std::string& unit, const std::string& description, const Shape& chunk) {
+namespace {
+
+// Space allocated at once and no fill, no time of creation: equal runs give equal files.
+Dataset create_numbers(hid_t place, const std::string& name, hid_t type, const Shape& shape,
+                       const Shape& chunk) {
   const Properties creation(check_id(H5Pcreate(H5P_DATASET_CREATE), name));
   check(H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER), name);
-  check(H5Pset_obj_track_times(creation, false), name);  // equal runs give equal files
+  check(H5Pset_obj_track_times(creation, false), name);
   if (chunk.empty()) {
     check(H5Pset_layout(creation, H5D_CONTIGUOUS), name);
   } else {
@@ -253,11 +269,49 @@ Dataset create_dataset(hid_t file, const std::string& name, ElementType type, co
   check(H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY), name);
   const Space space = space_of_shape(shape);
   const Properties links = creating_groups();
-  Dataset dataset(
-      check_id(H5Dcreate2(file, name.c_str(), native_type(type), space, links, creation, H5P_DEFAULT), name));
+  return Dataset(check_id(H5Dcreate2(place, name.c_str(), type, space, links, creation, H5P_DEFAULT), name));
+}
+
+}  // namespace
+
+Dataset create_dataset(hid_t file, const std::string& name, ElementType type, const Shape& shape,
+                       const std::string& unit, const std::string& description, const Shape& chunk) {
+  Dataset dataset = create_numbers(file, name, native_type(type), shape, chunk);
   write_attribute(dataset, "unit", unit);
   write_attribute(dataset, "description", description);
   return dataset;
+}
+
+Group create_group(hid_t place, const std::string& name) {
+  const Properties creation(check_id(H5Pcreate(H5P_GROUP_CREATE), name));
+  check(H5Pset_obj_track_times(creation, false), name);
+  return Group(check_id(H5Gcreate2(place, name.c_str(), H5P_DEFAULT, creation, H5P_DEFAULT), name));
+}
+
+Dataset create_plain_dataset(hid_t place, const std::string& name, ElementType type, const Shape& shape,
+                             bool truth) {
+  if (!truth) return create_numbers(place, name, native_type(type), shape, {});
+  const Type choice(check_id(H5Tenum_create(H5T_NATIVE_INT8), name));
+  const std::int8_t no = 0, yes = 1;
+  check(H5Tenum_insert(choice, "FALSE", &no), name);
+  check(H5Tenum_insert(choice, "TRUE", &yes), name);
+  return create_numbers(place, name, choice, shape, {});
+}
+
+void create_texts(hid_t place, const std::string& name, const std::vector<std::string>& texts) {
+  std::size_t length = 1;
+  for (const std::string& text : texts) length = std::max(length, text.size());
+  std::string all;
+  for (std::string text : texts) {
+    text.resize(length, '\0');
+    all += text;
+  }
+  Type type(check_id(H5Tcopy(H5T_C_S1), "HDF5 text type"));
+  check(H5Tset_size(type, length), "HDF5 text type");
+  check(H5Tset_strpad(type, H5T_STR_NULLPAD), "HDF5 text type");
+  Dataset dataset = create_numbers(place, name, type, {static_cast<hsize_t>(texts.size())}, {});
+  if (!texts.empty()) check(H5Dwrite(dataset, type, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()), name);
+  check(dataset.reset(), name);
 }
 
 void create_and_write(hid_t file, const std::string& name, ElementType type, const Shape& shape,

@@ -59,6 +59,8 @@ void check(herr_t status, const std::string& what);
 // Replaces a file; with room for a seal. Blocks for `bytes` are reserved first, so that a full disk is an
 // Error before the library has anything to lose.
 File create_file(const std::string& path, std::int64_t bytes);
+// The same without the seal's room, for files that other programs go on with.
+File create_plain_file(const std::string& path, std::int64_t bytes);
 File open_file(const std::string& path, bool writable);  // no file locks
 // Writes what is left to write and closes; the destructor of File would keep an error to itself.
 void close(File& file, const std::string& path);
@@ -87,6 +89,12 @@ using Shape = std::vector<hsize_t>;
 // contiguous.
 Dataset create_dataset(hid_t file, const std::string& name, ElementType type, const Shape& shape,
                        const std::string& unit, const std::string& description, const Shape& chunk = {});
+// Groups and datasets without a word of their own, as other programs know them; `place`: a file or group.
+// `truth`: of bytes, h5py's bool.
+Group create_group(hid_t place, const std::string& name);
+Dataset create_plain_dataset(hid_t place, const std::string& name, ElementType type, const Shape& shape,
+                             bool truth = false);
+void create_texts(hid_t place, const std::string& name, const std::vector<std::string>& texts);
 // A whole dataset from one rank's memory.
 void create_and_write(hid_t file, const std::string& name, ElementType type, const Shape& shape,
                       const void* data, const std::string& unit, const std::string& description,

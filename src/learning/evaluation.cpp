@@ -35,19 +35,24 @@ Summary summary_of(const std::vector<double>& values) {
   return result;
 }
 
+std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {
+  return config.evaluation.episodes > 0 ? config.evaluation.episodes : envs;
+}
+
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
-                          Collectives& collectives) {
+                          Collectives& collectives, const std::function<void()>& watch) {
   const Partition& partition = environment.partition();
-  const std::int64_t wanted =
-      config.evaluation.episodes > 0 ? config.evaluation.episodes : partition.num_envs;
+  const std::int64_t wanted = wanted_episodes(config, partition.num_envs);
   const std::int64_t rounds = (wanted + partition.num_envs - 1) / partition.num_envs;
   // Two sums over ranks gather everything: each episode is nonzero on one rank only.
   std::vector<double> returns(static_cast<std::size_t>(rounds * partition.num_envs), 0.0);
-  std::vector<double> lengths(returns.size(), 0.0);
+  std::vector<double> lengths(returns.size(), 0.0), successes(returns.size(), 0.0);
+  const bool has_success = environment.success().elements > 0;
   std::vector<std::int64_t> finished(static_cast<std::size_t>(partition.envs()), 0);
   std::int64_t missing = rounds * partition.envs();
 
   environment.reset();
+  if (watch) watch();
   const std::unique_ptr<PolicyRunner> runner = policy.act_in(environment);
   // an episode can last at most max_episode_steps; an endless task ends by its terminations alone
   const std::int64_t longest = environment.max_episode_steps();
@@ -65,17 +70,21 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
     runner->step(config.evaluation.deterministic, config.batch.seed, step);
     note_done("control step", step + 1);
     Kokkos::fence();
+    if (watch) watch();
     const auto host = [](const TiledView<float>& view) {
       return Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), view.data);
     };
     const auto terminated = host(environment.terminated()), truncated = host(environment.truncated());
     const auto episode_return = host(environment.episode_return());
     const auto episode_length = host(environment.episode_length());
+    const auto success = host(environment.success());
     for (std::int64_t env = 0; env < partition.envs(); ++env) {
       const std::size_t e = static_cast<std::size_t>(env);  // one element: tiles lie one after the other
-      if ((terminated(e) == 0.0f && truncated(e) == 0.0f) || finished[e] == rounds) continue;
+      if (finished[e] == rounds) continue;
       const std::size_t slot =
           static_cast<std::size_t>(finished[e] * partition.num_envs + partition.first_env() + env);
+      if (has_success && success(e) != 0.0f) successes[slot] = 1;
+      if (terminated(e) == 0.0f && truncated(e) == 0.0f) continue;
       returns[slot] = static_cast<double>(episode_return(e));
       lengths[slot] = static_cast<double>(episode_length(e));
       ++finished[e];
@@ -84,9 +93,11 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
   }
   collectives.sum(returns.data(), returns.size());
   collectives.sum(lengths.data(), lengths.size());
+  collectives.sum(successes.data(), successes.size());
   returns.resize(static_cast<std::size_t>(wanted));
   lengths.resize(static_cast<std::size_t>(wanted));
-  return {returns, lengths};
+  successes.resize(has_success ? static_cast<std::size_t>(wanted) : 0);
+  return {returns, lengths, successes};
 }
 
 }  // namespace maniple

@@ -1,6 +1,7 @@
 // Complete episodes with a given policy, counted and ordered independently of the number of ranks.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -12,7 +13,8 @@ namespace maniple {
 // One entry per episode: all first episodes in order of environment, then all second ones, and so on.
 struct EvaluationResult {
   std::vector<double> episode_return;
-  std::vector<double> episode_length;  // control steps
+  std::vector<double> episode_length;   // control steps
+  std::vector<double> episode_success;  // 1 or 0; empty where the task has no success
 };
 
 // Mean of independent numbers, with its standard error and the half width of its 95 % confidence interval
@@ -22,11 +24,15 @@ struct Summary {
 };
 Summary summary_of(const std::vector<double>& values);
 
+// evaluation.episodes, or one for each environment.
+std::int64_t wanted_episodes(const Config& config, std::int64_t envs);
+
 // Runs every environment from a fresh episode until each has finished the same number of episodes
 // (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps the first
 // evaluation.episodes of them in that order. Equal counts per environment keep
 // short episodes from being favoured. Collective; the same result on every rank.
+// `watch`: called with the first observations there, and after each control step.
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
-                          Collectives& collectives);
+                          Collectives& collectives, const std::function<void()>& watch = {});
 
 }  // namespace maniple

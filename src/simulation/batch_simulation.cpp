@@ -15,10 +15,18 @@
 namespace maniple {
 namespace {
 
-// Does the run record this field.
+// The fields that files of the run are made of.
+std::vector<std::string> recorded_names(const OutputConfig& output) {
+  std::vector<std::string> names;
+  if (output.trajectory_every > 0) names = output.trajectory_fields;
+  if (output.dataset != DatasetLayout::none)
+    for (const char* const field : kDatasetFields)
+      if (std::find(names.begin(), names.end(), field) == names.end()) names.emplace_back(field);
+  return names;
+}
 bool records(const OutputConfig& output, const std::string& field) {
-  const std::vector<std::string>& fields = output.trajectory_fields;
-  return output.trajectory_every > 0 && std::find(fields.begin(), fields.end(), field) != fields.end();
+  const std::vector<std::string> names = recorded_names(output);
+  return std::find(names.begin(), names.end(), field) != names.end();
 }
 
 // Is a field of a task's transitions kept in this run.
@@ -152,8 +160,7 @@ void BatchSimulation<T>::record_fields(const OutputConfig& output) {
   const int kept = field_named(task_fields(task_), "kept").first;
   std::vector<ExportRange> ranges;
   int exported = 0;
-  for (const std::string& name : output.trajectory_fields) {
-    if (output.trajectory_every == 0) break;
+  for (const std::string& name : recorded_names(output)) {
     for (const FieldInfo& field : state_fields_)
       if (field.name == name) record(field, physics_.state, field.first);
     for (const FieldInfo& field : data_fields(model_.sizes)) {

@@ -2,6 +2,7 @@
 // implementation per precision stands behind this interface (src/simulation/batch_simulation.hpp).
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,6 +13,12 @@
 #include "src/simulation/environment.hpp"
 
 namespace maniple {
+
+// The fields of control steps that make up the episodes of a data set (output.dataset), which a run with one
+// records.
+inline constexpr std::array kDatasetFields{"observation", "final_observation", "action",
+                                           "reward",      "episode_return",    "terminated",
+                                           "truncated",   "success",           "invalid"};
 
 // Bytes that the batch will take, known before anything is allocated.
 struct MemoryEstimate {
@@ -26,6 +33,8 @@ class Simulation : public Environment {
  public:
   virtual const ImportedModel& model() const = 0;
   virtual bool has_task() const = 0;
+  // Components of each term of task.observations.
+  virtual const std::vector<int>& observation_widths() const = 0;
   // Digests of the compiled model and task: what a checkpoint must agree with.
   virtual std::string model_digest() const = 0;
   virtual std::string task_digest() const = 0;
@@ -59,7 +68,8 @@ class Simulation : public Environment {
   virtual std::vector<std::pair<std::string, double>> physics_stage_seconds() const = 0;
 
   // ---- output ----
-  // Name, unit, description and size of a field that was asked for in output.trajectory.fields.
+  // Name, unit, description and size of a field that was asked for in output.trajectory.fields, or of
+  // kDatasetFields.
   virtual TrajectoryField trajectory_field(const std::string& name) const = 0;
   // Rows [environment of this rank][size], packed, in the run's precision (float or double).
   virtual void read_field(const std::string& name, std::vector<std::byte>& rows) const = 0;

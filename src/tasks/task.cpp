@@ -19,6 +19,9 @@
 namespace maniple {
 namespace {
 
+// The termination that says whether an episode reached its goal, by Isaac Lab's convention.
+constexpr const char* kSuccess = "success";
+
 // The stages that fill one element of Data.
 Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskModel& model) {
   const FieldInfo& field = *std::find_if(fields.begin(), fields.end(), [&](const FieldInfo& f) {
@@ -89,8 +92,8 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
                         ConstantPool& constants, CompiledTask& task) {
   ExpressionCompiler evaluate(context, Phase::evaluate);
   ExpressionGraph& graph = evaluate.graph();
-  ExpressionGraph::Node terminated = graph.operand(Bank::registers, register_flag);  // bad states fail
-  ExpressionGraph::Node time_out = graph.constant(0);
+  const ExpressionGraph::Node bad = graph.operand(Bank::registers, register_flag);  // states, which fail
+  ExpressionGraph::Node terminated = bad, time_out = graph.constant(0), success = graph.constant(0);
   bool ends_in_time = false;
   for (std::size_t i = 0; i < config.terminations.size(); ++i) {
     const TermConfig& term = config.terminations[i];
@@ -105,6 +108,9 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
           evaluate.compile_number(source_of(term, expression.text, key), "a termination");
       ExpressionGraph::Node& all = truncates ? time_out : terminated;
       all = graph.apply(Operation::logical_or, all, done);
+      if (term.name != kSuccess) continue;
+      success = graph.apply(Operation::logical_and, done, graph.apply(Operation::logical_not, bad));
+      task.num_success = 1;
     }
     task.termination_names.push_back(term.name);
   }
@@ -134,6 +140,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     task.reward_names.push_back(term.name);
   }
   task.num_reward_terms = static_cast<int>(task.reward_names.size());
+  if (task.num_success > 0) graph.store(success, Bank::output, kFirstRewardOutput + task.num_reward_terms);
   evaluate.finish();
   task.evaluate = evaluate.program(constants);
 }
@@ -311,14 +318,15 @@ ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompil
   return observe.history(observe.delayed(values, term.delay), term.history);
 }
 
-// Outputs from `first` on; their names, by component.
+// Outputs from `first` on; their names, by component, and how many each term has.
 std::vector<std::string> compile_observations(const std::vector<TermConfig>& terms, TermKind kind,
-                                              const TaskModel& model, ExpressionCompiler& observe,
-                                              int first) {
+                                              const TaskModel& model, ExpressionCompiler& observe, int first,
+                                              std::vector<int>& widths) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const TermConfig& term = terms[i];
     const std::string key = key_of(kind, term, i);
+    const std::size_t before = names.size();
     for (const TermExpression& expression : expressions_of(term, kind, model, key)) {
       const ExpressionCompiler::Value plain = observe.compile(source_of(term, expression.text, key));
       std::vector<std::string> elements;
@@ -331,6 +339,7 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
         names.push_back(value.size() == 1 ? name : fmt::format("{}[{}]", name, k));
       }
     }
+    widths.push_back(static_cast<int>(names.size() - before));
   }
   return names;
 }
@@ -339,11 +348,13 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
 // in `observe` already.
 void compile_observing(const TaskConfig& config, const TaskModel& model, ExpressionCompiler& observe,
                        ConstantPool& constants, CompiledTask& task) {
-  task.observation_names =
-      compile_observations(config.observations, TermKind::observation, model, observe, 0);
+  task.observation_names = compile_observations(config.observations, TermKind::observation, model, observe, 0,
+                                                task.observation_widths);
   task.num_observations = static_cast<int>(task.observation_names.size());
-  task.critic_observation_names = compile_observations(
-      config.critic_observations, TermKind::critic_observation, model, observe, task.num_observations);
+  std::vector<int> critic_widths;
+  task.critic_observation_names =
+      compile_observations(config.critic_observations, TermKind::critic_observation, model, observe,
+                           task.num_observations, critic_widths);
   task.num_critic_observations = static_cast<int>(task.critic_observation_names.size());
   observe.finish();
   task.observe = observe.program(constants);

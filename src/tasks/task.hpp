@@ -35,6 +35,7 @@ struct CompiledTask : TaskSizes {
   std::vector<CompiledAction> actions;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
   std::vector<std::string> critic_observation_names;
+  std::vector<int> observation_widths;  // components of each term of task.observations
   std::vector<CompiledVariable> variables;
   std::vector<std::string> reward_names, termination_names;
 

@@ -1,48 +1,17 @@
 """Demonstrations read in place: frames and windows are robomimic's own, sample by sample; what is wrong with a file
 is named."""
 
-import importlib
 import itertools
 import subprocess
-import sys
-import types
 
 import h5py
 import numpy as np
 import pytest
 
 from conftest import BUILD, ENVIRONMENT
-from demonstrations import episodes, write_minari, write_robomimic
+from demonstrations import episodes, sequence_dataset, write_minari, write_robomimic  # noqa: F401
 
 KEYS = "data.observations=[position, velocity]"
-
-
-@pytest.fixture(scope="module")
-def sequence_dataset():
-    """robomimic's SequenceDataset; it needs torch for nothing but the name of its base class."""
-
-    def stand_in(name, **members):
-        module = types.ModuleType(name)
-        module.__dict__.update(members)
-        return module
-
-    names = ["torch", "torch.utils", "torch.utils.data", "torch.nn", "torch.nn.functional", "tqdm", "termcolor"]
-    saved = {name: sys.modules.get(name) for name in names}
-    data = stand_in("torch.utils.data", Dataset=object)
-    utils = stand_in("torch.utils", data=data)
-    functional = stand_in("torch.nn.functional")
-    nn = stand_in("torch.nn", functional=functional, Module=object)
-    torch = stand_in("torch", utils=utils, nn=nn, Tensor=type("Tensor", (), {}))
-    parts = [torch, utils, data, nn, functional, stand_in("tqdm", tqdm=object), stand_in("termcolor", colored=str)]
-    sys.modules.update(zip(names, parts))
-    try:
-        yield importlib.import_module("robomimic.utils.dataset").SequenceDataset
-    finally:
-        for name, module in saved.items():
-            if module is None:
-                sys.modules.pop(name, None)
-            else:
-                sys.modules[name] = module
 
 
 def windows(stack, sequence, pad_stack, pad_sequence, *keys):

@@ -1,0 +1,58 @@
+// Gathers the whole episodes of a rollout or an evaluation and writes those that output.dataset_* let pass as
+// demonstrations.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/io/demonstration_writer.hpp"
+#include "src/parallel/session.hpp"
+#include "src/simulation/simulation.hpp"
+
+namespace maniple {
+
+class EpisodeRecorder {
+ public:
+  // Whether an episode counts: the how many-th one of its environment, both from 0.
+  using Counts = std::function<bool(std::int64_t env, std::int64_t number)>;
+
+  // InputError where a data set is there and may not be replaced. All outlive this.
+  EpisodeRecorder(const Config& config, const Simulation& simulation, Counts counts = {});
+
+  // Once with the first observations there, then after each control step.
+  void watch();
+  // Collective. Throws Error where no episode passes.
+  void write(Session& session);
+
+ private:
+  // Of one environment: the episode that runs, and those that have passed.
+  struct Course {
+    Episode running;
+    std::int64_t number = 0;
+    bool invalid = false;
+    std::vector<Episode> passed;
+  };
+
+  const std::byte* row(const std::string& field, std::int64_t env, std::size_t bytes);
+  double number(const std::string& field, std::int64_t env);
+  // Leaves only what output.dataset_episodes takes, the first over all ranks. Collective.
+  std::vector<Episode> chosen(Session& session);
+
+  const Config& config_;
+  const Simulation& simulation_;
+  const Counts counts_;
+  EpisodesFormat format_;
+  std::size_t real_bytes_, observation_bytes_, action_bytes_;
+  std::vector<std::pair<std::string, std::vector<std::byte>>> fields_;  // [env][size] of this step
+  std::vector<Course> courses_;
+  bool begun_ = false;
+  std::int64_t whole_ = 0, invalid_ = 0, failed_ = 0, poor_ = 0;
+};
+
+// What one rank keeps of the episodes of this run at most, in B.
+std::size_t recorder_bytes(const Config& config, int observations, int actions, std::int64_t envs);
+
+}  // namespace maniple
