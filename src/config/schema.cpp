@@ -192,7 +192,7 @@ const std::vector<Key>& schema() {
       KEY(learning.value_bootstrap, anything(), "", "time-outs add gamma x value to the reward: of the observation that the last step led to, or (value) of the one before it, as rsl_rl and rl_games"),
       KEY(learning.random_initial_episode_length, anything(), "", "spread the first time-outs over an episode"),
       KEY(learning.reduction, anything(), "", "exact: the same bits on any number of ranks"),
-      KEY(learning.check_ranks_every, at_least(0), "updates", "between comparisons of all ranks' parameters and batches by their checksums, and before each checkpoint; a rank out of step is named and ends the run; 0: never"),
+      KEY(learning.check_ranks_every, at_least(0), "updates", "between comparisons of what is equal on all ranks, by checksums; a rank out of step is named and ends the run. Checkpoints compare as well; the steps of a rollout count as updates; 0: at checkpoints only"),
       KEY(learning.checkpoint_every, at_least(0), "iterations", "0: at the end only"),
       KEY(learning.keep_checkpoints, between(1, 1e6), "files", "older checkpoints are removed"),
       KEY(learning.resume, anything(), "", "auto: continue from the newest good checkpoint of the directory, or start"),

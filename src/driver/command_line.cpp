@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <filesystem>
 #include <iostream>
 #include <thread>
 
@@ -20,6 +21,13 @@ void sort_arguments(const std::vector<std::string>& arguments, CommandLine& comm
     const auto equals = argument.find('=');
     (equals == std::string::npos ? command.decks : command.overrides).push_back(argument);
   }
+}
+
+// Instead of decks: the directory of a run, or its results.
+bool names_a_run(const std::vector<std::string>& arguments) {
+  std::error_code none;
+  return arguments.size() == 1 && (std::filesystem::is_directory(arguments[0], none) ||
+                                   std::filesystem::path(arguments[0]).extension() == ".h5");
 }
 
 // Verbs that are answered without MPI would be answered by every rank: only rank 0 of a launch speaks.
@@ -85,9 +93,9 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
-    if (command.verb->print) {
+    if (command.verb->print && (!command.verb->run || names_a_run(arguments))) {
       command.finished = true;
-      command.verb->print(printed, out);
+      command.verb->print(command.verb->run ? arguments : printed, out);
       out << std::flush;
     }
   } catch (const CLI::ParseError& error) {

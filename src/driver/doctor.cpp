@@ -7,13 +7,18 @@
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "kernels/base/pack.hpp"
 #include "src/base/version.hpp"
+#include "src/driver/rank_report.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/final_values.hpp"
+#include "src/io/isolated.hpp"
 #include "src/io/measure.hpp"
+#include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/measure.hpp"
@@ -25,19 +30,6 @@ namespace {
 
 constexpr std::int64_t kTestBytes = std::int64_t{32} << 20;  // per rank
 constexpr std::size_t kSumBytes = std::size_t{1} << 20;
-
-// "0-3,8"
-std::string ranges(const std::vector<int>& cores) {
-  std::string text;
-  for (std::size_t i = 0; i < cores.size();) {
-    std::size_t last = i;
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ",", cores[i]);
-    if (last > i) text += fmt::format("-{}", cores[last]);
-    i = last + 1;
-  }
-  return text;
-}
 
 }  // namespace
 
@@ -140,6 +132,26 @@ ExitCode doctor(const Config& config, Session& session) {
   say(failures == 0 ? "doctor: all tests passed" : fmt::format("doctor: {} broken", failures));
   std::fflush(stdout);
   return failures == 0 ? ExitCode::done : ExitCode::error;
+}
+
+void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out) {
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  const fs::path given = arguments[0];
+  const std::string path = (fs::is_directory(given, ignored) ? given / kResultsFile : given).string();
+  if (!fs::is_regular_file(path, ignored))
+    throw InputError(SourceLocation{path}, "", "no such file", "the directory of a run with results");
+  std::string text;
+  try {
+    check_seal(path);
+    text = run_isolated(path, [&] { return text_in_results(path, kRankReport); });
+  } catch (const Error& error) {
+    throw InputError(SourceLocation{path}, "", "cannot be read", reason_of(error, path));
+  }
+  if (text.empty())
+    throw InputError(SourceLocation{path}, "", "no report of its ranks",
+                     "results of train or imitate, which write one");
+  out << text;
 }
 
 }  // namespace maniple

@@ -8,6 +8,7 @@
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/rank_check.hpp"
 #include "src/learning/behaviour_cloning.hpp"
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/learners.hpp"
@@ -59,22 +60,6 @@ void check_sizes(const Config& config, const DemonstrationContents& contents, Se
   check_memory(memory, session, config, "data.file", fmt::format("{} frames", contents.frames));
 }
 
-// Says so where data keep the trainer waiting, and what helps.
-void report_waiting(const Learner& learner, Session& session) {
-  double total = 0, waited = 0;
-  for (const auto& [stage, seconds] : learner.stage_seconds()) {
-    total += seconds;
-    if (stage == "loader") waited += seconds;
-  }
-  auto thousandths = static_cast<std::int64_t>(total > 0 ? 1000 * waited / total : 0);
-  session.collectives().max(&thousandths, 1);
-  if (thousandths > 100)
-    info(fmt::format(
-        "the trainer waited for data {:.0f}% of the time: another core for each rank, whose second thread "
-        "makes the batches, or more ranks, make it faster",
-        static_cast<double>(thousandths) / 10));
-}
-
 void check_task(const Config& config, const DemonstrationContents& contents, const Simulation& simulation) {
   const int inputs = contents.observation_width * config.data.frame_stack;
   if (simulation.num_observations() != inputs || simulation.num_actions() != contents.action_width)
@@ -109,6 +94,9 @@ ExitCode imitate(const Config& given, Session& session) {
   std::unique_ptr<Demonstrations> demonstrations;
   run_together(session.collectives(),
                [&] { demonstrations = std::make_unique<Demonstrations>(config, std::move(contents)); });
+  check_ranks(session.collectives(),
+              {{"the demonstrations", static_cast<std::uint64_t>(demonstrations->checksum())}},
+              "at the start");
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .demonstrations = demonstrations.get()});
   const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
@@ -137,9 +125,9 @@ ExitCode imitate(const Config& given, Session& session) {
                                  .identity = identity,
                                  .iterations = config.learning.iterations,
                                  .started = session.started(),
-                                 .at_end = [&] { report_waiting(*learner, session); },
                                  .evaluate = [&] { return trial->mean_return(*learner->policy()); },
-                                 .evaluate_every = config.evaluation.every});
+                                 .evaluate_every = config.evaluation.every,
+                                 .place = session.place()});
 }
 
 }  // namespace maniple

@@ -43,7 +43,8 @@ ExitCode train(const Config& given, Session& session) {
                                      },
                                  .at_end = [&] { report_incidents(*simulation, session); },
                                  .evaluate = [&] { return trial.mean_return(*learner->policy()); },
-                                 .evaluate_every = config.evaluation.every});
+                                 .evaluate_every = config.evaluation.every,
+                                 .place = session.place()});
 }
 
 }  // namespace maniple

@@ -9,14 +9,18 @@
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/progress.hpp"
+#include "src/driver/rank_report.hpp"
 #include "src/driver/stop.hpp"
 #include "src/io/event_file.hpp"
+#include "src/io/rank_check.hpp"
 #include "src/io/snapshot.hpp"
 
 namespace maniple {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kReportedRanks = 16;  // at the end of the log; the results have all
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -217,6 +221,7 @@ class TrainingLoop {
 
   void iterate() {
     const IterationReport report = learner_.iterate([this] {
+      if (++since_check_ == run_.config.learning.check_ranks_every) check_in_step();
       if (follow(stop_.poll(run_.collectives))) throw Interrupted();
     });
     ++iteration_;
@@ -258,6 +263,17 @@ class TrainingLoop {
     return result;
   }
 
+  // (checkpoints compare what they write as well)
+  void check_in_step() {
+    if (run_.config.learning.check_ranks_every == 0 || run_.collectives.size() == 1) return;
+    const auto begun = Clock::now();
+    check_ranks(run_.collectives, values_of(state_of(learner_)),
+                fmt::format("after iteration {}", iteration_));
+    since_check_ = 0;
+    ++checks_;
+    check_seconds_ += seconds_since(begun);
+  }
+
   // What a rollout needs of the learner, without its environments.
   void write_policy(CheckpointWriter& writer) {
     Archive policy;
@@ -273,6 +289,7 @@ class TrainingLoop {
   void save(bool hurried) {
     const auto begun = Clock::now();
     const ActivityStage stage("output");
+    check_in_step();
     if (hurried) save_state();
     save_results();
     if (!hurried) save_state();
@@ -282,11 +299,31 @@ class TrainingLoop {
   void save_results() {
     ResultsWriter results(run_.config.output.directory, run_.record, run_.collectives);
     results.write_metrics(rows_.metrics());
+    report_ = report_of_ranks();
+    write_report(report_, results);
     results_path_ = results.commit();
   }
   void save_state() {
     checkpoints_.write(iteration_, run_.identity, with_rows(kept_.archive(), rows_), learner_.partition());
     saved_ = iteration_;
+  }
+
+  // Collective. Since the loop began.
+  RankReport report_of_ranks() {
+    RankUse mine;
+    mine.seconds = learner_.stage_seconds();
+    mine.seconds.emplace_back("output", output_seconds_);
+    mine.total = seconds_since(loop_started_);
+    const Partition environments = learner_.partition();
+    const bool imitates = environments.num_envs == 0;
+    mine.share = (imitates ? Partition(run_.config.learning.batch_size, run_.collectives.rank(),
+                                       run_.collectives.size())
+                           : environments)
+                     .envs();
+    return {.ranks = gather_use(run_.collectives, run_.place, mine),
+            .shared = imitates ? "samples of an update" : "environments",
+            .checks = checks_,
+            .check_seconds = check_seconds_};
   }
 
   // "1.25 Menv-steps/s", of the iterations since the start of the loop.
@@ -302,6 +339,7 @@ class TrainingLoop {
       stages.emplace_back("output", output_seconds_);
       info(time_of_stages(stages, seconds_since(loop_started_)));
       info(fmt::format("{} over {:.1f} s", rate(loop_seconds), loop_seconds));
+      for (const std::string& line : report_lines(report_, kReportedRanks)) info(line);
     }
     if (!results_path_.empty()) info("results: " + results_path_);
     info("checkpoints: " + run_.config.output.directory + "/checkpoints");
@@ -320,7 +358,9 @@ class TrainingLoop {
   CheckpointWriter checkpoints_;
   CheckpointWriter best_, last_;  // of the policy alone
   const double earlier_seconds_;  // of the starts before this one
-  double output_seconds_ = 0;
+  double output_seconds_ = 0, check_seconds_ = 0;
+  std::int64_t since_check_ = 0, checks_ = 0;
+  RankReport report_;
   const Clock::time_point loop_started_ = Clock::now();
   Snapshot kept_;
   StopRequest stop_;
@@ -333,6 +373,11 @@ class TrainingLoop {
 }  // namespace
 
 ExitCode run_training(Learner& learner, const TrainingRun& run) {
+  check_ranks(run.collectives,
+              {{"the model", checksum_of(run.identity.model_digest)},
+               {"the task", checksum_of(run.identity.task_digest)},
+               {"the policy's shape", checksum_of(run.identity.policy)}},
+              "at the start");
   MetricRows rows(learner.report_names(), run.evaluate_every > 0);
   const std::optional<std::int64_t> resumed = resume_or_start(learner, run, rows);
   return TrainingLoop(learner, run, rows, resumed).run();

@@ -13,6 +13,7 @@
 #include "src/io/results.hpp"
 #include "src/learning/learner.hpp"
 #include "src/parallel/collectives.hpp"
+#include "src/parallel/session.hpp"
 
 namespace maniple {
 
@@ -30,6 +31,7 @@ struct TrainingRun {
   // Of the learner's policy, every so many iterations; collective, the same on every rank.
   std::function<double()> evaluate = {};
   std::int64_t evaluate_every = 0;  // 0: never
+  RankPlace place = {};             // of this rank, for the report at the end
 };
 
 // Collective. ExitCode::stopped_early after a stop with a good checkpoint.

@@ -8,6 +8,7 @@
 #include "src/config/deck.hpp"
 #include "src/driver/ensemble.hpp"
 #include "src/io/commit.hpp"
+#include "src/io/rank_check.hpp"
 #include "src/io/results.hpp"
 #include "src/io/run_directory.hpp"
 #include "src/parallel/failure.hpp"
@@ -54,8 +55,11 @@ const std::vector<Verb>& verbs() {
        .run = validate,
        .runs_ensembles = true},
       {.name = "doctor",
-       .help = "check ranks, devices, pinning, communication and the file system",
+       .help = "check ranks, devices, pinning, communication and the file system; given the directory of a "
+               "run, say "
+               "how well it used its ranks",
        .run = doctor,
+       .print = show_rank_report,
        .needs_model = false},
       {.name = "inspect",
        .help = "print what a results, checkpoint or dataset file holds, or the task of a deck",
@@ -111,6 +115,13 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                   const std::vector<std::string>& overrides, Session& session) {
   std::vector<Member> members;
   run_together(session.collectives(), [&] { members = load_members(decks, overrides, verb.needs_model); });
+  std::string resolved;
+  for (const Member& member : members) resolved += member.name + "\n" + member.config.resolved_text;
+  check_ranks(session.collectives(),
+              {{"the program", program_checksum()},
+               {"the verb", checksum_of(verb.name)},
+               {"the deck", checksum_of(resolved)}},
+              "at the start");
   const bool is_ensemble = !members.front().name.empty();
   if (is_ensemble && !verb.runs_ensembles) {
     std::string allowed;

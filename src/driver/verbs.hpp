@@ -24,7 +24,8 @@ struct Verb {
   const char* help;
   // A verb of a deck, on all ranks; or null, and then:
   ExitCode (*run)(const Config& config, Session& session) = nullptr;
-  // without MPI, by rank 0 alone: what it prints, given its arguments.
+  // without MPI, by rank 0 alone: what it prints, given its arguments. Of a verb with both: given a
+  // directory.
   void (*print)(const std::vector<std::string>& arguments, std::ostream& out) = nullptr;
   const char* argument = nullptr;  // of print
   const char* argument_help = nullptr;
@@ -60,6 +61,9 @@ ExitCode validate(const Config& config, Session& session);
 // Ranks, hosts, devices, cores and threads; latency and bandwidth between ranks; write, commit, lock and read
 // test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
 ExitCode doctor(const Config& config, Session& session);
+// Of a finished run's directory or results: how its ranks were used (rank_report.hpp). InputError when the
+// file is missing, cannot be read, or has no such report.
+void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out);
 // Attributes, groups, datasets with type, shape, unit and description, the run record of a results file, and
 // last a line "digest <sha256>". Of a run's directory, its results. Of a deck, its task_table(). InputError
 // when the file is missing or cannot be read.

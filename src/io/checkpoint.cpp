@@ -24,6 +24,7 @@
 #include "src/io/checksum.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
+#include "src/io/rank_check.hpp"
 #include "src/io/seal.hpp"
 #include "src/io/shared_file.hpp"
 #include "src/parallel/failure.hpp"
@@ -177,21 +178,6 @@ class RowBuffer {
 std::int64_t block_of(const ArchiveEntry& entry) {
   return kTileWidth *
          std::max<std::int64_t>(1, (1 << 20) / static_cast<std::int64_t>(row_bytes(entry) * kTileWidth));
-}
-
-// Collective. Refuses "replicated" arrays that differ between ranks.
-void check_replicated(const Archive& archive, Collectives& collectives) {
-  std::vector<std::int64_t> lowest;
-  for (const ArchiveEntry& entry : archive.entries()) {
-    const std::uint64_t sum = entry.per_env ? 0 : words_checksum(entry.data, row_bytes(entry), 0);
-    lowest.push_back(static_cast<std::int64_t>(sum));
-  }
-  std::vector<std::int64_t> highest = lowest;
-  collectives.min(lowest.data(), lowest.size());
-  collectives.max(highest.data(), highest.size());
-  for (std::size_t i = 0; i < lowest.size(); ++i)
-    if (lowest[i] != highest[i])
-      throw Error("checkpoint: " + archive.entries()[i].name + " should be equal on all ranks and is not");
 }
 
 // What rank 0 has made and the others need to know.
@@ -713,7 +699,7 @@ std::int64_t write_once(const std::string& path, std::int64_t step, const Checkp
   const std::string temporary = broadcast_text(collectives, temporary_name(path));
   Layout layout;
   try {
-    check_replicated(archive, collectives);
+    check_ranks(collectives, values_of(archive), "at a checkpoint");
     run_on_root(collectives, [&] {
       make_directory(folder);
       remove_abandoned(folder);

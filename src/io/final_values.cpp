@@ -21,4 +21,11 @@ std::vector<std::pair<std::string, double>> final_values(const std::string& path
   return values;
 }
 
+std::string text_in_results(const std::string& path, const std::string& name) {
+  const hdf5::File file = hdf5::open_file(path, false);
+  for (const hdf5::Member& member : hdf5::members(file))
+    if (member.is_dataset && member.path == name) return hdf5::read_text(file, name);
+  return "";
+}
+
 }  // namespace maniple

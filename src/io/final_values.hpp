@@ -1,4 +1,4 @@
-// What a results file ends with: for summaries of many runs.
+// What a results file ends with: for summaries of runs.
 #pragma once
 
 #include <string>
@@ -10,5 +10,7 @@ namespace maniple {
 // By name, the last value of each series in /metrics, and what is a single number in /evaluation. Throws
 // Error when the file cannot be read.
 std::vector<std::pair<std::string, double>> final_values(const std::string& path);
+// A text of a results file; empty where it has none of that name. Throws Error when the file cannot be read.
+std::string text_in_results(const std::string& path, const std::string& name);
 
 }  // namespace maniple

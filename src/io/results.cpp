@@ -55,6 +55,10 @@ struct Deferred {
   bool is_integer = false;
 };
 
+struct DeferredText {
+  std::string path, text, description;
+};
+
 // One field of the trajectory and the samples of it that are not in the file yet.
 struct Recorder {
   TrajectoryField field;
@@ -75,6 +79,7 @@ struct ResultsWriter::Impl {
   std::string directory, path, temporary;
   RunRecord record;
   std::vector<Deferred> deferred;
+  std::vector<DeferredText> texts;
 
   SharedFile file;  // open on all ranks while a trajectory is written
   Partition partition;
@@ -214,6 +219,7 @@ struct ResultsWriter::Impl {
   void write_deferred(hid_t h5) {
     hdf5::create_deflated(h5, "run/model_mjb", model_mjb(), "1",
                           "the model as it runs: an MJB file, for mj_loadModel() of the MuJoCo of the build");
+    for (const DeferredText& text : texts) hdf5::create_text(h5, text.path, text.text, text.description);
     for (const Deferred& d : deferred) {
       if (d.is_integer)
         hdf5::create_and_write(h5, d.path, ElementType::int64, {d.integers.size()}, d.integers.data(), d.unit,
@@ -254,8 +260,10 @@ struct ResultsWriter::Impl {
     run_on_root(collectives, [&] {
       std::size_t values = 0;
       for (const Deferred& d : deferred) values += d.values.size() + d.integers.size();
-      reserve(file_bytes(static_cast<std::int64_t>(8 * values + model_mjb().stored_bytes()),
-                         deferred.size() + 1));
+      std::size_t characters = 0;
+      for (const DeferredText& text : texts) characters += text.text.size();
+      reserve(file_bytes(static_cast<std::int64_t>(8 * values + characters + model_mjb().stored_bytes()),
+                         deferred.size() + texts.size() + 1));
       {
         hdf5::File h5 = hdf5::open_file(temporary, true);
         // a run that stopped early recorded fewer samples than were planned
@@ -317,9 +325,14 @@ void ResultsWriter::write_steps(const std::vector<std::int64_t>& steps) {
 }
 
 void ResultsWriter::write_series(const std::string& path, const std::vector<double>& values,
-                                 const std::string& unit, const std::string& description) {
+                                 const std::string& unit, const std::string& description, bool reproducible) {
   const std::string relative = !path.empty() && path[0] == '/' ? path.substr(1) : path;
-  impl_->deferred.push_back({relative, unit, description, true, values, {}, false});
+  impl_->deferred.push_back({relative, unit, description, reproducible, values, {}, false});
+}
+
+void ResultsWriter::write_text(const std::string& path, const std::string& text,
+                               const std::string& description) {
+  impl_->texts.push_back({path, text, description});
 }
 
 void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields, std::int64_t samples,

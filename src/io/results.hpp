@@ -63,8 +63,10 @@ class ResultsWriter {
   double commit_seconds() const;
   void write_steps(const std::vector<std::int64_t>& steps);
   // /evaluation/<name> [episode]; the same on all ranks.
+  // `reproducible` false: wall clock and the like.
   void write_series(const std::string& path, const std::vector<double>& values, const std::string& unit,
-                    const std::string& description);
+                    const std::string& description, bool reproducible = true);
+  void write_text(const std::string& path, const std::string& text, const std::string& description);
   // Collective. Writes what waits, checks, seals, renames. Returns the final path.
   std::string commit();
 
