@@ -206,7 +206,7 @@ const std::vector<Key>& schema() {
       KEY(bench.steps, at_least(1), "control steps", "per repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "median, minimum and maximum are reported"),
       KEY(bench.actions, anything(), "", "of a task, in its environment steps; as control.source"),
-      KEY(bench.iterations, between(0, 1e6), "iterations", "of learning, measured after the environment steps; 0: none"),
+      KEY(bench.iterations, between(0, 1e6), "iterations", "of learning, measured after the environment steps; 0: none, with bench.scaling 5"),
       KEY(bench.scaling, anything(), "", "learning on 1, 2, 4, ... of the ranks, the others waiting: strong: the deck's batch is divided among them; weak: each has a batch as large as the deck's"),
 
       KEY(run.wall_time, at_least(0), "s", "until a clean stop: of train with exit 75, of rollout, which has no checkpoint, with exit 1; 0: none"),

@@ -8,34 +8,16 @@
 #include <sstream>
 
 #include "src/base/log.hpp"
+#include "src/driver/bench_times.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/commit.hpp"
+#include "src/learning/effective_batch.hpp"
 #include "src/learning/learners.hpp"
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
 namespace {
-
-struct Spread {
-  double median = 0, min = 0, max = 0;
-};
-
-Spread spread(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return {values[values.size() / 2], values.front(), values.back()};
-}
-
-std::string json(const Spread& s) {
-  return fmt::format("{{\"median\": {:.6g}, \"min\": {:.6g}, \"max\": {:.6g}}}", s.median, s.min, s.max);
-}
-
-std::string json(const std::vector<std::pair<std::string, double>>& values) {
-  std::string members;
-  for (const auto& [name, value] : values)
-    members += fmt::format("{}\"{}\": {:.6g}", members.empty() ? "" : ", ", name, value);
-  return "{" + members + "}";
-}
 
 // Parts of their sum.
 std::vector<std::pair<std::string, double>> fractions(std::vector<std::pair<std::string, double>> seconds) {
@@ -62,58 +44,18 @@ std::vector<std::pair<std::string, double>> fractions_of_time(
   return result;
 }
 
-// Seconds of `body` on the slowest rank.
-template <class Body>
-double time_on_all_ranks(Session& session, const Body& body) {
-  session.collectives().barrier();
-  const auto begun = std::chrono::steady_clock::now();
-  body();
-  Kokkos::fence();
-  const std::chrono::nanoseconds elapsed = std::chrono::steady_clock::now() - begun;
-  std::int64_t nanoseconds = elapsed.count();
-  session.collectives().max(&nanoseconds, 1);
-  return static_cast<double>(nanoseconds) * 1e-9;
-}
-
-// Iterations of learning.
-struct LearningTimes {
-  Spread rate;       // of work per second
-  std::string unit;  // of the work
-  // Of this rank, a mean iteration.
-  std::vector<std::pair<std::string, double>> stage_seconds;
-  // Seconds of one rank in the update, by sample that it goes through once.
-  double update_seconds_per_sample = 0;
-};
-
-// bench.iterations of them, after one that warms caches.
-LearningTimes time_learning(const Config& config, Simulation& simulation, Session& session) {
-  const std::unique_ptr<Learner> learner = learner_of(config).make(
-      {.config = config, .collectives = session.collectives(), .environment = &simulation});
-  const Learner::Work work = learner->work_per_iteration();
-  learner->start();
-  learner->iterate([] {});
-  const auto before = learner->stage_seconds();
-  std::vector<double> rates;
-  for (int i = 0; i < config.bench.iterations; ++i)
-    rates.push_back(work.amount / time_on_all_ranks(session, [&] { learner->iterate([] {}); }));
-  LearningTimes times{.rate = spread(rates), .unit = work.unit, .stage_seconds = learner->stage_seconds()};
-  for (auto& [stage, seconds] : times.stage_seconds) {
-    for (const auto& [earlier_stage, earlier_seconds] : before)
-      if (earlier_stage == stage) seconds -= earlier_seconds;
-    seconds /= config.bench.iterations;
-    if (stage == "update")
-      times.update_seconds_per_sample = seconds * session.size() / (work.amount * config.learning.epochs);
-  }
-  return times;
-}
-
 }  // namespace
 
 ExitCode bench(const Config& config, Session& session) {
+  if (config.bench.scaling != Scaling::none) return bench_scaling(config, session);
+  if (config.model.file.empty())
+    throw InputError(config.model.where, "model.file", "found nothing",
+                     "allowed: a model file, or package:<python package>/<path>");
   const bool learns = config.bench.iterations > 0;
   if (learns && config.learning.imitates())
     throw InputError(config.where_of("learning.algorithm"), "learning.algorithm",
-                     "found " + config.learning.algorithm, "bench measures learning from environments: ppo");
+                     "found " + config.learning.algorithm,
+                     "bench measures learning from environments (ppo), bench.scaling from data as well");
   if (learns && !config.task.present)
     throw InputError(config.where_of("bench.iterations"), "bench.iterations",
                      std::to_string(config.bench.iterations) + " iterations of learning without a task",
@@ -168,7 +110,12 @@ ExitCode bench(const Config& config, Session& session) {
   physics_repeat();
   const auto physics_stages = fractions(simulation->physics_stage_seconds());
   LearningTimes learning;
-  if (learns) learning = time_learning(config, *simulation, session);
+  if (learns) {
+    const Config own = for_ranks(config, session.size());
+    const std::unique_ptr<Learner> learner = learner_of(own).make(
+        {.config = own, .collectives = session.collectives(), .environment = simulation.get()});
+    learning = time_learning(*learner, own.bench.iterations, own.learning.epochs, session);
+  }
   const Spread physics = spread(physics_rates);
   const Spread environment = spread(env_rates);
   run_on_root(session.collectives(), [&] {

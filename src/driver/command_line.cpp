@@ -15,9 +15,13 @@
 namespace maniple {
 namespace {
 
-// Everything with '=' is an override, everything else a deck.
+// Everything with '=' is an override, everything else but the verb's own word a deck.
 void sort_arguments(const std::vector<std::string>& arguments, CommandLine& command) {
   for (const std::string& argument : arguments) {
+    if (command.verb->word && argument == command.verb->word) {
+      command.overrides.insert(command.overrides.begin(), command.verb->word_override);
+      continue;
+    }
     const auto equals = argument.find('=');
     (equals == std::string::npos ? command.decks : command.overrides).push_back(argument);
   }

@@ -14,7 +14,7 @@
 
 namespace maniple {
 
-inline constexpr const char* kRankReport = "run/ranks";  // in the results
+inline constexpr const char* kRankReport = "ranks/report";  // in the results
 
 // "0-3,8"
 std::string ranges(const std::vector<int>& cores);

@@ -47,8 +47,13 @@ const std::vector<Verb>& verbs() {
        .writes_datasets = true,
        .runs_ensembles = true},
       {.name = "bench",
-       .help = "measure physics and environment steps per second, write bench.json",
+       .help = "measure physics and environment steps per second, or (bench scaling) learning on 1, 2, 4, "
+               "... ranks; "
+               "write bench.json",
        .run = bench,
+       .word = "scaling",
+       .word_override = "bench.scaling=strong",
+       .needs_model = false,
        .results = kBenchFile},
       {.name = "validate",
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",

@@ -30,6 +30,9 @@ struct Verb {
   const char* argument = nullptr;  // of print
   const char* argument_help = nullptr;
   int least_arguments = 0, most_arguments = 0;
+  // A word of run that stands for key.path=value; or null.
+  const char* word = nullptr;
+  const char* word_override = nullptr;
 
   bool needs_model = true;     // a deck without model.file is refused
   bool ends_in_order = false;  // when a signal asks: those count from before MPI starts (stop.hpp)

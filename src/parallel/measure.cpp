@@ -2,8 +2,11 @@
 #include "src/parallel/measure.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
+#include <thread>
 
+#include "src/base/activity.hpp"
 #include "src/parallel/mpi_access.hpp"
 
 namespace maniple {
@@ -72,6 +75,17 @@ double measure_sum(Collectives& collectives, std::size_t bytes) {
   collectives.min(&right, 1);
   std::nth_element(seconds.begin(), seconds.begin() + 5, seconds.end());
   return right ? seconds[5] : -1;
+}
+
+void wait_asleep(Collectives& collectives) {
+  const ActivityCollective entered;
+  MPI_Request everybody = MPI_REQUEST_NULL;
+  check_mpi(MPI_Ibarrier(mpi_communicator(collectives), &everybody), "MPI_Ibarrier");
+  for (int arrived = 0;;) {
+    check_mpi(MPI_Test(&everybody, &arrived, MPI_STATUS_IGNORE), "MPI_Test");
+    if (arrived) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
 }
 
 std::string mpi_version() {

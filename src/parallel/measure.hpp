@@ -23,6 +23,9 @@ std::vector<LinkTimes> measure_links(Collectives& collectives);
 // when the sum was wrong on any rank.
 double measure_sum(Collectives& collectives, std::size_t bytes);
 
+// Collective. A barrier that keeps no core busy while others measure.
+void wait_asleep(Collectives& collectives);
+
 // "Open MPI v4.1.4 ..., MPI 3.1"
 std::string mpi_version();
 

@@ -131,7 +131,7 @@ def test_the_report_at_the_end(maniple, tmp_path, demos):
         with h5py.File(directory / "results.h5") as file:
             ranks = file["ranks"]
             assert list(ranks["share"]) == shares
-            stages = set(ranks) - {"share", "total"}
+            stages = set(ranks) - {"share", "total", "report"}
             assert {"update", "communication", "waiting", "rest"} < stages
             for rank in range(2):
                 assert sum(ranks[name][rank] for name in stages) == pytest.approx(ranks["total"][rank], rel=0.01)
