@@ -17,6 +17,7 @@
 #include "src/learning/learners.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/measure.hpp"
+#include "src/tasks/model_events.hpp"
 
 namespace maniple {
 namespace {
