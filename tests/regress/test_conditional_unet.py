@@ -69,20 +69,22 @@ def sizes_of(case):
     return [str(int(case[key])) for key in keys] + [str(width) for width in case.get("widths", [])]
 
 
-def run_tool(mode, precision, case, data=b""):
-    result = subprocess.run([TOOL, mode, precision, *sizes_of(case)], input=data, env=ENVIRONMENT, capture_output=True)
+def run_tool(mode, precision, case, data=b"", tool=TOOL):
+    result = subprocess.run([tool, mode, precision, *sizes_of(case)], input=data, env=ENVIRONMENT, capture_output=True)
     assert result.returncode == 0, result.stderr.decode()
     return result.stdout
 
 
-@pytest.mark.parametrize("precision", ["float", "double"])
+# (a GPU takes samples one by one, and so does the second program)
+@pytest.mark.parametrize("tool, precision", [(TOOL, "float"), (TOOL, "double"), (BUILD / "maniple_unet_tool_scalar", "float")],
+                         ids=["single", "double", "scalar"])
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number]['kind']}{number}")
-def test_follows_torch(answers, number, precision):
+def test_follows_torch(answers, number, tool, precision):
     case = CASES[number]
     kind = np.float32 if precision == "float" else np.float64
     inputs = [answers[key] for key in answers if key.startswith(f"{number}.in.")]
     data = b"".join(values.astype(kind).tobytes() for values in inputs)
-    found = np.frombuffer(run_tool(case["kind"], precision, case, data), dtype=kind).astype(np.float64)
+    found = np.frombuffer(run_tool(case["kind"], precision, case, data, tool), dtype=kind).astype(np.float64)
     expected = {key.removeprefix(f"{number}.out."): answers[key] for key in answers if key.startswith(f"{number}.out.")}
     assert found.size == sum(values.size for values in expected.values())
     tolerance = 1e-5 if precision == "float" else 1e-9
