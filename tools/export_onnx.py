@@ -4,8 +4,12 @@
 
 Input `observation` [batch, observations] is the task's observation as recorded, output `action` [batch, actions] the
 deterministic action: the mean, through tanh where the run squashes actions. A recurrent policy has another input `state`
-[batch, units], zeros when an episode begins, and another output `next_state`, the input of the next step. Clipping and normalisation of observations, the network and the clipping of actions are inside, in single
-precision as in the program; what the task makes of an action (scale, clip) belongs to the environment.
+[batch, units], zeros when an episode begins (one that imitates: also after each policy.recurrent_horizon steps), and
+another output `next_state`, the input of the next step: of each layer the hidden state, of an LSTM with the cell's behind
+it. A mixture (learning.loss: gmm) gives the mean of its likeliest mode, and for draws `mode_actions` [batch, modes,
+actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of observations, the network and the clipping
+of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
+environment.
 """
 
 import argparse
@@ -49,8 +53,8 @@ class Graph:
     def __init__(self):
         self.nodes, self.constants, self.value = [], [], "observation"
 
-    def constant(self, values):
-        self.constants.append(numpy_helper.from_array(np.asarray(values, np.float32), f"constant{len(self.constants)}"))
+    def constant(self, values, kind=np.float32):
+        self.constants.append(numpy_helper.from_array(np.asarray(values, kind), f"constant{len(self.constants)}"))
         return self.constants[-1].name
 
     def node(self, operator, *inputs, output=None, **attributes):
@@ -75,20 +79,72 @@ class Graph:
         else:
             self.add(ACTIVATIONS[name])
 
-    def gru(self, cell):
-        """A recurrent cell in torch's form, from `state` to `next_state`."""
-        gates = {}
-        for of, value in (("input", self.value), ("state", "state")):
+    def split(self, value, names):
+        self.nodes.append(helper.make_node("Split", [value], names, axis=1))
+        return names
+
+    def gates(self, cell, hidden, count):
+        """What input and hidden state give to a cell's gates, each."""
+        found = []
+        for of, value in (("input", self.value), ("state", hidden)):
             matrix, bias = weights(cell, of)
             gemm = self.node("Gemm", value, self.constant(matrix), self.constant(bias), transB=1)
-            names = [f"{of}_{gate}" for gate in ("reset", "update", "new")]
-            self.nodes.append(helper.make_node("Split", [gemm], names, axis=1))
-            gates[of] = names
-        (xr, xz, xn), (hr, hz, hn) = gates["input"], gates["state"]
-        reset, update = (self.node("Sigmoid", self.node("Add", *pair)) for pair in ((xr, hr), (xz, hz)))
-        new = self.node("Tanh", self.node("Add", xn, self.node("Mul", reset, hn)))
-        kept = self.node("Mul", update, self.node("Sub", "state", new))
-        self.value = self.node("Add", new, kept, output="next_state")
+            found.append(self.split(gemm, [f"{gemm}_{gate}" for gate in range(count)]))
+        return zip(*found)
+
+    def gru(self, cell, hidden):
+        """A recurrent cell in torch's form; its state after the step."""
+        reset, update, new = self.gates(cell, hidden, 3)
+        reset, update = (self.node("Sigmoid", self.node("Add", *pair)) for pair in (reset, update))
+        new = self.node("Tanh", self.node("Add", new[0], self.node("Mul", reset, new[1])))
+        self.value = self.node("Add", new, self.node("Mul", update, self.node("Sub", hidden, new)))
+        return [self.value]
+
+    def lstm(self, cell, hidden, kept):
+        """The same of a long short-term memory."""
+        entered, forgotten, new, shown = (self.node("Add", *pair) for pair in self.gates(cell, hidden, 4))
+        entered, forgotten, shown = (self.node("Sigmoid", value) for value in (entered, forgotten, shown))
+        kept = self.node("Add", self.node("Mul", forgotten, kept),
+                         self.node("Mul", entered, self.node("Tanh", new)))
+        self.value = self.node("Mul", shown, self.node("Tanh", kept))
+        return [self.value, kept]
+
+    def recurrent(self, kind, cells):
+        """Layers of cells, from `state` to `next_state`; the size of the state."""
+        parts = {"gru": 1, "lstm": 2}[kind]
+        names = [f"state_{place}" for place in range(parts * len(cells))]
+        states = self.split("state", names) if len(names) > 1 else ["state"]
+        after = []
+        for place, cell in enumerate(cells):
+            after += getattr(self, kind)(cell, *states[place * parts:][:parts])
+        value = self.value
+        self.node("Concat", *after, output="next_state", axis=1)
+        self.value = value
+        return weights(cells[0], "state")[0].shape[1] * len(names)
+
+    def units(self, policy, run):
+        """From what a network gives to actions, of the last axis."""
+        if run.setting("policy.squash_actions", False):
+            self.add("Tanh")
+        if "action_scale" in policy:
+            self.add("Mul", policy["action_scale"][()])
+            self.add("Add", policy["action_mean"][()])
+        self.clip(run.setting("policy.clip_actions"))
+
+    def mixture(self, policy, run, matrix, bias, modes, actions):
+        """Modes with their probabilities, and the likeliest."""
+        given, means = self.value, modes * actions
+        logits = self.node("Gemm", given, self.constant(matrix[2 * means:]), self.constant(bias[2 * means:]), transB=1)
+        self.node("Softmax", logits, output="mode_probabilities", axis=1)
+        self.value = given
+        self.add("Gemm", matrix[:means], bias[:means], transB=1)
+        shape = self.constant([0, modes, actions], np.int64)
+        self.value = self.node("Reshape", self.value, shape)
+        self.units(policy, run)
+        self.add("Identity", output="mode_actions")
+        likeliest = self.node("ArgMax", logits, axis=1, keepdims=1)
+        chosen = self.node("OneHot", likeliest, self.constant(modes, np.int64), self.constant([0, 1]))  # [batch, 1, modes]
+        self.value = self.node("Squeeze", self.node("MatMul", chosen, "mode_actions"), self.constant([1], np.int64))
 
     def clip(self, bound):
         if bound > 0:
@@ -106,11 +162,13 @@ def weights(group, layer):
 def model_of(run, checkpoint):
     """The ONNX model of the policy in an open checkpoint, with the settings of the run that wrote it."""
     policy, graph = checkpoint["policy"], Graph()
-    hidden, recurrent = len(run.setting("policy.hidden")), "gru0" in policy
+    hidden = len(run.setting("policy.hidden"))
+    recurrent = next((kind for kind in ("gru", "lstm") if f"{kind}0" in policy), None)
     imitates = "observation_scale" in policy  # it has no critic, and the units of its data
-    observations = weights(policy, "gru0/input" if recurrent else "layer0")[0].shape[1]
+    modes = run.setting("policy.modes") if imitates and run.setting("learning.loss") == "gmm" else 0
+    observations = weights(policy, f"{recurrent}0/input" if recurrent else "layer0")[0].shape[1]
     outputs = len(policy[f"layer{hidden}/bias"]) - (bool(run.setting("policy.shared")) and not imitates)  # without the value
-    actions = len(policy["log_std"]) if "log_std" in policy else outputs // 2  # means, then deviations
+    actions = len(policy["action_mean"]) if modes else len(policy["log_std"]) if "log_std" in policy else outputs // 2
     graph.clip(run.setting("policy.clip_observations"))
     if imitates:
         graph.add("Sub", policy["observation_mean"][()])
@@ -121,8 +179,10 @@ def model_of(run, checkpoint):
         graph.add("Sub", policy["observation_mean"][:observations])
         graph.add("Mul", scale)
         graph.clip(run.setting("policy.clip_normalized", 5))
-    if recurrent:
-        graph.gru(policy["gru0"])
+    units = 0
+    if recurrent:  # (those of a critic come behind)
+        layers = run.setting("policy.recurrent_layers", 1)
+        units = graph.recurrent(recurrent, [policy[f"{recurrent}{cell}"] for cell in range(layers)])
     for layer in range(hidden):
         matrix, bias = weights(policy, f"layer{layer}")
         graph.add("Gemm", matrix, bias, transB=1)
@@ -131,20 +191,22 @@ def model_of(run, checkpoint):
             norm = policy[f"norm{layer}"]
             graph.add("LayerNormalization", norm["weight"][()], norm["bias"][()], epsilon=LAYER_NORM_EPSILON)
     matrix, bias = weights(policy, f"layer{hidden}")
-    graph.add("Gemm", matrix[:actions], bias[:actions], transB=1)
-    if run.setting("policy.squash_actions", False):
-        graph.add("Tanh")
-    if imitates:
-        graph.add("Mul", policy["action_scale"][()])
-        graph.add("Add", policy["action_mean"][()])
-    graph.clip(run.setting("policy.clip_actions"))
+    if modes:
+        graph.mixture(policy, run, matrix, bias, modes, actions)
+    else:
+        graph.add("Gemm", matrix[:actions], bias[:actions], transB=1)
+        graph.units(policy, run)
     graph.add("Identity", output="action")
-    def values(**sizes):
-        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size]) for name, size in sizes.items()]
 
-    units = len(policy["gru0/state/bias"]) // 3 if recurrent else 0
-    description = helper.make_graph(graph.nodes, "policy", values(observation=observations, **({"state": units} if units else {})),
-                                    values(action=actions, **({"next_state": units} if units else {})), graph.constants)
+    def values(**sizes):
+        return [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *size]) for name, size in sizes.items()]
+
+    inputs, results = {"observation": [observations]}, {"action": [actions]}
+    if recurrent:
+        inputs["state"] = results["next_state"] = [units]
+    if modes:
+        results.update(mode_actions=[modes, actions], mode_probabilities=[modes])
+    description = helper.make_graph(graph.nodes, "policy", values(**inputs), values(**results), graph.constants)
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
                               producer_version=str(run.run["version"]))
     model.ir_version = 8  # of the runtimes that know the opset

@@ -7,6 +7,7 @@
 #include "kernels/nn/gae.hpp"
 #include "kernels/nn/gaussian.hpp"
 #include "kernels/nn/layers.hpp"
+#include "kernels/nn/mixture.hpp"
 
 namespace maniple {
 
@@ -82,7 +83,11 @@ struct Act {
   std::uint32_t seed = 0, control_step = 0;
   RandomPurpose purpose = RandomPurpose::action;
   std::int64_t first_env = 0, envs = 0;  // of this rank, without padding
-  bool deterministic = false;
+  bool deterministic = false;            // the mean action; of a mixture that of its likeliest mode
+  // Draws of a mixture are about a drawn mode's mean, with this log standard deviation in place of the mode's
+  // own.
+  bool low_noise = false;
+  T low_noise_log_std = 0;
   bool squash_actions = false;
   T clip_observations = 0, clip_actions = 0;  // 0: off
   const T* action_mean = nullptr;             // per action, with action_scale: an action is
@@ -131,9 +136,19 @@ struct Act {
       const Varying<V> output = tile_field<V>(activations, 0, lane), out = tile_field<V>(block, 0, lane);
       const LogStd<V> log_stds{network.deviation.units > 0 ? nullptr : parameters + network.log_std,
                                output.from(network.deviation.first)};
-      V log_prob(T(0));
+      const Mixture<V> mixture(network, output, squash_actions);
+      const bool mixes = mixture.modes > 0;
+      V log_prob(T(0)), mode(T(0));
+      if (mixes)
+        mode = deterministic
+                   ? mixture.likeliest_mode()
+                   : mixture.drawn_mode(action_choice<V>(seed, purpose, first_env + tile * kTileWidth + lane,
+                                                         control_step, mixture.actions));
       for (int k = 0; k < network.sizes.actions; ++k) {
-        const V log_std = log_stds[k], mean = output[network.actor.first + k];
+        const V log_std = !mixes      ? log_stds[k]
+                          : low_noise ? V(low_noise_log_std)
+                                      : mixture.log_std_in(mode, k);
+        const V mean = mixes ? mixture.mean_in(mode, k) : output[network.actor.first + k];
         V z(T(0));
         if (!deterministic)
           z = action_noise<V>(seed, purpose, first_env + tile * kTileWidth + lane, control_step, k);
@@ -141,8 +156,8 @@ struct Act {
         log_prob += gaussian_log_density(z, log_std);
         out[layout.action + k] = a;
         out[layout.mean + k] = mean;
-        if (network.deviation.units > 0) out[layout.log_std + k] = log_std;
-        V does = squash_actions ? tanh(a) : a;
+        if (network.sizes.deviations > 0) out[layout.log_std + k] = log_std;
+        V does = squash_actions && !mixes ? tanh(a) : a;
         if (action_scale) does = multiply_add(V(action_scale[k]), does, V(action_mean[k]));
         if (action.elements > 0)
           *reinterpret_cast<V*>(chosen + k * kTileWidth + lane) =

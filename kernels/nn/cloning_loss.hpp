@@ -1,10 +1,10 @@
 // The losses of behaviour cloning (Pomerleau 1989) as a minibatch learns from them (kernels/nn/training.hpp):
-// the policy's mean action against the action that was demonstrated. Means over samples are torch's, and
+// what the policy would do against the action that was demonstrated. Means over samples are torch's, and
 // robomimic's algo/bc.py: of squared and absolute errors also over the components of an action, of log
 // likelihoods not.
 #pragma once
 
-#include "kernels/nn/gaussian.hpp"
+#include "kernels/nn/mixture.hpp"
 #include "kernels/nn/training.hpp"
 
 namespace maniple {
@@ -14,18 +14,19 @@ enum class CloningLoss : int {
   l1,         // absolute error
   smooth_l1,  // half the squared error below 1, the absolute one less 1/2 above (Huber; robomimic's l1)
   gaussian,   // negative log likelihood
+  gmm,        // the same of a mixture, which the network is to give (kernels/nn/mixture.hpp)
 };
 
 // First element of each quantity in a block of demonstrated samples, as the network takes and gives them.
 struct DemonstratedLayout {
   int observation = 0, action = 0;
   int weight = 0;  // 1, or 0: no sample
-  int done = 0;    // of samples that follow each other, which these do not
+  int done = 0;    // 0: the steps of a sequence follow each other
   int elements = 0;
 
   DemonstratedLayout() = default;
   explicit DemonstratedLayout(const PolicySizes& sizes)
-      : action(sizes.observations), weight(action + sizes.actions), done(weight), elements(weight + 1) {}
+      : action(sizes.observations), weight(action + sizes.actions), done(weight + 1), elements(done + 1) {}
 };
 
 enum CloningMetric : int { kCloningLoss, kSquaredError, kNumCloningMetrics };
@@ -49,6 +50,7 @@ MANIPLE_FUNCTION CloningTerm<V> cloning_term(CloningLoss kind, V mean, V log_std
       return {-gaussian_log_density(z, log_std), z * inverse_std, one - z * z};
     }
     case CloningLoss::l2:
+    case CloningLoss::gmm:
       break;
   }
   return {error * error, error + error, zero};
@@ -69,6 +71,16 @@ struct CloneActions {
   MANIPLE_FUNCTION void operator()(const Network& network, const T* parameters, std::int64_t,
                                    const SampleView<V>& view, MaskOf<V> real, T scale) const {
     const int actions = network.sizes.actions, actor = network.actor.first;
+    if (network.sizes.modes > 0) {
+      V squares;
+      const V loss =
+          mixture_loss<V>(Mixture<V>(network, view.output, squash_actions), view.stored.from(layout.action),
+                          real, scale, view.delta.from(actor), view.delta.from(network.deviation.first),
+                          view.delta.from(network.logits.first), squares);
+      view.metrics[kCloningLoss] += select(real, loss, V(T(0)));
+      view.metrics[kSquaredError] += select(real, squares, V(T(0)));
+      return;
+    }
     const bool own = network.deviation.units > 0;
     const Varying<V> deviation_delta = view.delta.from(network.deviation.first);
     const LogStd<V> log_std{own ? nullptr : parameters + network.log_std,

@@ -26,6 +26,20 @@ MANIPLE_FUNCTION V action_noise(std::uint32_t seed, RandomPurpose purpose, std::
   return sqrt(V(T(-2)) * log(radius)) * (index % 2 == 0 ? c : s);
 }
 
+// Uniform numbers in [0, 1) of the same streams, behind the normal ones of `actions` actions.
+template <class V>
+MANIPLE_FUNCTION V action_choice(std::uint32_t seed, RandomPurpose purpose, std::int64_t first_env,
+                                 std::uint32_t control_step, int actions) {
+  using T = ScalarOf<V>;
+  V x;
+  for (int lane = 0; lane < lane_width<V>; ++lane)
+    set_lane(x, lane,
+             uniform01<T>(random_block(seed, purpose, static_cast<std::uint64_t>(first_env + lane),
+                                       control_step, static_cast<std::uint32_t>((actions + 3) / 4))
+                              .word[0]));
+  return x;
+}
+
 // log of the density at z standard deviations from the mean, of one action.
 template <class V>
 MANIPLE_FUNCTION V gaussian_log_density(V z, V log_std) {

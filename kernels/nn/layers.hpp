@@ -91,6 +91,11 @@ MANIPLE_FUNCTION V log_deviation(const Network& network, V x, V& slope) {
   using T = ScalarOf<V>;
   V y = x;
   slope = V(T(1));
+  if (network.deviation_law == DeviationLaw::exponential && network.deviation_offset > 0) {
+    const V grown = exp(x), deviation = grown + V(T(network.deviation_offset));
+    y = log(deviation);
+    slope = grown / deviation;
+  }
   if (network.deviation_law == DeviationLaw::softplus) {
     const V deviation = softplus(x) + V(T(network.deviation_offset));
     y = log(deviation);
@@ -157,6 +162,50 @@ MANIPLE_FUNCTION void gru_backward(const Layer& layer, const Varying<V>& units, 
   }
 }
 
+// ---- long short-term memory, in torch's form: i = sigmoid(x_i + h_i), f = sigmoid(x_f + h_f), g = tanh(x_g
+// + h_g), o = sigmoid(x_o + h_o); cell = f (cell before) + i g; hidden = o tanh(cell). Units of the target
+// are hidden, cell, i, f, g, o, tanh(cell), n each ----
+template <class V>
+MANIPLE_FUNCTION void lstm_forward(const Layer& layer, const Varying<V>& units) {
+  const int n = layer.outputs;
+  const Varying<V> x = units.from(layer.source), h = units.from(layer.state_gates),
+                   cell_before = units.from(layer.state + n), after = units.from(layer.target);
+  for (int k = 0; k < n; ++k) {
+    const V input = sigmoid(x[k] + h[k]), forget = sigmoid(x[n + k] + h[n + k]);
+    const V fresh = tanh(x[2 * n + k] + h[2 * n + k]), output = sigmoid(x[3 * n + k] + h[3 * n + k]);
+    const V cell = multiply_add(forget, cell_before[k], input * fresh), shown = tanh(cell);
+    after[k] = output * shown;
+    after[n + k] = cell;
+    after[2 * n + k] = input;
+    after[3 * n + k] = forget;
+    after[4 * n + k] = fresh;
+    after[5 * n + k] = output;
+    after[6 * n + k] = shown;
+  }
+}
+// `carry`: as gru_backward's. No gate sees the cell, so that all that goes to the one before goes there.
+template <class V>
+MANIPLE_FUNCTION void lstm_backward(const Layer& layer, const Varying<V>& units, const Varying<V>& deltas,
+                                    const Varying<V>& carry) {
+  const int n = layer.outputs;
+  const V zero(ScalarOf<V>(0)), one(ScalarOf<V>(1));
+  const Varying<V> cell_before = units.from(layer.state + n), own = units.from(layer.target),
+                   x_delta = deltas.from(layer.source), h_delta = deltas.from(layer.state_gates);
+  for (int k = 0; k < n; ++k) {
+    const V input = own[2 * n + k], forget = own[3 * n + k], fresh = own[4 * n + k], output = own[5 * n + k],
+            shown = own[6 * n + k];
+    const V delta = deltas[layer.target + k] + carry[layer.state + k];
+    const V cell_delta = multiply_add(delta * output, one - shown * shown, carry[layer.state + n + k]);
+    x_delta[k] = h_delta[k] = cell_delta * fresh * input * (one - input);
+    x_delta[n + k] = h_delta[n + k] = cell_delta * cell_before[k] * forget * (one - forget);
+    x_delta[2 * n + k] = h_delta[2 * n + k] = cell_delta * input * (one - fresh * fresh);
+    x_delta[3 * n + k] = h_delta[3 * n + k] = delta * shown * output * (one - output);
+    carry[layer.state + k] = zero;
+    carry[layer.state + n + k] = cell_delta * forget;
+    deltas[layer.state + n + k] = zero;
+  }
+}
+
 // ---- networks ----
 
 // Activations of all layers for the inputs of one tile. Those of the state before the step, if the network
@@ -178,6 +227,7 @@ MANIPLE_FUNCTION void network_forward(const TileTeam& team, const Network& netwo
       if (layer.kind == LayerKind::layer_norm) layer_norm_forward(layer, parameters, units);
       if (layer.kind == LayerKind::deviation) deviation_forward(network, layer, units);
       if (layer.kind == LayerKind::gru) gru_forward(layer, units);
+      if (layer.kind == LayerKind::lstm) lstm_forward(layer, units);
     });
   }
 }
@@ -202,6 +252,7 @@ MANIPLE_FUNCTION void network_backward(const TileTeam& team, const Network& netw
       if (layer.kind == LayerKind::layer_norm) layer_norm_backward(layer, parameters, units, delta);
       if (layer.kind == LayerKind::deviation) deviation_backward(network, layer, units, delta);
       if (layer.kind == LayerKind::gru) gru_backward(layer, units, delta, tile_field<V>(carry, 0, lane));
+      if (layer.kind == LayerKind::lstm) lstm_backward(layer, units, delta, tile_field<V>(carry, 0, lane));
     });
   }
   if (!network.recurrent()) return;
@@ -233,8 +284,8 @@ MANIPLE_FUNCTION void copy_state(const TileTeam& team, const Network& network, c
   team.lanes<V, 1>([&](int lane) {
     for (int l = 0; l < network.num_layers; ++l) {
       const Layer& layer = network.layers[l];
-      if (layer.kind != LayerKind::gru) continue;
-      for (int k = 0; k < layer.outputs; ++k)
+      if (!layer.is_cell()) continue;
+      for (int k = 0; k < layer.state_units(); ++k)
         *reinterpret_cast<V*>(to + (layer.state + k) * kTileWidth + lane) =
             *reinterpret_cast<const V*>(activations + (layer.target + k) * kTileWidth + lane);
     }

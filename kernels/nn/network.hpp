@@ -23,6 +23,7 @@ MANIPLE_FUNCTION std::int64_t padded_parameters(std::int64_t count) {
 struct PolicySizes {
   int observations = 0, critic_observations = 0, actions = 0;
   int deviations = 0;  // that the network gives along with its actions: as many, or none
+  int modes = 0;       // Gaussians of a mixture, of which the network then gives the numbers; 0: no mixture
   bool critic = true;  // whether there is one
 
   MANIPLE_FUNCTION int inputs() const { return observations + critic_observations; }
@@ -40,6 +41,7 @@ enum class LayerKind : int {
                // 2016)
   deviation,   // target = log standard deviation (Network::deviation_law) of source
   gru,         // target = state after the step (Cho et al. 2014)
+  lstm,        // the same (Hochreiter and Schmidhuber 1997; forget gates: Gers et al. 2000)
 };
 
 struct Layer {
@@ -52,12 +54,16 @@ struct Layer {
   Activation activation = Activation::identity;
   Activation source_activation = Activation::identity;  // of the layer that made the source
   bool library = false;                                 // wide: computed by a vendor's BLAS on a CPU
-  // gru: `source` is what the input gives to the gates (reset, update, new: as torch orders them), this what
-  // the state before the step gives to them, and the state itself.
+  // A cell's: `source` is what the input gives to the gates (gru: reset, update, new; lstm: input, forget,
+  // cell, output: as torch orders them), this what the state before the step gives to them, and the state
+  // itself, of an lstm the hidden state and then the cell's.
   int state_gates = 0, state = 0;
 
   MANIPLE_FUNCTION std::int64_t stride() const { return padded_parameters(inputs); }
   MANIPLE_FUNCTION bool is_dense() const { return kind == LayerKind::dense || kind == LayerKind::gates; }
+  MANIPLE_FUNCTION bool is_cell() const { return kind == LayerKind::gru || kind == LayerKind::lstm; }
+  // Of a cell: units of its state, the first ones of its target, too.
+  MANIPLE_FUNCTION int state_units() const { return kind == LayerKind::lstm ? 2 * outputs : outputs; }
 };
 // One that is_dense(), as kernels/nn/dense.hpp computes it.
 using DenseLayer = Layer;
@@ -70,7 +76,7 @@ struct Head {
 
 // Standard deviation of an action from the number x that a network gives for it.
 enum class DeviationLaw : int {
-  exponential,  // e^x
+  exponential,  // e^x + deviation_offset
   softplus,     // ln(1 + e^x) + deviation_offset
 };
 
@@ -81,8 +87,9 @@ struct Network {
   PolicySizes sizes;
   int units = 0;        // activations of one sample, without the observation
   int state_units = 0;  // the first of them: the state of recurrent cells before the step
-  Head actor;           // mean of each action
-  Head deviation;       // log standard deviation of each action, where the observation decides on it
+  Head actor;           // mean of each action; of a mixture [mode][action]
+  Head deviation;       // log standard deviations of the same, where the observation decides on them
+  Head logits;          // of a mixture: log weight of each mode, up to a number that all share
   Head critic;          // value of the observation
   DeviationLaw deviation_law = DeviationLaw::exponential;
   double deviation_offset = 0, lowest_log_std = -1e9, highest_log_std = 1e9;

@@ -31,14 +31,15 @@ enum class RateSchedule { fixed, adaptive, linear, cosine };
 // Where learning.weight_decay acts: on the gradient, or on the parameters themselves.
 enum class OptimizerChoice { adam, adamw };
 enum class Initialization { uniform, orthogonal, lecun_uniform };
-enum class Recurrence { none, gru };
+enum class Recurrence { none, gru, lstm };
 enum class StdTransform { exp, softplus };
 enum class BootstrapChoice { none, value, final_observation };  // what follows a time-out
 enum class KlReference { rollout, previous_epoch };             // as rsl_rl, as rl_games
 enum class Reduction { exact, fast };
-enum class ImitationLoss { l2, l1, smooth_l1, gaussian };
+enum class ImitationLoss { l2, l1, smooth_l1, gaussian, gmm };
 enum class DataNormalizer { none, min_max, mean_std };
-enum class RateScaling { none, linear, sqrt };  // of the learning rate, with the batch
+enum class RateScaling { none, linear, sqrt };               // of the learning rate, with the batch
+enum class Determinism { automatic, deterministic, drawn };  // of actions, while nothing is learned
 enum class DatasetLayout { none, robomimic, minari };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
@@ -71,7 +72,7 @@ template <>
 inline constexpr std::array kTextsOf<ActivationChoice>{"elu",  "relu", "tanh",    "leaky_relu",
                                                        "silu", "gelu", "identity"};
 template <>
-inline constexpr std::array kTextsOf<Recurrence>{"none", "gru"};
+inline constexpr std::array kTextsOf<Recurrence>{"none", "gru", "lstm"};
 template <>
 inline constexpr std::array kTextsOf<StdTransform>{"exp", "softplus"};
 template <>
@@ -87,13 +88,15 @@ inline constexpr std::array kTextsOf<KlReference>{"rollout", "previous_epoch"};
 template <>
 inline constexpr std::array kTextsOf<Reduction>{"exact", "fast"};
 template <>
-inline constexpr std::array kTextsOf<ImitationLoss>{"l2", "l1", "smooth_l1", "gaussian"};
+inline constexpr std::array kTextsOf<ImitationLoss>{"l2", "l1", "smooth_l1", "gaussian", "gmm"};
 template <>
 inline constexpr std::array kTextsOf<DataNormalizer>{"none", "min_max", "mean_std"};
 template <>
 inline constexpr std::array kTextsOf<RateScaling>{"none", "linear", "sqrt"};
 template <>
 inline constexpr std::array kTextsOf<DatasetLayout>{"none", "robomimic", "minari"};
+template <>
+inline constexpr std::array kTextsOf<Determinism>{"auto", "true", "false"};
 template <>
 inline constexpr std::array kTextsOf<Resume>{"never", "auto"};
 template <>
@@ -278,6 +281,7 @@ struct DataConfig {
   std::string filter_key;                 // a list of demonstrations under /mask; "": all
   int frame_stack = 1;                    // observations that the policy sees, the latest last
   bool pad_frame_stack = true;            // also before a demonstration's first frame, by repeating that
+  bool pad_sequence = true;  // likewise after its last frame, of the sequences of a recurrent policy
   DataNormalizer normalize_observations = DataNormalizer::none, normalize_actions = DataNormalizer::none;
   std::vector<std::string> not_normalized;  // keys of observations
   std::vector<int> actions_not_normalized;  // components
@@ -292,7 +296,8 @@ struct PolicyConfig {
   bool layer_norm = false;                  // after each hidden layer's activation
   bool shared = false;                      // actor and critic share their hidden layers
   Recurrence recurrent = Recurrence::none;  // in front of the hidden layers
-  int recurrent_units = 64;
+  int recurrent_units = 64, recurrent_layers = 1;
+  int recurrent_horizon = 0;  // control steps; 0: episodes
   Initialization initialization = Initialization::orthogonal;
   double hidden_gain = 1.4142135623730951, actor_gain = 0.01, critic_gain = 1;  // orthogonal: of the layers
   double init_std = 1;
@@ -300,6 +305,7 @@ struct PolicyConfig {
   bool state_dependent_std = false;  // the network gives it, through std_transform, within these bounds
   StdTransform std_transform = StdTransform::exp;
   double min_std = 0, max_std = 0;  // 0: no bound
+  int modes = 5;                    // of a mixture (LearningConfig::mixes)
   bool squash_actions = false;      // by tanh, into (-1, 1)
   double clip_observations = 0;     // 0: off
   double clip_actions = 0;          // 0: off
@@ -360,12 +366,14 @@ struct LearningConfig {
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
 
   bool imitates() const { return algorithm == "bc"; }  // learns from data, not from environments
+  // Its policy gives a mixture of Gaussians.
+  bool mixes() const { return imitates() && loss == ImitationLoss::gmm; }
 };
 
 struct EvaluationConfig {
   std::int64_t episodes = 0;  // 0: one per environment; while training at most 100
-  bool deterministic = true;  // the mean action
-  std::int64_t every = 0;     // iterations of a training; 0: never
+  Determinism deterministic = Determinism::automatic;
+  std::int64_t every = 0;  // iterations of a training; 0: never
 };
 
 struct BenchConfig {

@@ -466,16 +466,30 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
 }
 
 // ---- keys that must fit each other ----
+// Whether a preset is one of what learns from data.
+bool preset_imitates(const std::string& name) {
+  for (const Preset& preset : presets())
+    for (const auto& [key, value] : preset.values) {
+      LearningConfig learning;
+      learning.algorithm = value;
+      if (preset.name == name && key == "learning.algorithm") return learning.imitates();
+    }
+  return false;
+}
+
 void check_together(const Config& config) {
   const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
     throw InputError(config.where_of(key), key, found, allowed);
   };
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;
+  if (!learning.imitates() && preset_imitates(learning.preset))
+    refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
+           "allowed: what imitate learns with, or another preset");
   // blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from
   const bool recurrent = policy.recurrent != Recurrence::none;
   const std::int64_t parts = (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : learning.horizon);
-  if (learning.minibatches > parts)
+  if (!learning.imitates() && learning.minibatches > parts)
     refuse("learning.minibatches",
            "found " + std::to_string(learning.minibatches) + " with " +
                (recurrent ? "policy.recurrent " + text_of(policy.recurrent)
@@ -518,9 +532,15 @@ void check_together(const Config& config) {
           "allowed: 1; minibatches take no memory of their own: fewer learning.minibatches make larger ones");
   }
   if (learning.imitates()) {
-    if (policy.recurrent != Recurrence::none)
-      refuse("policy.recurrent", "found " + text_of(policy.recurrent) + " with learning.algorithm: bc",
-             "allowed: none");
+    const std::string with = " with learning.algorithm: " + learning.algorithm;
+    if (policy.shared)
+      refuse("policy.shared", "found true" + with, "allowed: false; what imitates has no critic");
+    if (!policy.critic_hidden.empty())
+      refuse("policy.critic_hidden", "found layers" + with, "allowed: []; what imitates has no critic");
+    if (recurrent && policy.recurrent_horizon == 0)
+      refuse("policy.recurrent_horizon",
+             "found 0 with policy.recurrent: " + text_of(policy.recurrent) + " and" + with.substr(5),
+             "allowed: integer, 1 to 10000, the length of sequences");
     if (learning.schedule == RateSchedule::adaptive)
       refuse("learning.schedule", "found adaptive with learning.algorithm: bc",
              "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
@@ -550,24 +570,38 @@ void check_together(const Config& config) {
       refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
              "allowed: 0, or with a policy that imitates");
   }
-  if (policy.hidden.empty())
-    refuse("policy.hidden", "found a list of 0", "allowed: list of integers, for instance [64, 64]");
+  if (!learning.imitates() && policy.recurrent_horizon > 0)
+    refuse("policy.recurrent_horizon",
+           "found " + std::to_string(policy.recurrent_horizon) +
+               " with learning.algorithm: " + learning.algorithm,
+           "allowed: 0; what learns in environments remembers whole episodes");
+  if (policy.hidden.empty() && !recurrent)
+    refuse("policy.hidden", "found a list of 0",
+           "allowed: list of integers, for instance [64, 64]; [] with policy.recurrent");
   if (policy.shared && !policy.critic_hidden.empty())
     refuse("policy.critic_hidden", "found layers with policy.shared: true",
            "allowed: [], or with policy.shared: false");
-  if (policy.state_dependent_std) {
+  if (learning.mixes() && policy.state_dependent_std)
+    refuse("policy.state_dependent_std", "found true with learning.loss: gmm",
+           "allowed: false; a mixture gives its deviations anyway");
+  if (policy.state_dependent_std || learning.mixes()) {
     if (policy.fixed_std)
-      refuse("policy.fixed_std", "found true with policy.state_dependent_std", "allowed: false");
+      refuse("policy.fixed_std",
+             "found true with " +
+                 std::string(learning.mixes() ? "learning.loss: gmm" : "policy.state_dependent_std"),
+             "allowed: false");
     const bool softplus = policy.std_transform == StdTransform::softplus;
     // (softplus comes above min_std and never meets it)
-    if (policy.init_std < policy.min_std || (softplus && policy.init_std == policy.min_std) ||
+    if (policy.init_std < policy.min_std ||
+        ((softplus || learning.mixes()) && policy.init_std == policy.min_std) ||
         (policy.max_std > 0 && policy.init_std > policy.max_std))
       refuse(
           "policy.init_std", "found " + yaml_number(policy.init_std),
-          "allowed: " + std::string(softplus ? "above " : "at least ") + "policy.min_std (" +
-              yaml_number(policy.min_std) + ")" +
+          "allowed: " + std::string(softplus || learning.mixes() ? "above " : "at least ") +
+              "policy.min_std (" + yaml_number(policy.min_std) + ")" +
               (policy.max_std > 0 ? ", at most policy.max_std (" + yaml_number(policy.max_std) + ")" : ""));
-  } else if (policy.min_std > 0 || policy.max_std > 0 || policy.std_transform != StdTransform::exp) {
+  } else if (!learning.imitates() &&  // (where a preset has them for whoever asks for a mixture)
+             (policy.min_std > 0 || policy.max_std > 0 || policy.std_transform != StdTransform::exp)) {
     const char* const key = policy.min_std > 0   ? "policy.min_std"
                             : policy.max_std > 0 ? "policy.max_std"
                                                  : "policy.std_transform";

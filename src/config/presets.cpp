@@ -122,9 +122,23 @@ const std::vector<Preset>& presets() {
        "robomimic, exps/templates/bc.json: what decks with data.file take where they name no preset",
        {{"learning.algorithm", "bc"},
         {"policy.hidden", "[1024, 1024]"}, {"policy.activation", "relu"}, {"policy.initialization", "uniform"},
-        {"policy.squash_actions", "true"}, {"policy.init_std", "0.3"},
+        {"policy.squash_actions", "true"}, {"policy.init_std", "0.3"}, {"policy.std_transform", "softplus"},
+        {"policy.min_std", "1.0e-4"}, {"policy.modes", "5"},
+        {"policy.recurrent_layers", "2"}, {"policy.recurrent_units", "400"}, {"policy.recurrent_horizon", "10"},
         {"learning.batch_size", "100"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
         {"learning.loss", "l2"}, {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "fixed"},
+        {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"}, {"learning.max_grad_norm", "0"}}},
+
+      {"robomimic_rnn",
+       "robomimic's BC-RNN as its study has it (scripts/generate_paper_configs.py, of low-dimensional observations): an "
+       "LSTM alone, with a mixture",
+       {{"learning.algorithm", "bc"},
+        {"policy.recurrent", "lstm"}, {"policy.recurrent_layers", "2"}, {"policy.recurrent_units", "400"},
+        {"policy.recurrent_horizon", "10"}, {"policy.hidden", "[]"}, {"policy.activation", "relu"},
+        {"policy.initialization", "uniform"}, {"policy.squash_actions", "true"}, {"policy.init_std", "0.6932471805599453"},
+        {"policy.std_transform", "softplus"}, {"policy.min_std", "1.0e-4"}, {"policy.modes", "5"},
+        {"learning.batch_size", "100"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
+        {"learning.loss", "gmm"}, {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "fixed"},
         {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"}, {"learning.max_grad_norm", "0"}}},
   };
   return table;
@@ -132,7 +146,7 @@ const std::vector<Preset>& presets() {
 // clang-format on
 
 std::string presets_text() {
-  constexpr std::size_t kIndent = 14, kWidth = 105;
+  constexpr std::size_t kIndent = 15, kWidth = 105;
   std::string text = "# learning.preset: other defaults by name\n";
   for (const Preset& preset : presets()) {
     text += preset.name + std::string(kIndent - preset.name.size(), ' ') + preset.source + "\n";

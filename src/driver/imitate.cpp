@@ -13,6 +13,7 @@
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/learners.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 namespace {
@@ -46,31 +47,51 @@ std::string contents_text(const DemonstrationContents& contents) {
   return fmt::format("observations {}; actions {}", keys, contents.action_width);
 }
 
-// The data and the learner have to fit; and the policy has to be one of the task's.
-void check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
+// The data and the learner have to fit: what they take, as a line.
+std::string check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
   RankMemory memory;
   const LearnerMemory learner =
-      BehaviourCloning::memory(config, {.observations = contents.observation_width * config.data.frame_stack,
-                                        .actions = contents.action_width,
-                                        .tiles = BehaviourCloning::most_tiles(config, session.size())});
+      learner_of(config).memory(config, {.observations = contents.observation_width * config.data.frame_stack,
+                                         .actions = contents.action_width,
+                                         .tiles = BehaviourCloning::most_tiles(config, session.size())});
   memory.batch = contents.bytes() + learner.batch_bytes;
   memory.network = learner.network_bytes + learner.snapshot_bytes;
-  info(fmt::format("memory: {:.1f} MB of data, {:.1f} MB of the policy per rank",
-                   static_cast<double>(memory.batch) / 1e6, static_cast<double>(memory.network) / 1e6));
   check_memory(memory, session, config, "data.file", fmt::format("{} frames", contents.frames));
+  return fmt::format("memory: {:.1f} MB of data, {:.1f} MB of the policy per rank",
+                     static_cast<double>(memory.batch) / 1e6, static_cast<double>(memory.network) / 1e6);
 }
 
-void check_task(const Config& config, const DemonstrationContents& contents, const Simulation& simulation) {
+void check_task(const Config& config, const DemonstrationContents& contents, int observations, int actions) {
   const int inputs = contents.observation_width * config.data.frame_stack;
-  if (simulation.num_observations() != inputs || simulation.num_actions() != contents.action_width)
+  if (observations != inputs || actions != contents.action_width)
     throw InputError(config.task.where, "task",
-                     fmt::format("{} observations and {} actions", simulation.num_observations(),
-                                 simulation.num_actions()),
+                     fmt::format("{} observations and {} actions", observations, actions),
                      fmt::format("the demonstrations have {} (data.frame_stack {}) and {}", inputs,
                                  config.data.frame_stack, contents.action_width));
 }
 
 }  // namespace
+
+std::string validate_demonstrations(const Config& given, const CompiledTask* task, Session& session) {
+  check_keys(given);
+  const Config config = for_ranks(given, session.size());
+  DemonstrationContents contents;
+  run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });
+  if (task != nullptr) check_task(config, contents, task->num_observations, task->num_actions);
+  std::string text = "data\n";
+  for (std::size_t file = 0; file < config.data.file.size(); ++file)
+    text += fmt::format("  {}: {}\n", config.data.file[file], contents.layouts[file]);
+  text += fmt::format("  {}\n  {}\n", contents_text(contents), check_sizes(config, contents, session));
+  const Windows windows(config, contents, window_shape(config));
+  text += fmt::format("  {}", epoch_text(config, contents, make_sampler(config, windows), session.size()));
+  if (const int sequence = window_shape(config).sequence; sequence > 1)
+    text += fmt::format("; a sample has {} frames", sequence);
+  if (const std::string batch = effective_batch_text(given, session.size()); !batch.empty())
+    text += "\n  " + batch;
+  // (the numbers, too)
+  run_together(session.collectives(), [&] { const Demonstrations read(config, std::move(contents)); });
+  return text + "\n";
+}
 
 ExitCode imitate(const Config& given, Session& session) {
   check_keys(given);
@@ -82,13 +103,13 @@ ExitCode imitate(const Config& given, Session& session) {
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {
     simulation = set_up_simulation(config, session, "imitate", Holds::policy);
-    check_task(config, contents, *simulation);
+    check_task(config, contents, simulation->num_observations(), simulation->num_actions());
   } else {
     info(fmt::format("maniple {} imitate", kVersion));
     info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
                      ExecutionSpace::name(), build_description()));
   }
-  check_sizes(config, contents, session);
+  info(check_sizes(config, contents, session));
   info(contents_text(contents));
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   std::unique_ptr<Demonstrations> demonstrations;

@@ -190,7 +190,18 @@ void check_input_files(const Config& config, Session& session) {
 std::string policy_lines(Config config, const PolicySizes& sizes) {
   const PolicyConfig defaults;
   PolicyConfig& policy = config.policy;
-  if (policy.recurrent == Recurrence::none) policy.recurrent_units = defaults.recurrent_units;
+  if (policy.recurrent == Recurrence::none) {
+    policy.recurrent_units = defaults.recurrent_units;
+    policy.recurrent_layers = defaults.recurrent_layers;
+    policy.recurrent_horizon = defaults.recurrent_horizon;
+  }
+  const bool mixes = config.learning.mixes();
+  if (!mixes) policy.modes = 0;
+  if (!mixes && !policy.state_dependent_std) {
+    policy.std_transform = defaults.std_transform;
+    policy.min_std = defaults.min_std;
+    policy.max_std = defaults.max_std;
+  }
   if (policy.critic_hidden == policy.hidden) policy.critic_hidden.clear();
   if (!policy.normalize_observations) policy.clip_normalized = defaults.clip_normalized;
   std::string lines =

@@ -89,9 +89,8 @@ std::string learning_text(Config config) {
   return text + "\n";
 }
 
-}  // namespace
-
-ExitCode validate(const Config& config, Session& session) {
+// Model, batch and task of a deck with a model.
+std::string model_text(const Config& config, Session& session, CompiledTask& task) {
   if (session.size() > config.batch.num_envs)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
@@ -104,7 +103,6 @@ ExitCode validate(const Config& config, Session& session) {
   check_input_files(config, session);
   if (config.initial_state.source == StartState::file)
     read_initial_state(config.initial_state, model.sizes, partition);
-  CompiledTask task;
   if (config.task.present)
     task = compile_task(config.task, model, model.timestep * config.simulation.decimation,
                         config.simulation.derived);
@@ -122,10 +120,23 @@ ExitCode validate(const Config& config, Session& session) {
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
       config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s",
       memory_lines(config, model, partition));
-  if (config.task.present) {
-    text += task_table(config.task, task) + learning_text(config);
-  }
+  if (config.task.present) text += task_table(config.task, task);
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
+  return text;
+}
+
+}  // namespace
+
+ExitCode validate(const Config& config, Session& session) {
+  const bool has_data = !config.data.file.empty(), has_model = !config.model.file.empty();
+  if (!has_model && (!has_data || config.task.present))
+    throw InputError(config.model.where, "model.file", "found nothing",
+                     "allowed: a model file, or package:<python package>/<path>");
+  CompiledTask task;
+  std::string text;
+  if (has_model) text += model_text(config, session, task);
+  if (has_data) text += validate_demonstrations(config, config.task.present ? &task : nullptr, session);
+  if (config.task.present || has_data) text += learning_text(config);
   text += "all good\n";
   if (session.rank() == 0) fmt::print("{}", text);
   return ExitCode::done;

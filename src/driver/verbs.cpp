@@ -58,6 +58,7 @@ const std::vector<Verb>& verbs() {
       {.name = "validate",
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",
        .run = validate,
+       .needs_model = false,
        .runs_ensembles = true},
       {.name = "doctor",
        .help = "check ranks, devices, pinning, communication and the file system; given the directory of a "

@@ -17,6 +17,8 @@
 
 namespace maniple {
 
+struct CompiledTask;
+
 inline constexpr const char* kBenchFile = "bench.json";  // of bench
 
 struct Verb {
@@ -61,6 +63,9 @@ ExitCode rollout(const Config& config, Session& session);
 ExitCode evaluate_policy(const Config& config, Session& session);
 ExitCode bench(const Config& config, Session& session);
 ExitCode validate(const Config& config, Session& session);
+// What imitate would check of a deck's demonstrations before it learns, every number included, and their
+// sizes for people. `task`: the deck's; null: it has none.
+std::string validate_demonstrations(const Config& config, const CompiledTask* task, Session& session);
 // Ranks, hosts, devices, cores and threads; latency and bandwidth between ranks; write, commit, lock and read
 // test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
 ExitCode doctor(const Config& config, Session& session);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "src/config/config.hpp"
 #include "src/io/archive.hpp"
 #include "src/simulation/environment.hpp"
 
@@ -15,8 +16,9 @@ class PolicyRunner {
  public:
   virtual ~PolicyRunner() = default;
   // One control step: with the mean action where a policy has one, or an action drawn with the evaluation
-  // stream. What an environment's episode is like does not depend on the other environments.
-  virtual void step(bool deterministic, std::uint32_t seed, std::int64_t control_step) = 0;
+  // stream, as evaluation.deterministic says. What an environment's episode is like does not depend on the
+  // other environments.
+  virtual void step(Determinism determinism, std::uint32_t seed, std::int64_t control_step) = 0;
 };
 
 class ActingPolicy {

@@ -78,33 +78,38 @@ void BatchLoader::fill(const Input& input, std::int64_t step, std::int64_t part,
   batch.batch = input.sampler.batch(step);
   batch.partition = Partition(batch.batch.samples, input.rank, input.ranks).part(part, input.parts);
   const auto elements = static_cast<std::size_t>(input.layout.elements);
-  batch.blocks.assign(static_cast<std::size_t>(batch.partition.tiles) * elements * kTileWidth, 0.0f);
-  std::vector<std::int64_t> frames(static_cast<std::size_t>(input.stack));
+  const auto tiles = static_cast<std::size_t>(batch.partition.tiles);
+  batch.blocks.assign(static_cast<std::size_t>(input.shape.sequence) * tiles * elements * kTileWidth, 0.0f);
+  std::vector<std::int64_t> frames(static_cast<std::size_t>(input.shape.frames()));
   for (std::int64_t sample = 0; sample < batch.partition.envs(); ++sample) {
-    float* const to = batch.blocks.data() +
-                      static_cast<std::size_t>(sample / kTileWidth) * elements * kTileWidth +
-                      sample % kTileWidth;
-    const auto element = [&](int e) -> float& { return to[e * kTileWidth]; };
     input.windows.rows(
         input.sampler.sample(batch.batch.epoch, batch.batch.first + batch.partition.first_env() + sample),
         frames.data());
-    int place = 0;
-    for (const auto& key : contents.observations)
-      for (const std::int64_t frame : frames) {
-        const float* const from = input.demonstrations.row(frame) + key.first;
-        for (int i = 0; i < key.width; ++i, ++place) {
-          const auto p = static_cast<std::size_t>(place);
-          element(input.layout.observation + place) =
-              (from[i] - input.units.observation_mean[p]) * input.units.observation_scale[p];
+    for (int number = 0; number < input.shape.sequence; ++number) {
+      const auto block =
+          static_cast<std::size_t>(number) * tiles + static_cast<std::size_t>(sample / kTileWidth);
+      float* const to = batch.blocks.data() + block * elements * kTileWidth + sample % kTileWidth;
+      const auto element = [&](int e) -> float& { return to[e * kTileWidth]; };
+      const std::int64_t* const stack = frames.data() + number;
+      int place = 0;
+      for (const auto& key : contents.observations)
+        for (int frame = 0; frame < input.shape.stack; ++frame) {
+          const float* const from = input.demonstrations.row(stack[frame]) + key.first;
+          for (int i = 0; i < key.width; ++i, ++place) {
+            const auto p = static_cast<std::size_t>(place);
+            element(input.layout.observation + place) =
+                (from[i] - input.units.observation_mean[p]) * input.units.observation_scale[p];
+          }
         }
+      const float* const action =
+          input.demonstrations.row(stack[input.shape.stack - 1]) + contents.observation_width;
+      for (int k = 0; k < contents.action_width; ++k) {
+        const auto p = static_cast<std::size_t>(k);
+        element(input.layout.action + k) =
+            (action[k] - input.units.action_mean[p]) / input.units.action_scale[p];
       }
-    const float* const action = input.demonstrations.row(frames.back()) + contents.observation_width;
-    for (int k = 0; k < contents.action_width; ++k) {
-      const auto p = static_cast<std::size_t>(k);
-      element(input.layout.action + k) =
-          (action[k] - input.units.action_mean[p]) / input.units.action_scale[p];
+      element(input.layout.weight) = 1;
     }
-    element(input.layout.weight) = 1;
   }
 }
 

@@ -26,7 +26,7 @@ DataUnits units_of(const Config& config, const Demonstrations& demonstrations);
 struct LoadedBatch {
   Sampler::Batch batch;       // the whole one
   Partition partition;        // of its samples over ranks and parts
-  std::vector<float> blocks;  // [tile][layout.elements][32]
+  std::vector<float> blocks;  // [step of the sequences][tile][layout.elements][32]
 };
 
 class BatchLoader {
@@ -37,7 +37,8 @@ class BatchLoader {
     const Sampler& sampler;
     DataUnits units;
     DemonstratedLayout layout;
-    int stack = 1;  // of observations, the last of which has the action
+    WindowShape
+        shape;  // of each frame of a sequence: a stack of observations, the last of which has the action
     int rank = 0, ranks = 1;
     std::int64_t parts = 1;  // in which a rank goes through its share of a batch (learning.accumulate)
   };

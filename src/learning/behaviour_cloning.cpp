@@ -19,6 +19,8 @@ CloningLoss loss_of(ImitationLoss loss) {
       return CloningLoss::smooth_l1;
     case ImitationLoss::gaussian:
       return CloningLoss::gaussian;
+    case ImitationLoss::gmm:
+      return CloningLoss::gmm;
   }
   return CloningLoss::l2;
 }
@@ -28,14 +30,6 @@ PolicySizes sizes_of(const Config& config, const DemonstrationContents& contents
   sizes.observations = contents.observation_width * config.data.frame_stack;
   sizes.actions = contents.action_width;
   return sizes;
-}
-
-Sampler sampler_of(const Config& config, const Windows& windows) {
-  std::vector<Sampler::Source> sources;
-  const std::vector<double>& weights = config.data.weights.numbers;
-  for (const std::int64_t samples : windows.samples_of_files())
-    sources.push_back({samples, weights.size() == 1 ? weights[0] : weights[sources.size()]});
-  return Sampler(sources, config.batch.seed, config.learning.batch_size, config.data.drop_last);
 }
 
 }  // namespace
@@ -54,10 +48,11 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
   const std::int64_t tiles = sizes.tiles;
   const int workers = tile_workers(tiles);
   LearnerMemory memory = Optimizer::memory(config.learning, network.parameters, kNumCloningMetrics, workers);
-  memory.network_bytes +=
-      policy_bytes(network, make_scratch(network, SampleLayout(network.sizes), 1), workers);
+  memory.network_bytes += policy_bytes(
+      network, make_scratch(network, SampleLayout(network.sizes), window_shape(config).sequence), workers);
   memory.batch_bytes += sizeof(float) *
-                        static_cast<std::size_t>(tiles * kTileWidth * (config.data.prefetch + 2)) *
+                        static_cast<std::size_t>(window_shape(config).sequence * tiles * kTileWidth *
+                                                 (config.data.prefetch + 2)) *
                         static_cast<std::size_t>(DemonstratedLayout(network.sizes).elements);
   memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(network.parameters);
   return memory;
@@ -72,33 +67,23 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const C
     : demonstrations_(demonstrations),
       config_(config),
       collectives_(collectives),
-      windows_(config, demonstrations.contents(),
-               {.stack = config.data.frame_stack, .pad_stack = config.data.pad_frame_stack}),
-      sampler_(sampler_of(config, windows_)),
+      shape_(window_shape(config)),
+      windows_(config, demonstrations.contents(), shape_),
+      sampler_(make_sampler(config, windows_)),
       policy_(config, sizes_of(config, demonstrations.contents())),
       layout_(policy_.network().sizes),
       workers_(tile_workers(most_tiles(config, collectives.size()))),
       sum_(collectives, workers_, clock_),
       optimizer_(config.learning, policy_.network().parameters, kNumCloningMetrics, workers_),
-      blocks_(
-          "maniple::demonstrated_blocks",
-          static_cast<std::size_t>(most_tiles(config, collectives.size()) * layout_.elements * kTileWidth)),
+      blocks_("maniple::demonstrated_blocks",
+              static_cast<std::size_t>(shape_.sequence * most_tiles(config, collectives.size()) *
+                                       layout_.elements * kTileWidth)),
+      first_states_(policy_.fresh_states(most_tiles(config, collectives.size()))),
       order_("maniple::demonstrated_order", static_cast<std::size_t>(most_tiles(config, collectives.size()))),
       checksum_(demonstrations.checksum()),
       batch_size_(config.learning.batch_size),
       places_(sampler_.samples_per_epoch()) {
-  const std::int64_t batch = config.learning.batch_size;
-  if (batch > sampler_.samples_per_epoch())
-    throw InputError(
-        config.where_of("learning.batch_size"), "learning.batch_size", fmt::format("found {}", batch),
-        fmt::format("allowed: at most {}, the samples of an epoch", sampler_.samples_per_epoch()));
-  if (batch < collectives.size())
-    throw InputError(config.where_of("learning.batch_size"), "learning.batch_size",
-                     fmt::format("{} samples on {} ranks", batch, collectives.size()),
-                     "at least one sample per rank");
-  info(fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
-                   demonstrations.contents().demonstrations.size(), sampler_.samples_per_epoch(),
-                   sampler_.batches_per_epoch(), batch));
+  info(epoch_text(config, demonstrations.contents(), sampler_, collectives.size()));
   policy_.set_units(units_of(config, demonstrations));
   for (const char* stage : {"loader", "update", "communication"}) clock_.add(stage, 0.0);
 }
@@ -111,7 +96,7 @@ IterationReport BehaviourCloning::iterate(const std::function<void()>& between_s
                                                                .sampler = sampler_,
                                                                .units = policy_.units(),
                                                                .layout = layout_,
-                                                               .stack = config_.data.frame_stack,
+                                                               .shape = shape_,
                                                                .rank = collectives_.rank(),
                                                                .ranks = collectives_.size(),
                                                                .parts = learning.accumulate},
@@ -130,6 +115,8 @@ IterationReport BehaviourCloning::iterate(const std::function<void()>& between_s
     train.memory = policy_.memory(workers_);
     train.blocks = blocks_.data();
     train.order = order_.data();
+    train.first_state = first_states_;
+    train.deal.steps = shape_.sequence;
     train.exact = learning.reduction == Reduction::exact;
     for (; step_ < end; ++step_) {
       train.totals = optimizer_.clear_totals();
@@ -147,7 +134,7 @@ IterationReport BehaviourCloning::iterate(const std::function<void()>& between_s
           train.envs = batch.partition.envs();
           train.first_tile = batch.partition.first_tile;
           train.deal.num_tiles = batch.partition.num_tiles;
-          train.scale = 1.0 / static_cast<double>(batch.batch.samples);
+          train.scale = 1.0 / static_cast<double>(batch.batch.samples * shape_.sequence);
           for_tiles("maniple::clone_actions", train.tiles, workers_, train);
         }
         loader_->give_back(std::move(batch));

@@ -1,10 +1,12 @@
 // Behaviour cloning (Pomerleau 1989): a policy learns the actions that were demonstrated with observations,
-// by minibatches of single samples, as robomimic's algo/bc.py. Data-parallel as PPO is: tiles of 32 samples
+// by minibatches of single samples or, where it is recurrent, of sequences, as robomimic's algo/bc.py (BC,
+// BC_GMM, BC_RNN, BC_RNN_GMM). Data-parallel as PPO is: tiles of 32 samples
 // of each global batch are dealt to the ranks, gradients are summed exactly (learning.reduction: exact), all
 // ranks apply equal steps; which samples a batch has depends on seed and update alone. A run has the same
 // bits on any number of ranks, and goes on in the middle of an epoch with the next sample.
 //
-// Where this departs from robomimic: biases start at zero, those of torch do not; Adam's moments are of the
+// Where this departs from robomimic: biases start at zero (those of a mixture's means are drawn), those of
+// torch do not; Adam's moments are of the
 // exact sums. l1 is the absolute error, robomimic's l1 is smooth_l1 here.
 #pragma once
 
@@ -61,6 +63,7 @@ class BehaviourCloning : public Learner {
   const Demonstrations& demonstrations_;
   const Config config_;
   Collectives& collectives_;
+  const WindowShape shape_;
   const Windows windows_;
   const Sampler sampler_;
   Policy policy_;
@@ -69,7 +72,8 @@ class BehaviourCloning : public Learner {
   StageClock clock_;
   TotalsSum sum_;
   Optimizer optimizer_;
-  Numbers<float> blocks_;                           // of a batch: [tile][layout_.elements][32]
+  Numbers<float> blocks_;                           // of a batch: [step][tile][layout_.elements][32]
+  const TiledView<float> first_states_;             // of recurrent cells: zeros
   Kokkos::View<std::int32_t*, MemorySpace> order_;  // a tile has one step
   std::unique_ptr<BatchLoader> loader_;             // from the first iteration on
 

@@ -6,12 +6,15 @@
 
 #include "kernels/nn/gaussian.hpp"
 #include "src/base/error.hpp"
+#include "src/learning/samples.hpp"
 
 namespace maniple {
 namespace {
 
 // Added to the variance before the root, as in rl_games' RunningMeanStd.
 constexpr double kVarianceFloor = 1e-5;
+// ln 0.0001: of a mixture's draws where it is evaluated, as in robomimic's GMMActorNetwork.
+constexpr float kLowNoiseLogStd = -9.21034037f;
 
 Activation activation_of(ActivationChoice choice) {
   switch (choice) {
@@ -93,6 +96,25 @@ void forget(const TiledView<float>& terminated, const TiledView<float>& truncate
       });
 }
 
+// The same, and where a state has seen `horizon` steps. ages: steps that the states of an environment have
+// seen.
+void forget_old_states(const TiledView<float>& terminated, const TiledView<float>& truncated,
+                       const TiledView<float>& invalid, const TiledView<float>& states,
+                       const TiledView<float>& ages, int horizon) {
+  const int count = states.elements;
+  const auto most = static_cast<float>(horizon);
+  Kokkos::parallel_for(
+      "maniple::forget_old_states", Kokkos::RangePolicy<ExecutionSpace>(0, states.tiles * kTileWidth),
+      KOKKOS_LAMBDA(std::int64_t env) {
+        const bool ended = terminated.at(env, 0) + truncated.at(env, 0) + invalid.at(env, 0) != 0.0f;
+        const float age = ages.at(env, 0) + 1.0f;
+        const bool old = ended || age >= most;
+        ages.at(env, 0) = old ? 0.0f : age;
+        if (!old) return;
+        for (int k = 0; k < count; ++k) states.at(env, k) = 0.0f;
+      });
+}
+
 }  // namespace
 
 void forget_ended_episodes(const Environment& environment, const TiledView<float>& states) {
@@ -111,6 +133,7 @@ Network make_network(const Config& config, const PolicySizes& sizes) {
     own.critic = false;
     own.critic_observations = 0;
   }
+  if (config.learning.mixes()) own.modes = config.policy.modes;
   return make_network(config.policy, own, config.learning.blas_width, config.where_of("policy.hidden"),
                       config.where_of("policy.shared"));
 }
@@ -124,7 +147,10 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
   const int each = 1 + (needs_input(activation) ? 1 : 0) + (config.layer_norm ? 1 : 0);
   const bool one_chain = config.shared || !sizes.critic;
   const int chains = one_chain ? 1 : 2;
-  const int others = chains * (recurrent ? 4 : 1) + (config.state_dependent_std ? 1 : 0);
+  const int cells = recurrent ? config.recurrent_layers : 0;  // of a chain
+  const bool lstm = config.recurrent == Recurrence::lstm;
+  const bool gives_deviations = config.state_dependent_std || sizes.modes > 0;
+  const int others = chains * (1 + 3 * cells) + (gives_deviations ? 1 : 0);
   const std::size_t hidden = config.hidden.size() + (one_chain ? 0 : critic_hidden.size());
   const int most = (Network::max_layers - others) / each;
   if (static_cast<int>(hidden) > most)
@@ -139,7 +165,7 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
   network.sizes = sizes;
   network.sizes.deviations = config.state_dependent_std ? sizes.actions : 0;
   network.widest = std::max(sizes.observations, sizes.critic_observations);
-  network.state_units = recurrent ? chains * config.recurrent_units : 0;
+  network.state_units = chains * cells * config.recurrent_units * (lstm ? 2 : 1);
   network.units = network.state_units;
   const auto add = [&](LayerKind kind, int source, int inputs, int outputs, Activation own,
                        Activation below) -> Layer& {
@@ -164,20 +190,21 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
     }
     if (kind == LayerKind::layer_norm) network.units += outputs + 1;  // see kernels/nn/layers.hpp
     if (kind == LayerKind::gru) network.units += 3 * outputs;
+    if (kind == LayerKind::lstm) network.units += 6 * outputs;
     return layer;
   };
   int state = 0;
   const auto chain = [&](const std::vector<int>& widths, int outputs, int source, int inputs) -> Head {
     const Activation none = Activation::identity;
     Activation below = none;
-    if (recurrent) {
-      const int units = config.recurrent_units;
-      const int gates = add(LayerKind::gates, source, inputs, 3 * units, none, none).target;
-      const int state_gates = add(LayerKind::gates, state, units, 3 * units, none, none).target;
-      Layer& cell = add(LayerKind::gru, gates, 3 * units, units, none, none);
+    for (int number = 0; number < cells; ++number) {
+      const int units = config.recurrent_units, gate_units = (lstm ? 4 : 3) * units;
+      const int gates = add(LayerKind::gates, source, inputs, gate_units, none, none).target;
+      const int state_gates = add(LayerKind::gates, state, units, gate_units, none, none).target;
+      Layer& cell = add(lstm ? LayerKind::lstm : LayerKind::gru, gates, gate_units, units, none, none);
       cell.state_gates = state_gates;
       cell.state = state;
-      state += units;
+      state += cell.state_units();
       source = cell.target;
       inputs = units;
     }
@@ -194,7 +221,8 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
     }
     return {add(LayerKind::dense, source, inputs, outputs, none, below).target, outputs};
   };
-  const int actions = sizes.actions, both = actions + network.sizes.deviations;
+  const int means = sizes.actions * std::max(1, sizes.modes);
+  const int both = sizes.modes > 0 ? 2 * means + sizes.modes : means + network.sizes.deviations;
   if (!sizes.critic) {
     network.actor = chain(config.hidden, both, kObservation, sizes.observations);
   } else if (config.shared) {
@@ -206,15 +234,18 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
                          ? chain(critic_hidden, 1, kCriticObservation, sizes.critic_observations)
                          : chain(critic_hidden, 1, kObservation, sizes.observations);
   }
-  network.actor.units = actions;
-  if (config.state_dependent_std) {
-    const Layer& deviation = add(LayerKind::deviation, network.actor.first + actions, actions, actions,
+  network.actor.units = means;
+  if (sizes.modes > 0) network.logits = {network.actor.first + 2 * means, sizes.modes};
+  if (gives_deviations) {
+    const Layer& deviation = add(LayerKind::deviation, network.actor.first + means, means, means,
                                  Activation::identity, Activation::identity);
-    network.deviation = {deviation.target, actions};
+    network.deviation = {deviation.target, means};
     const bool softplus = config.std_transform == StdTransform::softplus;
     network.deviation_law = softplus ? DeviationLaw::softplus : DeviationLaw::exponential;
-    if (softplus) network.deviation_offset = config.min_std;
-    if (!softplus && config.min_std > 0) network.lowest_log_std = std::log(config.min_std);
+    if (softplus || sizes.modes > 0)
+      network.deviation_offset = config.min_std;
+    else if (config.min_std > 0)
+      network.lowest_log_std = std::log(config.min_std);
     if (config.max_std > 0) network.highest_log_std = std::log(config.max_std);
   }
   network.log_std = network.parameters;
@@ -237,12 +268,19 @@ std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config,
                                       std::uint32_t seed) {
   std::vector<float> parameters(static_cast<std::size_t>(network.parameters), 0.0f);
-  const int first_action = network.actor.first, last_action = first_action + network.sizes.actions,
-            last_deviation = last_action + network.sizes.deviations;
+  const bool mixes = network.sizes.modes > 0;
+  const int first_action = network.actor.first, last_action = first_action + network.actor.units,
+            last_deviation = last_action + network.deviation.units;
   // what the network's number for a standard deviation begins with
   const double deviation = config.std_transform == StdTransform::softplus
                                ? std::log(std::expm1(config.init_std - config.min_std))
-                               : std::log(config.init_std);
+                               : std::log(config.init_std - (mixes ? config.min_std : 0));
+  const auto uniform = [&](int layer, int output, int input) {
+    const PhiloxBlock random =
+        random_block(seed, RandomPurpose::parameters, static_cast<std::uint64_t>(input),
+                     static_cast<std::uint32_t>(output), static_cast<std::uint32_t>(layer));
+    return 2.0f * uniform01<float>(random.word[0]) - 1.0f;
+  };
   for (int l = 0; l < network.num_layers; ++l) {
     const Layer& layer = network.layers[l];
     const bool gates = layer.kind == LayerKind::gates;
@@ -254,6 +292,12 @@ std::vector<float> initial_parameters(const Network& network, const PolicyConfig
            unit < std::min(last_deviation, layer.target + layer.outputs); ++unit)
         parameters[static_cast<std::size_t>(layer.bias + unit - layer.target)] =
             static_cast<float>(deviation);
+    // a mixture's modes differ from the beginning on wherever the observation is, 0 included
+    if (mixes)
+      for (int unit = std::max(first_action, layer.target);
+           unit < std::min(last_action, layer.target + layer.outputs); ++unit)
+        parameters[static_cast<std::size_t>(layer.bias + unit - layer.target)] =
+            uniform(l, unit - layer.target, layer.inputs) / std::sqrt(static_cast<float>(layer.inputs));
     if (config.initialization == Initialization::orthogonal) {
       const std::vector<double> matrix = orthogonal_matrix(layer.outputs, layer.inputs, seed, l);
       for (int o = 0; o < layer.outputs; ++o) {
@@ -271,16 +315,11 @@ std::vector<float> initial_parameters(const Network& network, const PolicyConfig
       }
       continue;
     }
-    const int fan = gates ? layer.outputs / 3 : layer.inputs;
+    const int fan = gates ? config.recurrent_units : layer.inputs;
     float bound = 1.0f / std::sqrt(static_cast<float>(fan));
     if (config.initialization == Initialization::lecun_uniform && !gates) bound *= std::sqrt(3.0f);
     for (int o = 0; o < layer.outputs; ++o)
-      for (int i = 0; i < layer.inputs; ++i) {
-        const PhiloxBlock random =
-            random_block(seed, RandomPurpose::parameters, static_cast<std::uint64_t>(i),
-                         static_cast<std::uint32_t>(o), static_cast<std::uint32_t>(l));
-        weight[o * layer.stride() + i] = (2.0f * uniform01<float>(random.word[0]) - 1.0f) * bound;
-      }
+      for (int i = 0; i < layer.inputs; ++i) weight[o * layer.stride() + i] = uniform(l, o, i) * bound;
   }
   for (int k = 0; k < network.own_deviations(); ++k)
     parameters[static_cast<std::size_t>(network.log_std + k)] = static_cast<float>(std::log(config.init_std));
@@ -317,7 +356,8 @@ Policy::Policy(const Config& config, const PolicySizes& sizes)
       used_mean_(static_cast<std::size_t>(network_.sizes.inputs())),
       used_scale_(static_cast<std::size_t>(network_.sizes.inputs())) {
   if (imitates_) units_ = DataUnits(network_.sizes.inputs(), network_.sizes.actions);
-  scratch_ = make_scratch(network_, layout_, config.learning.horizon);
+  scratch_ =
+      make_scratch(network_, layout_, imitates_ ? window_shape(config).sequence : config.learning.horizon);
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
   const std::vector<float> initial = initial_parameters(network_, config_, config.batch.seed);
@@ -345,16 +385,19 @@ class NetworkRunner : public PolicyRunner {
   NetworkRunner(Policy& policy, Environment& environment)
       : policy_(policy),
         environment_(environment),
-        states_(policy.fresh_states(environment.partition().tiles)) {}
-  void step(bool deterministic, std::uint32_t seed, std::int64_t control_step) override;
+        states_(policy.fresh_states(environment.partition().tiles)),
+        ages_("maniple::policy_state_ages", environment.partition().tiles,
+              policy.state_horizon() > 0 && states_.elements > 0 ? 1 : 0) {}
+  void step(Determinism determinism, std::uint32_t seed, std::int64_t control_step) override;
 
  private:
   Policy& policy_;
   Environment& environment_;
   const TiledView<float> states_;
+  const TiledView<float> ages_;  // steps that they have seen; no elements where only episodes end them
 };
 
-void NetworkRunner::step(bool deterministic, std::uint32_t seed, std::int64_t control_step) {
+void NetworkRunner::step(Determinism determinism, std::uint32_t seed, std::int64_t control_step) {
   const Partition& partition = environment_.partition();
   const int workers = tile_workers(partition.tiles);
   with_dense(policy_.uses_library(), [&](auto dense) {
@@ -364,7 +407,10 @@ void NetworkRunner::step(bool deterministic, std::uint32_t seed, std::int64_t co
     act.action = environment_.action();
     act.state = states_;
     act.moves_state = policy_.network().recurrent();
-    act.deterministic = deterministic;
+    act.low_noise = determinism == Determinism::automatic;
+    act.low_noise_log_std = kLowNoiseLogStd;
+    act.deterministic =
+        determinism == Determinism::deterministic || (act.low_noise && policy_.network().sizes.modes == 0);
     act.seed = seed;
     act.purpose = RandomPurpose::evaluation;
     act.control_step = static_cast<std::uint32_t>(control_step);
@@ -373,7 +419,11 @@ void NetworkRunner::step(bool deterministic, std::uint32_t seed, std::int64_t co
     for_tiles("maniple::act", partition.tiles, workers, act);
   });
   environment_.step();
-  forget_ended_episodes(environment_, states_);
+  if (ages_.elements > 0)
+    forget_old_states(environment_.terminated(), environment_.truncated(), environment_.invalid(), states_,
+                      ages_, policy_.state_horizon());
+  else
+    forget_ended_episodes(environment_, states_);
 }
 
 }  // namespace
@@ -399,9 +449,10 @@ void Policy::describe(Archive& archive) {
     }
     if (!layer.is_dense()) continue;
     // a cell's gates: of its input, then of its state
-    const std::string name = layer.kind == LayerKind::gates
-                                 ? "gru" + std::to_string(gates / 2) + (gates % 2 == 0 ? "/input" : "/state")
-                                 : "layer" + std::to_string(dense);
+    const std::string name =
+        layer.kind == LayerKind::gates
+            ? text_of(config_.recurrent) + std::to_string(gates / 2) + (gates % 2 == 0 ? "/input" : "/state")
+            : "layer" + std::to_string(dense);
     (layer.kind == LayerKind::gates ? gates : dense) += 1;
     numbers(name + "/weight", layer.weight, layer.outputs * layer.stride(),
             std::to_string(layer.outputs) + " rows of " + std::to_string(layer.stride()) +

@@ -1,5 +1,5 @@
-// The policy: an actor-critic network with a Gaussian head, its parameters on the device and, on
-// request, a running normalisation of observations. Parameters are equal on all ranks.
+// The policy: an actor-critic network with a Gaussian head or a mixture of Gaussians, its parameters on the
+// device and, on request, a running normalisation of observations. Parameters are equal on all ranks.
 #pragma once
 
 #include <limits>
@@ -32,7 +32,8 @@ std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int
 // Initial parameters: weights uniform in +-1/sqrt(inputs) (as torch does) or +-sqrt(3/inputs) (flax), or a
 // random orthogonal matrix (Saxe, McClelland, Ganguli 2014) times the layer's gain; zero biases, the
 // configured standard deviation. Gates of recurrent cells are uniform in +-1/sqrt(state), or orthogonal with
-// gain 1. Drawn per weight from (seed, layer, output, input).
+// gain 1. Drawn per weight from (seed, layer, output, input). Of a mixture, the biases of the means are
+// drawn, too.
 std::vector<float> initial_parameters(const Network& network, const PolicyConfig& config, std::uint32_t seed);
 
 // Mean and variance of every observation since the start of training. The batch's moments are exact sums, so
@@ -83,6 +84,8 @@ class Policy : public ActingPolicy {
   bool normalizes() const { return imitates_ || config_.normalize_observations; }
   // Of a policy from demonstrations.
   const DataUnits& units() const { return units_; }
+  // Control steps after which the states of recurrent cells begin anew; 0: only when an episode ends.
+  int state_horizon() const { return config_.recurrent_horizon; }
   void set_units(const DataUnits& units);
   // What the sums of a rollout's moments are multiplied by (its square: those of squares): before the first
   // merge the unit of an observation is anything.

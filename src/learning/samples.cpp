@@ -69,4 +69,35 @@ std::int64_t Sampler::sample(std::int64_t epoch, std::int64_t place) const {
                                        static_cast<std::uint32_t>(running / part->samples), stream);
 }
 
+WindowShape window_shape(const Config& config) {
+  const bool recurrent = config.policy.recurrent != Recurrence::none;
+  return {.stack = config.data.frame_stack,
+          .sequence = recurrent ? config.policy.recurrent_horizon : 1,
+          .pad_stack = config.data.pad_frame_stack,
+          .pad_sequence = config.data.pad_sequence};
+}
+
+Sampler make_sampler(const Config& config, const Windows& windows) {
+  std::vector<Sampler::Source> sources;
+  const std::vector<double>& weights = config.data.weights.numbers;
+  for (const std::int64_t samples : windows.samples_of_files())
+    sources.push_back({samples, weights.size() == 1 ? weights[0] : weights[sources.size()]});
+  return Sampler(sources, config.batch.seed, config.learning.batch_size, config.data.drop_last);
+}
+
+std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler,
+                       int ranks) {
+  const std::int64_t batch = config.learning.batch_size;
+  if (batch > sampler.samples_per_epoch())
+    throw InputError(
+        config.where_of("learning.batch_size"), "learning.batch_size", fmt::format("found {}", batch),
+        fmt::format("allowed: at most {}, the samples of an epoch", sampler.samples_per_epoch()));
+  if (batch < ranks)
+    throw InputError(config.where_of("learning.batch_size"), "learning.batch_size",
+                     fmt::format("{} samples on {} ranks", batch, ranks), "at least one sample per rank");
+  return fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
+                     contents.demonstrations.size(), sampler.samples_per_epoch(), sampler.batches_per_epoch(),
+                     batch);
+}
+
 }  // namespace maniple

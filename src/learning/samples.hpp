@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/io/demonstrations.hpp"
@@ -70,5 +71,14 @@ class Sampler {
   const std::int64_t batch_size_;
   std::int64_t places_ = 0, batches_ = 0;
 };
+
+// What a deck makes of demonstrations: samples for a policy, with sequences where it is recurrent, and their
+// order.
+WindowShape window_shape(const Config& config);
+Sampler make_sampler(const Config& config, const Windows& windows);
+// "12 demonstrations, 250 samples, 3 batches of 100 per epoch". InputError where a batch is larger than an
+// epoch, or has fewer samples than there are ranks.
+std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler,
+                       int ranks);
 
 }  // namespace maniple

@@ -93,7 +93,20 @@ BAD = {
     "ranks": (None, ["learning.batch_size=1"], ["learning.batch_size: 1 samples on 2 ranks"]),
     "weights": (None, ["data.weights=[1, 2]"], ["data.weights: found a list of 2", "a list of 1"]),
     "gaussian": (None, ["learning.loss=gaussian"], ["learning.loss", "policy.squash_actions"]),
-    "ppo": (None, ["learning.algorithm=ppo"], ["learning.algorithm: found ppo", "imitate learns from data"]),
+    "shared": (None, ["policy.shared=true"], ["policy.shared: found true with learning.algorithm: bc"]),
+    "critic": (None, ["policy.critic_hidden=[8]"], ["policy.critic_hidden: found layers with learning.algorithm: bc"]),
+    "horizon": (None, ["policy.recurrent=lstm", "policy.recurrent_horizon=0"],
+                ["policy.recurrent_horizon: found 0 with policy.recurrent: lstm", "the length of sequences"]),
+    "no layers": (None, ["policy.hidden=[]"], ["policy.hidden: found a list of 0", "[] with policy.recurrent"]),
+    "mixture": (None, ["learning.loss=gmm", "policy.state_dependent_std=true"],
+                ["policy.state_dependent_std: found true with learning.loss: gmm"]),
+    "mixture's deviation": (None, ["learning.loss=gmm", "policy.std_transform=exp", "policy.init_std=1e-4"],
+                            ["policy.init_std: found 1e-04", "allowed: above policy.min_std (1e-04)"]),
+    "modes": (None, ["learning.loss=gmm", "policy.modes=1"], ["policy.modes: found '1'; allowed: integer, 2 to 100"]),
+    "short": (None, ["policy.recurrent=gru", "policy.recurrent_horizon=100", "data.pad_sequence=false"],
+              ["data.file: demo_", "allowed: at least 100 without padding"]),
+    "ppo": (None, ["learning.algorithm=ppo"], ["learning.algorithm: found ppo with learning.preset: robomimic"]),
+    "ppo's preset": (None, ["learning.preset=maniple"], ["learning.algorithm: found ppo", "imitate learns from data"]),
     "evaluation": (None, ["evaluation.every=1"], ["evaluation.every", "without a task"]),
 }
 
@@ -110,6 +123,22 @@ def test_what_is_wrong_is_named(maniple, tmp_path, case):
     for text in expected:
         assert text in result.stderr
     assert not (tmp_path / "run" / "results.h5").exists()
+
+
+def test_validate_knows_demonstrations(maniple, tmp_path):
+    """What imitate would say and refuse, without a model; with one, whether they fit its task."""
+    made = episodes(4, shortest=12)
+    path, frames = write_robomimic(tmp_path / "demos.hdf5", made), sum(len(action) for _, _, action in made)
+    keys = [f"data.file={path}", KEYS, "learning.batch_size=20"]
+    text = maniple("validate", "inputs/imitate/bc_rnn.yaml", *keys, ranks=2).stdout
+    assert f"  {path}: robomimic\n  observations position 3, velocity 2; actions 2\n" in text
+    assert f"  4 demonstrations, {frames} samples, {-(-frames // 20)} batches of 20 per epoch; a sample has 10 frames\n" in text
+    assert "preset robomimic_rnn: " in text and "MB of the policy per rank" in text and text.endswith("all good\n")
+    result = maniple("validate", "inputs/tasks/isaac_cartpole.yaml", *keys, exit_code=2)
+    assert "4 observations and 1 actions; the demonstrations have 5 (data.frame_stack 1) and 2" in result.stderr
+    change(path, set_frame("data/demo_2/obs/velocity", (3, 1), np.nan))
+    assert "/data/demo_2/obs/velocity has NaN in frame 3" in maniple("validate", *keys, ranks=2, exit_code=2).stderr
+    assert "model.file: found nothing" in maniple("validate", "batch.num_envs=2", exit_code=2).stderr
 
 
 def test_unequal_widths(maniple, tmp_path):

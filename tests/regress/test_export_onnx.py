@@ -93,10 +93,12 @@ def in_double_precision(policy, observation):
     return ReferenceEvaluator(model).run(["action"], {"observation": observation})[0]
 
 
-def test_recurrent_actions_are_the_programs(maniple, tmp_path):
+@pytest.mark.parametrize("cells, units", [(["policy.recurrent=gru"], 12), (["policy.recurrent=lstm", "policy.recurrent_layers=2"], 48)],
+                         ids=["gru", "lstm"])
+def test_recurrent_actions_are_the_programs(maniple, tmp_path, cells, units):
     """Step by step with the state that goes out and in; zeros when an episode begins."""
     run, file = tmp_path / "run", deck(tmp_path)
-    settings = ["policy.recurrent=gru", "policy.recurrent_units=12", "policy.squash_actions=true", "task.episode_length=0.8"]
+    settings = [*cells, "policy.recurrent_units=12", "policy.squash_actions=true", "task.episode_length=0.8"]
     maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
     export(maniple, run)
     maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
@@ -107,7 +109,7 @@ def test_recurrent_actions_are_the_programs(maniple, tmp_path):
             rollout.trajectory[name][:] for name in ("observation", "action", "terminated", "truncated"))
     ended = (terminated + truncated).reshape(100, -1) > 0
     assert ended.sum() >= 200 and action.std() > 1e-3
-    session, state = onnxruntime.InferenceSession(run / "policy.onnx"), np.zeros((100, 12), np.float32)
+    session, state = onnxruntime.InferenceSession(run / "policy.onnx"), np.zeros((100, units), np.float32)
     for step in range(101):
         state[ended[:, step]] = 0
         found, state = session.run(["action", "next_state"], {"observation": observation[:, step].astype(np.float32), "state": state})

@@ -4,15 +4,17 @@ import re
 
 import h5py
 import pytest
+from demonstrations import episodes, write_robomimic
 
 TASK = "inputs/tasks/isaac_cartpole.yaml"
 # of train; the policies of imitate have tests of their own
 PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"]
+OF_IMITATE = ["robomimic", "robomimic_rnn"]
 
 
 def test_schema_lists_presets_with_their_sources(maniple):
     listed = maniple("schema", "presets").stdout
-    assert re.findall(r"^(\w+)  +\S", listed, re.M) == [*PRESETS, "robomimic"]
+    assert re.findall(r"^(\w+)  +\S", listed, re.M) == PRESETS + OF_IMITATE
     assert "learning.learning_rate=2.0633e-5" in listed
 
 
@@ -22,6 +24,21 @@ def test_every_preset_trains(maniple, tmp_path, preset):
             f"output.directory={tmp_path}")
     with h5py.File(tmp_path / "results.h5") as file:
         assert file["metrics/updates"][0] > 0 and file["metrics/skipped_minibatches"][0] == 0
+
+
+@pytest.mark.parametrize("preset, deck", [("robomimic", "bc"), ("robomimic_rnn", "bc_rnn")])
+def test_presets_of_imitate(maniple, tmp_path, preset, deck):
+    """The deck of a preset has its network: hidden layers of 1024 units, or an LSTM alone, and a mixture."""
+    data = write_robomimic(tmp_path / "demos.hdf5", episodes(4))
+    maniple("imitate", f"inputs/imitate/{deck}.yaml", f"data.file={data}", "data.observations=[position]",
+            "learning.batch_size=8", "learning.steps=2", f"output.directory={tmp_path / 'run'}")
+    with h5py.File(maniple.checkpoints(tmp_path / "run")[-1]) as file:
+        sizes = {name: file[f"policy/{name}/bias"].size for name in file["policy"] if name.startswith("layer")}
+        assert ("lstm1" in file["policy"]) == (preset == "robomimic_rnn")
+        if preset == "robomimic_rnn":
+            assert file["policy/lstm1/state/bias"].size == 4 * 400
+    assert sizes == ({"layer0": 5 * (2 + 2 + 1)} if preset == "robomimic_rnn" else {"layer0": 1024, "layer1": 1024, "layer2": 2})
+    assert f"preset {preset}: robomimic" in maniple("validate", f"inputs/imitate/{deck}.yaml", f"data.file={data}").stdout
 
 
 def test_validate_shows_what_a_preset_comes_to(maniple):

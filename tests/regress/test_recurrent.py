@@ -52,19 +52,21 @@ def test_remembers_what_it_does_not_see(maniple, deck, tmp_path):
     assert evaluated[0].mean() > returns["gru"] - 0.5
 
 
-def test_bits_do_not_depend_on_ranks_or_a_kill(maniple, deck, tmp_path):
-    found = set()
+@pytest.mark.parametrize("cells, units", [([], 7), (["policy.recurrent=lstm", "policy.recurrent_layers=2", "policy.hidden=[]"], 28)],
+                         ids=["gru", "lstm"])
+def test_bits_do_not_depend_on_ranks_or_a_kill(maniple, deck, tmp_path, cells, units):
+    found, bits = set(), [*BITS, *cells]
     for ranks in (1, 2, 3, 7):
         run = tmp_path / str(ranks)
-        maniple("train", deck, *BITS, f"output.directory={run}", ranks=ranks)
+        maniple("train", deck, *bits, f"output.directory={run}", ranks=ranks)
         found.add(digests(maniple, run))
     run = tmp_path / "killed"
-    process = maniple.start("train", deck, *BITS, f"output.directory={run}", ranks=2, log=tmp_path / "log")
+    process = maniple.start("train", deck, *bits, f"output.directory={run}", ranks=2, log=tmp_path / "log")
     maniple.wait_for(lambda: maniple.checkpoints(run), "a first checkpoint", process=process)
     maniple.kill_all(process)
-    maniple("train", deck, *BITS, f"output.directory={run}", ranks=3)
+    maniple("train", deck, *bits, f"output.directory={run}", ranks=3)
     found.add(digests(maniple, run))
     assert len(found) == 1
     with h5py.File(maniple.checkpoints(run)[-1]) as file:
         assert np.abs(file["ppo/recurrent_state"][()]).max() > 0.01  # of policy and critic
-        assert file["ppo/recurrent_state"].shape == (230, 14)
+        assert file["ppo/recurrent_state"].shape == (230, 2 * units)

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <vector>
 
 #include "kernels/nn/network.hpp"
@@ -16,25 +17,39 @@ struct Heads {
   std::vector<double> mean, log_std;
   double value = 0;
 };
-inline Heads heads_by_hand(const PolicyConfig& config, const Network& network, const double* parameters,
-                           const std::vector<double>& observation, std::vector<double>& state) {
-  int next = 0, cells = 0;
-  const auto dense = [&](const std::vector<double>& x) {
-    while (!network.layers[next].is_dense()) ++next;
-    const Layer& layer = network.layers[next++];
-    std::vector<double> y;
-    for (int o = 0; o < layer.outputs; ++o) {
-      double sum = parameters[layer.bias + o];
-      for (std::size_t i = 0; i < x.size(); ++i)
-        sum += parameters[layer.weight + o * layer.stride() + static_cast<std::int64_t>(i)] * x[i];
-      y.push_back(sum);
+using Chain = std::function<std::vector<double>(const std::vector<int>&, std::vector<double>)>;
+// Runs the chains of a network one after the other: the outputs of a chain's last layer, from the widths of
+// its hidden layers and what it sees. What is given outlives it.
+inline Chain chains_by_hand(const PolicyConfig& config, const Network& network, const double* parameters,
+                            std::vector<double>& state) {
+  return [&config, &network, parameters, &state, next = 0, cells = 0](const std::vector<int>& widths,
+                                                                      std::vector<double> x) mutable {
+    const auto dense = [&](const std::vector<double>& in) {
+      while (!network.layers[next].is_dense()) ++next;
+      const Layer& layer = network.layers[next++];
+      std::vector<double> y;
+      for (int o = 0; o < layer.outputs; ++o) {
+        double sum = parameters[layer.bias + o];
+        for (std::size_t i = 0; i < in.size(); ++i)
+          sum += parameters[layer.weight + o * layer.stride() + static_cast<std::int64_t>(i)] * in[i];
+        y.push_back(sum);
+      }
+      return y;
+    };
+    const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
+    const std::size_t n = static_cast<std::size_t>(config.recurrent_units);
+    for (int cell = 0; cell < config.recurrent_layers && config.recurrent == Recurrence::lstm; ++cell) {
+      const auto h = state.begin() + cells++ * 2 * config.recurrent_units, c = h + config.recurrent_units;
+      const std::vector<double> a = dense(x), b = dense({h, c});
+      const auto gate = [&](std::size_t which, std::size_t k) { return a[which * n + k] + b[which * n + k]; };
+      for (std::size_t k = 0; k < n; ++k) {
+        double& kept = c[static_cast<std::ptrdiff_t>(k)];
+        kept = logistic(gate(1, k)) * kept + logistic(gate(0, k)) * std::tanh(gate(2, k));
+        h[static_cast<std::ptrdiff_t>(k)] = logistic(gate(3, k)) * std::tanh(kept);
+      }
+      x.assign(h, c);
     }
-    return y;
-  };
-  const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
-  const auto chain = [&](const std::vector<int>& widths, std::vector<double> x) {
-    if (config.recurrent == Recurrence::gru) {
-      const std::size_t n = static_cast<std::size_t>(config.recurrent_units);
+    for (int cell = 0; cell < config.recurrent_layers && config.recurrent == Recurrence::gru; ++cell) {
       const auto first = state.begin() + cells++ * config.recurrent_units;
       std::vector<double> h(first, first + config.recurrent_units);
       const std::vector<double> a = dense(x), b = dense(h);
@@ -68,6 +83,18 @@ inline Heads heads_by_hand(const PolicyConfig& config, const Network& network, c
     }
     return dense(x);
   };
+}
+
+// The outputs of the actor's last layer.
+inline std::vector<double> outputs_by_hand(const PolicyConfig& config, const Network& network,
+                                           const double* parameters, const std::vector<double>& observation,
+                                           std::vector<double>& state) {
+  return chains_by_hand(config, network, parameters, state)(config.hidden, observation);
+}
+
+inline Heads heads_by_hand(const PolicyConfig& config, const Network& network, const double* parameters,
+                           const std::vector<double>& observation, std::vector<double>& state) {
+  const Chain chain = chains_by_hand(config, network, parameters, state);
   const std::vector<double> first = chain(config.hidden, observation);
   const auto actions = static_cast<std::size_t>(network.sizes.actions);
   Heads heads;

@@ -935,7 +935,7 @@ TEST(Evaluation, IsTheSameForAnyNumberOfRanks) {
   if (!threads_can_launch()) GTEST_SKIP();
   Config config = toy_config(75);
   config.evaluation.episodes = 100;
-  config.evaluation.deterministic = false;
+  config.evaluation.deterministic = Determinism::drawn;
   std::vector<EvaluationResult> results;
   for (const int ranks : {1, 2, 3}) {
     EvaluationResult result;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/nn/cloning_loss.hpp"
 #include "kernels/nn/ppo_loss.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/policy.hpp"
@@ -383,9 +384,20 @@ std::vector<std::pair<std::string, PolicyConfig>> kinds_of_networks() {
       c.recurrent = Recurrence::gru;
       c.recurrent_units = 5;
     });
+    add("lstm", [](PolicyConfig& c) {
+      c.recurrent = Recurrence::lstm;
+      c.recurrent_units = 5;
+    });
+    add("two layers of lstm alone", [](PolicyConfig& c) {
+      c.recurrent = Recurrence::lstm;
+      c.recurrent_units = 4;
+      c.recurrent_layers = 2;
+      c.hidden = {};
+    });
     add("gru with everything", [](PolicyConfig& c) {
       c.recurrent = Recurrence::gru;
       c.recurrent_units = 3;
+      c.recurrent_layers = 2;
       c.state_dependent_std = c.squash_actions = c.layer_norm = true;
       c.activation = ActivationChoice::silu;
     });
