@@ -17,6 +17,7 @@ namespace maniple {
 namespace {
 
 using maniple::testing::empty_task;
+using maniple::testing::expression_term;
 using maniple::testing::import_text;
 using maniple::testing::library_term;
 using maniple::testing::TaskRig;
@@ -123,6 +124,52 @@ TEST_P(ActionTerms, FollowTheirFormulas) {
   EXPECT_EQ(*std::max_element(cuts.begin(), cuts.end()) > 5, clipped);
 }
 INSTANTIATE_TEST_SUITE_P(All, ActionTerms, ::testing::Combine(::testing::Bool(), ::testing::Values(0, 1, 2)));
+
+// A vector's components go through scale, offset, delay and clip like an action's.
+TEST(ActionTerms, ExpressionsAreScaledDelayedAndClipped) {
+  for (const bool clipped : {false, true}) {
+    TaskConfig config = empty_task(machine());
+    TermConfig term = expression_term("[action[0] + action[1], 3 * action[1]]");
+    term.names = {"speed", "torque"};
+    term.names_kind = ElementKind::actuators;
+    term.scale = 0.5;
+    term.offset = 0.125;
+    term.delay = {1};
+    if (clipped) term.clip = {{-0.75, 0.5}};
+    config.actions = {term};
+    Rig rig(config, machine());
+    const std::vector<bool> all(kTileWidth, true);
+    rig.reset(all);
+    rig.observe(all);
+    double first = 0, second = 0;
+    for (int step = 0; step < 4; ++step) {
+      const auto action = [](int at, int k) { return static_cast<float>(2 * std::cos(3.0 * at + 5 * k)); };
+      for (int k = 0; k < 2; ++k) rig.action[static_cast<std::size_t>(k * kTileWidth)] = action(step, k);
+      const int late = std::max(step - 1, 0);
+      first = 0.5 * (static_cast<double>(action(late, 0)) + action(late, 1)) + 0.125;
+      second = 0.5 * 3 * action(late, 1) + 0.125;
+      rig.apply_actions();
+      if (clipped) {
+        first = std::clamp(first, -0.75, 0.5);
+        second = std::clamp(second, -0.75, 0.5);
+      }
+      EXPECT_NEAR(rig.get("ctrl", 3, 0), first, 1e-12) << step << clipped;
+      EXPECT_NEAR(rig.get("ctrl", 0, 0), second, 1e-12) << step << clipped;
+      rig.evaluate();
+      rig.observe();
+    }
+  }
+}
+
+// An action that acts on nothing has no range to fill.
+TEST(ActionTerms, RandomOnesWithoutAScaleStayWithinOne) {
+  TaskConfig config = empty_task(machine());
+  config.actions = {kinds()[0].config()};
+  config.actions[0].scale = 0;
+  const CompiledTask task = compile_task(config, machine(), 0.02);
+  EXPECT_EQ(task.actions[0].random_low, -1);
+  EXPECT_EQ(task.actions[0].random_high, 1);
+}
 
 // Random actions fill the range of the control that actuator and clip leave; without one they are in [-1, 1].
 TEST(ActionTerms, RandomOnesFillTheRangeOfTheControl) {
