@@ -34,10 +34,11 @@ PUBLISHED = {
     "gymnasium/inverted_double_pendulum_v5": (9300, "goal"),
     "gymnasium/swimmer_v5": (282, "SB3 zoo"),                   # its model ppo-Swimmer-v3
     "gymnasium/reacher_v5": (-5, "goal"),
+    # rl_games: docs/DEEPMIND_ENVPOOL.md, 32 M steps; CleanRL: docs/rl-algorithms/rpo.md, its column of PPO, 8 M steps
     "dm_control/cartpole_swingup": (590, "CleanRL"),
-    "dm_control/walker_walk": (917, "rl_games"),                # docs/DEEPMIND_ENVPOOL.md, 32 M steps
+    "dm_control/walker_walk": (917, "rl_games"),
     "dm_control/cheetah_run": (685, "rl_games"),
-    "dm_control/hopper_hop": (6, "CleanRL"),
+    "dm_control/hopper_hop": (6.5, "CleanRL"),
     "dm_control/humanoid_stand": (653, "rl_games"),
 }
 EPISODES = 100
