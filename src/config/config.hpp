@@ -40,6 +40,7 @@ enum class ImitationLoss { l2, l1, smooth_l1, gaussian, gmm };
 enum class DataNormalizer { none, min_max, mean_std };
 enum class RateScaling { none, linear, sqrt };               // of the learning rate, with the batch
 enum class Determinism { automatic, deterministic, drawn };  // of actions, while nothing is learned
+enum class DataCache { automatic, memory, file };
 enum class DatasetLayout { none, robomimic, minari };
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
@@ -93,6 +94,8 @@ template <>
 inline constexpr std::array kTextsOf<DataNormalizer>{"none", "min_max", "mean_std"};
 template <>
 inline constexpr std::array kTextsOf<RateScaling>{"none", "linear", "sqrt"};
+template <>
+inline constexpr std::array kTextsOf<DataCache>{"auto", "memory", "file"};
 template <>
 inline constexpr std::array kTextsOf<DatasetLayout>{"none", "robomimic", "minari"};
 template <>
@@ -278,10 +281,12 @@ struct DataConfig {
   std::vector<std::string> file;          // absolute paths
   PerElement weights{1};                  // one for all files, or one each: how often an epoch has a sample
   std::vector<std::string> observations;  // keys, in the policy's order; empty: all that are vectors
-  std::string filter_key;                 // a list of demonstrations under /mask; "": all
-  int frame_stack = 1;                    // observations that the policy sees, the latest last
-  bool pad_frame_stack = true;            // also before a demonstration's first frame, by repeating that
-  bool pad_sequence = true;  // likewise after its last frame, of the sequences of a recurrent policy
+  std::vector<std::string> actions;       // datasets that make up the action; empty: "actions"
+  DataCache cache = DataCache::automatic;
+  std::string filter_key;       // a list of demonstrations under /mask; "": all
+  int frame_stack = 1;          // observations that the policy sees, the latest last
+  bool pad_frame_stack = true;  // also before a demonstration's first frame, by repeating that
+  bool pad_sequence = true;     // likewise after its last frame, of the sequences of a recurrent policy
   DataNormalizer normalize_observations = DataNormalizer::none, normalize_actions = DataNormalizer::none;
   std::vector<std::string> not_normalized;  // keys of observations
   std::vector<int> actions_not_normalized;  // components

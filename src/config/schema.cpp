@@ -108,9 +108,11 @@ const std::vector<Key>& schema() {
       KEY(task.settle_steps, between(0, 1e6), "physics steps", "of a fresh state without actions, before its episode begins"),
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
 
-      KEY(data.file, anything(), "", "demonstrations in robomimic's or Minari's HDF5 layout, read as they are: a file or a list of files; relative to the deck"),
+      KEY(data.file, anything(), "", "demonstrations in robomimic's, Minari's or DROID's HDF5 layout, read as they are: a file or a list of files; relative to the deck. A JSON file is a manifest of DROID's, [{path: ...}, ...]: a file of each demonstration, relative to the manifest"),
       KEY(data.weights, anything(), "1", "of the files, a number each or one for all: how often an epoch has each sample"),
       KEY(data.observations, anything(), "", "keys of the observations (robomimic: under obs/, Minari: under observations/, or observations itself), in the policy's order; []: those that the deck's task names, where the file has all of them, else all vectors in alphabetical order"),
+      KEY(data.actions, anything(), "", "datasets that make up the action, in this order, below each demonstration (DROID: below action/, where there is no default); []: [actions]"),
+      KEY(data.cache, anything(), "", "where each rank keeps the data; file: in a file without a name in TMPDIR, or else in the run's directory, that the system reads and forgets as it has memory; auto: in memory, where there is room for twice the data, else in a file"),
       KEY(data.filter_key, anything(), "", "robomimic: the list of demonstrations /mask/<key>; \"\": all demonstrations"),
       KEY(data.frame_stack, between(1, 1000), "frames", "observations that the policy sees, of each key the oldest first"),
       KEY(data.pad_frame_stack, anything(), "", "the first frame of a demonstration stands in for those before it; false: samples begin with a full stack"),

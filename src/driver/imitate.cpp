@@ -2,6 +2,8 @@
 // stop as train has them. With a task in the deck the policy is evaluated in its environments, too.
 #include <fmt/format.h>
 
+#include <cstdlib>
+
 #include "kernels/base/pack.hpp"
 #include "src/base/log.hpp"
 #include "src/base/version.hpp"
@@ -47,18 +49,39 @@ std::string contents_text(const DemonstrationContents& contents) {
   return fmt::format("observations {}; actions {}", keys, contents.action_width);
 }
 
-// The data and the learner have to fit: what they take, as a line.
-std::string check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
+// What a rank needs of the learner, and for the data so many times over.
+RankMemory memory_of(const Config& config, const DemonstrationContents& contents, Session& session,
+                     std::size_t copies) {
   RankMemory memory;
   const LearnerMemory learner =
       learner_of(config).memory(config, {.observations = contents.observation_width * config.data.frame_stack,
                                          .actions = contents.action_width,
                                          .tiles = BehaviourCloning::most_tiles(config, session.size())});
-  memory.batch = contents.bytes() + learner.batch_bytes;
+  memory.batch = copies * contents.bytes() + learner.batch_bytes;
   memory.network = learner.network_bytes + learner.snapshot_bytes;
+  return memory;
+}
+
+// The directory of a file that is to hold the data; "": memory does. Collective.
+std::string data_directory(const Config& config, const DemonstrationContents& contents, Session& session) {
+  if (config.data.cache == DataCache::memory) return "";
+  if (config.data.cache == DataCache::automatic && fits(memory_of(config, contents, session, 2), session))
+    return "";
+  const char* const given = std::getenv("TMPDIR");
+  return given && *given != '\0' ? given : config.output.directory;
+}
+
+// The data and the learner have to fit: what they take, as a line.
+std::string check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
+  const std::string directory = data_directory(config, contents, session);
+  const RankMemory memory = memory_of(config, contents, session, directory.empty() ? 1 : 0);
   check_memory(memory, session, config, "data.file", fmt::format("{} frames", contents.frames));
-  return fmt::format("memory: {:.1f} MB of data, {:.1f} MB of the policy per rank",
-                     static_cast<double>(memory.batch) / 1e6, static_cast<double>(memory.network) / 1e6);
+  const auto megabytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e6; };
+  return fmt::format("memory: {:.1f} MB of data, {:.1f} MB of the policy per rank{}", megabytes(memory.batch),
+                     megabytes(memory.network),
+                     directory.empty() ? ""
+                                       : fmt::format("; {:.1f} MB for each rank in a file in {}",
+                                                     megabytes(contents.bytes()), directory));
 }
 
 void check_task(const Config& config, const DemonstrationContents& contents, int observations, int actions) {
@@ -110,11 +133,13 @@ ExitCode imitate(const Config& given, Session& session) {
                      ExecutionSpace::name(), build_description()));
   }
   info(check_sizes(config, contents, session));
+  const std::string directory = data_directory(config, contents, session);
   info(contents_text(contents));
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   std::unique_ptr<Demonstrations> demonstrations;
-  run_together(session.collectives(),
-               [&] { demonstrations = std::make_unique<Demonstrations>(config, std::move(contents)); });
+  run_together(session.collectives(), [&] {
+    demonstrations = std::make_unique<Demonstrations>(config, std::move(contents), directory);
+  });
   check_ranks(session.collectives(),
               {{"the demonstrations", static_cast<std::uint64_t>(demonstrations->checksum())}},
               "at the start");

@@ -55,16 +55,17 @@ Incidents add_ranks(Incidents mine, Session& session) {
   return all;
 }
 
-}  // namespace
+// A limit that some ranks of a host share, or that one has for itself.
+struct SharedLimit {
+  std::string host, name;
+  std::size_t needed = 0, available = 0;
+  int ranks = 0;
+};
 
-void check_memory(const RankMemory& memory, Session& session, const Config& config,
-                  const std::string& batch_key, const std::string& batch_text) {
-  if (kScalarLanes) return;
-  struct Shared {
-    std::size_t needed = 0, available = 0;
-    int ranks = 0, first_rank = 0;
-  };
-  std::map<std::pair<std::string, std::string>, Shared> shared;  // (host, limit)
+// Those that ranks exceed. Collective; the same on all ranks.
+std::vector<SharedLimit> exceeded(const RankMemory& memory, Session& session) {
+  if (kScalarLanes) return {};
+  std::map<std::pair<std::string, std::string>, SharedLimit> shared;  // (host, limit)
   std::string mine = fmt::format("{}\n", memory.total());
   for (const MemoryLimit& limit : memory_limits())
     mine += limit.of_process
@@ -79,15 +80,28 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
     for (std::string kind, name; lines >> available >> kind && lines.get() && std::getline(lines, name);) {
       if (kind == "shared")
         available = static_cast<std::size_t>(static_cast<double>(available) * session.share_of_memory(host));
-      Shared& limit = shared[{host, name}];
-      if (limit.ranks == 0) limit = {0, available, 0, rank};
+      SharedLimit& limit = shared[{host, name}];
+      if (limit.ranks == 0) limit = {host, name, 0, available, 0};
       limit.needed += needed;
       limit.available = std::min(limit.available, available);
       ++limit.ranks;
     }
   }
-  for (const auto& [place, limit] : shared) {
-    if (limit.needed < limit.available) continue;
+  std::vector<SharedLimit> found;
+  for (const auto& [place, limit] : shared)
+    if (limit.needed >= limit.available) found.push_back(limit);
+  return found;
+}
+
+}  // namespace
+
+bool fits(const RankMemory& memory, Session& session) {
+  return exceeded(memory, session).empty();
+}
+
+void check_memory(const RankMemory& memory, Session& session, const Config& config,
+                  const std::string& batch_key, const std::string& batch_text) {
+  for (const SharedLimit& limit : exceeded(memory, session)) {
     const bool network = memory.network > memory.batch;
     const std::string key = network ? "policy.hidden" : batch_key;
     const std::string what = network ? fmt::format("the policy needs {} on each rank and the batch {}",
@@ -97,9 +111,9 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
                      fmt::format("{}{} for the {} rank{} of host {}", what,
                                  network ? fmt::format(", {}", megabytes(limit.needed))
                                          : fmt::format(" need {}", megabytes(limit.needed)),
-                                 limit.ranks, limit.ranks == 1 ? "" : "s", place.first),
+                                 limit.ranks, limit.ranks == 1 ? "" : "s", limit.host),
                      fmt::format("{} are available{}", megabytes(limit.available),
-                                 place.second == "host" ? "" : " (limit of " + place.second + ")"));
+                                 limit.name == "host" ? "" : " (limit of " + limit.name + ")"));
   }
 }
 

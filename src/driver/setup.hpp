@@ -53,6 +53,8 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const P
 // `batch_key` and `batch_text`: what RankMemory::batch is of, and which key says how much.
 void check_memory(const RankMemory& memory, Session& session, const Config& config,
                   const std::string& batch_key, const std::string& batch_text);
+// Whether it does not refuse. Collective; the same on all ranks.
+bool fits(const RankMemory& memory, Session& session);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.
 void check_input_files(const Config& config, Session& session);
 // What a policy reads, is and gives, for CheckpointIdentity; not how it begins and learns, nor keys that

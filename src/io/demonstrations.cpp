@@ -6,9 +6,11 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "src/base/fnv.hpp"
+#include "src/config/document.hpp"
 #include "src/io/checksum.hpp"
 #include "src/io/demonstration_layout.hpp"
 #include "src/io/hdf5.hpp"
@@ -16,7 +18,7 @@
 namespace maniple {
 namespace {
 
-constexpr DemonstrationLayout kLayouts[] = {kRobomimicLayout, kMinariLayout};
+constexpr DemonstrationLayout kLayouts[] = {kRobomimicLayout, kMinariLayout, kDroidLayout};
 
 // What messages begin with.
 constexpr const char* kKey = "data.file";
@@ -45,12 +47,30 @@ class OpenFile {
 
   const DemonstrationLayout& layout() const { return layout_; }
   hid_t id() const { return file_; }
-  std::string path_of(const std::string& demonstration) const {
-    return *layout_.group == '\0' ? demonstration : std::string(layout_.group) + "/" + demonstration;
+  // A path below a demonstration.
+  std::string path_of(const std::string& demonstration, const std::string& below = "") const {
+    std::string path = layout_.group;
+    for (const std::string& part : {demonstration, below})
+      if (!part.empty()) path += (path.empty() ? "" : "/") + part;
+    return path;
+  }
+  // Datasets of a demonstration's action.
+  std::vector<std::string> actions(const std::string& demonstration) const {
+    const std::vector<std::string>& keys = config_.data.actions;
+    const bool has_group = *layout_.actions != '\0';
+    if (has_group && keys.empty())
+      refuse("data.actions", path_, "found none with DROID's layout",
+             "allowed: datasets below /" + path_of(demonstration, layout_.actions) + ": " +
+                 list_of(names_below(path_of(demonstration, layout_.actions))));
+    std::vector<std::string> paths;
+    if (keys.empty()) paths.push_back(path_of(demonstration, "actions"));
+    for (const std::string& key : keys)
+      paths.push_back(path_of(demonstration, has_group ? layout_.actions + ("/" + key) : key));
+    return paths;
   }
   // Of one observation of a demonstration. Minari's space without keys is a dataset by itself.
   std::string observation(const std::string& demonstration, const std::string& key) const {
-    const std::string whole = path_of(demonstration) + "/" + layout_.observations;
+    const std::string whole = path_of(demonstration, layout_.observations);
     return key == layout_.observations && hdf5::has_path(file_, whole) && is_dataset(whole)
                ? whole
                : whole + "/" + key;
@@ -58,16 +78,17 @@ class OpenFile {
 
   // Names in the order of their numbers, those of data.filter_key where there is one.
   std::vector<std::string> demonstrations() const {
+    if (!config_.data.filter_key.empty() && *layout_.group == '\0')
+      refuse("data.filter_key", path_,
+             fmt::format("found '{}' with the layout of {}", config_.data.filter_key, layout_.name),
+             "allowed: \"\"; filter keys are robomimic's /mask");
+    if (*layout_.prefix == '\0') return {""};
     const std::vector<std::string> all = numbered();
     if (config_.data.filter_key.empty()) return all;
-    if (layout_.final_observation)
-      refuse("data.filter_key", path_, "found '" + config_.data.filter_key + "' with Minari's layout",
-             "allowed: \"\"; filter keys are robomimic's /mask");
     const std::string path = "mask/" + config_.data.filter_key;
     if (!hdf5::has_path(file_, path)) {
       std::vector<std::string> keys;
-      if (hdf5::has_path(file_, "mask"))
-        keys = hdf5::names_in(hdf5::Group(hdf5::check_id(H5Gopen2(file_, "mask", H5P_DEFAULT), path_)));
+      if (hdf5::has_path(file_, "mask")) keys = names_below("mask");
       refuse("data.filter_key", path_, "found no /" + path, "allowed: \"\" or one of: " + list_of(keys));
     }
     std::vector<std::string> chosen = hdf5::read_texts(hdf5::open_dataset(file_, path), path_ + ": /" + path);
@@ -101,10 +122,10 @@ class OpenFile {
     return found;
   }
   std::vector<std::string> keys(const std::string& demonstration) const {
-    const std::string path = path_of(demonstration) + "/" + layout_.observations;
+    const std::string path = path_of(demonstration, layout_.observations);
     if (!hdf5::has_path(file_, path)) return {};
     if (is_dataset(path)) return {layout_.observations};
-    return hdf5::names_in(hdf5::Group(hdf5::check_id(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), path_)));
+    return names_below(path);
   }
 
   // Frames and numbers per frame of a dataset.
@@ -135,6 +156,13 @@ class OpenFile {
   const DemonstrationLayout& find_layout() const {
     std::string tried;
     for (const DemonstrationLayout& layout : kLayouts) {
+      if (*layout.prefix == '\0') {
+        if (hdf5::has_path(file_, layout.actions) && hdf5::has_path(file_, layout.observations))
+          return layout;
+        tried += fmt::format("{}{} has groups /{} and /{}", tried.empty() ? "" : ", ", layout.name,
+                             layout.actions, layout.observations);
+        continue;
+      }
       const bool root = *layout.group == '\0';
       if (!root && !hdf5::has_path(file_, layout.group)) {
         tried += fmt::format("{}{} has a group /{}", tried.empty() ? "" : ", ", layout.name, layout.group);
@@ -147,12 +175,13 @@ class OpenFile {
       tried += fmt::format("{}{} has groups {}/{}<number>", tried.empty() ? "" : ", ", layout.name,
                            root ? "" : std::string("/") + layout.group, layout.prefix);
     }
-    const hdf5::Group root(hdf5::check_id(H5Gopen2(file_, "/", H5P_DEFAULT), path_));
-    refuse(kKey, path_, "found neither layout; at its root are: " + list_of(hdf5::names_in(root)), tried);
+    refuse(kKey, path_, "found none of the layouts; at its root are: " + list_of(names_below("/")), tried);
+  }
+  std::vector<std::string> names_below(const std::string& path) const {
+    return hdf5::names_in(hdf5::Group(hdf5::check_id(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), path_)));
   }
   std::vector<std::string> names_of(const DemonstrationLayout& layout) const {
-    const std::string path = *layout.group == '\0' ? "/" : layout.group;
-    return hdf5::names_in(hdf5::Group(hdf5::check_id(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), path_)));
+    return names_below(*layout.group == '\0' ? "/" : layout.group);
   }
   std::vector<std::string> numbered() const {
     std::vector<std::string> names = names_of(layout_);
@@ -177,6 +206,37 @@ class OpenFile {
   const DemonstrationLayout& layout_;
 };
 
+// The files of an entry of data.file: itself, or those that it names.
+std::vector<std::string> files_of(const Config& config, const std::string& path) {
+  if (!path.ends_with(".json")) return {path};
+  const auto refuse = [&](const std::string& found) {
+    throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path, found,
+                     "allowed in a manifest: [{\"path\": \"<file of a demonstration>\"}, ...]");
+  };
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  DeckValue root;
+  root.kind = DeckValue::Kind::map;
+  try {
+    apply_override(root, "manifest=" + text.str());  // (JSON is YAML)
+  } catch (const InputError&) {
+    refuse("is no JSON");
+  }
+  const DeckValue* const list = root.find("manifest");
+  if (!list || list->kind != DeckValue::Kind::list || list->list.empty()) refuse("found no list");
+  std::vector<std::string> files;
+  for (const DeckValue& entry : list->list) {
+    const DeckValue* const name = entry.find("path");
+    if (!name || name->kind != DeckValue::Kind::scalar)
+      refuse(fmt::format("found no path in entry {}", files.size()));
+    files.push_back((std::filesystem::path(path).parent_path() / name->text).string());
+    if (!std::filesystem::is_regular_file(files.back()))
+      refuse(fmt::format("entry {}: {} does not exist", files.size() - 1, files.back()));
+  }
+  return files;
+}
+
 // run_isolated() whose errors are about the user's input.
 std::string read_isolated(const Config& config, const std::string& path,
                           const std::function<std::string()>& work) {
@@ -191,7 +251,7 @@ std::string read_isolated(const Config& config, const std::string& path,
 }
 
 // The child's answer about one file, a line each: layout; number of keys, then names and widths; width of
-// actions; then for each demonstration name and frames.
+// actions; then for each demonstration frames and name.
 std::string describe_file(const Config& config, const std::string& path,
                           const std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
@@ -204,19 +264,32 @@ std::string describe_file(const Config& config, const std::string& path,
     file.refuse("data.observations", path, "found no observations that are vectors",
                 "there are: " + list_of(file.keys(names.front())));
   std::vector<int> widths(keys.size() + 1, 0);  // the last: of actions
+  const char* const action_key = config.data.actions.empty() ? kKey : "data.actions";
   std::string demonstrations;
   for (const std::string& name : names) {
-    const std::string root = file.path_of(name), actions = root + "/actions";
-    if (!hdf5::has_path(file.id(), actions) || !file.is_dataset(actions))
-      file.refuse(kKey, path, "found no dataset /" + actions, "allowed: actions [frame, size]");
-    const auto [frames, action_width] = file.extents(actions, kKey);
-    if (frames < 1) file.refuse(kKey, path, "/" + actions + " has no frames", "allowed: at least one");
-    const hdf5::Object group(hdf5::check_id(H5Oopen(file.id(), root.c_str(), H5P_DEFAULT), path));
-    if (hdf5::has_attribute(group, layout.length)) {
-      const std::int64_t said = hdf5::read_integer_attribute(group, layout.length);
-      if (said != frames)
-        file.refuse(kKey, path, fmt::format("/{} has {} frames", actions, frames),
-                    fmt::format("its attribute {} says {}", layout.length, said));
+    const std::string root = file.path_of(name);
+    const std::vector<std::string> actions = file.actions(name);
+    std::int64_t frames = 0;
+    int action_width = 0;
+    for (const std::string& action : actions) {
+      if (!hdf5::has_path(file.id(), action) || !file.is_dataset(action))
+        file.refuse(action_key, path, "found no dataset /" + action, "allowed: actions [frame, size]");
+      const auto [rows, width] = file.extents(action, action_key);
+      if (rows < 1) file.refuse(kKey, path, "/" + action + " has no frames", "allowed: at least one");
+      if (frames > 0 && rows != frames)
+        file.refuse(kKey, path, fmt::format("/{} has {} frames", action, rows),
+                    fmt::format("/{} has {}", actions.front(), frames));
+      frames = rows;
+      action_width += width;
+    }
+    if (*layout.length != '\0') {
+      const hdf5::Object group(hdf5::check_id(H5Oopen(file.id(), root.c_str(), H5P_DEFAULT), path));
+      if (hdf5::has_attribute(group, layout.length)) {
+        const std::int64_t said = hdf5::read_integer_attribute(group, layout.length);
+        if (said != frames)
+          file.refuse(kKey, path, fmt::format("/{} has {} frames", actions.front(), frames),
+                      fmt::format("its attribute {} says {}", layout.length, said));
+      }
     }
     const auto check_width = [&](int& width, int found, const std::string& what) {
       if (width == 0) width = found;
@@ -224,7 +297,7 @@ std::string describe_file(const Config& config, const std::string& path,
         file.refuse(kKey, path, fmt::format("/{} has {} numbers per frame", what, found),
                     fmt::format("that of {} has {}", names.front(), width));
     };
-    check_width(widths.back(), action_width, actions);
+    check_width(widths.back(), action_width, actions.front());
     for (std::size_t k = 0; k < keys.size(); ++k) {
       const std::string observation = file.observation(name, keys[k]);
       if (!hdf5::has_path(file.id(), observation) || !file.is_dataset(observation))
@@ -234,10 +307,10 @@ std::string describe_file(const Config& config, const std::string& path,
       const std::int64_t expected = frames + (layout.final_observation ? 1 : 0);
       if (rows != expected)
         file.refuse(kKey, path, fmt::format("/{} has {} frames", observation, rows),
-                    fmt::format("/{} has {}: allowed is {}", actions, frames, expected));
+                    fmt::format("/{} has {}: allowed is {}", actions.front(), frames, expected));
       check_width(widths[k], width, observation);
     }
-    demonstrations += fmt::format("{} {}\n", name, frames);
+    demonstrations += fmt::format("{} {}\n", frames, name);
   }
   std::string text = fmt::format("{}\n{}\n", layout.name, keys.size());
   for (std::size_t k = 0; k < keys.size(); ++k) text += fmt::format("{}\n{}\n", keys[k], widths[k]);
@@ -249,15 +322,17 @@ std::string describe_file(const Config& config, const std::string& path,
 DemonstrationContents look_at_demonstrations(const Config& config) {
   DemonstrationContents all;
   std::vector<std::string> wanted = config.data.observations;
-  for (std::size_t f = 0; f < config.data.file.size(); ++f) {
-    const std::string& path = config.data.file[f];
+  std::vector<std::pair<std::size_t, std::string>> files;  // by entry of data.file
+  for (std::size_t f = 0; f < config.data.file.size(); ++f)
+    for (std::string& path : files_of(config, config.data.file[f])) files.emplace_back(f, std::move(path));
+  for (const auto& [f, path] : files) {
     std::istringstream text(read_isolated(config, path, [&] { return describe_file(config, path, wanted); }));
     std::string line;
     const auto next = [&] {
       std::getline(text, line);
       return line;
     };
-    all.layouts.push_back(next());
+    all.layouts.resize(f + 1, next());
     const std::size_t keys = std::stoul(next());
     std::vector<DemonstrationContents::Key> observations;
     int width = 0;
@@ -267,7 +342,7 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
       width += observations.back().width;
     }
     const int actions = std::stoi(next());
-    if (f == 0) {
+    if (all.demonstrations.empty()) {
       all.observations = observations;
       all.observation_width = width;
       all.action_width = actions;
@@ -277,7 +352,7 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
     const auto refuse = [&](const std::string& what, int found, int first) {
       throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path,
                        fmt::format("{} of {} numbers", what, found),
-                       fmt::format("those of {} have {}", config.data.file[0], first));
+                       fmt::format("those of {} have {}", files.front().second, first));
     };
     for (std::size_t k = 0; k < keys; ++k)
       if (observations[k].width != all.observations[k].width)
@@ -287,7 +362,10 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
       Demonstration demonstration;
       demonstration.file = static_cast<int>(f);
       demonstration.first = all.frames;
-      text >> demonstration.name >> demonstration.frames;
+      demonstration.path = path;
+      text >> demonstration.frames;
+      text.get();
+      std::getline(text, demonstration.name);
       all.frames += demonstration.frames;
       all.demonstrations.push_back(std::move(demonstration));
     }
@@ -305,17 +383,20 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
   return all;
 }
 
-Demonstrations::Demonstrations(const Config& config, DemonstrationContents contents)
-    : contents_(std::move(contents)), memory_(std::make_unique<SharedMemory>(contents_.bytes())) {
+Demonstrations::Demonstrations(const Config& config, DemonstrationContents contents,
+                               const std::string& directory)
+    : contents_(std::move(contents)), memory_(std::make_unique<SharedMemory>(contents_.bytes(), directory)) {
   const int width = contents_.row_width();
   auto* const rows = static_cast<float*>(memory_->data());
-  for (std::size_t f = 0; f < config.data.file.size(); ++f) {
-    const std::string& path = config.data.file[f];
+  const std::vector<Demonstration>& all = contents_.demonstrations;
+  for (auto begin = all.begin(), end = begin; begin != all.end(); begin = end) {
+    const std::string& path = begin->path;
+    end = std::find_if(begin, all.end(), [&](const Demonstration& d) { return d.path != path; });
     read_isolated(config, path, [&] {
       const OpenFile file(config, path);
       std::vector<float> values;
-      for (const Demonstration& demonstration : contents_.demonstrations) {
-        if (demonstration.file != static_cast<int>(f)) continue;
+      for (auto which = begin; which != end; ++which) {
+        const Demonstration& demonstration = *which;
         const auto read = [&](const std::string& dataset, int first, int size) {
           const hdf5::Dataset opened = hdf5::open_dataset(file.id(), dataset);
           const auto frames = static_cast<hsize_t>(demonstration.frames);
@@ -334,7 +415,7 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
                             fmt::format("/{} has {} in frame {}", dataset,
                                         std::isnan(value) ? "NaN" : "infinity", frame),
                             "allowed: finite numbers");
-              if (first == contents_.observation_width && std::abs(value) > 1.0f + 1e-6f &&
+              if (first >= contents_.observation_width && std::abs(value) > 1.0f + 1e-6f &&
                   config.data.normalize_actions == DataNormalizer::none)
                 file.refuse(kKey, path, fmt::format("/{} has {} in frame {}", dataset, value, frame),
                             "allowed: [-1, 1], or data.normalize_actions: min_max | mean_std");
@@ -343,8 +424,12 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
         };
         for (const DemonstrationContents::Key& key : contents_.observations)
           read(file.observation(demonstration.name, key.name), key.first, key.width);
-        read(file.path_of(demonstration.name) + "/actions", contents_.observation_width,
-             contents_.action_width);
+        int place = contents_.observation_width;
+        for (const std::string& action : file.actions(demonstration.name)) {
+          const int size = file.extents(action, kKey).second;
+          read(action, place, size);
+          place += size;
+        }
       }
       return std::string();
     });

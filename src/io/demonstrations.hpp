@@ -1,6 +1,7 @@
-// Demonstrations out of the files that robot learners have, read in place: robomimic's HDF5 layout and
-// Minari's. A file is read by a child process, which the library may crash, once at the start of a run; all
-// numbers then lie in memory, a row for each frame.
+// Demonstrations out of the files that robot learners have, read in place: robomimic's HDF5 layout, Minari's
+// and DROID's. A file is read by a child process, which the library may crash, once at the start of a run,
+// demonstration by demonstration; all numbers then lie in memory, or, where they are too many, in one plain
+// file, a row for each frame: any frame is as near as any other, however the files are chunked.
 #pragma once
 
 #include <cstddef>
@@ -16,10 +17,11 @@
 namespace maniple {
 
 struct Demonstration {
-  std::string name;         // in its file
-  int file = 0;             // of data.file
+  std::string name;         // in its file; "": the file is the demonstration
+  int file = 0;             // of data.file, which has the file or names it
   std::int64_t first = 0;   // row of its first frame
   std::int64_t frames = 0;  // at least one
+  std::string path = "";    // of its file
 };
 
 // What the files hold, known before any number is read.
@@ -32,7 +34,7 @@ struct DemonstrationContents {
   int observation_width = 0;  // of all keys together: a row is [observation, action]
   int action_width = 0;
   std::vector<Demonstration> demonstrations;  // of the first file, by number, then of the next
-  std::vector<std::string> layouts;           // by file: "robomimic" or "minari"
+  std::vector<std::string> layouts;           // by file of data.file
   std::int64_t frames = 0;                    // of all
 
   int row_width() const { return observation_width + action_width; }
@@ -49,9 +51,9 @@ DemonstrationContents look_at_demonstrations(const Config& config);
 class Demonstrations {
  public:
   // Reads them. InputError, which names demonstration and frame, where a number is not finite, or an action
-  // beyond
-  // [-1, 1] with data.normalize_actions: none.
-  Demonstrations(const Config& config, DemonstrationContents contents);
+  // beyond [-1, 1] with data.normalize_actions: none. `directory`: of a file that holds the rows; "": in
+  // memory.
+  Demonstrations(const Config& config, DemonstrationContents contents, const std::string& directory = "");
 
   const DemonstrationContents& contents() const { return contents_; }
   // [row_width()]

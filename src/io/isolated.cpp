@@ -15,6 +15,7 @@
 #include <fstream>
 
 #include "src/base/error.hpp"
+#include "src/io/commit.hpp"
 
 namespace maniple {
 
@@ -106,11 +107,25 @@ std::string run_isolated(const std::string& path, const std::function<std::strin
   return text;
 }
 
-SharedMemory::SharedMemory(std::size_t bytes)
-    : bytes_(std::max<std::size_t>(1, bytes)),
-      data_(mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) {
+SharedMemory::SharedMemory(std::size_t bytes, const std::string& directory)
+    : bytes_(std::max<std::size_t>(1, bytes)), data_(MAP_FAILED) {
+  if (directory.empty()) {
+    data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  } else {
+    const std::string path = temporary_name(directory + "/demonstrations");
+    // a full disk is an error now, and no SIGBUS later
+    reserve_bytes(path, static_cast<std::int64_t>(bytes_));
+    const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
+    unlink(path.c_str());
+    if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes_)) == 0)
+      data_ = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    const int failure = errno;
+    if (file >= 0) close(file);
+    errno = failure;
+  }
   if (data_ == MAP_FAILED)
-    throw Error("no memory for " + std::to_string(bytes_) + " bytes: " + std::strerror(errno));
+    throw Error((directory.empty() ? "no memory for " : directory + ": no file of ") +
+                std::to_string(bytes_) + " bytes: " + std::strerror(errno));
 }
 
 SharedMemory::~SharedMemory() {

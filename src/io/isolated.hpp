@@ -13,10 +13,11 @@ namespace maniple {
 // with the path, too, when the child crashes or computes longer than reading the file can take.
 std::string run_isolated(const std::string& path, const std::function<std::string()>& work);
 
-// Zeroed memory that the parent and the child of run_isolated() both see.
+// Zeroed memory that the parent and the child of run_isolated() both see. With a directory it is that of a
+// file there, which has no name any more: the system writes it out and reads it back as memory is short.
 class SharedMemory {
  public:
-  explicit SharedMemory(std::size_t bytes);  // throws Error
+  explicit SharedMemory(std::size_t bytes, const std::string& directory = "");  // throws Error
   ~SharedMemory();
   SharedMemory(const SharedMemory&) = delete;
   SharedMemory& operator=(const SharedMemory&) = delete;

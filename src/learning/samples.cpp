@@ -19,8 +19,7 @@ Windows::Windows(const Config& config, const DemonstrationContents& contents, co
     if (count < 1)
       throw InputError(
           config.where_of("data.file"), "data.file",
-          fmt::format("{} of {} has {} frames", demonstration.name,
-                      config.data.file[static_cast<std::size_t>(demonstration.file)], demonstration.frames),
+          fmt::format("{} of {} has {} frames", demonstration.name, demonstration.path, demonstration.frames),
           fmt::format("allowed: at least {} without padding", demonstration.frames + 1 - count));
     first_.push_back(first_.back() + count);
     of_files_[static_cast<std::size_t>(demonstration.file)] += count;

@@ -2,6 +2,7 @@
 is named."""
 
 import itertools
+import json
 import subprocess
 
 import h5py
@@ -14,12 +15,12 @@ from demonstrations import episodes, sequence_dataset, write_minari, write_robom
 KEYS = "data.observations=[position, velocity]"
 
 
-def windows(stack, sequence, pad_stack, pad_sequence, *keys):
+def windows(stack, sequence, pad_stack, pad_sequence, *keys, width=7):
     """[sample, frame, number], of the program."""
     result = subprocess.run([BUILD / "maniple_window_tool", *map(str, (stack, sequence, int(pad_stack), int(pad_sequence))),
                              *keys], capture_output=True, env=ENVIRONMENT)
     assert result.returncode == 0, result.stderr.decode()
-    return np.frombuffer(result.stdout, np.float32).reshape(-1, stack - 1 + sequence, 7)
+    return np.frombuffer(result.stdout, np.float32).reshape(-1, stack - 1 + sequence, width)
 
 
 @pytest.mark.parametrize("filter_key", [None, "train"])
@@ -164,11 +165,77 @@ def test_other_files(maniple, tmp_path):
     with h5py.File(other, "w") as file:
         file["data/steps"] = np.zeros(3)
     text = refusal(other)
-    assert "found neither layout; at its root are: data" in text
-    assert "robomimic has groups /data/demo_<number>, minari has groups /episode_<number>" in text
+    assert "found none of the layouts; at its root are: data" in text
+    assert "robomimic has groups /data/demo_<number>, minari has groups /episode_<number>, " \
+        "droid has groups /action and /observation" in text
     whole = write_robomimic(tmp_path / "whole.hdf5", episodes(4)).read_bytes()
     cut = tmp_path / "cut.hdf5"
     cut.write_bytes(whole[: len(whole) // 2])
     assert "cannot be read as HDF5" in refusal(cut)
     cut.write_text("no HDF5 at all")
     assert "cannot be read as HDF5" in refusal(cut)
+
+
+DROID = ["data.actions=[abs_pos, abs_rot_6d, gripper_position]",
+         "data.observations=[robot_state/cartesian_position, robot_state/gripper_position]"]
+
+
+def write_droid(folder, count=5, seed=4):
+    """A trajectory.h5 for each demonstration, as DROID's tools leave them, and the manifest. [frame, number] of each."""
+    rng = np.random.default_rng(seed)
+    rows, entries = [], []
+    for number in range(count):
+        frames = int(rng.integers(6, 15))
+        parts = {"observation/robot_state/cartesian_position": rng.uniform(-1, 1, (frames, 6)),
+                 "observation/robot_state/gripper_position": rng.uniform(0, 1, frames),
+                 "action/abs_pos": rng.uniform(-1, 1, (frames, 3)), "action/abs_rot_6d": rng.uniform(-1, 1, (frames, 6)),
+                 "action/gripper_position": rng.uniform(0, 1, (frames, 1))}
+        place = folder / f"lab {number}"
+        place.mkdir(parents=True)
+        with h5py.File(place / "trajectory.h5", "w") as file:
+            for name, values in parts.items():
+                file[name] = values
+            file["action/joint_velocity"] = np.zeros((frames, 7))
+            file["observation/timestamp/control"] = np.arange(frames)
+        rows.append(np.concatenate([values.reshape(frames, -1) for values in parts.values()], axis=1).astype(np.float32))
+        entries.append({"path": f"lab {number}/trajectory.h5", "lang": "put the \"cup\" away: now"})
+    (folder / "manifest.json").write_text(json.dumps(entries, indent=1))
+    return rows
+
+
+def test_droid(tmp_path):
+    rows = write_droid(tmp_path)
+    ours = windows(1, 3, True, True, f"data.file={tmp_path / 'manifest.json'}", *DROID, width=17)
+    expected = [rows[demo][np.minimum(np.arange(first, first + 3), len(rows[demo]) - 1)]
+                for demo in range(len(rows)) for first in range(len(rows[demo]))]
+    np.testing.assert_array_equal(ours, expected)
+    alone = windows(1, 1, True, True, f"data.file={tmp_path / 'lab 2/trajectory.h5'}", *DROID, width=17)
+    np.testing.assert_array_equal(alone[:, 0], rows[2])
+
+
+def test_droid_what_is_wrong_is_named(maniple, tmp_path):
+    write_droid(tmp_path)
+    manifest = tmp_path / "manifest.json"
+
+    def refusal(*keys):
+        result = maniple("imitate", f"data.file={manifest}", *DROID, f"output.directory={tmp_path / 'run'}", *keys, ranks=2,
+                         exit_code=2, timeout=60)
+        assert result.stderr.count("maniple: error:") == 1
+        return result.stderr
+
+    assert "data.actions: " in refusal("data.actions=[]")
+    assert "below /action: abs_pos, abs_rot_6d, gripper_position, joint_velocity" in refusal("data.actions=[]")
+    assert "found no dataset /action/abs_position" in refusal("data.actions=[abs_position]")
+    assert "found 'train' with the layout of droid" in refusal("data.filter_key=train")
+    change(tmp_path / "lab 3/trajectory.h5", set_frame("action/abs_rot_6d", (2, 0), np.nan))
+    text = refusal()
+    assert "lab 3/trajectory.h5" in text and "/action/abs_rot_6d has NaN in frame 2" in text
+    change(tmp_path / "lab 1/trajectory.h5", put("observation/robot_state/gripper_position", np.zeros(3)))
+    text = refusal()
+    assert "lab 1/trajectory.h5" in text and "gripper_position has 3 frames" in text
+    (tmp_path / "lab 4/trajectory.h5").unlink()
+    assert "entry 4: " in refusal() and "does not exist" in refusal()
+    manifest.write_text('[{"file": "a"}]')
+    assert "found no path in entry 0" in refusal()
+    manifest.write_text("[{")
+    assert "is no JSON" in refusal()

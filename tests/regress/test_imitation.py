@@ -85,6 +85,23 @@ def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
     assert "learning.batch_size: found 50; the checkpoint to continue from has 100" in result.stderr
 
 
+def test_data_in_a_file(maniple, tmp_path, demos):
+    """The same bits from memory and from a file, which leaves nothing behind."""
+    keys = ["learning.steps=30", "learning.report_every=10", "data.frame_stack=2", "data.normalize_observations=min_max"]
+    out = run(maniple, demos, tmp_path / "auto", *keys).stdout
+    assert "in a file" not in out
+    place = tmp_path / "scratch"
+    place.mkdir()
+    for ranks in (1, 2):
+        out = run(maniple, demos, tmp_path / str(ranks), *keys, "data.cache=file", ranks=ranks,
+                  environment={"TMPDIR": place}).stdout
+        assert f"MB for each rank in a file in {place}" in out and not list(place.iterdir())
+        assert digests(maniple, tmp_path / str(ranks)) == digests(maniple, tmp_path / "auto")
+    result = run(maniple, demos, tmp_path / "no", *keys, "data.cache=file", ranks=2, exit_code=1, timeout=60,
+                 environment={"TMPDIR": tmp_path / "missing"})
+    assert result.stderr.count("maniple: error:") == 1 and "No such file or directory" in result.stderr
+
+
 def test_lengths_are_told(maniple, tmp_path, demos):
     with h5py.File(demos) as file:
         frames = file["data"].attrs["total"]
