@@ -363,7 +363,7 @@ struct LearningConfig {
   BootstrapChoice value_bootstrap = BootstrapChoice::final_observation;
   bool random_initial_episode_length = true;
   Reduction reduction = Reduction::exact;
-  std::int64_t check_ranks_every = 100;  // updates; 0: at checkpoints only
+  std::int64_t check_ranks_every = 500;  // updates; 0: at checkpoints only
   std::int64_t checkpoint_every = 50;    // iterations; 0: at the end only
   std::int64_t keep_checkpoints = 3;
   Resume resume = Resume::never;
