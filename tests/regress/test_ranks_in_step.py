@@ -113,7 +113,8 @@ def test_another_program(maniple, tmp_path):
 
 def test_the_report_at_the_end(maniple, tmp_path, demos):
     """In the log, in the results, and by doctor; 96 samples are 3 blocks of 32, of which one rank has two."""
-    for verb, deck, shares in (("imitate", cloning(demos), [32, 64]), ("train", [*CARTPOLE, "learning.check_ranks_every=7"], [96, 96])):
+    for verb, deck, shares in (("imitate", [*cloning(demos), "learning.check_ranks_every=90"], [32, 64]),
+                               ("train", [*CARTPOLE, "learning.check_ranks_every=7"], [96, 96])):
         directory = tmp_path / verb
         text = maniple(verb, *deck, f"output.directory={directory}", ranks=2).stdout
         report = maniple("doctor", directory, ranks=0).stdout
