@@ -10,6 +10,11 @@ it. A mixture (learning.loss: gmm) gives the mean of its likeliest mode, and for
 actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of observations, the network and the clipping
 of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
 environment.
+
+Of a diffusion policy it is the denoising network: inputs `noisy` [batch, prediction horizon, actions], `step` [batch] (int64)
+and `observation` [batch, observation horizon, observations], the task's; output `prediction`. What a scheduler needs to make
+a plan of its predictions is in the model's metadata: alphas_cumprod, prediction_type, clip_sample, and of a plan x the action
+action_mean + action_scale * x[observation_horizon - 1 + k] for the k-th of action_horizon control steps.
 """
 
 import argparse
@@ -159,6 +164,16 @@ def weights(group, layer):
     return stored[()].reshape(len(bias), -1)[:, :inputs], bias
 
 
+def finished(run, checkpoint, description, **properties):
+    """The model of a graph, with where it comes from."""
+    model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
+                              producer_version=str(run.run["version"]))
+    model.ir_version = 8  # of the runtimes that know the opset
+    helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": run.run["resolved"], **properties})
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
 def model_of(run, checkpoint):
     """The ONNX model of the policy in an open checkpoint, with the settings of the run that wrote it."""
     policy, graph = checkpoint["policy"], Graph()
@@ -207,12 +222,102 @@ def model_of(run, checkpoint):
     if modes:
         results.update(mode_actions=[modes, actions], mode_probabilities=[modes])
     description = helper.make_graph(graph.nodes, "policy", values(**inputs), values(**results), graph.constants)
-    model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
-                              producer_version=str(run.run["version"]))
-    model.ir_version = 8  # of the runtimes that know the opset
-    helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": run.run["resolved"]})
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    return finished(run, checkpoint, description)
+
+
+def diffusion_model_of(run, checkpoint):
+    """The ONNX model of the denoising network, ConditionalUnet1D of diffusion_policy."""
+    policy, graph = checkpoint["policy"], Graph()
+    horizon, seen = run.setting("diffusion.prediction_horizon"), run.setting("diffusion.observation_horizon")
+    widths, groups = run.setting("diffusion.down_dims"), run.setting("diffusion.groups")
+    actions, observations = len(policy["action_mean"]), len(policy["observation_mean"])
+
+    def tensor(name):
+        shape = re.match(r"\[([\d, ]+)\]", policy[name].attrs["description"])[1]
+        return graph.constant(policy[name][()].reshape([int(n) for n in shape.split(",")]))
+
+    def whole(*numbers):  # a constant of int64
+        graph.constants.append(numpy_helper.from_array(np.array(numbers, np.int64), f"constant{len(graph.constants)}"))
+        return graph.constants[-1].name
+
+    def named(operator, value, name, **attributes):
+        return graph.node(operator, value, tensor(f"{name}.weight"), tensor(f"{name}.bias"), **attributes)
+
+    def mish(value):
+        return graph.node("Mul", value, graph.node("Tanh", graph.node("Softplus", value)))
+
+    def block(value, name, channels, parts):
+        kernel = policy[f"{name}.block.0.weight"].attrs["description"]
+        pad = int(re.search(r"(\d+)\]", kernel)[1]) // 2
+        value = named("Conv", value, f"{name}.block.0", pads=[pad, pad])
+        flat = graph.node("Reshape", value, whole(0, parts, -1))
+        normal = graph.node("InstanceNormalization", flat, graph.constant(np.ones(parts)), graph.constant(np.zeros(parts)),
+                            epsilon=LAYER_NORM_EPSILON)
+        value = graph.node("Reshape", normal, whole(0, channels, -1))
+        for operator, of in (("Mul", "weight"), ("Add", "bias")):
+            value = graph.node(operator, value, graph.constant(policy[f"{name}.block.1.{of}"][()][:, None]))
+        return mish(value)
+
+    def residual(value, name, channels):
+        out = block(value, f"{name}.blocks.0", channels, groups)
+        film = graph.node("Unsqueeze", named("Gemm", mish(feature), f"{name}.cond_encoder.1", transB=1), whole(2))
+        if run.setting("diffusion.film_scale"):
+            scale, film = (graph.node("Slice", film, whole(i * channels), whole((i + 1) * channels), whole(1)) for i in (0, 1))
+            out = graph.node("Mul", out, scale)
+        out = block(graph.node("Add", out, film), f"{name}.blocks.1", channels, groups)
+        return graph.node("Add", out, named("Conv", value, f"{name}.residual_conv")
+                          if f"{name}.residual_conv.weight" in policy else value)
+
+    half = run.setting("diffusion.step_embedding") // 2
+    step = graph.node("Unsqueeze", graph.node("Cast", "step", to=TensorProto.FLOAT), whole(1))
+    angles = graph.node("Mul", step, graph.constant(np.exp(-np.log(10000) / (half - 1) * np.arange(half))[None]))
+    embedded = graph.node("Concat", graph.node("Sin", angles), graph.node("Cos", angles), axis=1)
+    embedded = mish(named("Gemm", embedded, "diffusion_step_encoder.1", transB=1))
+    embedded = named("Gemm", embedded, "diffusion_step_encoder.3", transB=1)
+    condition = graph.node("Sub", "observation", graph.constant(policy["observation_mean"][()]))
+    condition = graph.node("Mul", condition, graph.constant(policy["observation_scale"][()]))
+    feature = graph.node("Concat", embedded, graph.node("Flatten", condition), axis=1)
+    value, kept = graph.node("Transpose", "noisy", perm=[0, 2, 1]), []
+    for level, channels in enumerate(widths):
+        for number in (0, 1):
+            value = residual(value, f"down_modules.{level}.{number}", channels)
+        kept.append(value)
+        if level + 1 < len(widths):
+            value = named("Conv", value, f"down_modules.{level}.2.conv", strides=[2], pads=[1, 1])
+    for number in (0, 1):
+        value = residual(value, f"mid_modules.{number}", widths[-1])
+    for level, channels in enumerate(reversed(widths[:-1])):
+        value = graph.node("Concat", value, kept.pop(), axis=1)
+        for number in (0, 1):
+            value = residual(value, f"up_modules.{level}.{number}", channels)
+        value = named("ConvTranspose", value, f"up_modules.{level}.2.conv", strides=[2], pads=[1, 1])
+    value = named("Conv", block(value, "final_conv.0", widths[0], 8), "final_conv.1")
+    graph.node("Transpose", value, output="prediction", perm=[0, 2, 1])
+
+    def info(name, *shape, kind=TensorProto.FLOAT):
+        return helper.make_tensor_value_info(name, kind, ["batch", *shape])
+
+    description = helper.make_graph(
+        graph.nodes, "denoising_network",
+        [info("noisy", horizon, actions), info("step", kind=TensorProto.INT64), info("observation", seen, observations)],
+        [info("prediction", horizon, actions)], graph.constants)
+    return finished(
+        run, checkpoint, description,
+        alphas_cumprod=listed(alphas_cumprod(run.setting("diffusion.train_steps"))),
+        prediction_type=run.setting("diffusion.prediction"), clip_sample=str(run.setting("diffusion.clip_sample")).lower(),
+        observation_horizon=str(seen), action_horizon=str(run.setting("diffusion.action_horizon")),
+        action_mean=listed(policy["action_mean"][()]), action_scale=listed(policy["action_scale"][()]))
+
+
+def listed(numbers):
+    return ",".join(f"{number:.9g}" for number in numbers)
+
+
+def alphas_cumprod(steps):
+    """Of the schedule squaredcos_cap_v2 (Nichol and Dhariwal 2021): the share of the signal's variance that a step leaves."""
+    left = np.cos((np.arange(steps + 1) / steps + 0.008) / 1.008 * np.pi / 2) ** 2
+    beta = np.minimum(1 - left[1:] / left[:-1], 0.999).astype(np.float32)
+    return np.cumprod((np.float32(1) - beta).astype(float))
 
 
 def main():
@@ -230,7 +335,8 @@ def main():
         parser.error(f"{file} is not there")
     check(file)
     with Results(arguments.run) as run, h5py.File(file) as checkpoint:
-        model = model_of(run, checkpoint)
+        diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
+        model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
     output = arguments.output or arguments.run / "policy.onnx"
     onnx.save(model, output)
     print(f"policy of {file}: {output}")

@@ -22,6 +22,9 @@ enum class RandomPurpose : std::uint32_t {
   task_observation = 9,
   task_action = 10,
   task_model = 11,
+  diffusion_step = 12,
+  diffusion_noise = 13,
+  denoising = 14,
 };
 
 struct PhiloxBlock {

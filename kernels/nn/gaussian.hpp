@@ -6,24 +6,33 @@
 
 namespace maniple {
 
-// Standard normal numbers of one environment's action `index` at a control step, one per lane; lane l
-// belongs to global environment first_env + l. Box and Muller's transform of the counter-based stream:
-// four actions share one block of random words, each pair of words gives a pair of normals.
-template <class V>
-MANIPLE_FUNCTION V action_noise(std::uint32_t seed, RandomPurpose purpose, std::int64_t first_env,
-                                std::uint32_t control_step, int index) {
+// Standard normal numbers, one per lane: the index-th of the stream of (seed, purpose, of_lane(lane), step).
+// Box and Muller's transform: four numbers share one block of random words, each pair of words gives a pair
+// of normals.
+template <class V, class OfLane>
+MANIPLE_FUNCTION V normal_noise(std::uint32_t seed, RandomPurpose purpose, const OfLane& of_lane,
+                                std::uint32_t step, int index) {
   using T = ScalarOf<V>;
   V radius, angle;
   const int first_word = index / 2 % 2 * 2;
   for (int lane = 0; lane < lane_width<V>; ++lane) {
-    const PhiloxBlock block = random_block(seed, purpose, static_cast<std::uint64_t>(first_env + lane),
-                                           control_step, static_cast<std::uint32_t>(index / 4));
+    const PhiloxBlock block =
+        random_block(seed, purpose, of_lane(lane), step, static_cast<std::uint32_t>(index / 4));
     set_lane(radius, lane, uniform01_open_zero<T>(block.word[first_word]));
     set_lane(angle, lane, uniform01<T>(block.word[first_word + 1]));
   }
   V s, c;
   sincos(angle * V(T(6.28318530717958647693)), s, c);
   return sqrt(V(T(-2)) * log(radius)) * (index % 2 == 0 ? c : s);
+}
+
+// Of one environment's action `index` at a control step; lane l belongs to global environment first_env + l.
+template <class V>
+MANIPLE_FUNCTION V action_noise(std::uint32_t seed, RandomPurpose purpose, std::int64_t first_env,
+                                std::uint32_t control_step, int index) {
+  return normal_noise<V>(
+      seed, purpose, [&](int lane) { return static_cast<std::uint64_t>(first_env + lane); }, control_step,
+      index);
 }
 
 // Uniform numbers in [0, 1) of the same streams, behind the normal ones of `actions` actions.

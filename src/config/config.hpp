@@ -42,6 +42,8 @@ enum class RateScaling { none, linear, sqrt };               // of the learning 
 enum class Determinism { automatic, deterministic, drawn };  // of actions, while nothing is learned
 enum class DataCache { automatic, memory, file };
 enum class DatasetLayout { none, robomimic, minari };
+enum class NoiseSampler { ddpm, ddim };
+enum class PredictionChoice { epsilon, sample };  // what a denoising network predicts
 enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class Scaling { none, strong, weak };  // the same work for all ranks together, or for each
@@ -100,6 +102,10 @@ template <>
 inline constexpr std::array kTextsOf<DatasetLayout>{"none", "robomimic", "minari"};
 template <>
 inline constexpr std::array kTextsOf<Determinism>{"auto", "true", "false"};
+template <>
+inline constexpr std::array kTextsOf<NoiseSampler>{"ddpm", "ddim"};
+template <>
+inline constexpr std::array kTextsOf<PredictionChoice>{"epsilon", "sample"};
 template <>
 inline constexpr std::array kTextsOf<Resume>{"never", "auto"};
 template <>
@@ -318,6 +324,21 @@ struct PolicyConfig {
   double clip_normalized = 10;
 };
 
+// Diffusion policies (Chi et al. 2023).
+struct DiffusionConfig {
+  int observation_horizon = 2;  // control steps: observations that the policy sees, the latest last
+  int action_horizon = 8;       // actions of a plan that are done before the next plan
+  int prediction_horizon = 16;  // actions of a plan; the first is that of the first observation
+  int pad_after = 7;            // frames of a sample that may lie beyond the end of its demonstration
+  std::vector<int> down_dims{256, 512, 1024};
+  int kernel_size = 5, groups = 8, step_embedding = 256;
+  bool film_scale = true;
+  int train_steps = 100, inference_steps = 100;
+  NoiseSampler sampler = NoiseSampler::ddpm;
+  PredictionChoice prediction = PredictionChoice::epsilon;
+  bool clip_sample = true;  // to [-1, 1], of the sequences without noise that are predicted
+};
+
 struct LearningConfig {
   std::string algorithm = "ppo";   // a learner of src/learning/learners.cpp
   std::string preset = "maniple";  // a row of src/config/presets.cpp
@@ -339,6 +360,8 @@ struct LearningConfig {
   RateScaling lr_scaling = RateScaling::none;
   std::int64_t lr_base_batch = 0;  // samples that lr_scaling scales from
   std::int64_t warmup_steps = 0;   // imitation: updates in which the learning rate rises from 0
+  bool ema = false;                // imitation: what acts are averages of the parameters
+  double ema_power = 0.75, ema_inv_gamma = 1, ema_min = 0, ema_max = 0.9999;
   double adam_beta1 = 0.9, adam_beta2 = 0.999, adam_epsilon = 1e-5;
   double desired_kl = 0.01;
   double kl_factor = 2;    // adaptive: change when kl leaves [desired/factor, desired*factor]
@@ -370,9 +393,10 @@ struct LearningConfig {
   std::string warm_start;         // checkpoint file, or a run directory; absolute path
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
 
-  bool imitates() const { return algorithm == "bc"; }  // learns from data, not from environments
+  bool diffuses() const { return algorithm == "diffusion"; }
+  bool imitates() const { return algorithm == "bc" || diffuses(); }  // learns from data, not environments
   // Its policy gives a mixture of Gaussians.
-  bool mixes() const { return imitates() && loss == ImitationLoss::gmm; }
+  bool mixes() const { return algorithm == "bc" && loss == ImitationLoss::gmm; }
 };
 
 struct EvaluationConfig {
@@ -407,6 +431,7 @@ struct Config {
   TaskConfig task;
   DataConfig data;
   PolicyConfig policy;
+  DiffusionConfig diffusion;
   LearningConfig learning;
   EvaluationConfig evaluation;
   BenchConfig bench;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <string_view>
@@ -477,6 +478,33 @@ bool preset_imitates(const std::string& name) {
   return false;
 }
 
+using Refuse =
+    std::function<void(const std::string& key, const std::string& found, const std::string& allowed)>;
+
+// What of a denoising network is no network is found with the data (src/learning/diffusion_policy.cpp).
+void check_diffusion(const Config& config, const Refuse& refuse) {
+  const DiffusionConfig& diffusion = config.diffusion;
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  if (config.data.frame_stack != 1)
+    refuse("data.frame_stack",
+           "found " + number(config.data.frame_stack) + " with learning.algorithm: diffusion",
+           "allowed: 1; diffusion.observation_horizon says how many observations a policy sees");
+  if (diffusion.observation_horizon > diffusion.prediction_horizon)
+    refuse("diffusion.observation_horizon", "found " + number(diffusion.observation_horizon),
+           "allowed: at most diffusion.prediction_horizon (" + number(diffusion.prediction_horizon) + ")");
+  const int left = diffusion.prediction_horizon - diffusion.observation_horizon + 1;
+  if (diffusion.action_horizon > left)
+    refuse("diffusion.action_horizon", "found " + number(diffusion.action_horizon),
+           "allowed: at most " + number(left) +
+               ", diffusion.prediction_horizon - diffusion.observation_horizon + 1");
+  if (diffusion.inference_steps > diffusion.train_steps)
+    refuse("diffusion.inference_steps", "found " + number(diffusion.inference_steps),
+           "allowed: at most diffusion.train_steps (" + number(diffusion.train_steps) + ")");
+  if (config.learning.ema_min > config.learning.ema_max)
+    refuse("learning.ema_min", "found " + yaml_number(config.learning.ema_min),
+           "allowed: at most learning.ema_max (" + yaml_number(config.learning.ema_max) + ")");
+}
+
 void check_together(const Config& config) {
   const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
     throw InputError(config.where_of(key), key, found, allowed);
@@ -542,14 +570,11 @@ void check_together(const Config& config) {
              "found 0 with policy.recurrent: " + text_of(policy.recurrent) + " and" + with.substr(5),
              "allowed: integer, 1 to 10000, the length of sequences");
     if (learning.schedule == RateSchedule::adaptive)
-      refuse("learning.schedule", "found adaptive with learning.algorithm: bc",
+      refuse("learning.schedule", "found adaptive with learning.algorithm: " + learning.algorithm,
              "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
     if (learning.warmup_steps > 0 && learning.schedule == RateSchedule::linear)
       refuse("learning.warmup_steps", "found it with learning.schedule: linear",
              "allowed: 0, or with learning.schedule: fixed | cosine");
-    if (learning.warmup_steps > learning.steps)
-      refuse("learning.warmup_steps", "found " + std::to_string(learning.warmup_steps),
-             "allowed: at most learning.steps (" + std::to_string(learning.steps) + ")");
     if (learning.loss == ImitationLoss::gaussian && policy.squash_actions)
       refuse("learning.loss", "found gaussian with policy.squash_actions: true",
              "allowed: with policy.squash_actions: false");
@@ -570,6 +595,10 @@ void check_together(const Config& config) {
       refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
              "allowed: 0, or with a policy that imitates");
   }
+  if (learning.diffuses()) check_diffusion(config, refuse);
+  if (learning.ema && !learning.diffuses())
+    refuse("learning.ema", "found true with learning.algorithm: " + learning.algorithm,
+           "allowed: false, or with learning.algorithm: diffusion");
   if (!learning.imitates() && policy.recurrent_horizon > 0)
     refuse("policy.recurrent_horizon",
            "found " + std::to_string(policy.recurrent_horizon) +

@@ -140,6 +140,23 @@ const std::vector<Preset>& presets() {
         {"learning.batch_size", "100"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
         {"learning.loss", "gmm"}, {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "fixed"},
         {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"}, {"learning.max_grad_norm", "0"}}},
+
+      {"diffusion_policy",
+       "diffusion_policy (Chi et al. 2023), config/train_diffusion_unet_lowdim_workspace.yaml: of low-dimensional "
+       "observations, as global condition",
+       {{"learning.algorithm", "diffusion"},
+        {"diffusion.observation_horizon", "2"}, {"diffusion.action_horizon", "8"}, {"diffusion.prediction_horizon", "16"},
+        {"diffusion.pad_after", "7"}, {"diffusion.down_dims", "[256, 512, 1024]"}, {"diffusion.kernel_size", "5"},
+        {"diffusion.groups", "8"}, {"diffusion.step_embedding", "256"}, {"diffusion.film_scale", "true"},
+        {"diffusion.train_steps", "100"}, {"diffusion.inference_steps", "100"}, {"diffusion.sampler", "ddpm"},
+        {"diffusion.prediction", "epsilon"}, {"diffusion.clip_sample", "true"},
+        {"data.normalize_observations", "min_max"}, {"data.normalize_actions", "min_max"},
+        {"learning.batch_size", "256"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
+        {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "cosine"}, {"learning.warmup_steps", "500"},
+        {"learning.optimizer", "adamw"}, {"learning.weight_decay", "1.0e-6"}, {"learning.adam_beta1", "0.95"},
+        {"learning.adam_beta2", "0.999"}, {"learning.adam_epsilon", "1.0e-8"}, {"learning.max_grad_norm", "0"},
+        {"learning.ema", "true"}, {"learning.ema_power", "0.75"}, {"learning.ema_inv_gamma", "1"},
+        {"learning.ema_min", "0"}, {"learning.ema_max", "0.9999"}}},
   };
   return table;
 }

@@ -11,9 +11,10 @@
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/rank_check.hpp"
-#include "src/learning/behaviour_cloning.hpp"
 #include "src/learning/effective_batch.hpp"
+#include "src/learning/imitation_data.hpp"
 #include "src/learning/learners.hpp"
+#include "src/learning/samples.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/tasks/task.hpp"
 
@@ -28,7 +29,7 @@ void check_keys(const Config& config) {
     throw InputError(
         config.where_of("learning.algorithm"), "learning.algorithm", "found " + config.learning.algorithm,
         "imitate learns from data: bc (with learning.preset: robomimic, the default of a deck with "
-        "data.file)");
+        "data.file) or diffusion (with learning.preset: diffusion_policy)");
   if (config.output.trajectory_every > 0)
     throw InputError(
         config.where_of("output.trajectory.every"), "output.trajectory.every",
@@ -56,7 +57,7 @@ RankMemory memory_of(const Config& config, const DemonstrationContents& contents
   const LearnerMemory learner =
       learner_of(config).memory(config, {.observations = contents.observation_width * config.data.frame_stack,
                                          .actions = contents.action_width,
-                                         .tiles = BehaviourCloning::most_tiles(config, session.size())});
+                                         .tiles = most_tiles_of_batch(config, session.size())});
   memory.batch = copies * contents.bytes() + learner.batch_bytes;
   memory.network = learner.network_bytes + learner.snapshot_bytes;
   return memory;
@@ -107,8 +108,8 @@ std::string validate_demonstrations(const Config& given, const CompiledTask* tas
   text += fmt::format("  {}\n  {}\n", contents_text(contents), check_sizes(config, contents, session));
   const Windows windows(config, contents, window_shape(config));
   text += fmt::format("  {}", epoch_text(config, contents, make_sampler(config, windows), session.size()));
-  if (const int sequence = window_shape(config).sequence; sequence > 1)
-    text += fmt::format("; a sample has {} frames", sequence);
+  if (const WindowShape shape = window_shape(config); shape.sequence > 1)
+    text += fmt::format("; a sample has {} frames", shape.frames());
   if (const std::string batch = effective_batch_text(given, session.size()); !batch.empty())
     text += "\n  " + batch;
   // (the numbers, too)
@@ -119,7 +120,7 @@ std::string validate_demonstrations(const Config& given, const CompiledTask* tas
 ExitCode imitate(const Config& given, Session& session) {
   check_keys(given);
   Config config = for_ranks(given, session.size());
-  config.learning.iterations = BehaviourCloning::iterations(given.learning);
+  config.learning.iterations = imitation_iterations(given.learning);
   // (a file may be missing on one host alone)
   DemonstrationContents contents;
   run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });

@@ -224,8 +224,13 @@ std::string policy_lines(Config config, const PolicySizes& sizes) {
   static const std::set<std::string> beginnings{"policy.initialization", "policy.hidden_gain",
                                                 "policy.actor_gain",     "policy.critic_gain",
                                                 "policy.init_std",       "policy.fixed_std"};
+  // how plans are made of what was learned is a run's own
+  static const std::set<std::string> planning{"diffusion.action_horizon", "diffusion.pad_after",
+                                              "diffusion.inference_steps", "diffusion.sampler",
+                                              "diffusion.clip_sample"};
+  const std::string section = config.learning.diffuses() ? "diffusion." : "policy.";
   for (const Key& key : schema())
-    if (key.path.starts_with("policy.") && !beginnings.contains(key.path))
+    if (key.path.starts_with(section) && !beginnings.contains(key.path) && !planning.contains(key.path))
       lines += key.path + "=" + yaml_text(key.target(config)) + "\n";
   return lines;
 }

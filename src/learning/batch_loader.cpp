@@ -82,9 +82,15 @@ void BatchLoader::fill(const Input& input, std::int64_t step, std::int64_t part,
   batch.blocks.assign(static_cast<std::size_t>(input.shape.sequence) * tiles * elements * kTileWidth, 0.0f);
   std::vector<std::int64_t> frames(static_cast<std::size_t>(input.shape.frames()));
   for (std::int64_t sample = 0; sample < batch.partition.envs(); ++sample) {
-    input.windows.rows(
-        input.sampler.sample(batch.batch.epoch, batch.batch.first + batch.partition.first_env() + sample),
-        frames.data());
+    const std::int64_t chosen =
+        input.sampler.sample(batch.batch.epoch, batch.batch.first + batch.partition.first_env() + sample);
+    if (input.lay) {
+      input.lay(chosen, batch.blocks.data() +
+                            static_cast<std::size_t>(sample / kTileWidth) * elements * kTileWidth +
+                            sample % kTileWidth);
+      continue;
+    }
+    input.windows.rows(chosen, frames.data());
     for (int number = 0; number < input.shape.sequence; ++number) {
       const auto block =
           static_cast<std::size_t>(number) * tiles + static_cast<std::size_t>(sample / kTileWidth);

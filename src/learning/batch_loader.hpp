@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -40,6 +41,8 @@ class BatchLoader {
     WindowShape
         shape;  // of each frame of a sequence: a stack of observations, the last of which has the action
     int rank = 0, ranks = 1;
+    // In place of the above lays a sample into its block, whose elements are kTileWidth apart.
+    std::function<void(std::int64_t sample, float* block)> lay = {};
     std::int64_t parts = 1;  // in which a rank goes through its share of a batch (learning.accumulate)
   };
   // Begins with the batch of update `first` and ends before that of `after`. At most `prefetch` batches wait.

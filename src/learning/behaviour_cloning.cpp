@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
+#include "src/learning/imitation_data.hpp"
 
 namespace maniple {
 namespace {
@@ -34,12 +35,6 @@ PolicySizes sizes_of(const Config& config, const DemonstrationContents& contents
 
 }  // namespace
 
-std::int64_t BehaviourCloning::most_tiles(const Config& config, int ranks) {
-  const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
-  const std::int64_t of_rank = (tiles + ranks - 1) / ranks;
-  return (of_rank + config.learning.accumulate - 1) / config.learning.accumulate;
-}
-
 LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSizes& sizes) {
   PolicySizes own;
   own.observations = sizes.observations;
@@ -58,10 +53,6 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
   return memory;
 }
 
-std::int64_t BehaviourCloning::iterations(const LearningConfig& config) {
-  return (config.steps + config.report_every - 1) / config.report_every;
-}
-
 BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const Config& config,
                                    Collectives& collectives)
     : demonstrations_(demonstrations),
@@ -72,14 +63,15 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const C
       sampler_(make_sampler(config, windows_)),
       policy_(config, sizes_of(config, demonstrations.contents())),
       layout_(policy_.network().sizes),
-      workers_(tile_workers(most_tiles(config, collectives.size()))),
+      workers_(tile_workers(most_tiles_of_batch(config, collectives.size()))),
       sum_(collectives, workers_, clock_),
       optimizer_(config.learning, policy_.network().parameters, kNumCloningMetrics, workers_),
       blocks_("maniple::demonstrated_blocks",
-              static_cast<std::size_t>(shape_.sequence * most_tiles(config, collectives.size()) *
+              static_cast<std::size_t>(shape_.sequence * most_tiles_of_batch(config, collectives.size()) *
                                        layout_.elements * kTileWidth)),
-      first_states_(policy_.fresh_states(most_tiles(config, collectives.size()))),
-      order_("maniple::demonstrated_order", static_cast<std::size_t>(most_tiles(config, collectives.size()))),
+      first_states_(policy_.fresh_states(most_tiles_of_batch(config, collectives.size()))),
+      order_("maniple::demonstrated_order",
+             static_cast<std::size_t>(most_tiles_of_batch(config, collectives.size()))),
       checksum_(demonstrations.checksum()),
       batch_size_(config.learning.batch_size),
       places_(sampler_.samples_per_epoch()) {
@@ -208,17 +200,8 @@ void BehaviourCloning::describe(Archive& archive) {
 }
 
 void BehaviourCloning::restored() {
-  const auto check = [&](const std::string& key, std::int64_t found, std::int64_t wanted,
-                         const std::string& what) {
-    if (found != wanted)
-      throw InputError(config_.where_of(key), key, fmt::format("{} {}", what, wanted),
-                       fmt::format("the checkpoint to continue from has {}", found));
-  };
-  check("data.file", checksum_, demonstrations_.checksum(), "demonstrations with the checksum");
-  check(
-      "learning.batch_size", batch_size_, config_.learning.batch_size,
-      config_.learning.batch_per_rank || config_.learning.accumulate > 1 ? "an effective batch of" : "found");
-  check("data.weights", places_, sampler_.samples_per_epoch(), "samples of an epoch:");
+  check_position(config_, {checksum_, batch_size_, places_},
+                 {demonstrations_.checksum(), config_.learning.batch_size, sampler_.samples_per_epoch()});
   policy_.restored();
   optimizer_.restored();
 }

@@ -32,8 +32,6 @@ class BehaviourCloning : public Learner {
   BehaviourCloning(const Demonstrations& demonstrations, const Config& config, Collectives& collectives);
   // Of a rank that takes `sizes.tiles` tiles of a batch.
   static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes);
-  // The most that a rank has of a batch at a time.
-  static std::int64_t most_tiles(const Config& config, int ranks);
 
   void start() override {}
   // learning.report_every updates; may be left after each of them.
@@ -49,9 +47,6 @@ class BehaviourCloning : public Learner {
   Work work_per_iteration() const override;
   // "loader" (waiting for data), "update", "communication".
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return clock_.seconds(); }
-
-  // Iterations that learning.steps updates take.
-  static std::int64_t iterations(const LearningConfig& config);
 
  private:
   struct Sums {

@@ -2,6 +2,7 @@
 
 #include "src/base/error.hpp"
 #include "src/learning/behaviour_cloning.hpp"
+#include "src/learning/diffusion.hpp"
 #include "src/learning/policy.hpp"
 #include "src/learning/ppo.hpp"
 
@@ -41,6 +42,19 @@ const std::vector<LearnerKind>& learners() {
        },
        .make_policy = make_network_policy,
        .policy_memory = network_policy_memory},
+      {.name = "diffusion",
+       .memory = Diffusion::memory,
+       .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
+         return std::make_unique<Diffusion>(*input.demonstrations, input.config, input.collectives);
+       },
+       .make_policy = [](const Config& config,
+                         const EnvironmentSizes& sizes) -> std::unique_ptr<ActingPolicy> {
+         return std::make_unique<DiffusionPolicy>(config, sizes.observations, sizes.actions, sizes.tiles);
+       },
+       .policy_memory =
+           [](const Config& config, const EnvironmentSizes& sizes) {
+             return DiffusionPolicy::bytes(config, sizes.observations, sizes.actions, sizes.tiles);
+           }},
   };
   return table;
 }

@@ -15,7 +15,7 @@ Windows::Windows(const Config& config, const DemonstrationContents& contents, co
   for (const Demonstration& demonstration : demonstrations_) {
     std::int64_t count = demonstration.frames;
     if (!shape.pad_stack) count -= shape.stack - 1;
-    if (!shape.pad_sequence) count -= shape.sequence - 1;
+    count -= shape.sequence - 1 - shape.padding_after();
     if (count < 1)
       throw InputError(
           config.where_of("data.file"), "data.file",
@@ -69,6 +69,11 @@ std::int64_t Sampler::sample(std::int64_t epoch, std::int64_t place) const {
 }
 
 WindowShape window_shape(const Config& config) {
+  if (config.learning.diffuses())
+    return {.stack = config.diffusion.observation_horizon,
+            .sequence = config.diffusion.prediction_horizon - config.diffusion.observation_horizon + 1,
+            .pad_stack = config.data.pad_frame_stack,
+            .most_padding_after = config.diffusion.pad_after};
   const bool recurrent = config.policy.recurrent != Recurrence::none;
   return {.stack = config.data.frame_stack,
           .sequence = recurrent ? config.policy.recurrent_horizon : 1,

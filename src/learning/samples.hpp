@@ -2,7 +2,9 @@
 // alone: any rank may ask for any part of any epoch, and gets the same.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,8 +18,11 @@ namespace maniple {
 struct WindowShape {
   int stack = 1, sequence = 1;
   bool pad_stack = true, pad_sequence = true;
+  int most_padding_after = std::numeric_limits<int>::max();  // frames of a sample after the last frame
 
   int frames() const { return stack - 1 + sequence; }
+  // Frames behind a demonstration's last that a sample may ask for.
+  int padding_after() const { return pad_sequence ? std::min(sequence - 1, most_padding_after) : 0; }
 };
 
 class Windows {

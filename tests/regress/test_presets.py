@@ -9,7 +9,7 @@ from demonstrations import episodes, write_robomimic
 TASK = "inputs/tasks/isaac_cartpole.yaml"
 # of train; the policies of imitate have tests of their own
 PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"]
-OF_IMITATE = ["robomimic", "robomimic_rnn"]
+OF_IMITATE = ["robomimic", "robomimic_rnn", "diffusion_policy"]
 
 
 def test_schema_lists_presets_with_their_sources(maniple):

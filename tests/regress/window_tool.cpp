@@ -13,11 +13,12 @@ int main(int argc, char** argv) {
   using namespace maniple;
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   try {
-    const WindowShape shape{.stack = std::stoi(arguments.at(0)),
-                            .sequence = std::stoi(arguments.at(1)),
-                            .pad_stack = arguments.at(2) == "1",
-                            .pad_sequence = arguments.at(3) == "1"};
     const Config config = load_config({}, {arguments.begin() + 4, arguments.end()}, false);
+    WindowShape shape{.stack = std::stoi(arguments.at(0)),
+                      .sequence = std::stoi(arguments.at(1)),
+                      .pad_stack = arguments.at(2) == "1",
+                      .pad_sequence = arguments.at(3) == "1"};
+    if (config.where.count("diffusion.pad_after")) shape.most_padding_after = config.diffusion.pad_after;
     const Demonstrations demonstrations(config, look_at_demonstrations(config));
     const Windows windows(config, demonstrations.contents(), shape);
     std::vector<std::int64_t> rows(static_cast<std::size_t>(shape.frames()));

@@ -1,0 +1,211 @@
+#include "src/learning/diffusion_policy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace maniple {
+namespace {
+
+using Range = Kokkos::RangePolicy<ExecutionSpace>;
+
+Kokkos::View<float*, MemorySpace> on_device(const std::string& label, const std::vector<float>& values) {
+  const Kokkos::View<float*, MemorySpace> view(label, values.size());
+  const auto host = Kokkos::create_mirror_view(view);
+  std::copy(values.begin(), values.end(), host.data());
+  Kokkos::deep_copy(view, host);
+  return view;
+}
+
+int most_tiles(const UnetShape& shape, std::int64_t tiles) {
+  return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, ConditionalUnet<float>::good_run(shape)));
+}
+
+// Each environment has the plan that its own episode asks for; those that need a new one at a control step
+// are gathered into tiles, since what a plan is does not depend on its place there.
+class PlanRunner : public PolicyRunner {
+ public:
+  PlanRunner(DiffusionPolicy& policy, Environment& environment)
+      : policy_(policy),
+        environment_(environment),
+        layout_(environment.num_observations(), policy.config().observation_horizon,
+                environment.num_actions(), policy.config().action_horizon),
+        denoising_(policy.config().prediction_horizon * environment.num_actions()),
+        steps_(policy.schedule().denoising()),
+        memory_("maniple::plans", environment.partition().tiles, layout_.elements),
+        conditions_("maniple::plan_conditions", lanes() * static_cast<std::size_t>(policy.shape().condition)),
+        blocks_("maniple::plan_blocks", lanes() * static_cast<std::size_t>(denoising_.elements)),
+        local_("maniple::planned_environments", lanes()),
+        global_("maniple::planned_global_environments", lanes()),
+        observation_mean_(on_device("maniple::plan_observation_mean", policy.units().observation_mean)),
+        observation_scale_(on_device("maniple::plan_observation_scale", policy.units().observation_scale)),
+        action_mean_(on_device("maniple::plan_action_mean", policy.units().action_mean)),
+        action_scale_(on_device("maniple::plan_action_scale", policy.units().action_scale)) {}
+
+  // What a diffusion policy does is always drawn: it has no mean action.
+  void step(Determinism, std::uint32_t seed, std::int64_t control_step) override {
+    const std::int64_t padded = environment_.partition().tiles * kTileWidth;
+    Kokkos::parallel_for("maniple::remember_observation", Range(0, padded),
+                         RememberObservation<float>{.layout = layout_,
+                                                    .observation = environment_.observation(),
+                                                    .memory = memory_,
+                                                    .mean = observation_mean_,
+                                                    .scale = observation_scale_});
+    const std::vector<std::int64_t> envs = without_plan();
+    for (std::size_t first = 0; first < envs.size(); first += lanes())
+      plan(envs.data() + first, std::min(envs.size() - first, lanes()), seed,
+           static_cast<std::uint32_t>(control_step));
+    Kokkos::parallel_for(
+        "maniple::do_plans", Range(0, padded),
+        DoPlans<float>{.layout = layout_, .memory = memory_, .action = environment_.action()});
+    environment_.step();
+    forget_ended_episodes(environment_, memory_);
+  }
+
+ private:
+  std::size_t lanes() const { return static_cast<std::size_t>(policy_.network().most_tiles()) * kTileWidth; }
+
+  std::vector<std::int64_t> without_plan() const {
+    Kokkos::fence();
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), memory_.data);
+    std::vector<std::int64_t> envs;
+    for (std::int64_t env = 0; env < environment_.partition().envs(); ++env)
+      if (host(static_cast<std::size_t>((env / kTileWidth * layout_.elements + layout_.left) * kTileWidth +
+                                        env % kTileWidth)) == 0.0f)
+        envs.push_back(env);
+    return envs;
+  }
+
+  void plan(const std::int64_t* envs, std::size_t count, std::uint32_t seed, std::uint32_t control_step) {
+    const auto tiles = static_cast<int>((count + kTileWidth - 1) / kTileWidth);
+    const auto places = std::int64_t{tiles} * kTileWidth;
+    const auto local = Kokkos::create_mirror_view(local_), global = Kokkos::create_mirror_view(global_);
+    for (std::size_t place = 0; place < static_cast<std::size_t>(places); ++place) {
+      local(place) = place < count ? envs[place] : -1;
+      global(place) = place < count ? environment_.partition().first_env() + envs[place] : -1;
+    }
+    Kokkos::deep_copy(local_, local);
+    Kokkos::deep_copy(global_, global);
+    Kokkos::parallel_for(
+        "maniple::gather_conditions", Range(0, places),
+        GatherConditions<float>{
+            .layout = layout_, .memory = memory_, .envs = local_.data(), .conditions = conditions_.data()});
+    Denoise<float> denoise{.layout = denoising_,
+                           .blocks = blocks_.data(),
+                           .envs = global_.data(),
+                           .begins = true,
+                           .next_step = steps_.front().step,
+                           .seed = seed,
+                           .control_step = control_step};
+    for_tiles("maniple::begin_plans", tiles, tile_workers(tiles), denoise);
+    const std::int64_t distance = std::int64_t{denoising_.elements} * kTileWidth;
+    const auto part = [&](int element) { return blocks_.data() + element * kTileWidth; };
+    const UnetInput<float> input{
+        .tiles = tiles,
+        .noisy = {part(denoising_.noisy), distance},
+        .step = {part(denoising_.step), distance},
+        .condition = {conditions_.data(), std::int64_t{policy_.shape().condition} * kTileWidth}};
+    denoise.begins = false;
+    for (std::size_t i = 0; i < steps_.size(); ++i) {
+      policy_.network().forward(policy_.parameters(), input, {part(denoising_.prediction), distance});
+      denoise.coefficients = steps_[i];
+      denoise.number = static_cast<int>(i) + 1;
+      denoise.next_step = i + 1 < steps_.size() ? steps_[i + 1].step : 0;
+      for_tiles("maniple::denoise", tiles, tile_workers(tiles), denoise);
+    }
+    Kokkos::parallel_for("maniple::keep_plans", Range(0, places),
+                         KeepPlans<float>{.layout = layout_,
+                                          .denoising = denoising_,
+                                          .memory = memory_,
+                                          .envs = local_.data(),
+                                          .blocks = blocks_.data(),
+                                          .mean = action_mean_,
+                                          .scale = action_scale_});
+  }
+
+  DiffusionPolicy& policy_;
+  Environment& environment_;
+  const PlanLayout layout_;
+  const DenoisingLayout denoising_;
+  const std::vector<DenoisingStep> steps_;
+  const TiledView<float> memory_;
+  const Kokkos::View<float*, MemorySpace> conditions_, blocks_;
+  const Kokkos::View<std::int64_t*, MemorySpace> local_, global_;
+  const Kokkos::View<const float*, MemorySpace> observation_mean_, observation_scale_, action_mean_,
+      action_scale_;
+};
+
+}  // namespace
+
+UnetShape unet_shape(const Config& config, int observations, int actions) {
+  const DiffusionConfig& diffusion = config.diffusion;
+  UnetShape shape;
+  shape.actions = actions;
+  shape.horizon = diffusion.prediction_horizon;
+  shape.condition = diffusion.observation_horizon * observations;
+  shape.step_embedding = diffusion.step_embedding;
+  shape.widths = diffusion.down_dims;
+  shape.kernel_size = diffusion.kernel_size;
+  shape.groups = diffusion.groups;
+  shape.predict_scale = diffusion.film_scale;
+  if (const auto fault = fault_of(shape)) {
+    static const std::map<std::string, std::string> keys{{"horizon", "diffusion.prediction_horizon"},
+                                                         {"step_embedding", "diffusion.step_embedding"},
+                                                         {"widths", "diffusion.down_dims"},
+                                                         {"kernel_size", "diffusion.kernel_size"},
+                                                         {"groups", "diffusion.groups"},
+                                                         {"condition", "diffusion.observation_horizon"}};
+    const auto key = keys.find(fault->member);
+    const std::string name = key == keys.end() ? "diffusion" : key->second;
+    throw InputError(config.where_of(name), name, "found " + fault->found, "allowed: " + fault->allowed);
+  }
+  return shape;
+}
+
+DiffusionPolicy::DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles)
+    : config_(config.diffusion),
+      schedule_(config.diffusion),
+      unet_(unet_shape(config, observations, actions),
+            most_tiles(unet_shape(config, observations, actions), tiles), false),
+      parameters_(on_device("maniple::policy_parameters", unet_.initial_parameters(config.batch.seed))),
+      units_(observations, actions) {}
+
+std::size_t DiffusionPolicy::bytes(const Config& config, int observations, int actions, std::int64_t tiles) {
+  const UnetShape shape = unet_shape(config, observations, actions);
+  return ConditionalUnet<float>::bytes(shape, most_tiles(shape, tiles), false) +
+         2 * sizeof(float) * static_cast<std::size_t>(ConditionalUnet<float>::parameters(shape));
+}
+
+std::unique_ptr<PolicyRunner> DiffusionPolicy::act_in(Environment& environment) {
+  return std::make_unique<PlanRunner>(*this, environment);
+}
+
+void DiffusionPolicy::describe(Archive& archive) {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
+  tensors_ = in_torch_order(unet_.tensors(), std::vector<float>(host.data(), host.data() + host.extent(0)));
+  std::int64_t first = 0;
+  for (const ParameterTensor& tensor : unet_.tensors()) {
+    archive.replicated("policy/" + tensor.name, tensors_.data() + first,
+                       static_cast<std::size_t>(tensor.size()), "1",
+                       fmt::format("[{}], as torch has it", fmt::join(tensor.shape, ", ")));
+    first += tensor.size();
+  }
+  const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
+                        const std::string& description) {
+    archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
+  };
+  unit("observation_mean", units_.observation_mean, "observation", "taken from each observation");
+  unit("observation_scale", units_.observation_scale, "1/observation", "which is then multiplied by this");
+  unit("action_mean", units_.action_mean, "action", "added to what a plan has");
+  unit("action_scale", units_.action_scale, "action", "by which that is multiplied before");
+}
+
+void DiffusionPolicy::restored() {
+  const std::vector<float> flat = from_torch_order(unet_.tensors(), tensors_);
+  const auto host = Kokkos::create_mirror_view(parameters_);
+  std::copy(flat.begin(), flat.end(), host.data());
+  Kokkos::deep_copy(parameters_, host);
+}
+
+}  // namespace maniple
