@@ -102,7 +102,7 @@ MANIPLE_FUNCTION V mixture_loss(const Mixture<V>& mixture, const Varying<V>& act
   squared_error = zero;
   for (int m = 0; m < mixture.modes; ++m) {
     const V weight = exp(mixture.logits[m] - log_weights);  // of the mode
-    const V blame = exp(logit_delta[m] - log_density);      // its probability once the action is seen
+    const V blame = exp(logit_delta[m] - largest) / sum;    // its probability once the action is seen
     V squares(zero);
     for (int k = 0; k < mixture.actions; ++k) {
       const V mean = mixture.mean(m, k), inverse_std = exp(-mixture.log_std(m, k));
