@@ -680,10 +680,14 @@ void check_together(const Config& config) {
            "allowed: at least one field, or output.trajectory.every: 0");
   const OutputConfig& output = config.output;
   if (output.dataset == DatasetLayout::none) {
-    for (const char* const key :
-         {"output.dataset_episodes", "output.dataset_min_return", "output.dataset_success"})
-      if (config.where.count(key))
+    const OutputConfig none;
+    const auto no_use = [&](const char* key, bool is_set) {
+      if (is_set)
         refuse(key, "found it without output.dataset", "allowed: with output.dataset: robomimic | minari");
+    };
+    no_use("output.dataset_episodes", output.dataset_episodes != none.dataset_episodes);
+    no_use("output.dataset_min_return", output.dataset_min_return != none.dataset_min_return);
+    no_use("output.dataset_success", output.dataset_success != none.dataset_success);
   } else {
     if (!config.task.present)
       refuse("output.dataset", "found " + text_of(output.dataset) + " without a task in the deck",
