@@ -32,6 +32,7 @@ SMALLER = {
     "bench": "batch.num_envs=64 bench.steps=2 bench.repeats=1",
     "validate": "",
 }
+SMALLER_DECKS = {"inputs/imitate/diffusion.yaml": "diffusion.down_dims=[32,64]"}
 SHOWN = re.compile(r"^# +((?:mpirun -n \d+ )?build/maniple (\w+) .*)$", re.M)
 
 
@@ -114,7 +115,7 @@ def test_commands_in_decks(folder, deck):
         result = subprocess.run([str(ROOT / ".venv/bin/python"), "-c", snippet], **run)
         assert result.returncode == 0, f"{snippet}\n{result.stderr}"
     for command, verb in shown:
-        result = subprocess.run(["bash", "-c", f"{command} {SMALLER[verb]}"], **run)
+        result = subprocess.run(["bash", "-c", f"{command} {SMALLER[verb]} {SMALLER_DECKS.get(deck, '')}"], **run)
         assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
 
 

@@ -36,7 +36,7 @@ inline Chain chains_by_hand(const PolicyConfig& config, const Network& network, 
       }
       return y;
     };
-    const auto logistic = [](double x) { return 1 / (1 + std::exp(-x)); };
+    const auto logistic = [](double gate) { return 1 / (1 + std::exp(-gate)); };
     const std::size_t n = static_cast<std::size_t>(config.recurrent_units);
     for (int cell = 0; cell < config.recurrent_layers && config.recurrent == Recurrence::lstm; ++cell) {
       const auto h = state.begin() + cells++ * 2 * config.recurrent_units, c = h + config.recurrent_units;

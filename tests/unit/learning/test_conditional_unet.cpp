@@ -277,13 +277,19 @@ TEST(ConditionalUnet, ParametersBeginAsThoseOfTorch) {
       sum += x;
     }
     const double mean = sum / static_cast<double>(tensor.size());
-    if (tensor.start == ParameterTensor::Start::one) EXPECT_EQ(mean, 1) << tensor.name;
-    if (tensor.start == ParameterTensor::Start::zero) EXPECT_EQ(largest, 0) << tensor.name;
+    if (tensor.start == ParameterTensor::Start::one) {
+      EXPECT_EQ(mean, 1) << tensor.name;
+    }
+    if (tensor.start == ParameterTensor::Start::zero) {
+      EXPECT_EQ(largest, 0) << tensor.name;
+    }
     if (tensor.start != ParameterTensor::Start::uniform) continue;
     const double bound = 1 / std::sqrt(tensor.inputs), deviation = bound / std::sqrt(3.0 * tensor.size());
     EXPECT_LE(largest, bound * 1.000001) << tensor.name;
     EXPECT_LT(std::abs(mean), 5 * deviation) << tensor.name;
-    if (tensor.size() > 100) EXPECT_GT(largest, 0.9 * bound) << tensor.name;
+    if (tensor.size() > 100) {
+      EXPECT_GT(largest, 0.9 * bound) << tensor.name;
+    }
     if (const auto known = inputs.find(tensor.name); known != inputs.end()) {
       EXPECT_EQ(tensor.inputs, known->second) << tensor.name;
       ++found;
