@@ -163,7 +163,7 @@ const std::vector<Preset>& presets() {
 // clang-format on
 
 std::string presets_text() {
-  constexpr std::size_t kIndent = 15, kWidth = 105;
+  constexpr std::size_t kIndent = 18, kWidth = 105;
   std::string text = "# learning.preset: other defaults by name\n";
   for (const Preset& preset : presets()) {
     text += preset.name + std::string(kIndent - preset.name.size(), ' ') + preset.source + "\n";

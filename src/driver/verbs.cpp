@@ -121,12 +121,13 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                   const std::vector<std::string>& overrides, Session& session) {
   std::vector<Member> members;
   run_together(session.collectives(), [&] { members = load_members(decks, overrides, verb.needs_model); });
-  std::string resolved;
-  for (const Member& member : members) resolved += member.name + "\n" + member.config.resolved_text;
+  // (as given: resolved paths differ where ranks start in directories of their own)
+  std::string given;
+  for (const Member& member : members) given += member.name + "\n" + member.config.deck_text;
   check_ranks(session.collectives(),
               {{"the program", program_checksum()},
                {"the verb", checksum_of(verb.name)},
-               {"the deck", checksum_of(resolved)}},
+               {"the deck", checksum_of(given)}},
               "at the start");
   const bool is_ensemble = !members.front().name.empty();
   if (is_ensemble && !verb.runs_ensembles) {
