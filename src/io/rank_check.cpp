@@ -1,10 +1,10 @@
 #include "src/io/rank_check.hpp"
 
 #include <fmt/format.h>
-#include <link.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <map>
 #include <sstream>
 
@@ -102,21 +102,14 @@ std::uint64_t checksum_of(const std::string& text) {
 }
 
 std::uint64_t program_checksum() {
+  // (the file that was started, even where another one has its name by now)
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  std::vector<char> piece(std::size_t{1} << 20);
   std::uint64_t sum = 0;
-  // (the program itself comes first; what the loader writes to has other bits in each process)
-  dl_iterate_phdr(
-      [](dl_phdr_info* program, std::size_t, void* result) {
-        for (int i = 0; i < program->dlpi_phnum; ++i) {
-          const auto& part = program->dlpi_phdr[i];
-          if (part.p_type != PT_LOAD || (part.p_flags & PF_W) != 0) continue;
-          // NOLINTNEXTLINE: an address, as the loader gives it
-          const auto* begin = reinterpret_cast<const unsigned char*>(program->dlpi_addr + part.p_vaddr);
-          *static_cast<std::uint64_t*>(result) +=
-              words_checksum(begin, part.p_filesz, static_cast<std::int64_t>(part.p_vaddr / 8 * 8));
-        }
-        return 1;
-      },
-      &sum);
+  for (std::int64_t position = 0; program; position += program.gcount()) {
+    program.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    sum += words_checksum(piece.data(), static_cast<std::size_t>(program.gcount()), position);
+  }
   return sum;
 }
 

@@ -27,7 +27,7 @@ void check_ranks(Collectives& collectives, const std::vector<RankValue>& mine, c
 // Of the entries that are the same on every rank.
 std::vector<RankValue> values_of(const Archive& archive);
 std::uint64_t checksum_of(const std::string& text);
-// Of the machine code and constants of the running program, without its shared libraries.
+// Of the running program's file, without its shared libraries.
 std::uint64_t program_checksum();
 
 }  // namespace maniple
