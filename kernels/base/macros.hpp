@@ -39,6 +39,12 @@ namespace maniple {
 
 using ExecutionSpace = Kokkos::DefaultExecutionSpace;
 using MemorySpace = ExecutionSpace::memory_space;
+// Memory of the host, from which a device copies at full speed where there is one.
+#ifdef KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
+using PinnedSpace = Kokkos::SharedHostPinnedSpace;
+#else
+using PinnedSpace = Kokkos::HostSpace;
+#endif
 
 // True where one lane value is one scalar owned by one thread (GPU), false where it is a SIMD pack.
 #ifdef MANIPLE_SCALAR_LANES

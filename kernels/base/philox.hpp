@@ -25,6 +25,7 @@ enum class RandomPurpose : std::uint32_t {
   diffusion_step = 12,
   diffusion_noise = 13,
   denoising = 14,
+  image_crop = 15,
 };
 
 struct PhiloxBlock {

@@ -5,6 +5,7 @@
 #include "kernels/tasks/batch.hpp"
 #include "kernels/tasks/contact_queries.hpp"
 #include "kernels/tasks/environment_step.hpp"
+#include "kernels/tasks/ray_queries.hpp"
 
 namespace maniple {
 
@@ -69,10 +70,12 @@ struct TaskPack {
   // Brings Data up to the current state, as far as a program reads it.
   MANIPLE_FUNCTION void refresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                 Derived needs) const {
+    if (needs == Derived::none) return;
     if (needs == Derived::kinematics) forward_kinematics(physics.model, state, data);
-    if (needs != Derived::forward) return;
-    forward(physics.model, state, data);
-    if (batch.task.num_contact_queries > 0)
+    if (needs == Derived::forward) forward(physics.model, state, data);
+    if (batch.task.num_ray_queries > 0)
+      answer_ray_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
+    if (needs == Derived::forward && batch.task.num_contact_queries > 0)
       answer_contact_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_contact()));
   }
 

@@ -77,6 +77,7 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
   banks[Bank::output] = lanes.scratch.from(task.num_registers);
   banks[Bank::random] = lanes.scratch.from(task.first_random());
   banks[Bank::contact] = lanes.scratch.from(task.first_contact());
+  banks[Bank::ray] = lanes.scratch.from(task.first_ray());
   return banks;
 }
 

@@ -65,8 +65,9 @@ enum class Bank : std::uint8_t {
   random,     // draws of the program, uniform in [0, 1)
   contact,    // answers to the task's contact queries, kContactAnswers each
   output,     // what the program computes
+  ray,        // answers to the task's ray queries, one for each ray
 };
-inline constexpr int kBanks = 10;
+inline constexpr int kBanks = 11;
 
 // What a contact query is answered with: the force on its first group of geoms, and whether there is a
 // contact.
@@ -77,6 +78,22 @@ enum ContactAnswer : int {
   contact_found,
   kContactAnswers
 };
+
+// Rays whose lengths the programs read: from points of a frame, to the nearest of some geoms.
+enum class RayFrame : int { body, site, geom };
+// The axes in which points and directions are given: the frame's own, those of the world, or those of the
+// world turned about its z as the frame is.
+enum class RayAlignment : int { base, yaw, world };
+template <class T>
+struct RayQuery {
+  RayFrame frame = RayFrame::body;
+  int id = 0;  // of the body, site or geom
+  RayAlignment alignment = RayAlignment::base;
+  int first_ray = 0, num_rays = 0;    // rows of Task::rays, elements of Bank::ray
+  int first_geom = 0, num_geoms = 0;  // of Task::ray_geoms
+  T max_distance = 0;
+};
+inline constexpr int kRayElements = 6;  // of a ray: the point, then the unit vector of its direction
 
 // Registers that hold inputs of a program.
 enum ReservedRegister : int {
@@ -143,12 +160,18 @@ struct Task : TaskSizes {
   // the other way round, else 0.
   const int* contact_sides = nullptr;
   int num_contact_queries = 0;
+  const RayQuery<T>* ray_queries = nullptr;
+  int num_ray_queries = 0;
+  const T* rays = nullptr;  // [ray][kRayElements]
+  int num_rays = 0;
+  const int* ray_geoms = nullptr;  // of one query after the other
 
-  // Lane values that one pack needs: registers, outputs, random numbers, answers about contacts, a copy of
-  // the task's state.
+  // Lane values that one pack needs: registers, outputs, random numbers, answers about contacts and rays, a
+  // copy of the task's state.
   MANIPLE_FUNCTION int first_random() const { return num_registers + num_outputs(); }
   MANIPLE_FUNCTION int first_contact() const { return first_random() + num_random; }
-  MANIPLE_FUNCTION int first_copy() const { return first_contact() + kContactAnswers * num_contact_queries; }
+  MANIPLE_FUNCTION int first_ray() const { return first_contact() + kContactAnswers * num_contact_queries; }
+  MANIPLE_FUNCTION int first_copy() const { return first_ray() + num_rays; }
   MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(*this); }
   MANIPLE_FUNCTION int num_outputs() const {
     const int evaluated = kFirstRewardOutput + num_reward_terms + num_success;

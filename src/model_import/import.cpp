@@ -172,6 +172,11 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);
   imported.tendon_names = names_of(m, mjOBJ_TENDON, m.ntendon);
   imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
+  for (int i = 0; i < m.ngeom; ++i) {
+    const int material = m.geom_matid[i];
+    imported.geom_visible.push_back((material < 0 ? m.geom_rgba[4 * i + 3] : m.mat_rgba[4 * material + 3]) !=
+                                    0);
+  }
   imported.nkey = static_cast<int>(m.nkey);
   imported.key_time = numbers(m.key_time, m.nkey);
   imported.key_qpos = numbers(m.key_qpos, m.nkey * m.nq);

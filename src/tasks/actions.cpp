@@ -63,6 +63,20 @@ void set_clip(CompiledAction& action, const TermConfig& term) {
   action.high = (*term.clip)[1];
 }
 
+// What an expression adds to the controls of the term's actions.
+void set_offset_expressions(std::vector<CompiledAction>& actions, const TermConfig& term,
+                            const std::string& key) {
+  if (term.offset.expression.empty()) return;
+  const auto where = term.where_keys.find("offset");
+  for (std::size_t i = 0; i < actions.size(); ++i) {
+    actions[i].offset_expression = {
+        term.offset.expression, where == term.where_keys.end() ? term.where : where->second, key + ".offset"};
+    actions[i].by_program = true;
+    actions[i].place = i;
+    actions[i].count = actions.size();
+  }
+}
+
 // One component of the action for each actuator, whose controls are what the expression says.
 std::vector<CompiledAction> expression_actions(const TermConfig& term, const TaskModel& model,
                                                const std::string& key) {
@@ -146,7 +160,9 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
   for (std::size_t i = 0; i < config.actions.size(); ++i) {
     const TermConfig& term = config.actions[i];
     const std::string key = key_of(TermKind::action, term, i);
-    for (CompiledAction& action : compile_action(term, model, key)) {
+    std::vector<CompiledAction> of_term = compile_action(term, model, key);
+    set_offset_expressions(of_term, term, key);
+    for (CompiledAction& action : of_term) {
       const auto same = [&](const CompiledAction& other) { return other.actuator == action.actuator; };
       if (std::any_of(actions.begin(), actions.end(), same))
         throw InputError(term.where, key,
@@ -154,7 +170,7 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
                                      model.actuators[static_cast<std::size_t>(action.actuator)].name),
                          "one action per actuator");
       action.element = first_control + action.actuator;
-      if (action.relative_to < 0 && action.expression.text.empty())
+      if (action.relative_to < 0 && action.expression.text.empty() && action.offset_expression.text.empty())
         set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
       actions.push_back(std::move(action));
     }

@@ -20,6 +20,7 @@ struct CompiledAction {
   // what takes the place of the action's component: an expression, component `place` of `count`; "": nothing
   ExpressionSource expression;
   std::size_t place = 0, count = 1;
+  ExpressionSource offset_expression;  // the same, added to the control, times per_unit
   int relative_to = -1;  // element of State that is added to the control, times per_unit; -1: none
   double per_unit = 1;
   std::vector<double> delay;     // control steps

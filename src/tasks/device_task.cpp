@@ -1,22 +1,8 @@
 #include "src/tasks/device_task.hpp"
 
-#include <algorithm>
+#include "src/base/to_device.hpp"
 
 namespace maniple {
-namespace {
-
-template <class Element>
-Kokkos::View<Element*, MemorySpace> to_device(const std::string& label,
-                                              const std::vector<Element>& elements) {
-  Kokkos::View<Element*, MemorySpace> device(label, elements.size());
-  const auto host = Kokkos::create_mirror_view(device);
-  std::copy(elements.begin(), elements.end(), host.data());
-  Kokkos::deep_copy(device, host);
-  return device;
-}
-
-}  // namespace
-
 template <class T>
 DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   std::vector<Instruction> instructions;
@@ -44,6 +30,25 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
 
   contact_sides_ = to_device("maniple::tasks::contact_sides", task.contact_sides);
 
+  std::vector<RayQuery<T>> ray_queries;
+  std::vector<T> rays;
+  std::vector<int> ray_geoms;
+  for (const RayRequest& request : task.ray_queries) {
+    ray_queries.push_back({.frame = request.frame,
+                           .id = request.id,
+                           .alignment = request.alignment,
+                           .first_ray = static_cast<int>(rays.size()) / kRayElements,
+                           .num_rays = request.num_rays(),
+                           .first_geom = static_cast<int>(ray_geoms.size()),
+                           .num_geoms = static_cast<int>(request.geoms.size()),
+                           .max_distance = static_cast<T>(request.max_distance)});
+    for (const double number : request.rays) rays.push_back(static_cast<T>(number));
+    ray_geoms.insert(ray_geoms.end(), request.geoms.begin(), request.geoms.end());
+  }
+  ray_queries_ = to_device("maniple::tasks::ray_queries", ray_queries);
+  rays_ = to_device("maniple::tasks::rays", rays);
+  ray_geoms_ = to_device("maniple::tasks::ray_geoms", ray_geoms);
+
   static_cast<TaskSizes&>(task_) = task;
   const Instruction* next = instructions_.data();
   const auto view = [&](const Program& program) {
@@ -64,6 +69,11 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.actions = actions_.data();
   task_.contact_sides = contact_sides_.data();
   task_.num_contact_queries = task.num_contact_queries;
+  task_.ray_queries = ray_queries_.data();
+  task_.num_ray_queries = static_cast<int>(ray_queries.size());
+  task_.rays = rays_.data();
+  task_.num_rays = static_cast<int>(rays.size()) / kRayElements;
+  task_.ray_geoms = ray_geoms_.data();
   for (const Program* program : task.programs()) {
     task_.num_registers = std::max(task_.num_registers, program->num_registers);
     task_.num_random = std::max(task_.num_random, program->num_random);

@@ -21,6 +21,9 @@ class DeviceTask {
   Kokkos::View<T*, MemorySpace> constants_;               // [constant][lane_width<Lanes<T>>]
   Kokkos::View<ActionTarget<T>*, MemorySpace> actions_;
   Kokkos::View<int*, MemorySpace> contact_sides_;  // [geom pair][query]
+  Kokkos::View<RayQuery<T>*, MemorySpace> ray_queries_;
+  Kokkos::View<T*, MemorySpace> rays_;  // [ray][kRayElements]
+  Kokkos::View<int*, MemorySpace> ray_geoms_;
   Task<T> task_;
 };
 

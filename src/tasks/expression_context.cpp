@@ -440,6 +440,16 @@ int ExpressionContext::contact_query(const std::vector<bool>& first, const std::
   return kContactAnswers * static_cast<int>(query);
 }
 
+int ExpressionContext::ray_query(const RayRequest& request) {
+  int first = 0;
+  for (const RayRequest& known : ray_queries_) {
+    if (known == request) return first;
+    first += known.num_rays();
+  }
+  ray_queries_.push_back(request);
+  return first;
+}
+
 const ExpressionContext::Memory& ExpressionContext::remember(const Syntax& tree,
                                                              const ExpressionSource& source,
                                                              std::size_t size) {

@@ -49,6 +49,19 @@ struct ParsedExpression {
 // How the names of variables that functions keep for themselves begin.
 inline constexpr const char* kOwnVariable = "own_";
 
+// Rays of one frame to the nearest of some geoms: RayQuery with what it refers to.
+struct RayRequest {
+  RayFrame frame = RayFrame::body;
+  int id = 0;
+  RayAlignment alignment = RayAlignment::base;
+  double max_distance = 0;   // m
+  std::vector<double> rays;  // [ray][kRayElements]
+  std::vector<int> geoms;
+
+  int num_rays() const { return static_cast<int>(rays.size()) / kRayElements; }
+  bool operator==(const RayRequest&) const = default;
+};
+
 // A value that the task keeps from step to step (`task.variables`).
 struct TaskVariable {
   ExpressionSource reset, update;  // update.text "": none
@@ -100,6 +113,10 @@ class ExpressionContext {
   // By query: Task::contact_sides of each geom pair.
   const std::vector<std::vector<int>>& contact_queries() const { return contact_queries_; }
 
+  // The first answer (element of Bank::ray) about rays, one for each.
+  int ray_query(const RayRequest& request);
+  const std::vector<RayRequest>& ray_queries() const { return ray_queries_; }
+
   // The first of `size` further values that the task keeps: elements of Bank::kept.
   int keep(std::size_t size) {
     const int first = kept_size_;
@@ -135,6 +152,7 @@ class ExpressionContext {
   const TaskModel& model_;
   std::map<std::string, Quantity> quantities_;
   std::vector<std::vector<int>> contact_queries_;
+  std::vector<RayRequest> ray_queries_;
   std::map<std::string, ParsedExpression> definitions_;
   std::deque<ParsedExpression> expressions_;
   std::deque<Memory> memory_;

@@ -388,6 +388,151 @@ Formula contact_answer(int first, int count) {
   };
 }
 
+// ---- rays ----
+
+// The numbers that a part of a call is, which must not depend on the environment.
+std::vector<double> fixed_numbers(FunctionCall& call, std::size_t part) {
+  const Value value = call.compiler.value(*call.parts[part], call.source);
+  const ExpressionGraph& graph = call.compiler.graph();
+  std::vector<double> numbers;
+  for (const Node node : value) {
+    if (!graph.is_constant(node))
+      refuse_expression(call.source, call.parts[part]->column, "not fixed numbers",
+                        "numbers that are the same for every environment at any time");
+    numbers.push_back(graph.constant_value(node));
+  }
+  return numbers;
+}
+
+// The frame that a name stands for: a body, 'site:NAME' or 'geom:NAME'.
+void frame_named(FunctionCall& call, const Syntax& part, RayRequest& request) {
+  const TaskModel& model = call.compiler.context().model();
+  const auto named = part.kind == Syntax::Kind::name || part.kind == Syntax::Kind::text;
+  if (!named)
+    refuse_expression(call.source, part.column, "no name of a frame",
+                      "a body, 'site:<site>' or 'geom:<geom>'");
+  const auto place = [&](const std::string& kind, const std::vector<std::string>& names,
+                         const std::string& name) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end())
+      refuse_expression(call.source, part.column,
+                        "the model has no " + kind + " '" + name + "'" + did_you_mean(name, names),
+                        names.empty() ? "another frame" : "allowed: " + list(names, 60));
+    return static_cast<int>(found - names.begin());
+  };
+  for (const auto& [kind, frame, names] :
+       {std::tuple{"site", RayFrame::site, &model.sites}, {"geom", RayFrame::geom, &model.geoms}}) {
+    const std::string prefix = std::string(kind) + ":";
+    if (!part.text.starts_with(prefix)) continue;
+    request.frame = frame;
+    request.id = place(kind, *names, part.text.substr(prefix.size()));
+    return;
+  }
+  request.id = place("body", model.bodies, part.text);
+}
+
+// Those of kernels/physics/collision/ray.hpp.
+bool meets_rays(int geom_type) {
+  return geom_type == geom_plane || (geom_type >= geom_sphere && geom_type <= geom_box);
+}
+
+// The geoms that rays meet: those that the call names, or what MuJoCo's rays meet of the ground, as Isaac
+// Lab's do: visible geoms that no joint moves.
+std::vector<int> geoms_met(FunctionCall& call, const Syntax* part) {
+  const TaskModel& model = call.compiler.context().model();
+  std::vector<bool> members(model.geoms.size());
+  if (part) members = geoms_named(call, *part);
+  std::vector<int> geoms;
+  for (std::size_t g = 0; g < members.size(); ++g) {
+    if (part ? !members[g] : !(model.geom_static[g] && model.geom_visible[g])) continue;
+    if (!meets_rays(model.geom_type[g]))
+      refuse_expression(call.source, part ? part->column : call.tree.column,
+                        "geom '" + model.geoms[g] + "' is a " + shape_name(model.geom_type[g]),
+                        "planes, spheres, capsules, ellipsoids, cylinders and boxes: geoms = [names]");
+    geoms.push_back(static_cast<int>(g));
+  }
+  if (geoms.empty())
+    refuse_expression(call.source, part ? part->column : call.tree.column,
+                      part ? "bodies without geoms" : "a model without visible geoms that stand still",
+                      "geoms = [names of geoms or bodies]");
+  return geoms;
+}
+
+RayAlignment alignment_named(FunctionCall& call, const Syntax& part) {
+  if (part.kind == Syntax::Kind::name || part.kind == Syntax::Kind::text)
+    for (const auto& [name, alignment] :
+         {std::pair{"base", RayAlignment::base}, {"yaw", RayAlignment::yaw}, {"world", RayAlignment::world}})
+      if (part.text == name) return alignment;
+  refuse_expression(call.source, part.column, "no alignment of rays", "base, yaw, world");
+}
+
+Value ray_distances(FunctionCall& call) {
+  enum Part : std::size_t {
+    frame_part,
+    points_part,
+    direction_part,
+    alignment_part,
+    distance_part,
+    geoms_part
+  };
+  if (call.compiler.without_data())
+    refuse(call, "rays " + call.compiler.when(), "they are known after the physics");
+  RayRequest request;
+  frame_named(call, *call.parts[frame_part], request);
+  const std::vector<double> points = fixed_numbers(call, points_part);
+  if (points.empty() || points.size() % 3 != 0)
+    refuse_expression(call.source, call.parts[points_part]->column,
+                      std::to_string(points.size()) + " numbers",
+                      "points of 3 numbers [m], one after the other");
+  std::vector<double> direction{0, 0, -1};
+  if (call.parts[direction_part]) direction = fixed_numbers(call, direction_part);
+  if (direction.size() != 3 && direction.size() != points.size())
+    refuse_expression(call.source, call.parts[direction_part]->column,
+                      std::to_string(direction.size()) + " numbers",
+                      "a direction of 3 numbers, or one per point");
+  for (std::size_t i = 0; i < points.size(); i += 3) {
+    const double* const along = direction.data() + (direction.size() == 3 ? 0 : i);
+    const double length = std::hypot(along[0], along[1], along[2]);
+    if (!(length > 0) || !std::isfinite(length))
+      refuse_expression(call.source, call.parts[direction_part]->column, "a direction of no length",
+                        "a vector that is not zero");
+    for (std::size_t k = 0; k < 3; ++k) request.rays.push_back(points[i + k]);
+    for (std::size_t k = 0; k < 3; ++k) request.rays.push_back(along[k] / length);
+  }
+  if (call.parts[alignment_part]) request.alignment = alignment_named(call, *call.parts[alignment_part]);
+  request.max_distance = 1e30;
+  if (call.parts[distance_part]) request.max_distance = fixed_number(call, distance_part, "a distance [m]");
+  if (!(request.max_distance > 0))
+    refuse_expression(call.source, call.parts[distance_part]->column, "a distance that is not above 0",
+                      "a distance [m]");
+  request.geoms = geoms_met(call, call.parts[geoms_part]);
+  const int first = call.compiler.context().ray_query(request);
+  Value result;
+  for (int i = 0; i < request.num_rays(); ++i) result.push_back(call.compiler.read(Bank::ray, first + i));
+  return result;
+}
+
+// Isaac Lab's and mjlab's GridPatternCfg: x fastest.
+Value grid_pattern(FunctionCall& call) {
+  const double size[2] = {fixed_number(call, 0, "a length [m]"), fixed_number(call, 1, "a length [m]")};
+  const double resolution = fixed_number(call, 2, "a distance [m]");
+  std::size_t count[2];
+  for (std::size_t k = 0; k < 2; ++k) {
+    const double steps = std::round(size[k] / resolution);
+    if (!(resolution > 0 && size[k] >= 0 && steps < 1e3 && std::abs(steps * resolution - size[k]) < 1e-6))
+      refuse_expression(call.source, call.parts[k]->column, "a size that is no multiple of the resolution",
+                        "0 to 999 times the resolution, which is above 0");
+    count[k] = static_cast<std::size_t>(steps) + 1;
+  }
+  Value points;
+  for (std::size_t y = 0; y < count[1]; ++y)
+    for (std::size_t x = 0; x < count[0]; ++x)
+      for (const double number : {-size[0] / 2 + static_cast<double>(x) * resolution,
+                                  -size[1] / 2 + static_cast<double>(y) * resolution, 0.0})
+        points.push_back(call.compiler.graph().constant(number));
+  return points;
+}
+
 // ---- times of contacts ----
 
 // The arguments of a call as text.
@@ -663,6 +808,8 @@ const std::vector<ExpressionFunction>& expression_functions() {
        euler_angles},
       {"exp", "x", "exp(1)", "e to the x", componentwise(Operation::exponential)},
       {"floor", "x", "floor(-1.2)", "largest integer not above x", componentwise(Operation::floor)},
+      {"grid_pattern", "length, width, resolution", "grid_pattern(0.2, 0.1, 0.1)",
+       "points (x, y, 0) [m] of a grid about the origin, row by row along x", grid_pattern, true},
       {"in_contact", "a[, b]", "in_contact(foot, floor)",
        "1 where a contact of a with b, or with anything, is listed", contact_answer(contact_found, 1), true},
       {"is_finite", "x", "is_finite([1, 1 / 0])", "1 where x is neither infinite nor undefined", finite},
@@ -688,6 +835,13 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "quaternion (w, x, y, z) of turns about x, then y, then z [rad]", quaternion_from_euler},
       {"quat_mul", "a, b", "quat_mul([0, 1, 0, 0], [0, 0, 1, 0])", "product of two quaternions (w, x, y, z)",
        product_of_vectors(4, quaternion_product)},
+      {"ray_distance", "frame, points[, direction, alignment, max_distance, geoms]",
+       "ray_distance(torso, grid_pattern(0.2, 0.1, 0.1), alignment = yaw, max_distance = 5)",
+       "distance [m] from each point of a frame (body, 'site:<site>', 'geom:<geom>') along a direction, "
+       "[0, 0, -1] unless given, to the nearest geom (mj_ray); -1: none within max_distance. alignment of "
+       "points and directions: base, the axes of the frame (default); yaw, the world's, turned as the frame "
+       "is about z; world. geoms: names, as of contact_force; not given: visible ones that no joint moves",
+       ray_distances, true},
       {"repeat", "x, n", "repeat([1, 2], 2)", "the components of x, n times over", repeated, true},
       {"rotate", "orientation, v", "rotate([0, 0, 0, 1], [1, 2, 3])",
        "v, given in the axes of a frame, in those of the world; orientation: quaternion or matrix of 9",

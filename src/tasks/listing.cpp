@@ -35,6 +35,9 @@ TaskModel one_of_everything() {
   model.body_root = {0, 1};
   model.body_parent = {0, 0};
   model.geom_body = {0, 1};
+  model.geom_type = {geom_plane, geom_sphere};
+  model.geom_static = {true, false};
+  model.geom_visible = {true, true};
   model.geom_pairs = {{0, 1}};
   model.qpos0 = {0};
   model.fields = varying_fields(ImportedModel());
@@ -250,6 +253,7 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   for (const CompiledAction& action : task.actions) {
     std::string rest = fmt::format("x {:.6g}", action.scale);
     if (action.offset != 0) rest += fmt::format(" + {:.6g}", action.offset);
+    if (!action.offset_expression.text.empty()) rest += " + (" + action.offset_expression.text + ")";
     if (action.relative_to >= 0) rest += " + position";
     if (action.clipped) rest += fmt::format(", control in [{:.6g}, {:.6g}]", action.low, action.high);
     if (!action.delay.empty())

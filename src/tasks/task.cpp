@@ -45,6 +45,7 @@ Derived read_derived(Program& program, DerivedChoice derived, const TaskModel& m
   for (Instruction& i : program.instructions)
     for (const auto& [bank, element] : {std::pair{&i.bank_a, &i.a}, {&i.bank_b, &i.b}, {&i.bank_c, &i.c}}) {
       if (*bank == Bank::contact) needs = Derived::forward;
+      if (*bank == Bank::ray) needs = std::max(needs, Derived::kinematics);
       if (*bank != Bank::data) continue;
       const Derived stage = stage_of(*element, fields, model);
       const bool stepped = derived == DerivedChoice::as_stepped ||
@@ -145,14 +146,15 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   task.evaluate = evaluate.program(constants);
 }
 
-// Of an action by expression, whose value is compiled once for all its components.
-ExpressionGraph::Node component_of(const CompiledAction& action, ExpressionCompiler& act,
+// The component of an expression for an action, whose value is compiled once for all of them.
+ExpressionGraph::Node component_of(const ExpressionSource& expression, const CompiledAction& action,
+                                   ExpressionCompiler& act,
                                    std::map<std::string, ExpressionCompiler::Value>& expressions) {
-  const auto [known, is_new] = expressions.try_emplace(action.expression.key);
+  const auto [known, is_new] = expressions.try_emplace(expression.key);
   ExpressionCompiler::Value& value = known->second;
-  if (is_new) value = act.compile(action.expression);
+  if (is_new) value = act.compile(expression);
   if (value.size() != 1 && value.size() != action.count)
-    refuse_expression(action.expression, 0,
+    refuse_expression(expression, 0,
                       ExpressionCompiler::shape(value) + fmt::format(" for {} actuators", action.count),
                       "a number, or one for each actuator");
   return value[value.size() == 1 ? 0 : action.place];
@@ -187,8 +189,9 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
   for (int k = 0; k < task.num_actions; ++k) {
     const CompiledAction& action = task.actions[static_cast<std::size_t>(k)];
     if (!action.by_program) continue;
-    const ExpressionGraph::Node acted =
-        action.expression.text.empty() ? actions.component(act, k) : component_of(action, act, expressions);
+    const ExpressionGraph::Node acted = action.expression.text.empty()
+                                            ? actions.component(act, k)
+                                            : component_of(action.expression, action, act, expressions);
     const ExpressionGraph::Node given = act.delayed({acted}, action.delay)[0];
     const ExpressionGraph::Node scaled =
         graph.apply(Operation::multiply, given, graph.constant(action.scale));
@@ -197,6 +200,11 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
       const ExpressionGraph::Node position = act.read(Bank::state, action.relative_to);
       control = graph.apply(Operation::add, control,
                             graph.apply(Operation::multiply, position, graph.constant(action.per_unit)));
+    }
+    if (!action.offset_expression.text.empty()) {
+      const ExpressionGraph::Node added = component_of(action.offset_expression, action, act, expressions);
+      control = graph.apply(Operation::add, control,
+                            graph.apply(Operation::multiply, added, graph.constant(action.per_unit)));
     }
     if (action.clipped) {
       const ExpressionGraph::Node above =
@@ -630,6 +638,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   task.num_contact_queries = static_cast<int>(context.contact_queries().size());
   for (std::size_t pair = 0; pair < model.geom_pairs.size(); ++pair)
     for (const std::vector<int>& sides : context.contact_queries()) task.contact_sides.push_back(sides[pair]);
+  task.ray_queries = context.ray_queries();
 
   // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.
   for (const auto& [name, source] : definitions) {
@@ -687,6 +696,13 @@ std::string task_digest(const CompiledTask& task) {
   sum.add(static_cast<std::uint64_t>(task.num_kept));
   sum.add(static_cast<std::uint64_t>(task.reset.num_random));
   for (const int side : task.contact_sides) sum.add(static_cast<std::uint64_t>(side));
+  for (const RayRequest& request : task.ray_queries) {
+    for (const int value : {static_cast<int>(request.frame), request.id, static_cast<int>(request.alignment)})
+      sum.add(static_cast<std::uint64_t>(value));
+    sum.add(request.max_distance);
+    for (const double value : request.rays) sum.add(value);
+    for (const int geom : request.geoms) sum.add(static_cast<std::uint64_t>(geom));
+  }
   for (const int element : task.stepped) sum.add(static_cast<std::uint64_t>(element));
   for (const CompiledCurriculum& curriculum : task.curricula) {
     sum.add(curriculum.name);

@@ -47,6 +47,7 @@ struct CompiledTask : TaskSizes {
   // Task::contact_sides, and its width
   std::vector<int> contact_sides;
   int num_contact_queries = 0;
+  std::vector<RayRequest> ray_queries;
 
   // Which fields of Data the programs read, of the state after the step: `evaluate` for terminations and
   // rewards, `observe` (after resets) for observations and prev().

@@ -32,6 +32,10 @@ TaskModel task_model(const ImportedModel& model) {
   result.body_root = model.body_rootid;
   result.body_parent = model.body_parentid;
   result.geom_body = model.geom_bodyid;
+  result.geom_type = model.geom_type;
+  for (const int body : model.geom_bodyid)
+    result.geom_static.push_back(model.body_weldid[static_cast<std::size_t>(body)] == 0);
+  result.geom_visible = model.geom_visible;
   for (std::size_t i = 0; i < model.geompair_geom1.size(); ++i)
     result.geom_pairs.push_back({model.geompair_geom1[i], model.geompair_geom2[i]});
 

@@ -52,6 +52,9 @@ struct TaskModel {
   std::vector<int> body_root;  // root of each body's tree
   std::vector<int> body_parent;
   std::vector<int> geom_body;
+  std::vector<int> geom_type;      // mjtGeom
+  std::vector<bool> geom_static;   // no joint moves it
+  std::vector<bool> geom_visible;  // its color is not fully transparent
   std::vector<std::array<int, 2>>
       geom_pairs;                     // geoms that may touch, the numbers of the pairs in the kernels
   std::vector<double> qpos0;          // default positions

@@ -91,6 +91,21 @@ Recipe each(const std::string& pattern) {
   };
 }
 
+// Height of each body above the ground below a grid around it that turns as it does, seen from above: Isaac
+// Lab's and mjlab's height_scan.
+Expressions height_scan(const TermRequest& term) {
+  const auto number = [&](const char* name) { return text(term.parameters.at(name)[0]); };
+  std::string heights;
+  for (const std::string& name : term.names) {
+    const std::string distance = "ray_distance('" + name + "', grid_pattern(" + number("length") + ", " +
+                                 number("width") + ", " + number("resolution") +
+                                 "), alignment = yaw, max_distance = " + number("max_distance") + ")";
+    heights += (heights.empty() ? "" : ", ") + ("(" + distance + " < 0 ? " + number("max_distance") + " : " +
+                                                distance + " - " + number("height_offset") + ")");
+  }
+  return {{"", "[" + heights + "]"}};
+}
+
 // Isaac Lab's UniformVelocityCommand, with mjlab's fraction of draws that go straight ahead: first what is
 // drawn, then the command that becomes of it; % is the name of what was drawn: velocities, heading, whether
 // the heading is followed, whether the robot is to stand, whether it goes ahead.
@@ -389,6 +404,15 @@ std::vector<LibraryTerm> make_library() {
            each("air_time(%)")),
       term(Kind::observation, "feet_contact_forces", kBodies, "contact force on each body, world axes [N]",
            each("contact_force(%)")),
+      term(Kind::observation, "height_scan", kRootBody,
+           "height of the body above the geoms that stand still, below the points of a grid around it that "
+           "turns as it does about z, minus height_offset; max_distance where there is none [m]",
+           height_scan,
+           {{"length", 1, "m", "of the grid, along the body's x", {1}},
+            {"width", 1, "m", "of the grid, along its y", {1}},
+            {"resolution", 1, "m", "distance of its points", {0.1}},
+            {"max_distance", 1, "m", "how far down the rays look", {10}},
+            {"height_offset", 1, "m", "height that counts as 0: the originals' offset", {0}}}),
       // ---- rewards ----
       of_command(term(Kind::reward, "track_lin_vel_xy_exp", kRootBody,
                       "kernel of the error of the planar velocity in the body's axes",

@@ -17,6 +17,7 @@ import torch_in_numpy
 torch_in_numpy.install()
 from mjlab.entity import Entity  # noqa: E402
 from mjlab.entity.data import EntityData  # noqa: E402
+from mjlab.envs.mdp.actions.actions import JointPositionAction  # noqa: E402
 from mjlab.sensor import BuiltinSensor, ContactSensor, TerrainHeightSensor  # noqa: E402
 from mjlab.tasks.cartpole.cartpole_env_cfg import cartpole_balance_env_cfg, cartpole_swingup_env_cfg  # noqa: E402
 from mjlab.tasks.velocity.config.g1.env_cfgs import unitree_g1_flat_env_cfg  # noqa: E402
@@ -83,7 +84,7 @@ def rollout(maniple, name, tmp_path_factory):
     size = {"g1_flat": 29, "go1_flat": 12}[name]
     with h5py.File(directory / "given.h5", "w") as file:
         file["action"] = np.random.default_rng(5).uniform(-2.5, 2.5, (ENVS, STEPS, size))
-    fields = ("qpos, qvel, ctrl, qacc_warmstart, model_values, action, observation, critic_observation, final_observation, reward_term, "
+    fields = ("qpos, qvel, ctrl, qacc_warmstart, model_values, variables/encoder_bias, action, observation, critic_observation, final_observation, reward_term, "
               "terminated, truncated")
     maniple("rollout", ROOT / f"inputs/tasks/mjlab/{name}.yaml", "simulation.precision=double", f"batch.num_envs={ENVS}",
             f"simulation.steps={STEPS}", "initial_state.source=task", "control.source=file",
@@ -92,7 +93,8 @@ def rollout(maniple, name, tmp_path_factory):
             *(f"task.observations.{i}.noise=~" for i in range(5)), "output.trajectory.every=1",
             f"output.trajectory.fields=[{fields}]", f"output.directory={directory}/run", ranks=2)
     with h5py.File(directory / "run/results.h5") as file:
-        recorded = {field: values[()] for field, values in file["trajectory"].items()}
+        recorded = {field: values[()] for field, values in file["trajectory"].items() if field != "variables"}
+        recorded["encoder_bias"] = file["trajectory/variables/encoder_bias"][()]
         return model_of(file), recorded
 
 
@@ -241,6 +243,7 @@ class Environment:
                 seen[n].append(getattr(d, n).copy())
             own.append(self.own_force(model))
         state = {n: tensor(v) for n, v in seen.items()}
+        self.robot.data.encoder_bias = tensor(recorded["encoder_bias"][:, step])
         self.robot.data.data = types.SimpleNamespace(
             qpos=tensor(recorded["qpos"][:, step]), qvel=tensor(recorded["qvel"][:, step]),
             root=None, **state)
@@ -320,6 +323,35 @@ def test_terms_are_those_of_mjlab(name, config, rollout, environment):
     assert (largest > 0).all(), [n for n, x in zip(rewards, largest) if x == 0]
 
 
+def test_encoders_are_biased_as_by_mjlab(name, config, rollout, environment):
+    """Drawn for each joint once and for all, seen by the policy, and missed by the servos."""
+    recorded = rollout[1]
+    bias = recorded["encoder_bias"]
+    np.testing.assert_array_equal(bias, np.tile(bias[:, :1], (1, STEPS + 1, 1)))
+    event = config.events["encoder_bias"]
+    low, high = event.params["bias_range"]
+    assert event.mode == "startup" and bias.shape[-1] == len(environment.controls)
+    assert low <= bias.min() < 0.9 * low and 0.9 * high < bias.max() <= high
+    assert abs(bias[:, 0].mean()) < 0.2 * high and len(np.unique(bias)) > 0.98 * bias[:, 0].size
+    assert config.observations["actor"].terms["joint_pos"].params == {"biased": True}
+    assert config.observations["critic"].terms["joint_pos"].params == {}
+    # its own action, whose target is what the servo gets
+    targets = []
+    data = environment.robot.data
+    action = JointPositionAction.__new__(JointPositionAction)
+    scales = config.actions["joint_pos"].scale
+    names = environment.robot.find_joints(None)[1]
+    scale = np.array([next(x for pattern, x in scales.items() if re.fullmatch(pattern, joint)) for joint in names])
+    action._entity = types.SimpleNamespace(data=data, set_joint_position_target=lambda target, joint_ids: targets.append(target))
+    action._target_ids = slice(None)
+    for step in range(1, STEPS + 1):
+        data.encoder_bias = tensor(bias[:, step])
+        action._processed_actions = tensor(recorded["action"][:, step] * scale + data.default_joint_pos)
+        action.apply_actions()
+        running = (recorded["terminated"] + recorded["truncated"])[:, step, 0] == 0
+        np.testing.assert_allclose(recorded["ctrl"][running, step], np.asarray(targets[-1])[running], rtol=0, atol=1e-12)
+
+
 def test_models_are_drawn_as_by_mjlab(name, config, rollout):
     """Sliding friction of the feet, the same for all feet of a robot, and centers of mass; once and for all."""
     model, recorded = rollout
@@ -343,7 +375,7 @@ def test_models_are_drawn_as_by_mjlab(name, config, rollout):
         offsets = moved[:, bodies[0], axis]
         assert low <= offsets.min() < .6 * low and .6 * high < offsets.max() <= high
     np.testing.assert_array_equal(np.delete(moved, bodies, axis=1), 0)
-    # all events of mjlab that the deck has, and the ones that it says it has not
+    # all events of mjlab that the deck has
     told = {"reset_base", "reset_robot_joints", "push_robot", "base_com", "encoder_bias", "foot_friction",
             "foot_friction_slide", "foot_friction_spin", "foot_friction_roll"}
     assert set(config.events) <= told and all(config.events[e].mode == "startup" for e in told & set(config.events) - {

@@ -1,10 +1,18 @@
-"""Functions of expressions against what they are named after: tolerance() of dm_control, contacts of MuJoCo."""
+"""Functions of expressions against what they are named after: tolerance() of dm_control, contacts and rays of MuJoCo."""
+
+import copy
+import types
 
 import h5py
 import mujoco
 import numpy as np
 import pytest
+import torch_in_numpy
 from dm_control.utils import rewards
+
+torch_in_numpy.install()
+from mjlab.envs.mdp.observations import height_scan  # noqa: E402
+from mjlab.sensor import RayCastSensor  # noqa: E402
 
 SIGMOIDS = ["gaussian", "hyperbolic", "long_tail", "reciprocal", "cosine", "linear", "quadratic", "tanh_squared"]
 # lower, upper, margin, value at the margin
@@ -152,3 +160,138 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
             np.testing.assert_allclose(observed, expected, rtol=1e-5, atol=1e-4, err_msg=f"{env} {sample}")
             seen = np.maximum(seen, np.abs(expected))
     assert (seen > 0.5).all(), seen
+
+
+RAY_MODEL = """
+<mujoco>
+  <option timestep="0.004" gravity="0 0 0"/>
+  <default><geom contype="0" conaffinity="0"/></default>
+  <worldbody>
+    <geom name="floor" type="plane" size="1.8 0 1" pos="0 0 -1.5"/>
+    <geom type="box" size="0.5 0.7 0.2" pos="0.4 -0.3 -1.1" euler="20 -10 30"/>
+    <geom type="cylinder" size="0.4 0.3" pos="-0.9 0.5 -1" euler="70 10 0"/>
+    <geom type="ellipsoid" size="0.3 0.6 0.2" pos="0.9 0.9 -0.9" euler="0 25 0"/>
+    <geom type="capsule" size="0.2 0.5" pos="-0.7 -0.9 -1.1" euler="0 80 15"/>
+    <geom name="glass" type="box" size="2 2 0.05" pos="0 0 -0.5" rgba="1 1 1 0"/>
+    <body name="post" pos="0 1.2 -1.2"><geom type="sphere" size="0.5"/></body>
+    <body name="robot" pos="0 0 0.5"><freejoint/>
+      <geom name="trunk" type="box" size="0.2 0.1 0.05"/><site name="eye" pos="0.2 0 0.1" euler="0 40 0"/>
+      <body name="arm" pos="0 0 0.1"><joint name="shoulder" axis="0 1 0"/>
+        <geom name="club" type="capsule" size="0.08" fromto="0 0 0 0.3 0.1 0.4"/></body>
+    </body>
+    <body name="ball" pos="0.3 0 -0.2"><joint name="rail" type="slide" axis="1 0.4 0"/><geom type="sphere" size="0.25"/></body>
+  </worldbody>
+  <actuator><motor joint="shoulder"/></actuator>
+</mujoco>
+"""
+GRID = [(x, y, 0) for y in (-0.2, 0, 0.2) for x in (-0.4, -0.2, 0, 0.2, 0.4)]
+
+
+def yaw_by_mjlab(mat):
+    """What mjlab's RayCastSensor turns its pattern by; and by Isaac Lab's yaw_quat where the two agree."""
+    sensor = RayCastSensor.__new__(RayCastSensor)
+    ours = np.asarray(sensor._extract_yaw_rotation(torch_in_numpy.tensor(mat[None])))[0]
+    quat = np.zeros(4)
+    mujoco.mju_mat2Quat(quat, mat.ravel())
+    w, x, y, z = quat
+    yaw = np.arctan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    if np.hypot(mat[0, 0], mat[1, 0]) > 0.1:
+        np.testing.assert_allclose(ours, [[np.cos(yaw), -np.sin(yaw), 0], [np.sin(yaw), np.cos(yaw), 0], [0, 0, 1]], atol=1e-12)
+    return ours
+
+
+def distances(model, data, frame, points, directions, alignment, far=np.inf, moving=True, only=None):
+    """mj_ray's answers; without the moving geoms, or with one geom alone."""
+    turned = {"base": lambda m: m, "yaw": yaw_by_mjlab, "world": lambda m: np.eye(3)}[alignment](frame.xmat.reshape(3, 3))
+    hidden = copy.copy(model)
+    for geom in range(model.ngeom):
+        if (not moving and model.body_weldid[model.geom_bodyid[geom]] != 0) or (only and model.geom(geom).name != only):
+            hidden.geom_rgba[geom, 3] = 0
+        elif only:
+            hidden.geom_rgba[geom, 3] = 1
+    result = []
+    for point, direction in zip(points, directions):
+        along = turned @ direction / np.linalg.norm(direction)
+        distance = mujoco.mj_ray(hidden, data, frame.xpos + turned @ np.array(point, float), along, None, True, -1, None)
+        result.append(distance if distance <= far else -1)
+    return np.array(result)
+
+
+def test_rays_are_those_of_mujoco(maniple, tmp_path):
+    """From 300 random poses, with every type of geom; the grid as mjlab's term scales it, too. The same bits on any
+    number of ranks, in single precision as well."""
+    (tmp_path / "scene.xml").write_text(RAY_MODEL)
+    model = mujoco.MjModel.from_xml_string(RAY_MODEL)
+    data = mujoco.MjData(model)
+    rng = np.random.default_rng(4)
+    envs = 300
+    qpos = np.zeros((envs, model.nq))
+    qpos[:, :3] = rng.uniform([-2, -2, -1.2], [2, 2, 1.5], (envs, 3))
+    qpos[:, 3:7] = rng.normal(size=(envs, 4))
+    qpos[: envs // 2, 3:7] *= [1, 0.1, 0.1, 1]  # half of them upright
+    qpos[:, 3:7] /= np.linalg.norm(qpos[:, 3:7], axis=1)[:, None]
+    qpos[:, 7:] = rng.uniform(-1, 1, (envs, 2))
+    with h5py.File(tmp_path / "states.h5", "w") as file:
+        file["qpos"], file["qvel"] = qpos, np.zeros((envs, model.nv))
+    down, fan = [(0, 0, -1)] * 15, rng.normal(size=(15, 3)).round(3)
+    text = lambda numbers: "[" + ", ".join(f"{x:.17g}" for x in np.ravel(numbers)) + "]"
+    grid = "grid_pattern(0.8, 0.4, 0.2)"
+    body, site, geom = (lambda kind: lambda name: getattr(data, kind)(name))("body"), (lambda n: data.site(n)), (lambda n: data.geom(n))
+    asked = [  # expression, and what mj_ray says
+        (f"ray_distance(robot, {grid}, alignment = yaw)", lambda: distances(model, data, body("robot"), GRID, down, "yaw", moving=False)),
+        (f"ray_distance(robot, {grid}, [0, 0, -2], yaw, 1.1)", lambda: distances(model, data, body("robot"), GRID, down, "yaw", 1.1, False)),
+        (f"ray_distance('site:eye', {text(GRID)}, {text(fan)}, geoms = [world, post, 'subtree:robot', ball])",
+         lambda: distances(seen, data, site("eye"), GRID, fan, "base")),
+        (f"ray_distance('geom:club', repeat([0, 0.1, 0], 15), {text(fan)}, world, geoms = floor)",
+         lambda: distances(model, data, geom("club"), [(0, 0.1, 0)] * 15, fan, "world", only="floor")),
+        (f"ray_distance(arm, {grid}, {text(fan)}, alignment = base, geoms = trunk)",
+         lambda: distances(model, data, body("arm"), GRID, fan, "base", only="trunk")),
+    ]
+    seen = copy.copy(model)  # what is named is met, visible or not
+    seen.geom_rgba[:, 3] = 1
+    observations = "".join(f' - {{expression: "{expression}"}}\n' for expression, _ in asked)
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(
+        f"""model: {{file: scene.xml}}
+batch: {{num_envs: {envs}}}
+simulation: {{precision: double, steps: 1}}
+initial_state: {{source: file, file: states.h5}}
+task:
+ actions: [{{term: joint_effort, joints: [shoulder]}}]
+ observations:
+ - {{term: height_scan, bodies: [robot, arm], length: 0.8, width: 0.4, resolution: 0.2, max_distance: 1.5, height_offset: 0.25, scale: 0.5}}
+{observations}
+output: {{trajectory: {{every: 1, fields: [qpos, observation]}}}}
+"""
+    )
+    observed = {}
+    for precision in ("double", "single"):
+        for ranks in (1, 3):
+            run = tmp_path / f"{precision}{ranks}"
+            maniple("rollout", deck, f"simulation.precision={precision}", f"output.directory={run}", ranks=ranks)
+            with h5py.File(run / "results.h5") as results:
+                observed[precision, ranks] = results["trajectory/observation"][:, 0]
+        np.testing.assert_array_equal(observed[precision, 1], observed[precision, 3])
+    hits = np.zeros((len(asked), 2))
+    for env in range(envs):
+        data.qpos = qpos[env]
+        mujoco.mj_kinematics(model, data)
+        found = observed["double", 1][env]
+        scans = [distances(model, data, body(name), GRID, down, "yaw", 1.5, False) for name in ("robot", "arm")]
+        # mjlab's own term, fed with what its sensor gives
+        heights = np.concatenate(scans)
+        sensor = types.SimpleNamespace(
+            cfg=types.SimpleNamespace(max_distance=1.5), num_frames=2, num_rays_per_frame=15,
+            data=types.SimpleNamespace(distances=torch_in_numpy.tensor(heights[None]),
+                                       frame_pos_w=torch_in_numpy.tensor([[body("robot").xpos, body("arm").xpos]]),
+                                       hit_pos_w=torch_in_numpy.tensor(
+                                           [[[0, 0, body(("robot", "arm")[i // 15]).xpos[2] - max(heights[i], 0)] for i in range(30)]])))
+        expected = np.asarray(height_scan(types.SimpleNamespace(scene={"scan": sensor}), "scan", offset=0.25))[0] * 0.5
+        np.testing.assert_allclose(found[:30], expected, rtol=0, atol=1e-12, err_msg=str(env))
+        for i, (expression, answer) in enumerate(asked):
+            expected = answer()
+            np.testing.assert_allclose(found[30 + 15 * i:45 + 15 * i], expected, rtol=1e-12, atol=1e-12, err_msg=f"{expression} {env}")
+            hits[i] += [(expected >= 0).sum(), (expected < 0).sum()]
+    assert (hits > 50).all(), hits
+    same = np.isclose(observed["single", 1], observed["double", 1], rtol=1e-4, atol=1e-4)
+    assert same.mean() > 0.995  # but for rays that pass an edge

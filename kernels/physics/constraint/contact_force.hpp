@@ -2,6 +2,7 @@
 // (mj_contactForce, the contact part of mj_rnePostConstraint, mjSENS_TOUCH).
 #pragma once
 
+#include "kernels/physics/collision/ray.hpp"
 #include "kernels/physics/constraint/row_families.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 
@@ -50,74 +51,6 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
   }
 }
 
-// The part of the ray p + t u, t >= 0, for which a x^2 + 2 b x + c <= 0 or |p + t u| <= size holds: it is cut
-// down by one condition after the other, and empty where low > high.
-template <class V>
-struct RayInterval {
-  V low, high;
-
-  MANIPLE_FUNCTION void cut(V from, V to) {
-    low = max(low, from);
-    high = min(high, to);
-  }
-  // |p + t u| <= size of one coordinate.
-  MANIPLE_FUNCTION void cut_slab(V p, V u, V size) {
-    const V never(-1), always(1e30);
-    const MaskOf<V> parallel = abs(u) < V(kMinimumValue);
-    const V inverse = V(1) / select(parallel, V(1), u);
-    const V a = (-size - p) * inverse, b = (size - p) * inverse;
-    cut(select(parallel, V(0), min(a, b)),
-        select(parallel, select(abs(p) <= size, always, never), max(a, b)));
-  }
-  // a t^2 + 2 b t + c <= 0.
-  MANIPLE_FUNCTION void cut_quadratic(V a, V b, V c) {
-    const V determinant = b * b - a * c;
-    const MaskOf<V> flat = a < V(kMinimumValue), misses = determinant < V(kMinimumValue);
-    const V inverse = V(1) / select(flat, V(1), a), root = sqrt(max(determinant, V(0)));
-    const V from = (-b - root) * inverse, to = (-b + root) * inverse;
-    // a ray along the axis of a cylinder stays inside or outside
-    cut(select(flat, V(0), from), select(flat, select(c <= V(0), V(1e30), V(-1)), select(misses, V(-1), to)));
-  }
-  MANIPLE_FUNCTION MaskOf<V> meets() const { return low <= high; }
-};
-
-// Whether the ray from p along the unit vector u meets a shape, both in its frame.
-template <class V>
-MANIPLE_FUNCTION MaskOf<V> ray_meets(int type, const ScalarOf<V>* size, const Vec3<V>& p, const Vec3<V>& u) {
-  const RayInterval<V> whole{V(0), V(1e30)};
-  RayInterval<V> ray = whole;
-  const V radius(size[0]);
-  const auto ball = [&](V z) {
-    RayInterval<V> result = whole;
-    const Vec3<V> from{p.x, p.y, p.z - z};
-    result.cut_quadratic(V(1), dot(from, u), dot(from, from) - radius * radius);
-    return result.meets();
-  };
-  switch (type) {
-    case geom_sphere:
-      return ball(V(0));
-    case geom_ellipsoid: {
-      const Vec3<V> q{p.x / V(size[0]), p.y / V(size[1]), p.z / V(size[2])};
-      const Vec3<V> v{u.x / V(size[0]), u.y / V(size[1]), u.z / V(size[2])};
-      ray.cut_quadratic(dot(v, v), dot(q, v), dot(q, q) - V(1));
-      return ray.meets();
-    }
-    case geom_box:
-      ray.cut_slab(p.x, u.x, radius);
-      ray.cut_slab(p.y, u.y, V(size[1]));
-      ray.cut_slab(p.z, u.z, V(size[2]));
-      return ray.meets();
-    case geom_cylinder:
-    case geom_capsule:
-      ray.cut_quadratic(u.x * u.x + u.y * u.y, p.x * u.x + p.y * u.y,
-                        p.x * p.x + p.y * p.y - radius * radius);
-      ray.cut_slab(p.z, u.z, V(size[1]));
-      if (type == geom_cylinder) return ray.meets();
-      return ray.meets() || ball(V(size[1])) || ball(V(-size[1]));
-  }
-  return MaskOf<V>(false);  // the import refuses touch sensors with other shapes
-}
-
 // Reading of touch sensor i: the normal forces [N] of the contacts of its site's body whose ray along the
 // normal meets the site.
 template <class V>
@@ -137,9 +70,9 @@ MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const Data<V>& d, in
     const V side = select(side2, V(-1), V(1));
     const Frame<V> frame = frame_on_body(d, body, m.sensor_pos + 3 * i, m.sensor_quat + 4 * i);
     const Mat3<V> to_site = transpose(matrix(frame.quat));
-    const MaskOf<V> meets = ray_meets(m.site_type[site], m.site_size + 3 * site, to_site * (pos - frame.pos),
-                                      to_site * (side * normal));
-    reading += select(feels && meets, force, V(0));
+    const V distance = ray_distance(m.site_type[site], m.site_size + 3 * site, to_site * (pos - frame.pos),
+                                    to_site * (side * normal));
+    reading += select(feels && distance >= V(0), force, V(0));
   }
   return reading;
 }

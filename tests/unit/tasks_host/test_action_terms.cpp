@@ -161,6 +161,38 @@ TEST(ActionTerms, ExpressionsAreScaledDelayedAndClipped) {
   }
 }
 
+// ... as a number is that stands in its place, for each kind of actuator.
+TEST(ActionTerms, ExpressionsAreAddedToTheirControls) {
+  for (const Kind& kind : kinds()) {
+    std::vector<double> controls;
+    for (const bool expression : {false, true}) {
+      TaskConfig config = empty_task(machine());
+      config.actions = {kind.config()};
+      config.actions[0].offset = kind.offset + 0.25;
+      if (expression) {
+        config.actions[0].offset = 0;
+        config.actions[0].offset.expression = std::to_string(kind.offset) + " + 0.25 * (episode_step == 0)";
+      }
+      Rig rig(config, machine());
+      rig.action[0] = 0.5f;
+      rig.reset(std::vector<bool>(kTileWidth, true));
+      rig.observe(std::vector<bool>(kTileWidth, true));
+      rig.apply_actions();
+      controls.push_back(rig.get("ctrl", rig.compiled.actions[0].actuator, 0));
+    }
+    EXPECT_NEAR(controls[1], controls[0], 1e-6 * std::abs(kind.per_unit)) << kind.term;
+  }
+  TaskConfig config = empty_task(machine());
+  config.actions = {kinds()[0].config()};
+  config.actions[0].offset.expression = "[1, 2]";
+  try {
+    compile_task(config, machine(), 0.02);
+    ADD_FAILURE() << "two numbers for one actuator";
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("task.actions[0].offset: a vector of 2 for 1 actuators"));
+  }
+}
+
 // An action that acts on nothing has no range to fill.
 TEST(ActionTerms, RandomOnesWithoutAScaleStayWithinOne) {
   TaskConfig config = empty_task(machine());

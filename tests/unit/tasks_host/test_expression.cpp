@@ -479,6 +479,17 @@ TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("tolerance(ctrl, margin = 1, value_at_margin = 0)", "0)", {"range of 'gaussian'", "0 < "});
   expect_caret("tolerance(ctrl, margin = 1, sigmoid = linear, value_at_margin = 1)", "1)",
                {"range of 'linear'", "0 <= value_at_margin < 1"});
+  expect_caret("ray_distance(tosro, [0, 0, 0])", "tosro", {"no body 'tosro'", "did you mean 'torso'?"});
+  expect_caret("ray_distance('site:chst', [0, 0, 0])", "'site", {"no site 'chst'", "did you mean 'chest'?"});
+  expect_caret("ray_distance(torso, [0, 0])", "[0", {"2 numbers", "points of 3"});
+  expect_caret("ray_distance(torso, qpos[0:3])", "[0:3]", {"not fixed numbers"});
+  expect_caret("ray_distance(torso, [0, 0, 0], [0, 0, 0])", "[0, 0, 0])", {"a direction of no length"});
+  expect_caret("ray_distance(torso, repeat(0, 9), [0, 0, 1, 0, 0, 1])", "[0", {"6 numbers", "one per point"});
+  expect_caret("ray_distance(torso, [0, 0, 0], alignment = yav)", "yav", {"base, yaw, world"});
+  expect_caret("ray_distance(torso, [0, 0, 0], max_distance = 0)", "0)", {"not above 0"});
+  expect_caret("ray_distance(torso, [0, 0, 0])", "ray_distance", {"geoms that stand still", "geoms = ["});
+  expect_caret("ray_distance(torso, [0, 0, 0], geoms = tpi)", "tpi", {"'tpi'", "did you mean 'tip'?"});
+  expect_caret("grid_pattern(1, 0.5, 0.3)", "1,", {"no multiple of the resolution"});
   expect_caret("act + 1", "act", {"no elements of 'act'"});
   EXPECT_THAT(refusal("(1 + 2"),
               HasSubstr("unexpected end of the expression; expected ')'\n    (1 + 2\n          ^"));

@@ -1,0 +1,109 @@
+// Where rays meet geoms, against libmujoco: every type of geom that they meet, from outside and inside, along
+// axes, past edges and beside what they would meet behind them.
+#include <gtest/gtest.h>
+#include <mujoco/mujoco.h>
+
+#include <cmath>
+#include <random>
+
+#include "kernels/base/lane_traits.hpp"
+#include "kernels/physics/collision/ray.hpp"
+
+namespace maniple {
+namespace {
+
+constexpr int kTypes[] = {geom_plane, geom_sphere, geom_capsule, geom_ellipsoid, geom_cylinder, geom_box};
+
+struct Case {
+  double size[3], point[3], direction[3];
+};
+
+class Rays : public ::testing::Test {
+ protected:
+  double number(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(generator_);
+  }
+  bool one_in(int count) { return generator_() % static_cast<unsigned>(count) == 0; }
+
+  Case random_case(int type) {
+    Case c;
+    double length = 0;
+    for (int k = 0; k < 3; ++k) {
+      c.size[k] = number(0.05, 1);
+      c.point[k] = one_in(5) ? 0 : number(-2, 2);
+      c.direction[k] = one_in(3) ? 0 : number(-1, 1);
+    }
+    if (type == geom_plane && one_in(2)) c.size[generator_() % 2] = 0;
+    if (one_in(2))  // at the shape, which most would miss
+      for (int k = 0; k < 3; ++k) c.direction[k] = number(-0.5, 0.5) * c.size[k] - c.point[k];
+    if (one_in(4)) c.direction[0] = c.direction[1] = 0;
+    for (const double x : c.direction) length += x * x;
+    if (length == 0) c.direction[2] = -1;
+    for (double& x : c.direction) x /= length == 0 ? 1 : std::sqrt(length);
+    return c;
+  }
+
+  std::mt19937_64 generator_{7};
+};
+
+double theirs(int type, const Case& c) {
+  const double pos[3] = {0, 0, 0}, mat[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
+  return mju_rayGeom(pos, mat, c.size, c.point, c.direction, type, nullptr);
+}
+
+// Rays that one rounding lets pass and another one does not say nothing.
+bool grazes(int type, const Case& c) {
+  const bool hit = theirs(type, c) >= 0;
+  for (const double factor : {1 - 1e-9, 1 + 1e-9}) {
+    Case other = c;
+    for (double& x : other.size) x *= factor;
+    if ((theirs(type, other) >= 0) != hit) return true;
+  }
+  return false;
+}
+
+TEST_F(Rays, MeetGeomsWhereMujocoSays) {
+  for (const int type : kTypes) {
+    int hits = 0, misses = 0, compared = 0;
+    for (int round = 0; round < 40000; ++round) {
+      const Case c = random_case(type);
+      if (grazes(type, c)) continue;
+      ++compared;
+      const Vec3<double> p{c.point[0], c.point[1], c.point[2]},
+          u{c.direction[0], c.direction[1], c.direction[2]};
+      const double expected = theirs(type, c), found = ray_distance(type, c.size, p, u);
+      (expected >= 0 ? hits : misses)++;
+      ASSERT_NEAR(found, expected, 1e-12 * std::max(1.0, expected))
+          << "type " << type << ", sizes " << c.size[0] << " " << c.size[1] << " " << c.size[2] << ", point "
+          << p.x << " " << p.y << " " << p.z << ", direction " << u.x << " " << u.y << " " << u.z;
+      // lanes: the same bits as alone
+      using Pack = Lanes<double>;
+      const Vec3<Pack> points{Pack(p.x), Pack(p.y), Pack(p.z)}, directions{Pack(u.x), Pack(u.y), Pack(u.z)};
+      ASSERT_EQ(get_lane(ray_distance(type, c.size, points, directions), 0), found);
+    }
+    EXPECT_GT(compared, 39000) << type;
+    EXPECT_GT(hits, 5000) << type;
+    EXPECT_GT(misses, 5000) << type;
+  }
+}
+
+// Single precision, from 20 m away: as exact as the numbers that it is given.
+TEST_F(Rays, KeepTheirDigitsFarAway) {
+  for (const int type : kTypes)
+    for (int round = 0; round < 2000; ++round) {
+      Case c;
+      float size[3], away[3];
+      Vec3<float> p, u;
+      for (int k = 0; k < 3; ++k) c.size[k] = size[k] = static_cast<float>(number(0.1, 0.5));
+      if (type == geom_plane) c.size[0] = c.size[1] = size[0] = size[1] = 0;
+      for (float& x : away) x = static_cast<float>(number(-0.05, 0.05));
+      p = {away[0], away[1], 20};
+      u = {0, 0, -1};
+      c.point[0] = p.x, c.point[1] = p.y, c.point[2] = p.z;
+      c.direction[0] = c.direction[1] = 0, c.direction[2] = -1;
+      ASSERT_NEAR(ray_distance(type, size, p, u), theirs(type, c), 2e-5) << type;
+    }
+}
+
+}  // namespace
+}  // namespace maniple
