@@ -52,7 +52,14 @@ def episodes(count=12, seed=0, shortest=5, longest=40):
     return made
 
 
-def write_robomimic(path, made, masks=()):
+def pictures(made, cameras, seed=7):
+    """Of each episode, by camera: {name: (height, width, channels)} -> {name: uint8 [T + 1, height, width, channels]}."""
+    rng = np.random.default_rng(seed)
+    return [{name: rng.integers(0, 256, (len(position), *size), np.uint8) for name, size in cameras.items()}
+            for position, _, _ in made]
+
+
+def write_robomimic(path, made, masks=(), images=None):
     with h5py.File(path, "w") as file:
         data = file.create_group("data")
         data.attrs["total"] = sum(len(action) for _, _, action in made)
@@ -64,12 +71,14 @@ def write_robomimic(path, made, masks=()):
             demo.create_dataset("obs/position", data=position[:-1], compression="gzip")
             demo["obs/velocity"] = velocity[:-1]
             demo["obs/image"] = np.zeros((len(action), 4, 4, 3), np.uint8)
+            for name, frames in images[number].items() if images else ():
+                demo.create_dataset(f"obs/{name}", data=frames[:-1], chunks=(2, *frames.shape[1:]), compression="gzip")
         for name, numbers in dict(masks).items():
             file[f"mask/{name}"] = np.array([f"demo_{number}" for number in numbers], dtype="S8")
     return path
 
 
-def write_minari(path, made, box=False):
+def write_minari(path, made, box=False, images=None):
     """`box`: observations of one array instead of a dictionary."""
     with h5py.File(path, "w") as file:
         file.attrs["total_episodes"] = len(made)
@@ -82,6 +91,8 @@ def write_minari(path, made, box=False):
             else:
                 episode["observations/position"] = position
                 episode["observations/velocity"] = velocity
+                for name, frames in images[number].items() if images else ():
+                    episode[f"observations/{name}"] = frames
             episode["actions"] = action
             episode["rewards"] = np.zeros(len(action))
             for name in ("terminations", "truncations"):
@@ -99,6 +110,18 @@ def philox(counter, key):
         c = [(second >> half) ^ c[1] ^ k[0], second & mask, (first >> half) ^ c[3] ^ k[1], first & mask]
         k = [(k[0] + np.uint64(0x9E3779B9)) & mask, (k[1] + np.uint64(0xBB67AE85)) & mask]
     return c
+
+
+def normal(purpose, seed, index, step, count, first=0):
+    """[index, count] normal numbers of the program's streams, from the first-th on."""
+    index = np.asarray(index, np.uint64)[:, None]
+    e = np.arange(first, first + count, dtype=np.uint64)
+    zero = np.zeros((len(index), count), np.uint64)
+    words = np.stack(philox([zero + index, zero, zero + np.uint64(step), zero + e // np.uint64(4)], [seed, purpose]))
+    at = (e // np.uint64(2) % np.uint64(2) * np.uint64(2)).astype(int)
+    u, v = (words[at + which, :, np.arange(count)].T.astype(np.uint64) >> np.uint64(8) for which in (0, 1))
+    radius, angle = np.sqrt(-2 * np.log((u.astype(float) + 1) / 2**24)), 2 * np.pi * v.astype(float) / 2**24
+    return radius * np.where(e % np.uint64(2) == 0, np.cos(angle), np.sin(angle))
 
 
 def permutation(count, seed, which):

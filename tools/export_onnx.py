@@ -11,8 +11,13 @@ actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of 
 of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
 environment.
 
+A policy that sees pictures has an input for each camera, by the name of its key, as they come from it: uint8 [batch, height,
+width, channels], with data.frame_stack [batch, frames, height, width, channels], the oldest first. The middle crop and the
+encoder are inside. `observation` then has the vectors alone, and is not there where there are none.
+
 Of a diffusion policy it is the denoising network: inputs `noisy` [batch, prediction horizon, actions], `step` [batch] (int64)
-and `observation` [batch, observation horizon, observations], the task's; output `prediction`. What a scheduler needs to make
+and `observation` [batch, observation horizon, observations], the task's, and pictures [batch, observation horizon, height, width,
+channels]; output `prediction`. What a scheduler needs to make
 a plan of its predictions is in the model's metadata: alphas_cumprod, prediction_type, clip_sample, and of a plan x the action
 action_mean + action_scale * x[observation_horizon - 1 + k] for the k-th of action_horizon control steps.
 """
@@ -28,6 +33,7 @@ import numpy as np
 import onnx
 from maniple_results import Results, what_is_missing
 from onnx import TensorProto, helper, numpy_helper
+from onnx_encoder import encode_images
 
 PROGRAM = Path(__file__).resolve().parents[1] / "build/maniple"
 VARIANCE_FLOOR = 1e-5  # of the program's normalizer, in src/learning/policy.cpp
@@ -164,6 +170,39 @@ def weights(group, layer):
     return stored[()].reshape(len(bias), -1)[:, :inputs], bias
 
 
+class Camera:
+    """What a policy sees of a camera, and the input of its ONNX model."""
+
+    def __init__(self, run, text, frames):
+        self.name, size = text.rsplit(" ", 1)
+        self.size = [int(side) for side in size.split("x")]  # height, width, channels
+        crop = run.setting("image.crop") or self.size[:2]
+        self.first = [(whole - part) // 2 for whole, part in zip(self.size, crop)]
+        self.crop = crop
+        self.info = helper.make_tensor_value_info(self.name, TensorProto.UINT8, ["batch", *frames, *self.size])
+
+    def features(self, graph, policy):
+        """[picture, features] of all frames."""
+        pixels = graph.node("Reshape", self.name, graph.constant([-1, *self.size], np.int64))
+        ends = (self.first, np.add(self.first, self.crop), [1, 2])
+        pixels = graph.node("Slice", pixels, *(graph.constant(numbers, np.int64) for numbers in ends))
+        group = policy[f"cameras/{self.name}"]
+        return encode_images(graph, lambda name: tensor_of(group, name), pixels, *self.crop)
+
+
+def tensor_of(group, name):
+    """A parameter in torch's shape, which its description says."""
+    shape = re.match(r"\[([\d, ]+)\]", group[name].attrs["description"])[1]
+    return group[name][()].reshape([int(size) for size in shape.split(",")])
+
+
+def cameras_of(run, checkpoint, frames):
+    """Those whose pictures a policy sees; `frames`: axes of their inputs before the picture's own."""
+    lines = checkpoint.attrs["policy"]
+    text = re.search("^data.cameras=(.*)$", lines.decode() if isinstance(lines, bytes) else lines, re.MULTILINE)
+    return [Camera(run, camera, frames) for camera in text[1].split(", ")] if text else []
+
+
 def finished(run, checkpoint, description, **properties):
     """The model of a graph, with where it comes from."""
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
@@ -183,9 +222,16 @@ def model_of(run, checkpoint):
     modes = run.setting("policy.modes") if imitates and run.setting("learning.loss") == "gmm" else 0
     observations = weights(policy, f"{recurrent}0/input" if recurrent else "layer0")[0].shape[1]
     outputs = len(policy[f"layer{hidden}/bias"]) - (bool(run.setting("policy.shared")) and not imitates)  # without the value
+    stack = run.setting("data.frame_stack", 1) if imitates else 1
+    cameras = cameras_of(run, checkpoint, [stack] if stack > 1 else [])
+    if cameras:
+        observations = len(policy["observation_mean"]) if "observation_mean" in policy else 0
     actions = len(policy["action_mean"]) if modes else len(policy["log_std"]) if "log_std" in policy else outputs // 2
-    graph.clip(run.setting("policy.clip_observations"))
-    if imitates:
+    if observations:
+        graph.clip(run.setting("policy.clip_observations"))
+    if not observations:
+        graph.value = None
+    elif imitates:
         graph.add("Sub", policy["observation_mean"][()])
         graph.add("Mul", policy["observation_scale"][()])
     elif run.setting("policy.normalize_observations"):
@@ -194,6 +240,12 @@ def model_of(run, checkpoint):
         graph.add("Sub", policy["observation_mean"][:observations])
         graph.add("Mul", scale)
         graph.clip(run.setting("policy.clip_normalized", 5))
+    parts = [graph.value] if observations else []
+    for camera in cameras:
+        features = camera.features(graph, policy)
+        size = len(policy[f"cameras/{camera.name}/nets.3.bias"])
+        parts.append(graph.node("Reshape", features, graph.constant([-1, stack * size], np.int64)))
+    graph.value = graph.node("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     units = 0
     if recurrent:  # (those of a critic come behind)
         layers = run.setting("policy.recurrent_layers", 1)
@@ -216,12 +268,13 @@ def model_of(run, checkpoint):
     def values(**sizes):
         return [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", *size]) for name, size in sizes.items()]
 
-    inputs, results = {"observation": [observations]}, {"action": [actions]}
+    inputs, results = {"observation": [observations]} if observations else {}, {"action": [actions]}
     if recurrent:
         inputs["state"] = results["next_state"] = [units]
     if modes:
         results.update(mode_actions=[modes, actions], mode_probabilities=[modes])
-    description = helper.make_graph(graph.nodes, "policy", values(**inputs), values(**results), graph.constants)
+    seen = values(**inputs) + [camera.info for camera in cameras]
+    description = helper.make_graph(graph.nodes, "policy", seen, values(**results), graph.constants)
     return finished(run, checkpoint, description)
 
 
@@ -230,18 +283,16 @@ def diffusion_model_of(run, checkpoint):
     policy, graph = checkpoint["policy"], Graph()
     horizon, seen = run.setting("diffusion.prediction_horizon"), run.setting("diffusion.observation_horizon")
     widths, groups = run.setting("diffusion.down_dims"), run.setting("diffusion.groups")
-    actions, observations = len(policy["action_mean"]), len(policy["observation_mean"])
-
-    def tensor(name):
-        shape = re.match(r"\[([\d, ]+)\]", policy[name].attrs["description"])[1]
-        return graph.constant(policy[name][()].reshape([int(n) for n in shape.split(",")]))
+    actions, observations = len(policy["action_mean"]), len(policy.get("observation_mean", []))
+    cameras = cameras_of(run, checkpoint, [seen])
 
     def whole(*numbers):  # a constant of int64
         graph.constants.append(numpy_helper.from_array(np.array(numbers, np.int64), f"constant{len(graph.constants)}"))
         return graph.constants[-1].name
 
     def named(operator, value, name, **attributes):
-        return graph.node(operator, value, tensor(f"{name}.weight"), tensor(f"{name}.bias"), **attributes)
+        parts = [graph.constant(tensor_of(policy, f"{name}.{of}")) for of in ("weight", "bias")]
+        return graph.node(operator, value, *parts, **attributes)
 
     def mish(value):
         return graph.node("Mul", value, graph.node("Tanh", graph.node("Softplus", value)))
@@ -274,8 +325,14 @@ def diffusion_model_of(run, checkpoint):
     embedded = graph.node("Concat", graph.node("Sin", angles), graph.node("Cos", angles), axis=1)
     embedded = mish(named("Gemm", embedded, "diffusion_step_encoder.1", transB=1))
     embedded = named("Gemm", embedded, "diffusion_step_encoder.3", transB=1)
-    condition = graph.node("Sub", "observation", graph.constant(policy["observation_mean"][()]))
-    condition = graph.node("Mul", condition, graph.constant(policy["observation_scale"][()]))
+    parts = []
+    if observations:
+        condition = graph.node("Sub", "observation", graph.constant(policy["observation_mean"][()]))
+        parts.append(graph.node("Mul", condition, graph.constant(policy["observation_scale"][()])))
+    for camera in cameras:
+        parts.append(graph.node("Reshape", camera.features(graph, policy),
+                                whole(-1, seen, len(policy[f"cameras/{camera.name}/nets.3.bias"]))))
+    condition = graph.node("Concat", *parts, axis=2) if len(parts) > 1 else parts[0]
     feature = graph.node("Concat", embedded, graph.node("Flatten", condition), axis=1)
     value, kept = graph.node("Transpose", "noisy", perm=[0, 2, 1]), []
     for level, channels in enumerate(widths):
@@ -299,7 +356,8 @@ def diffusion_model_of(run, checkpoint):
 
     description = helper.make_graph(
         graph.nodes, "denoising_network",
-        [info("noisy", horizon, actions), info("step", kind=TensorProto.INT64), info("observation", seen, observations)],
+        [info("noisy", horizon, actions), info("step", kind=TensorProto.INT64),
+         *([info("observation", seen, observations)] if observations else []), *(camera.info for camera in cameras)],
         [info("prediction", horizon, actions)], graph.constants)
     return finished(
         run, checkpoint, description,

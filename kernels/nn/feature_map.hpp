@@ -30,6 +30,13 @@ struct FeatureMap {
   }
 };
 
+// Sums over the frames of a map are made of those over blocks of so many: a large map's lose less to
+// rounding.
+inline constexpr int kFrameBlock = 16;
+MANIPLE_FUNCTION int end_of_block(int first, int frames) {
+  return frames < first + kFrameBlock ? frames : first + kFrameBlock;
+}
+
 // body(frame, channel, lane) for every pack V of a tile of a map.
 template <class V, class T, class Body>
 MANIPLE_FUNCTION void for_packs(const TileTeam& team, const FeatureMap<T>& map, const Body& body) {

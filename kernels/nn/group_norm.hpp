@@ -1,5 +1,6 @@
-// What follows a convolution in a denoising network: group normalisation (Wu and He 2018), Mish, and in the
-// middle of a residual block its modulation by the condition (FiLM), at its end the sum with its input.
+// What follows a convolution: group normalisation (Wu and He 2018); in a denoising network Mish, and in the
+// middle of a residual block its modulation by the condition (FiLM); at the end of a block the sum with its
+// input, in a network for images rectified.
 #pragma once
 
 #include "kernels/nn/feature_map.hpp"
@@ -9,7 +10,22 @@ namespace maniple {
 // Added to the variance, as torch does.
 inline constexpr double kGroupNormEpsilon = 1e-5;
 
-// The layer: x = mish(weight * normal form of y + bias), z = scale * x + shift.
+// What a normal form becomes, with its slope.
+struct MishUnit {
+  template <class V>
+  static MANIPLE_FUNCTION V of(V x, V& slope) {
+    return mish(x, slope);
+  }
+};
+struct IdentityUnit {
+  template <class V>
+  static MANIPLE_FUNCTION V of(V x, V& slope) {
+    slope = V(ScalarOf<V>(1));
+    return x;
+  }
+};
+
+// The layer: x = unit(weight * normal form of y + bias), z = scale * x + shift.
 template <class T>
 struct GroupNorm {
   int groups = 1;
@@ -25,12 +41,14 @@ struct GroupNorm {
   MANIPLE_FUNCTION T* moments_of(std::int64_t item) const { return moments + item * 2 * kTileWidth; }
 };
 
-// z (+ residual, where there is one, which may be the target itself). Work items are groups of tiles.
-template <class T>
+// z (+ residual, where there is one, which may be the target itself), where it rectifies at least 0. The
+// target may take the place of y. Work items are groups of tiles.
+template <class T, class Unit = MishUnit>
 struct GroupNormForward {
   GroupNorm<T> norm;
   FeatureMap<const T> residual;
   FeatureMap<T> target;
+  bool rectifies = false;
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t item, int) const {
     using V = Lanes<T>;
@@ -38,16 +56,21 @@ struct GroupNormForward {
     const int channels = norm.group_channels(), frames = norm.y.frames;
     const int first = static_cast<int>(item % norm.groups) * channels;
     team.lanes<V, 1>([&](int lane) {
-      const V share(T(1) / static_cast<T>(channels * frames));
-      V mean(T(0)), variance(T(0));
-      for (int frame = 0; frame < frames; ++frame)
-        for (int c = 0; c < channels; ++c) mean += norm.y.template pack<V>(tile, frame, first + c, lane);
-      mean = mean * share;
-      for (int frame = 0; frame < frames; ++frame)
-        for (int c = 0; c < channels; ++c) {
-          const V d = norm.y.template pack<V>(tile, frame, first + c, lane) - mean;
-          variance = multiply_add(d, d, variance);
+      const V share(T(1) / static_cast<T>(channels * frames)), zero(T(0));
+      // sum of term(number, sum so far) over the group
+      const auto sum = [&](const auto& term) {
+        V total = zero;
+        for (int block = 0; block < frames; block += kFrameBlock) {
+          V part = zero;
+          for (int frame = block; frame < end_of_block(block, frames); ++frame)
+            for (int c = 0; c < channels; ++c)
+              part = term(norm.y.template pack<V>(tile, frame, first + c, lane), part);
+          total += part;
         }
+        return total;
+      };
+      const V mean = sum([](V y, V part) { return part + y; }) * share;
+      const V variance = sum([&](V y, V part) { return multiply_add(y - mean, y - mean, part); });
       const V inverse = V(T(1)) / sqrt(multiply_add(variance, share, V(T(kGroupNormEpsilon))));
       T* const moments = norm.moments_of(item) + lane;
       *reinterpret_cast<V*>(moments) = mean;
@@ -55,7 +78,7 @@ struct GroupNormForward {
       for (int frame = 0; frame < frames; ++frame)
         for (int channel = first; channel < first + channels; ++channel) {
           const V normal = (norm.y.template pack<V>(tile, frame, channel, lane) - mean) * inverse;
-          V slope, z = mish(multiply_add(V(norm.weight[channel]), normal, V(norm.bias[channel])), slope);
+          V slope, z = Unit::of(multiply_add(V(norm.weight[channel]), normal, V(norm.bias[channel])), slope);
           if (norm.film.first != nullptr) {
             const V shift =
                 norm.film.template pack<V>(tile, 0, norm.scales ? norm.y.channels + channel : channel, lane);
@@ -63,6 +86,7 @@ struct GroupNormForward {
                             : z + shift;
           }
           if (residual.first != nullptr) z += residual.template pack<V>(tile, frame, channel, lane);
+          if (rectifies) z = max(z, zero);
           target.template pack<V>(tile, frame, channel, lane) = z;
         }
     });
@@ -70,7 +94,7 @@ struct GroupNormForward {
 };
 
 // From derivatives by z to those by y, which may take their place.
-template <class T>
+template <class T, class Unit = MishUnit>
 struct GroupNormBackward {
   GroupNorm<T> norm;
   FeatureMap<const T> delta;
@@ -92,45 +116,54 @@ struct GroupNormBackward {
       const V inverse = *reinterpret_cast<const V*>(moments + kTileWidth);
       const V zero(T(0));
       const bool film = norm.film.first != nullptr;
+      const auto add = [&](const FeatureMap<T>& sums, int channel, int block, V part) {
+        V& sum = sums.template pack<V>(tile, 0, channel, lane);
+        sum = block == 0 ? part : sum + part;
+      };
       // with g the derivative by the normal form: (g - mean(g) - normal * mean(g normal)) / deviation
       V sum = zero, along = zero;
-      for (int channel = first; channel < first + channels; ++channel) {
-        const V weight(norm.weight[channel]), bias(norm.bias[channel]);
-        const V scale = film && norm.scales ? norm.film.template pack<V>(tile, 0, channel, lane) : V(T(1));
-        V weight_delta = zero, bias_delta = zero, scale_delta = zero, shift_delta = zero;
-        for (int frame = 0; frame < frames; ++frame) {
-          const V normal = (norm.y.template pack<V>(tile, frame, channel, lane) - mean) * inverse;
-          V slope;
-          const V x = mish(multiply_add(weight, normal, bias), slope);
-          const V d = delta.template pack<V>(tile, frame, channel, lane);
-          scale_delta = multiply_add(d, x, scale_delta);
-          shift_delta += d;
-          const V inner = d * scale * slope;
-          weight_delta = multiply_add(inner, normal, weight_delta);
-          bias_delta += inner;
-          const V g = weight * inner;
-          sum += g;
-          along = multiply_add(g, normal, along);
-          y_delta.template pack<V>(tile, frame, channel, lane) = g;
+      for (int block = 0; block < frames; block += kFrameBlock) {
+        V block_sum = zero, block_along = zero;
+        for (int channel = first; channel < first + channels; ++channel) {
+          const V weight(norm.weight[channel]), bias(norm.bias[channel]);
+          const V scale = film && norm.scales ? norm.film.template pack<V>(tile, 0, channel, lane) : V(T(1));
+          V weight_delta = zero, bias_delta = zero, scale_delta = zero, shift_delta = zero;
+          for (int frame = block; frame < end_of_block(block, frames); ++frame) {
+            const V normal = (norm.y.template pack<V>(tile, frame, channel, lane) - mean) * inverse;
+            V slope;
+            const V x = Unit::of(multiply_add(weight, normal, bias), slope);
+            const V d = delta.template pack<V>(tile, frame, channel, lane);
+            scale_delta = multiply_add(d, x, scale_delta);
+            shift_delta += d;
+            const V inner = d * scale * slope;
+            weight_delta = multiply_add(inner, normal, weight_delta);
+            bias_delta += inner;
+            const V g = weight * inner;
+            block_sum += g;
+            block_along = multiply_add(g, normal, block_along);
+            y_delta.template pack<V>(tile, frame, channel, lane) = g;
+          }
+          add(parameter_delta, channel, block, weight_delta);
+          add(parameter_delta, all + channel, block, bias_delta);
+          if (film && norm.scales) add(film_delta, channel, block, scale_delta);
+          if (film) add(film_delta, norm.scales ? all + channel : channel, block, shift_delta);
         }
-        parameter_delta.template pack<V>(tile, 0, channel, lane) = weight_delta;
-        parameter_delta.template pack<V>(tile, 0, all + channel, lane) = bias_delta;
-        if (film && norm.scales) film_delta.template pack<V>(tile, 0, channel, lane) = scale_delta;
-        if (film)
-          film_delta.template pack<V>(tile, 0, norm.scales ? all + channel : channel, lane) = shift_delta;
+        sum += block_sum;
+        along += block_along;
       }
       sum = sum * share;
       along = along * share;
-      for (int channel = first; channel < first + channels; ++channel) {
-        V total = zero;
-        for (int frame = 0; frame < frames; ++frame) {
-          const V normal = (norm.y.template pack<V>(tile, frame, channel, lane) - mean) * inverse;
-          V& d = y_delta.template pack<V>(tile, frame, channel, lane);
-          d = (d - sum - normal * along) * inverse;
-          total += d;
+      for (int block = 0; block < frames; block += kFrameBlock)
+        for (int channel = first; channel < first + channels; ++channel) {
+          V total = zero;
+          for (int frame = block; frame < end_of_block(block, frames); ++frame) {
+            const V normal = (norm.y.template pack<V>(tile, frame, channel, lane) - mean) * inverse;
+            V& d = y_delta.template pack<V>(tile, frame, channel, lane);
+            d = (d - sum - normal * along) * inverse;
+            total += d;
+          }
+          add(parameter_delta, 2 * all + channel, block, total);
         }
-        parameter_delta.template pack<V>(tile, 0, 2 * all + channel, lane) = total;
-      }
     });
   }
 };

@@ -161,6 +161,8 @@ struct TrainMinibatch {
   double scale = 0;  // 1 / samples of the minibatch, over all ranks
   bool exact = true;
   double* totals = nullptr;  // [worker][minibatch_totals]
+  // Derivatives by these of the observations take their place in the blocks.
+  int first_wanted = 0, wanted = 0;
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
     int positions = 0;
@@ -278,6 +280,21 @@ struct TrainMinibatch {
     loss.after(team, network, parameters, index);
     network_gradient<Dense>(team, network, input_of(index), activations, deltas, local + scratch.transposed,
                             local + scratch.gradient);
+    team.barrier();
+    if (wanted > 0) replace_inputs(team, block, deltas, local + scratch.block);
+  }
+
+  // `own`: memory for the derivatives by all inputs.
+  MANIPLE_FUNCTION void replace_inputs(const TileTeam& team, T* block, const T* deltas, T* own) const {
+    T* const input = block + loss.layout.observation * kTileWidth;
+    for (int l = 0; l < network.num_layers; ++l) {
+      const Layer& layer = network.layers[l];
+      if (layer.is_dense() && layer.source == kObservation)  // the one chain's first
+        Dense::backward(team, layer, parameters, deltas + layer.target * kTileWidth, input, own);
+    }
+    team.barrier();
+    const std::int64_t first = static_cast<std::int64_t>(first_wanted) * kTileWidth;
+    team.items(std::int64_t{wanted} * kTileWidth, [&](std::int64_t i) { input[first + i] = own[first + i]; });
     team.barrier();
   }
 };

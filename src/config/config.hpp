@@ -200,6 +200,7 @@ struct OutputConfig {
 struct PerElement {
   std::vector<double> numbers;
   std::vector<std::pair<std::string, double>> named;  // names or patterns; the others keep the default
+  std::string expression = {};                        // in place of numbers, for keys that allow it
 
   PerElement(double number) : numbers{number} {}
   bool operator==(const PerElement&) const = default;
@@ -324,6 +325,12 @@ struct PolicyConfig {
   double clip_normalized = 10;
 };
 
+// Encoders of pictures, of a policy that imitates.
+struct ImageConfig {
+  std::vector<int> crop;  // height and width; empty: whole pictures
+  int base_width = 64, keypoints = 32, features = 64;
+};
+
 // Diffusion policies (Chi et al. 2023).
 struct DiffusionConfig {
   int observation_horizon = 2;  // control steps: observations that the policy sees, the latest last
@@ -431,6 +438,7 @@ struct Config {
   TaskConfig task;
   DataConfig data;
   PolicyConfig policy;
+  ImageConfig image;
   DiffusionConfig diffusion;
   LearningConfig learning;
   EvaluationConfig evaluation;

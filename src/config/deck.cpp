@@ -511,6 +511,16 @@ void check_together(const Config& config) {
   };
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;
+  if (const std::size_t sides = config.image.crop.size(); sides != 0 && sides != 2)
+    refuse("image.crop", "found a list of " + std::to_string(sides), "allowed: [height, width], or []");
+  if (const ImageConfig& image = config.image, whole; !learning.imitates())
+    for (const auto& [key, given] : {std::pair{"image.crop", image.crop != whole.crop},
+                                     std::pair{"image.base_width", image.base_width != whole.base_width},
+                                     std::pair{"image.keypoints", image.keypoints != whole.keypoints},
+                                     std::pair{"image.features", image.features != whole.features}})
+      if (given)
+        refuse(key, "found it with learning.algorithm: " + learning.algorithm,
+               "allowed: with imitate, of pictures that data.observations names");
   if (!learning.imitates() && preset_imitates(learning.preset))
     refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
            "allowed: what imitate learns with, or another preset");
@@ -585,6 +595,13 @@ void check_together(const Config& config) {
              !weights.named.empty() ? "found a mapping"
                                     : "found a list of " + std::to_string(weights.numbers.size()),
              "allowed: a number, or a list of " + std::to_string(files) + ", one for each file");
+    const auto refuse_twice = [&](const std::string& key, std::vector<std::string> names) {
+      std::sort(names.begin(), names.end());
+      if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+        refuse(key, "found '" + *twice + "' twice", "allowed: each once");
+    };
+    refuse_twice("data.observations", config.data.observations);
+    refuse_twice("data.actions", config.data.actions);
     for (const double weight : weights.numbers)
       if (!(weight > 0)) refuse("data.weights", "found " + yaml_number(weight), "allowed: numbers above 0");
   } else {

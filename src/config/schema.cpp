@@ -27,6 +27,9 @@ Allowed above(double low) {
 Allowed above_up_to(double low, double high) {
   return {.low = low, .high = high, .above_low = true};
 }
+Allowed or_expression() {
+  return {.expressions = true};
+}
 Allowed one_of(std::vector<std::string> choices) {
   return {.choices = std::move(choices)};
 }
@@ -110,7 +113,7 @@ const std::vector<Key>& schema() {
 
       KEY(data.file, anything(), "", "demonstrations in robomimic's, Minari's or DROID's HDF5 layout, read as they are: a file or a list of files; relative to the deck. A JSON file is a manifest of DROID's, [{path: ...}, ...]: a file of each demonstration, relative to the manifest"),
       KEY(data.weights, anything(), "1", "of the files, a number each or one for all: how often an epoch has each sample"),
-      KEY(data.observations, anything(), "", "keys of the observations (robomimic: under obs/, Minari: under observations/, or observations itself), in the policy's order; []: those that the deck's task names, where the file has all of them, else all vectors in alphabetical order"),
+      KEY(data.observations, anything(), "", "keys of the observations (robomimic: under obs/, Minari: under observations/, or observations itself), in the policy's order: vectors, and pictures, uint8 [frame, height, width, channels]; []: those that the deck's task names, where the file has all of them, else all vectors in alphabetical order"),
       KEY(data.actions, anything(), "", "datasets that make up the action, in this order, below each demonstration (DROID: below action/, where there is no default); []: [actions]"),
       KEY(data.cache, anything(), "", "where each rank keeps the data; file: in a file without a name in TMPDIR, or else in the run's directory, that the system reads and forgets as it has memory; auto: in memory, where there is room for twice the data, else in a file"),
       KEY(data.filter_key, anything(), "", "robomimic: the list of demonstrations /mask/<key>; \"\": all demonstrations"),
@@ -149,6 +152,11 @@ const std::vector<Key>& schema() {
       KEY(policy.clip_actions, at_least(0), "action", "actions are clipped to +- this before they act; 0: off"),
       KEY(policy.normalize_observations, anything(), "", "by their running mean and variance"),
       KEY(policy.clip_normalized, above(0), "1", "normalized observations are clipped to +- this"),
+
+      KEY(image.crop, between(1, 16384), "pixels", "height and width of what a policy from demonstrations sees of its pictures: a random part of each while it learns, the middle when it acts; []: all of it"),
+      KEY(image.base_width, between(1, 4096), "channels", "of the first stage of the encoder of each camera, a ResNet-18 with group normalization; each of the other three has twice as many as the one before"),
+      KEY(image.keypoints, between(1, 4096), "1", "maps that the encoder ends with, of which it takes the mean places (spatial softmax)"),
+      KEY(image.features, between(1, 65536), "1", "numbers that a picture becomes, beside the vectors of the observation"),
 
       KEY(diffusion.observation_horizon, between(1, 1000), "control steps", "learning.algorithm diffusion: observations that the policy sees, the latest last; before an episode's first one that stands in"),
       KEY(diffusion.action_horizon, between(1, 1e4), "control steps", "actions of a plan that are done before the next one, from that of the latest observation on"),
@@ -257,7 +265,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("sensors", names, kTerms, anything(), "", "sensors that the term acts on"),
       TERM_KEY("weight", weight, kRewards, anything(), "1", "multiplies the reward"),
       TERM_KEY("scale", scale, kActions | kObservations, anything(), "1", "multiplies the value; a mapping takes patterns of names, later ones first"),
-      TERM_KEY("offset", offset, kActions, anything(), "1", "added after scaling"),
+      TERM_KEY("offset", offset, kActions, or_expression(), "1", "added after scaling; an expression has one component, or one for each element"),
       TERM_KEY("clip", clip, kActions | kObservations, anything(), "1", "[low, high] limits of the value"),
       TERM_KEY("bias", bias, kObservations, anything(), "1", "added first; drawn at each reset, for each component: a number +-, or [low, high]"),
       TERM_KEY("noise", noise, kObservations, anything(), "1", "added next, before clip and scale; drawn at each step: a number +-, or [low, high]"),
@@ -381,6 +389,7 @@ std::string joined(const std::vector<T>& values) {
 }
 
 std::string per_element_text(const PerElement& elements) {
+  if (!elements.expression.empty()) return yaml_quoted(elements.expression);
   if (elements.named.empty())
     return elements.numbers.size() == 1 ? yaml_number(elements.numbers[0]) : joined(elements.numbers);
   std::string text;
@@ -433,7 +442,8 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
           return "list of names, for instance [a, b]";
         if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>) return "[low, high]";
         if constexpr (std::is_same_v<T, PerElement>)
-          return "number, list of numbers or mapping from names to numbers";
+          return std::string("number, list of numbers or mapping from names to numbers") +
+                 (allowed.expressions ? ", or an expression" : "");
         if constexpr (std::is_same_v<T, Ranges>)
           return "[low, high], or a mapping from components or names to them";
         if constexpr (std::is_same_v<T, std::vector<double>>)
@@ -484,7 +494,14 @@ struct Assignment {
     };
     std::vector<double> numbers;
     std::vector<std::pair<std::string, double>> named;
-    if (is_scalar()) numbers.push_back(read(value));
+    double number = 0;
+    const bool expression =
+        allowed.expressions && is_scalar() && !value.text.empty() && !read_number(value, number);
+    member->expression = expression ? value.text : "";
+    if (expression)
+      numbers.push_back(0);
+    else if (is_scalar())
+      numbers.push_back(read(value));
     for (const DeckValue& entry : value.list) numbers.push_back(read(entry));
     for (const DeckEntry& entry : value.map) named.emplace_back(entry.key, read(entry.value[0]));
     if (numbers.empty() && named.empty()) refuse_value(value);

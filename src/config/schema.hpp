@@ -44,6 +44,7 @@ struct Allowed {
   double high = std::numeric_limits<double>::infinity();
   bool above_low = false;                 // low itself is not allowed
   std::vector<std::string> choices = {};  // of texts; empty: any text
+  bool expressions = false;               // in place of numbers
 };
 
 struct Key {

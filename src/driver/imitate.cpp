@@ -12,7 +12,7 @@
 #include "src/driver/verbs.hpp"
 #include "src/io/rank_check.hpp"
 #include "src/learning/effective_batch.hpp"
-#include "src/learning/imitation_data.hpp"
+#include "src/learning/imitation_learner.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/samples.hpp"
 #include "src/parallel/failure.hpp"
@@ -43,10 +43,23 @@ void check_keys(const Config& config) {
   check_periodic_evaluation(config);
 }
 
+// The simulator renders no pictures, so that no policy that needs them can act in it.
+void check_pictures(const Config& config, const DemonstrationContents& contents) {
+  if (contents.cameras.empty() || !config.task.present) return;
+  const bool evaluates = config.evaluation.every > 0;
+  throw InputError(evaluates ? config.where_of("evaluation.every") : config.task.where,
+                   evaluates ? "evaluation.every" : "task",
+                   fmt::format("found pictures ({}) among data.observations", contents.cameras.front().name),
+                   "allowed: a deck without a task, whose environments give no pictures");
+}
+
 std::string contents_text(const DemonstrationContents& contents) {
   std::string keys;
   for (const auto& key : contents.observations)
     keys += fmt::format("{}{} {}", keys.empty() ? "" : ", ", key.name, key.width);
+  for (const auto& camera : contents.cameras)
+    keys += fmt::format("{}{} {}x{}x{}", keys.empty() ? "" : ", ", camera.name, camera.height, camera.width,
+                        camera.channels);
   return fmt::format("observations {}; actions {}", keys, contents.action_width);
 }
 
@@ -57,7 +70,8 @@ RankMemory memory_of(const Config& config, const DemonstrationContents& contents
   const LearnerMemory learner =
       learner_of(config).memory(config, {.observations = contents.observation_width * config.data.frame_stack,
                                          .actions = contents.action_width,
-                                         .tiles = most_tiles_of_batch(config, session.size())});
+                                         .tiles = ImitationLearner::most_tiles(config, session.size()),
+                                         .cameras = cameras_of(config, contents)});
   memory.batch = copies * contents.bytes() + learner.batch_bytes;
   memory.network = learner.network_bytes + learner.snapshot_bytes;
   return memory;
@@ -74,6 +88,9 @@ std::string data_directory(const Config& config, const DemonstrationContents& co
 
 // The data and the learner have to fit: what they take, as a line.
 std::string check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
+  // (that there are too few samples for a batch is no question of memory)
+  const Windows windows(config, contents, window_shape(config));
+  epoch_text(config, contents, make_sampler(config, windows), session.size());
   const std::string directory = data_directory(config, contents, session);
   const RankMemory memory = memory_of(config, contents, session, directory.empty() ? 1 : 0);
   check_memory(memory, session, config, "data.file", fmt::format("{} frames", contents.frames));
@@ -101,6 +118,7 @@ std::string validate_demonstrations(const Config& given, const CompiledTask* tas
   const Config config = for_ranks(given, session.size());
   DemonstrationContents contents;
   run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });
+  check_pictures(config, contents);
   if (task != nullptr) check_task(config, contents, task->num_observations, task->num_actions);
   std::string text = "data\n";
   for (std::size_t file = 0; file < config.data.file.size(); ++file)
@@ -120,10 +138,11 @@ std::string validate_demonstrations(const Config& given, const CompiledTask* tas
 ExitCode imitate(const Config& given, Session& session) {
   check_keys(given);
   Config config = for_ranks(given, session.size());
-  config.learning.iterations = imitation_iterations(given.learning);
+  config.learning.iterations = ImitationLearner::iterations(given.learning);
   // (a file may be missing on one host alone)
   DemonstrationContents contents;
   run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });
+  check_pictures(config, contents);
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {
     simulation = set_up_simulation(config, session, "imitate", Holds::policy);
@@ -141,9 +160,13 @@ ExitCode imitate(const Config& given, Session& session) {
   run_together(session.collectives(), [&] {
     demonstrations = std::make_unique<Demonstrations>(config, std::move(contents), directory);
   });
-  check_ranks(session.collectives(),
-              {{"the demonstrations", static_cast<std::uint64_t>(demonstrations->checksum())}},
-              "at the start");
+  check_ranks(
+      session.collectives(),
+      [&] {
+        return std::vector<RankValue>{
+            {"the demonstrations", static_cast<std::uint64_t>(demonstrations->checksum())}};
+      },
+      "at the start");
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .demonstrations = demonstrations.get()});
   const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
@@ -155,10 +178,12 @@ ExitCode imitate(const Config& given, Session& session) {
   sizes.observations = demonstrations->contents().observation_width * config.data.frame_stack;
   sizes.actions = demonstrations->contents().action_width;
   CheckpointIdentity identity;
-  if (simulation)
+  if (simulation) {
     identity = checkpoint_identity(config, *simulation);
-  else
-    identity.policy = policy_lines(config, sizes);
+  } else {
+    identity.policy = policy_lines(config, sizes, cameras_of(config, demonstrations->contents()));
+    identity.settings = settings_lines(config);
+  }
   identity.kind = "imitate";
   identity.num_envs = 0;
   identity.seed = config.batch.seed;
@@ -172,8 +197,9 @@ ExitCode imitate(const Config& given, Session& session) {
                                  .identity = identity,
                                  .iterations = config.learning.iterations,
                                  .started = session.started(),
-                                 .evaluate = [&] { return trial->mean_return(*learner->policy()); },
+                                 .evaluate = [&] { return trial->evaluate(*learner->policy()); },
                                  .evaluate_every = config.evaluation.every,
+                                 .has_success = simulation && simulation->success().elements > 0,
                                  .place = session.place()});
 }
 

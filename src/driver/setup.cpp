@@ -201,7 +201,7 @@ void check_input_files(const Config& config, Session& session) {
     check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
-std::string policy_lines(Config config, const PolicySizes& sizes) {
+std::string policy_lines(Config config, const PolicySizes& sizes, const std::vector<Camera>& cameras) {
   const PolicyConfig defaults;
   PolicyConfig& policy = config.policy;
   if (policy.recurrent == Recurrence::none) {
@@ -218,7 +218,13 @@ std::string policy_lines(Config config, const PolicySizes& sizes) {
   }
   if (policy.critic_hidden == policy.hidden) policy.critic_hidden.clear();
   if (!policy.normalize_observations) policy.clip_normalized = defaults.clip_normalized;
-  std::string lines =
+  std::string lines;
+  if (!cameras.empty()) {
+    lines = fmt::format("{}={}\n", kCamerasLine, text_of(cameras));
+    for (const Key& key : schema())
+      if (key.path.starts_with("image.")) lines += key.path + "=" + yaml_text(key.target(config)) + "\n";
+  }
+  lines +=
       fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n", sizes.observations,
                   config.learning.imitates() ? 0 : sizes.critic_observations, sizes.actions);
   static const std::set<std::string> beginnings{"policy.initialization", "policy.hidden_gain",
@@ -235,14 +241,21 @@ std::string policy_lines(Config config, const PolicySizes& sizes) {
   return lines;
 }
 
-// Keys that decide how a policy comes about, as "key: value".
-static std::vector<std::string> settings_lines(Config config) {
-  static const std::set<std::string> others{"learning.preset", "learning.resume", "learning.warm_start",
-                                            "learning.checkpoint_every", "learning.keep_checkpoints"};
+std::vector<std::string> settings_lines(Config config) {
+  // (which data they are a checksum of them says)
+  static const std::set<std::string> others{
+      "learning.preset",           "learning.resume", "learning.warm_start", "learning.checkpoint_every",
+      "learning.keep_checkpoints", "data.file",       "data.observations",   "data.actions",
+      "data.filter_key",           "data.cache",      "data.prefetch"};
+  std::vector<std::string_view> sections{"learning.", "policy."};
+  if (config.learning.imitates()) sections.push_back("data.");
+  if (config.learning.diffuses()) sections.push_back("diffusion.");
   std::vector<std::string> lines;
-  for (const Key& key : schema())
-    if ((key.path.starts_with("learning.") || key.path.starts_with("policy.")) && !others.contains(key.path))
+  for (const Key& key : schema()) {
+    const auto within = [&](std::string_view section) { return key.path.starts_with(section); };
+    if (std::any_of(sections.begin(), sections.end(), within) && !others.contains(key.path))
       lines.push_back(key.path + ": " + yaml_text(key.target(config)));
+  }
   return lines;
 }
 
@@ -311,10 +324,10 @@ PolicyTrial::PolicyTrial(const Config& config, const Simulation& simulation, Ses
       config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : 100);
 }
 
-double PolicyTrial::mean_return(ActingPolicy& policy) const {
+EvaluationMeans PolicyTrial::evaluate(ActingPolicy& policy) const {
   const auto environment = make_simulation(config_, simulation_.model(), session_.rank(), session_.size());
   environment->set_curricula(simulation_.curricula());
-  return summary_of(evaluate(*environment, policy, config_, session_.collectives()).episode_return).mean;
+  return means_of(maniple::evaluate(*environment, policy, config_, session_.collectives()));
 }
 
 void check_periodic_evaluation(const Config& config) {

@@ -8,6 +8,7 @@
 #include "src/io/checkpoint.hpp"
 #include "src/io/results.hpp"
 #include "src/learning/acting_policy.hpp"
+#include "src/learning/evaluation.hpp"
 #include "src/learning/learner.hpp"
 #include "src/learning/policy.hpp"
 #include "src/parallel/session.hpp"
@@ -24,7 +25,7 @@ class PolicyTrial {
   // Of the model of `simulation`; all of it outlives this.
   PolicyTrial(const Config& config, const Simulation& simulation, Session& session);
   // Collective; the same on every rank.
-  double mean_return(ActingPolicy& policy) const;
+  EvaluationMeans evaluate(ActingPolicy& policy) const;
 
  private:
   Config config_;
@@ -58,8 +59,10 @@ bool fits(const RankMemory& memory, Session& session);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.
 void check_input_files(const Config& config, Session& session);
 // What a policy reads, is and gives, for CheckpointIdentity; not how it begins and learns, nor keys that
-// nothing reads.
-std::string policy_lines(Config config, const PolicySizes& sizes);
+// nothing reads. `cameras`: whose pictures it sees beside the observations.
+std::string policy_lines(Config config, const PolicySizes& sizes, const std::vector<Camera>& cameras = {});
+// Keys that decide how a policy comes about, as "key: value".
+std::vector<std::string> settings_lines(Config config);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
 // Of the simulation's task, as learners see it.

@@ -42,8 +42,9 @@ ExitCode train(const Config& given, Session& session) {
                                                                 (iteration - 1) * config.learning.horizon);
                                      },
                                  .at_end = [&] { report_incidents(*simulation, session); },
-                                 .evaluate = [&] { return trial.mean_return(*learner->policy()); },
+                                 .evaluate = [&] { return trial.evaluate(*learner->policy()); },
                                  .evaluate_every = config.evaluation.every,
+                                 .has_success = simulation->success().elements > 0,
                                  .place = session.place()});
 }
 

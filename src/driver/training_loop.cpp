@@ -20,6 +20,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kEvaluationReturn = "evaluation_return";
+constexpr const char* kEvaluationSuccess = "evaluation_success_rate";
 constexpr std::size_t kReportedRanks = 16;  // at the end of the log; the results have all
 
 double seconds_since(Clock::time_point start) {
@@ -29,34 +31,39 @@ double seconds_since(Clock::time_point start) {
 // The rows of /metrics, one per iteration.
 class MetricRows {
  public:
-  MetricRows(const IterationReport& names, bool evaluates) : evaluates_(evaluates) {
+  MetricRows(const IterationReport& names, const TrainingRun& run) {
     for (const auto& value : names.values)
       metrics_.series.push_back({value.name, value.unit, value.description, value.reproducible, {}});
-    if (evaluates)
-      metrics_.series.push_back({"evaluation_return",
-                                 "reward",
-                                 "mean return of the latest evaluation; NaN before the first",
-                                 true,
-                                 {}});
+    first_evaluated_ = metrics_.series.size();
+    const auto evaluated = [&](const std::string& name, const std::string& unit, const std::string& what) {
+      metrics_.series.push_back(
+          {name, unit, what + " of the latest evaluation; NaN before the first", true, {}});
+    };
+    if (run.evaluate_every > 0) evaluated(kEvaluationReturn, "reward", "mean return");
+    if (run.evaluate_every > 0 && run.has_success) evaluated(kEvaluationSuccess, "1", "share of successes");
+    num_evaluated_ = metrics_.series.size() - first_evaluated_;
     metrics_.series.push_back(
         {"wall_seconds", "s", "time since the start of training, all starts summed", false, {}});
   }
   // `evaluated`: where this iteration's policy was.
-  void append(const IterationReport& report, std::optional<double> evaluated, double wall_seconds) {
+  void append(const IterationReport& report, const std::optional<EvaluationMeans>& evaluated,
+              double wall_seconds) {
     for (std::size_t i = 0; i < report.values.size(); ++i)
       metrics_.series[i].values.push_back(report.values[i].value);
-    if (evaluates_) {
-      std::vector<double>& values = evaluations();
-      const double last = values.empty() ? std::nan("") : values.back();
-      values.push_back(evaluated.value_or(last));
+    for (std::size_t i = 0; i < num_evaluated_; ++i) {
+      std::vector<double>& values = metrics_.series[first_evaluated_ + i].values;
+      if (evaluated)
+        values.push_back(i == 0 ? evaluated->episode_return : *evaluated->success_rate);
+      else
+        values.push_back(values.empty() ? std::nan("") : values.back());
     }
     metrics_.series.back().values.push_back(wall_seconds);
   }
   // Of all evaluations so far; nothing before the first.
   std::optional<double> best_evaluation() {
     std::optional<double> best;
-    if (evaluates_)
-      for (const double value : evaluations())
+    if (num_evaluated_ > 0)
+      for (const double value : metrics_.series[first_evaluated_].values)
         if (!std::isnan(value)) best = std::max(best.value_or(value), value);
     return best;
   }
@@ -79,19 +86,18 @@ class MetricRows {
   const Metrics& metrics() const { return metrics_; }
 
  private:
-  std::vector<double>& evaluations() { return metrics_.series.end()[-2].values; }
-
-  const bool evaluates_;
   Metrics metrics_;
+  std::size_t first_evaluated_ = 0, num_evaluated_ = 0;  // return, success rate
 };
 
 // One line of log.jsonl, for whoever watches a run from outside.
-void record_iteration(const IterationReport& report, std::int64_t iteration, std::optional<double> evaluated,
-                      double wall_seconds) {
+void record_iteration(const IterationReport& report, std::int64_t iteration,
+                      const std::optional<EvaluationMeans>& evaluated, double wall_seconds) {
   std::vector<LogField> fields{{"iteration", iteration}, {"wall_seconds", wall_seconds}};
   for (const auto& value : report.values)
     if (value.name != "iteration") fields.push_back({value.name, value.value});
-  if (evaluated) fields.push_back({"evaluation_return", *evaluated});
+  if (evaluated) fields.push_back({kEvaluationReturn, evaluated->episode_return});
+  if (evaluated && evaluated->success_rate) fields.push_back({kEvaluationSuccess, *evaluated->success_rate});
   record("iteration", fields);
 }
 
@@ -230,7 +236,7 @@ class TrainingLoop {
     keep();
     double seconds = earlier_seconds_ + seconds_since(loop_started_);
     run_.collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
-    const std::optional<double> evaluated = evaluate();
+    const std::optional<EvaluationMeans> evaluated = evaluate();
     rows_.append(report, evaluated, seconds);
     record_iteration(report, iteration_, evaluated, seconds);
     if (events_) events_->write(steps_of(rows_.last(), iteration_), rows_.last());
@@ -252,13 +258,16 @@ class TrainingLoop {
   }
 
   // Evaluates the policy where that is due, and keeps it where it is the best so far.
-  std::optional<double> evaluate() {
+  std::optional<EvaluationMeans> evaluate() {
     if (run_.evaluate_every == 0 || iteration_ % run_.evaluate_every != 0) return std::nullopt;
-    const double result = run_.evaluate();
+    const EvaluationMeans result = run_.evaluate();
     const std::optional<double> best = rows_.best_evaluation();
-    if (!best || result > *best) {
+    if (!best || result.episode_return > *best) {
       write_policy(best_);
-      info(fmt::format("iteration {}: best policy so far, evaluated return {:.2f}", iteration_, result));
+      const std::string success =
+          result.success_rate ? fmt::format(", success {:.1f}%", 100 * *result.success_rate) : "";
+      info(fmt::format("iteration {}: best policy so far, evaluated return {:.2f}{}", iteration_,
+                       result.episode_return, success));
     }
     return result;
   }
@@ -267,8 +276,9 @@ class TrainingLoop {
   void check_in_step() {
     if (run_.config.learning.check_ranks_every == 0 || run_.collectives.size() == 1) return;
     const auto begun = Clock::now();
-    check_ranks(run_.collectives, values_of(state_of(learner_)),
-                fmt::format("after iteration {}", iteration_));
+    check_ranks(
+        run_.collectives, [&] { return values_of(state_of(learner_)); },
+        fmt::format("after iteration {}", iteration_));
     since_check_ = 0;
     ++checks_;
     check_seconds_ += seconds_since(begun);
@@ -373,12 +383,15 @@ class TrainingLoop {
 }  // namespace
 
 ExitCode run_training(Learner& learner, const TrainingRun& run) {
-  check_ranks(run.collectives,
-              {{"the model", checksum_of(run.identity.model_digest)},
-               {"the task", checksum_of(run.identity.task_digest)},
-               {"the policy's shape", checksum_of(run.identity.policy)}},
-              "at the start");
-  MetricRows rows(learner.report_names(), run.evaluate_every > 0);
+  check_ranks(
+      run.collectives,
+      [&] {
+        return std::vector<RankValue>{{"the model", checksum_of(run.identity.model_digest)},
+                                      {"the task", checksum_of(run.identity.task_digest)},
+                                      {"the policy's shape", checksum_of(run.identity.policy)}};
+      },
+      "at the start");
+  MetricRows rows(learner.report_names(), run);
   const std::optional<std::int64_t> resumed = resume_or_start(learner, run, rows);
   return TrainingLoop(learner, run, rows, resumed).run();
 }

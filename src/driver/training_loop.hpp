@@ -11,6 +11,7 @@
 #include "src/config/config.hpp"
 #include "src/io/checkpoint.hpp"
 #include "src/io/results.hpp"
+#include "src/learning/evaluation.hpp"
 #include "src/learning/learner.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/parallel/session.hpp"
@@ -29,8 +30,9 @@ struct TrainingRun {
   std::function<void(const IterationReport& report, std::int64_t iteration)> after_iteration = {};
   std::function<void()> at_end = {};
   // Of the learner's policy, every so many iterations; collective, the same on every rank.
-  std::function<double()> evaluate = {};
+  std::function<EvaluationMeans()> evaluate = {};
   std::int64_t evaluate_every = 0;  // 0: never
+  bool has_success = false;         // the task, for the success rate of evaluations
   RankPlace place = {};             // of this rank, for the report at the end
 };
 

@@ -121,14 +121,17 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                   const std::vector<std::string>& overrides, Session& session) {
   std::vector<Member> members;
   run_together(session.collectives(), [&] { members = load_members(decks, overrides, verb.needs_model); });
-  // (as given: resolved paths differ where ranks start in directories of their own)
-  std::string given;
-  for (const Member& member : members) given += member.name + "\n" + member.config.deck_text;
-  check_ranks(session.collectives(),
-              {{"the program", program_checksum()},
-               {"the verb", checksum_of(verb.name)},
-               {"the deck", checksum_of(given)}},
-              "at the start");
+  check_ranks(
+      session.collectives(),
+      [&] {
+        // (as given: resolved paths differ where ranks start in directories of their own)
+        std::string given;
+        for (const Member& member : members) given += member.name + "\n" + member.config.deck_text;
+        return std::vector<RankValue>{{"the program", program_checksum()},
+                                      {"the verb", checksum_of(verb.name)},
+                                      {"the deck", checksum_of(given)}};
+      },
+      "at the start");
   const bool is_ensemble = !members.front().name.empty();
   if (is_ensemble && !verb.runs_ensembles) {
     std::string allowed;

@@ -523,7 +523,22 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
                   Purpose purpose) {
   const auto of_run = values_of(run.policy);
   const std::map<std::string, std::string> mine(of_run.begin(), of_run.end());
-  for (const auto& [key, found] : values_of(stored.policy)) {
+  const auto of_file = values_of(stored.policy);
+  const auto diffuses = [](const auto& values) {
+    return std::any_of(values.begin(), values.end(),
+                       [](const auto& value) { return value.first.starts_with("diffusion."); });
+  };
+  if (!of_file.empty() && diffuses(of_file) != diffuses(mine))
+    throw InputError(SourceLocation{path}, "learning.algorithm",
+                     diffuses(of_file) ? "the checkpoint has a diffusion policy" : "the checkpoint has none",
+                     diffuses(of_file) ? "this run has none: learning.preset=diffusion_policy and the keys "
+                                         "diffusion.* of the training make it one"
+                                       : "this run has diffusion");
+  for (const auto& [key, found] : of_file) {
+    if (key == kCamerasLine && purpose == Purpose::policy)
+      throw InputError(SourceLocation{path}, "policy", "it sees pictures: " + found,
+                       "allowed: a policy of vectors alone, since environments give no pictures "
+                       "(tools/export_onnx.py takes this one to where there are cameras)");
     const auto wanted = mine.find(key);
     if (wanted == mine.end() || wanted->second == found) continue;
     const bool limits = key.starts_with("policy.clip_") || key == "policy.min_std" || key == "policy.max_std";
@@ -533,13 +548,31 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
   }
 }
 
-// Settings that act at the beginning of a run alone, or that its random numbers, counts of steps and arrays
-// depend on.
+// Settings that act at the beginning of a run alone, or that its random numbers, counts of steps, order of
+// samples and arrays depend on.
 const std::set<std::string_view> kLastingSettings{
-    "learning.algorithm",        "learning.horizon",      "learning.normalize_value",
-    "learning.normalize_reward", "learning.report_every", "learning.random_initial_episode_length",
-    "policy.initialization",     "policy.hidden_gain",    "policy.actor_gain",
-    "policy.critic_gain",        "policy.init_std",
+    "learning.algorithm",
+    "learning.horizon",
+    "learning.normalize_value",
+    "learning.normalize_reward",
+    "learning.report_every",
+    "learning.random_initial_episode_length",
+    "policy.initialization",
+    "policy.hidden_gain",
+    "policy.actor_gain",
+    "policy.critic_gain",
+    "policy.init_std",
+    "learning.ema",
+    "data.weights",
+    "data.frame_stack",
+    "data.pad_frame_stack",
+    "data.pad_sequence",
+    "data.drop_last",
+    "data.normalize_observations",
+    "data.normalize_actions",
+    "data.not_normalized",
+    "data.actions_not_normalized",
+    "diffusion.pad_after",
 };
 
 // What must agree, as (key of the deck, what the file has, what the run has).
@@ -563,7 +596,7 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                            "; learning.warm_start begins a new run with what a policy has learned");
     throw InputError(SourceLocation{path}, key,
                      "the checkpoint is of " + (found.empty() ? "digest " + stored_digest : found),
-                     "this run has " + wanted);
+                     "this run has " + (wanted.empty() ? "none" : wanted));
   };
   // a policy from demonstrations alone fits where its shapes do
   if (purpose == Purpose::policy && stored.task_digest.empty())
@@ -586,12 +619,14 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   compare("kind of run", stored.kind, run.kind);
   const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
                                     "learning.schedule: \"adaptive\"") != run.settings.end();
-  for (const Difference& difference : differences_of(stored.settings, run.settings))
+  for (const Difference& difference : differences_of(stored.settings, run.settings)) {
+    if (difference.stored.empty()) continue;  // a checkpoint of an earlier version
     if (kLastingSettings.contains(difference.key) ||
         (rate_lasts && difference.key == "learning.learning_rate"))
       throw InputError(
           SourceLocation{path}, "", difference.text(),
           "allowed: what the run began with, or learning.warm_start for a new run with this policy");
+  }
   compare("simulation.precision", stored.precision, run.precision);
   compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
   compare("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
@@ -699,7 +734,8 @@ std::int64_t write_once(const std::string& path, std::int64_t step, const Checkp
   const std::string temporary = broadcast_text(collectives, temporary_name(path));
   Layout layout;
   try {
-    check_ranks(collectives, values_of(archive), "at a checkpoint");
+    check_ranks(
+        collectives, [&] { return values_of(archive); }, "at a checkpoint");
     run_on_root(collectives, [&] {
       make_directory(folder);
       remove_abandoned(folder);

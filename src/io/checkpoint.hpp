@@ -15,6 +15,8 @@
 
 namespace maniple {
 
+inline constexpr const char* kCamerasLine = "data.cameras";  // whose pictures a policy sees
+
 // What must agree before a checkpoint is loaded; a difference is an InputError that names the key.
 struct CheckpointIdentity {
   std::string kind = "train";
@@ -24,7 +26,7 @@ struct CheckpointIdentity {
   std::vector<std::string> task_lines;  // what its deck says, "key: value", for messages about differences
   std::string precision;
   // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
-  // say.
+  // say. Of a policy that sees pictures the line of kCamerasLine is the first.
   std::string policy;
   // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
   std::vector<std::string> settings;

@@ -39,6 +39,17 @@ std::string list_of(const std::vector<std::string>& names) {
   return fmt::format("{}{}", fmt::join(first, ", "), names.size() > most ? " ..." : "");
 }
 
+// What a frame of a dataset is: a number, a vector, or a picture [height, width, channels].
+std::string frame_text(const std::vector<int>& frame) {
+  return frame.size() == 3 ? fmt::format("pictures of {}", fmt::join(frame, " x "))
+                           : fmt::format("{} numbers per frame", frame.front());
+}
+
+// Of the types that hdf5::type_of() names.
+bool is_number(const std::string& type) {
+  return type != "string" && type != "other";
+}
+
 // One file, open, in the child process.
 class OpenFile {
  public:
@@ -91,6 +102,14 @@ class OpenFile {
       if (hdf5::has_path(file_, "mask")) keys = names_below("mask");
       refuse("data.filter_key", path_, "found no /" + path, "allowed: \"\" or one of: " + list_of(keys));
     }
+    const auto refuse_list = [&](const std::string& found) {
+      refuse("data.filter_key", path_, "/" + path + " is " + found,
+             "allowed: a list of texts, names of demonstrations");
+    };
+    if (!is_dataset(path)) refuse_list("no dataset");
+    if (const hdf5::Dataset list = hdf5::open_dataset(file_, path);
+        hdf5::type_of(list) != "string" || hdf5::shape_of(list).size() != 1)
+      refuse_list(hdf5::type_of(list) + " " + hdf5::shape_text(hdf5::shape_of(list)));
     std::vector<std::string> chosen = hdf5::read_texts(hdf5::open_dataset(file_, path), path_ + ": /" + path);
     for (const std::string& name : chosen)
       if (!std::binary_search(all.begin(), all.end(), name, by_number()))
@@ -111,13 +130,14 @@ class OpenFile {
     });
     return all ? wanted : std::vector<std::string>();
   }
-  // Keys of the first demonstration's observations that hold vectors.
+  // Keys of the first demonstration's observations that hold vectors of numbers.
   std::vector<std::string> vectors(const std::string& demonstration) const {
     std::vector<std::string> found;
     for (const std::string& key : keys(demonstration)) {
       const std::string path = observation(demonstration, key);
-      if (is_dataset(path) && hdf5::shape_of(hdf5::open_dataset(file_, path)).size() <= 2)
-        found.push_back(key);
+      if (!is_dataset(path)) continue;
+      const hdf5::Dataset dataset = hdf5::open_dataset(file_, path);
+      if (is_number(hdf5::type_of(dataset)) && hdf5::shape_of(dataset).size() <= 2) found.push_back(key);
     }
     return found;
   }
@@ -128,22 +148,38 @@ class OpenFile {
     return names_below(path);
   }
 
-  // Frames and numbers per frame of a dataset.
-  std::pair<std::int64_t, int> extents(const std::string& path, const char* key) const {
+  // Frames of a dataset, and the shape of one: [size], or [height, width, channels] where pictures are
+  // allowed.
+  std::pair<std::int64_t, std::vector<int>> extents(const std::string& path, const char* key,
+                                                    bool pictures = false) const {
     const hdf5::Dataset dataset = hdf5::open_dataset(file_, path);
     const std::string type = hdf5::type_of(dataset);
     const hdf5::Shape shape = hdf5::shape_of(dataset);
-    if (type == "string" || type == "other" || shape.empty() || shape.size() > 2)
+    const bool many = pictures && shape.size() > 2;
+    const bool fits = many ? type == "uint8" && shape.size() == 4 : !shape.empty() && shape.size() <= 2;
+    if (!is_number(type) || !fits)
       refuse(key, path_, "/" + path + " is " + type + " " + hdf5::shape_text(shape),
-             "allowed: numbers, [frame] or [frame, size]");
-    const hsize_t width = shape.size() == 1 ? 1 : shape[1];
-    if (width == 0 || width > 1000000)
+             many ? "allowed: pictures, uint8 [frame, height, width, channels], or numbers, [frame] or "
+                    "[frame, size]"
+                  : "allowed: numbers, [frame] or [frame, size]");
+    constexpr hsize_t most_width = 1000000, most_side = 16384, most_channels = 4;
+    const auto within = [&](std::size_t axis, hsize_t most) {
+      return shape[axis] > 0 && shape[axis] <= most;
+    };
+    if (many && !(within(1, most_side) && within(2, most_side) && within(3, most_channels)))
+      refuse(
+          key, path_, "/" + path + " has the shape " + hdf5::shape_text(shape),
+          fmt::format("allowed: [frame, height, width, channels] with at most {} channels", most_channels));
+    if (shape.size() == 2 && !within(1, most_width))
       refuse(key, path_, "/" + path + " has the shape " + hdf5::shape_text(shape), "allowed: [frame, size]");
-    return {static_cast<std::int64_t>(shape[0]), static_cast<int>(width)};
+    std::vector<int> frame(shape.begin() + 1, shape.end());
+    if (frame.empty()) frame.push_back(1);
+    return {static_cast<std::int64_t>(shape[0]), frame};
   }
 
   bool is_dataset(const std::string& path) const {
-    const hdf5::Object object(hdf5::check_id(H5Oopen(file_, path.c_str(), H5P_DEFAULT), path_));
+    const hdf5::Object object(
+        hdf5::check_id(H5Oopen(file_, path.c_str(), H5P_DEFAULT), path_ + ": /" + path));
     return H5Iget_type(object) == H5I_DATASET;
   }
 
@@ -178,7 +214,8 @@ class OpenFile {
     refuse(kKey, path_, "found none of the layouts; at its root are: " + list_of(names_below("/")), tried);
   }
   std::vector<std::string> names_below(const std::string& path) const {
-    return hdf5::names_in(hdf5::Group(hdf5::check_id(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), path_)));
+    return hdf5::names_in(
+        hdf5::Group(hdf5::check_id(H5Gopen2(file_, path.c_str(), H5P_DEFAULT), path_ + ": /" + path)));
   }
   std::vector<std::string> names_of(const DemonstrationLayout& layout) const {
     return names_below(*layout.group == '\0' ? "/" : layout.group);
@@ -250,8 +287,8 @@ std::string read_isolated(const Config& config, const std::string& path,
   }
 }
 
-// The child's answer about one file, a line each: layout; number of keys, then names and widths; width of
-// actions; then for each demonstration frames and name.
+// The child's answer about one file, a line each: layout; number of keys, then names and shapes of a frame;
+// width of actions; then for each demonstration frames and name.
 std::string describe_file(const Config& config, const std::string& path,
                           const std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
@@ -263,7 +300,7 @@ std::string describe_file(const Config& config, const std::string& path,
   if (keys.empty())
     file.refuse("data.observations", path, "found no observations that are vectors",
                 "there are: " + list_of(file.keys(names.front())));
-  std::vector<int> widths(keys.size() + 1, 0);  // the last: of actions
+  std::vector<std::vector<int>> shapes(keys.size() + 1);  // of a frame; the last: of actions
   const char* const action_key = config.data.actions.empty() ? kKey : "data.actions";
   std::string demonstrations;
   for (const std::string& name : names) {
@@ -274,47 +311,56 @@ std::string describe_file(const Config& config, const std::string& path,
     for (const std::string& action : actions) {
       if (!hdf5::has_path(file.id(), action) || !file.is_dataset(action))
         file.refuse(action_key, path, "found no dataset /" + action, "allowed: actions [frame, size]");
-      const auto [rows, width] = file.extents(action, action_key);
+      const auto [rows, shape] = file.extents(action, action_key);
       if (rows < 1) file.refuse(kKey, path, "/" + action + " has no frames", "allowed: at least one");
       if (frames > 0 && rows != frames)
         file.refuse(kKey, path, fmt::format("/{} has {} frames", action, rows),
                     fmt::format("/{} has {}", actions.front(), frames));
       frames = rows;
-      action_width += width;
+      action_width += shape.front();
     }
     if (*layout.length != '\0') {
       const hdf5::Object group(hdf5::check_id(H5Oopen(file.id(), root.c_str(), H5P_DEFAULT), path));
       if (hdf5::has_attribute(group, layout.length)) {
-        const std::int64_t said = hdf5::read_integer_attribute(group, layout.length);
+        const std::int64_t said = [&] {
+          try {
+            return hdf5::read_integer_attribute(group, layout.length);
+          } catch (const Error& error) {
+            file.refuse(kKey, path, fmt::format("/{}: {}", root, error.what()),
+                        "allowed: an integer, the number of frames");
+          }
+        }();
         if (said != frames)
           file.refuse(kKey, path, fmt::format("/{} has {} frames", actions.front(), frames),
                       fmt::format("its attribute {} says {}", layout.length, said));
       }
     }
-    const auto check_width = [&](int& width, int found, const std::string& what) {
-      if (width == 0) width = found;
-      if (width != found)
-        file.refuse(kKey, path, fmt::format("/{} has {} numbers per frame", what, found),
-                    fmt::format("that of {} has {}", names.front(), width));
+    const auto check_shape = [&](std::vector<int>& shape, const std::vector<int>& found,
+                                 const std::string& what) {
+      if (shape.empty()) shape = found;
+      if (shape != found)
+        file.refuse(kKey, path, fmt::format("/{} has {}", what, frame_text(found)),
+                    fmt::format("that of {} has {}", names.front(), frame_text(shape)));
     };
-    check_width(widths.back(), action_width, actions.front());
+    check_shape(shapes.back(), {action_width}, actions.front());
     for (std::size_t k = 0; k < keys.size(); ++k) {
       const std::string observation = file.observation(name, keys[k]);
       if (!hdf5::has_path(file.id(), observation) || !file.is_dataset(observation))
         file.refuse("data.observations", path, "found no /" + observation,
                     "there are: " + list_of(file.keys(name)));
-      const auto [rows, width] = file.extents(observation, "data.observations");
+      const auto [rows, shape] = file.extents(observation, "data.observations", true);
       const std::int64_t expected = frames + (layout.final_observation ? 1 : 0);
       if (rows != expected)
         file.refuse(kKey, path, fmt::format("/{} has {} frames", observation, rows),
                     fmt::format("/{} has {}: allowed is {}", actions.front(), frames, expected));
-      check_width(widths[k], width, observation);
+      check_shape(shapes[k], shape, observation);
     }
     demonstrations += fmt::format("{} {}\n", frames, name);
   }
   std::string text = fmt::format("{}\n{}\n", layout.name, keys.size());
-  for (std::size_t k = 0; k < keys.size(); ++k) text += fmt::format("{}\n{}\n", keys[k], widths[k]);
-  return text + fmt::format("{}\n{}\n{}", widths.back(), names.size(), demonstrations);
+  for (std::size_t k = 0; k < keys.size(); ++k)
+    text += fmt::format("{}\n{}\n", keys[k], fmt::join(shapes[k], " "));
+  return text + fmt::format("{}\n{}\n{}", shapes.back().front(), names.size(), demonstrations);
 }
 
 }  // namespace
@@ -334,30 +380,53 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
     };
     all.layouts.resize(f + 1, next());
     const std::size_t keys = std::stoul(next());
-    std::vector<DemonstrationContents::Key> observations;
-    int width = 0;
+    DemonstrationContents found;
     for (std::size_t k = 0; k < keys; ++k) {
       const std::string name = next();
-      observations.push_back({name, width, std::stoi(next())});
-      width += observations.back().width;
+      std::istringstream shape(next());
+      std::vector<int> frame;
+      for (int size = 0; shape >> size;) frame.push_back(size);
+      if (frame.size() == 3) {
+        found.cameras.push_back({name, frame[0], frame[1], frame[2], found.picture_bytes});
+        found.picture_bytes += found.cameras.back().bytes();
+      } else {
+        found.observations.push_back({name, found.observation_width, frame.front()});
+        found.observation_width += frame.front();
+      }
     }
-    const int actions = std::stoi(next());
+    found.action_width = std::stoi(next());
     if (all.demonstrations.empty()) {
-      all.observations = observations;
-      all.observation_width = width;
-      all.action_width = actions;
-      for (const auto& key : observations)
+      all.observations = found.observations;
+      all.observation_width = found.observation_width;
+      all.action_width = found.action_width;
+      all.cameras = found.cameras;
+      all.picture_bytes = found.picture_bytes;
+      for (const auto& key : found.observations)
         if (config.data.observations.empty()) wanted.push_back(key.name);
     }
-    const auto refuse = [&](const std::string& what, int found, int first) {
-      throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path,
-                       fmt::format("{} of {} numbers", what, found),
+    const auto refuse = [&](const std::string& what, const std::string& first) {
+      throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path, what,
                        fmt::format("those of {} have {}", files.front().second, first));
     };
-    for (std::size_t k = 0; k < keys; ++k)
-      if (observations[k].width != all.observations[k].width)
-        refuse("observations " + observations[k].name, observations[k].width, all.observations[k].width);
-    if (actions != all.action_width) refuse("actions", actions, all.action_width);
+    if (found.cameras.size() != all.cameras.size())
+      refuse(fmt::format("{} of the observations are pictures", found.cameras.size()),
+             std::to_string(all.cameras.size()));
+    for (std::size_t k = 0; k < all.observations.size(); ++k) {
+      const auto &own = found.observations[k], &first = all.observations[k];
+      if (own.name != first.name) refuse("observations " + own.name + " that are vectors", "pictures there");
+      if (own.width != first.width)
+        refuse(fmt::format("observations {} of {} numbers", own.name, own.width),
+               std::to_string(first.width));
+    }
+    const auto size_of = [](const DemonstrationContents::Camera& camera) {
+      return fmt::format("{} x {} x {}", camera.height, camera.width, camera.channels);
+    };
+    for (std::size_t k = 0; k < all.cameras.size(); ++k)
+      if (size_of(found.cameras[k]) != size_of(all.cameras[k]))
+        refuse(fmt::format("pictures {} of {}", found.cameras[k].name, size_of(found.cameras[k])),
+               size_of(all.cameras[k]));
+    if (found.action_width != all.action_width)
+      refuse(fmt::format("actions of {} numbers", found.action_width), std::to_string(all.action_width));
     for (std::size_t count = std::stoul(next()); count > 0; --count) {
       Demonstration demonstration;
       demonstration.file = static_cast<int>(f);
@@ -370,11 +439,13 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
       all.demonstrations.push_back(std::move(demonstration));
     }
   }
-  for (const std::string& key : config.data.not_normalized)
-    if (std::none_of(all.observations.begin(), all.observations.end(),
-                     [&](const auto& row) { return row.name == key; }))
+  for (const std::string& key : config.data.not_normalized) {
+    const auto has_name = [&](const auto& row) { return row.name == key; };
+    if (std::none_of(all.observations.begin(), all.observations.end(), has_name) &&
+        std::none_of(all.cameras.begin(), all.cameras.end(), has_name))
       throw InputError(config.where_of("data.not_normalized"), "data.not_normalized", "found '" + key + "'",
                        "allowed: keys of the observations");
+  }
   for (const int component : config.data.actions_not_normalized)
     if (component >= all.action_width)
       throw InputError(config.where_of("data.actions_not_normalized"), "data.actions_not_normalized",
@@ -388,6 +459,31 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
     : contents_(std::move(contents)), memory_(std::make_unique<SharedMemory>(contents_.bytes(), directory)) {
   const int width = contents_.row_width();
   auto* const rows = static_cast<float*>(memory_->data());
+  auto* const pictures = static_cast<std::uint8_t*>(memory_->data()) + contents_.row_bytes();
+  // some frames at a time: a demonstration may have any number
+  const auto read_pictures = [&](const OpenFile& file, const std::string& dataset,
+                                 const Demonstration& demonstration,
+                                 const DemonstrationContents::Camera& camera) {
+    constexpr std::size_t kMostBytes = std::size_t{1} << 24;
+    const hdf5::Dataset opened = hdf5::open_dataset(file.id(), dataset);
+    const std::size_t size = camera.bytes();
+    const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, kMostBytes / size));
+    std::vector<std::uint8_t> pixels;
+    for (std::int64_t first = 0; first < demonstration.frames; first += most) {
+      const std::int64_t frames = std::min(most, demonstration.frames - first);
+      pixels.resize(static_cast<std::size_t>(frames) * size);
+      hdf5::read_box(opened, H5T_NATIVE_UINT8, {static_cast<hsize_t>(first), 0, 0, 0},
+                     {static_cast<hsize_t>(frames), static_cast<hsize_t>(camera.height),
+                      static_cast<hsize_t>(camera.width), static_cast<hsize_t>(camera.channels)},
+                     pixels.data(), demonstration.path + ": /" + dataset);
+      for (std::int64_t frame = 0; frame < frames; ++frame)
+        std::copy_n(
+            pixels.data() + static_cast<std::size_t>(frame) * size, size,
+            pictures +
+                static_cast<std::size_t>(demonstration.first + first + frame) * contents_.picture_bytes +
+                camera.first);
+    }
+  };
   const std::vector<Demonstration>& all = contents_.demonstrations;
   for (auto begin = all.begin(), end = begin; begin != all.end(); begin = end) {
     const std::string& path = begin->path;
@@ -424,9 +520,11 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
         };
         for (const DemonstrationContents::Key& key : contents_.observations)
           read(file.observation(demonstration.name, key.name), key.first, key.width);
+        for (const DemonstrationContents::Camera& camera : contents_.cameras)
+          read_pictures(file, file.observation(demonstration.name, camera.name), demonstration, camera);
         int place = contents_.observation_width;
         for (const std::string& action : file.actions(demonstration.name)) {
-          const int size = file.extents(action, kKey).second;
+          const int size = file.extents(action, kKey).second.front();
           read(action, place, size);
           place += size;
         }
@@ -440,6 +538,10 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
   for (const DemonstrationContents::Key& key : contents_.observations) {
     shape.add(key.name.data(), key.name.size());
     shape.add(&key.width, sizeof key.width);
+  }
+  for (const DemonstrationContents::Camera& camera : contents_.cameras) {
+    shape.add(camera.name.data(), camera.name.size());
+    for (const int size : {camera.height, camera.width, camera.channels}) shape.add(&size, sizeof size);
   }
   const std::uint64_t sum =
       words_checksum(rows, contents_.bytes(), 0) + std::stoull(shape.text(), nullptr, 16);

@@ -1,7 +1,8 @@
 // Demonstrations out of the files that robot learners have, read in place: robomimic's HDF5 layout, Minari's
 // and DROID's. A file is read by a child process, which the library may crash, once at the start of a run,
 // demonstration by demonstration; all numbers then lie in memory, or, where they are too many, in one plain
-// file, a row for each frame: any frame is as near as any other, however the files are chunked.
+// file, a row for each frame, and behind the rows the pictures, byte by byte as the files have them: any
+// frame is as near as any other, however the files are chunked.
 #pragma once
 
 #include <cstddef>
@@ -30,22 +31,36 @@ struct DemonstrationContents {
     std::string name;
     int first = 0, width = 0;  // of its numbers in a row
   };
-  std::vector<Key> observations;
-  int observation_width = 0;  // of all keys together: a row is [observation, action]
+  // A key of pictures, [height][width][channels] of each frame.
+  struct Camera {
+    std::string name;
+    int height = 0, width = 0, channels = 0;
+    std::size_t first = 0;  // of its bytes in a frame's pictures
+
+    std::size_t bytes() const {
+      return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) *
+             static_cast<std::size_t>(channels);
+    }
+  };
+  std::vector<Key> observations;  // that are vectors
+  std::vector<Camera> cameras;
+  std::size_t picture_bytes = 0;  // of a frame, of all cameras
+  int observation_width = 0;      // of all vectors together: a row is [observation, action]
   int action_width = 0;
   std::vector<Demonstration> demonstrations;  // of the first file, by number, then of the next
   std::vector<std::string> layouts;           // by file of data.file
   std::int64_t frames = 0;                    // of all
 
   int row_width() const { return observation_width + action_width; }
-  std::size_t bytes() const {
+  std::size_t row_bytes() const {
     return static_cast<std::size_t>(frames) * static_cast<std::size_t>(row_width()) * sizeof(float);
   }
+  std::size_t bytes() const { return row_bytes() + static_cast<std::size_t>(frames) * picture_bytes; }
 };
 
 // Looks into the files of data.file. InputError, which names the key of the deck and the file, where one is
 // damaged, has another layout, lacks an observation or the filter key, or where demonstrations do not have
-// the same widths.
+// the same widths, or pictures the same sizes.
 DemonstrationContents look_at_demonstrations(const Config& config);
 
 class Demonstrations {
@@ -59,6 +74,11 @@ class Demonstrations {
   // [row_width()]
   const float* row(std::int64_t frame) const {
     return static_cast<const float*>(memory_->data()) + frame * contents_.row_width();
+  }
+  // [height][width][channels]
+  const std::uint8_t* picture(std::int64_t frame, const DemonstrationContents::Camera& camera) const {
+    return static_cast<const std::uint8_t*>(memory_->data()) + contents_.row_bytes() +
+           static_cast<std::size_t>(frame) * contents_.picture_bytes + camera.first;
   }
   // Of all numbers, and of how they are divided.
   std::int64_t checksum() const { return checksum_; }

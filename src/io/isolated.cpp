@@ -114,7 +114,12 @@ SharedMemory::SharedMemory(std::size_t bytes, const std::string& directory)
   } else {
     const std::string path = temporary_name(directory + "/demonstrations");
     // a full disk is an error now, and no SIGBUS later
-    reserve_bytes(path, static_cast<std::int64_t>(bytes_));
+    try {
+      reserve_bytes(path, static_cast<std::int64_t>(bytes_));
+    } catch (...) {
+      unlink(path.c_str());
+      throw;
+    }
     const int file = open(path.c_str(), O_RDWR | O_CLOEXEC);
     unlink(path.c_str());
     if (file >= 0 && ftruncate(file, static_cast<off_t>(bytes_)) == 0)

@@ -55,8 +55,10 @@ std::string differences(const std::vector<RankValue>& names, const std::vector<s
 
 }  // namespace
 
-void check_ranks(Collectives& collectives, const std::vector<RankValue>& mine, const std::string& when) {
+void check_ranks(Collectives& collectives, const std::function<std::vector<RankValue>()>& values,
+                 const std::string& when) {
   if (collectives.size() == 1) return;
+  const std::vector<RankValue> mine = values();
   // the largest of each, and of its complement: the least
   std::vector<std::int64_t> extremes;
   for (const RankValue& value : mine) extremes.push_back(static_cast<std::int64_t>(value.value));

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,9 @@ struct RankValue {
 // Collective, with as many values on every rank. Where any differs, every rank throws the same Error: it
 // names the ranks that differ from most others (of two equally large groups the one without rank 0), their
 // hosts, and in what. `when`: "at the start".
-void check_ranks(Collectives& collectives, const std::vector<RankValue>& mine, const std::string& when);
+// `values` is asked only where there are several ranks.
+void check_ranks(Collectives& collectives, const std::function<std::vector<RankValue>()>& values,
+                 const std::string& when);
 
 // Of the entries that are the same on every rank.
 std::vector<RankValue> values_of(const Archive& archive);

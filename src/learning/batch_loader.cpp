@@ -73,56 +73,46 @@ DataUnits units_of(const Config& config, const Demonstrations& demonstrations) {
   return units;
 }
 
-void BatchLoader::fill(const Input& input, std::int64_t step, std::int64_t part, LoadedBatch& batch) {
-  const DemonstrationContents& contents = input.demonstrations.contents();
-  batch.batch = input.sampler.batch(step);
-  batch.partition = Partition(batch.batch.samples, input.rank, input.ranks).part(part, input.parts);
-  const auto elements = static_cast<std::size_t>(input.layout.elements);
-  const auto tiles = static_cast<std::size_t>(batch.partition.tiles);
-  batch.blocks.assign(static_cast<std::size_t>(input.shape.sequence) * tiles * elements * kTileWidth, 0.0f);
-  std::vector<std::int64_t> frames(static_cast<std::size_t>(input.shape.frames()));
-  for (std::int64_t sample = 0; sample < batch.partition.envs(); ++sample) {
-    const std::int64_t chosen =
-        input.sampler.sample(batch.batch.epoch, batch.batch.first + batch.partition.first_env() + sample);
-    if (input.lay) {
-      input.lay(chosen, batch.blocks.data() +
-                            static_cast<std::size_t>(sample / kTileWidth) * elements * kTileWidth +
-                            sample % kTileWidth);
-      continue;
-    }
-    input.windows.rows(chosen, frames.data());
-    for (int number = 0; number < input.shape.sequence; ++number) {
-      const auto block =
-          static_cast<std::size_t>(number) * tiles + static_cast<std::size_t>(sample / kTileWidth);
-      float* const to = batch.blocks.data() + block * elements * kTileWidth + sample % kTileWidth;
-      const auto element = [&](int e) -> float& { return to[e * kTileWidth]; };
-      const std::int64_t* const stack = frames.data() + number;
-      int place = 0;
-      for (const auto& key : contents.observations)
-        for (int frame = 0; frame < input.shape.stack; ++frame) {
-          const float* const from = input.demonstrations.row(stack[frame]) + key.first;
-          for (int i = 0; i < key.width; ++i, ++place) {
-            const auto p = static_cast<std::size_t>(place);
-            element(input.layout.observation + place) =
-                (from[i] - input.units.observation_mean[p]) * input.units.observation_scale[p];
-          }
-        }
-      const float* const action =
-          input.demonstrations.row(stack[input.shape.stack - 1]) + contents.observation_width;
-      for (int k = 0; k < contents.action_width; ++k) {
-        const auto p = static_cast<std::size_t>(k);
-        element(input.layout.action + k) =
-            (action[k] - input.units.action_mean[p]) / input.units.action_scale[p];
-      }
-      element(input.layout.weight) = 1;
-    }
+void BatchLoader::fill(std::int64_t step, std::int64_t part, LoadedBatch& batch) const {
+  batch.batch = input_.sampler.batch(step);
+  batch.partition = Partition(batch.batch.samples, input_.rank, input_.ranks).part(part, input_.parts);
+  const std::size_t block = static_cast<std::size_t>(input_.blocks.elements) * kTileWidth;
+  const std::size_t distance = static_cast<std::size_t>(batch.partition.tiles) * block;
+  batch.numbers = static_cast<std::size_t>(input_.blocks.steps) * distance;
+  std::fill_n(batch.blocks.data(), batch.numbers, 0.0f);
+  const std::size_t pictures = static_cast<std::size_t>(input_.blocks.pixels) * kTileWidth;
+  batch.pixels = static_cast<std::size_t>(batch.partition.tiles) * pictures;
+  std::fill_n(batch.pictures.data(), batch.pixels, std::uint8_t{0});
+  for (std::int64_t place = 0; place < batch.partition.envs(); ++place) {
+    const std::int64_t of_all = batch.partition.first_env() + place;
+    const std::int64_t sample = input_.sampler.sample(batch.batch.epoch, batch.batch.first + of_all);
+    if (pictures > 0)
+      input_.blocks.lay_pictures(sample, step, of_all,
+                                 batch.pictures.data() +
+                                     static_cast<std::size_t>(place / kTileWidth) * pictures +
+                                     place % kTileWidth);
+    input_.blocks.lay(
+        sample,
+        batch.blocks.data() + static_cast<std::size_t>(place / kTileWidth) * block + place % kTileWidth,
+        distance);
   }
 }
 
 BatchLoader::BatchLoader(const Input& input, std::int64_t first, std::int64_t after, int prefetch)
-    : input_(input),
-      prefetch_(static_cast<std::size_t>(prefetch)),
-      thread_([this, first, after] { run(first, after); }) {}
+    : input_(input) {
+  // those that wait, and one that is learned from
+  for (int i = 0; i <= prefetch; ++i) {
+    LoadedBatch batch;
+    batch.blocks = Kokkos::View<float*, PinnedSpace>(
+        "maniple::loaded_blocks", static_cast<std::size_t>(input.blocks.steps * input.blocks.elements) *
+                                      static_cast<std::size_t>(input.tiles) * kTileWidth);
+    batch.pictures = Kokkos::View<std::uint8_t*, PinnedSpace>(
+        "maniple::loaded_pictures",
+        static_cast<std::size_t>(input.blocks.pixels) * static_cast<std::size_t>(input.tiles) * kTileWidth);
+    free_.push_back(std::move(batch));
+  }
+  thread_ = std::thread([this, first, after] { run(first, after); });
+}
 
 BatchLoader::~BatchLoader() {
   {
@@ -139,14 +129,12 @@ void BatchLoader::run(std::int64_t first, std::int64_t after) {
       LoadedBatch batch;
       {
         std::unique_lock lock(mutex_);
-        changed_.wait(lock, [&] { return stop_ || ready_.size() < prefetch_; });
+        changed_.wait(lock, [&] { return stop_ || !free_.empty(); });
         if (stop_) return;
-        if (!free_.empty()) {
-          batch = std::move(free_.back());
-          free_.pop_back();
-        }
+        batch = std::move(free_.back());
+        free_.pop_back();
       }
-      fill(input_, piece / input_.parts, piece % input_.parts, batch);
+      fill(piece / input_.parts, piece % input_.parts, batch);
       {
         const std::lock_guard lock(mutex_);
         ready_.push_back(std::move(batch));
@@ -169,13 +157,15 @@ LoadedBatch BatchLoader::next() {
     batch = std::move(ready_.front());
     ready_.pop_front();
   }
-  changed_.notify_all();
   return batch;
 }
 
 void BatchLoader::give_back(LoadedBatch batch) {
-  const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(batch));
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(std::move(batch));
+  }
+  changed_.notify_all();
 }
 
 }  // namespace maniple

@@ -12,7 +12,6 @@
 #include <thread>
 #include <vector>
 
-#include "kernels/nn/cloning_loss.hpp"
 #include "src/learning/policy.hpp"
 #include "src/learning/samples.hpp"
 #include "src/parallel/partition.hpp"
@@ -23,27 +22,39 @@ namespace maniple {
 // the policy's inputs: of each key the frames of the stack, the oldest first.
 DataUnits units_of(const Config& config, const Demonstrations& demonstrations);
 
+// How a sample lies in a batch: for each step of its sequence a block of numbers, whose elements are
+// kTileWidth apart, since 32 samples share a tile.
+struct SampleBlocks {
+  int elements = 0, steps = 1;
+  // Lays a sample; `distance` is from the block of a step to that of the next.
+  std::function<void(std::int64_t sample, float* first, std::size_t distance)> lay;
+  // The same of its pictures, all steps in one block of so many pixels, for the sample's place in the batch
+  // of all ranks of an update.
+  int pixels = 0;
+  std::function<void(std::int64_t sample, std::int64_t update, std::int64_t place, std::uint8_t* first)>
+      lay_pictures = {};
+};
+
 // One batch, or a part of one, as far as it is this rank's.
 struct LoadedBatch {
-  Sampler::Batch batch;       // the whole one
-  Partition partition;        // of its samples over ranks and parts
-  std::vector<float> blocks;  // [step of the sequences][tile][layout.elements][32]
+  Sampler::Batch batch;  // the whole one
+  Partition partition;   // of its samples over ranks and parts
+  // [step of the sequences][tile][elements][32], with room for the largest part
+  Kokkos::View<float*, PinnedSpace> blocks;
+  std::size_t numbers = 0;  // that are of this one
+  // [tile][pixels][32], likewise
+  Kokkos::View<std::uint8_t*, PinnedSpace> pictures;
+  std::size_t pixels = 0;
 };
 
 class BatchLoader {
  public:
   struct Input {
-    const Demonstrations& demonstrations;
-    const Windows& windows;
     const Sampler& sampler;
-    DataUnits units;
-    DemonstratedLayout layout;
-    WindowShape
-        shape;  // of each frame of a sequence: a stack of observations, the last of which has the action
+    SampleBlocks blocks;
     int rank = 0, ranks = 1;
-    // In place of the above lays a sample into its block, whose elements are kTileWidth apart.
-    std::function<void(std::int64_t sample, float* block)> lay = {};
     std::int64_t parts = 1;  // in which a rank goes through its share of a batch (learning.accumulate)
+    std::int64_t tiles = 1;  // at most in a part
   };
   // Begins with the batch of update `first` and ends before that of `after`. At most `prefetch` batches wait.
   // What `input` refers to outlives this.
@@ -57,14 +68,11 @@ class BatchLoader {
   // A batch whose memory is free again.
   void give_back(LoadedBatch batch);
 
-  // A part of a batch, without a thread.
-  static void fill(const Input& input, std::int64_t step, std::int64_t part, LoadedBatch& batch);
-
  private:
   void run(std::int64_t first, std::int64_t after);
+  void fill(std::int64_t step, std::int64_t part, LoadedBatch& batch) const;
 
   const Input input_;
-  const std::size_t prefetch_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<LoadedBatch> ready_;

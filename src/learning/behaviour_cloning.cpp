@@ -1,12 +1,5 @@
 #include "src/learning/behaviour_cloning.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
-#include "src/base/log.hpp"
-#include "src/learning/imitation_data.hpp"
-
 namespace maniple {
 namespace {
 
@@ -28,192 +21,194 @@ CloningLoss loss_of(ImitationLoss loss) {
 
 PolicySizes sizes_of(const Config& config, const DemonstrationContents& contents) {
   PolicySizes sizes;
-  sizes.observations = contents.observation_width * config.data.frame_stack;
+  sizes.observations =
+      (contents.observation_width + features_of(cameras_of(config, contents))) * config.data.frame_stack;
   sizes.actions = contents.action_width;
   return sizes;
+}
+
+// (nvcc wants loops on the device outside of classes.)
+void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, double* totals) {
+  Kokkos::parallel_for(
+      "maniple::add_workers", Kokkos::RangePolicy<ExecutionSpace>(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+        for (int worker = 0; worker < workers; ++worker) totals[i] += sums(worker * count + i);
+      });
 }
 
 }  // namespace
 
 LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSizes& sizes) {
   PolicySizes own;
-  own.observations = sizes.observations;
+  own.observations = sizes.observations + features_of(sizes.cameras) * config.data.frame_stack;
   own.actions = sizes.actions;
   const Network network = make_network(config, own);
   const std::int64_t tiles = sizes.tiles;
   const int workers = tile_workers(tiles);
-  LearnerMemory memory = Optimizer::memory(config.learning, network.parameters, kNumCloningMetrics, workers);
+  const std::int64_t parameters = CameraEncoders::parameters(sizes.cameras) + network.parameters;
+  const int frames = window_shape(config).frames();
+  LearnerMemory memory =
+      Optimizer::memory(config.learning, parameters, kNumCloningMetrics, sizes.cameras.empty() ? workers : 1);
+  if (!sizes.cameras.empty()) {
+    memory.network_bytes +=
+        CameraEncoders::bytes(sizes.cameras, frames, tiles) +
+        sizeof(float) * static_cast<std::size_t>(CameraEncoders::parameters(sizes.cameras)) +
+        sizeof(double) * static_cast<std::size_t>(workers * minibatch_totals(network, kNumCloningMetrics));
+    memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * (config.data.prefetch + 2)) *
+                          static_cast<std::size_t>(pixels_of(sizes.cameras));
+  }
   memory.network_bytes += policy_bytes(
       network, make_scratch(network, SampleLayout(network.sizes), window_shape(config).sequence), workers);
   memory.batch_bytes += sizeof(float) *
                         static_cast<std::size_t>(window_shape(config).sequence * tiles * kTileWidth *
                                                  (config.data.prefetch + 2)) *
                         static_cast<std::size_t>(DemonstratedLayout(network.sizes).elements);
-  memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(network.parameters);
+  memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(parameters);
   return memory;
 }
 
-BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const Config& config,
-                                   Collectives& collectives)
+BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const Windows& windows,
+                                   const Config& config, std::int64_t tiles)
     : demonstrations_(demonstrations),
+      windows_(windows),
       config_(config),
-      collectives_(collectives),
       shape_(window_shape(config)),
-      windows_(config, demonstrations.contents(), shape_),
-      sampler_(make_sampler(config, windows_)),
-      policy_(config, sizes_of(config, demonstrations.contents())),
+      cameras_(demonstrations.contents().cameras.empty()
+                   ? nullptr
+                   : std::make_unique<CameraEncoders>(cameras_of(config, demonstrations.contents()),
+                                                      shape_.frames(), tiles)),
+      policy_(config, sizes_of(config, demonstrations.contents()), cameras_.get()),
       layout_(policy_.network().sizes),
-      workers_(tile_workers(most_tiles_of_batch(config, collectives.size()))),
-      sum_(collectives, workers_, clock_),
-      optimizer_(config.learning, policy_.network().parameters, kNumCloningMetrics, workers_),
-      blocks_("maniple::demonstrated_blocks",
-              static_cast<std::size_t>(shape_.sequence * most_tiles_of_batch(config, collectives.size()) *
-                                       layout_.elements * kTileWidth)),
-      first_states_(policy_.fresh_states(most_tiles_of_batch(config, collectives.size()))),
-      order_("maniple::demonstrated_order",
-             static_cast<std::size_t>(most_tiles_of_batch(config, collectives.size()))),
-      checksum_(demonstrations.checksum()),
-      batch_size_(config.learning.batch_size),
-      places_(sampler_.samples_per_epoch()) {
-  info(epoch_text(config, demonstrations.contents(), sampler_, collectives.size()));
+      workers_(tile_workers(tiles)),
+      totals_("maniple::network_totals",
+              cameras_ ? static_cast<std::size_t>(workers_ *
+                                                  minibatch_totals(policy_.network(), kNumCloningMetrics))
+                       : 0),
+      first_states_(policy_.fresh_states(tiles)),
+      order_("maniple::demonstrated_order", static_cast<std::size_t>(tiles)) {
   policy_.set_units(units_of(config, demonstrations));
-  for (const char* stage : {"loader", "update", "communication"}) clock_.add(stage, 0.0);
 }
 
-IterationReport BehaviourCloning::iterate(const std::function<void()>& between_steps) {
-  const LearningConfig& learning = config_.learning;
-  if (!loader_)
-    loader_ = std::make_unique<BatchLoader>(BatchLoader::Input{.demonstrations = demonstrations_,
-                                                               .windows = windows_,
-                                                               .sampler = sampler_,
-                                                               .units = policy_.units(),
-                                                               .layout = layout_,
-                                                               .shape = shape_,
-                                                               .rank = collectives_.rank(),
-                                                               .ranks = collectives_.size(),
-                                                               .parts = learning.accumulate},
-                                            step_, learning.steps, config_.data.prefetch);
-  Sums sums;
-  const double waited = clock_.seconds("loader");
-  optimizer_.anneal(iteration_);
-  const std::int64_t end = std::min(learning.steps, (iteration_ + 1) * learning.report_every);
+std::vector<IterationReport::Value> BehaviourCloning::losses() const {
+  return {{"loss", "1", "of actions as the network gives them, mean over the iteration's updates"},
+          {"squared_error", "1", "of these actions, mean over their components"}};
+}
+
+SampleBlocks BehaviourCloning::sample_blocks() const {
+  const std::vector<std::int64_t> rows(static_cast<std::size_t>(shape_.frames()));
+  SampleBlocks blocks{
+      .elements = layout_.elements,
+      .steps = shape_.sequence,
+      .lay = [this, own = rows](std::int64_t sample, float* first, std::size_t distance) mutable {
+        lay(sample, first, distance, own);
+      }};
+  if (cameras_) {
+    blocks.pixels = shape_.frames() * pixels_of(cameras_->cameras());
+    blocks.lay_pictures = [this, own = rows](std::int64_t sample, std::int64_t update, std::int64_t place,
+                                             std::uint8_t* first) mutable {
+      windows_.rows(sample, own.data());
+      maniple::lay_pictures(cameras_->cameras(), demonstrations_, own, config_.batch.seed, update, place,
+                            first);
+    };
+  }
+  return blocks;
+}
+
+template <class Body>
+void BehaviourCloning::for_features(float* blocks, std::int64_t tiles, const Body& body) const {
+  const std::int64_t distance = std::int64_t{layout_.elements} * kTileWidth;
+  int place = layout_.observation + demonstrations_.contents().observation_width * shape_.stack;
+  for (std::size_t camera = 0; camera < cameras_->cameras().size(); ++camera)
+    for (int age = 0; age < shape_.stack; ++age) {
+      const int count = cameras_->cameras()[camera].encoder.features;
+      for (int step = 0; step < shape_.sequence; ++step) {
+        const FeatureMap<float> block{blocks + step * tiles * distance + place * kTileWidth, distance, 1,
+                                      count, count};
+        body(cameras_->features(camera, step + age), block, age == 0 || step == shape_.sequence - 1);
+      }
+      place += count;
+    }
+}
+
+void BehaviourCloning::lay(std::int64_t sample, float* first, std::size_t distance,
+                           std::vector<std::int64_t>& rows) const {
+  const DemonstrationContents& contents = demonstrations_.contents();
+  const DataUnits& units = policy_.units();
+  windows_.rows(sample, rows.data());
+  for (int step = 0; step < shape_.sequence; ++step) {
+    float* const block = first + static_cast<std::size_t>(step) * distance;
+    const auto element = [&](int e) -> float& { return block[e * kTileWidth]; };
+    const std::int64_t* const stack = rows.data() + step;
+    int place = 0;
+    for (const auto& key : contents.observations)
+      for (int frame = 0; frame < shape_.stack; ++frame) {
+        const float* const from = demonstrations_.row(stack[frame]) + key.first;
+        for (int i = 0; i < key.width; ++i, ++place) {
+          const auto p = static_cast<std::size_t>(place);
+          element(layout_.observation + place) =
+              (from[i] - units.observation_mean[p]) * units.observation_scale[p];
+        }
+      }
+    const float* const action = demonstrations_.row(stack[shape_.stack - 1]) + contents.observation_width;
+    for (int k = 0; k < contents.action_width; ++k) {
+      const auto p = static_cast<std::size_t>(k);
+      element(layout_.action + k) = (action[k] - units.action_mean[p]) / units.action_scale[p];
+    }
+    element(layout_.weight) = 1;
+  }
+}
+
+void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
+                             std::int64_t /*update*/, double* totals) {
+  const std::int64_t tiles = batch.partition.tiles;
+  const bool exact = config_.learning.reduction == Reduction::exact;
+  double* network_totals = totals;
+  const float* const encoders = policy_.parameters().data();
+  const auto copy = [&](const FeatureMap<const float>& from, const FeatureMap<float>& to, bool add) {
+    for_tiles("maniple::copy_map", tiles, tile_workers(tiles), CopyMap<float>{from, to, add});
+  };
+  if (cameras_) {
+    Kokkos::deep_copy(totals_, 0.0);
+    network_totals = totals_.data();
+    cameras_->encode(encoders, pictures, tiles);
+    for_features(blocks, tiles, [&](const FeatureMap<float>& features, const FeatureMap<float>& block, bool) {
+      copy(features, block, false);
+    });
+  }
   with_dense(policy_.uses_library(), [&](auto dense) {
     TrainMinibatch<float, decltype(dense), CloneActions<float>> train;
     train.network = policy_.network();
     train.scratch = policy_.scratch();
-    train.loss = {
-        .layout = layout_, .kind = loss_of(learning.loss), .squash_actions = config_.policy.squash_actions};
-    train.parameters = policy_.parameters().data();
+    train.loss = {.layout = layout_,
+                  .kind = loss_of(config_.learning.loss),
+                  .squash_actions = config_.policy.squash_actions};
+    train.parameters = policy_.network_parameters().data();
     train.memory = policy_.memory(workers_);
-    train.blocks = blocks_.data();
+    train.blocks = blocks;
     train.order = order_.data();
+    train.tiles = batch.partition.tiles;
+    train.envs = batch.partition.envs();
+    train.first_tile = batch.partition.first_tile;
     train.first_state = first_states_;
     train.deal.steps = shape_.sequence;
-    train.exact = learning.reduction == Reduction::exact;
-    for (; step_ < end; ++step_) {
-      train.totals = optimizer_.clear_totals();
-      for (std::int64_t part = 0; part < learning.accumulate; ++part) {
-        LoadedBatch batch = [&] {
-          const StageClock::Region region(clock_, "loader");
-          return loader_->next();
-        }();
-        {
-          const StageClock::Region region(clock_, "update");
-          using Host = Kokkos::View<const float*, Kokkos::HostSpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-          Kokkos::deep_copy(Kokkos::subview(blocks_, std::make_pair(std::size_t{0}, batch.blocks.size())),
-                            Host(batch.blocks.data(), batch.blocks.size()));
-          train.tiles = batch.partition.tiles;
-          train.envs = batch.partition.envs();
-          train.first_tile = batch.partition.first_tile;
-          train.deal.num_tiles = batch.partition.num_tiles;
-          train.scale = 1.0 / static_cast<double>(batch.batch.samples * shape_.sequence);
-          for_tiles("maniple::clone_actions", train.tiles, workers_, train);
-        }
-        loader_->give_back(std::move(batch));
-      }
-      between_steps();
-      const std::vector<double> metrics = optimizer_.sum_totals(sum_);
-      const StageClock::Region region(clock_, "update");
-      optimizer_.anneal_update(step_);
-      const std::optional<double> norm = optimizer_.step(policy_.parameters());
-      ++sums.updates;
-      sums.loss += metrics[kCloningLoss];
-      sums.squared_error += metrics[kSquaredError];
-      sums.gradient_norm += norm.value_or(0);
-      sums.skipped += norm ? 0 : 1;
+    train.deal.num_tiles = batch.partition.num_tiles;
+    train.scale = 1.0 / static_cast<double>(batch.batch.samples * shape_.sequence);
+    train.exact = exact;
+    train.totals = network_totals;
+    if (cameras_) {
+      train.first_wanted = demonstrations_.contents().observation_width * shape_.stack;
+      train.wanted = policy_.network().sizes.observations - train.first_wanted;
     }
+    for_tiles("maniple::clone_actions", train.tiles, workers_, train);
   });
-  ++iteration_;
-  auto nanoseconds = static_cast<std::int64_t>(1e9 * (clock_.seconds("loader") - waited));
-  collectives_.max(&nanoseconds, 1);
-  sums.waited = 1e-9 * static_cast<double>(nanoseconds);
-  if (sums.skipped > 0)
-    warn(fmt::format("{} of {} updates of iteration {} made no step: their sums are not finite or too large",
-                     sums.skipped, sums.updates, iteration_));
-  return report(sums);
-}
-
-IterationReport BehaviourCloning::report(const Sums& sums) const {
-  IterationReport result;
-  const auto add = [&](const std::string& name, const std::string& unit, const std::string& description,
-                       double value, bool reproducible = true) {
-    result.values.push_back({name, unit, description, value, reproducible});
-  };
-  const double updates = std::max(1.0, static_cast<double>(sums.updates));
-  const double epoch = static_cast<double>(step_) / static_cast<double>(sampler_.batches_per_epoch());
-  result.summary = fmt::format("loss {:.5g}  epoch {:.2f}", sums.loss / updates, epoch);
-  add("iteration", "1", "iterations done", static_cast<double>(iteration_));
-  add("updates", "1", "updates done", static_cast<double>(step_));
-  add("epoch", "1", "passes over the data done", epoch);
-  add("loss", "1", "of actions as the network gives them, mean over the iteration's updates",
-      sums.loss / updates);
-  add("squared_error", "1", "of these actions, mean over their components", sums.squared_error / updates);
-  add("gradient_norm", "1", "before clipping, mean over the steps made",
-      sums.gradient_norm / std::max(1.0, static_cast<double>(sums.updates - sums.skipped)));
-  add("learning_rate", "1", "at the end", optimizer_.learning_rate());
-  add("skipped_minibatches", "1", "updates without a step: sums not finite or too large to be exact",
-      static_cast<double>(sums.skipped));
-  add("loader_wait", "s",
-      "in which the updates of the iteration waited for data, on the rank that waited longest", sums.waited,
-      false);
-  return result;
-}
-
-IterationReport BehaviourCloning::report_names() const {
-  IterationReport names = report(Sums());
-  for (auto& value : names.values) value.value = 0;
-  return names;
-}
-
-Learner::Work BehaviourCloning::work_per_iteration() const {
-  return {static_cast<double>(config_.learning.report_every * config_.learning.batch_size), "samples"};
-}
-
-void BehaviourCloning::describe(Archive& archive) {
-  policy_.describe(archive);
-  optimizer_.describe(archive, "imitation");
-  archive.replicated("imitation/updates", &step_, 1, "1", "updates done");
-  archive.replicated("imitation/iteration", &iteration_, 1, "1", "iterations done");
-  archive.replicated("imitation/data_checksum", &checksum_, 1, "1", "of the demonstrations");
-  archive.replicated("imitation/batch_size", &batch_size_, 1, "samples", "of an update");
-  archive.replicated("imitation/epoch_samples", &places_, 1, "samples", "of an epoch");
-}
-
-void BehaviourCloning::restored() {
-  check_position(config_, {checksum_, batch_size_, places_},
-                 {demonstrations_.checksum(), config_.learning.batch_size, sampler_.samples_per_epoch()});
-  policy_.restored();
-  optimizer_.restored();
-}
-
-void BehaviourCloning::describe_learned(Archive& archive, bool to_go_on) {
-  policy_.describe(archive);
-  if (to_go_on) optimizer_.describe_moments(archive, "imitation");
-}
-
-void BehaviourCloning::warm_started(const std::vector<std::string>&) {
-  policy_.restored();
-  optimizer_.restored();
+  if (!cameras_) return;
+  const std::int64_t count = minibatch_totals(policy_.network(), kNumCloningMetrics);
+  double* const after = totals + cameras_->parameters();
+  add_workers(totals_, workers_, count, after);
+  for_features(blocks, tiles,
+               [&](const FeatureMap<float>& delta, const FeatureMap<float>& block, bool first) {
+                 copy(block, delta, !first);
+               });
+  cameras_->backward(encoders, pictures, tiles, exact, totals, after + count - 1);
 }
 
 }  // namespace maniple

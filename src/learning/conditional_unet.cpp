@@ -4,41 +4,13 @@
 #include <cmath>
 #include <utility>
 
-#include "kernels/base/philox.hpp"
-#include "kernels/nn/conv1d.hpp"
-#include "kernels/nn/group_norm.hpp"
 #include "kernels/nn/network.hpp"
+#include "src/learning/tile_passes.hpp"
 
 namespace maniple {
 namespace {
 
 constexpr int kFinalGroups = 8;  // the reference leaves this one at its default
-
-// Where a map lies in the memory of a run: its elements before those of all tiles.
-struct Slot {
-  std::int64_t first = -1;  // elements of other slots before it, per tile; negative: there is no such map
-  int frames = 0, channels = 0, stride = 0;
-  int first_channel = 0;
-
-  std::int64_t elements() const { return static_cast<std::int64_t>(frames) * stride; }
-  Slot part(int from, int count) const {
-    Slot slot = *this;
-    slot.first_channel += from;
-    slot.channels = count;
-    return slot;
-  }
-};
-
-// Slots of one kind, one after the other.
-struct Slots {
-  std::int64_t elements = 0, most = 0;  // per tile
-  Slot add(int frames, int channels) {
-    const Slot slot{elements, frames, channels, channels, 0};
-    elements += slot.elements();
-    most = std::max(most, elements);
-    return slot;
-  }
-};
 
 // Convolution, group normalisation, Mish.
 struct ConvBlock {
@@ -69,8 +41,7 @@ int channels_of_condition(const UnetShape& shape) {
 
 // Everything about a network that depends on its shape alone.
 struct Plan {
-  std::vector<ParameterTensor> tensors;
-  std::int64_t parameters = 0;
+  ParameterTensors tensors;
   Slots signals, kept;  // signals have derivatives
   Slot embedded, hidden, hidden_out, condition, condition_out, final_in, final_out;
   TapLayer encoder[2], last;
@@ -87,23 +58,16 @@ struct Plan {
   }
 
  private:
-  std::int64_t tensor(const std::string& name, const std::vector<int>& sizes, const std::vector<int>& order,
-                      ParameterTensor::Start start, int inputs) {
-    ParameterTensor tensor{name, sizes, order, parameters, start, inputs};
-    parameters += padded_parameters(tensor.size());
-    tensors.push_back(std::move(tensor));
-    return tensors.back().first;
-  }
   void vector(const std::string& name, int size, ParameterTensor::Start start, int inputs,
               std::int64_t& first) {
-    first = tensor(name, {size}, {0}, start, inputs);
+    first = tensors.add(name, {size}, {0}, start, inputs);
   }
   TapLayer linear(const std::string& name, int inputs, int outputs) {
     TapLayer layer;
     layer.coarse = outputs;
     layer.fine = inputs;
     layer.weight =
-        tensor(name + ".weight", {outputs, inputs}, {0, 1}, ParameterTensor::Start::uniform, inputs);
+        tensors.add(name + ".weight", {outputs, inputs}, {0, 1}, ParameterTensor::Start::uniform, inputs);
     vector(name + ".bias", outputs, ParameterTensor::Start::uniform, inputs, layer.bias);
     return layer;
   }
@@ -112,14 +76,12 @@ struct Plan {
     TapLayer layer;
     layer.coarse = transposed ? inputs : outputs;
     layer.fine = transposed ? outputs : inputs;
-    layer.taps = taps;
-    layer.stride = stride;
-    layer.padding = padding;
+    layer.y = {taps, stride, padding};
     layer.transposed = transposed;
     // (torch counts the second axis, whatever it is)
     const int summed = layer.fine * taps;
-    layer.weight = tensor(name + ".weight", {layer.coarse, layer.fine, taps}, {2, 0, 1},
-                          ParameterTensor::Start::uniform, summed);
+    layer.weight = tensors.add(name + ".weight", {layer.coarse, layer.fine, taps}, {2, 0, 1},
+                               ParameterTensor::Start::uniform, summed);
     vector(name + ".bias", outputs, ParameterTensor::Start::uniform, summed, layer.bias);
     return layer;
   }
@@ -173,8 +135,7 @@ struct Plan {
   }
 
   void note_layer(const TapLayer& layer, int fine_frames) {
-    most_transposed = std::max(most_transposed, static_cast<std::int64_t>(fine_frames) * kTileWidth *
-                                                    TransposeMap<float>::blocks_of(layer.fine));
+    most_transposed = std::max(most_transposed, transposed_elements(layer, fine_frames));
     most_sums = std::max(most_sums, layer.outputs());
   }
   void place(ConvBlock& block, int frames) {
@@ -258,49 +219,17 @@ struct Plan {
   const bool learns_;
 };
 
-int most_workers() {
-  return tile_workers(std::int64_t{1} << 20);
-}
-
 std::vector<double> step_frequencies(int half) {
   std::vector<double> frequencies;
   for (int i = 0; i < half; ++i) frequencies.push_back(std::exp(-std::log(10000.0) * i / (half - 1)));
   return frequencies;
 }
 
-// body(place in the flat buffer) for the elements of a tensor in torch's order.
-template <class Body>
-void for_elements(const ParameterTensor& tensor, const Body& body) {
-  const std::size_t axes = tensor.shape.size();
-  std::vector<std::int64_t> steps(axes, 1), index(axes, 0);
-  std::int64_t step = 1;
-  for (std::size_t i = axes; i-- > 0;) {
-    const auto axis = static_cast<std::size_t>(tensor.order[i]);
-    steps[axis] = step;
-    step *= tensor.shape[axis];
-  }
-  for (std::int64_t count = tensor.size(); count > 0; --count) {
-    std::int64_t place = tensor.first;
-    for (std::size_t axis = 0; axis < axes; ++axis) place += index[axis] * steps[axis];
-    body(place);
-    for (std::size_t axis = axes; axis-- > 0;) {
-      if (++index[axis] < tensor.shape[axis]) break;
-      index[axis] = 0;
-    }
-  }
-}
-
 }  // namespace
 
-std::int64_t ParameterTensor::size() const {
-  std::int64_t count = 1;
-  for (const int axis : shape) count *= axis;
-  return count;
-}
-
-std::optional<UnetShapeFault> fault_of(const UnetShape& shape) {
+std::optional<ShapeFault> fault_of(const UnetShape& shape) {
   const auto fault = [](const std::string& member, int found, const std::string& allowed) {
-    return UnetShapeFault{member, std::to_string(found), allowed};
+    return ShapeFault{member, std::to_string(found), allowed};
   };
   if (shape.actions < 1) return fault("actions", shape.actions, "at least 1");
   if (shape.condition < 0) return fault("condition", shape.condition, "at least 0");
@@ -310,7 +239,7 @@ std::optional<UnetShapeFault> fault_of(const UnetShape& shape) {
     return fault("kernel_size", shape.kernel_size, "an odd number");
   if (shape.groups < 1) return fault("groups", shape.groups, "at least 1");
   if (shape.widths.empty() || shape.widths.size() > 16)
-    return UnetShapeFault{"widths", std::to_string(shape.widths.size()) + " levels", "1 to 16 levels"};
+    return ShapeFault{"widths", std::to_string(shape.widths.size()) + " levels", "1 to 16 levels"};
   for (const int width : shape.widths)
     if (width < 1 || width % shape.groups != 0)
       return fault("widths", width, "multiples of the " + std::to_string(shape.groups) + " groups");
@@ -325,31 +254,10 @@ std::optional<UnetShapeFault> fault_of(const UnetShape& shape) {
 }
 
 template <class T>
-std::vector<T> in_torch_order(const std::vector<ParameterTensor>& tensors, const std::vector<T>& flat) {
-  std::vector<T> elements;
-  elements.reserve(flat.size());
-  for (const ParameterTensor& tensor : tensors)
-    for_elements(tensor,
-                 [&](std::int64_t place) { elements.push_back(flat[static_cast<std::size_t>(place)]); });
-  return elements;
-}
-
-template <class T>
-std::vector<T> from_torch_order(const std::vector<ParameterTensor>& tensors, const std::vector<T>& elements) {
-  const ParameterTensor& last = tensors.back();
-  std::vector<T> flat(static_cast<std::size_t>(last.first + padded_parameters(last.size())), T(0));
-  std::size_t next = 0;
-  for (const ParameterTensor& tensor : tensors)
-    for_elements(tensor,
-                 [&](std::int64_t place) { flat[static_cast<std::size_t>(place)] = elements[next++]; });
-  return flat;
-}
-
-template <class T>
 struct ConditionalUnet<T>::Memory {
   const UnetShape shape;
   const Plan plan;
-  const int most_tiles, workers = most_workers();
+  const int most_tiles;
   Numbers<T> signals, deltas, kept;
   Numbers<T> scratch[3], transposed, packed, sums, frequencies;
 
@@ -372,9 +280,6 @@ struct ConditionalUnet<T>::Memory {
     Kokkos::deep_copy(frequencies, host);
   }
 
-  static std::size_t packed_elements() {
-    return kScalarLanes ? 0 : static_cast<std::size_t>(most_workers() * kProductRows * kProductDepth);
-  }
   // Derivatives by what a convolution gave and what its block gives, or one frame of sums.
   static std::int64_t scratch_elements(const Plan& plan) {
     return std::max<std::int64_t>(plan.most_elements, plan.most_sums);
@@ -391,13 +296,7 @@ struct ConditionalUnet<T>::Memory {
   }
 
   FeatureMap<T> map(const Numbers<T>& memory, const Slot& slot) const {
-    FeatureMap<T> result;
-    result.distance = slot.elements() * kTileWidth;
-    result.first = memory.data() + slot.first * most_tiles * kTileWidth + slot.first_channel * kTileWidth;
-    result.frames = slot.frames;
-    result.channels = slot.channels;
-    result.stride = slot.stride;
-    return result;
+    return slot_map(memory, most_tiles, slot);
   }
   FeatureMap<T> scratch_map(int which, int frames, int channels) const {
     return {scratch[which].data(), static_cast<std::int64_t>(frames) * channels * kTileWidth, frames,
@@ -407,49 +306,6 @@ struct ConditionalUnet<T>::Memory {
 
 namespace {
 
-// What both passes do with layers, for one run of tiles.
-template <class T>
-struct Pass {
-  const T* parameters = nullptr;
-  int tiles = 0, workers = 1;
-  T* packed = nullptr;
-
-  template <class Kernel>
-  void launch(const char* name, std::int64_t items, const Kernel& kernel) const {
-    for_tiles(name, items, tile_workers(items), kernel);
-  }
-  void product(const TapLayer& layer, bool backward, const FeatureMap<const T>& source,
-               const FeatureMap<T>& target, SumStart start) const {
-    TapProduct<T> kernel;
-    kernel.layer = layer;
-    kernel.backward = backward;
-    kernel.start = start;
-    kernel.parameters = parameters;
-    kernel.source = source;
-    kernel.target = target;
-    kernel.tiles = tiles;
-    const std::int64_t panels = static_cast<std::int64_t>(tiles) * target.frames;
-    const std::int64_t wanted = workers == 1 ? 1 : 4 * workers / kernel.row_blocks() + 1;
-    kernel.runs = static_cast<int>(kScalarLanes ? panels : std::min(panels, wanted));
-    kernel.packed = packed;
-    launch("maniple::tap_product", kernel.items(), kernel);
-  }
-  void forward(const TapLayer& layer, const FeatureMap<const T>& source, const FeatureMap<T>& target) const {
-    product(layer, false, source, target, SumStart::bias);
-  }
-  void backward(const TapLayer& layer, const FeatureMap<const T>& delta, const FeatureMap<T>& source_delta,
-                bool add) const {
-    product(layer, true, delta, source_delta, add ? SumStart::target : SumStart::zero);
-  }
-  void copy(const FeatureMap<const T>& source, const FeatureMap<T>& target, bool add) const {
-    launch("maniple::copy_map", tiles, CopyMap<T>{source, target, add});
-  }
-};
-
-template <class T>
-FeatureMap<T> run_map(const TileRun<T>& run, int frames, int channels) {
-  return {run.first, run.distance, frames, channels, channels};
-}
 template <class T>
 FeatureMap<T> channels_of(FeatureMap<T> map, int first, int count) {
   map.first += static_cast<std::int64_t>(first) * kTileWidth;
@@ -469,10 +325,11 @@ GroupNorm<T> norm_of(const Memory& memory, const ConvBlock& block, const T* para
 }
 
 template <class T, class Memory>
-struct ForwardPass : Pass<T> {
+struct ForwardPass : LayerPass<T> {
   const Memory& memory;
 
-  ForwardPass(const Memory& unet_memory, const Pass<T>& pass) : Pass<T>(pass), memory(unet_memory) {}
+  ForwardPass(const Memory& unet_memory, const LayerPass<T>& pass)
+      : LayerPass<T>(pass), memory(unet_memory) {}
 
   FeatureMap<T> signal(const Slot& slot) const { return memory.map(memory.signals, slot); }
 
@@ -532,59 +389,14 @@ struct ForwardPass : Pass<T> {
 };
 
 template <class T, class Memory>
-struct BackwardPass : Pass<T> {
+struct BackwardPass : GradientPass<T> {
   const Memory& memory;
-  bool exact = true;
-  double *totals = nullptr, *inexact = nullptr;
 
-  BackwardPass(const Memory& unet_memory, const Pass<T>& pass) : Pass<T>(pass), memory(unet_memory) {}
+  BackwardPass(const Memory& unet_memory, const GradientPass<T>& pass)
+      : GradientPass<T>(pass), memory(unet_memory) {}
 
   FeatureMap<T> signal(const Slot& slot) const { return memory.map(memory.signals, slot); }
   FeatureMap<T> delta(const Slot& slot) const { return memory.map(memory.deltas, slot); }
-
-  // Adds each tile's sums of a map's channels to consecutive totals.
-  void sum_channels(const FeatureMap<const T>& map) const {
-    this->launch("maniple::sum_channels", this->tiles, SumChannels<T>{map, memory.sums.data()});
-  }
-  void add_sums(int stride, int first, int count, std::int64_t parameter) const {
-    AddTileSums<T> kernel;
-    kernel.sums = memory.sums.data() + first;
-    kernel.stride = stride;
-    kernel.tiles = this->tiles;
-    kernel.count = count;
-    kernel.exact = exact;
-    kernel.totals = totals + parameter;
-    kernel.inexact = inexact;
-    this->launch("maniple::add_tile_sums", kernel.items(), kernel);
-  }
-  void bias_gradient(const TapLayer& layer, const FeatureMap<const T>& out_delta) const {
-    sum_channels(out_delta);
-    add_sums(layer.outputs(), 0, layer.outputs(), layer.bias);
-  }
-  // `again`: the fine map is the one of the call before, and has not changed.
-  void weight_gradient(const TapLayer& layer, const FeatureMap<const T>& in,
-                       const FeatureMap<const T>& out_delta, bool again = false) const {
-    const FeatureMap<const T> fine = layer.transposed ? out_delta : in;
-    TransposeMap<T> transpose{fine, memory.transposed.data()};
-    if (!again)
-      this->launch("maniple::transpose_map", static_cast<std::int64_t>(this->tiles) * transpose.blocks(),
-                   transpose);
-    TapGradient<T> kernel;
-    kernel.layer = layer;
-    kernel.coarse = layer.transposed ? in : out_delta;
-    kernel.transposed = memory.transposed.data();
-    kernel.fine_frames = fine.frames;
-    kernel.tiles = this->tiles;
-    kernel.exact = exact;
-    kernel.totals = totals;
-    kernel.inexact = inexact;
-    this->launch("maniple::tap_gradient", kernel.items(), kernel);
-  }
-  void gradient(const TapLayer& layer, const FeatureMap<const T>& in,
-                const FeatureMap<const T>& out_delta) const {
-    weight_gradient(layer, in, out_delta);
-    bias_gradient(layer, out_delta);
-  }
 
   // Takes derivatives by what a block gives to those by what its convolution gives; adds the gradient.
   void conv_block(const ConvBlock& block, const FeatureMap<const T>& in, const FeatureMap<const T>& out_delta,
@@ -601,11 +413,11 @@ struct BackwardPass : Pass<T> {
     kernel.parameter_delta = rows;
     this->launch("maniple::group_norm_backward", static_cast<std::int64_t>(this->tiles) * block.groups,
                  kernel);
-    sum_channels(rows);
-    add_sums(3 * channels, 0, channels, block.weight);
-    add_sums(3 * channels, channels, channels, block.bias);
-    add_sums(3 * channels, 2 * channels, channels, block.conv.bias);
-    weight_gradient(block.conv, in, y_delta);
+    this->sum_channels(rows);
+    this->add_sums(3 * channels, 0, channels, block.weight);
+    this->add_sums(3 * channels, channels, channels, block.bias);
+    this->add_sums(3 * channels, 2 * channels, channels, block.conv.bias);
+    this->weight_gradient(block.conv, in, y_delta);
   }
   // `in_delta` may be absent, where nobody asks.
   void residual_block(const ResidualBlock& block, const FeatureMap<const T>& in,
@@ -621,8 +433,8 @@ struct BackwardPass : Pass<T> {
     this->backward(block.blocks[1].conv, y_delta, middle_delta, false);
     conv_block(block.blocks[0], in, middle_delta, y_delta, rows, signal(block.film_slot), film_delta);
     if (block.has_residual) {
-      weight_gradient(block.residual, in, out_delta, true);
-      bias_gradient(block.residual, out_delta);
+      this->weight_gradient(block.residual, in, out_delta, true);
+      this->bias_gradient(block.residual, out_delta);
     }
     if (in_delta.first != nullptr) {
       this->backward(block.blocks[0].conv, y_delta, in_delta, add);
@@ -631,14 +443,15 @@ struct BackwardPass : Pass<T> {
       else
         this->copy(out_delta, in_delta, true);
     }
-    gradient(block.film, condition, film_delta);
+    this->gradient(block.film, condition, film_delta);
     this->backward(block.film, film_delta, delta(memory.plan.condition_out), true);
   }
   void residual_block(const ResidualBlock& block, bool add = false) const {
     residual_block(block, signal(block.in), delta(block.in), add);
   }
 
-  void operator()(const UnetInput<T>& input, const TileRun<const T>& prediction_delta) const {
+  void operator()(const UnetInput<T>& input, const TileRun<const T>& prediction_delta,
+                  const TileRun<T>& condition_out) const {
     const Plan& plan = memory.plan;
     const UnetShape& shape = memory.shape;
     const FeatureMap<T> condition_delta = delta(plan.condition_out);
@@ -646,7 +459,7 @@ struct BackwardPass : Pass<T> {
 
     const FeatureMap<const T> last_delta = run_map(prediction_delta, shape.horizon, shape.actions);
     const int width = plan.final_out.channels;
-    gradient(plan.last, signal(plan.final_out), last_delta);
+    this->gradient(plan.last, signal(plan.final_out), last_delta);
     this->backward(plan.last, last_delta, delta(plan.final_out), false);
     const FeatureMap<T> y_delta = memory.scratch_map(0, shape.horizon, width);
     conv_block(plan.final_block, signal(plan.final_in), delta(plan.final_out), y_delta,
@@ -673,15 +486,18 @@ struct BackwardPass : Pass<T> {
     }
 
     this->launch("maniple::mish_slope", this->tiles, MishSlope<T>{signal(plan.condition), condition_delta});
+    if (condition_out.first != nullptr)
+      this->copy(channels_of(condition_delta, shape.step_embedding, shape.condition),
+                 run_map(condition_out, 1, shape.condition), false);
     const FeatureMap<T> step_delta = channels_of(condition_delta, 0, shape.step_embedding);
-    gradient(plan.encoder[1], signal(plan.hidden_out), step_delta);
+    this->gradient(plan.encoder[1], signal(plan.hidden_out), step_delta);
     this->backward(plan.encoder[1], step_delta, delta(plan.hidden), false);
     this->launch("maniple::mish_slope", this->tiles, MishSlope<T>{signal(plan.hidden), delta(plan.hidden)});
-    gradient(plan.encoder[0], signal(plan.embedded), delta(plan.hidden));
+    this->gradient(plan.encoder[0], signal(plan.embedded), delta(plan.hidden));
   }
   void sampling(const Level& level, bool add) const {
     const Slot& in = level.blocks[1].out;
-    gradient(level.sampling, signal(in), delta(level.sampled));
+    this->gradient(level.sampling, signal(in), delta(level.sampled));
     this->backward(level.sampling, delta(level.sampled), delta(in), add);
   }
 };
@@ -713,63 +529,43 @@ int ConditionalUnet<T>::most_tiles() const {
 }
 template <class T>
 std::int64_t ConditionalUnet<T>::parameters() const {
-  return memory_->plan.parameters;
+  return memory_->plan.tensors.parameters;
 }
 template <class T>
 std::int64_t ConditionalUnet<T>::parameters(const UnetShape& shape) {
-  return Plan(shape, false).parameters;
+  return Plan(shape, false).tensors.parameters;
 }
 template <class T>
 const std::vector<ParameterTensor>& ConditionalUnet<T>::tensors() const {
-  return memory_->plan.tensors;
+  return memory_->plan.tensors.list;
 }
 
 template <class T>
 std::vector<T> ConditionalUnet<T>::initial_parameters(std::uint32_t seed) const {
-  std::vector<T> values(static_cast<std::size_t>(parameters()), T(0));
-  std::uint32_t number = 0;
-  for (const ParameterTensor& tensor : tensors()) {
-    const T bound = T(1) / std::sqrt(static_cast<T>(tensor.inputs));
-    std::uint64_t element = 0;
-    PhiloxBlock random{};
-    for_elements(tensor, [&](std::int64_t place) {
-      T& value = values[static_cast<std::size_t>(place)];
-      if (tensor.start == ParameterTensor::Start::one) value = T(1);
-      if (tensor.start != ParameterTensor::Start::uniform) return;
-      if (element % 4 == 0) random = random_block(seed, RandomPurpose::parameters, element / 4, 0, number);
-      value = (T(2) * uniform01<T>(random.word[element % 4]) - T(1)) * bound;
-      ++element;
-    });
-    ++number;
-  }
-  return values;
+  return initial_values<T>(memory_->plan.tensors, seed);
 }
 
 template <class T>
 void ConditionalUnet<T>::forward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                  const TileRun<T>& prediction) {
-  const Pass<T> pass{parameters.data(), input.tiles, memory_->workers, memory_->packed.data()};
-  ForwardPass<T, Memory>(*memory_, pass)(input, prediction);
+  ForwardPass<T, Memory>(*memory_, {parameters.data(), input.tiles, memory_->packed.data()})(input,
+                                                                                             prediction);
 }
 
 template <class T>
 void ConditionalUnet<T>::backward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                   const TileRun<const T>& delta, bool exact, double* gradient,
-                                  double* inexact) {
-  const Pass<T> pass{parameters.data(), input.tiles, memory_->workers, memory_->packed.data()};
-  BackwardPass<T, Memory> backward(*memory_, pass);
-  backward.exact = exact;
-  backward.totals = gradient;
-  backward.inexact = inexact;
-  backward(input, delta);
+                                  double* inexact, const TileRun<T>& condition_delta) {
+  GradientPass<T> pass{{parameters.data(), input.tiles, memory_->packed.data()}};
+  pass.sums = memory_->sums.data();
+  pass.transposed = memory_->transposed.data();
+  pass.exact = exact;
+  pass.totals = gradient;
+  pass.inexact = inexact;
+  BackwardPass<T, Memory>(*memory_, pass)(input, delta, condition_delta);
 }
 
 template class ConditionalUnet<float>;
 template class ConditionalUnet<double>;
-template std::vector<float> in_torch_order(const std::vector<ParameterTensor>&, const std::vector<float>&);
-template std::vector<double> in_torch_order(const std::vector<ParameterTensor>&, const std::vector<double>&);
-template std::vector<float> from_torch_order(const std::vector<ParameterTensor>&, const std::vector<float>&);
-template std::vector<double> from_torch_order(const std::vector<ParameterTensor>&,
-                                              const std::vector<double>&);
 
 }  // namespace maniple

@@ -16,6 +16,8 @@
 #include <string>
 #include <vector>
 
+#include "src/learning/parameter_tensors.hpp"
+#include "src/learning/tile_run.hpp"
 #include "src/learning/totals.hpp"
 
 namespace maniple {
@@ -31,41 +33,8 @@ struct UnetShape {
   bool predict_scale = true;                   // FiLM with a scale (cond_predict_scale), or bias only
 };
 
-// The first thing that makes a shape impossible, if anything: which member, what it is, what it could be.
-struct UnetShapeFault {
-  std::string member, found, allowed;
-};
-std::optional<UnetShapeFault> fault_of(const UnetShape& shape);
-
-// One tensor of the parameters, by its name and shape in the state dict of the reference.
-struct ParameterTensor {
-  enum class Start { uniform, one, zero };  // uniform: +-1 / sqrt(inputs), torch's default
-
-  std::string name;        // "down_modules.0.1.blocks.0.block.0.weight"
-  std::vector<int> shape;  // as torch has it
-  std::vector<int> order;  // in which its axes lie in the flat buffer, the slowest first
-  std::int64_t first = 0;  // place of its first element there
-  Start start = Start::uniform;
-  int inputs = 1;  // that a unit sums over, as torch counts them
-
-  std::int64_t size() const;
-};
-
-// Elements of all tensors one after the other, each in torch's order (row-major), from or to the flat buffer.
-template <class T>
-std::vector<T> in_torch_order(const std::vector<ParameterTensor>& tensors, const std::vector<T>& flat);
-template <class T>
-std::vector<T> from_torch_order(const std::vector<ParameterTensor>& tensors, const std::vector<T>& elements);
-
-// An array of each tile of a run, [tile][elements][32]: the arrays may be parts of larger blocks, whose
-// distance is given. In the memory of the device.
-template <class T>
-struct TileRun {
-  T* first = nullptr;
-  std::int64_t distance = 0;  // from tile to tile, in elements of T
-
-  MANIPLE_FUNCTION T* tile(std::int64_t t) const { return first + t * distance; }
-};
+// The first thing that makes a shape impossible, if anything.
+std::optional<ShapeFault> fault_of(const UnetShape& shape);
 
 template <class T>
 struct UnetInput {
@@ -91,12 +60,11 @@ class ConditionalUnet {
 
   const UnetShape& shape() const;
   int most_tiles() const;
-  // Length of the flat buffer of parameters. Tensors begin at multiples of kParameterPadding; what lies
-  // between them is zero and stays so, as its gradient is.
+  // Length of the flat buffer of parameters.
   std::int64_t parameters() const;
   static std::int64_t parameters(const UnetShape& shape);
   const std::vector<ParameterTensor>& tensors() const;
-  // torch's initial values, drawn per element from (seed, tensor, element).
+  // torch's initial values.
   std::vector<T> initial_parameters(std::uint32_t seed) const;
 
   // Predicts for a run of tiles: prediction [horizon][actions][32] of each tile.
@@ -105,9 +73,11 @@ class ConditionalUnet {
   // gradient, summed over its samples, is rounded (kernels/nn/exact_totals.hpp; not with `exact` false) and
   // added to gradient[parameters()]; the number of terms that are too large for that, or not finite, is added
   // to *inexact. Lanes whose delta is zero contribute nothing, as long as their inputs are finite. Both
-  // pointers are device memory; only one set of totals is needed, whatever the number of workers.
+  // pointers are device memory; only one set of totals is needed, whatever the number of workers. Where
+  // `condition_delta` is given, the derivatives by the condition go there; it may be the condition's own
+  // place.
   void backward(const Numbers<T>& parameters, const UnetInput<T>& input, const TileRun<const T>& delta,
-                bool exact, double* gradient, double* inexact);
+                bool exact, double* gradient, double* inexact, const TileRun<T>& condition_delta = {});
 
  private:
   struct Memory;

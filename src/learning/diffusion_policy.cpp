@@ -5,21 +5,19 @@
 #include <algorithm>
 #include <map>
 
+#include "src/base/to_device.hpp"
+
 namespace maniple {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecutionSpace>;
 
-Kokkos::View<float*, MemorySpace> on_device(const std::string& label, const std::vector<float>& values) {
-  const Kokkos::View<float*, MemorySpace> view(label, values.size());
-  const auto host = Kokkos::create_mirror_view(view);
-  std::copy(values.begin(), values.end(), host.data());
-  Kokkos::deep_copy(view, host);
-  return view;
-}
-
 int most_tiles(const UnetShape& shape, std::int64_t tiles) {
   return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, ConditionalUnet<float>::good_run(shape)));
+}
+
+int features_of(const CameraEncoders* cameras) {
+  return cameras ? features_of(cameras->cameras()) : 0;
 }
 
 // Each environment has the plan that its own episode asks for; those that need a new one at a control step
@@ -38,10 +36,10 @@ class PlanRunner : public PolicyRunner {
         blocks_("maniple::plan_blocks", lanes() * static_cast<std::size_t>(denoising_.elements)),
         local_("maniple::planned_environments", lanes()),
         global_("maniple::planned_global_environments", lanes()),
-        observation_mean_(on_device("maniple::plan_observation_mean", policy.units().observation_mean)),
-        observation_scale_(on_device("maniple::plan_observation_scale", policy.units().observation_scale)),
-        action_mean_(on_device("maniple::plan_action_mean", policy.units().action_mean)),
-        action_scale_(on_device("maniple::plan_action_scale", policy.units().action_scale)) {}
+        observation_mean_(to_device("maniple::plan_observation_mean", policy.units().observation_mean)),
+        observation_scale_(to_device("maniple::plan_observation_scale", policy.units().observation_scale)),
+        action_mean_(to_device("maniple::plan_action_mean", policy.units().action_mean)),
+        action_scale_(to_device("maniple::plan_action_scale", policy.units().action_scale)) {}
 
   // What a diffusion policy does is always drawn: it has no mean action.
   void step(Determinism, std::uint32_t seed, std::int64_t control_step) override {
@@ -163,13 +161,21 @@ UnetShape unet_shape(const Config& config, int observations, int actions) {
   return shape;
 }
 
-DiffusionPolicy::DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles)
+DiffusionPolicy::DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles,
+                                 CameraEncoders* cameras)
     : config_(config.diffusion),
       schedule_(config.diffusion),
-      unet_(unet_shape(config, observations, actions),
-            most_tiles(unet_shape(config, observations, actions), tiles), false),
-      parameters_(on_device("maniple::policy_parameters", unet_.initial_parameters(config.batch.seed))),
-      units_(observations, actions) {}
+      cameras_(cameras),
+      unet_(unet_shape(config, observations + features_of(cameras), actions),
+            most_tiles(unet_shape(config, observations + features_of(cameras), actions), tiles), false),
+      units_(observations, actions) {
+  std::vector<float> initial;
+  if (cameras_) initial = cameras_->initial_parameters(config.batch.seed);
+  const std::vector<float> of_network = unet_.initial_parameters(config.batch.seed);
+  initial.insert(initial.end(), of_network.begin(), of_network.end());
+  parameters_ = to_device("maniple::policy_parameters", initial);
+  parameters_host_ = Kokkos::create_mirror_view(parameters_);
+}
 
 std::size_t DiffusionPolicy::bytes(const Config& config, int observations, int actions, std::int64_t tiles) {
   const UnetShape shape = unet_shape(config, observations, actions);
@@ -182,8 +188,11 @@ std::unique_ptr<PolicyRunner> DiffusionPolicy::act_in(Environment& environment) 
 }
 
 void DiffusionPolicy::describe(Archive& archive) {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
-  tensors_ = in_torch_order(unet_.tensors(), std::vector<float>(host.data(), host.data() + host.extent(0)));
+  Kokkos::deep_copy(parameters_host_, parameters_);
+  const float* const all = parameters_host_.data();
+  if (cameras_) cameras_->describe(archive, all);
+  tensors_ = in_torch_order(unet_.tensors(),
+                            std::vector<float>(all + first_of_network(), all + parameters_host_.extent(0)));
   std::int64_t first = 0;
   for (const ParameterTensor& tensor : unet_.tensors()) {
     archive.replicated("policy/" + tensor.name, tensors_.data() + first,
@@ -191,21 +200,14 @@ void DiffusionPolicy::describe(Archive& archive) {
                        fmt::format("[{}], as torch has it", fmt::join(tensor.shape, ", ")));
     first += tensor.size();
   }
-  const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
-                        const std::string& description) {
-    archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
-  };
-  unit("observation_mean", units_.observation_mean, "observation", "taken from each observation");
-  unit("observation_scale", units_.observation_scale, "1/observation", "which is then multiplied by this");
-  unit("action_mean", units_.action_mean, "action", "added to what a plan has");
-  unit("action_scale", units_.action_scale, "action", "by which that is multiplied before");
+  units_.describe(archive);
 }
 
 void DiffusionPolicy::restored() {
   const std::vector<float> flat = from_torch_order(unet_.tensors(), tensors_);
-  const auto host = Kokkos::create_mirror_view(parameters_);
-  std::copy(flat.begin(), flat.end(), host.data());
-  Kokkos::deep_copy(parameters_, host);
+  std::copy(flat.begin(), flat.end(), parameters_host_.data() + first_of_network());
+  if (cameras_) cameras_->restored(parameters_host_.data());
+  Kokkos::deep_copy(parameters_, parameters_host_);
 }
 
 }  // namespace maniple

@@ -19,8 +19,11 @@ UnetShape unet_shape(const Config& config, int observations, int actions);
 
 class DiffusionPolicy : public ActingPolicy {
  public:
-  // It plans for at most 32 x `tiles` environments at a time.
-  DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles);
+  // It plans for at most 32 x `tiles` environments at a time. `cameras`: whose features stand behind the
+  // observations of each frame, and which has its first parameters; null: it sees no pictures. It outlives
+  // this.
+  DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles,
+                  CameraEncoders* cameras = nullptr);
   // Bytes on a rank.
   static std::size_t bytes(const Config& config, int observations, int actions, std::int64_t tiles);
 
@@ -33,16 +36,20 @@ class DiffusionPolicy : public ActingPolicy {
   const NoiseSchedule& schedule() const { return schedule_; }
   const UnetShape& shape() const { return unet_.shape(); }
   ConditionalUnet<float>& network() { return unet_; }
+  // Of the encoders of cameras, and then of the network.
   const Numbers<float>& parameters() const { return parameters_; }
+  std::int64_t first_of_network() const { return cameras_ ? cameras_->parameters() : 0; }
   const DataUnits& units() const { return units_; }
   void set_units(const DataUnits& units) { units_ = units; }
 
  private:
   const DiffusionConfig config_;
   const NoiseSchedule schedule_;
+  CameraEncoders* const cameras_;
   ConditionalUnet<float> unet_;
   Numbers<float> parameters_;
-  std::vector<float> tensors_;  // of the parameters, one tensor after the other, as files have them
+  Numbers<float>::HostMirror parameters_host_;
+  std::vector<float> tensors_;  // of the network's, one tensor after the other, as files have them
   DataUnits units_;             // of a frame
 };
 

@@ -26,13 +26,20 @@ Summary summary_of(const std::vector<double>& values) {
   Summary result;
   if (values.empty()) return result;
   const auto count = static_cast<double>(values.size());
-  for (const double value : values) result.mean += value / count;
+  for (const double value : values) result.mean += value;
+  result.mean /= count;
   if (values.size() < 2) return result;
   double squares = 0;
   for (const double value : values) squares += (value - result.mean) * (value - result.mean);
   result.standard_error = std::sqrt(squares / (count - 1) / count);
   result.confidence = student_quantile(count - 1) * result.standard_error;
   return result;
+}
+
+EvaluationMeans means_of(const EvaluationResult& result) {
+  EvaluationMeans means{.episode_return = summary_of(result.episode_return).mean, .success_rate = {}};
+  if (!result.episode_success.empty()) means.success_rate = summary_of(result.episode_success).mean;
+  return means;
 }
 
 std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -16,6 +17,13 @@ struct EvaluationResult {
   std::vector<double> episode_length;   // control steps
   std::vector<double> episode_success;  // 1 or 0; empty where the task has no success
 };
+
+// Over the episodes of an evaluation.
+struct EvaluationMeans {
+  double episode_return = 0;
+  std::optional<double> success_rate;  // of tasks that have a success
+};
+EvaluationMeans means_of(const EvaluationResult& result);
 
 // Mean of independent numbers, with its standard error and the half width of its 95 % confidence interval
 // (Student's t).

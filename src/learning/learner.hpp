@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/io/archive.hpp"
+#include "src/learning/cameras.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
@@ -50,6 +51,7 @@ struct LearnerMemory {
 struct EnvironmentSizes {
   int observations = 0, critic_observations = 0, actions = 0, reward_terms = 0;
   std::int64_t tiles = 0;
+  std::vector<Camera> cameras = {};  // of demonstrations
 };
 
 class Learner {

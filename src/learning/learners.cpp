@@ -24,6 +24,16 @@ std::size_t network_policy_memory(const Config& config, const EnvironmentSizes& 
                       tile_workers(sizes.tiles));
 }
 
+template <class Model>
+std::unique_ptr<Learner> imitate_with(const LearnerInput& input) {
+  return std::make_unique<ImitationLearner>(
+      *input.demonstrations, input.config, input.collectives,
+      [](const Demonstrations& demonstrations, const Windows& windows, const Config& config,
+         std::int64_t tiles) -> std::unique_ptr<ImitationModel> {
+        return std::make_unique<Model>(demonstrations, windows, config, tiles);
+      });
+}
+
 }  // namespace
 
 const std::vector<LearnerKind>& learners() {
@@ -37,16 +47,12 @@ const std::vector<LearnerKind>& learners() {
        .policy_memory = network_policy_memory},
       {.name = "bc",
        .memory = BehaviourCloning::memory,
-       .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
-         return std::make_unique<BehaviourCloning>(*input.demonstrations, input.config, input.collectives);
-       },
+       .make = imitate_with<BehaviourCloning>,
        .make_policy = make_network_policy,
        .policy_memory = network_policy_memory},
       {.name = "diffusion",
        .memory = Diffusion::memory,
-       .make = [](const LearnerInput& input) -> std::unique_ptr<Learner> {
-         return std::make_unique<Diffusion>(*input.demonstrations, input.config, input.collectives);
-       },
+       .make = imitate_with<Diffusion>,
        .make_policy = [](const Config& config,
                          const EnvironmentSizes& sizes) -> std::unique_ptr<ActingPolicy> {
          return std::make_unique<DiffusionPolicy>(config, sizes.observations, sizes.actions, sizes.tiles);

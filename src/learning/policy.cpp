@@ -342,12 +342,17 @@ void ObservationNormalizer::merge(const std::vector<double>& z_mean, const std::
   count += samples;
 }
 
-Policy::Policy(const Config& config, const PolicySizes& sizes)
+Policy::Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* cameras)
     : config_(config.policy),
       imitates_(config.learning.imitates()),
+      cameras_(cameras),
       network_(make_network(config, sizes)),
       layout_(network_.sizes),
-      parameters_("maniple::policy_parameters", static_cast<std::size_t>(network_.parameters)),
+      parameters_("maniple::policy_parameters",
+                  static_cast<std::size_t>((cameras ? cameras->parameters() : 0) + network_.parameters)),
+      network_parameters_(Kokkos::subview(
+          parameters_, std::make_pair(parameters_.extent(0) - static_cast<std::size_t>(network_.parameters),
+                                      parameters_.extent(0)))),
       normalizer_(network_.sizes.inputs()),
       normal_mean_("maniple::normal_mean", static_cast<std::size_t>(network_.sizes.inputs())),
       normal_scale_("maniple::normal_scale", static_cast<std::size_t>(network_.sizes.inputs())),
@@ -360,7 +365,10 @@ Policy::Policy(const Config& config, const PolicySizes& sizes)
       make_scratch(network_, layout_, imitates_ ? window_shape(config).sequence : config.learning.horizon);
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
-  const std::vector<float> initial = initial_parameters(network_, config_, config.batch.seed);
+  std::vector<float> initial;
+  if (cameras_) initial = cameras_->initial_parameters(config.batch.seed);
+  const std::vector<float> of_network = initial_parameters(network_, config_, config.batch.seed);
+  initial.insert(initial.end(), of_network.begin(), of_network.end());
   std::copy(initial.begin(), initial.end(), parameters_host_.data());
   Kokkos::deep_copy(parameters_, parameters_host_);
   upload_normalizer();
@@ -432,13 +440,26 @@ std::unique_ptr<PolicyRunner> Policy::act_in(Environment& environment) {
   return std::make_unique<NetworkRunner>(*this, environment);
 }
 
+void DataUnits::describe(Archive& archive) {
+  const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
+                        const std::string& description) {
+    if (values.empty()) return;  // a policy may see pictures alone
+    archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
+  };
+  unit("observation_mean", observation_mean, "observation", "taken from each observation");
+  unit("observation_scale", observation_scale, "1/observation", "which is then multiplied by this");
+  unit("action_mean", action_mean, "action", "added to what the network gives");
+  unit("action_scale", action_scale, "action", "by which that is multiplied before");
+}
+
 void Policy::describe(Archive& archive) {
   Kokkos::deep_copy(parameters_host_, parameters_);
+  float* const of_network = parameters_host_.data() + parameters_host_.extent(0) - network_.parameters;
   int dense = 0, norms = 0, gates = 0;
   const auto numbers = [&](const std::string& name, std::int64_t first, std::int64_t count,
                            const std::string& description) {
-    archive.replicated("policy/" + name, parameters_host_.data() + first, static_cast<std::size_t>(count),
-                       "1", description);
+    archive.replicated("policy/" + name, of_network + first, static_cast<std::size_t>(count), "1",
+                       description);
   };
   for (int l = 0; l < network_.num_layers; ++l) {
     const Layer& layer = network_.layers[l];
@@ -462,15 +483,9 @@ void Policy::describe(Archive& archive) {
   if (network_.own_deviations() > 0)
     numbers("log_std", network_.log_std, network_.own_deviations(),
             "log of the standard deviation of each action");
+  if (cameras_) cameras_->describe(archive, parameters_host_.data());
   if (imitates_) {
-    const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
-                          const std::string& description) {
-      archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
-    };
-    unit("observation_mean", units_.observation_mean, "observation", "taken from each observation");
-    unit("observation_scale", units_.observation_scale, "1/observation", "which is then multiplied by this");
-    unit("action_mean", units_.action_mean, "action", "added to what the network gives");
-    unit("action_scale", units_.action_scale, "action", "by which that is multiplied before");
+    units_.describe(archive);
   } else if (normalizes()) {
     archive.replicated("policy/observation_mean", normalizer_.mean.data(), normalizer_.mean.size(),
                        "observation", "running mean");
@@ -481,12 +496,13 @@ void Policy::describe(Archive& archive) {
 }
 
 void Policy::restored() {
+  if (cameras_) cameras_->restored(parameters_host_.data());
   Kokkos::deep_copy(parameters_, parameters_host_);
   upload_normalizer();
 }
 
 std::vector<float> Policy::log_std() const {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), parameters_);
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), network_parameters_);
   return std::vector<float>(host.data() + network_.log_std,
                             host.data() + network_.log_std + network_.own_deviations());
 }
@@ -507,7 +523,7 @@ void Policy::rescale_values(double factor, double offset) {
     const Layer& layer = network_.layers[l];
     const int row = network_.critic.first - layer.target;
     if (row < 0 || row >= layer.outputs) continue;
-    rescale_row(parameters_, layer.weight + row * layer.stride(), layer.bias + row, layer.inputs,
+    rescale_row(network_parameters_, layer.weight + row * layer.stride(), layer.bias + row, layer.inputs,
                 static_cast<float>(factor), static_cast<float>(offset));
   }
 }
@@ -516,11 +532,14 @@ void Policy::upload_normalizer() {
   const auto mean = Kokkos::create_mirror_view(normal_mean_);
   const auto scale = Kokkos::create_mirror_view(normal_scale_);
   for (std::size_t i = 0; i < used_mean_.size(); ++i) {
-    used_mean_[i] = mean(i) =
-        imitates_ ? units_.observation_mean[i] : static_cast<float>(normalizer_.mean[i]);
+    const bool feature = imitates_ && i >= units_.observation_mean.size();  // of pictures, not of the data
+    used_mean_[i] = mean(i) = feature     ? 0.0f
+                              : imitates_ ? units_.observation_mean[i]
+                                          : static_cast<float>(normalizer_.mean[i]);
     used_scale_[i] = scale(i) =
-        imitates_ ? units_.observation_scale[i]
-                  : static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kVarianceFloor));
+        feature     ? 1.0f
+        : imitates_ ? units_.observation_scale[i]
+                    : static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kVarianceFloor));
   }
   if (imitates_) {
     upload(units_.action_mean, action_mean_);

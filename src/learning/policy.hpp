@@ -9,6 +9,7 @@
 #include "kernels/nn/acting.hpp"
 #include "src/config/config.hpp"
 #include "src/learning/acting_policy.hpp"
+#include "src/learning/cameras.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/running_moments.hpp"
 
@@ -61,11 +62,16 @@ struct DataUnits {
         observation_scale(static_cast<std::size_t>(observations), 1.0f),
         action_mean(static_cast<std::size_t>(actions), 0.0f),
         action_scale(static_cast<std::size_t>(actions), 1.0f) {}
+
+  // As entries policy/observation_mean and so on.
+  void describe(Archive& archive);
 };
 
 class Policy : public ActingPolicy {
  public:
-  Policy(const Config& config, const PolicySizes& sizes);
+  // `cameras`: whose features are its last observations, and which has its first parameters; null: it sees no
+  // pictures. It outlives this.
+  Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* cameras = nullptr);
 
   // The states of recurrent cells at the beginning of episodes; no elements where there are no such cells.
   TiledView<float> fresh_states(std::int64_t tiles) const;
@@ -79,7 +85,9 @@ class Policy : public ActingPolicy {
   const Network& network() const { return network_; }
   const SampleLayout& layout() const { return layout_; }
   const TileScratch& scratch() const { return scratch_; }
+  // Of the encoders of cameras, and then of the network.
   const Kokkos::View<float*, MemorySpace>& parameters() const { return parameters_; }
+  const Kokkos::View<float*, MemorySpace>& network_parameters() const { return network_parameters_; }
   bool uses_library() const { return library_; }
   bool normalizes() const { return imitates_ || config_.normalize_observations; }
   // Of a policy from demonstrations.
@@ -109,11 +117,13 @@ class Policy : public ActingPolicy {
 
   PolicyConfig config_;
   const bool imitates_;
+  CameraEncoders* const cameras_;
   Network network_;
   SampleLayout layout_;
   TileScratch scratch_;
   bool library_ = false;
   Kokkos::View<float*, MemorySpace> parameters_, memory_;
+  Kokkos::View<float*, MemorySpace> network_parameters_;  // a part of them
   Kokkos::View<float*, MemorySpace>::HostMirror parameters_host_;
   ObservationNormalizer normalizer_;
   DataUnits units_;  // in place of the normalizer, where the policy imitates
@@ -130,7 +140,7 @@ Act<float, Dense> Policy::actor(int workers) {
   act.network = network_;
   act.layout = layout_;
   act.scratch = scratch_;
-  act.parameters = parameters_.data();
+  act.parameters = network_parameters_.data();
   act.memory = memory(workers);
   act.clip_observations = static_cast<float>(config_.clip_observations);
   act.squash_actions = config_.squash_actions;

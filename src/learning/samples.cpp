@@ -82,10 +82,24 @@ WindowShape window_shape(const Config& config) {
 }
 
 Sampler make_sampler(const Config& config, const Windows& windows) {
+  constexpr double kMostSamples = 1e12;  // of an epoch
   std::vector<Sampler::Source> sources;
   const std::vector<double>& weights = config.data.weights.numbers;
-  for (const std::int64_t samples : windows.samples_of_files())
-    sources.push_back({samples, weights.size() == 1 ? weights[0] : weights[sources.size()]});
+  double total = 0;
+  for (const std::int64_t samples : windows.samples_of_files()) {
+    const double weight = weights.size() == 1 ? weights[0] : weights[sources.size()];
+    const double places = weight * static_cast<double>(samples);
+    total += places;
+    if (!(places >= 0.5 && total <= kMostSamples))
+      throw InputError(
+          config.where_of("data.weights"), "data.weights",
+          fmt::format("found {:g} for the {} samples of {}", weight, samples,
+                      config.data.file[sources.size()]),
+          fmt::format("allowed: weights that give an epoch one sample of each file at least, and {:g} in all "
+                      "at most",
+                      kMostSamples));
+    sources.push_back({samples, weight});
+  }
   return Sampler(sources, config.batch.seed, config.learning.batch_size, config.data.drop_last);
 }
 

@@ -78,7 +78,7 @@ class Sampler {
 };
 
 // What a deck makes of demonstrations: samples for a policy, with sequences where it is recurrent, and their
-// order.
+// order. InputError where a weight leaves a file out of an epoch, or makes it endless.
 WindowShape window_shape(const Config& config);
 Sampler make_sampler(const Config& config, const Windows& windows);
 // "12 demonstrations, 250 samples, 3 batches of 100 per epoch". InputError where a batch is larger than an

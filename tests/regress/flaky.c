@@ -1,5 +1,5 @@
 /* A fault for tests: a file system that fails FLAKY_TIMES times with FLAKY_ERRNO. Preloaded; concerns the calls
- * FLAKY_CALL (open, write, read, fsync, rename) of rank FLAKY_RANK on files whose path contains FLAKY_PATH (with a $ at
+ * FLAKY_CALL (open, write, read, fsync, rename, fallocate) of rank FLAKY_RANK on files whose path contains FLAKY_PATH (with a $ at
  * its end: ends with it), from the FLAKY_AFTER-th on. With FLAKY_CALL=corrupt writes succeed and leave one bit wrong. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -75,6 +75,12 @@ int open(const char *path, int flags, ...) {
   const mode_t mode = va_arg(more, mode_t);
   va_end(more);
   return fails("open", path) ? -1 : (NEXT(open))(path, flags, mode);
+}
+int fallocate(int file, int mode, off_t from, off_t bytes) {
+  return fails_on("fallocate", file) ? -1 : (NEXT(fallocate))(file, mode, from, bytes);
+}
+int fallocate64(int file, int mode, off64_t from, off64_t bytes) {
+  return fails_on("fallocate", file) ? -1 : (NEXT(fallocate64))(file, mode, from, bytes);
 }
 int rename(const char *from, const char *to) {
   return fails("rename", to) ? -1 : (NEXT(rename))(from, to);

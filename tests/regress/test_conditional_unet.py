@@ -1,25 +1,14 @@
-"""The denoising network and each of its layers, forward and backward, against torch on the same weights and inputs."""
+"""The denoising network, networks of policies with their losses, and each of their layers, forward and backward, against
+torch on the same weights and inputs."""
 
-import json
-import subprocess
-import sys
-from functools import cache
+from functools import partial
 
 import numpy as np
 import pytest
-from conftest import BUILD, ENVIRONMENT, ROOT
+from beside_torch import answers_of, check_against_torch, run_tool
+from conftest import BUILD
 
 TOOL = BUILD / "maniple_unet_tool"
-
-
-@cache
-def python_with_torch():
-    """torch is Debian's python3-torch, for the system's own Python, where this one has none."""
-    for python in (sys.executable, "/usr/bin/python3"):
-        if subprocess.run([python, "-c", "import torch"], env=ENVIRONMENT, capture_output=True).returncode == 0:
-            return python
-    raise RuntimeError("neither this Python nor /usr/bin/python3 has torch: tools/setup.sh --tests installs it")
-
 
 LAYERS = [
     # convolutions over frames that are fewer than taps, too, at both ends; channels that fill no block
@@ -46,18 +35,43 @@ NETS = [
     dict(kind="unet", samples=33, actions=1, horizon=5, condition=3, step_embedding=4, widths=[24], kernel_size=1,
          groups=4, predict_scale=True),
 ]
-CASES = [{**case, "seed": seed} for seed, case in enumerate(LAYERS + NETS)]
+# in the order of the program's choices
+ACTIVATIONS = ["elu", "relu", "tanh", "leaky_relu", "silu", "gelu", "identity"]
+RECURRENCES = ["none", "gru", "lstm"]
+LOSSES = ["l2", "l1", "smooth_l1", "gaussian", "gmm"]
+
+
+def policy(**given):
+    return dict(kind="policy", samples=45, observations=5, actions=3, steps=1, activation="relu", layer_norm=False,
+                recurrent="none", cells=1, units=12, loss="l2", modes=0, squash=False, own_deviations=False, softplus=False,
+                widths=[24, 17]) | given
+
+
+POLICIES = [
+    # dense layers with each activation, with and without layer norms
+    *[policy(activation=activation, layer_norm=norm, samples=samples)
+      for activation in ACTIVATIONS for norm, samples in ((False, 32), (True, 45))],
+    # each loss, and what the standard deviation of a Gaussian comes from
+    *[policy(loss=loss, squash=squash, activation="elu") for loss in LOSSES[:4] for squash in (False, True)],
+    policy(loss="gaussian", own_deviations=True, softplus=True, activation="tanh"),
+    policy(loss="gaussian", own_deviations=True, activation="silu"),
+    # mixtures
+    *[policy(loss="gmm", modes=modes, squash=squash, softplus=softplus, samples=70)
+      for modes, squash, softplus in ((1, False, False), (5, True, True), (4, False, True))],
+    # recurrent cells, through time
+    *[policy(recurrent=recurrent, cells=cells, units=units, steps=steps, widths=widths, **more)
+      for recurrent in RECURRENCES[1:]
+      for cells, units, steps, widths, more in (
+          (1, 12, 1, [], {}), (2, 20, 6, [16], {"activation": "gelu"}),
+          (2, 40, 10, [], {"loss": "gmm", "modes": 5, "squash": True, "softplus": True}),
+          (1, 9, 4, [], {"loss": "gaussian", "samples": 3}))],
+]
+CASES = [{**case, "seed": seed} for seed, case in enumerate(LAYERS + NETS + POLICIES)]
 
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("torch")
-    (folder / "request.json").write_text(json.dumps(CASES))
-    command = [python_with_torch(), ROOT / "tests/regress/unet_in_torch.py", folder / "request.json", folder / "answer.npz"]
-    result = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr
-    with np.load(folder / "answer.npz") as file:
-        return dict(file)
+    return answers_of("unet_in_torch.py", CASES, tmp_path_factory.mktemp("torch"))
 
 
 def sizes_of(case):
@@ -65,14 +79,13 @@ def sizes_of(case):
             "norm": ["samples", "channels", "groups", "frames", "film", "residual"],
             "embedding": ["samples", "units"],
             "unet": ["samples", "actions", "horizon", "condition", "step_embedding", "kernel_size", "groups",
-                     "predict_scale"]}[case["kind"]]
+                     "predict_scale"],
+            "policy": ["samples", "observations", "actions", "steps", "activation", "layer_norm", "recurrent", "cells", "units",
+                       "loss", "modes", "squash", "own_deviations", "softplus"]}[case["kind"]]
+    if case["kind"] == "policy":
+        case = case | {name: choices.index(case[name]) for name, choices in
+                       (("activation", ACTIVATIONS), ("recurrent", RECURRENCES), ("loss", LOSSES))}
     return [str(int(case[key])) for key in keys] + [str(width) for width in case.get("widths", [])]
-
-
-def run_tool(mode, precision, case, data=b"", tool=TOOL):
-    result = subprocess.run([tool, mode, precision, *sizes_of(case)], input=data, env=ENVIRONMENT, capture_output=True)
-    assert result.returncode == 0, result.stderr.decode()
-    return result.stdout
 
 
 # (a GPU takes samples one by one, and so does the second program)
@@ -81,30 +94,18 @@ def run_tool(mode, precision, case, data=b"", tool=TOOL):
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number]['kind']}{number}")
 def test_follows_torch(answers, number, tool, precision):
     case = CASES[number]
-    kind = np.float32 if precision == "float" else np.float64
-    inputs = [answers[key] for key in answers if key.startswith(f"{number}.in.")]
-    data = b"".join(values.astype(kind).tobytes() for values in inputs)
-    found = np.frombuffer(run_tool(case["kind"], precision, case, data, tool), dtype=kind).astype(np.float64)
-    expected = {key.removeprefix(f"{number}.out."): answers[key] for key in answers if key.startswith(f"{number}.out.")}
-    assert found.size == sum(values.size for values in expected.values())
-    tolerance = 1e-5 if precision == "float" else 1e-9
-    first = 0
-    for name, values in expected.items():
-        part = found[first:first + values.size]
-        first += values.size
-        # relative to the largest number of the array: others are sums of terms that nearly cancel
-        error = np.abs(part - values).max(initial=0) / max(np.abs(values).max(initial=0), 1e-30)
-        assert error < tolerance, f"{name}: {error}"
+    check_against_torch(answers, number, partial(run_tool, tool, case["kind"], precision, sizes_of(case)), precision)
 
 
 @pytest.mark.parametrize("number", [i for i, case in enumerate(CASES) if case["kind"] == "unet"])
 def test_parameters_are_those_of_the_state_dict(answers, number):
-    assert run_tool("tensors", "float", CASES[number]).decode().splitlines() == answers[f"{number}.names"].tolist()
+    found = run_tool(TOOL, "tensors", "float", sizes_of(CASES[number])).decode().splitlines()
+    assert found == answers[f"{number}.names"].tolist()
 
 
 def test_published_network_has_its_number_of_parameters():
     """That of Push-T with low-dimensional observations: 40 numbers of condition, widths 256, 512, 1024."""
     case = dict(kind="unet", samples=1, actions=2, horizon=16, condition=40, step_embedding=256, widths=[256, 512, 1024],
                 kernel_size=5, groups=8, predict_scale=True)
-    shapes = [list(map(int, line.split()[1:])) for line in run_tool("tensors", "float", case).decode().splitlines()]
-    assert sum(int(np.prod(shape)) for shape in shapes) == 65783298
+    tensors = run_tool(TOOL, "tensors", "float", sizes_of(case)).decode().splitlines()
+    assert sum(int(np.prod([int(axis) for axis in line.split()[1:]])) for line in tensors) == 65783298

@@ -10,17 +10,24 @@ import numpy as np
 import pytest
 
 from conftest import BUILD, ENVIRONMENT
-from demonstrations import episodes, sequence_dataset, write_minari, write_robomimic  # noqa: F401
+from demonstrations import episodes, pictures, sequence_dataset, write_minari, write_robomimic  # noqa: F401
 
 KEYS = "data.observations=[position, velocity]"
 
 
-def windows(stack, sequence, pad_stack, pad_sequence, *keys, width=7):
-    """[sample, frame, number], of the program."""
+def windows(stack, sequence, pad_stack, pad_sequence, *keys, width=7, cameras=()):
+    """[sample, frame, number], of the program; with cameras also [sample, frame, height, width, channels] of each."""
     result = subprocess.run([BUILD / "maniple_window_tool", *map(str, (stack, sequence, int(pad_stack), int(pad_sequence))),
                              *keys], capture_output=True, env=ENVIRONMENT)
     assert result.returncode == 0, result.stderr.decode()
-    return np.frombuffer(result.stdout, np.float32).reshape(-1, stack - 1 + sequence, width)
+    sizes = [4 * width, *map(int, map(np.prod, cameras))]
+    frames = len(result.stdout) // sum(sizes)
+    parts, first = [], 0
+    for size, shape, kind in zip(sizes, [(width,), *cameras], [np.float32] + [np.uint8] * len(cameras)):
+        part = np.frombuffer(result.stdout, kind, frames * size // kind().itemsize, first)
+        parts.append(part.reshape(-1, stack - 1 + sequence, *shape))
+        first += frames * size
+    return parts if cameras else parts[0]
 
 
 @pytest.mark.parametrize("filter_key", [None, "train"])
@@ -39,6 +46,45 @@ def test_windows_are_robomimics(tmp_path, sequence_dataset, filter_key):
             np.testing.assert_array_equal(sample, np.concatenate(parts, axis=1), err_msg=f"sample {index}")
 
 
+CAMERAS = {"agentview_image": (6, 8, 3), "wrist": (5, 5, 1)}
+PICTURES = "data.observations=[agentview_image, position, wrist, velocity]"
+
+
+@pytest.mark.parametrize("cache", ["memory", "file"])
+def test_pictures_are_robomimics(tmp_path, sequence_dataset, cache):
+    made = episodes(7, shortest=6)
+    path = write_robomimic(tmp_path / "demos.hdf5", made, images=pictures(made, CAMERAS))
+    keys = [f"data.file={path}", PICTURES, f"data.cache={cache}", f"output.directory={tmp_path}"]
+    for stack, sequence, pad in ((1, 1, True), (3, 1, True), (2, 4, False)):
+        theirs = sequence_dataset(path, ["position", "velocity", *CAMERAS], ["actions"], frame_stack=stack,
+                                  seq_length=sequence, pad_frame_stack=pad, pad_seq_length=pad, hdf5_cache_mode=None,
+                                  hdf5_use_swmr=False, load_next_obs=False)
+        rows, *ours = windows(stack, sequence, pad, pad, *keys, cameras=CAMERAS.values())
+        assert len(rows) == len(theirs)
+        for index in range(len(rows)):
+            item = theirs[index]["obs"]
+            np.testing.assert_array_equal(rows[index, :, :5], np.concatenate([item["position"], item["velocity"]], axis=1))
+            for name, found in zip(CAMERAS, ours):
+                np.testing.assert_array_equal(found[index], item[name], err_msg=f"{name} of sample {index}")
+
+
+def test_pictures_in_minaris_and_droids_layouts(tmp_path):
+    made = episodes(4)
+    seen = pictures(made, CAMERAS)
+    path = write_minari(tmp_path / "minari.hdf5", made, images=seen)
+    rows, *ours = windows(1, 1, True, True, f"data.file={path}", PICTURES, cameras=CAMERAS.values())
+    for name, found in zip(CAMERAS, ours):
+        np.testing.assert_array_equal(found[:, 0], np.concatenate([frames[name][:-1] for frames in seen]))
+    write_droid(tmp_path)
+    with h5py.File(tmp_path / "lab 2/trajectory.h5", "r+") as file:
+        frames = len(file["action/abs_pos"])
+        hand = np.random.default_rng(1).integers(0, 256, (frames, 4, 6, 3), np.uint8)
+        file["observation/camera/image/hand_camera_left_image"] = hand
+    rows, found = windows(1, 1, True, True, f"data.file={tmp_path / 'lab 2/trajectory.h5'}", DROID[0],
+                          "data.observations=[camera/image/hand_camera_left_image]", width=10, cameras=[(4, 6, 3)])
+    np.testing.assert_array_equal(found[:, 0], hand)
+
+
 @pytest.mark.parametrize("box", [False, True])
 def test_minari_holds_the_same(tmp_path, box):
     made = episodes(11)
@@ -52,6 +98,20 @@ def test_all_vectors_where_no_keys_are_given(tmp_path):
     path = write_robomimic(tmp_path / "a.hdf5", episodes(3))
     np.testing.assert_array_equal(windows(1, 1, True, True, f"data.file={path}"),
                                   windows(1, 1, True, True, f"data.file={path}", KEYS))
+
+
+def test_texts_are_no_vectors(tmp_path):
+    """Without keys: a text or a flag for each frame is not what a policy sees."""
+    path = write_robomimic(tmp_path / "a.hdf5", episodes(3))
+    expected = windows(1, 1, True, True, f"data.file={path}", KEYS)
+
+    def edit(file):
+        for demo in file["data"].values():
+            demo["obs/language"] = ["go on"] * len(demo["actions"])
+            demo["obs/is_first"] = np.arange(len(demo["actions"])) == 0
+
+    change(path, edit)
+    np.testing.assert_array_equal(windows(1, 1, True, True, f"data.file={path}"), expected)
 
 
 def change(path, edit):
@@ -74,6 +134,22 @@ def put(dataset, values):
     return edit
 
 
+def list_of(values):
+    def edit(file):
+        file["mask/odd"] = values
+
+    return edit
+
+
+def count_in_words(file):
+    file["data/demo_1"].attrs["num_samples"] = "twelve"
+
+
+def dangling(file):
+    del file["data/demo_1/obs/velocity"]
+    file["data/demo_1/obs/velocity"] = h5py.SoftLink("/nowhere")
+
+
 def renamed(file):
     file["data/demo_3x"] = file["data/demo_3"]
 
@@ -81,7 +157,14 @@ def renamed(file):
 BAD = {
     "missing key": (None, ["data.observations=[position, vel]"],
                     ["data.observations", "found no /data/demo_0/obs/vel", "there are: image, position, velocity"]),
-    "images": (None, ["data.observations=[image]"], ["/data/demo_0/obs/image is uint8 [", "allowed: numbers"]),
+    "pictures of floats": (put("data/demo_0/obs/image", np.zeros((12, 4, 4, 3), np.float32)), ["data.observations=[image]"],
+                           ["data.observations: ", "/data/demo_0/obs/image is float32 [12, 4, 4, 3]",
+                            "allowed: pictures, uint8 [frame, height, width, channels], or numbers"]),
+    "pictures of 3 axes": (put("data/demo_0/obs/image", np.zeros((12, 4, 4), np.uint8)), ["data.observations=[image]"],
+                           ["/data/demo_0/obs/image is uint8 [12, 4, 4]", "allowed: pictures, uint8 [frame, height"]),
+    "channels first": (put("data/demo_0/obs/image", np.zeros((12, 3, 84, 84), np.uint8)), ["data.observations=[image]"],
+                       ["/data/demo_0/obs/image has the shape [12, 3, 84, 84]", "with at most 4 channels"]),
+    "pictures as actions": (None, ["data.actions=[obs/image]"], ["/data/demo_0/obs/image is uint8 [", "allowed: numbers"]),
     "nan": (set_frame("data/demo_2/obs/velocity", (3, 1), np.nan), [], ["/data/demo_2/obs/velocity has NaN in frame 3"]),
     "action": (set_frame("data/demo_1/actions", (2, 0), 1.5), [],
                ["/data/demo_1/actions has 1.5 in frame 2", "data.normalize_actions"]),
@@ -89,8 +172,20 @@ BAD = {
               ["/data/demo_1/obs/velocity has 9 frames"]),
     "filter": (None, ["data.filter_key=test"], ["data.filter_key", "found no /mask/test", "empty, train"]),
     "empty filter": (None, ["data.filter_key=empty"], ["data.filter_key", "/mask/empty has no demonstrations"]),
+    "list of numbers": (list_of([0, 1]), ["data.filter_key=odd"],
+                        ["data.filter_key: ", "/mask/odd is int64 [2]", "allowed: a list of texts"]),
+    "list in a table": (list_of([[b"demo_0"], [b"demo_1"]]), ["data.filter_key=odd"], ["/mask/odd is string [2, 1]"]),
+    "list that is none": (None, ["data.filter_key=/"], ["data.filter_key: ", "/mask// is no dataset"]),
+    "count": (count_in_words, [], ["data.file: ", "/data/demo_1: attribute num_samples", "allowed: an integer"]),
+    "dangling link": (dangling, [], ["data.file: ", "/data/demo_1/obs/velocity"]),
+    "data without groups": (put("data", np.zeros(3)), [], ["data.file: ", "/data: not a group"]),
+    "observations twice": (None, ["data.observations=[position, position]"], ["data.observations: found 'position' twice"]),
+    "actions twice": (None, ["data.actions=[actions, actions]"], ["data.actions: found 'actions' twice"]),
+    "weight too small": (None, ["data.weights=1e-6"], ["data.weights: found 1e-06 for the ", "one sample of each file"]),
+    "weight too large": (None, ["data.weights=1e18"], ["data.weights: found 1e+18 for the ", "1e+12 in all at most"]),
     "name": (renamed, [], ["found /data/demo_3x", "demo_<number>"]),
     "batch": (None, ["learning.batch_size=100000"], ["learning.batch_size: found 100000", "allowed: at most"]),
+    "huge batch": (None, ["learning.batch_size=1000000000"], ["learning.batch_size: found 1000000000", "allowed: at most"]),
     "ranks": (None, ["learning.batch_size=1"], ["learning.batch_size: 1 samples on 2 ranks"]),
     "weights": (None, ["data.weights=[1, 2]"], ["data.weights: found a list of 2", "a list of 1"]),
     "gaussian": (None, ["learning.loss=gaussian"], ["learning.loss", "policy.squash_actions"]),
@@ -153,6 +248,23 @@ def test_unequal_widths(maniple, tmp_path):
     result = maniple("imitate", f"data.file=[{write_robomimic(a, made)}, {b}]", KEYS,
                      f"output.directory={tmp_path / 'run'}", exit_code=2)
     assert "observations position of 2 numbers; those of" in result.stderr
+
+
+def test_unequal_pictures(maniple, tmp_path):
+    def refusal(*paths):
+        return maniple("imitate", f"data.file=[{', '.join(map(str, paths))}]", "data.observations=[position, agentview_image]",
+                       f"output.directory={tmp_path / 'run'}", ranks=2, exit_code=2, timeout=60).stderr
+
+    made = episodes(3)
+    small, large = (pictures(made, {"agentview_image": (size, size, 3)}) for size in (6, 8))
+    a = write_robomimic(tmp_path / "a.hdf5", made, images=[small[0], large[1], small[2]])
+    assert "/data/demo_1/obs/agentview_image has pictures of 8 x 8 x 3; that of demo_0 has pictures of 6 x 6 x 3" in refusal(a)
+    a, b = (write_robomimic(tmp_path / f"{name}.hdf5", made, images=images) for name, images in (("a", small), ("b", large)))
+    text = refusal(a, b)
+    assert "b.hdf5: pictures agentview_image of 8 x 8 x 3; those of" in text and "have 6 x 6 x 3" in text
+    for number in range(3):
+        change(b, put(f"data/demo_{number}/obs/agentview_image", np.zeros((len(made[number][2]), 2), np.float32)))
+    assert "b.hdf5: 0 of the observations are pictures; those of" in refusal(a, b)
 
 
 def test_other_files(maniple, tmp_path):
@@ -218,8 +330,8 @@ def test_droid_what_is_wrong_is_named(maniple, tmp_path):
     manifest = tmp_path / "manifest.json"
 
     def refusal(*keys):
-        result = maniple("imitate", f"data.file={manifest}", *DROID, f"output.directory={tmp_path / 'run'}", *keys, ranks=2,
-                         exit_code=2, timeout=60)
+        result = maniple("imitate", f"data.file={manifest}", *DROID, "learning.batch_size=20",
+                         f"output.directory={tmp_path / 'run'}", *keys, ranks=2, exit_code=2, timeout=60)
         assert result.stderr.count("maniple: error:") == 1
         return result.stderr
 

@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from demonstrations import episodes, permutation, philox, write_robomimic
+from demonstrations import episodes, normal, permutation, philox, write_robomimic
 from unet_in_numpy import backward, unet
 
 KEYS = ["data.observations=[position, velocity]", "diffusion.down_dims=[16, 32]", "diffusion.groups=4",
@@ -45,18 +45,6 @@ def tensors(checkpoint):
         units = {name: policy[name][()].astype(float) for name in policy if name.endswith(("_mean", "_scale"))}
         shapes = {name: eval(policy[name].attrs["description"].split(", as torch")[0]) for name in policy if name not in units}
         return {name: policy[name][()].astype(float).reshape(shape) for name, shape in shapes.items()}, units
-
-
-def normal(purpose, seed, index, step, count, first=0):
-    """[index, count] normal numbers of the program's streams, from the first-th on."""
-    index = np.asarray(index, np.uint64)[:, None]
-    e = np.arange(first, first + count, dtype=np.uint64)
-    zero = np.zeros((len(index), count), np.uint64)
-    words = np.stack(philox([zero + index, zero, zero + np.uint64(step), zero + e // np.uint64(4)], [seed, purpose]))
-    at = (e // np.uint64(2) % np.uint64(2) * np.uint64(2)).astype(int)
-    u, v = (words[at + which, :, np.arange(count)].T.astype(np.uint64) >> np.uint64(8) for which in (0, 1))
-    radius, angle = np.sqrt(-2 * np.log((u.astype(float) + 1) / 2**24)), 2 * np.pi * v.astype(float) / 2**24
-    return radius * np.where(e % np.uint64(2) == 0, np.cos(angle), np.sin(angle))
 
 
 def remaining(steps):
@@ -267,6 +255,27 @@ def test_a_policy_of_another_shape_is_refused(maniple, tmp_path, cartpole):
     result = maniple("evaluate", *task, f"control.checkpoint={directory}", "diffusion.observation_horizon=3",
                      f"output.directory={tmp_path}", exit_code=2)
     assert "diffusion.observation_horizon" in result.stderr
+
+
+def test_the_algorithm_of_a_checkpoint_is_named(maniple, tmp_path, cartpole, demos):
+    directory, _ = cartpole
+    result = maniple("evaluate", "inputs/tasks/isaac_cartpole.yaml", f"control.checkpoint={directory}",
+                     f"output.directory={tmp_path}", exit_code=2)
+    assert "learning.algorithm: the checkpoint has a diffusion policy" in result.stderr
+    other = ["inputs/imitate/bc.yaml", f"data.file={demos}", KEYS[0], "policy.hidden=[8]", "learning.steps=1"]
+    result = maniple("imitate", *other, f"learning.warm_start={directory}", f"output.directory={tmp_path}", exit_code=2)
+    assert "learning.algorithm: the checkpoint has a diffusion policy" in result.stderr
+    maniple("imitate", *other, f"output.directory={tmp_path / 'bc'}")
+    result = run(maniple, demos, tmp_path / "warm", "learning.batch_size=32", f"learning.warm_start={tmp_path / 'bc'}", exit_code=2)
+    assert "learning.algorithm: the checkpoint has none; this run has diffusion" in result.stderr
+
+
+@pytest.mark.parametrize("key", ["learning.ema=false", "diffusion.pad_after=8"])
+def test_other_averages_and_samples_are_not_continued_with(maniple, tmp_path, demos, key):
+    keys = ["learning.batch_size=32", "learning.report_every=1", "learning.resume=auto"]
+    run(maniple, demos, tmp_path, *keys, "learning.steps=2")
+    result = run(maniple, demos, tmp_path, *keys, "learning.steps=3", key, exit_code=2)
+    assert f"{key.split('=')[0]}: the checkpoint has" in result.stderr
 
 
 def test_windows_are_those_of_the_references(maniple, demos):

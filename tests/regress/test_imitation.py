@@ -1,6 +1,7 @@
 """maniple imitate: the same bits on any number of ranks, continued anywhere; loss by loss what robomimic's BC computes;
 and a clone of a policy that does its task as well."""
 
+import errno
 import random
 import re
 import subprocess
@@ -85,7 +86,25 @@ def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
     assert "learning.batch_size: found 50; the checkpoint to continue from has 100" in result.stderr
 
 
-def test_data_in_a_file(maniple, tmp_path, demos):
+@pytest.mark.parametrize("key, found", [
+    ("learning.report_every=3", "has 2, this run 3"),
+    ("data.drop_last=true", "has false, this run true"),
+    ("data.normalize_observations=min_max", 'has "none", this run "min_max"'),
+    ("data.not_normalized=[position]", 'this run ["position"]')])
+def test_other_samples_are_not_continued_with(maniple, tmp_path, demos, key, found):
+    """Settings that the order of samples, their numbers or the counts depend on, without a task, too."""
+    keys = ["learning.report_every=2", "learning.resume=auto"]
+    run(maniple, demos, tmp_path / "run", *keys, "learning.steps=4")
+    before = digests(maniple, tmp_path / "run")
+    result = run(maniple, demos, tmp_path / "run", *keys, "learning.steps=9", key, exit_code=2, timeout=60)
+    assert f"{key.split('=')[0]}: the checkpoint " in result.stderr and found in result.stderr
+    assert digests(maniple, tmp_path / "run") == before
+    # what only says where data come from may change
+    text = run(maniple, demos, tmp_path / "run", *keys, "learning.steps=6", "data.prefetch=1", "data.cache=file").stdout
+    assert "at iteration 2" in text
+
+
+def test_data_in_a_file(maniple, preload, tmp_path, demos):
     """The same bits from memory and from a file, which leaves nothing behind."""
     keys = ["learning.steps=30", "learning.report_every=10", "data.frame_stack=2", "data.normalize_observations=min_max"]
     out = run(maniple, demos, tmp_path / "auto", *keys).stdout
@@ -100,6 +119,42 @@ def test_data_in_a_file(maniple, tmp_path, demos):
     result = run(maniple, demos, tmp_path / "no", *keys, "data.cache=file", ranks=2, exit_code=1, timeout=60,
                  environment={"TMPDIR": tmp_path / "missing"})
     assert result.stderr.count("maniple: error:") == 1 and "No such file or directory" in result.stderr
+    full = run(maniple, demos, tmp_path / "full", *keys, "data.cache=file", ranks=2, exit_code=1, timeout=60,
+               environment={"TMPDIR": place, "LD_PRELOAD": preload("flaky"), "FLAKY_RANK": 1, "FLAKY_CALL": "fallocate",
+                            "FLAKY_PATH": place, "FLAKY_AFTER": 1, "FLAKY_TIMES": 1, "FLAKY_ERRNO": errno.ENOSPC})
+    assert full.stderr.count("maniple: error:") == 1 and "No space left on device" in full.stderr
+    assert not list(place.iterdir())
+
+
+def test_data_in_a_file_take_no_memory(maniple, tmp_path):
+    """Of 40 MB, a rank that has them in a file holds none that the system could not take back; one that has them in
+    memory holds them all. The parameters come out the same."""
+    rng = np.random.default_rng(0)
+    frames, width = 5000, 200
+    with h5py.File(tmp_path / "wide.hdf5", "w") as file:
+        for number in range(10):
+            demo = file.create_group(f"data/demo_{number}")
+            demo["obs/x"] = rng.normal(size=(frames, width)).astype(np.float32)
+            demo["actions"] = np.tanh(demo["obs/x"][:, :1])
+            demo.attrs["num_samples"] = frames
+    data = 10 * frames * (width + 1) * 4
+    held = {}
+    for cache in ("memory", "file"):
+        arguments = ("imitate", DECK, f"data.file={tmp_path}/wide.hdf5", "data.observations=[x]", "policy.hidden=[16]",
+                     f"data.cache={cache}", "learning.report_every=50", "learning.batch_size=1000")
+        directory = tmp_path / cache
+        process = maniple.start(*arguments, "learning.steps=1000000", "learning.checkpoint_every=1",
+                                f"output.directory={directory}", log=tmp_path / "log", environment={"TMPDIR": str(tmp_path)})
+        # (an iteration is an epoch, after which every row has been read)
+        maniple.wait_for(lambda: maniple.checkpoints(directory), "a checkpoint", process=process)
+        (rank,) = maniple.ranks_of(process)
+        with open(f"/proc/{rank}/status") as status:
+            numbers = dict(line.split(":", 1) for line in status)
+        held[cache] = 1024 * sum(int(numbers[kind].split()[0]) for kind in ("RssAnon", "RssShmem"))
+        maniple.kill_all(process)
+        maniple(*arguments, "learning.steps=60", f"output.directory={directory}_short", environment={"TMPDIR": tmp_path})
+    assert 0.9 * data < held["memory"] - held["file"] < 1.1 * data + 4e6
+    assert maniple.digest(tmp_path / "memory_short/results.h5") == maniple.digest(tmp_path / "file_short/results.h5")
 
 
 def test_lengths_are_told(maniple, tmp_path, demos):

@@ -22,6 +22,7 @@ REPLACED = {
     "tests/perf/physics_vs_mujoco_batch.py cartpole": "tests/perf/physics_vs_mujoco_batch.py cartpole"
     " --envs 256 --steps 20 --alternations 1",
     "tests/perf/training_rate.py": "tests/perf/training_rate.py --iterations 8 --alternations 1 batch.num_envs=512",
+    "tests/perf/network_rate.py encoder": "tests/perf/network_rate.py --steps 1 encoder --samples 4 --height 40 --base-width 16",
 }
 
 # decks ask for runs of minutes; here only that their commands work
@@ -32,7 +33,8 @@ SMALLER = {
     "bench": "batch.num_envs=64 bench.steps=2 bench.repeats=1",
     "validate": "",
 }
-SMALLER_DECKS = {"inputs/imitate/diffusion.yaml": "diffusion.down_dims=[32,64]"}
+SMALLER_DECKS = {"inputs/imitate/diffusion.yaml": "diffusion.down_dims=[32,64]",
+                 "inputs/imitate/bc_image.yaml": "image.base_width=8"}
 SHOWN = re.compile(r"^# +((?:mpirun -n \d+ )?build/maniple (\w+) .*)$", re.M)
 
 

@@ -27,16 +27,26 @@ def test_the_expert_takes_both_roads(demonstrations, tmp_path):
     assert len(sides) == 200 and 70 < sides.count(1) < 130 and sides.count(1) + sides.count(-1) == 200
 
 
-def test_squared_error_drives_into_the_post(maniple, demonstrations, tmp_path):
-    policy = ["learning.preset=robomimic", "policy.hidden=[64, 64]", "data.normalize_observations=min_max",
-              "batch.num_envs=100"]
-    maniple("imitate", TASK, *policy, f"data.file={demonstrations}", "learning.steps=3000", "learning.learning_rate=1e-3",
+@pytest.mark.parametrize("loss, passes", [("l2", False), ("gmm", True)])
+def test_only_a_mixture_passes(maniple, demonstrations, tmp_path, loss, passes):
+    policy = ["learning.preset=robomimic", f"learning.loss={loss}", "policy.hidden=[64, 64]",
+              "data.normalize_observations=min_max", "batch.num_envs=200"]
+    maniple("imitate", TASK, *policy, f"data.file={demonstrations}", "learning.steps=20000",
+            "learning.learning_rate=1e-3", "learning.report_every=5000", "evaluation.every=4",
             f"output.directory={tmp_path}", ranks=2)
-    text = maniple("evaluate", TASK, *policy, f"control.checkpoint={tmp_path}",
+    text = maniple("evaluate", TASK, *policy, f"control.checkpoint={tmp_path}", "batch.seed=1",
                    "output.dataset=robomimic", f"output.directory={tmp_path}").stdout
-    with h5py.File(tmp_path / "evaluation.h5") as file:
-        assert file["evaluation/success_rate"][0] < 0.2, text
+    with h5py.File(tmp_path / "results.h5") as file, h5py.File(tmp_path / "evaluation.h5") as evaluation:
+        during = file["metrics/evaluation_success_rate"][:]
+        rates = during[3], evaluation["evaluation/success_rate"][0]
+    assert np.isnan(during[:3]).all()
+    assert all(0.95 < rate <= 1 if passes else 0 <= rate < 0.2 for rate in rates), text
+    if passes:
+        with h5py.File(tmp_path / "demonstrations.hdf5") as file:
+            left = [demo["obs/position"][np.abs(demo["obs/position"][:, 0]).argmin(), 1] > 0
+                    for demo in file["data"].values()]
+        assert 0.2 < np.mean(left) < 0.8
     picture = tmp_path / "roads.png"
     subprocess.run([sys.executable, maniple.root / "tools/two_roads.py", "draw", picture, f"expert={demonstrations}",
-                    f"l2={tmp_path / 'demonstrations.hdf5'}"], check=True)
+                    f"{loss}={tmp_path / 'demonstrations.hdf5'}"], check=True)
     assert picture.read_bytes().startswith(b"\x89PNG")

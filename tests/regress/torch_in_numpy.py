@@ -27,6 +27,12 @@ class Tensor(np.ndarray):
     def clip(self, min=None, max=None):
         return np.clip(self, min, max)
 
+    def clamp(self, min=None, max=None):
+        return np.clip(self, min, max)
+
+    def norm(self, dim):
+        return np.sqrt(np.square(self).sum(dim))
+
     def clone(self):
         return self.copy()
 
@@ -119,7 +125,7 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def install():
     sys.meta_path.append(_Finder())
     import torch
-    same = "square exp sqrt abs sum mean maximum sign log1p cos sin atan2 where zeros_like cross any".split()
+    same = "square exp sqrt abs sum mean maximum sign log1p cos sin atan2 where zeros_like full_like cross any".split()
     for name in same:
         setattr(torch, name, of(getattr(np, {"atan2": "arctan2"}.get(name, name))))
     torch.acos, torch.clamp, torch.cat, torch.stack = of(np.arccos), of(np.clip), of(np.concatenate), of(np.stack)

@@ -1,5 +1,6 @@
-"""The denoising network of the diffusion_policy reference and its layers in torch, as the answers that a test compares
-with. Runs in whatever Python has torch (Debian's python3-torch belongs to the system's); see test_conditional_unet.py.
+"""The denoising network of the diffusion_policy reference, its layers, and policies' networks with the losses of
+robomimic's behaviour cloning in torch, as the answers that a test compares with. Runs in whatever Python has torch
+(Debian's python3-torch belongs to the system's); see test_conditional_unet.py.
 
     python unet_in_torch.py REQUEST.json ANSWER.npz
     python unet_in_torch.py time CASE
@@ -16,7 +17,7 @@ import time
 
 import numpy as np
 import torch
-from torch import nn
+from torch import distributions, nn
 from torch.nn import functional
 
 
@@ -120,6 +121,10 @@ def gradients(output, delta, *inputs):
     return torch.autograd.grad(output, inputs, delta)
 
 
+def flat(tensors):
+    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+
+
 def asked(*tensors):
     return [tensor.requires_grad_() for tensor in tensors]
 
@@ -144,7 +149,6 @@ def unet(case):
     named = dict(net.named_parameters())
     found = gradients(prediction, delta, *named.values())
     # (a state dict may name tensors in another order than they are made)
-    flat = lambda tensors: torch.cat([tensor.reshape(-1) for tensor in tensors])
     return ({"parameters": flat(named.values()), "noisy": noisy, "step": step, "condition": condition, "delta": delta},
             {"prediction": prediction, **{f"gradient of {name}": g for name, g in zip(named, found)}})
 
@@ -190,35 +194,115 @@ def embedding(case):
                             "slope": gradients(mish, torch.ones_like(mish), embedded)[0]}
 
 
-def take_times(case):
-    torch.set_num_threads(1)
+ACTIVATIONS = {"elu": functional.elu, "relu": functional.relu, "tanh": torch.tanh, "leaky_relu": functional.leaky_relu,
+               "silu": functional.silu, "gelu": functional.gelu, "identity": lambda x: x}
+
+
+def policy(case):
+    """robomimic's networks: recurrent layers, dense layers with an activation each and, on request, a layer norm, then a
+    dense layer that gives means [mode][action], what standard deviations are of, and logits."""
+    samples, steps, actions, modes = (case[key] for key in ("samples", "steps", "actions", "modes"))
+    kinds = {"gru": nn.GRU, "lstm": nn.LSTM}
+    cells, layers, width = [], [], case["observations"]
+    for _ in range(case["cells"] if case["recurrent"] != "none" else 0):
+        cells.append(kinds[case["recurrent"]](width, case["units"], batch_first=True))
+        width = case["units"]
+    for units in case["widths"]:
+        layers.append((nn.Linear(width, units), nn.LayerNorm(units) if case["layer_norm"] else None))
+        width = units
+    outputs = (2 * actions + 1) * modes if modes else 2 * actions if case["own_deviations"] else actions
+    last = nn.Linear(width, outputs)
+    log_std = nn.Parameter(0.3 * torch.randn(0 if modes or case["own_deviations"] else actions))
+    named = {}
+    for number, cell in enumerate(cells):
+        for of, name in (("ih", "input"), ("hh", "state")):
+            for part in ("weight", "bias"):
+                named[f"{name} {part} of cell {number}"] = getattr(cell, f"{part}_{of}_l0")
+    for number, (linear, layer_norm) in enumerate([*layers, (last, None)]):
+        for name, module in (("layer", linear), ("norm", layer_norm)):
+            if module:
+                named |= {f"{name} {number} {part}": getattr(module, part) for part in ("weight", "bias")}
+    named["log_std"] = log_std
+    with torch.no_grad():
+        for name, parameter in named.items():
+            parameter.mul_(1.5)
+            if "norm" in name:
+                parameter.add_(0.3 * torch.randn_like(parameter))
+            parameter.data = parameter.data.double()
+    seen, done = random(samples, steps, case["observations"]), (0.9 * random(samples, steps, actions)).clamp(-0.95, 0.95)
+    done = done.float().double()
+    x = seen
+    for cell in cells:
+        x = cell.double()(x)[0]
+    for linear, layer_norm in layers:
+        x = ACTIVATIONS[case["activation"]](linear(x))
+        x = layer_norm(x) if layer_norm else x
+    y = last(x)
+    minimum = 0.01 if case["softplus"] else 0
+    std_of = lambda raw: (functional.softplus(raw) if case["softplus"] else raw.exp()) + minimum
+    squash = torch.tanh if case["squash"] else lambda x: x
+    if modes:
+        mean, raw = (y[..., part * modes * actions:(part + 1) * modes * actions].reshape(samples, steps, modes, actions)
+                     for part in (0, 1))
+        heads = distributions.Independent(distributions.Normal(squash(mean), std_of(raw)), 1)
+        mixture = distributions.MixtureSameFamily(distributions.Categorical(logits=y[..., 2 * modes * actions:]), heads)
+        loss = -mixture.log_prob(done).mean()
+    else:
+        mean = squash(y[..., :actions])
+        std = std_of(y[..., actions:]) if case["own_deviations"] else log_std.exp().expand_as(mean)
+        gaussian = distributions.Independent(distributions.Normal(mean, std), 1)
+        losses = {"l2": lambda: functional.mse_loss(mean, done), "l1": lambda: functional.l1_loss(mean, done),
+                  "smooth_l1": lambda: functional.smooth_l1_loss(mean, done),
+                  "gaussian": lambda: -gaussian.log_prob(done).mean()}
+        loss = losses[case["loss"]]() + 0 * std.sum()
+    loss = loss + 0 * log_std.sum()
+    found = gradients(loss, None, *named.values())
+    return ({"parameters": torch.cat([tensor.reshape(-1) for tensor in named.values()]), "observation": seen, "action": done},
+            {"outputs": y, "loss": loss, **{f"gradient of {name}": g for name, g in zip(named, found)}})
+
+
+def step(case):
+    """Forward and backward of one network in single precision."""
     net, samples = net_of(case), case["samples"]
     noisy, condition = torch.randn(samples, case["horizon"], case["actions"]), torch.randn(samples, case["condition"])
-    step, delta = torch.randint(100, (samples,)).float(), torch.randn(*noisy.shape) / noisy.numel()
+    number, delta = torch.randint(100, (samples,)).float(), torch.randn(*noisy.shape) / noisy.numel()
+
+    def take():
+        net.zero_grad(set_to_none=True)
+        net(noisy, number, condition).backward(delta)
+
+    return take
+
+
+def names(case):
+    return [(name, tensor.shape) for name, tensor in net_of(case).state_dict().items()]
+
+
+def take_times(take):
+    torch.set_num_threads(1)
     for _ in sys.stdin:
         start = time.process_time()
-        net.zero_grad(set_to_none=True)
-        net(noisy, step, condition).backward(delta)
+        take()
         print(time.process_time() - start, flush=True)
 
 
-def main():
+def run(kinds, names_of, step_of):
+    """The command, of functions that answer a case: by its kind; the tensors of a network; a step to take the time of."""
     if sys.argv[1] == "time":
-        take_times(json.loads(sys.argv[2]))
+        take_times(step_of(json.loads(sys.argv[2])))
         return
     with open(sys.argv[1]) as file:
         cases = json.load(file)
     answer = {}
     for number, case in enumerate(cases):
         torch.manual_seed(case["seed"])
-        for side, tensors in zip(("in", "out"), globals()[case["kind"]](case)):
+        for side, tensors in zip(("in", "out"), kinds[case["kind"]](case)):
             for name, tensor in tensors.items():
                 answer[f"{number}.{side}.{name}"] = np.array(tensor.detach().reshape(-1).tolist())
-        if case["kind"] == "unet":
-            tensors = net_of(case).state_dict().items()
-            answer[f"{number}.names"] = np.array([" ".join([name, *map(str, tensor.shape)]) for name, tensor in tensors])
+        if case["kind"] in ("unet", "encoder"):
+            answer[f"{number}.names"] = np.array([" ".join([name, *map(str, shape)]) for name, shape in names_of(case)])
     np.savez(sys.argv[2], **answer)
 
 
 if __name__ == "__main__":
-    main()
+    run({kind.__name__: kind for kind in (unet, conv, norm, embedding, policy)}, names, step)

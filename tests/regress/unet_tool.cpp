@@ -1,6 +1,5 @@
-// The denoising network and its layers on numbers from the standard input, for the comparison with torch:
-// arrays of one precision, one after the other, in torch's order, samples first. Results go to the standard
-// output likewise.
+// The denoising network, its layers and networks of policies with their losses on numbers from the standard
+// input (network_tool.hpp).
 //
 // maniple_unet_tool unet float|double <samples> <actions> <horizon> <condition> <step embedding> <kernel
 // size>
@@ -18,191 +17,29 @@
 //   weight, bias, y, film, residual, z_delta -> z, y_delta, weight_delta, bias_delta, film_delta
 // maniple_unet_tool embedding float|double <samples> <units>
 //   step -> sines and cosines, and mish of them, and its slope
+// maniple_unet_tool policy float|double <samples> <observations> <actions> <steps> <activation> <layer norm>
+//     <recurrence> <cells> <units of a cell> <loss> <modes> <squash> <own deviations> <softplus> <width> ...
+//   parameters layer by layer, observation, action -> outputs of the last layer, loss, gradient
 #include <cmath>
-#include <cstdio>
-#include <ctime>
-#include <iostream>
-#include <limits>
-#include <stdexcept>
-#include <string>
-#include <vector>
 
-#include "kernels/nn/conv1d.hpp"
+#include "kernels/nn/cloning_loss.hpp"
 #include "kernels/nn/group_norm.hpp"
 #include "src/learning/conditional_unet.hpp"
+#include "src/learning/policy.hpp"
+#include "tests/regress/network_tool.hpp"
 
 namespace maniple {
 namespace {
 
 template <class T>
-std::vector<T> read(std::int64_t count) {
-  std::vector<T> values(static_cast<std::size_t>(count));
-  if (std::fread(values.data(), sizeof(T), values.size(), stdin) != values.size())
-    throw std::runtime_error("the standard input ends too early");
-  return values;
-}
-template <class T>
-void write(const std::vector<T>& values) {
-  std::fwrite(values.data(), sizeof(T), values.size(), stdout);
-}
-template <class T>
-Numbers<T> device_of(const std::vector<T>& values) {
-  const Numbers<T> numbers("test", values.size());
-  const auto host = Kokkos::create_mirror_view(numbers);
-  std::copy(values.begin(), values.end(), host.data());
-  Kokkos::deep_copy(numbers, host);
-  return numbers;
-}
-template <class T>
-std::vector<T> host_of(const Numbers<T>& numbers) {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), numbers);
-  return std::vector<T>(host.data(), host.data() + host.extent(0));
-}
-
-// Samples as torch has them, [sample][channel][frame] (or [sample][frame][channel]), as tiles. What is no
-// sample repeats the last one, or is zero where it is a derivative; results begin as NaN.
-template <class T>
-struct Map {
-  std::int64_t samples, tiles;
-  int channels, frames;
-  bool frames_first;
-  Numbers<T> numbers;
-
-  Map(std::int64_t sample_count, int channel_count, int frame_count, bool frames_slow = false)
-      : samples(sample_count),
-        tiles((samples + kTileWidth - 1) / kTileWidth),
-        channels(channel_count),
-        frames(frame_count),
-        frames_first(frames_slow) {
-    numbers = device_of(std::vector<T>(static_cast<std::size_t>(tiles * kTileWidth * channels * frames),
-                                       std::numeric_limits<T>::quiet_NaN()));
-  }
-  template <class Body>
-  void for_elements(const Body& body) const {
-    for (std::int64_t i = 0; i < tiles * kTileWidth; ++i)
-      for (int c = 0; c < channels; ++c)
-        for (int f = 0; f < frames; ++f) {
-          const std::int64_t element = frames_first ? f * channels + c : c * frames + f;
-          const std::int64_t place = (i / kTileWidth * frames + f) * channels + c;
-          body(i, element, place * kTileWidth + i % kTileWidth);
-        }
-  }
-  Map& fill(const std::vector<T>& values, bool derivatives = false) {
-    std::vector<T> tiled(numbers.extent(0));
-    for_elements([&](std::int64_t sample, std::int64_t element, std::int64_t place) {
-      const std::int64_t from = std::min(sample, samples - 1) * channels * frames + element;
-      const bool spare = sample >= samples && derivatives;
-      tiled[static_cast<std::size_t>(place)] = spare ? T(0) : values[static_cast<std::size_t>(from)];
-    });
-    numbers = device_of(tiled);
-    return *this;
-  }
-  // Of the same shape, with nothing in it.
-  Map fresh() const { return Map(samples, channels, frames, frames_first); }
-  Map& from_input(bool derivatives = false) {
-    return fill(read<T>(samples * channels * frames), derivatives);
-  }
-  void to_output() const {
-    const std::vector<T> tiled = host_of(numbers);
-    std::vector<T> values(static_cast<std::size_t>(samples * channels * frames));
-    for_elements([&](std::int64_t sample, std::int64_t element, std::int64_t place) {
-      if (sample < samples)
-        values[static_cast<std::size_t>(sample * channels * frames + element)] =
-            tiled[static_cast<std::size_t>(place)];
-    });
-    write(values);
-  }
-  std::int64_t distance() const { return static_cast<std::int64_t>(channels) * frames * kTileWidth; }
-  FeatureMap<T> map() const { return {numbers.data(), distance(), frames, channels, channels}; }
-  TileRun<T> run() const { return {numbers.data(), distance()}; }
-  TileRun<const T> constant() const { return {numbers.data(), distance()}; }
-};
-
-// Weights [a][b][tap] as kernels have them, [tap][a][b], and back.
-template <class T>
-std::vector<T> by_taps(const std::vector<T>& values, int taps, bool back) {
-  const auto pairs = values.size() / static_cast<std::size_t>(taps);
-  std::vector<T> turned(values.size());
-  for (std::size_t i = 0; i < pairs; ++i)
-    for (std::size_t tap = 0; tap < static_cast<std::size_t>(taps); ++tap) {
-      const std::size_t torch = i * static_cast<std::size_t>(taps) + tap, own = tap * pairs + i;
-      turned[back ? torch : own] = values[back ? own : torch];
-    }
-  return turned;
-}
-template <class T>
-std::vector<T> rounded(const std::vector<double>& values, std::int64_t first, std::int64_t count) {
-  return std::vector<T>(values.begin() + first, values.begin() + first + count);
-}
-
-template <class T>
 void convolution(const std::vector<int>& sizes) {
-  const int samples = sizes.at(0), inputs = sizes.at(2), outputs = sizes.at(3);
+  const int inputs = sizes.at(2), outputs = sizes.at(3);
   TapLayer layer;
   layer.transposed = sizes.at(1) == 1;
   layer.coarse = layer.transposed ? inputs : outputs;
   layer.fine = layer.transposed ? outputs : inputs;
-  layer.taps = sizes.at(4);
-  layer.stride = sizes.at(5);
-  layer.padding = sizes.at(6);
-  const std::int64_t weights = static_cast<std::int64_t>(layer.taps) * inputs * outputs;
-  layer.bias = weights;
-  std::vector<T> parameters = by_taps(read<T>(weights), layer.taps, false);
-  for (const T bias : read<T>(outputs)) parameters.push_back(bias);
-  const Numbers<T> numbers = device_of(parameters);
-  Map<T> x(samples, inputs, sizes.at(7)), y(samples, outputs, sizes.at(8)), x_delta = x.fresh(),
-                                                                            y_delta = y.fresh();
-  x.from_input();
-  y_delta.from_input(true);
-  const int tiles = static_cast<int>(x.tiles);
-  const Numbers<T> packed("packed", kProductRows * kProductDepth);
-  const auto product = [&](bool backward, const Map<T>& from, const Map<T>& to) {
-    TapProduct<T> kernel;
-    kernel.layer = layer;
-    kernel.backward = backward;
-    kernel.start = backward ? SumStart::zero : SumStart::bias;
-    kernel.parameters = numbers.data();
-    kernel.source = from.map();
-    kernel.target = to.map();
-    kernel.tiles = tiles;
-    kernel.packed = packed.data();
-    kernel.runs = 2;
-    for_tiles("test", kernel.items(), 1, kernel);
-  };
-  product(false, x, y);
-  product(true, y_delta, x_delta);
-  const Map<T>&fine = layer.transposed ? y_delta : x, &coarse = layer.transposed ? x : y_delta;
-  TransposeMap<T> transpose{fine.map(), nullptr};
-  const Numbers<T> transposed = device_of(std::vector<T>(
-      static_cast<std::size_t>(tiles * transpose.blocks() * fine.frames * kTileWidth * kTileWidth),
-      std::numeric_limits<T>::quiet_NaN()));
-  transpose.transposed = transposed.data();
-  for_tiles("test", static_cast<std::int64_t>(tiles) * transpose.blocks(), 1, transpose);
-  const Numbers<double> totals("totals", parameters.size() + 1);
-  TapGradient<T> gradient;
-  gradient.layer = layer;
-  gradient.coarse = coarse.map();
-  gradient.transposed = transposed.data();
-  gradient.fine_frames = fine.frames;
-  gradient.tiles = tiles;
-  gradient.totals = totals.data();
-  gradient.inexact = totals.data() + parameters.size();
-  for_tiles("test", gradient.items(), 1, gradient);
-  const Numbers<T> sums("sums", static_cast<std::size_t>(tiles * outputs));
-  for_tiles("test", tiles, 1, SumChannels<T>{y_delta.map(), sums.data()});
-  AddTileSums<T> add;
-  add.sums = sums.data();
-  add.tiles = tiles;
-  add.stride = add.count = outputs;
-  add.totals = totals.data() + layer.bias;
-  add.inexact = gradient.inexact;
-  for_tiles("test", add.items(), 1, add);
-  Kokkos::fence();
-  y.to_output();
-  x_delta.to_output();
-  const std::vector<double> result = host_of(totals);
-  write(by_taps(rounded<T>(result, 0, weights), layer.taps, true));
-  write(rounded<T>(result, weights, outputs));
+  layer.y = {sizes.at(4), sizes.at(5), sizes.at(6)};
+  run_layer<T>(layer, sizes.at(0), sizes.at(7), sizes.at(8));
 }
 
 template <class T>
@@ -314,12 +151,10 @@ class WholeNet {
     fill(step_, T(7));
     fill(condition_, T(-0.5));
     fill(delta_, T(1e-3));
-    for (std::string line; std::getline(std::cin, line);) {
-      const std::clock_t start = std::clock();
+    take_times([&] {
       Kokkos::deep_copy(totals_, 0.0);
       pass();
-      std::cout << static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC << std::endl;
-    }
+    });
   }
 
  private:
@@ -347,37 +182,144 @@ class WholeNet {
   Numbers<T> parameters_;
 };
 
+// A loss that also keeps what the last layer gave for each sample.
+template <class T>
+struct ShownCloning : CloneActions<T> {
+  T* shown = nullptr;  // [block][output][kTileWidth]
+  int outputs = 0;
+
+  template <class V>
+  MANIPLE_FUNCTION void operator()(const Network& network, const T* parameters, std::int64_t index,
+                                   const SampleView<V>& view, MaskOf<V> real, T scale) const {
+    const Varying<V> to = tile_field<V>(shown + index * outputs * kTileWidth, 0, view.lane);
+    for (int k = 0; k < outputs; ++k) to[k] = view.output[network.actor.first + k];
+    CloneActions<T>::operator()(network, parameters, index, view, real, scale);
+  }
+};
+
+// Calls visit(first, stride, rows, numbers of a row) for each tensor of a network's parameters.
+template <class Visit>
+void for_tensors(const Network& network, const Visit& visit) {
+  for (int l = 0; l < network.num_layers; ++l) {
+    const Layer& layer = network.layers[l];
+    if (layer.is_dense()) visit(layer.weight, layer.stride(), layer.outputs, layer.inputs);
+    if (layer.kind == LayerKind::layer_norm) visit(layer.weight, 0, 1, layer.outputs);
+    if (layer.is_dense() || layer.kind == LayerKind::layer_norm) visit(layer.bias, 0, 1, layer.outputs);
+  }
+  visit(network.log_std, 0, 1, network.own_deviations());
+}
+
+template <class T>
+void cloning(const std::vector<int>& sizes) {
+  const int samples = sizes.at(0), steps = sizes.at(3);
+  PolicyConfig config;
+  config.hidden.assign(sizes.begin() + 14, sizes.end());
+  config.activation = static_cast<ActivationChoice>(sizes.at(4));
+  config.layer_norm = sizes.at(5) == 1;
+  config.recurrent = static_cast<Recurrence>(sizes.at(6));
+  config.recurrent_layers = sizes.at(7);
+  config.recurrent_units = sizes.at(8);
+  config.squash_actions = sizes.at(11) == 1;
+  config.state_dependent_std = sizes.at(12) == 1;
+  config.std_transform = sizes.at(13) == 1 ? StdTransform::softplus : StdTransform::exp;
+  config.min_std = sizes.at(13) == 1 ? 0.01 : 0;
+  PolicySizes of_policy;
+  of_policy.observations = sizes.at(1);
+  of_policy.actions = sizes.at(2);
+  of_policy.modes = sizes.at(10);
+  of_policy.critic = false;
+  const Network network = make_network(config, of_policy, 1 << 20);
+  const DemonstratedLayout layout(network.sizes);
+  const TileScratch scratch = make_scratch(network, SampleLayout(network.sizes), steps);
+
+  std::vector<T> parameters(static_cast<std::size_t>(network.parameters));
+  for_tensors(network, [&](std::int64_t first, std::int64_t stride, int rows, int count) {
+    for (int row = 0; row < rows; ++row) {
+      const std::vector<T> numbers = read<T>(count);
+      std::copy(numbers.begin(), numbers.end(), parameters.begin() + first + row * stride);
+    }
+  });
+  const Numbers<T> weights = device_of(parameters);
+  const std::int64_t tiles = (samples + kTileWidth - 1) / kTileWidth;
+  const auto place = [&](int sample, int step, int elements, int element) {
+    return static_cast<std::size_t>(((step * tiles + sample / kTileWidth) * elements + element) * kTileWidth +
+                                    sample % kTileWidth);
+  };
+  std::vector<T> blocks(static_cast<std::size_t>(steps * tiles * layout.elements * kTileWidth));
+  for (const auto& [first, count] :
+       {std::pair{layout.observation, of_policy.observations}, {layout.action, of_policy.actions}})
+    for (int sample = 0; sample < samples; ++sample)
+      for (int step = 0; step < steps; ++step) {
+        const std::vector<T> numbers = read<T>(count);
+        for (int k = 0; k < count; ++k)
+          blocks[place(sample, step, layout.elements, first + k)] = numbers[static_cast<std::size_t>(k)];
+        blocks[place(sample, step, layout.elements, layout.weight)] = 1;
+      }
+  const Numbers<T> samples_of_steps = device_of(blocks);
+  int outputs = 0;
+  for (int l = 0; l < network.num_layers; ++l)
+    if (network.layers[l].is_dense()) outputs = network.layers[l].outputs;
+  const Numbers<T> shown("shown", static_cast<std::size_t>(steps * tiles * outputs * kTileWidth)),
+      memory = device_of(
+          std::vector<T>(static_cast<std::size_t>(scratch.elements), std::numeric_limits<T>::quiet_NaN()));
+  const Numbers<double> totals("totals",
+                               static_cast<std::size_t>(minibatch_totals(network, kNumCloningMetrics)));
+  const Kokkos::View<std::int32_t*, MemorySpace> order("order", static_cast<std::size_t>(tiles));
+
+  TrainMinibatch<T, LaneDense, ShownCloning<T>> train;
+  train.network = network;
+  train.scratch = scratch;
+  train.loss.layout = layout;
+  train.loss.kind = static_cast<CloningLoss>(sizes.at(9));
+  train.loss.squash_actions = config.squash_actions;
+  train.loss.shown = shown.data();
+  train.loss.outputs = outputs;
+  train.parameters = weights.data();
+  train.memory = memory.data();
+  train.blocks = samples_of_steps.data();
+  train.order = order.data();
+  train.tiles = train.deal.num_tiles = tiles;
+  train.envs = samples;
+  train.first_state = TiledView<T>("state", tiles, network.state_units);
+  train.deal.steps = steps;
+  train.scale = 1.0 / (samples * steps);
+  train.exact = false;
+  train.totals = totals.data();
+  for_tiles("test", tiles, 1, train);
+  Kokkos::fence();
+
+  const std::vector<T> given = host_of(shown);
+  std::vector<T> result;
+  for (int sample = 0; sample < samples; ++sample)
+    for (int step = 0; step < steps; ++step)
+      for (int k = 0; k < outputs; ++k) result.push_back(given[place(sample, step, outputs, k)]);
+  const std::vector<double> sums = host_of(totals);
+  result.push_back(static_cast<T>(sums[static_cast<std::size_t>(network.parameters + kCloningLoss)]));
+  for_tensors(network, [&](std::int64_t first, std::int64_t stride, int rows, int count) {
+    for (int row = 0; row < rows; ++row)
+      for (int k = 0; k < count; ++k)
+        result.push_back(static_cast<T>(sums[static_cast<std::size_t>(first + row * stride + k)]));
+  });
+  write(result);
+}
+
 template <class T>
 void run(const std::string& mode, const std::vector<int>& sizes) {
+  if (mode == "policy") return cloning<T>(sizes);
   if (mode == "conv") return convolution<T>(sizes);
   if (mode == "norm") return normalisation<T>(sizes);
   if (mode == "embedding") return embedding<T>(sizes);
   if (mode == "unet" || mode == "time") return WholeNet<T>(sizes).run(mode);
   if (mode != "tensors") throw std::runtime_error("unknown mode " + mode);
-  const ConditionalUnet<T> unet(shape_of(sizes), 1, false);
-  for (const ParameterTensor& tensor : unet.tensors()) {
-    std::cout << tensor.name;
-    for (const int axis : tensor.shape) std::cout << " " << axis;
-    std::cout << "\n";
-  }
+  write_names(ConditionalUnet<T>(shape_of(sizes), 1, false).tensors());
 }
 
 }  // namespace
 }  // namespace maniple
 
 int main(int argc, char** argv) {
-  const Kokkos::ScopeGuard guard(argc, argv);
-  try {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    std::vector<int> sizes;
-    for (std::size_t i = 2; i < arguments.size(); ++i) sizes.push_back(std::stoi(arguments[i]));
-    if (arguments.at(1) == "double")
-      maniple::run<double>(arguments.at(0), sizes);
-    else
-      maniple::run<float>(arguments.at(0), sizes);
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << "\n";
-    return 2;
-  }
-  return 0;
+  return maniple::run_tool(argc, argv,
+                           [](const std::string& mode, auto precision, const std::vector<int>& sizes) {
+                             maniple::run<decltype(precision)>(mode, sizes);
+                           });
 }

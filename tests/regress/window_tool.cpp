@@ -1,6 +1,7 @@
 // Writes the frames of every sample of demonstrations, as learners get them, to the standard output, for the
-// comparison with robomimic's own data set: [sample][frame][observation, action], single precision.
-// Usage: maniple_window_tool <stack> <sequence> <pad stack> <pad sequence> data.file=FILE ...
+// comparison with robomimic's own data set: [sample][frame][observation, action], single precision, and then
+// of each camera the pictures, [sample][frame][height][width][channels], bytes. Usage: maniple_window_tool
+// <stack> <sequence> <pad stack> <pad sequence> data.file=FILE ...
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -21,13 +22,22 @@ int main(int argc, char** argv) {
     if (config.where.count("diffusion.pad_after")) shape.most_padding_after = config.diffusion.pad_after;
     const Demonstrations demonstrations(config, look_at_demonstrations(config));
     const Windows windows(config, demonstrations.contents(), shape);
+    const DemonstrationContents& contents = demonstrations.contents();
     std::vector<std::int64_t> rows(static_cast<std::size_t>(shape.frames()));
-    for (std::int64_t sample = 0; sample < windows.samples(); ++sample) {
-      windows.rows(sample, rows.data());
-      for (const std::int64_t row : rows)
-        std::fwrite(demonstrations.row(row), sizeof(float),
-                    static_cast<std::size_t>(demonstrations.contents().row_width()), stdout);
-    }
+    const auto for_frames = [&](const auto& body) {
+      for (std::int64_t sample = 0; sample < windows.samples(); ++sample) {
+        windows.rows(sample, rows.data());
+        for (const std::int64_t row : rows) body(row);
+      }
+    };
+    for_frames([&](std::int64_t row) {
+      std::fwrite(demonstrations.row(row), sizeof(float), static_cast<std::size_t>(contents.row_width()),
+                  stdout);
+    });
+    for (const DemonstrationContents::Camera& camera : contents.cameras)
+      for_frames([&](std::int64_t row) {
+        std::fwrite(demonstrations.picture(row, camera), 1, camera.bytes(), stdout);
+      });
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

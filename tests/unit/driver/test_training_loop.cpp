@@ -91,7 +91,7 @@ class TrainingLoopMpi : public testing::Test {
   CheckpointIdentity identity;
   int directories = 0;
   std::function<void(std::int64_t)> after = [](std::int64_t) {};
-  std::function<double()> evaluate;
+  std::function<EvaluationMeans()> evaluate;
 
   void SetUp() override {
     identity.kind = "test";
@@ -169,7 +169,7 @@ TEST_F(TrainingLoopMpi, BeginsWithWhatAnotherRunLearned) {
 TEST_F(TrainingLoopMpi, KeepsTheBestPolicy) {
   const std::vector<double> returns{3, 8, 5, 7, 9, 2};
   std::size_t evaluated = 0;
-  evaluate = [&] { return returns.at(evaluated++); };
+  evaluate = [&] { return EvaluationMeans{.episode_return = returns.at(evaluated++), .success_rate = {}}; };
   config.evaluation.every = 2;
   LeastSquares learner(*world);
   EXPECT_EQ(train(learner, 8), ExitCode::done);

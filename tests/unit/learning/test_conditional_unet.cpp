@@ -284,14 +284,14 @@ TEST(ConditionalUnet, ParametersBeginAsThoseOfTorch) {
       EXPECT_EQ(largest, 0) << tensor.name;
     }
     if (tensor.start != ParameterTensor::Start::uniform) continue;
-    const double bound = 1 / std::sqrt(tensor.inputs), deviation = bound / std::sqrt(3.0 * tensor.size());
+    const double bound = 1 / std::sqrt(tensor.fan), deviation = bound / std::sqrt(3.0 * tensor.size());
     EXPECT_LE(largest, bound * 1.000001) << tensor.name;
     EXPECT_LT(std::abs(mean), 5 * deviation) << tensor.name;
     if (tensor.size() > 100) {
       EXPECT_GT(largest, 0.9 * bound) << tensor.name;
     }
     if (const auto known = inputs.find(tensor.name); known != inputs.end()) {
-      EXPECT_EQ(tensor.inputs, known->second) << tensor.name;
+      EXPECT_EQ(tensor.fan, known->second) << tensor.name;
       ++found;
     }
   }
@@ -303,7 +303,7 @@ TEST(ConditionalUnet, ImpossibleShapesAreNamed) {
   const auto fault = [](auto&& change) {
     UnetShape shape = small_shape();
     change(shape);
-    const std::optional<UnetShapeFault> found = fault_of(shape);
+    const std::optional<ShapeFault> found = fault_of(shape);
     return found ? found->member + ": " + found->found + ", " + found->allowed : "";
   };
   EXPECT_EQ(fault([](UnetShape&) {}), "");

@@ -1,8 +1,8 @@
-// Convolutions over the frames of sequences, transposed ones (Conv1d, ConvTranspose1d) and dense layers (one
-// tap, one frame), as products of matrices. Samples lie over the lanes, 32 to a tile, so that a frame of a
-// tile, [channel][32], is what a product wants to read: nothing is gathered, padded or copied but blocks of
-// weights. Each number is a sum in one order, whatever the number of tiles or workers: by taps, then by
-// channels; in gradients by frames, then by samples.
+// Convolutions over the frames of sequences or the pixels of images, transposed ones (Conv1d, Conv2d,
+// ConvTranspose1d) and dense layers (one tap, one frame), as products of matrices. Samples lie over the
+// lanes, 32 to a tile, so that a frame of a tile, [channel][32], is what a product wants to read: nothing is
+// gathered, padded or copied but blocks of weights. Each number is a sum in one order, whatever the number of
+// tiles or workers: by taps, then by channels; in gradients by frames, then by samples.
 #pragma once
 
 #include "kernels/nn/dense.hpp"
@@ -10,28 +10,48 @@
 
 namespace maniple {
 
-// Weights [tap][coarse channel][fine channel] between two maps: a frame c of the coarse one meets frames
-// stride * c + tap - padding of the fine one. A convolution goes from fine to coarse, a transposed one from
-// coarse to fine; derivatives by what went in go the other way.
-struct TapLayer {
-  int coarse = 0, fine = 0;  // channels
+// How two maps meet along one axis: place c of the coarse one meets places stride * c + tap - padding of the
+// fine one.
+struct TapAxis {
   int taps = 1, stride = 1, padding = 0;
-  std::int64_t weight = 0, bias = 0;  // first parameters
-  bool transposed = false;            // its outputs are the fine map
 
-  MANIPLE_FUNCTION int inputs() const { return transposed ? coarse : fine; }
-  MANIPLE_FUNCTION int outputs() const { return transposed ? fine : coarse; }
-  // The frame of the other map that a frame of one meets at a tap; negative: none.
-  MANIPLE_FUNCTION int partner(bool of_fine, int frame, int tap, int frames) const {
+  // The place of the other map, of `places`, that a place of one meets at a tap; negative: none.
+  MANIPLE_FUNCTION int partner(bool of_fine, int place, int tap, int places) const {
     int other = 0;
     if (of_fine) {
-      const int reach = frame + padding - tap;
+      const int reach = place + padding - tap;
       if (reach < 0 || reach % stride != 0) return -1;
       other = reach / stride;
     } else {
-      other = stride * frame + tap - padding;
+      other = stride * place + tap - padding;
     }
-    return other < frames ? other : -1;
+    return other < places ? other : -1;
+  }
+  // Places of the coarse map, where the fine one has `places`.
+  MANIPLE_FUNCTION int coarse(int places) const { return (places + 2 * padding - taps) / stride + 1; }
+};
+
+// Weights [tap][coarse channel][fine channel] between two maps. A convolution goes from fine to coarse, a
+// transposed one from coarse to fine; derivatives by what went in go the other way. The frames of an image
+// are its pixels, row by row: rows meet as `y` says, places of a row as `x` does, and taps are counted
+// likewise. A sequence has one frame to a row.
+struct TapLayer {
+  int coarse = 0, fine = 0;  // channels
+  TapAxis y, x;
+  int coarse_width = 1, fine_width = 1;  // frames of a row
+  std::int64_t weight = 0, bias = 0;     // first parameters
+  bool transposed = false;               // its outputs are the fine map
+
+  MANIPLE_FUNCTION int inputs() const { return transposed ? coarse : fine; }
+  MANIPLE_FUNCTION int outputs() const { return transposed ? fine : coarse; }
+  MANIPLE_FUNCTION int taps() const { return y.taps * x.taps; }
+  // The frame of the other map that a frame of one meets at a tap; negative: none.
+  MANIPLE_FUNCTION int partner(bool of_fine, int frame, int tap, int frames) const {
+    const int own = of_fine ? fine_width : coarse_width, others = of_fine ? coarse_width : fine_width;
+    if (own == 1 && others == 1 && x.taps == 1) return y.partner(of_fine, frame, tap, frames);
+    const int row = y.partner(of_fine, frame / own, tap / x.taps, frames / others);
+    const int place = x.partner(of_fine, frame % own, tap % x.taps, others);
+    return row < 0 || place < 0 ? -1 : row * others + place;
   }
 };
 
@@ -117,7 +137,7 @@ struct TapProduct {
           T* const to = target.at(tile, frame) + first_row * kTileWidth + lane;
           for (int row = 0; row < num_rows; ++row) {
             T sum = start_of(first_row + row, to[row * kTileWidth]);
-            for (int tap = 0; tap < layer.taps; ++tap) {
+            for (int tap = 0; tap < layer.taps(); ++tap) {
               const int other = layer.partner(to_fine(), frame, tap, source.frames);
               if (other < 0) continue;
               const T* const from = source.at(tile, other) + lane;
@@ -142,7 +162,7 @@ struct TapProduct {
               to[row * packs + pack] = V(start_of(first_row + row, T(0)));
         }
       T* const block = packed + static_cast<std::int64_t>(worker) * kProductRows * kProductDepth;
-      for (int tap = 0; tap < layer.taps; ++tap)
+      for (int tap = 0; tap < layer.taps(); ++tap)
         for (int k = 0; k < depth; k += kProductDepth) {
           const int part = depth - k < kProductDepth ? depth - k : kProductDepth;
           pack(weights(tap) + k * column_step, num_rows, part, row_step, column_step, block);
@@ -230,11 +250,13 @@ MANIPLE_FUNCTION void add_outer_products(const ScalarOf<V>* __restrict__ delta, 
 }
 
 // Adds each tile's gradient by a layer's weights to the totals. One of the maps holds the layer's inputs, the
-// other the derivatives by its outputs. Work items are groups of coarse channels times blocks of 32 fine
-// ones.
+// other the derivatives by its outputs. A large map's frames are summed, rounded and added by blocks: these
+// lie in a cache while all taps and channels use them, and their sums lose less to rounding. Work items are
+// groups of coarse channels times blocks of 32 fine ones.
 template <class T>
 struct TapGradient {
-  static constexpr int group_rows = 64;
+  static constexpr int group_rows = kScalarLanes ? 8 : 64;
+  static constexpr int block_frames = 64;
   TapLayer layer;
   FeatureMap<const T> coarse;
   const T* transposed = nullptr;  // the fine map, as TransposeMap leaves it
@@ -262,58 +284,71 @@ struct TapGradient {
     const int first_row = static_cast<int>(item / fine_blocks()) * group_rows;
     const int after_row = layer.coarse < first_row + group_rows ? layer.coarse : first_row + group_rows;
     if constexpr (kScalarLanes) {
-      team.items(static_cast<std::int64_t>(layer.taps) * (after_row - first_row) * columns,
+      team.items(static_cast<std::int64_t>(layer.taps()) * (after_row - first_row) * columns,
                  [&](std::int64_t i) {
                    const int column = static_cast<int>(i % columns);
                    const int row = first_row + static_cast<int>(i / columns % (after_row - first_row));
                    const int tap = static_cast<int>(i / columns / (after_row - first_row));
                    double* const total = total_of(tap, row, first_column + column);
-                   for (int tile = 0; tile < tiles; ++tile) {
-                     T sum(0);
-                     for (int frame = 0; frame < coarse.frames; ++frame) {
-                       const int other = layer.partner(false, frame, tap, fine_frames);
-                       if (other < 0) continue;
-                       const T* const d = coarse.at(tile, frame) + row * kTileWidth;
-                       const T* const x = samples(tile, block, other) + column;
-                       for (int sample = 0; sample < kTileWidth; ++sample)
-                         sum = multiply_add(d[sample], x[sample * kTileWidth], sum);
+                   for (int tile = 0; tile < tiles; ++tile)
+                     for (int first = 0; first < coarse.frames; first += block_frames) {
+                       T sum(0);
+                       for (int frame = first; frame < end_of(first); ++frame) {
+                         const int other = layer.partner(false, frame, tap, fine_frames);
+                         if (other < 0) continue;
+                         const T* const d = coarse.at(tile, frame) + row * kTileWidth;
+                         const T* const x = samples(tile, block, other) + column;
+                         for (int sample = 0; sample < kTileWidth; ++sample)
+                           sum = multiply_add(d[sample], x[sample * kTileWidth], sum);
+                       }
+                       if (!exact)
+                         add_fast(&sum, 1, total);
+                       else if (add_exactly(&sum, 1, total) > 0)
+                         Kokkos::atomic_add(inexact, 1.0);
                      }
-                     if (!exact)
-                       add_fast(&sum, 1, total);
-                     else if (add_exactly(&sum, 1, total) > 0)
-                       Kokkos::atomic_add(inexact, 1.0);
-                   }
                  });
     } else {
-      using V = Lanes<T>;
-      constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
       double lost = 0;
-      for (int row = first_row; row < after_row; row += kDenseRows) {
-        const int num_rows = after_row - row < kDenseRows ? after_row - row : kDenseRows;
-        for (int tile = 0; tile < tiles; ++tile)
-          for (int tap = 0; tap < layer.taps; ++tap)
-            for (int pack = 0; pack * lane_width<V> < columns; pack += both) {
-              V sum[kDenseRows][both];
-              for (auto& row_sums : sum)
-                for (V& part : row_sums) part = V(T(0));
-              for (int frame = 0; frame < coarse.frames; ++frame) {
-                const int other = layer.partner(false, frame, tap, fine_frames);
-                if (other < 0) continue;
-                add_outer_products<V, kDenseRows, both>(
-                    coarse.at(tile, frame) + row * kTileWidth, num_rows,
-                    reinterpret_cast<const V*>(samples(tile, block, other)) + pack, sum);
-              }
-              const int first = pack * lane_width<V>, most = both * lane_width<V>;
-              const int count = columns - first < most ? columns - first : most;
-              for (int i = 0; i < num_rows; ++i) {
-                const T* const partial = reinterpret_cast<const T*>(sum[i]);
-                double* const total = total_of(tap, row + i, first_column + first);
-                lost += exact ? add_exactly(partial, count, total) : add_fast(partial, count, total);
-              }
-            }
-      }
+      for (int tile = 0; tile < tiles; ++tile)
+        for (int first = 0; first < coarse.frames; first += block_frames)
+          for (int row = first_row; row < after_row; row += kDenseRows)
+            for (int tap = 0; tap < layer.taps(); ++tap)
+              lost += add_block(tile, first, row, after_row, tap, block, columns);
       if (lost > 0) Kokkos::atomic_add(inexact, lost);
     }
+  }
+
+ private:
+  MANIPLE_FUNCTION int end_of(int first) const {
+    return coarse.frames < first + block_frames ? coarse.frames : first + block_frames;
+  }
+  // What a block of frames gives to kDenseRows rows of a tap; the number of terms that are not exact.
+  MANIPLE_FUNCTION double add_block(int tile, int first_frame, int row, int after_row, int tap, int block,
+                                    int columns) const {
+    using V = Lanes<T>;
+    constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
+    const int num_rows = after_row - row < kDenseRows ? after_row - row : kDenseRows;
+    double lost = 0;
+    for (int pack = 0; pack * lane_width<V> < columns; pack += both) {
+      V sum[kDenseRows][both];
+      for (auto& row_sums : sum)
+        for (V& part : row_sums) part = V(T(0));
+      for (int frame = first_frame; frame < end_of(first_frame); ++frame) {
+        const int other = layer.partner(false, frame, tap, fine_frames);
+        if (other < 0) continue;
+        add_outer_products<V, kDenseRows, both>(
+            coarse.at(tile, frame) + row * kTileWidth, num_rows,
+            reinterpret_cast<const V*>(samples(tile, block, other)) + pack, sum);
+      }
+      const int first = pack * lane_width<V>, most = both * lane_width<V>;
+      const int count = columns - first < most ? columns - first : most;
+      for (int i = 0; i < num_rows; ++i) {
+        const T* const partial = reinterpret_cast<const T*>(sum[i]);
+        double* const total = total_of(tap, row + i, block * kTileWidth + first);
+        lost += exact ? add_exactly(partial, count, total) : add_fast(partial, count, total);
+      }
+    }
+    return lost;
   }
 };
 

@@ -1,0 +1,96 @@
+// What a policy is given of pictures: each camera has an encoder of its own (src/learning/image_encoder.hpp),
+// whose features stand beside the vectors in the policy's input, and whose parameters lie before the policy's
+// in one flat buffer. Crops are drawn while a policy learns, as robomimic's CropRandomizer draws one for each
+// picture; but over all places, robomimic's leave out the last row and column.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/feature_map.hpp"
+#include "src/config/config.hpp"
+#include "src/io/archive.hpp"
+#include "src/io/demonstrations.hpp"
+#include "src/learning/image_encoder.hpp"
+#include "src/learning/totals.hpp"
+
+namespace maniple {
+
+// The pictures of one camera, and what they are encoded by.
+struct Camera {
+  DemonstrationContents::Camera pictures;
+  ImageEncoderShape encoder;  // of the crops
+
+  // Of a crop.
+  int pixels() const { return encoder.height * encoder.width * encoder.channels; }
+};
+
+// Those of the data, cropped as image.crop says. InputError, which names the key, where a crop is larger than
+// a picture or too small for an encoder.
+std::vector<Camera> cameras_of(const Config& config, const DemonstrationContents& contents);
+// "agentview_image 84x84x3, wrist 32x32x3"
+std::string text_of(const std::vector<Camera>& cameras);
+// Numbers that the pictures of one frame become, and pixels of their crops.
+int features_of(const std::vector<Camera>& cameras);
+int pixels_of(const std::vector<Camera>& cameras);
+
+// The crop that a camera's picture is cut to: its upper left corner.
+struct CropPlace {
+  int row = 0, column = 0;
+};
+CropPlace middle_crop(const Camera& camera);
+// Uniform over all places, by (seed, update, place of the sample in the batch of all ranks, picture of the
+// sample).
+CropPlace random_crop(const Camera& camera, std::uint32_t seed, std::int64_t update, std::int64_t place,
+                      int picture);
+
+// Lays the pictures of a sample among those of its tile, [frame][camera][height][width][channels][32].
+// `rows`: of its frames, the oldest first. `first`: of the sample's lane.
+void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demonstrations,
+                  const std::vector<std::int64_t>& rows, std::uint32_t seed, std::int64_t update,
+                  std::int64_t place, std::uint8_t* first);
+
+class CameraEncoders {
+ public:
+  // For samples with `frames` pictures of each camera, at most `tiles` tiles of them at a time.
+  CameraEncoders(const std::vector<Camera>& cameras, int frames, std::int64_t tiles);
+  // Bytes on the device, without the parameters.
+  static std::size_t bytes(const std::vector<Camera>& cameras, int frames, std::int64_t tiles);
+  static std::int64_t parameters(const std::vector<Camera>& cameras);
+
+  const std::vector<Camera>& cameras() const { return cameras_; }
+  int frames() const { return frames_; }
+  // Of all cameras, in their order; a multiple of kParameterPadding.
+  std::int64_t parameters() const { return first_.back(); }
+  std::vector<float> initial_parameters(std::uint32_t seed) const;
+
+  // Entries policy/cameras/<camera>/<tensor>, of the parameters on the host, and back.
+  void describe(Archive& archive, const float* parameters);
+  void restored(float* parameters) const;
+
+  // Encodes all frames of `tiles` tiles of samples, whose pictures lie as lay_pictures() lays them.
+  void encode(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles);
+  // Features of a camera's pictures of one frame of the samples, and later their derivatives.
+  FeatureMap<float> features(std::size_t camera, int frame) const;
+  // After encode() with the same arguments: adds the gradient, given the derivatives by the features. Both
+  // pointers as in ImageEncoder::backward().
+  void backward(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles, bool exact,
+                double* gradient, double* inexact);
+
+ private:
+  TileRun<const std::uint8_t> pixels_of_run(std::size_t camera, const std::uint8_t* pixels,
+                                            std::int64_t first) const;
+  TileRun<float> features_of_run(std::size_t camera, std::int64_t first) const;
+
+  const std::vector<Camera> cameras_;
+  const int frames_;
+  std::vector<std::unique_ptr<ImageEncoder<float>>> encoders_;
+  std::vector<std::int64_t> first_{0};        // parameter of each camera, and their number
+  std::vector<Numbers<float>> features_;      // [tile][frame][features][32] of each camera
+  std::vector<Numbers<float>> again_;         // of a run that is gone through once more
+  std::vector<std::vector<float>> elements_;  // of each camera's tensors, as files have them
+};
+
+}  // namespace maniple

@@ -1,0 +1,179 @@
+#include "src/learning/imitation_learner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/base/error.hpp"
+#include "src/base/log.hpp"
+#include "src/parallel/partition.hpp"
+
+namespace maniple {
+
+std::int64_t ImitationLearner::most_tiles(const Config& config, int ranks) {
+  const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
+  const std::int64_t of_rank = (tiles + ranks - 1) / ranks;
+  return (of_rank + config.learning.accumulate - 1) / config.learning.accumulate;
+}
+
+std::int64_t ImitationLearner::iterations(const LearningConfig& config) {
+  return (config.steps + config.report_every - 1) / config.report_every;
+}
+
+ImitationLearner::ImitationLearner(const Demonstrations& demonstrations, const Config& config,
+                                   Collectives& collectives, Make make)
+    : demonstrations_(demonstrations),
+      config_(config),
+      collectives_(collectives),
+      windows_(config, demonstrations.contents(), window_shape(config)),
+      sampler_(make_sampler(config, windows_)),
+      most_tiles_(most_tiles(config, collectives.size())),
+      model_(make(demonstrations, windows_, config_, most_tiles_)),
+      sample_blocks_(model_->sample_blocks()),
+      sum_(collectives, model_->workers(), clock_),
+      optimizer_(config.learning, static_cast<std::int64_t>(model_->parameters().extent(0)),
+                 static_cast<int>(model_->losses().size()), model_->workers()),
+      blocks_("maniple::demonstrated_blocks", static_cast<std::size_t>(sample_blocks_.steps * most_tiles_ *
+                                                                       sample_blocks_.elements * kTileWidth)),
+      pictures_("maniple::demonstrated_pictures",
+                static_cast<std::size_t>(most_tiles_ * sample_blocks_.pixels * kTileWidth)),
+      checksum_(demonstrations.checksum()),
+      batch_size_(config.learning.batch_size),
+      places_(sampler_.samples_per_epoch()) {
+  info(epoch_text(config, demonstrations.contents(), sampler_, collectives.size()));
+  for (const char* stage : {"loader", "update", "communication"}) clock_.add(stage, 0.0);
+}
+
+IterationReport ImitationLearner::iterate(const std::function<void()>& between_steps) {
+  const LearningConfig& learning = config_.learning;
+  if (!loader_)
+    loader_ = std::make_unique<BatchLoader>(BatchLoader::Input{.sampler = sampler_,
+                                                               .blocks = sample_blocks_,
+                                                               .rank = collectives_.rank(),
+                                                               .ranks = collectives_.size(),
+                                                               .parts = learning.accumulate,
+                                                               .tiles = most_tiles_},
+                                            step_, learning.steps, config_.data.prefetch);
+  Sums sums;
+  sums.losses.resize(model_->losses().size());
+  const double waited = clock_.seconds("loader");
+  optimizer_.anneal(iteration_);
+  const std::int64_t end = std::min(learning.steps, (iteration_ + 1) * learning.report_every);
+  for (; step_ < end; ++step_) {
+    double* const totals = optimizer_.clear_totals();
+    for (std::int64_t part = 0; part < learning.accumulate; ++part) {
+      LoadedBatch batch = [&] {
+        const StageClock::Region region(clock_, "loader");
+        return loader_->next();
+      }();
+      {
+        const StageClock::Region region(clock_, "update");
+        const auto numbers = std::make_pair(std::size_t{0}, batch.numbers);
+        Kokkos::deep_copy(Kokkos::subview(blocks_, numbers), Kokkos::subview(batch.blocks, numbers));
+        const auto pixels = std::make_pair(std::size_t{0}, batch.pixels);
+        Kokkos::deep_copy(Kokkos::subview(pictures_, pixels), Kokkos::subview(batch.pictures, pixels));
+        model_->learn(batch, blocks_.data(), pictures_.data(), step_, totals);
+      }
+      loader_->give_back(std::move(batch));
+    }
+    between_steps();
+    const std::vector<double> losses = optimizer_.sum_totals(sum_);
+    const StageClock::Region region(clock_, "update");
+    optimizer_.anneal_update(step_);
+    const std::optional<double> norm = optimizer_.step(model_->parameters());
+    if (norm) model_->stepped();
+    ++sums.updates;
+    for (std::size_t i = 0; i < sums.losses.size(); ++i) sums.losses[i] += losses[i];
+    sums.gradient_norm += norm.value_or(0);
+    sums.skipped += norm ? 0 : 1;
+  }
+  ++iteration_;
+  auto nanoseconds = static_cast<std::int64_t>(1e9 * (clock_.seconds("loader") - waited));
+  collectives_.max(&nanoseconds, 1);
+  sums.waited = 1e-9 * static_cast<double>(nanoseconds);
+  if (sums.skipped > 0)
+    warn(
+        fmt::format("{} of {} updates of iteration {} made no step: their sums are not finite or too large; "
+                    "a smaller learning.learning_rate, or learning.max_grad_norm, helps where that goes on",
+                    sums.skipped, sums.updates, iteration_));
+  return report(sums);
+}
+
+IterationReport ImitationLearner::report(const Sums& sums) const {
+  IterationReport result;
+  const auto add = [&](const std::string& name, const std::string& unit, const std::string& description,
+                       double value, bool reproducible = true) {
+    result.values.push_back({name, unit, description, value, reproducible});
+  };
+  const double updates = std::max(1.0, static_cast<double>(sums.updates));
+  const double epoch = static_cast<double>(step_) / static_cast<double>(sampler_.batches_per_epoch());
+  add("iteration", "1", "iterations done", static_cast<double>(iteration_));
+  add("updates", "1", "updates done", static_cast<double>(step_));
+  add("epoch", "1", "passes over the data done", epoch);
+  std::vector<IterationReport::Value> losses = model_->losses();
+  for (std::size_t i = 0; i < losses.size(); ++i) {
+    losses[i].value = sums.losses[i] / updates;
+    result.values.push_back(losses[i]);
+  }
+  result.summary = fmt::format("loss {:.5g}  epoch {:.2f}", losses.front().value, epoch);
+  add("gradient_norm", "1", "before clipping, mean over the steps made",
+      sums.gradient_norm / std::max(1.0, static_cast<double>(sums.updates - sums.skipped)));
+  add("learning_rate", "1", "at the end", optimizer_.learning_rate());
+  for (const IterationReport::Value& value : model_->values()) result.values.push_back(value);
+  add("skipped_minibatches", "1", "updates without a step: sums not finite or too large to be exact",
+      static_cast<double>(sums.skipped));
+  add("loader_wait", "s",
+      "in which the updates of the iteration waited for data, on the rank that waited longest", sums.waited,
+      false);
+  return result;
+}
+
+IterationReport ImitationLearner::report_names() const {
+  Sums none;
+  none.losses.resize(model_->losses().size());
+  IterationReport names = report(none);
+  for (auto& value : names.values) value.value = 0;
+  return names;
+}
+
+Learner::Work ImitationLearner::work_per_iteration() const {
+  return {static_cast<double>(config_.learning.report_every * config_.learning.batch_size), "samples"};
+}
+
+void ImitationLearner::describe(Archive& archive) {
+  model_->describe(archive);
+  optimizer_.describe(archive, "imitation");
+  archive.replicated("imitation/updates", &step_, 1, "1", "updates done");
+  archive.replicated("imitation/iteration", &iteration_, 1, "1", "iterations done");
+  archive.replicated("imitation/data_checksum", &checksum_, 1, "1", "of the demonstrations");
+  archive.replicated("imitation/batch_size", &batch_size_, 1, "samples", "of an update");
+  archive.replicated("imitation/epoch_samples", &places_, 1, "samples", "of an epoch");
+}
+
+void ImitationLearner::restored() {
+  const auto check = [&](const std::string& key, std::int64_t found, std::int64_t wanted,
+                         const std::string& what) {
+    if (found != wanted)
+      throw InputError(config_.where_of(key), key, fmt::format("{} {}", what, wanted),
+                       fmt::format("the checkpoint to continue from has {}", found));
+  };
+  check("data.file", checksum_, demonstrations_.checksum(), "demonstrations with the checksum");
+  check(
+      "learning.batch_size", batch_size_, config_.learning.batch_size,
+      config_.learning.batch_per_rank || config_.learning.accumulate > 1 ? "an effective batch of" : "found");
+  check("data.weights", places_, sampler_.samples_per_epoch(), "samples of an epoch:");
+  model_->restored();
+  optimizer_.restored();
+}
+
+void ImitationLearner::describe_learned(Archive& archive, bool to_go_on) {
+  model_->policy().describe(archive);
+  if (to_go_on) optimizer_.describe_moments(archive, "imitation");
+}
+
+void ImitationLearner::warm_started(const std::vector<std::string>&) {
+  model_->warm_started();
+  optimizer_.restored();
+}
+
+}  // namespace maniple

@@ -1,0 +1,164 @@
+// What the passes of networks over tiles of samples have in common: where the maps of a run of tiles lie, and
+// the launches of layers forward and backward. For the files that implement such networks.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/nn/convolution.hpp"
+#include "kernels/nn/group_norm.hpp"
+#include "src/learning/tile_run.hpp"
+#include "src/learning/totals.hpp"
+
+namespace maniple {
+
+// Where a map lies in the memory of a run: its elements before those of all tiles.
+struct Slot {
+  std::int64_t first = -1;  // elements of other slots before it, per tile; negative: there is no such map
+  int frames = 0, channels = 0, stride = 0;
+  int first_channel = 0;
+
+  std::int64_t elements() const { return static_cast<std::int64_t>(frames) * stride; }
+  Slot part(int from, int count) const {
+    Slot slot = *this;
+    slot.first_channel += from;
+    slot.channels = count;
+    return slot;
+  }
+};
+
+// Slots of one kind, one after the other.
+struct Slots {
+  std::int64_t elements = 0, most = 0;  // per tile
+  Slot add(int frames, int channels) {
+    const Slot slot{elements, frames, channels, channels, 0};
+    elements += slot.elements();
+    most = std::max(most, elements);
+    return slot;
+  }
+};
+
+// Of the memory of runs of `most_tiles` tiles.
+template <class T>
+FeatureMap<T> slot_map(const Numbers<T>& memory, int most_tiles, const Slot& slot) {
+  FeatureMap<T> map;
+  map.distance = slot.elements() * kTileWidth;
+  map.first = memory.data() + slot.first * most_tiles * kTileWidth + slot.first_channel * kTileWidth;
+  map.frames = slot.frames;
+  map.channels = slot.channels;
+  map.stride = slot.stride;
+  return map;
+}
+template <class T>
+FeatureMap<T> run_map(const TileRun<T>& run, int frames, int channels) {
+  return {run.first, run.distance, frames, channels, channels};
+}
+
+inline int most_workers() {
+  return tile_workers(std::int64_t{1} << 20);
+}
+// Elements that the workers' blocks of packed weights take.
+inline std::size_t packed_elements() {
+  return kScalarLanes ? 0 : static_cast<std::size_t>(most_workers() * kProductRows * kProductDepth);
+}
+// Elements of a tile's transposed map for a layer's gradient, over 32.
+inline std::int64_t transposed_elements(const TapLayer& layer, int fine_frames) {
+  return static_cast<std::int64_t>(fine_frames) * kTileWidth * TransposeMap<float>::blocks_of(layer.fine);
+}
+
+// Forward, and derivatives by what went in, for one run of tiles.
+template <class T>
+struct LayerPass {
+  const T* parameters = nullptr;
+  int tiles = 0;
+  T* packed = nullptr;
+  // Frames whose sums are to stay in a cache from tap to tap, the cost of which is packing the weights for
+  // each such run of them; 0: all.
+  int panels = 0;
+
+  template <class Kernel>
+  void launch(const char* name, std::int64_t items, const Kernel& kernel) const {
+    for_tiles(name, items, tile_workers(items), kernel);
+  }
+  void product(const TapLayer& layer, bool backward, const FeatureMap<const T>& source,
+               const FeatureMap<T>& target, SumStart start) const {
+    TapProduct<T> kernel;
+    kernel.layer = layer;
+    kernel.backward = backward;
+    kernel.start = start;
+    kernel.parameters = parameters;
+    kernel.source = source;
+    kernel.target = target;
+    kernel.tiles = tiles;
+    const int workers = most_workers();
+    const std::int64_t all = static_cast<std::int64_t>(tiles) * target.frames;
+    const std::int64_t shared = workers == 1 ? 1 : 4 * workers / kernel.row_blocks() + 1;
+    const std::int64_t wanted = std::max(shared, panels > 0 ? all / panels : 0);
+    kernel.runs = static_cast<int>(kScalarLanes ? all : std::min(all, wanted));
+    kernel.packed = packed;
+    launch("maniple::tap_product", kernel.items(), kernel);
+  }
+  void forward(const TapLayer& layer, const FeatureMap<const T>& source, const FeatureMap<T>& target) const {
+    product(layer, false, source, target, SumStart::bias);
+  }
+  void backward(const TapLayer& layer, const FeatureMap<const T>& delta, const FeatureMap<T>& source_delta,
+                bool add) const {
+    product(layer, true, delta, source_delta, add ? SumStart::target : SumStart::zero);
+  }
+  void copy(const FeatureMap<const T>& source, const FeatureMap<T>& target, bool add) const {
+    launch("maniple::copy_map", tiles, CopyMap<T>{source, target, add});
+  }
+};
+
+// The same with gradients.
+template <class T>
+struct GradientPass : LayerPass<T> {
+  T *sums = nullptr, *transposed = nullptr;
+  bool exact = true;
+  double *totals = nullptr, *inexact = nullptr;
+
+  // Adds each tile's sums of a map's channels to consecutive totals.
+  void sum_channels(const FeatureMap<const T>& map) const {
+    this->launch("maniple::sum_channels", this->tiles, SumChannels<T>{map, sums});
+  }
+  void add_sums(int stride, int first, int count, std::int64_t parameter) const {
+    AddTileSums<T> kernel;
+    kernel.sums = sums + first;
+    kernel.stride = stride;
+    kernel.tiles = this->tiles;
+    kernel.count = count;
+    kernel.exact = exact;
+    kernel.totals = totals + parameter;
+    kernel.inexact = inexact;
+    this->launch("maniple::add_tile_sums", kernel.items(), kernel);
+  }
+  void bias_gradient(const TapLayer& layer, const FeatureMap<const T>& out_delta) const {
+    sum_channels(out_delta);
+    add_sums(layer.outputs(), 0, layer.outputs(), layer.bias);
+  }
+  // `again`: the fine map is the one of the call before, and has not changed.
+  void weight_gradient(const TapLayer& layer, const FeatureMap<const T>& in,
+                       const FeatureMap<const T>& out_delta, bool again = false) const {
+    const FeatureMap<const T> fine = layer.transposed ? out_delta : in;
+    TransposeMap<T> transpose{fine, transposed};
+    if (!again)
+      this->launch("maniple::transpose_map", static_cast<std::int64_t>(this->tiles) * transpose.blocks(),
+                   transpose);
+    TapGradient<T> kernel;
+    kernel.layer = layer;
+    kernel.coarse = layer.transposed ? in : out_delta;
+    kernel.transposed = transposed;
+    kernel.fine_frames = fine.frames;
+    kernel.tiles = this->tiles;
+    kernel.exact = exact;
+    kernel.totals = totals;
+    kernel.inexact = inexact;
+    this->launch("maniple::tap_gradient", kernel.items(), kernel);
+  }
+  void gradient(const TapLayer& layer, const FeatureMap<const T>& in,
+                const FeatureMap<const T>& out_delta) const {
+    weight_gradient(layer, in, out_delta);
+    bias_gradient(layer, out_delta);
+  }
+};
+
+}  // namespace maniple

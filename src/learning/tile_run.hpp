@@ -1,0 +1,20 @@
+// How networks that work on tiles of 32 samples are handed what lies outside of them.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/base/macros.hpp"
+
+namespace maniple {
+
+// An array of each tile of a run, [tile][elements][32]: the arrays may be parts of larger blocks, whose
+// distance is given. In the memory of the device.
+template <class T>
+struct TileRun {
+  T* first = nullptr;
+  std::int64_t distance = 0;  // from tile to tile, in elements of T
+
+  MANIPLE_FUNCTION T* tile(std::int64_t t) const { return first + t * distance; }
+};
+
+}  // namespace maniple

@@ -1,0 +1,54 @@
+"""Networks and their layers beside torch on the same numbers: what the tests of several of them share."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+from conftest import ENVIRONMENT, ROOT
+
+
+@cache
+def python_with_torch():
+    """torch is Debian's python3-torch, for the system's own Python, where this one has none."""
+    for python in (sys.executable, "/usr/bin/python3"):
+        if subprocess.run([python, "-c", "import torch"], env=ENVIRONMENT, capture_output=True).returncode == 0:
+            return python
+    raise RuntimeError("neither this Python nor /usr/bin/python3 has torch: tools/setup.sh --tests installs it")
+
+
+def answers_of(script, cases, folder):
+    """What a script of this directory makes of cases (see unet_in_torch.py), by the names of the arrays."""
+    (folder / "request.json").write_text(json.dumps(cases))
+    command = [python_with_torch(), ROOT / "tests/regress" / script, folder / "request.json", folder / "answer.npz"]
+    result = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    with np.load(folder / "answer.npz") as file:
+        return dict(file)
+
+
+def run_tool(tool, mode, precision, sizes, data=b""):
+    result = subprocess.run([tool, mode, precision, *sizes], input=data, env=ENVIRONMENT, capture_output=True)
+    assert result.returncode == 0, result.stderr.decode()
+    return result.stdout
+
+
+def check_against_torch(answers, number, run, precision, like=None):
+    """run(data=...): the program on the inputs of a case. like: arrays that are zero but for rounding, each with one whose
+    size says what it is to be compared with."""
+    kind = np.float32 if precision == "float" else np.float64
+    inputs = [answers[key] for key in answers if key.startswith(f"{number}.in.")]
+    data = b"".join(values.astype(kind).tobytes() for values in inputs)
+    found = np.frombuffer(run(data=data), dtype=kind).astype(np.float64)
+    expected = {key.removeprefix(f"{number}.out."): answers[key] for key in answers if key.startswith(f"{number}.out.")}
+    assert found.size == sum(values.size for values in expected.values())
+    tolerance = 1e-5 if precision == "float" else 1e-9
+    first = 0
+    for name, values in expected.items():
+        part = found[first:first + values.size]
+        first += values.size
+        # relative to the largest number of the array: others are sums of terms that nearly cancel
+        size = np.abs(expected[(like or {}).get(name, name)]).max(initial=0)
+        error = np.abs(part - values).max(initial=0) / max(size, 1e-30)
+        assert error < tolerance, f"{name}: {error}"

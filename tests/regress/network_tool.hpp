@@ -1,0 +1,223 @@
+// What the programs have in common that run networks and layers on numbers from the standard input, for the
+// comparisons with torch: arrays of one precision, one after the other, in torch's order, samples first.
+// Results go to the standard output likewise.
+#pragma once
+
+#include <cstdio>
+#include <ctime>
+#include <iostream>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "kernels/nn/convolution.hpp"
+#include "kernels/nn/feature_map.hpp"
+#include "src/learning/parameter_tensors.hpp"
+#include "src/learning/tile_run.hpp"
+#include "src/learning/totals.hpp"
+
+namespace maniple {
+
+template <class T>
+std::vector<T> read(std::int64_t count) {
+  std::vector<T> values(static_cast<std::size_t>(count));
+  if (std::fread(values.data(), sizeof(T), values.size(), stdin) != values.size())
+    throw std::runtime_error("the standard input ends too early");
+  return values;
+}
+template <class T>
+void write(const std::vector<T>& values) {
+  std::fwrite(values.data(), sizeof(T), values.size(), stdout);
+}
+template <class T>
+Numbers<T> device_of(const std::vector<T>& values) {
+  const Numbers<T> numbers("test", values.size());
+  const auto host = Kokkos::create_mirror_view(numbers);
+  std::copy(values.begin(), values.end(), host.data());
+  Kokkos::deep_copy(numbers, host);
+  return numbers;
+}
+template <class T>
+std::vector<T> host_of(const Numbers<T>& numbers) {
+  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), numbers);
+  return std::vector<T>(host.data(), host.data() + host.extent(0));
+}
+
+// Samples as torch has them, [sample][channel][frame] (or [sample][frame][channel]), as tiles. What is no
+// sample repeats the last one, or is zero where it is a derivative; results begin as NaN.
+template <class T>
+struct Map {
+  std::int64_t samples, tiles;
+  int channels, frames;
+  bool frames_first;
+  Numbers<T> numbers;
+
+  Map(std::int64_t sample_count, int channel_count, int frame_count, bool frames_slow = false)
+      : samples(sample_count),
+        tiles((samples + kTileWidth - 1) / kTileWidth),
+        channels(channel_count),
+        frames(frame_count),
+        frames_first(frames_slow) {
+    numbers = device_of(std::vector<T>(static_cast<std::size_t>(tiles * kTileWidth * channels * frames),
+                                       std::numeric_limits<T>::quiet_NaN()));
+  }
+  template <class Body>
+  void for_elements(const Body& body) const {
+    for (std::int64_t i = 0; i < tiles * kTileWidth; ++i)
+      for (int c = 0; c < channels; ++c)
+        for (int f = 0; f < frames; ++f) {
+          const std::int64_t element = frames_first ? f * channels + c : c * frames + f;
+          const std::int64_t place = (i / kTileWidth * frames + f) * channels + c;
+          body(i, element, place * kTileWidth + i % kTileWidth);
+        }
+  }
+  Map& fill(const std::vector<T>& values, bool derivatives = false) {
+    std::vector<T> tiled(numbers.extent(0));
+    for_elements([&](std::int64_t sample, std::int64_t element, std::int64_t place) {
+      const std::int64_t from = std::min(sample, samples - 1) * channels * frames + element;
+      const bool spare = sample >= samples && derivatives;
+      tiled[static_cast<std::size_t>(place)] = spare ? T(0) : values[static_cast<std::size_t>(from)];
+    });
+    numbers = device_of(tiled);
+    return *this;
+  }
+  // Of the same shape, with nothing in it.
+  Map fresh() const { return Map(samples, channels, frames, frames_first); }
+  Map& from_input(bool derivatives = false) {
+    return fill(read<T>(samples * channels * frames), derivatives);
+  }
+  void to_output() const {
+    const std::vector<T> tiled = host_of(numbers);
+    std::vector<T> values(static_cast<std::size_t>(samples * channels * frames));
+    for_elements([&](std::int64_t sample, std::int64_t element, std::int64_t place) {
+      if (sample < samples)
+        values[static_cast<std::size_t>(sample * channels * frames + element)] =
+            tiled[static_cast<std::size_t>(place)];
+    });
+    write(values);
+  }
+  std::int64_t distance() const { return static_cast<std::int64_t>(channels) * frames * kTileWidth; }
+  FeatureMap<T> map() const { return {numbers.data(), distance(), frames, channels, channels}; }
+  TileRun<T> run() const { return {numbers.data(), distance()}; }
+  TileRun<const T> constant() const { return {numbers.data(), distance()}; }
+};
+
+// Weights [a][b][tap] as kernels have them, [tap][a][b], and back.
+template <class T>
+std::vector<T> by_taps(const std::vector<T>& values, int taps, bool back) {
+  const auto pairs = values.size() / static_cast<std::size_t>(taps);
+  std::vector<T> turned(values.size());
+  for (std::size_t i = 0; i < pairs; ++i)
+    for (std::size_t tap = 0; tap < static_cast<std::size_t>(taps); ++tap) {
+      const std::size_t torch = i * static_cast<std::size_t>(taps) + tap, own = tap * pairs + i;
+      turned[back ? torch : own] = values[back ? own : torch];
+    }
+  return turned;
+}
+template <class T>
+std::vector<T> rounded(const std::vector<double>& values, std::int64_t first, std::int64_t count) {
+  return std::vector<T>(values.begin() + first, values.begin() + first + count);
+}
+
+// A layer on samples of so many frames: weight, bias, x, y_delta -> y, x_delta, weight_delta, bias_delta.
+template <class T>
+void run_layer(TapLayer layer, int samples, int frames, int result_frames) {
+  const std::int64_t weights = static_cast<std::int64_t>(layer.taps()) * layer.coarse * layer.fine;
+  layer.bias = weights;
+  std::vector<T> parameters = by_taps(read<T>(weights), layer.taps(), false);
+  for (const T bias : read<T>(layer.outputs())) parameters.push_back(bias);
+  const Numbers<T> numbers = device_of(parameters);
+  Map<T> x(samples, layer.inputs(), frames), y(samples, layer.outputs(), result_frames), x_delta = x.fresh(),
+                                                                                         y_delta = y.fresh();
+  x.from_input();
+  y_delta.from_input(true);
+  const int tiles = static_cast<int>(x.tiles);
+  const Numbers<T> packed("packed", kProductRows * kProductDepth);
+  const auto product = [&](bool backward, const Map<T>& from, const Map<T>& to) {
+    TapProduct<T> kernel;
+    kernel.layer = layer;
+    kernel.backward = backward;
+    kernel.start = backward ? SumStart::zero : SumStart::bias;
+    kernel.parameters = numbers.data();
+    kernel.source = from.map();
+    kernel.target = to.map();
+    kernel.tiles = tiles;
+    kernel.packed = packed.data();
+    kernel.runs = 2;
+    for_tiles("test", kernel.items(), 1, kernel);
+  };
+  product(false, x, y);
+  product(true, y_delta, x_delta);
+  const Map<T>&fine = layer.transposed ? y_delta : x, &coarse = layer.transposed ? x : y_delta;
+  TransposeMap<T> transpose{fine.map(), nullptr};
+  const Numbers<T> transposed = device_of(std::vector<T>(
+      static_cast<std::size_t>(tiles * transpose.blocks() * fine.frames * kTileWidth * kTileWidth),
+      std::numeric_limits<T>::quiet_NaN()));
+  transpose.transposed = transposed.data();
+  for_tiles("test", static_cast<std::int64_t>(tiles) * transpose.blocks(), 1, transpose);
+  const Numbers<double> totals("totals", parameters.size() + 1);
+  TapGradient<T> gradient;
+  gradient.layer = layer;
+  gradient.coarse = coarse.map();
+  gradient.transposed = transposed.data();
+  gradient.fine_frames = fine.frames;
+  gradient.tiles = tiles;
+  gradient.totals = totals.data();
+  gradient.inexact = totals.data() + parameters.size();
+  for_tiles("test", gradient.items(), 1, gradient);
+  const Numbers<T> sums("sums", static_cast<std::size_t>(tiles * layer.outputs()));
+  for_tiles("test", tiles, 1, SumChannels<T>{y_delta.map(), sums.data()});
+  AddTileSums<T> add;
+  add.sums = sums.data();
+  add.tiles = tiles;
+  add.stride = add.count = layer.outputs();
+  add.totals = totals.data() + layer.bias;
+  add.inexact = gradient.inexact;
+  for_tiles("test", add.items(), 1, add);
+  Kokkos::fence();
+  y.to_output();
+  x_delta.to_output();
+  const std::vector<double> gradients = host_of(totals);
+  write(by_taps(rounded<T>(gradients, 0, weights), layer.taps(), true));
+  write(rounded<T>(gradients, weights, layer.outputs()));
+}
+
+inline void write_names(const std::vector<ParameterTensor>& tensors) {
+  for (const ParameterTensor& tensor : tensors) {
+    std::cout << tensor.name;
+    for (const int axis : tensor.shape) std::cout << " " << axis;
+    std::cout << "\n";
+  }
+}
+
+// Processor time of body(), once for each line of the standard input.
+template <class Body>
+void take_times(const Body& body) {
+  for (std::string line; std::getline(std::cin, line);) {
+    const std::clock_t start = std::clock();
+    body();
+    std::cout << static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC << std::endl;
+  }
+}
+
+// main() of such a program: run(mode, precision as a value of its type, sizes).
+template <class Run>
+int run_tool(int argc, char** argv, const Run& run) {
+  const Kokkos::ScopeGuard guard(argc, argv);
+  try {
+    const std::vector<std::string> arguments(argv + 1, argv + argc);
+    std::vector<int> sizes;
+    for (std::size_t i = 2; i < arguments.size(); ++i) sizes.push_back(std::stoi(arguments[i]));
+    if (arguments.at(1) == "double")
+      run(arguments.at(0), double{}, sizes);
+    else
+      run(arguments.at(0), float{}, sizes);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << "\n";
+    return 2;
+  }
+  return 0;
+}
+
+}  // namespace maniple

@@ -1,0 +1,252 @@
+"""Policies from pictures: what a blind policy cannot learn is learned; the same bits on any number of ranks, continued
+anywhere; onnxruntime computes the same losses of the same crops, and the gradient is that of these losses; and what fits
+nothing is refused."""
+
+import functools
+import random
+import shutil
+import time
+
+import export_onnx
+import h5py
+import numpy as np
+import onnxruntime
+import pytest
+from maniple_results import Results
+
+from demonstrations import normal, permutation, philox
+
+
+SIZE, CROP = (40, 44), (36, 38)
+SMALL = ["image.base_width=4", "image.keypoints=8", "image.features=12", "learning.report_every=4",
+         "learning.checkpoint_every=1", "learning.keep_checkpoints=2"]
+BC = ["inputs/imitate/bc_image.yaml", *SMALL, f"image.crop={list(CROP)}", "policy.hidden=[24]"]
+KINDS = {
+    "bc": [*BC, "data.observations=[front, clock, wrist]", "learning.batch_size=70", "data.frame_stack=2"],
+    "rnn": [*BC, "data.observations=[clock, front]", "learning.batch_size=40", "policy.recurrent=lstm",
+            "policy.recurrent_layers=1", "policy.recurrent_units=16", "policy.recurrent_horizon=3", "learning.loss=gmm"],
+    "diffusion": ["inputs/imitate/diffusion.yaml", *SMALL, f"image.crop={list(CROP)}", "data.observations=[wrist, front]",
+                  "learning.batch_size=40", "diffusion.down_dims=[16, 32]", "diffusion.groups=4", "diffusion.kernel_size=3",
+                  "diffusion.step_embedding=16", "learning.warmup_steps=2", "diffusion.prediction_horizon=8",
+                  "diffusion.action_horizon=4"],
+}
+
+
+def write_pictures(path, count=8, frames=(9, 14), seed=0, wrist=(40, 40, 1)):
+    """Demonstrations in robomimic's layout: pictures of a bright blob on a noisy ground, whose place is the action; a second
+    camera that sees noise, and a vector that says nothing."""
+    rng = np.random.default_rng(seed)
+    height, width = SIZE
+    rows, columns = np.mgrid[:height, :width]
+    with h5py.File(path, "w") as file:
+        for number in range(count):
+            length = int(rng.integers(*frames))
+            action = rng.uniform(-1, 1, (length, 2)).astype(np.float32)
+            place = (action / 2 + 0.5) * (height - 13, width - 13) + 6
+            away = (rows - place[:, :1, None]) ** 2 + (columns - place[:, 1:, None]) ** 2
+            blob = 200 * np.exp(-away / 18)[..., None] * (1, 0.7, 0.4)
+            front = np.clip(blob + rng.uniform(0, 40, (length, height, width, 3)), 0, 255).astype(np.uint8)
+            demo = file.create_group(f"data/demo_{number}")
+            demo.attrs["num_samples"] = length
+            demo["actions"] = action
+            demo["obs/front"], demo["obs/clock"] = front, rng.normal(size=(length, 3)).astype(np.float32)
+            demo["obs/wrist"] = rng.integers(0, 256, (length, *wrist), np.uint8)
+    return path
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory):
+    return write_pictures(tmp_path_factory.mktemp("data") / "demos.hdf5")
+
+
+def digests(maniple, directory):
+    return [maniple.digest(directory / "results.h5"), *map(maniple.digest, maniple.checkpoints(directory))]
+
+
+def metric(directory, name):
+    with h5py.File(directory / "results.h5") as file:
+        return file[f"metrics/{name}"][()]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_any_number_of_ranks(maniple, tmp_path, demos, kind):
+    found = {}
+    for ranks in (1, 2, 3, 7):
+        if kind != "bc" and ranks == 7:
+            continue
+        maniple("imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=4", f"output.directory={tmp_path / str(ranks)}",
+                ranks=ranks)
+        found[ranks] = digests(maniple, tmp_path / str(ranks))
+    assert len(set(map(tuple, found.values()))) == 1
+    # and in parts, from a file
+    maniple("imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=4", "learning.accumulate=2", "data.cache=file",
+            f"learning.batch_size={int(next(k for k in KINDS[kind] if 'batch_size' in k).split('=')[1]) // 2}",
+            f"output.directory={tmp_path / 'parts'}")
+    assert digests(maniple, tmp_path / "parts") == found[1]
+
+
+@pytest.mark.parametrize("kind", ["bc", "diffusion"])
+def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos, kind):
+    keys = [*KINDS[kind], f"data.file={demos}", "learning.steps=40", "learning.report_every=2", "learning.resume=auto",
+            "run.progress=plain"]
+    maniple("imitate", *keys, f"output.directory={tmp_path / 'whole'}", ranks=2)
+    cut = tmp_path / "cut"
+    process = maniple.start("imitate", *keys, f"output.directory={cut}", ranks=3, log=tmp_path / "log")
+    maniple.wait_for(lambda: any(int(c.stem) >= 4 for c in maniple.checkpoints(cut)), "a checkpoint", process=process)
+    time.sleep(random.Random(1).uniform(0, 0.05))
+    assert process.poll() is None
+    maniple.kill_all(process)
+    maniple("imitate", *keys, f"output.directory={cut}", ranks=1)
+    assert digests(maniple, cut) == digests(maniple, tmp_path / "whole")
+
+
+def samples_of(demos, sequence, before, keys):
+    """[sample, frame, ...] of each key, the first frame `before` the sample's own."""
+    found = {key: [] for key in keys}
+    with h5py.File(demos) as file:
+        for number in range(len(file["data"])):
+            demo = file[f"data/demo_{number}"]
+            length = len(demo["actions"])
+            rows = np.clip(np.arange(length)[:, None] - before + np.arange(sequence), 0, length - 1)
+            for key in keys:
+                found[key].append(demo[key][()][rows])
+    return {key: np.concatenate(values) for key, values in found.items()}
+
+
+def cropped(pictures, update, seed, number, cameras):
+    """Pictures [sample, frame, height, width, channels] of a batch, with the crops that the program draws in the middle,
+    where an exported policy looks. `number`: of the camera, of so many."""
+    top, left = ((whole - part) // 2 for whole, part in zip(pictures.shape[2:], CROP))
+    result = np.zeros_like(pictures)
+    for place, frames in enumerate(pictures):
+        for frame, picture in enumerate(frames):
+            word = philox([np.array([x], np.uint64) for x in (place, 0, update, frame * cameras + number)], [seed, 15])
+            y, x = (int(word[i][0]) * (picture.shape[i] - CROP[i] + 1) >> 32 for i in (0, 1))
+            result[place, frame, top:top + CROP[0], left:left + CROP[1]] = picture[y:y + CROP[0], x:x + CROP[1]]
+    return result
+
+
+@functools.lru_cache
+def first_batch(kind, demos):
+    """Seed and samples, and what the exported policy is given of them."""
+    seed, batch, stack = 3, 40, 2
+    cameras = {"bc": ["front", "wrist"], "rnn": ["front"], "diffusion": ["wrist", "front"]}[kind]
+    frames = {"bc": stack, "rnn": stack - 1 + 3, "diffusion": 8}[kind]
+    data = samples_of(demos, frames, stack - 1, ["actions", "obs/clock", *(f"obs/{name}" for name in cameras)])
+    chosen = permutation(len(data["actions"]), seed, 0)[:batch]
+    data = {key: values[chosen] for key, values in data.items()}
+    seen = frames if kind == "rnn" else stack
+    return seed, data, {name: cropped(data[f"obs/{name}"][:, :seen], 0, seed, number, len(cameras))
+                        for number, name in enumerate(cameras)}
+
+
+def first_loss(kind, demos, run, checkpoint):
+    """Of the first batch, by the exported policy of a checkpoint."""
+    seed, data, feed = first_batch(kind, demos)
+    batch, feed = len(data["actions"]), dict(feed)
+    model = (export_onnx.model_of if kind != "diffusion" else export_onnx.diffusion_model_of)(run, checkpoint)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    if kind == "bc":
+        feed["observation"] = data["obs/clock"].reshape(batch, -1)
+        return ((session.run(["action"], feed)[0].astype(float) - data["actions"][:, -1]) ** 2).mean()
+    if kind == "rnn":  # a frame is in the stacks of two steps
+        errors, state = [], np.zeros((batch, 32), np.float32)
+        for first in range(3):
+            stacks = slice(first, first + 2)
+            action, state = session.run(["action", "next_state"], {
+                "front": feed["front"][:, stacks], "observation": data["obs/clock"][:, stacks].reshape(batch, -1), "state": state})
+            errors.append((action.astype(float) - data["actions"][:, first + 1]) ** 2)
+        return np.mean(errors)
+    policy, place = checkpoint["policy"], np.arange(batch, dtype=np.uint64)
+    action = (data["actions"] - policy["action_mean"][()]) / policy["action_scale"][()]
+    step = (philox([place, 0 * place, 0 * place, 0 * place], [seed, 12])[0] * np.uint64(100) >> np.uint64(32)).astype(int)
+    noise = normal(13, seed, place, 0, action[0].size).reshape(action.shape)
+    kept = np.array({p.key: p.value for p in model.metadata_props}["alphas_cumprod"].split(","), float)[step, None, None]
+    feed.update(noisy=(np.sqrt(kept) * action + np.sqrt(1 - kept) * noise).astype(np.float32), step=step)
+    return ((session.run(["prediction"], feed)[0].astype(float) - noise) ** 2).mean()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_losses_and_gradients_are_those_of_the_exported_policy(maniple, tmp_path, demos, kind):
+    """Adam with a huge epsilon makes steps of learning rate / epsilon times the gradient."""
+    keys = [*KINDS[kind], f"data.file={demos}", "batch.seed=3", "learning.batch_size=40", "learning.steps=1",
+            "learning.schedule=fixed", "learning.warmup_steps=0", "learning.weight_decay=0", "learning.ema=false",
+            "learning.report_every=1", "image.base_width=8"]
+    keys += ["learning.loss=l2", "data.frame_stack=2"] if kind == "rnn" else []
+    for name, rate, epsilon in (("begin", 1e-30, 1), ("step", 1000, 1000)):
+        maniple("imitate", *keys, f"learning.learning_rate={rate:.0e}", f"learning.adam_epsilon={epsilon}",
+                f"output.directory={tmp_path / name}")
+    begin, step = (maniple.checkpoints(tmp_path / name)[-1] for name in ("begin", "step"))
+    changed = tmp_path / "changed.h5"
+    shutil.copy(begin, changed)
+    rng = np.random.default_rng(0)
+    network = "down_modules.0.0.cond_encoder.1.weight" if kind == "diffusion" else "layer0/weight"
+    cameras = ["front"] if kind == "rnn" else ["front", "wrist"]
+    with Results(tmp_path / "begin") as run, h5py.File(begin) as old, h5py.File(step) as new, h5py.File(changed, "r+") as file:
+        loss = metric(tmp_path / "begin", "loss" if kind == "diffusion" else "squared_error")[0]
+        assert first_loss(kind, demos, run, old) == pytest.approx(loss, rel=1e-5)
+        for name in (network, *(f"cameras/{camera}/{tensor}" for camera in cameras for tensor in (
+                "backbone.nets.0.weight", "backbone.nets.7.1.bn1.bias", "nets.3.weight"))):
+            tensor, slope = file[f"policy/{name}"], old[f"policy/{name}"][()].astype(float) - new[f"policy/{name}"][()]
+            values = tensor[()]
+            # along the gradient itself, and that in half of its places
+            for along in (slope, slope * (rng.random(slope.shape) < 0.5)):
+                along = along / np.abs(along).max() * (1e-4 * np.abs(values).max() or 2e-3)
+                sides = []
+                for sign in (1, -1):
+                    tensor[...] = values + sign * along
+                    sides.append(first_loss(kind, demos, run, file))
+                tensor[...] = values
+                assert (sides[0] - sides[1]) / 2 == pytest.approx((slope * along).sum(), rel=0.05), name
+
+
+def test_pictures_are_learned(maniple, tmp_path):
+    """A blind policy can do no better than the mean action, whose squared error is 1/3."""
+    data = write_pictures(tmp_path / "demos.hdf5", count=40, frames=(10, 11))
+    maniple("imitate", *BC, f"data.file={data}", "data.observations=[front, clock]", "image.crop=[]", "learning.batch_size=64",
+            "learning.steps=240", "learning.report_every=20", "learning.learning_rate=1e-3",
+            f"output.directory={tmp_path / 'run'}", ranks=2)
+    loss = metric(tmp_path / "run", "squared_error")
+    assert loss[0] > 0.15 and loss[-1] < 0.02
+
+
+BAD = {
+    "crop": (["image.crop=[36, 45]"], ["image.crop: found [36, 45]", "allowed: at most [40, 44], the pictures of front"]),
+    "crop's list": (["image.crop=[36]"], ["image.crop: found a list of 1", "allowed: [height, width], or []"]),
+    "small": (["image.crop=[32, 30]"], ["image.crop: found 32 x 30 pixels of front", "allowed: more than 32 in height or width"]),
+    "width": (["image.base_width=24"], ["image.base_width: found 24 with pictures of front"]),
+    "unknown": (["data.observations=[side]"], ["data.observations: ", "found no /data/demo_0/obs/side", "clock, front, wrist"]),
+    "evaluation": (["inputs/tasks/isaac_cartpole.yaml", "evaluation.every=1"],
+                   ["evaluation.every: found pictures (front)", "whose environments give no pictures"]),
+    "task": (["inputs/tasks/isaac_cartpole.yaml"], ["task: found pictures (front)"]),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_named(maniple, tmp_path, demos, case):
+    keys, expected = BAD[case]
+    for verb in ("imitate", "validate"):
+        decks = [key for key in keys if key.endswith(".yaml")]
+        result = maniple(verb, *BC[:1], *decks, *BC[1:], f"data.file={demos}", "data.observations=[front, clock]",
+                         "learning.batch_size=40", "batch.num_envs=2", f"output.directory={tmp_path / 'run'}",
+                         *(key for key in keys if key not in decks), ranks=2, exit_code=2, timeout=60)
+        assert result.stderr.count("maniple: error:") == 1
+        for text in expected:
+            assert text in result.stderr
+    assert not (tmp_path / "run" / "results.h5").exists()
+
+
+def test_where_no_pictures_are(maniple, tmp_path, demos):
+    """Neither training in environments nor acting in them has any."""
+    result = maniple("train", "inputs/tasks/isaac_cartpole.yaml", "image.features=8", f"output.directory={tmp_path / 'no'}",
+                     ranks=2, exit_code=2)
+    assert "image.features: found it with learning.algorithm: ppo" in result.stderr
+    keys = [*KINDS["bc"], f"data.file={demos}"]
+    maniple("imitate", *keys, "learning.steps=1", f"output.directory={tmp_path / 'run'}")
+    task = ["inputs/tasks/isaac_cartpole.yaml", *KINDS["bc"][1:], "learning.preset=robomimic", "batch.num_envs=2",
+            f"control.checkpoint={tmp_path / 'run'}", f"output.directory={tmp_path / 'out'}"]
+    for verb in (["evaluate"], ["rollout", "control.source=policy", "initial_state.source=task", "simulation.steps=2"]):
+        text = maniple(verb[0], *task, *verb[1:], ranks=2, exit_code=2).stderr
+        assert text.count("maniple: error:") == 1 and "policy: it sees pictures: front 40x44x3, wrist 40x40x1" in text
+    text = maniple("validate", *keys, ranks=2).stdout
+    assert "observations clock 3, front 40x44x3, wrist 40x40x1; actions 2" in text
