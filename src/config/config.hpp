@@ -290,10 +290,11 @@ struct DataConfig {
   std::vector<std::string> observations;  // keys, in the policy's order; empty: all that are vectors
   std::vector<std::string> actions;       // datasets that make up the action; empty: "actions"
   DataCache cache = DataCache::automatic;
-  std::string filter_key;       // a list of demonstrations under /mask; "": all
-  int frame_stack = 1;          // observations that the policy sees, the latest last
-  bool pad_frame_stack = true;  // also before a demonstration's first frame, by repeating that
-  bool pad_sequence = true;     // likewise after its last frame, of the sequences of a recurrent policy
+  std::string filter_key;         // a list of demonstrations under /mask; "": all
+  std::string validation_filter;  // another, of those that are held out; "": none
+  int frame_stack = 1;            // observations that the policy sees, the latest last
+  bool pad_frame_stack = true;    // also before a demonstration's first frame, by repeating that
+  bool pad_sequence = true;       // likewise after its last frame, of the sequences of a recurrent policy
   DataNormalizer normalize_observations = DataNormalizer::none, normalize_actions = DataNormalizer::none;
   std::vector<std::string> not_normalized;  // keys of observations
   std::vector<int> actions_not_normalized;  // components

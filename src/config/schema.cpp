@@ -117,6 +117,7 @@ const std::vector<Key>& schema() {
       KEY(data.actions, anything(), "", "datasets that make up the action, in this order, below each demonstration (DROID: below action/, where there is no default); []: [actions]"),
       KEY(data.cache, anything(), "", "where each rank keeps the data; file: in a file without a name in TMPDIR, or else in the run's directory, that the system reads and forgets as it has memory; auto: in memory, where there is room for twice the data, else in a file"),
       KEY(data.filter_key, anything(), "", "robomimic: the list of demonstrations /mask/<key>; \"\": all demonstrations"),
+      KEY(data.validation_filter, anything(), "", "robomimic: the list of demonstrations /mask/<key> that the policy does not learn from; after each epoch, the loss over them is reported (validation_loss), with crops in the middle; \"\": none"),
       KEY(data.frame_stack, between(1, 1000), "frames", "observations that the policy sees, of each key the oldest first"),
       KEY(data.pad_frame_stack, anything(), "", "the first frame of a demonstration stands in for those before it; false: samples begin with a full stack"),
       KEY(data.pad_sequence, anything(), "", "policy.recurrent: the last frame of a demonstration stands in for those after it; false: samples have a full sequence"),

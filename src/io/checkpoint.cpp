@@ -568,6 +568,7 @@ const std::set<std::string_view> kLastingSettings{
     "data.pad_frame_stack",
     "data.pad_sequence",
     "data.drop_last",
+    "data.validation_filter",
     "data.normalize_observations",
     "data.normalize_actions",
     "data.not_normalized",

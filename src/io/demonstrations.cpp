@@ -87,39 +87,36 @@ class OpenFile {
                : whole + "/" + key;
   }
 
-  // Names in the order of their numbers, those of data.filter_key where there is one.
-  std::vector<std::string> demonstrations() const {
-    if (!config_.data.filter_key.empty() && *layout_.group == '\0')
-      refuse("data.filter_key", path_,
-             fmt::format("found '{}' with the layout of {}", config_.data.filter_key, layout_.name),
-             "allowed: \"\"; filter keys are robomimic's /mask");
-    if (*layout_.prefix == '\0') return {""};
-    const std::vector<std::string> all = numbered();
-    if (config_.data.filter_key.empty()) return all;
-    const std::string path = "mask/" + config_.data.filter_key;
-    if (!hdf5::has_path(file_, path)) {
-      std::vector<std::string> keys;
-      if (hdf5::has_path(file_, "mask")) keys = names_below("mask");
-      refuse("data.filter_key", path_, "found no /" + path, "allowed: \"\" or one of: " + list_of(keys));
+  // Names in the order of their numbers: those to learn from, and those that are held out.
+  struct Division {
+    std::vector<std::string> learned, held_out;
+  };
+  Division demonstrations() const {
+    const std::string &filter = config_.data.filter_key, &held_out = config_.data.validation_filter;
+    if (*layout_.prefix == '\0') {
+      filtered("data.filter_key", filter, {});
+      filtered("data.validation_filter", held_out, {});
+      return {{""}, {}};
     }
-    const auto refuse_list = [&](const std::string& found) {
-      refuse("data.filter_key", path_, "/" + path + " is " + found,
-             "allowed: a list of texts, names of demonstrations");
+    const std::vector<std::string> all = numbered();
+    Division names{filtered("data.filter_key", filter, all), {}};
+    if (held_out.empty()) return names;
+    names.held_out = filtered("data.validation_filter", held_out, all);
+    const auto is_held_out = [&](const std::string& name) {
+      return std::binary_search(names.held_out.begin(), names.held_out.end(), name, by_number());
     };
-    if (!is_dataset(path)) refuse_list("no dataset");
-    if (const hdf5::Dataset list = hdf5::open_dataset(file_, path);
-        hdf5::type_of(list) != "string" || hdf5::shape_of(list).size() != 1)
-      refuse_list(hdf5::type_of(list) + " " + hdf5::shape_text(hdf5::shape_of(list)));
-    std::vector<std::string> chosen = hdf5::read_texts(hdf5::open_dataset(file_, path), path_ + ": /" + path);
-    for (const std::string& name : chosen)
-      if (!std::binary_search(all.begin(), all.end(), name, by_number()))
-        refuse("data.filter_key", path_, "/" + path + " names '" + name + "', which is not in /data",
-               "allowed: names of demonstrations");
-    if (chosen.empty())
-      refuse("data.filter_key", path_, "/" + path + " has no demonstrations",
-             "allowed: a list of at least one");
-    std::sort(chosen.begin(), chosen.end(), by_number());
-    return chosen;
+    const auto common = std::count_if(names.learned.begin(), names.learned.end(), is_held_out);
+    if (!filter.empty() && common > 0)
+      refuse("data.validation_filter", path_,
+             fmt::format("{} of the {} demonstrations of /mask/{} are in /mask/{}, too", common,
+                         names.held_out.size(), held_out, filter),
+             "allowed: demonstrations that are not in data.filter_key");
+    std::erase_if(names.learned, is_held_out);
+    if (names.learned.empty())
+      refuse("data.validation_filter", path_,
+             fmt::format("/mask/{} has all {} demonstrations", held_out, all.size()),
+             "allowed: a list that leaves some to learn from");
+    return names;
   }
 
   // The observations of the deck's task, in its order, where a demonstration has them all.
@@ -220,6 +217,36 @@ class OpenFile {
   std::vector<std::string> names_of(const DemonstrationLayout& layout) const {
     return names_below(*layout.group == '\0' ? "/" : layout.group);
   }
+  // Those of `all`, in that order, that a filter key lists; "": all of them.
+  std::vector<std::string> filtered(const char* key, const std::string& filter,
+                                    const std::vector<std::string>& all) const {
+    if (filter.empty()) return all;
+    if (*layout_.group == '\0')
+      refuse(key, path_, fmt::format("found '{}' with the layout of {}", filter, layout_.name),
+             "allowed: \"\"; filter keys are robomimic's /mask");
+    const std::string path = "mask/" + filter;
+    if (!hdf5::has_path(file_, path)) {
+      std::vector<std::string> keys;
+      if (hdf5::has_path(file_, "mask")) keys = names_below("mask");
+      refuse(key, path_, "found no /" + path, "allowed: \"\" or one of: " + list_of(keys));
+    }
+    const auto refuse_list = [&](const std::string& found) {
+      refuse(key, path_, "/" + path + " is " + found, "allowed: a list of texts, names of demonstrations");
+    };
+    if (!is_dataset(path)) refuse_list("no dataset");
+    if (const hdf5::Dataset list = hdf5::open_dataset(file_, path);
+        hdf5::type_of(list) != "string" || hdf5::shape_of(list).size() != 1)
+      refuse_list(hdf5::type_of(list) + " " + hdf5::shape_text(hdf5::shape_of(list)));
+    std::vector<std::string> chosen = hdf5::read_texts(hdf5::open_dataset(file_, path), path_ + ": /" + path);
+    for (const std::string& name : chosen)
+      if (!std::binary_search(all.begin(), all.end(), name, by_number()))
+        refuse(key, path_, "/" + path + " names '" + name + "', which is not in /data",
+               "allowed: names of demonstrations");
+    if (chosen.empty())
+      refuse(key, path_, "/" + path + " has no demonstrations", "allowed: a list of at least one");
+    std::sort(chosen.begin(), chosen.end(), by_number());
+    return chosen;
+  }
   std::vector<std::string> numbered() const {
     std::vector<std::string> names = names_of(layout_);
     if (*layout_.group == '\0')
@@ -288,12 +315,14 @@ std::string read_isolated(const Config& config, const std::string& path,
 }
 
 // The child's answer about one file, a line each: layout; number of keys, then names and shapes of a frame;
-// width of actions; then for each demonstration frames and name.
+// width of actions; how many demonstrations are to learn from and held out; of each frames and name.
 std::string describe_file(const Config& config, const std::string& path,
                           const std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
   const DemonstrationLayout& layout = file.layout();
-  const std::vector<std::string> names = file.demonstrations();
+  const OpenFile::Division division = file.demonstrations();
+  std::vector<std::string> names = division.learned;
+  names.insert(names.end(), division.held_out.begin(), division.held_out.end());
   std::vector<std::string> keys = wanted;
   if (keys.empty()) keys = file.of_task(names.front());
   if (keys.empty()) keys = file.vectors(names.front());
@@ -360,13 +389,15 @@ std::string describe_file(const Config& config, const std::string& path,
   std::string text = fmt::format("{}\n{}\n", layout.name, keys.size());
   for (std::size_t k = 0; k < keys.size(); ++k)
     text += fmt::format("{}\n{}\n", keys[k], fmt::join(shapes[k], " "));
-  return text + fmt::format("{}\n{}\n{}", shapes.back().front(), names.size(), demonstrations);
+  return text + fmt::format("{}\n{} {}\n{}", shapes.back().front(), division.learned.size(),
+                            division.held_out.size(), demonstrations);
 }
 
 }  // namespace
 
 DemonstrationContents look_at_demonstrations(const Config& config) {
   DemonstrationContents all;
+  std::vector<Demonstration> held_out;
   std::vector<std::string> wanted = config.data.observations;
   std::vector<std::pair<std::size_t, std::string>> files;  // by entry of data.file
   for (std::size_t f = 0; f < config.data.file.size(); ++f)
@@ -427,17 +458,25 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
                size_of(all.cameras[k]));
     if (found.action_width != all.action_width)
       refuse(fmt::format("actions of {} numbers", found.action_width), std::to_string(all.action_width));
-    for (std::size_t count = std::stoul(next()); count > 0; --count) {
+    std::istringstream counts(next());
+    std::size_t learned = 0, others = 0;
+    counts >> learned >> others;
+    for (std::size_t i = 0; i < learned + others; ++i) {
       Demonstration demonstration;
       demonstration.file = static_cast<int>(f);
-      demonstration.first = all.frames;
       demonstration.path = path;
       text >> demonstration.frames;
       text.get();
       std::getline(text, demonstration.name);
-      all.frames += demonstration.frames;
-      all.demonstrations.push_back(std::move(demonstration));
+      (i < learned ? all.demonstrations : held_out).push_back(std::move(demonstration));
     }
+  }
+  for (const Demonstration& demonstration : all.demonstrations) all.learned_frames += demonstration.frames;
+  all.held_out = held_out.size();
+  std::move(held_out.begin(), held_out.end(), std::back_inserter(all.demonstrations));
+  for (Demonstration& demonstration : all.demonstrations) {
+    demonstration.first = all.frames;
+    all.frames += demonstration.frames;
   }
   for (const std::string& key : config.data.not_normalized) {
     const auto has_name = [&](const auto& row) { return row.name == key; };
@@ -533,6 +572,7 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
     });
   }
   Fnv shape;
+  if (contents_.held_out > 0) shape.add(&contents_.held_out, sizeof contents_.held_out);
   for (const Demonstration& demonstration : contents_.demonstrations)
     shape.add(&demonstration.frames, sizeof demonstration.frames);
   for (const DemonstrationContents::Key& key : contents_.observations) {

@@ -47,9 +47,12 @@ struct DemonstrationContents {
   std::size_t picture_bytes = 0;  // of a frame, of all cameras
   int observation_width = 0;      // of all vectors together: a row is [observation, action]
   int action_width = 0;
-  std::vector<Demonstration> demonstrations;  // of the first file, by number, then of the next
-  std::vector<std::string> layouts;           // by file of data.file
-  std::int64_t frames = 0;                    // of all
+  // To learn from: of the first file, by number, then of the next; then likewise those that are held out.
+  std::vector<Demonstration> demonstrations;
+  std::size_t held_out = 0;          // demonstrations of data.validation_filter
+  std::vector<std::string> layouts;  // by file of data.file
+  std::int64_t frames = 0;           // of all
+  std::int64_t learned_frames = 0;   // of those to learn from, the first ones
 
   int row_width() const { return observation_width + action_width; }
   std::size_t row_bytes() const {
@@ -59,8 +62,8 @@ struct DemonstrationContents {
 };
 
 // Looks into the files of data.file. InputError, which names the key of the deck and the file, where one is
-// damaged, has another layout, lacks an observation or the filter key, or where demonstrations do not have
-// the same widths, or pictures the same sizes.
+// damaged, has another layout, lacks an observation or a filter key, where filters have demonstrations in
+// common, or where demonstrations do not have the same widths, or pictures the same sizes.
 DemonstrationContents look_at_demonstrations(const Config& config);
 
 class Demonstrations {

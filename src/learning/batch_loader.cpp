@@ -12,8 +12,9 @@ struct Affine {
   double mean = 0, scale = 1;
 };
 
-// Of each number of a row, over all frames: robomimic's mean and standard deviation, to which 0.001 is added;
-// diffusion policy's [-1, 1] (model/common/normalizer.py), where a number that does not change goes to 0.
+// Of each number of a row, over all frames to learn from: robomimic's mean and standard deviation, to which
+// 0.001 is added; diffusion policy's [-1, 1] (model/common/normalizer.py), where a number that does not
+// change goes to 0.
 std::vector<Affine> row_units(const Config& config, const Demonstrations& demonstrations) {
   constexpr double kFloor = 1e-3, kLeastRange = 1e-4;
   const DemonstrationContents& contents = demonstrations.contents();
@@ -30,15 +31,15 @@ std::vector<Affine> row_units(const Config& config, const Demonstrations& demons
     kinds[static_cast<std::size_t>(contents.observation_width + component)] = DataNormalizer::none;
   std::vector<double> mean(width, 0.0), squares(width, 0.0), low(width, std::numeric_limits<double>::max()),
       high(width, std::numeric_limits<double>::lowest());
-  const auto frames = static_cast<double>(contents.frames);
-  for (std::int64_t frame = 0; frame < contents.frames; ++frame)
+  const auto frames = static_cast<double>(contents.learned_frames);
+  for (std::int64_t frame = 0; frame < contents.learned_frames; ++frame)
     for (std::size_t i = 0; i < width; ++i) {
       const auto x = static_cast<double>(demonstrations.row(frame)[i]);
       mean[i] += x / frames;
       low[i] = std::min(low[i], x);
       high[i] = std::max(high[i], x);
     }
-  for (std::int64_t frame = 0; frame < contents.frames; ++frame)
+  for (std::int64_t frame = 0; frame < contents.learned_frames; ++frame)
     for (std::size_t i = 0; i < width; ++i) {
       const double away = static_cast<double>(demonstrations.row(frame)[i]) - mean[i];
       squares[i] += away * away / frames;

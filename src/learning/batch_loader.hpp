@@ -35,6 +35,12 @@ struct SampleBlocks {
       lay_pictures = {};
 };
 
+// Batches of a rank that are there at a time: those that wait, the one that is learned from, and its numbers
+// on the device; and of those that are held out two.
+inline std::int64_t loaded_batches(const Config& config) {
+  return config.data.prefetch + (config.data.validation_filter.empty() ? 2 : 4);
+}
+
 // One batch, or a part of one, as far as it is this rank's.
 struct LoadedBatch {
   Sampler::Batch batch;  // the whole one

@@ -53,15 +53,15 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
         CameraEncoders::bytes(sizes.cameras, frames, tiles) +
         sizeof(float) * static_cast<std::size_t>(CameraEncoders::parameters(sizes.cameras)) +
         sizeof(double) * static_cast<std::size_t>(workers * minibatch_totals(network, kNumCloningMetrics));
-    memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * (config.data.prefetch + 2)) *
+    memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * loaded_batches(config)) *
                           static_cast<std::size_t>(pixels_of(sizes.cameras));
   }
   memory.network_bytes += policy_bytes(
       network, make_scratch(network, SampleLayout(network.sizes), window_shape(config).sequence), workers);
-  memory.batch_bytes += sizeof(float) *
-                        static_cast<std::size_t>(window_shape(config).sequence * tiles * kTileWidth *
-                                                 (config.data.prefetch + 2)) *
-                        static_cast<std::size_t>(DemonstratedLayout(network.sizes).elements);
+  memory.batch_bytes +=
+      sizeof(float) *
+      static_cast<std::size_t>(window_shape(config).sequence * tiles * kTileWidth * loaded_batches(config)) *
+      static_cast<std::size_t>(DemonstratedLayout(network.sizes).elements);
   memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(parameters);
   return memory;
 }

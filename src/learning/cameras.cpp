@@ -104,7 +104,8 @@ void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demo
   int picture = 0;
   for (const std::int64_t row : rows)
     for (const Camera& camera : cameras) {
-      const CropPlace crop = random_crop(camera, seed, update, place, picture++);
+      const CropPlace crop =
+          update == kHeldOut ? middle_crop(camera) : random_crop(camera, seed, update, place, picture++);
       const std::uint8_t* const pixels = demonstrations.picture(row, camera.pictures);
       const int line = camera.encoder.width * camera.encoder.channels;
       for (int y = 0; y < camera.encoder.height; ++y) {

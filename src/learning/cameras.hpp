@@ -46,7 +46,11 @@ CropPlace middle_crop(const Camera& camera);
 CropPlace random_crop(const Camera& camera, std::uint32_t seed, std::int64_t update, std::int64_t place,
                       int picture);
 
-// Lays the pictures of a sample among those of its tile, [frame][camera][height][width][channels][32].
+// As an update: what is held out is looked at.
+constexpr std::int64_t kHeldOut = -1;
+
+// Lays the pictures of a sample among those of its tile, [frame][camera][height][width][channels][32], with
+// random crops, those in the middle where it is held out.
 // `rows`: of its frames, the oldest first. `first`: of the sample's lane.
 void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demonstrations,
                   const std::vector<std::int64_t>& rows, std::uint32_t seed, std::int64_t update,

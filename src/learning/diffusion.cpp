@@ -57,12 +57,11 @@ LearnerMemory Diffusion::memory(const Config& config, const EnvironmentSizes& si
   memory.snapshot_bytes += copies * sizeof(float) * static_cast<std::size_t>(parameters);
   memory.batch_bytes +=
       sizeof(float) * kTileWidth *
-      (static_cast<std::size_t>(sizes.tiles * (config.data.prefetch + 2)) *
+      (static_cast<std::size_t>(sizes.tiles * loaded_batches(config)) *
            static_cast<std::size_t>(SequenceLayout(sequence, shape.condition).elements) +
        static_cast<std::size_t>(run) * static_cast<std::size_t>(DenoisingLayout(sequence).elements));
-  memory.batch_bytes +=
-      static_cast<std::size_t>(frames * sizes.tiles * kTileWidth * (config.data.prefetch + 2)) *
-      static_cast<std::size_t>(pixels_of(sizes.cameras));
+  memory.batch_bytes += static_cast<std::size_t>(frames * sizes.tiles * kTileWidth * loaded_batches(config)) *
+                        static_cast<std::size_t>(pixels_of(sizes.cameras));
   return memory;
 }
 

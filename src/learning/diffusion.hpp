@@ -3,7 +3,7 @@
 // steps are functions of seed, update and place in the batch.
 //
 // Where this departs from the reference (real-stanford/diffusion_policy): normalizers are fixed numbers, not
-// parameters; no demonstrations are held back for validation.
+// parameters; the loss over held out demonstrations (data.validation_filter) has the same noise each time.
 #pragma once
 
 #include <vector>

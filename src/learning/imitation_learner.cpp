@@ -68,24 +68,25 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
       }();
       {
         const StageClock::Region region(clock_, "update");
-        const auto numbers = std::make_pair(std::size_t{0}, batch.numbers);
-        Kokkos::deep_copy(Kokkos::subview(blocks_, numbers), Kokkos::subview(batch.blocks, numbers));
-        const auto pixels = std::make_pair(std::size_t{0}, batch.pixels);
-        Kokkos::deep_copy(Kokkos::subview(pictures_, pixels), Kokkos::subview(batch.pictures, pixels));
-        model_->learn(batch, blocks_.data(), pictures_.data(), step_, totals);
+        learn(batch, step_, totals);
       }
       loader_->give_back(std::move(batch));
     }
     between_steps();
     const std::vector<double> losses = optimizer_.sum_totals(sum_);
-    const StageClock::Region region(clock_, "update");
-    optimizer_.anneal_update(step_);
-    const std::optional<double> norm = optimizer_.step(model_->parameters());
-    if (norm) model_->stepped();
+    const std::optional<double> norm = [&] {
+      const StageClock::Region region(clock_, "update");
+      optimizer_.anneal_update(step_);
+      std::optional<double> made = optimizer_.step(model_->parameters());
+      if (made) model_->stepped();
+      return made;
+    }();
     ++sums.updates;
     for (std::size_t i = 0; i < sums.losses.size(); ++i) sums.losses[i] += losses[i];
     sums.gradient_norm += norm.value_or(0);
     sums.skipped += norm ? 0 : 1;
+    if (windows_.held_out_samples() > 0 && (step_ + 1) % sampler_.batches_per_epoch() == 0)
+      validation_loss_ = validation_loss();
   }
   ++iteration_;
   auto nanoseconds = static_cast<std::int64_t>(1e9 * (clock_.seconds("loader") - waited));
@@ -97,6 +98,48 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
                     "a smaller learning.learning_rate, or learning.max_grad_norm, helps where that goes on",
                     sums.skipped, sums.updates, iteration_));
   return report(sums);
+}
+
+void ImitationLearner::learn(const LoadedBatch& batch, std::int64_t update, double* totals) {
+  const auto numbers = std::make_pair(std::size_t{0}, batch.numbers);
+  Kokkos::deep_copy(Kokkos::subview(blocks_, numbers), Kokkos::subview(batch.blocks, numbers));
+  const auto pixels = std::make_pair(std::size_t{0}, batch.pixels);
+  Kokkos::deep_copy(Kokkos::subview(pictures_, pixels), Kokkos::subview(batch.pictures, pixels));
+  model_->learn(batch, blocks_.data(), pictures_.data(), update, totals);
+}
+
+double ImitationLearner::validation_loss() {
+  const std::int64_t samples = windows_.held_out_samples(), first = windows_.samples();
+  // one batch of all, whose samples have the same places each time
+  const Sampler sampler({{.samples = samples}}, config_.batch.seed, samples, false);
+  SampleBlocks blocks = sample_blocks_;
+  blocks.lay = [lay = sample_blocks_.lay, first](std::int64_t sample, float* to, std::size_t distance) {
+    lay(first + sample, to, distance);
+  };
+  blocks.lay_pictures = [lay = sample_blocks_.lay_pictures, first](std::int64_t sample, std::int64_t,
+                                                                   std::int64_t place, std::uint8_t* to) {
+    lay(first + sample, kHeldOut, place, to);
+  };
+  const std::int64_t tiles = Partition(samples, collectives_.rank(), collectives_.size()).tiles;
+  const std::int64_t parts = (tiles + most_tiles_ - 1) / most_tiles_;
+  double* const totals = optimizer_.clear_totals();
+  {
+    const StageClock::Region region(clock_, "validation");
+    BatchLoader loader({.sampler = sampler,
+                        .blocks = blocks,
+                        .rank = collectives_.rank(),
+                        .ranks = collectives_.size(),
+                        .parts = parts,
+                        .tiles = most_tiles_},
+                       0, 1, 1);
+    // (what adds to the gradient is nobody's)
+    for (std::int64_t part = 0; part < parts; ++part) {
+      LoadedBatch batch = loader.next();
+      learn(batch, kHeldOut, totals);
+      loader.give_back(std::move(batch));
+    }
+  }
+  return optimizer_.sum_totals(sum_).front();
 }
 
 IterationReport ImitationLearner::report(const Sums& sums) const {
@@ -116,6 +159,12 @@ IterationReport ImitationLearner::report(const Sums& sums) const {
     result.values.push_back(losses[i]);
   }
   result.summary = fmt::format("loss {:.5g}  epoch {:.2f}", losses.front().value, epoch);
+  if (windows_.held_out_samples() > 0) {
+    add("validation_loss", losses.front().unit,
+        "loss over the demonstrations that are held out, after the latest epoch; NaN before the first",
+        validation_loss_);
+    result.summary += fmt::format("  validation loss {:.5g}", validation_loss_);
+  }
   add("gradient_norm", "1", "before clipping, mean over the steps made",
       sums.gradient_norm / std::max(1.0, static_cast<double>(sums.updates - sums.skipped)));
   add("learning_rate", "1", "at the end", optimizer_.learning_rate());
@@ -145,6 +194,9 @@ void ImitationLearner::describe(Archive& archive) {
   optimizer_.describe(archive, "imitation");
   archive.replicated("imitation/updates", &step_, 1, "1", "updates done");
   archive.replicated("imitation/iteration", &iteration_, 1, "1", "iterations done");
+  if (windows_.held_out_samples() > 0)
+    archive.replicated("imitation/validation_loss", &validation_loss_, 1, "1",
+                       "over the demonstrations that are held out, after the latest epoch");
   archive.replicated("imitation/data_checksum", &checksum_, 1, "1", "of the demonstrations");
   archive.replicated("imitation/batch_size", &batch_size_, 1, "samples", "of an update");
   archive.replicated("imitation/epoch_samples", &places_, 1, "samples", "of an epoch");

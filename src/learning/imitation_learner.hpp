@@ -8,6 +8,7 @@
 // To add a way to imitate, write an ImitationModel, and give it a row in learners.cpp.
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <memory>
 #include <string>
@@ -42,7 +43,8 @@ class ImitationModel {
   // Numbers of a sample's block, those of the steps of a sequence apart, and how they are laid.
   virtual SampleBlocks sample_blocks() const = 0;
   // Adds gradient and losses of the samples of a batch, or of a part of one, to totals[worker][gradient ...,
-  // losses ..., inexact terms]. `blocks` and `pictures`: of these samples, on the device.
+  // losses ..., inexact terms]. `blocks` and `pictures`: of these samples, on the device. `update`: of all
+  // epochs, or kHeldOut.
   virtual void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
                      std::int64_t update, double* totals) = 0;
   // The optimizer has made a step.
@@ -85,7 +87,7 @@ class ImitationLearner : public Learner {
   ActingPolicy* policy() override { return &model_->policy(); }
 
   Work work_per_iteration() const override;
-  // "loader" (waiting for data), "update", "communication".
+  // "loader" (waiting for data), "update", "communication"; "validation", where there is any.
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return clock_.seconds(); }
 
  private:
@@ -95,6 +97,10 @@ class ImitationLearner : public Learner {
     std::int64_t updates = 0, skipped = 0;
   };
   IterationReport report(const Sums& sums) const;
+  // Adds what the model learns from a batch, or a part of one, to totals.
+  void learn(const LoadedBatch& batch, std::int64_t update, double* totals);
+  // Collective. Over all samples that are held out, with the parameters as they are.
+  double validation_loss();
 
   const Demonstrations& demonstrations_;
   const Config config_;
@@ -112,6 +118,7 @@ class ImitationLearner : public Learner {
   std::unique_ptr<BatchLoader> loader_;  // from the first iteration on
 
   std::int64_t step_ = 0, iteration_ = 0;  // updates and iterations done
+  double validation_loss_ = std::nan("");  // after the latest epoch
   // what the position in the data depends on, as the checkpoint has it
   std::int64_t checksum_, batch_size_, places_;
 };

@@ -22,6 +22,8 @@ Windows::Windows(const Config& config, const DemonstrationContents& contents, co
           fmt::format("{} of {} has {} frames", demonstration.name, demonstration.path, demonstration.frames),
           fmt::format("allowed: at least {} without padding", demonstration.frames + 1 - count));
     first_.push_back(first_.back() + count);
+    if (first_.size() > demonstrations_.size() - contents.held_out + 1) continue;
+    learned_ += count;
     of_files_[static_cast<std::size_t>(demonstration.file)] += count;
   }
 }
@@ -113,9 +115,11 @@ std::string epoch_text(const Config& config, const DemonstrationContents& conten
   if (batch < ranks)
     throw InputError(config.where_of("learning.batch_size"), "learning.batch_size",
                      fmt::format("{} samples on {} ranks", batch, ranks), "at least one sample per rank");
-  return fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
-                     contents.demonstrations.size(), sampler.samples_per_epoch(), sampler.batches_per_epoch(),
-                     batch);
+  std::string text = fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
+                                 contents.demonstrations.size() - contents.held_out,
+                                 sampler.samples_per_epoch(), sampler.batches_per_epoch(), batch);
+  if (contents.held_out > 0) text += fmt::format("; {} demonstrations held out", contents.held_out);
+  return text;
 }
 
 }  // namespace maniple

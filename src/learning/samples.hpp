@@ -30,8 +30,10 @@ class Windows {
   // InputError, with data.file's place in the deck, where a demonstration is too short without padding.
   Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape);
 
-  std::int64_t samples() const { return first_.back(); }
-  // By file.
+  // Of the demonstrations to learn from; those of the ones that are held out come behind them.
+  std::int64_t samples() const { return learned_; }
+  std::int64_t held_out_samples() const { return first_.back() - learned_; }
+  // By file, to learn from.
   const std::vector<std::int64_t>& samples_of_files() const { return of_files_; }
   // Rows of a sample's frames: [shape.frames()], the oldest first.
   void rows(std::int64_t sample, std::int64_t* rows) const;
@@ -40,6 +42,7 @@ class Windows {
   const std::vector<Demonstration> demonstrations_;
   const WindowShape shape_;
   std::vector<std::int64_t> first_;  // sample of each demonstration, and one more: their number
+  std::int64_t learned_ = 0;         // samples
   std::vector<std::int64_t> of_files_;
 };
 
@@ -81,8 +84,8 @@ class Sampler {
 // order. InputError where a weight leaves a file out of an epoch, or makes it endless.
 WindowShape window_shape(const Config& config);
 Sampler make_sampler(const Config& config, const Windows& windows);
-// "12 demonstrations, 250 samples, 3 batches of 100 per epoch". InputError where a batch is larger than an
-// epoch, or has fewer samples than there are ranks.
+// "12 demonstrations, 250 samples, 3 batches of 100 per epoch; 2 demonstrations held out". InputError where a
+// batch is larger than an epoch, or has fewer samples than there are ranks.
 std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler,
                        int ranks);
 

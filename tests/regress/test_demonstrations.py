@@ -50,6 +50,14 @@ CAMERAS = {"agentview_image": (6, 8, 3), "wrist": (5, 5, 1)}
 PICTURES = "data.observations=[agentview_image, position, wrist, velocity]"
 
 
+def test_the_tool_reads_from_a_file(tmp_path):
+    """(So that what follows is about a file where it says so.)"""
+    path = write_robomimic(tmp_path / "demos.hdf5", episodes(3))
+    result = subprocess.run([BUILD / "maniple_window_tool", "1", "1", "1", "1", f"data.file={path}", KEYS, "data.cache=file",
+                             f"output.directory={tmp_path / 'missing'}"], capture_output=True, text=True, env=ENVIRONMENT)
+    assert result.returncode == 2 and "No such file or directory" in result.stderr
+
+
 @pytest.mark.parametrize("cache", ["memory", "file"])
 def test_pictures_are_robomimics(tmp_path, sequence_dataset, cache):
     made = episodes(7, shortest=6)
@@ -66,6 +74,17 @@ def test_pictures_are_robomimics(tmp_path, sequence_dataset, cache):
             np.testing.assert_array_equal(rows[index, :, :5], np.concatenate([item["position"], item["velocity"]], axis=1))
             for name, found in zip(CAMERAS, ours):
                 np.testing.assert_array_equal(found[index], item[name], err_msg=f"{name} of sample {index}")
+
+
+def test_large_pictures(tmp_path):
+    """Of more than are read at a time."""
+    made = episodes(2, shortest=30)
+    seen = pictures(made, {"front": (480, 640, 3)})
+    assert len(made[0][2]) * 480 * 640 * 3 > 2**24
+    path = write_minari(tmp_path / "minari.hdf5", made, images=seen)
+    _, found = windows(1, 1, True, True, f"data.file={path}", "data.observations=[position, front]", width=5,
+                       cameras=[(480, 640, 3)])
+    assert np.array_equal(found[:, 0], np.concatenate([frames["front"][:-1] for frames in seen]))
 
 
 def test_pictures_in_minaris_and_droids_layouts(tmp_path):
@@ -166,12 +185,22 @@ BAD = {
                        ["/data/demo_0/obs/image has the shape [12, 3, 84, 84]", "with at most 4 channels"]),
     "pictures as actions": (None, ["data.actions=[obs/image]"], ["/data/demo_0/obs/image is uint8 [", "allowed: numbers"]),
     "nan": (set_frame("data/demo_2/obs/velocity", (3, 1), np.nan), [], ["/data/demo_2/obs/velocity has NaN in frame 3"]),
+    "infinity": (set_frame("data/demo_2/obs/velocity", (3, 1), -np.inf), [], ["/data/demo_2/obs/velocity has infinity in frame 3"]),
     "action": (set_frame("data/demo_1/actions", (2, 0), 1.5), [],
                ["/data/demo_1/actions has 1.5 in frame 2", "data.normalize_actions"]),
     "width": (put("data/demo_1/obs/velocity", np.zeros((9, 3), np.float32)), [],
               ["/data/demo_1/obs/velocity has 9 frames"]),
     "filter": (None, ["data.filter_key=test"], ["data.filter_key", "found no /mask/test", "empty, train"]),
     "empty filter": (None, ["data.filter_key=empty"], ["data.filter_key", "/mask/empty has no demonstrations"]),
+    "held out": (None, ["data.validation_filter=test"], ["data.validation_filter: ", "found no /mask/test", "empty, train"]),
+    "none held out": (None, ["data.validation_filter=empty"], ["data.validation_filter: ", "/mask/empty has no demonstrations"]),
+    "held out and learned from": (
+        list_of([b"demo_1", b"demo_3"]), ["data.filter_key=train", "data.validation_filter=odd"],
+        ["data.validation_filter: ", "1 of the 2 demonstrations of /mask/odd are in /mask/train, too"]),
+    "all held out": (list_of([f"demo_{n}".encode() for n in range(4)]), ["data.validation_filter=odd"],
+                     ["data.validation_filter: ", "/mask/odd has all 4 demonstrations", "leaves some to learn from"]),
+    "short ones held out": (list_of([b"demo_2"]), ["data.validation_filter=odd", "policy.recurrent=gru", "data.pad_sequence=false",
+                                                   "policy.recurrent_horizon=100"], ["allowed: at least 100 without padding"]),
     "list of numbers": (list_of([0, 1]), ["data.filter_key=odd"],
                         ["data.filter_key: ", "/mask/odd is int64 [2]", "allowed: a list of texts"]),
     "list in a table": (list_of([[b"demo_0"], [b"demo_1"]]), ["data.filter_key=odd"], ["/mask/odd is string [2, 1]"]),
@@ -339,6 +368,7 @@ def test_droid_what_is_wrong_is_named(maniple, tmp_path):
     assert "below /action: abs_pos, abs_rot_6d, gripper_position, joint_velocity" in refusal("data.actions=[]")
     assert "found no dataset /action/abs_position" in refusal("data.actions=[abs_position]")
     assert "found 'train' with the layout of droid" in refusal("data.filter_key=train")
+    assert "data.validation_filter: " in refusal("data.validation_filter=train")
     change(tmp_path / "lab 3/trajectory.h5", set_frame("action/abs_rot_6d", (2, 0), np.nan))
     text = refusal()
     assert "lab 3/trajectory.h5" in text and "/action/abs_rot_6d has NaN in frame 2" in text

@@ -1,17 +1,17 @@
 """Diffusion policies: the windows, the noise, the loss and the plans of the published implementation, written out in
 numpy; the same bits on any number of ranks, continued anywhere; and what fits nothing is refused."""
 
-import random
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
 import onnxruntime
 import pytest
 
+from conftest import BUILD, ENVIRONMENT
 from demonstrations import episodes, normal, permutation, philox, write_robomimic
+from trainings import check_kills, check_ranks, digests, metric
 from unet_in_numpy import backward, unet
 
 KEYS = ["data.observations=[position, velocity]", "diffusion.down_dims=[16, 32]", "diffusion.groups=4",
@@ -25,17 +25,12 @@ def demos(tmp_path_factory):
     return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(12, shortest=9))
 
 
+def arguments(data, *keys):
+    return ("imitate", DECK, f"data.file={data}", *KEYS, *keys)
+
+
 def run(maniple, data, directory, *keys, ranks=1, **rest):
-    return maniple("imitate", DECK, f"data.file={data}", *KEYS, f"output.directory={directory}", *keys, ranks=ranks, **rest)
-
-
-def digests(maniple, directory):
-    return [maniple.digest(directory / "results.h5"), *map(maniple.digest, maniple.checkpoints(directory))]
-
-
-def metric(directory, name):
-    with h5py.File(directory / "results.h5") as file:
-        return file[f"metrics/{name}"][()]
+    return maniple(*arguments(data, *keys), f"output.directory={directory}", ranks=ranks, **rest)
 
 
 def tensors(checkpoint):
@@ -76,7 +71,11 @@ def frames_of(demos):
 
 
 def min_max(x):
-    low, high = x.min(axis=0), x.max(axis=0)
+    return min_max_of(x, x)
+
+
+def min_max_of(x, known):
+    low, high = known.min(axis=0), known.max(axis=0)
     return (x - (low + high) / 2) * 2 / (high - low)
 
 
@@ -84,37 +83,15 @@ def min_max(x):
                                   ["learning.batch_size=97", "learning.accumulate=2", "data.drop_last=true",
                                    "diffusion.prediction=sample", "diffusion.film_scale=false", "learning.ema=false"]])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
-    found = {}
-    for ranks in (1, 2, 3):
-        run(maniple, demos, tmp_path / str(ranks), "learning.steps=20", "learning.report_every=5",
-            "learning.checkpoint_every=2", *keys, ranks=ranks)
-        found[ranks] = digests(maniple, tmp_path / str(ranks))
-        assert len(found[ranks]) == 3
-    assert found[1] == found[2] == found[3]
+    check_ranks(maniple, tmp_path, *arguments(demos, "learning.steps=20", "learning.report_every=5",
+                                              "learning.checkpoint_every=2", *keys))
     loss = metric(tmp_path / "1", "loss")
     assert len(loss) == 4 and loss[-1] < loss[0]
 
 
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos):
-    keys = ["learning.steps=150", "learning.report_every=5", "learning.checkpoint_every=1", "learning.resume=auto",
-            "learning.keep_checkpoints=2", "learning.batch_size=64", "run.progress=plain"]
-    run(maniple, demos, tmp_path / "whole", *keys, ranks=2)
-    cut = tmp_path / "cut"
-    chance = random.Random(1)
-    kills = 0
-    for attempt, ranks in enumerate((2, 1)):
-        process = maniple.start("imitate", DECK, f"data.file={demos}", *KEYS, f"output.directory={cut}", *keys,
-                                ranks=ranks, log=tmp_path / f"log{attempt}")
-        done = len(maniple.checkpoints(cut)) and int(maniple.checkpoints(cut)[-1].stem)
-        wanted = done + chance.randrange(2, 6)
-        maniple.wait_for(lambda: any(int(c.stem) >= wanted for c in maniple.checkpoints(cut)), "a checkpoint",
-                         process=process)
-        time.sleep(chance.uniform(0, 0.03))
-        kills += process.poll() is None
-        maniple.kill_all(process)
-    run(maniple, demos, cut, *keys, ranks=3)
-    assert kills > 0
-    assert digests(maniple, cut) == digests(maniple, tmp_path / "whole")
+    check_kills(maniple, tmp_path, *arguments(demos, "learning.steps=150", "learning.report_every=5", "learning.batch_size=64"),
+                counts=(2, 1), most=6)
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "sample"])
@@ -167,6 +144,46 @@ def test_every_loss_is_the_references(maniple, tmp_path, demos, prediction):
                 np.testing.assert_allclose(found[name], average[name], atol=2e-4, err_msg=name)
     np.testing.assert_allclose(metric(tmp_path / "all", "loss"), expected, rtol=1e-3)
     assert expected[-1] < 0.7 * expected[0]
+
+
+def test_losses_of_held_out_demonstrations(maniple, tmp_path):
+    """Of the parameters that learn, not of their averages, with the same noise after each epoch."""
+    held_out, rest = [9, 2, 11, 5, 0], [1, 3, 4, 6, 7, 8, 10]
+    data = write_robomimic(tmp_path / "demos.hdf5", episodes(12, shortest=9), {"valid": held_out, "rest": rest})
+    seen, done, lengths = frames_of(data)
+    of_demo = np.repeat(np.arange(12), lengths)
+    seen, done = (min_max_of(x, x[np.isin(of_demo, rest)]) for x in (seen, done))
+    epoch = -(-len(windows([lengths[n] for n in rest], 8, 1, 3)) // 32)
+    keys = ["batch.seed=3", "learning.batch_size=32", "diffusion.prediction_horizon=8", "diffusion.action_horizon=4",
+            "diffusion.pad_after=3", "learning.checkpoint_every=1", "learning.keep_checkpoints=9", f"learning.steps={2 * epoch}",
+            "data.validation_filter=valid", f"learning.report_every={epoch}"]
+    for name, ema, ranks in (("1", "false", 1), ("3", "false", 3), ("averages", "true", 2)):
+        run(maniple, data, tmp_path / name, *keys, f"learning.ema={ema}", ranks=ranks)
+    assert digests(maniple, tmp_path / "1") == digests(maniple, tmp_path / "3")
+    losses = metric(tmp_path / "1", "validation_loss")
+    np.testing.assert_array_equal(metric(tmp_path / "averages", "validation_loss"), losses)
+    first = np.concatenate([[0], np.cumsum(lengths)])
+    rows = np.concatenate([first[n] + windows([lengths[n]], 8, 1, 3) for n in sorted(held_out)])
+    rows = rows[permutation(len(rows), 3, 0)]
+    place, update = np.arange(len(rows), dtype=np.uint64), 2**32 - 1
+    zero = np.zeros_like(place)
+    step = (philox([place, zero, zero + np.uint64(update), zero], [3, STEPS])[0] * np.uint64(100) >> np.uint64(32)).astype(int)
+    clean, share = done[rows], remaining(100)[step][:, None, None]
+    z = normal(NOISE, 3, place, update, clean[0].size).reshape(clean.shape)
+    noisy = np.sqrt(share) * clean + np.sqrt(1 - share) * z
+    for checkpoint, loss in zip(maniple.checkpoints(tmp_path / "1"), losses, strict=True):
+        predicted, _ = unet(tensors(checkpoint)[0], noisy, step, seen[rows[:, :2]].reshape(len(rows), -1), groups=4)
+        assert loss == pytest.approx(((predicted.array - z) ** 2).mean(), rel=1e-4)
+
+
+def test_a_warm_start_begins_with_the_averages(maniple, tmp_path, demos):
+    keys = ["learning.batch_size=64", "learning.report_every=1"]
+    run(maniple, demos, tmp_path / "first", "learning.steps=30", *keys)
+    run(maniple, demos, tmp_path / "warm", f"learning.warm_start={tmp_path / 'first'}", "learning.steps=2", *keys,
+        "learning.learning_rate=1e-30", "learning.warmup_steps=0", ranks=2)
+    first, warm = (tensors(maniple.checkpoints(tmp_path / name)[-1])[0] for name in ("first", "warm"))
+    for name in first:  # (the first averages are what learns)
+        np.testing.assert_allclose(warm[name], first[name], rtol=1e-6, atol=1e-9, err_msg=name)
 
 
 def plan(parameters, seen, seed, env, control_step, steps, sampler):
@@ -278,20 +295,19 @@ def test_other_averages_and_samples_are_not_continued_with(maniple, tmp_path, de
     assert f"{key.split('=')[0]}: the checkpoint has" in result.stderr
 
 
-def test_windows_are_those_of_the_references(maniple, demos):
+def test_windows_are_those_of_the_references(demos):
     """Sample by sample: those of diffusion_policy, and with other padding of robomimic (frame_stack 2, seq_length 16, whose
     17th frame nobody learns from)."""
     _, done, lengths = frames_of(demos)
     width = 7  # 3 + 2 observations, 2 actions
     for after, before in ((7, 1), (14, 1), (0, 1), (7, 0), (0, 0)):
         shortest = 16 - before - after
+        result = subprocess.run([BUILD / "maniple_window_tool", "2", "15", str(before), "1", f"data.file={demos}", KEYS[0],
+                                 f"diffusion.pad_after={after}"], capture_output=True, env=ENVIRONMENT)
         if min(lengths) < shortest:
-            result = subprocess.run([maniple.program.parent / "maniple_window_tool", "2", "15", str(before), "1", f"data.file={demos}",
-                                     KEYS[0], f"diffusion.pad_after={after}"], capture_output=True, text=True)
-            assert result.returncode == 2 and f"allowed: at least {shortest} without padding" in result.stderr
+            assert result.returncode == 2 and f"allowed: at least {shortest} without padding" in result.stderr.decode()
             continue
-        result = subprocess.run([maniple.program.parent / "maniple_window_tool", "2", "15", str(before), "1", f"data.file={demos}",
-                                 KEYS[0], f"diffusion.pad_after={after}"], capture_output=True, check=True)
+        assert result.returncode == 0, result.stderr.decode()
         found = np.frombuffer(result.stdout, np.float32).reshape(-1, 16, width)[:, :, 5:]
         expected = done[windows(lengths, 16, before, after)]
         assert found.shape == expected.shape

@@ -3,18 +3,18 @@ anywhere; onnxruntime computes the same losses of the same crops, and the gradie
 nothing is refused."""
 
 import functools
-import random
 import shutil
-import time
 
 import export_onnx
 import h5py
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from maniple_results import Results
 
 from demonstrations import normal, permutation, philox
+from trainings import check_kills, check_ranks, digests, metric
 
 
 SIZE, CROP = (40, 44), (36, 38)
@@ -30,6 +30,9 @@ KINDS = {
                   "diffusion.step_embedding=16", "learning.warmup_steps=2", "diffusion.prediction_horizon=8",
                   "diffusion.action_horizon=4"],
 }
+
+
+MIXTURE = {"gmm": [*KINDS["bc"], "learning.loss=gmm", "policy.modes=3"]}
 
 
 def write_pictures(path, count=8, frames=(9, 14), seed=0, wrist=(40, 40, 1)):
@@ -59,52 +62,28 @@ def demos(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("data") / "demos.hdf5")
 
 
-def digests(maniple, directory):
-    return [maniple.digest(directory / "results.h5"), *map(maniple.digest, maniple.checkpoints(directory))]
-
-
-def metric(directory, name):
-    with h5py.File(directory / "results.h5") as file:
-        return file[f"metrics/{name}"][()]
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_number_of_ranks(maniple, tmp_path, demos, kind):
-    found = {}
-    for ranks in (1, 2, 3, 7):
-        if kind != "bc" and ranks == 7:
-            continue
-        maniple("imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=4", f"output.directory={tmp_path / str(ranks)}",
-                ranks=ranks)
-        found[ranks] = digests(maniple, tmp_path / str(ranks))
-    assert len(set(map(tuple, found.values()))) == 1
+    found = check_ranks(maniple, tmp_path, "imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=4",
+                        counts=(1, 2, 3, 7) if kind == "bc" else (1, 2, 3))
     # and in parts, from a file
     maniple("imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=4", "learning.accumulate=2", "data.cache=file",
             f"learning.batch_size={int(next(k for k in KINDS[kind] if 'batch_size' in k).split('=')[1]) // 2}",
             f"output.directory={tmp_path / 'parts'}")
-    assert digests(maniple, tmp_path / "parts") == found[1]
+    assert digests(maniple, tmp_path / "parts") == found
 
 
 @pytest.mark.parametrize("kind", ["bc", "diffusion"])
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos, kind):
-    keys = [*KINDS[kind], f"data.file={demos}", "learning.steps=40", "learning.report_every=2", "learning.resume=auto",
-            "run.progress=plain"]
-    maniple("imitate", *keys, f"output.directory={tmp_path / 'whole'}", ranks=2)
-    cut = tmp_path / "cut"
-    process = maniple.start("imitate", *keys, f"output.directory={cut}", ranks=3, log=tmp_path / "log")
-    maniple.wait_for(lambda: any(int(c.stem) >= 4 for c in maniple.checkpoints(cut)), "a checkpoint", process=process)
-    time.sleep(random.Random(1).uniform(0, 0.05))
-    assert process.poll() is None
-    maniple.kill_all(process)
-    maniple("imitate", *keys, f"output.directory={cut}", ranks=1)
-    assert digests(maniple, cut) == digests(maniple, tmp_path / "whole")
+    check_kills(maniple, tmp_path, "imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=40", "learning.report_every=2",
+                counts=(3, 1), most=6)
 
 
-def samples_of(demos, sequence, before, keys):
-    """[sample, frame, ...] of each key, the first frame `before` the sample's own."""
+def samples_of(demos, sequence, before, keys, numbers=None):
+    """[sample, frame, ...] of each key, the first frame `before` the sample's own; of some demonstrations, or all."""
     found = {key: [] for key in keys}
     with h5py.File(demos) as file:
-        for number in range(len(file["data"])):
+        for number in range(len(file["data"])) if numbers is None else numbers:
             demo = file[f"data/demo_{number}"]
             length = len(demo["actions"])
             rows = np.clip(np.arange(length)[:, None] - before + np.arange(sequence), 0, length - 1)
@@ -130,8 +109,8 @@ def cropped(pictures, update, seed, number, cameras):
 def first_batch(kind, demos):
     """Seed and samples, and what the exported policy is given of them."""
     seed, batch, stack = 3, 40, 2
-    cameras = {"bc": ["front", "wrist"], "rnn": ["front"], "diffusion": ["wrist", "front"]}[kind]
-    frames = {"bc": stack, "rnn": stack - 1 + 3, "diffusion": 8}[kind]
+    cameras = {"rnn": ["front"], "diffusion": ["wrist", "front"]}.get(kind, ["front", "wrist"])
+    frames = {"rnn": stack - 1 + 3, "diffusion": 8}.get(kind, stack)
     data = samples_of(demos, frames, stack - 1, ["actions", "obs/clock", *(f"obs/{name}" for name in cameras)])
     chosen = permutation(len(data["actions"]), seed, 0)[:batch]
     data = {key: values[chosen] for key, values in data.items()}
@@ -140,14 +119,29 @@ def first_batch(kind, demos):
                         for number, name in enumerate(cameras)}
 
 
+def mixture_loss(model, checkpoint, feed, actions):
+    """Of actions in [-1, 1], from what the exported policy gives its last layer."""
+    gives = {name: node for node in model.graph.node for name in node.output}
+    last = gives[gives["mode_probabilities"].input[0]].input[0]
+    model.graph.output.append(onnx.helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None))
+    matrix, bias = export_onnx.weights(checkpoint["policy"], "layer1")
+    y = onnxruntime.InferenceSession(model.SerializeToString()).run([last], feed)[0].astype(float) @ matrix.T + bias
+    mean, raw = (part.reshape(len(y), 3, -1) for part in (np.tanh(y[:, :6]), y[:, 6:12]))
+    std, weight = np.log1p(np.exp(raw)) + 1e-4, np.exp(y[:, 12:])
+    density = np.exp(-(((mean - actions[:, None]) / std) ** 2) / 2) / (std * np.sqrt(2 * np.pi))
+    return -np.log((density.prod(axis=2) * weight).sum(axis=1) / weight.sum(axis=1)).mean()
+
+
 def first_loss(kind, demos, run, checkpoint):
     """Of the first batch, by the exported policy of a checkpoint."""
     seed, data, feed = first_batch(kind, demos)
     batch, feed = len(data["actions"]), dict(feed)
     model = (export_onnx.model_of if kind != "diffusion" else export_onnx.diffusion_model_of)(run, checkpoint)
     session = onnxruntime.InferenceSession(model.SerializeToString())
-    if kind == "bc":
+    if kind in ("bc", "gmm"):
         feed["observation"] = data["obs/clock"].reshape(batch, -1)
+        if kind == "gmm":
+            return mixture_loss(model, checkpoint, feed, data["actions"][:, -1])
         return ((session.run(["action"], feed)[0].astype(float) - data["actions"][:, -1]) ** 2).mean()
     if kind == "rnn":  # a frame is in the stacks of two steps
         errors, state = [], np.zeros((batch, 32), np.float32)
@@ -166,10 +160,10 @@ def first_loss(kind, demos, run, checkpoint):
     return ((session.run(["prediction"], feed)[0].astype(float) - noise) ** 2).mean()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *MIXTURE])
 def test_losses_and_gradients_are_those_of_the_exported_policy(maniple, tmp_path, demos, kind):
     """Adam with a huge epsilon makes steps of learning rate / epsilon times the gradient."""
-    keys = [*KINDS[kind], f"data.file={demos}", "batch.seed=3", "learning.batch_size=40", "learning.steps=1",
+    keys = [*{**KINDS, **MIXTURE}[kind], f"data.file={demos}", "batch.seed=3", "learning.batch_size=40", "learning.steps=1",
             "learning.schedule=fixed", "learning.warmup_steps=0", "learning.weight_decay=0", "learning.ema=false",
             "learning.report_every=1", "image.base_width=8"]
     keys += ["learning.loss=l2", "data.frame_stack=2"] if kind == "rnn" else []
@@ -183,7 +177,7 @@ def test_losses_and_gradients_are_those_of_the_exported_policy(maniple, tmp_path
     network = "down_modules.0.0.cond_encoder.1.weight" if kind == "diffusion" else "layer0/weight"
     cameras = ["front"] if kind == "rnn" else ["front", "wrist"]
     with Results(tmp_path / "begin") as run, h5py.File(begin) as old, h5py.File(step) as new, h5py.File(changed, "r+") as file:
-        loss = metric(tmp_path / "begin", "loss" if kind == "diffusion" else "squared_error")[0]
+        loss = metric(tmp_path / "begin", "loss" if kind in ("diffusion", "gmm") else "squared_error")[0]
         assert first_loss(kind, demos, run, old) == pytest.approx(loss, rel=1e-5)
         for name in (network, *(f"cameras/{camera}/{tensor}" for camera in cameras for tensor in (
                 "backbone.nets.0.weight", "backbone.nets.7.1.bn1.bias", "nets.3.weight"))):
@@ -198,6 +192,41 @@ def test_losses_and_gradients_are_those_of_the_exported_policy(maniple, tmp_path
                     sides.append(first_loss(kind, demos, run, file))
                 tensor[...] = values
                 assert (sides[0] - sides[1]) / 2 == pytest.approx((slope * along).sum(), rel=0.05), name
+
+
+def test_other_pictures_are_not_continued_with(maniple, tmp_path, demos):
+    keys = [*KINDS["bc"], "learning.report_every=1", "learning.resume=auto", f"output.directory={tmp_path / 'run'}"]
+    maniple("imitate", *keys, f"data.file={demos}", "learning.steps=1")
+    shutil.copy(demos, tmp_path / "other.hdf5")
+    with h5py.File(tmp_path / "other.hdf5", "r+") as file:
+        file["data/demo_4/obs/wrist"][5, 3, 7, 0] ^= 1
+    result = maniple("imitate", *keys, f"data.file={tmp_path / 'other.hdf5'}", "learning.steps=2", ranks=2, exit_code=2)
+    assert "data.file: demonstrations with the checksum" in result.stderr
+
+
+def test_losses_of_held_out_pictures(maniple, tmp_path, demos):
+    """Cropped in the middle, as the exported policy crops them."""
+    data = tmp_path / "demos.hdf5"
+    shutil.copy(demos, data)
+    with h5py.File(data, "r+") as file:
+        file["mask/valid"] = [b"demo_6", b"demo_1", b"demo_3"]
+    keys = [*KINDS["bc"], f"data.file={data}", "data.validation_filter=valid", "learning.batch_size=40", "learning.report_every=2"]
+    for ranks in (1, 2):
+        maniple("imitate", *keys, "learning.steps=4", f"output.directory={tmp_path / str(ranks)}", ranks=ranks)
+    assert digests(maniple, tmp_path / "1") == digests(maniple, tmp_path / "2")
+    assert list(metric(tmp_path / "1", "epoch")) == [1, 2]
+    feed, actions = [], []
+    for number in (1, 3, 6):
+        found = samples_of(data, 2, 1, ["actions", "obs/clock", "obs/front", "obs/wrist"], [number])
+        actions.append(found["actions"][:, -1])
+        feed.append({"front": found["obs/front"], "wrist": found["obs/wrist"],
+                     "observation": found["obs/clock"].reshape(len(actions[-1]), -1)})
+    feed = {name: np.concatenate([part[name] for part in feed]) for name in feed[0]}
+    checkpoint = maniple.checkpoints(tmp_path / "1")[-1]
+    with Results(tmp_path / "1") as run, h5py.File(checkpoint) as file:
+        session = onnxruntime.InferenceSession(export_onnx.model_of(run, file).SerializeToString())
+    error = session.run(["action"], feed)[0].astype(float) - np.concatenate(actions)
+    assert metric(tmp_path / "1", "validation_loss")[-1] == pytest.approx((error**2).mean(), rel=1e-5)
 
 
 def test_pictures_are_learned(maniple, tmp_path):

@@ -2,11 +2,9 @@
 and a clone of a policy that does its task as well."""
 
 import errno
-import random
 import re
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
@@ -14,6 +12,7 @@ import onnxruntime
 import pytest
 
 from demonstrations import episodes, permutation, write_minari, write_robomimic
+from trainings import check_kills, check_ranks, digests, metric
 
 KEYS = "data.observations=[position, velocity]"
 DECK = "inputs/imitate/bc.yaml"
@@ -21,58 +20,30 @@ DECK = "inputs/imitate/bc.yaml"
 
 @pytest.fixture(scope="module")
 def demos(tmp_path_factory):
-    return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(12))
+    return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(12), {"valid": [3]})
+
+
+def arguments(data, *keys):
+    return ("imitate", DECK, f"data.file={data}", KEYS, "policy.hidden=[32, 32]", *keys)
 
 
 def run(maniple, data, directory, *keys, ranks=1, **rest):
-    return maniple("imitate", DECK, f"data.file={data}", KEYS, "policy.hidden=[32, 32]",
-                   f"output.directory={directory}", *keys, ranks=ranks, **rest)
-
-
-def digests(maniple, directory):
-    return [maniple.digest(directory / "results.h5"), *map(maniple.digest, maniple.checkpoints(directory))]
-
-
-def metric(directory, name):
-    with h5py.File(directory / "results.h5") as file:
-        return file[f"metrics/{name}"][()]
+    return maniple(*arguments(data, *keys), f"output.directory={directory}", ranks=ranks, **rest)
 
 
 @pytest.mark.parametrize("keys", [["learning.batch_size=100", "data.normalize_observations=mean_std"],
                                   ["learning.batch_size=97", "data.frame_stack=3", "data.drop_last=true",
                                    "learning.loss=gaussian", "policy.squash_actions=false"]])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
-    found = {}
-    for ranks in (1, 2, 3):
-        run(maniple, demos, tmp_path / str(ranks), "learning.steps=40", "learning.report_every=10",
-            "learning.checkpoint_every=2", *keys, ranks=ranks)
-        found[ranks] = digests(maniple, tmp_path / str(ranks))
-        assert len(found[ranks]) == 3
-    assert found[1] == found[2] == found[3]
+    check_ranks(maniple, tmp_path, *arguments(demos, "learning.steps=40", "learning.report_every=10",
+                                              "learning.checkpoint_every=2", *keys))
     loss = metric(tmp_path / "1", "loss")
     assert len(loss) == 4 and loss[-1] < loss[0]
 
 
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos):
-    keys = ["learning.steps=300", "learning.report_every=7", "learning.checkpoint_every=1", "learning.resume=auto",
-            "learning.keep_checkpoints=2", "learning.schedule=linear", "learning.weight_decay=0.01", "run.progress=plain"]
-    run(maniple, demos, tmp_path / "whole", *keys, ranks=2)
-    cut = tmp_path / "cut"
-    chance = random.Random(1)
-    kills = 0
-    for attempt, ranks in enumerate((2, 3, 1)):
-        process = maniple.start("imitate", DECK, f"data.file={demos}", KEYS, "policy.hidden=[32, 32]",
-                                f"output.directory={cut}", *keys, ranks=ranks, log=tmp_path / f"log{attempt}")
-        done = len(maniple.checkpoints(cut)) and int(maniple.checkpoints(cut)[-1].stem)
-        wanted = done + chance.randrange(2, 9)
-        maniple.wait_for(lambda: any(int(c.stem) >= wanted for c in maniple.checkpoints(cut)), "a checkpoint",
-                         process=process)
-        time.sleep(chance.uniform(0, 0.03))
-        kills += process.poll() is None
-        maniple.kill_all(process)
-    run(maniple, demos, cut, *keys, ranks=3)
-    assert kills > 0
-    assert digests(maniple, cut) == digests(maniple, tmp_path / "whole")
+    check_kills(maniple, tmp_path, *arguments(demos, "learning.steps=300", "learning.report_every=7", "learning.schedule=linear",
+                                              "learning.weight_decay=0.01"))
 
 
 def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
@@ -82,6 +53,11 @@ def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
     result = run(maniple, other, tmp_path / "run", *keys, ranks=2, exit_code=2, timeout=60)
     assert "data.file: demonstrations with the checksum" in result.stderr
     assert "the checkpoint to continue from has" in result.stderr
+    # the same frames, of other demonstrations
+    made = episodes(12)
+    made[3:5] = [tuple(np.concatenate([a[:-1] if len(a) > len(made[3][2]) else a, b]) for a, b in zip(made[3], made[4]))]
+    result = run(maniple, write_robomimic(tmp_path / "joined.hdf5", made), tmp_path / "run", *keys, exit_code=2)
+    assert "data.file: demonstrations with the checksum" in result.stderr
     result = run(maniple, demos, tmp_path / "run", *keys, "learning.batch_size=50", exit_code=2)
     assert "learning.batch_size: found 50; the checkpoint to continue from has 100" in result.stderr
 
@@ -90,7 +66,8 @@ def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
     ("learning.report_every=3", "has 2, this run 3"),
     ("data.drop_last=true", "has false, this run true"),
     ("data.normalize_observations=min_max", 'has "none", this run "min_max"'),
-    ("data.not_normalized=[position]", 'this run ["position"]')])
+    ("data.not_normalized=[position]", 'this run ["position"]'),
+    ("data.validation_filter=valid", 'has "", this run "valid"')])
 def test_other_samples_are_not_continued_with(maniple, tmp_path, demos, key, found):
     """Settings that the order of samples, their numbers or the counts depend on, without a task, too."""
     keys = ["learning.report_every=2", "learning.resume=auto"]
@@ -188,12 +165,12 @@ def layers_of(checkpoint):
         return own, *moments
 
 
-@pytest.mark.parametrize("loss", ["l2", "l1", "smooth_l1"])
-def test_every_loss_is_robomimics(maniple, tmp_path, demos, loss):
+@pytest.mark.parametrize("loss, decay", [("l2", 0), ("l1", 0), ("smooth_l1", 0), ("l2", 0.01)])
+def test_every_loss_is_robomimics(maniple, tmp_path, demos, loss, decay):
     """From the first update's weights and moments on: batches of 100 in the stated order, the forward and backward
     pass of two layers of 32 units and tanh, and Adam with torch's formulas, in double precision."""
     keys = ["learning.report_every=1", "data.normalize_observations=mean_std", "batch.seed=3", f"learning.loss={loss}",
-            "learning.learning_rate=1e-3"]
+            "learning.learning_rate=1e-3", f"learning.weight_decay={decay}"]
     steps = 200
     run(maniple, demos, tmp_path / "first", "learning.steps=1", *keys)
     run(maniple, demos, tmp_path / "all", f"learning.steps={steps}", "learning.checkpoint_every=0", *keys, ranks=2)
@@ -229,7 +206,7 @@ def test_every_loss_is_robomimics(maniple, tmp_path, demos, loss):
             rows, columns = weights[layer].shape
             padded = np.zeros((rows, (len(own[layer]) - rows) // rows))
             padded[:, :columns] = delta.T @ activations[layer]
-            gradient = np.concatenate([padded.ravel(), delta.sum(axis=0)])
+            gradient = np.concatenate([padded.ravel(), delta.sum(axis=0)]) + decay * own[layer]  # (torch's Adam, not AdamW)
             if layer > 0:
                 delta = delta @ weights[layer] * (activations[layer] > 0)
             first[layer] = 0.9 * first[layer] + 0.1 * gradient

@@ -5,7 +5,6 @@ robomimic evaluates them; and as ONNX."""
 import re
 import subprocess
 import sys
-import time
 
 import h5py
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 import tape
 from demonstrations import episodes, permutation, write_robomimic
+from trainings import check_kills, check_ranks, digests, metric
 
 KEYS = "data.observations=[position, velocity]"
 MIXTURE = ["learning.loss=gmm", "policy.modes=3"]
@@ -25,13 +25,12 @@ def demos(tmp_path_factory):
     return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(12))
 
 
-def arguments(data, directory, *keys):
-    return ("imitate", f"data.file={data}", KEYS, "policy.hidden=[24]", f"output.directory={directory}", *keys)
+def arguments(data, *keys):
+    return ("imitate", f"data.file={data}", KEYS, "policy.hidden=[24]", *keys)
 
 
-def metric(directory, name):
-    with h5py.File(directory / "results.h5") as file:
-        return file[f"metrics/{name}"][()]
+def run(maniple, data, directory, *keys, ranks=1):
+    return maniple(*arguments(data, *keys), f"output.directory={directory}", ranks=ranks)
 
 
 class Network:
@@ -100,8 +99,9 @@ class Network:
                 total += (error * error).mean() * (1 / steps)
                 continue
             if kind == "gaussian":
-                z = (y - a) * tape.exp(-values[-1])
-                total += (z * z * 0.5 + values[-1] + 0.5 * np.log(2 * np.pi)).sum() * (1 / (samples * steps))
+                log_std = values[-1] if self.log_std is not None else y[:, width:]
+                z = (y[:, :width] - a) * tape.exp(-log_std)
+                total += (z * z * 0.5 + log_std + 0.5 * np.log(2 * np.pi)).sum() * (1 / (samples * steps))
                 continue
             n = self.modes * width
             mean = tape.tanh(y[:, :n]).reshape(samples, self.modes, width)
@@ -113,6 +113,20 @@ class Network:
             joint = logits + of_modes
             total += (tape.logsumexp(logits) - tape.logsumexp(joint)).sum() * (1 / (samples * steps))
         return total
+
+    def squared_error(self, observations, actions, kind):
+        """Of the actions that the network gives, of a mixture's modes by their weights."""
+        total, width = 0, actions.shape[2]
+        for t, y in enumerate(y.data for y in self.outputs([tape.Value(p) for p in self.parameters], observations)):
+            a = actions[:, t]
+            if kind == "gmm":
+                n = self.modes * width
+                mean, weight = np.tanh(y[:, :n]).reshape(len(y), self.modes, width), np.exp(y[:, 2 * n:])
+                error = ((mean - a[:, None]) ** 2).mean(axis=2) * weight / weight.sum(axis=1, keepdims=True)
+                total += error.sum(axis=1).mean()
+            else:
+                total += (((y[:, :width] if kind == "gaussian" else np.tanh(y)) - a) ** 2).mean()
+        return total / actions.shape[1]
 
     def step(self, observations, actions, kind, count, rate):
         """An update of Adam with torch's formulas; the loss before it."""
@@ -154,6 +168,8 @@ CASES = {
     "lstm gmm": [*MIXTURE, *LSTM, "policy.recurrent_layers=2", "policy.hidden=[]"],
     "lstm l2": [*LSTM, "policy.recurrent_layers=1"],
     "lstm gaussian": ["learning.loss=gaussian", "policy.squash_actions=false", *LSTM, "policy.recurrent_layers=2"],
+    "gaussian of its own": ["learning.loss=gaussian", "policy.squash_actions=false", "policy.state_dependent_std=true",
+                            "policy.std_transform=exp", "policy.min_std=0"],
     "gru gmm": [*MIXTURE, "policy.recurrent=gru", "policy.recurrent_units=10", "policy.recurrent_horizon=4",
                 "policy.recurrent_layers=2"],
 }
@@ -166,8 +182,8 @@ def test_losses_are_robomimics(maniple, tmp_path, demos, case):
     keys = ["learning.report_every=1", "data.normalize_observations=mean_std", "batch.seed=3",
             "learning.learning_rate=1e-3", "learning.batch_size=40", *CASES[case]]
     setting = dict(key.split("=") for key in keys)
-    maniple(*arguments(demos, tmp_path / "first", "learning.steps=1", *keys))
-    maniple(*arguments(demos, tmp_path / "all", "learning.steps=200", "learning.checkpoint_every=0", *keys), ranks=2)
+    run(maniple, demos, tmp_path / "first", "learning.steps=1", *keys)
+    run(maniple, demos, tmp_path / "all", "learning.steps=200", "learning.checkpoint_every=0", *keys, ranks=2)
     kind, length = setting.get("learning.loss", "l2"), int(setting.get("policy.recurrent_horizon", 1))
     network = Network(maniple.checkpoints(tmp_path / "first")[-1], setting.get("policy.recurrent"), 3,
                       float(setting.get("policy.min_std", 1e-4)), setting.get("policy.std_transform", "softplus"))
@@ -180,48 +196,79 @@ def test_losses_are_robomimics(maniple, tmp_path, demos, case):
     x, y = np.concatenate(x).astype(float), np.concatenate(y)
     x = (x - x.mean(axis=0)) / (x.std(axis=0) + 1e-3)
     batches, expected = -(-len(x) // 40), []
+    squared_error = metric(tmp_path / "all", "squared_error")
     for step in range(1, 200):
         if step == 1 or step % batches == 0:
             order = permutation(len(x), 3, step // batches)
         taken = order[step % batches * 40:][:40]
         rows = np.minimum(taken[:, None] + np.arange(length), end_of[taken][:, None] - 1)
+        if step < 5:
+            assert squared_error[step] == pytest.approx(network.squared_error(x[rows], y[rows], kind), rel=1e-3)
         expected.append(network.step(x[rows], y[rows], kind, step + 1, 1e-3))
     np.testing.assert_allclose(metric(tmp_path / "all", "loss")[1:], expected, rtol=1e-3, atol=1e-3)
     assert expected[-1] < expected[0] - 0.05
 
 
-def digests(maniple, directory):
-    return [maniple.digest(directory / "results.h5"), *map(maniple.digest, maniple.checkpoints(directory))]
-
-
 @pytest.mark.parametrize("keys", [MIXTURE, [*MIXTURE, *LSTM, "policy.recurrent_layers=2", "data.frame_stack=2"],
                                   [*LSTM, "policy.recurrent=gru", "data.pad_sequence=false"]])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
-    found = set()
-    for ranks in (1, 2, 3):
-        maniple(*arguments(demos, tmp_path / str(ranks), "learning.steps=20", "learning.report_every=5",
-                           "learning.batch_size=97", "learning.checkpoint_every=2", "learning.learning_rate=1e-3",
-                           "data.normalize_observations=mean_std", *keys), ranks=ranks)
-        found.add(tuple(digests(maniple, tmp_path / str(ranks))))
-    assert len(found) == 1
+    check_ranks(maniple, tmp_path, *arguments(
+        demos, "learning.steps=20", "learning.report_every=5", "learning.batch_size=97", "learning.checkpoint_every=2",
+        "learning.learning_rate=1e-3", "data.normalize_observations=mean_std", *keys))
     loss = metric(tmp_path / "1", "loss")
     assert loss[-1] < loss[0]
 
 
+@pytest.mark.parametrize("case", ["gmm", "lstm l2"])
+def test_losses_of_held_out_demonstrations(maniple, tmp_path, case):
+    """After each epoch, with the parameters as they are then, over all of their samples, also where those fill more than
+    a batch; what is learned is what is learned without them."""
+    held_out, rest = [9, 2, 11, 5, 0], [1, 3, 4, 6, 7, 8, 10]
+    made = episodes(12)
+    data = write_robomimic(tmp_path / "demos.hdf5", made, {"valid": held_out, "rest": rest})
+    epoch = -(-sum(len(made[n][2]) for n in rest) // 40)
+    assert sum(len(made[n][2]) for n in held_out) > 64 and epoch > 3
+    keys = ["data.normalize_observations=mean_std", "batch.seed=3", "learning.learning_rate=1e-3", "learning.batch_size=40",
+            "learning.checkpoint_every=1", "learning.keep_checkpoints=9", *CASES[case]]
+    valid, often = "data.validation_filter=valid", f"learning.report_every={epoch}"
+    found = set()
+    for ranks in (1, 2, 3):
+        text = run(maniple, data, tmp_path / str(ranks), valid, often, f"learning.steps={3 * epoch}", *keys, "run.progress=plain",
+                   ranks=ranks).stdout
+        found.add(tuple(digests(maniple, tmp_path / str(ranks))))
+    assert len(found) == 1
+    losses = metric(tmp_path / "1", "validation_loss")
+    assert f"7 demonstrations, {sum(len(made[n][2]) for n in rest)} samples, {epoch} batches of 40 per epoch; " \
+        "5 demonstrations held out" in text and f"validation loss {losses[-1]:.5g}" in text
+    # reports within an epoch have that of the epoch before, also where the run is continued there
+    run(maniple, data, tmp_path / "cut", valid, "learning.report_every=2", f"learning.steps={3 * epoch}", *keys)
+    for steps in (2 * (epoch // 2 + 1), 3 * epoch):
+        run(maniple, data, tmp_path / "on", valid, "learning.report_every=2", f"learning.steps={steps}", "learning.resume=auto",
+            *keys, ranks=2)
+    epochs = metric(tmp_path / "cut", "updates").astype(int) // epoch
+    expected = [losses[done - 1] if done > 0 else np.nan for done in epochs]
+    np.testing.assert_array_equal(metric(tmp_path / "cut", "validation_loss"), expected)
+    np.testing.assert_array_equal(metric(tmp_path / "on", "validation_loss"), expected)
+    run(maniple, data, tmp_path / "alone", "data.filter_key=rest", often, f"learning.steps={3 * epoch}", *keys)
+    np.testing.assert_array_equal(metric(tmp_path / "alone", "loss"), metric(tmp_path / "1", "loss"))
+    with h5py.File(tmp_path / "alone/results.h5") as file:
+        assert "validation_loss" not in file["metrics"]
+    setting = dict(key.split("=") for key in keys)
+    length = int(setting.get("policy.recurrent_horizon", 1))
+    x = [np.concatenate([position[:-1], velocity[:-1]], axis=1).astype(float) for position, velocity, _ in made]
+    seen = np.concatenate([x[n] for n in rest])
+    x = [(demo - seen.mean(axis=0)) / (seen.std(axis=0) + 1e-3) for demo in x]
+    rows = [(n, np.minimum(np.arange(first, first + length), len(x[n]) - 1)) for n in held_out for first in range(len(x[n]))]
+    observations, actions = np.stack([x[n][row] for n, row in rows]), np.stack([made[n][2][row] for n, row in rows])
+    for checkpoint, loss in zip(maniple.checkpoints(tmp_path / "1"), losses, strict=True):
+        network = Network(checkpoint, setting.get("policy.recurrent"), 3, 1e-4, "softplus")
+        values = [tape.Value(p) for p in network.parameters]
+        expected = float(network.loss(values, observations, actions, setting.get("learning.loss", "l2")).data)
+        assert loss == pytest.approx(expected, rel=1e-4, abs=1e-5)
+
+
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos):
-    keys = [*MIXTURE, *LSTM, "learning.steps=120", "learning.report_every=3", "learning.checkpoint_every=1",
-            "learning.resume=auto", "learning.keep_checkpoints=2", "run.progress=plain"]
-    maniple(*arguments(demos, tmp_path / "whole", *keys), ranks=2)
-    cut = tmp_path / "cut"
-    for attempt, ranks in enumerate((2, 3)):
-        process = maniple.start(*arguments(demos, cut, *keys), ranks=ranks, log=tmp_path / f"log{attempt}")
-        wanted = 4 + 9 * attempt
-        maniple.wait_for(lambda: any(int(c.stem) >= wanted for c in maniple.checkpoints(cut)), "a checkpoint",
-                         process=process)
-        assert process.poll() is None
-        maniple.kill_all(process)
-    maniple(*arguments(demos, cut, *keys))
-    assert digests(maniple, cut) == digests(maniple, tmp_path / "whole")
+    check_kills(maniple, tmp_path, *arguments(demos, *MIXTURE, *LSTM, "learning.steps=120", "learning.report_every=3"))
 
 
 # A point on a line whose velocity is the action. Where it stands is all that is seen, when it began is not.

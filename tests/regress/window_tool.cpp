@@ -1,7 +1,8 @@
 // Writes the frames of every sample of demonstrations, as learners get them, to the standard output, for the
 // comparison with robomimic's own data set: [sample][frame][observation, action], single precision, and then
 // of each camera the pictures, [sample][frame][height][width][channels], bytes. Usage: maniple_window_tool
-// <stack> <sequence> <pad stack> <pad sequence> data.file=FILE ...
+// <stack> <sequence> <pad stack> <pad sequence> data.file=FILE ... With data.cache=file they come from a file
+// in output.directory.
 #include <cstdio>
 #include <iostream>
 #include <string>
@@ -20,7 +21,8 @@ int main(int argc, char** argv) {
                       .pad_stack = arguments.at(2) == "1",
                       .pad_sequence = arguments.at(3) == "1"};
     if (config.where.count("diffusion.pad_after")) shape.most_padding_after = config.diffusion.pad_after;
-    const Demonstrations demonstrations(config, look_at_demonstrations(config));
+    const std::string directory = config.data.cache == DataCache::file ? config.output.directory : "";
+    const Demonstrations demonstrations(config, look_at_demonstrations(config), directory);
     const Windows windows(config, demonstrations.contents(), shape);
     const DemonstrationContents& contents = demonstrations.contents();
     std::vector<std::int64_t> rows(static_cast<std::size_t>(shape.frames()));
