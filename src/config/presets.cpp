@@ -127,7 +127,8 @@ const std::vector<Preset>& presets() {
         {"policy.recurrent_layers", "2"}, {"policy.recurrent_units", "400"}, {"policy.recurrent_horizon", "10"},
         {"learning.batch_size", "100"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
         {"learning.loss", "l2"}, {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "fixed"},
-        {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"}, {"learning.max_grad_norm", "0"}}},
+        {"learning.optimizer", "adam"}, {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"},
+        {"learning.max_grad_norm", "0"}}},
 
       {"robomimic_rnn",
        "robomimic's BC-RNN as its study has it (scripts/generate_paper_configs.py, of low-dimensional observations): an "
@@ -139,7 +140,8 @@ const std::vector<Preset>& presets() {
         {"policy.std_transform", "softplus"}, {"policy.min_std", "1.0e-4"}, {"policy.modes", "5"},
         {"learning.batch_size", "100"}, {"learning.report_every", "100"}, {"learning.steps", "200000"},
         {"learning.loss", "gmm"}, {"learning.learning_rate", "1.0e-4"}, {"learning.schedule", "fixed"},
-        {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"}, {"learning.max_grad_norm", "0"}}},
+        {"learning.optimizer", "adam"}, {"learning.adam_epsilon", "1.0e-8"}, {"learning.weight_decay", "0"},
+        {"learning.max_grad_norm", "0"}}},
 
       {"diffusion_policy",
        "diffusion_policy (Chi et al. 2023), config/train_diffusion_unet_lowdim_workspace.yaml: of low-dimensional "

@@ -42,13 +42,24 @@ def test_accumulated_batches_have_the_bits_of_one(imitate, size, parts):
         assert f"effective batch: {size * parts} samples, {size} x {parts} parts" in result.stdout
 
 
-def test_accumulated_batches_take_the_memory_of_one(imitate):
-    """Of the blocks that wait for the trainer: 40 samples instead of 400."""
-    def megabytes(*keys):
-        text = imitate("data.prefetch=1000", "learning.steps=1", *keys)[0].stdout
-        return float(re.search(r"memory: ([\d.]+) MB of data", text)[1])
-
-    assert megabytes("learning.batch_size=32", "learning.accumulate=13") < 0.2 * megabytes("learning.batch_size=416")
+def test_accumulated_batches_take_the_memory_of_one(maniple, demos, tmp_path):
+    """Of the blocks that wait for the trainer: 32 samples instead of 416. What is said is what is held."""
+    said, held = [], []
+    for size, parts in ((32, 13), (416, 1)):
+        directory, log = tmp_path / str(size), tmp_path / f"log{size}"
+        process = maniple.start("imitate", "inputs/imitate/bc.yaml", f"data.file={demos}", "policy.hidden=[32, 32]",
+                                "data.observations=[position, velocity]", "data.frame_stack=10", "data.prefetch=1000",
+                                f"learning.batch_size={size}", f"learning.accumulate={parts}", "learning.steps=1000000",
+                                "learning.report_every=1", "learning.checkpoint_every=1", f"output.directory={directory}",
+                                log=log)
+        maniple.wait_for(lambda: maniple.checkpoints(directory), "a checkpoint", process=process)
+        (rank,) = maniple.ranks_of(process)
+        with open(f"/proc/{rank}/status") as status:
+            held.append(next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM")))
+        maniple.kill_all(process)
+        said.append(1e6 * float(re.search(r"memory: ([\d.]+) MB of data", log.read_text())[1]))
+    assert 12 < said[1] / said[0] < 13.1 and said[1] - said[0] > 60e6
+    assert held[1] - held[0] == pytest.approx(said[1] - said[0], rel=0.1)
 
 
 def test_a_batch_of_each_rank(imitate):
