@@ -82,8 +82,8 @@ void BatchLoader::fill(std::int64_t step, std::int64_t part, LoadedBatch& batch)
   batch.numbers = static_cast<std::size_t>(input_.blocks.steps) * distance;
   std::fill_n(batch.blocks.data(), batch.numbers, 0.0f);
   const std::size_t pictures = static_cast<std::size_t>(input_.blocks.pixels) * kTileWidth;
+  // (pictures where no sample is are some of earlier ones, which nothing is learned from)
   batch.pixels = static_cast<std::size_t>(batch.partition.tiles) * pictures;
-  std::fill_n(batch.pictures.data(), batch.pixels, std::uint8_t{0});
   for (std::int64_t place = 0; place < batch.partition.envs(); ++place) {
     const std::int64_t of_all = batch.partition.first_env() + place;
     const std::int64_t sample = input_.sampler.sample(batch.batch.epoch, batch.batch.first + of_all);

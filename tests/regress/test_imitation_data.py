@@ -101,6 +101,20 @@ def test_reports_are_means_over_their_updates(maniple, tmp_path, demos):
     assert metric(tmp_path / "first", "gradient_norm")[0] == pytest.approx(10 * np.linalg.norm(moment), rel=1e-5)
 
 
+def test_gradients_are_clipped_as_by_torch(maniple, tmp_path):
+    """Whose clip_grad_norm_ adds 1e-6 to the norm: of a gradient as small as that, what is left of it is half the limit."""
+    made = [tuple(np.float32(1e-6) * part for part in episode) for episode in episodes(6)]
+    data = write_robomimic(tmp_path / "demos.hdf5", made)
+    limit = 5e-7
+    imitate(maniple, data, tmp_path / "run", "policy.squash_actions=false", "learning.batch_size=50", "learning.steps=1",
+            f"learning.max_grad_norm={limit}")
+    norm = metric(tmp_path / "run", "gradient_norm")[0]
+    assert limit < norm < 1e-5
+    with h5py.File(maniple.checkpoints(tmp_path / "run")[-1]) as file:
+        moment = file["imitation/adam_moment1"][()].astype(float)
+    assert 10 * np.linalg.norm(moment) == pytest.approx(limit * norm / (norm + 1e-6), rel=1e-4)
+
+
 def test_a_linear_schedule_goes_down_to_zero(maniple, tmp_path, demos):
     imitate(maniple, demos, tmp_path, "learning.schedule=linear", "learning.learning_rate=1e-3", "learning.steps=7",
             "learning.report_every=2")
