@@ -7,7 +7,6 @@ per episode) and, for each asked-for field of a trajectory, <field>.csv (a row p
 
 import argparse
 import csv
-import sys
 from pathlib import Path
 
 from maniple_results import Results, what_is_missing
@@ -52,7 +51,10 @@ def main():
         with Results(file) as run:
             unknown = [field for field in arguments.fields if field not in run.trajectory]
             if unknown and file == files[0]:
-                sys.exit(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectory) or 'none'}")
+                parser.error(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectory) or 'none'}")
+            if not (run.metrics or run.evaluation or arguments.fields):
+                parser.error(f"{file} has neither metrics nor episodes; name fields of its trajectory: "
+                             f"{' '.join(run.trajectory) or 'none'}")
             if run.metrics:
                 metrics = dict(run.metrics.items())
                 columns(folder / "metrics.csv", {"iteration": metrics.pop("iteration"), **metrics})

@@ -23,6 +23,7 @@ from maniple_results import Results, what_is_missing
 
 ROOT = Path(__file__).resolve().parents[1]
 THREE = Path("/usr/share/javascript/three")  # Debian's libjs-three
+MOST_ENVS = 1000  # that a browser still draws
 FIELDS = ("qpos", "qvel", "act", "ctrl", "action", "reward", "reward_term", "terminated", "truncated")
 SHAPES = {int(getattr(mujoco.mjtGeom, "mjGEOM_" + kind.upper())): shape for kind, shape in (
     ("plane", "plane"), ("hfield", "mesh"), ("sphere", "sphere"), ("capsule", "capsule"), ("ellipsoid", "ellipsoid"),
@@ -259,6 +260,8 @@ def main():
     parser.add_argument("--faces", type=int, default=60000, help="most triangles of all meshes together (default 60000)")
     parser.add_argument("--three", type=Path, default=THREE, help=f"folder of three.js (default {THREE})")
     arguments = parser.parse_args()
+    if not 1 <= arguments.envs <= MOST_ENVS:
+        parser.error(f"--envs {arguments.envs}; allowed: 1 to {MOST_ENVS}")
     file = arguments.run / "results.h5" if arguments.run.is_dir() else arguments.run
     if not file.is_file():
         parser.error(what_is_missing(arguments.run))

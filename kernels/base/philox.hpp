@@ -26,6 +26,7 @@ enum class RandomPurpose : std::uint32_t {
   diffusion_noise = 13,
   denoising = 14,
   image_crop = 15,
+  task_interval = 16,
 };
 
 struct PhiloxBlock {

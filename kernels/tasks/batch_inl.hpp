@@ -108,10 +108,13 @@ struct TaskPack {
     }
   }
 
-  // Observes; Data must belong to the states of all lanes but those of `fresh`, which have been reset.
+  // Events in intervals, then observations; Data must belong to the states of all lanes but those of `fresh`,
+  // which have been reset.
   MANIPLE_FUNCTION void observe_fresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                       MaskOf<V> fresh) const {
-    if (any_lane(fresh)) {
+    const Disturbed<V> disturbed = disturb(batch.task, lanes);
+    if (any_lane(disturbed.model)) set_const(physics.model, state, data);
+    if (any_lane(fresh || disturbed.any)) {
       refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
       keep_stepped(batch, physics, fresh);
     }
@@ -143,7 +146,7 @@ void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physi
       "maniple::tasks::apply_actions", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
-        if (any_lane(apply_actions(batch.task, pack.lanes))) set_const(physics.model, pack.state, pack.data);
+        apply_actions(batch.task, pack.lanes);
       });
 }
 

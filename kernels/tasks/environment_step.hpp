@@ -1,5 +1,6 @@
 // What a control step adds to the physics, for the environments of one pack, in the order of a step:
-//   apply_actions -> decimation x physics -> evaluate -> reset (of finished environments) -> observe.
+//   apply_actions -> decimation x physics -> evaluate -> reset (of finished environments) -> disturb ->
+//   observe.
 // The functions read and write the lanes that they are given and nothing else; what the terms compute is
 // in the programs of the task (kernels/tasks/program.hpp).
 #pragma once
@@ -103,9 +104,9 @@ MANIPLE_FUNCTION void draw_random(const ProgramView& program, const TaskLanes<V>
   }
 }
 
-// Sets the controls from the actions and remembers the actions. Returns the lanes whose model has changed.
+// Sets the controls from the actions and remembers the actions.
 template <class V>
-MANIPLE_FUNCTION MaskOf<V> apply_actions(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
   const TaskLayout layout = task_layout(task);
   for (int k = 0; k < task.num_actions; ++k) {
     const ActionTarget<ScalarOf<V>> target = task.actions[k];
@@ -122,7 +123,7 @@ MANIPLE_FUNCTION MaskOf<V> apply_actions(const Task<ScalarOf<V>>& task, const Ta
     }
     lanes.state[target.element] = control;
   }
-  if (task.act.count == 0) return MaskOf<V>(false);
+  if (task.act.count == 0) return;
   const V steps = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
   lanes.scratch[register_episode_step] = steps;
   lanes.scratch[register_flag] = truth<V>(steps == V(0));
@@ -134,7 +135,6 @@ MANIPLE_FUNCTION MaskOf<V> apply_actions(const Task<ScalarOf<V>>& task, const Ta
   for (int i = 0; i < lane_width<V>; ++i)
     lanes.counters[counter_clipped_actions * kTileWidth + i] +=
         static_cast<std::int32_t>(get_lane(clipped, i));
-  return task.varies_in_act ? banks.at(Bank::output, 1) != V(0) : MaskOf<V>(false);
 }
 
 // Actions of one environment drawn from their ranges; component k at action[k * kTileWidth].
@@ -246,6 +246,28 @@ MANIPLE_FUNCTION MaskOf<V> refuses(const Task<ScalarOf<V>>& task, const TaskLane
   const Banks<V> banks = banks_of(task, lanes);
   run_program(task.accept, banks);
   return V(banks.at(Bank::output, 0)) == V(0);
+}
+
+// The lanes whose state, or whose model, events in intervals have changed.
+template <class V>
+struct Disturbed {
+  MaskOf<V> any, model;
+};
+
+// Events in intervals: after the resets and before the observations, which show what they did, as in Isaac
+// Lab and mjlab.
+template <class V>
+MANIPLE_FUNCTION Disturbed<V> disturb(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes) {
+  if (task.interval.count == 0) return {MaskOf<V>(false), MaskOf<V>(false)};
+  const V steps = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
+  lanes.scratch[register_episode_step] = steps;
+  lanes.scratch[register_flag] = truth<V>(steps == V(0));
+  const Banks<V> banks = banks_of(task, lanes);
+  draw_random(task.interval, lanes, banks, RandomPurpose::task_interval,
+              lanes.counters + counter_observation_count * kTileWidth, MaskOf<V>(true));
+  run_program(task.interval, banks);
+  return {V(banks.at(Bank::output, 0)) != V(0),
+          task.varies_in_intervals ? V(banks.at(Bank::output, 1)) != V(0) : MaskOf<V>(false)};
 }
 
 // Runs the program that observes, with `fresh` environments in a new episode.

@@ -98,7 +98,8 @@ inline constexpr int kRayElements = 6;  // of a ray: the point, then the unit ve
 // Registers that hold inputs of a program.
 enum ReservedRegister : int {
   register_episode_step = 0,  // control steps since the reset
-  register_flag = 1,   // evaluate: bad state; vary, reset and observe: being reset; act: was just reset
+  register_flag =
+      1,  // evaluate: bad state; vary, reset and observe: being reset; act, interval: was just reset
   register_first = 2,  // vary and observe: being reset for the first time
   kReservedRegisters = 3,
 };
@@ -141,21 +142,21 @@ inline constexpr int kFirstRewardOutput = 2;
 // A compiled task in device memory, the same for all environments. T is the precision.
 template <class T>
 struct Task : TaskSizes {
-  // assigns controls and what events change; outputs: how many controls were clipped, and whether the model
-  // of the environment was changed
-  ProgramView act;
+  ProgramView act;       // assigns controls; output: how many were clipped
   ProgramView evaluate;  // outputs as above
   ProgramView vary;      // of an environment that is being reset: assigns what it has of the model for itself
   ProgramView reset;     // assigns fields of State where the environment is being reset
-  ProgramView observe;   // outputs: both observations; assigns what prev() and the task keep
-  ProgramView accept;    // of a fresh state; output: whether it stays; empty: always
+  ProgramView
+      interval;  // assigns what events in intervals change; outputs: was one due, did one change the model
+  ProgramView observe;           // outputs: both observations; assigns what prev() and the task keep
+  ProgramView accept;            // of a fresh state; output: whether it stays; empty: always
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
   const ActionTarget<T>* actions = nullptr;
-  int num_registers = 0;          // including the reserved ones
-  int num_random = 0;             // draws of the program that has most
-  bool varies_at_resets = false;  // `vary` changes something at each reset, not only at the first one
-  bool varies_in_act = false;     // `act` changes the model
-  int settle_steps = 0;           // physics steps of a fresh state without actions
+  int num_registers = 0;             // including the reserved ones
+  int num_random = 0;                // draws of the program that has most
+  bool varies_at_resets = false;     // `vary` changes something at each reset, not only at the first one
+  bool varies_in_intervals = false;  // `interval` changes the model
+  int settle_steps = 0;              // physics steps of a fresh state without actions
   // [geom pair][query]: 1 where geom 1 of the pair is in the query's first group and geom 2 in the second, -1
   // the other way round, else 0.
   const int* contact_sides = nullptr;

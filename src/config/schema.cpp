@@ -279,7 +279,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("update_at", update_at, kVariables, anything(), "", "step: after the physics, before terminations and rewards; observation: after them, and after resets"),
       TERM_KEY("every", every, kVariables | kCommands | kEvents, above(0), "s", "between further evaluations of reset, commands or events, after the rewards: a number, or [low, high] drawn each time"),
       TERM_KEY("once", once, kVariables, anything(), "", "true: kept over all episodes, reset at the first reset alone"),
-      TERM_KEY("mode", mode, kEvents, anything(), "", "reset: at each reset, after the resets, model fields before them; interval: before the physics of a step, each time that every is over; startup: model fields, once at the beginning of a run"),
+      TERM_KEY("mode", mode, kEvents, anything(), "", "reset: at each reset, after the resets, model fields before them; interval: after a step and before its observations, each time that every is over; startup: model fields, once at the beginning of a run"),
       TERM_KEY("field", field, kEvents, anything(), "", "of the model, which gets other values in each environment; in place of term or expression"),
       TERM_KEY("operation", operation, kEvents, anything(), "", "scale, add: what is drawn times, or plus, the number in the model; abs: what is drawn"),
       TERM_KEY("distribution", distribution, kEvents, anything(), "", "of the draws; gaussian: ranges are [mean, standard deviation]"),

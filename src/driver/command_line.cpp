@@ -13,17 +13,22 @@
 #include "src/config/schema.hpp"
 
 namespace maniple {
+
+bool is_override(const std::string& argument) {
+  std::error_code none;
+  return argument.find('=') != std::string::npos && !std::filesystem::is_regular_file(argument, none);
+}
+
 namespace {
 
-// Everything with '=' is an override, everything else but the verb's own word a deck.
+// Everything with '=' that is no file is an override, everything else but the verb's own word a deck.
 void sort_arguments(const std::vector<std::string>& arguments, CommandLine& command) {
   for (const std::string& argument : arguments) {
     if (command.verb->word && argument == command.verb->word) {
       command.overrides.insert(command.overrides.begin(), command.verb->word_override);
       continue;
     }
-    const auto equals = argument.find('=');
-    (equals == std::string::npos ? command.decks : command.overrides).push_back(argument);
+    (is_override(argument) ? command.overrides : command.decks).push_back(argument);
   }
 }
 

@@ -1,6 +1,7 @@
 // maniple evaluate: complete episodes with a trained policy, returns and lengths in /evaluation.
 #include <fmt/format.h>
 
+#include <cmath>
 #include <optional>
 
 #include "src/base/log.hpp"
@@ -63,8 +64,10 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
     success = fmt::format(", success {:.1f}%", 100 * rate);
   }
   const std::string path = results.commit();
-  info(fmt::format("{} episodes: mean return {:.4f} +- {:.4f} (95 %), mean length {:.1f}{}",
-                   result.episode_return.size(), returns.mean, returns.confidence, lengths.mean, success));
+  const std::string confidence =
+      std::isnan(returns.confidence) ? "" : fmt::format(" +- {:.4f} (95 %)", returns.confidence);
+  info(fmt::format("{} episodes: mean return {:.4f}{}, mean length {:.1f}{}", result.episode_return.size(),
+                   returns.mean, confidence, lengths.mean, success));
   info("results: " + path);
   if (episodes) episodes->write(session);
   return ExitCode::done;

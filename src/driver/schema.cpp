@@ -5,6 +5,7 @@
 
 #include "src/config/deck.hpp"
 #include "src/config/presets.hpp"
+#include "src/driver/command_line.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
@@ -19,7 +20,7 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
   const std::string& what = arguments[0];
   std::vector<std::string> decks, overrides;
   for (auto argument = arguments.begin() + 1; argument != arguments.end(); ++argument)
-    (argument->find('=') == std::string::npos ? decks : overrides).push_back(*argument);
+    (is_override(*argument) ? overrides : decks).push_back(*argument);
   if (what == "quantities" && arguments.size() > 1) {
     const Config config = load_config(decks, overrides);
     const ImportedModel model = import_model_of(config);

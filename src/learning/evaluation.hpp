@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <vector>
 
@@ -26,9 +27,11 @@ struct EvaluationMeans {
 EvaluationMeans means_of(const EvaluationResult& result);
 
 // Mean of independent numbers, with its standard error and the half width of its 95 % confidence interval
-// (Student's t).
+// (Student's t); NaN where one number says nothing of them.
 struct Summary {
-  double mean = 0, standard_error = 0, confidence = 0;
+  double mean = 0;
+  double standard_error = std::numeric_limits<double>::quiet_NaN();
+  double confidence = std::numeric_limits<double>::quiet_NaN();
 };
 Summary summary_of(const std::vector<double>& values);
 

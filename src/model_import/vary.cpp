@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 
 namespace maniple {
 namespace {
@@ -51,6 +52,13 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model) {
   MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   return fields;
+}
+
+bool is_not_negative(const std::string& field) {
+  static const std::set<std::string> fields{"body_mass",    "body_inertia", "jnt_stiffness",
+                                            "dof_damping",  "dof_armature", "dof_frictionloss",
+                                            "geom_friction"};
+  return fields.contains(field);
 }
 
 void vary_model(ImportedModel& model, const std::vector<std::string>& fields, const SourceLocation& where) {

@@ -20,6 +20,9 @@ struct VaryingField {
 };
 std::vector<VaryingField> varying_fields(const ImportedModel& model);
 
+// Numbers of this field are at least 0 in any model that can be stepped.
+bool is_not_negative(const std::string& field);
+
 // Gives each environment its own values of these fields, names of varying_fields(), and of what follows from
 // them. Sets sizes, flags and model_values; the model is as it was where there are none.
 void vary_model(ImportedModel& model, const std::vector<std::string>& fields, const SourceLocation& where);

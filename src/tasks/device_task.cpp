@@ -60,10 +60,11 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.evaluate = view(task.evaluate);
   task_.vary = view(task.vary);
   task_.reset = view(task.reset);
+  task_.interval = view(task.interval);
   task_.observe = view(task.observe);
   task_.accept = view(task.accept);
   task_.varies_at_resets = task.varies_at_resets;
-  task_.varies_in_act = task.varies_in_act;
+  task_.varies_in_intervals = task.varies_in_intervals;
   task_.settle_steps = task.settle_steps;
   task_.constants = constants_.data();
   task_.actions = actions_.data();

@@ -3,6 +3,8 @@
 // expression_functions.cpp.
 #include "src/tasks/expression_compiler.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -59,6 +61,18 @@ Node ExpressionCompiler::read(Bank bank, int index) {
   return graph_.operand(bank, index);
 }
 
+void ExpressionCompiler::check_number_of_model(int element, double value,
+                                               const ExpressionSource& source) const {
+  const TaskModel& model = context_.model();
+  for (const VaryingField& field : model.fields) {
+    const int first = model.sizes.varied.*(field.offset), size = static_cast<int>(field.values.size());
+    if (first < 0 || element < first || element >= first + size) continue;
+    if (!std::isfinite(value) || (value < 0 && is_not_negative(field.name)))
+      refuse_expression(source, 0, fmt::format("{} for {}", value, field.name),
+                        is_not_negative(field.name) ? "a number of at least 0" : "a finite number");
+  }
+}
+
 bool ExpressionCompiler::assign(const ExpressionSource& target, const ExpressionSource& source, Node mask) {
   const Value assigned = compile(source);
   reading_target_ = true;
@@ -90,6 +104,8 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
                             ? "fields of the model are set by task.events"
                             : "with mode startup, fields of the model: " + list(context_.varying_names()));
     Node now = assigned.size() == 1 ? assigned[0] : assigned[i];
+    if (of_model && graph_.is_constant(now))
+      check_number_of_model(index - first_of_model, graph_.constant_value(now), source);
     if (mask >= 0) now = graph_.apply(Operation::select, mask, now, read(Bank::state, index));
     if (!assigned_.contains(index)) assignment_order_.push_back(index);
     assigned_[index] = now;
@@ -201,9 +217,10 @@ Node ExpressionCompiler::interval(const std::vector<double>& steps) {
 }
 
 std::string ExpressionCompiler::when() const {
-  return phase_ == Phase::act    ? "while actions are applied"
-         : phase_ == Phase::vary ? "while an environment gets its model"
-                                 : "while an environment is being reset";
+  return phase_ == Phase::act        ? "while actions are applied"
+         : phase_ == Phase::interval ? "in an event between control steps"
+         : phase_ == Phase::vary     ? "while an environment gets its model"
+                                     : "while an environment is being reset";
 }
 
 // In the program that observes: drawn at resets and when its time is up, and updated there if the deck says
@@ -289,7 +306,7 @@ void ExpressionCompiler::finish() {
     for (const int index : assignment_order_)
       graph_.store_where(flag, assigned_.at(index), Bank::state, index);
   }
-  if (phase_ == Phase::act || phase_ == Phase::vary)
+  if (phase_ == Phase::interval || phase_ == Phase::vary)
     for (const int index : assignment_order_) graph_.store(assigned_.at(index), Bank::state, index);
   if (phase_ == Phase::observe) {
     // Compiling a remembered expression may add further ones (prev inside prev).
@@ -304,7 +321,8 @@ void ExpressionCompiler::finish() {
 }
 
 bool ExpressionCompiler::knows(const Quantity& quantity) const {
-  return !without_data() || quantity.in_reset || (phase_ == Phase::act && quantity.in_act);
+  return !without_data() || quantity.in_reset ||
+         ((phase_ == Phase::act || phase_ == Phase::interval) && quantity.in_act);
 }
 
 std::vector<std::string> ExpressionCompiler::known_names() const {

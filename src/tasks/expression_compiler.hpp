@@ -18,9 +18,9 @@
 namespace maniple {
 
 // The programs of a task, in the order of a control step: before the physics, after it, in environments that
-// start again (first what they have of the model for themselves), and for the policy. Decides which
-// quantities exist and what prev() reads.
-enum class Phase { act, evaluate, vary, reset, observe };
+// start again (first what they have of the model for themselves), events in intervals, and for the policy.
+// Decides which quantities exist and what prev() reads.
+enum class Phase { act, evaluate, vary, reset, interval, observe };
 
 // Compiles the expressions of one phase into one graph.
 class ExpressionCompiler {
@@ -34,16 +34,14 @@ class ExpressionCompiler {
   Value compile(const ExpressionSource& source);
   // The same, for places that need a number.
   Node compile_number(const ExpressionSource& source, const std::string& what);
-  // reset and act: assigns the expression to the elements of qpos, qvel or act that `target` names; vary and
-  // act: to those of fields of the model. act and vary: where the mask is true. Returns whether it was the
-  // model.
+  // reset and interval: assigns the expression to the elements of qpos, qvel or act that `target` names; vary
+  // and interval: to those of fields of the model. interval and vary: where the mask is true. Returns whether
+  // it was the model.
   bool assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
-  // act: 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
+  // 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
   Node interval(const std::vector<double>& steps);
   // Is Data not there, as while resetting and acting.
-  bool without_data() const {
-    return phase_ == Phase::reset || phase_ == Phase::act || phase_ == Phase::vary;
-  }
+  bool without_data() const { return phase_ != Phase::evaluate && phase_ != Phase::observe; }
   // "while an environment is being reset".
   std::string when() const;
 
@@ -118,6 +116,8 @@ class ExpressionCompiler {
   // Keeps the values, oldest first: each address takes over the next one's, the last `value`; all of them
   // `value` after a reset.
   void shift(int first, const Value& value, int length);
+  // Refuses a fixed number that the field of the model with this element cannot have.
+  void check_number_of_model(int element, double value, const ExpressionSource& source) const;
   const Quantity& known_quantity(const Quantity& quantity, const Syntax& tree,
                                  const ExpressionSource& source);
   bool knows(const Quantity& quantity) const;

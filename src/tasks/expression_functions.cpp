@@ -1,6 +1,8 @@
 // What the functions of expressions are called and what they compute: the operations of each, then the table.
 #include "src/tasks/expression_functions.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -127,7 +129,7 @@ std::size_t count_of(FunctionCall& call, std::size_t part, const std::string& wh
   const double n = fixed_number(call, part, "a whole number from 1 on");
   if (!(n >= 1 && n <= 1e4 && n == std::floor(n)))
     refuse_expression(call.source, call.parts[part]->column, "not a number of " + what,
-                      "a whole number from 1 on");
+                      "a whole number from 1 to 10000");
   return static_cast<std::size_t>(n);
 }
 
@@ -513,17 +515,28 @@ Value ray_distances(FunctionCall& call) {
 }
 
 // Isaac Lab's and mjlab's GridPatternCfg: x fastest.
+constexpr std::size_t kMostPoints = 10000;
 Value grid_pattern(FunctionCall& call) {
   const double size[2] = {fixed_number(call, 0, "a length [m]"), fixed_number(call, 1, "a length [m]")};
   const double resolution = fixed_number(call, 2, "a distance [m]");
+  if (!(resolution > 0))
+    refuse_expression(call.source, call.parts[2]->column, fmt::format("a resolution of {} m", resolution),
+                      "above 0");
   std::size_t count[2];
   for (std::size_t k = 0; k < 2; ++k) {
     const double steps = std::round(size[k] / resolution);
-    if (!(resolution > 0 && size[k] >= 0 && steps < 1e3 && std::abs(steps * resolution - size[k]) < 1e-6))
-      refuse_expression(call.source, call.parts[k]->column, "a size that is no multiple of the resolution",
-                        "0 to 999 times the resolution, which is above 0");
+    if (!(size[k] >= 0 && std::abs(steps * resolution - size[k]) < 1e-6))
+      refuse_expression(call.source, call.parts[k]->column,
+                        fmt::format("{} m at a resolution of {} m", size[k], resolution),
+                        "0, or a multiple of the resolution");
+    if (!(steps < kMostPoints))
+      refuse_expression(call.source, call.parts[k]->column, fmt::format("{} points in a row", steps + 1),
+                        fmt::format("at most {} points of a grid", kMostPoints));
     count[k] = static_cast<std::size_t>(steps) + 1;
   }
+  if (count[0] * count[1] > kMostPoints)
+    refuse(call, fmt::format("{} x {} points", count[0], count[1]),
+           fmt::format("at most {} points of a grid", kMostPoints));
   Value points;
   for (std::size_t y = 0; y < count[1]; ++y)
     for (std::size_t x = 0; x < count[0]; ++x)
@@ -725,10 +738,11 @@ std::size_t draws_of(FunctionCall& call, const Value& a, const Value& b) {
   return n;
 }
 
-// Random numbers of two parameters: sample(graph, first, second, draw) for each.
+// Random numbers of two parameters: sample(graph, first, second, draw) for each. `ordered`: the first is not
+// above the second.
 template <class Sample>
-Formula random(const Sample& sample) {
-  return [sample](FunctionCall& call) {
+Formula random(const Sample& sample, bool ordered = false) {
+  return [sample, ordered](FunctionCall& call) {
     if (!call.compiler.may_draw())
       refuse(call, "random numbers inside prev(...)", "a variable that is drawn, and prev(name) of it");
     ExpressionGraph& graph = call.compiler.graph();
@@ -737,8 +751,16 @@ Formula random(const Sample& sample) {
     const std::size_t size = draws_of(call, a, b);
     const auto draw = [&] { return call.compiler.draw(); };
     Value result;
-    for (std::size_t i = 0; i < size; ++i)
-      result.push_back(sample(graph, a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i], draw));
+    for (std::size_t i = 0; i < size; ++i) {
+      const Node first = a[a.size() == 1 ? 0 : i], second = b[b.size() == 1 ? 0 : i];
+      if (ordered && graph.is_constant(first) && graph.is_constant(second) &&
+          graph.constant_value(first) > graph.constant_value(second))
+        refuse(
+            call,
+            fmt::format("the range from {} to {}", graph.constant_value(first), graph.constant_value(second)),
+            "the lower end first");
+      result.push_back(sample(graph, first, second, draw));
+    }
     return result;
   };
 }
@@ -867,7 +889,7 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "or tanh_squared",
        tolerance, true},
       {"uniform", "low, high[, n]", "uniform(-1, 1, n = 2)", "uniform random numbers in [low, high)",
-       random(kUniform), true},
+       random(kUniform, true), true},
       {"wrap_to_pi", "x", "wrap_to_pi(4)", "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
   };
   return functions;

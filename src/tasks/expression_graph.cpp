@@ -289,9 +289,9 @@ class ExpressionGraph::Translation {
   }
 
   static std::uint16_t encoded(int index) {
-    if (index < 0 || index > std::numeric_limits<std::uint16_t>::max())
-      throw Error("a task program outgrows its encoding: operand " + std::to_string(index) +
-                  " of at most 65535");
+    if (index < 0 || index >= ExpressionGraph::kMostElements)
+      throw ProgramTooLarge("the task needs more than " + std::to_string(ExpressionGraph::kMostElements) +
+                            " numbers of one kind at a time");
     return static_cast<std::uint16_t>(index);
   }
 

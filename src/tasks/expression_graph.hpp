@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
+#include "src/base/error.hpp"
 
 namespace maniple {
 
@@ -34,9 +35,16 @@ class ConstantPool {
   std::vector<double> values_;
 };
 
+// A program has more numbers of one kind than instructions can name.
+class ProgramTooLarge : public Error {
+ public:
+  using Error::Error;
+};
+
 class ExpressionGraph {
  public:
   using Node = int;
+  static constexpr int kMostElements = 65536;  // of a bank, which instructions can name
 
   Node constant(double value);
   // An element of a bank, read when an instruction needs it.
@@ -56,7 +64,7 @@ class ExpressionGraph {
   void store(Node node, Bank bank, int index);
   void store_where(Node mask, Node node, Bank bank, int index);
 
-  // Bytecode of everything that the stores need. Throws Error when a program outgrows its encoding.
+  // Bytecode of everything that the stores need. Throws ProgramTooLarge.
   Program compile(ConstantPool& constants) const;
 
  private:

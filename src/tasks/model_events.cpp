@@ -168,13 +168,13 @@ const VaryingField& field_named(const TaskModel& model, const std::string& name)
                        [&](const VaryingField& field) { return field.name == name; });
 }
 
-// Numbers that stay positive, or at least not negative, in any model that can be stepped.
-bool is_negative(const TermConfig& term, const std::vector<TermNumber>& range) {
-  static const std::set<std::string> kNotNegative{"body_mass",     "body_inertia", "jnt_stiffness",
-                                                  "dof_damping",   "dof_armature", "dof_frictionloss",
-                                                  "geom_friction", kStiffness,     kDamping};
-  return kNotNegative.contains(term.field) && term.distribution != Distribution::gaussian &&
-         term.operation != FieldOperation::add && range[0].value < 0;
+// Can the event make a number negative that is `value` in the model, where no model that can be stepped has
+// negative ones?
+bool is_negative(const TermConfig& term, const std::vector<TermNumber>& range, double value) {
+  const bool not_negative = is_not_negative(term.field) || term.field == kStiffness || term.field == kDamping;
+  const double least = range[0].value + (term.operation == FieldOperation::add ? value : 0);
+  return not_negative && term.distribution != Distribution::gaussian && range[0].expression.empty() &&
+         least < 0;
 }
 
 // kp and kd of position servos: the numbers that they are in the model change together.
@@ -201,7 +201,7 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
                        "actuators of that kind, or the fields actuator_gainprm and actuator_biasprm");
     const std::vector<TermNumber> range = range_of(term, element, 0, names, key);
     if (range.empty()) continue;
-    if (is_negative(term, range))
+    if (is_negative(term, range, 0))
       throw InputError(place_of(term, "ranges"), key + ".ranges",
                        "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
                        "at least 0 for " + term.field);
@@ -267,11 +267,13 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
     for (int k = 0; k < element.size; ++k) {
       const std::vector<TermNumber> range = range_of(term, element, k, names, key);
       if (range.empty()) continue;
-      if (is_negative(term, range))
+      const double value = field.values[static_cast<std::size_t>(element.first + k)];
+      if (is_negative(term, range, value))
         throw InputError(place_of(term, "ranges"), key + ".ranges",
                          "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
-                         "at least 0 for " + term.field);
-      const double value = field.values[static_cast<std::size_t>(element.first + k)];
+                         term.operation == FieldOperation::add
+                             ? fmt::format("at least {}, which leaves 0 of '{}'", -value, element.name)
+                             : "at least 0 for " + term.field);
       const std::string target = target_text(field.name, element.name, k);
       if (!term.shared_random) {
         result.push_back({target, operated(term.operation, value, drawn_text(term.distribution, range))});

@@ -160,29 +160,12 @@ ExpressionGraph::Node component_of(const ExpressionSource& expression, const Com
   return value[value.size() == 1 ? 0 : action.place];
 }
 
-// Controls that need more than the table of actions, and events in intervals, which come first.
-void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
-                 ConstantPool& constants, CompiledTask& task) {
-  const auto in_interval = [](const TermConfig& term) { return term.mode == EventMode::interval; };
+// Controls that need more than the table of actions.
+void compile_act(ExpressionContext& context, ConstantPool& constants, CompiledTask& task) {
   const auto by_program = [](const CompiledAction& action) { return action.by_program; };
-  if (std::none_of(config.events.begin(), config.events.end(), in_interval) &&
-      std::none_of(task.actions.begin(), task.actions.end(), by_program))
-    return;
+  if (std::none_of(task.actions.begin(), task.actions.end(), by_program)) return;
   ExpressionCompiler act(context, Phase::act);
   ExpressionGraph& graph = act.graph();
-  ExpressionGraph::Node varied = graph.constant(0);
-  for (std::size_t i = 0; i < config.events.size(); ++i) {
-    const TermConfig& term = config.events[i];
-    if (!in_interval(term)) continue;
-    const std::string key = key_of(TermKind::event, term, i);
-    const ExpressionGraph::Node due = act.interval(steps_of(term, key, task.step_dt));
-    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
-      if (act.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key),
-                     due)) {
-        varied = graph.apply(Operation::logical_or, varied, due);
-        task.varies_in_act = true;
-      }
-  }
   ExpressionGraph::Node clipped = graph.constant(0);
   const Quantity& actions = *context.quantity("action");
   std::map<std::string, ExpressionCompiler::Value> expressions;  // of actions, by key
@@ -219,8 +202,35 @@ void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionCon
   }
   act.finish();
   graph.store(clipped, Bank::output, 0);
-  if (task.varies_in_act) graph.store(varied, Bank::output, 1);
   task.act = act.program(constants);
+}
+
+// Events in intervals.
+void compile_intervals(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                       ConstantPool& constants, CompiledTask& task) {
+  ExpressionCompiler interval(context, Phase::interval);
+  ExpressionGraph& graph = interval.graph();
+  ExpressionGraph::Node disturbed = graph.constant(0), varied = graph.constant(0);
+  bool any = false;
+  for (std::size_t i = 0; i < config.events.size(); ++i) {
+    const TermConfig& term = config.events[i];
+    if (term.mode != EventMode::interval) continue;
+    any = true;
+    const std::string key = key_of(TermKind::event, term, i);
+    const ExpressionGraph::Node due = interval.interval(steps_of(term, key, task.step_dt));
+    disturbed = graph.apply(Operation::logical_or, disturbed, due);
+    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
+      if (interval.assign({expression.target, term.where, key + ".set"},
+                          source_of(term, expression.text, key), due)) {
+        varied = graph.apply(Operation::logical_or, varied, due);
+        task.varies_in_intervals = true;
+      }
+  }
+  if (!any) return;
+  interval.finish();
+  graph.store(disturbed, Bank::output, 0);
+  if (task.varies_in_intervals) graph.store(varied, Bank::output, 1);
+  task.interval = interval.program(constants);
 }
 
 // Does an event set fields of the model: all its assignments do, or none.
@@ -326,6 +336,25 @@ ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompil
   return observe.history(observe.delayed(values, term.delay), term.history);
 }
 
+// An observation of `size` numbers after `before` others: instructions number what they read and write, and
+// what history and delay keep.
+void check_room(ExpressionCompiler& observe, std::size_t before, std::size_t size, const TermConfig& term,
+                const std::string& key) {
+  const auto history = static_cast<std::size_t>(term.history);
+  const auto delay = static_cast<std::size_t>(term.delay.empty() ? 0 : term.delay.back());
+  const std::size_t kept =
+      static_cast<std::size_t>(observe.context().kept_size()) + size * (history - 1 + delay);
+  if (before + size * history > ExpressionGraph::kMostElements)
+    throw InputError(
+        term.where, key,
+        fmt::format("{} numbers with a history of {}, after {} of other observations", size, history, before),
+        fmt::format("at most {} of all", ExpressionGraph::kMostElements));
+  if (kept > ExpressionGraph::kMostElements)
+    throw InputError(term.where, key,
+                     fmt::format("history and delay keep {} numbers, with those of other terms", kept),
+                     fmt::format("at most {} of all", ExpressionGraph::kMostElements));
+}
+
 // Outputs from `first` on; their names, by component, and how many each term has.
 std::vector<std::string> compile_observations(const std::vector<TermConfig>& terms, TermKind kind,
                                               const TaskModel& model, ExpressionCompiler& observe, int first,
@@ -340,6 +369,7 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
       std::vector<std::string> elements;
       if (!term.term.empty()) elements = resolve_term(find_term(term, kind, key), term, model, key).names;
       if (elements.size() != plain.size()) elements.clear();
+      check_room(observe, first + names.size(), plain.size(), term, key);
       const ExpressionCompiler::Value value = modified(observe, plain, elements, term, key);
       const std::string name = term.name.empty() ? term.term : term.name;
       for (std::size_t k = 0; k < value.size(); ++k) {
@@ -628,7 +658,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
   compile_acceptance(config, model, context, constants, task);
-  compile_act(config, model, context, constants, task);
+  compile_act(context, constants, task);
+  compile_intervals(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
   task.evaluate_needs = read_derived(task.evaluate, derived, model, task);
   task.observe_needs = read_derived(task.observe, derived, model, task);
@@ -667,10 +698,14 @@ CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported
   TaskConfig config = given;
   complete_commands(config);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);
-  while (true) {
-    const std::size_t known = variables.size();
-    CompiledTask task = compile_with(config, model, step_dt, derived, variables);
-    if (variables.size() == known) return task;
+  try {
+    while (true) {
+      const std::size_t known = variables.size();
+      CompiledTask task = compile_with(config, model, step_dt, derived, variables);
+      if (variables.size() == known) return task;
+    }
+  } catch (const ProgramTooLarge& error) {
+    throw InputError(config.where, "task", error.what(), "fewer or shorter terms");
   }
 }
 

@@ -39,9 +39,9 @@ struct CompiledTask : TaskSizes {
   std::vector<CompiledVariable> variables;
   std::vector<std::string> reward_names, termination_names;
 
-  Program act, evaluate, vary, reset, observe, accept;
-  bool varies_at_resets = false, varies_in_act = false;  // see Task
-  std::vector<double> constants;                         // those of curricula first
+  Program act, evaluate, vary, reset, interval, observe, accept;
+  bool varies_at_resets = false, varies_in_intervals = false;  // see Task
+  std::vector<double> constants;                               // those of curricula first
   std::vector<CompiledCurriculum> curricula;
   std::vector<VariableMean> variable_means;  // that their updates read
   // Task::contact_sides, and its width
@@ -60,7 +60,9 @@ struct CompiledTask : TaskSizes {
   int settle_steps = 0;
 
   // In the order in which they lie in memory.
-  std::vector<const Program*> programs() const { return {&act, &evaluate, &vary, &reset, &observe, &accept}; }
+  std::vector<const Program*> programs() const {
+    return {&act, &evaluate, &vary, &reset, &interval, &observe, &accept};
+  }
 };
 
 // Throws InputError with file:line, and a caret for expressions.

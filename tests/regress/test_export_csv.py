@@ -45,5 +45,6 @@ def test_csv(maniple, tmp_path):
         np.testing.assert_array_equal(table["step"], [0, 2, 4] * 3)
         table = read(tmp_path / "tables/reward_term.csv")
         assert list(table) == ["env", "step", *results.names("reward_term")]
-    assert "it has: " in tables(maniple, tmp_path / "rollout", "nothing", exit_code=1)
+    assert "it has: " in tables(maniple, tmp_path / "rollout", "nothing", exit_code=2)
+    assert "name fields of its trajectory: " in tables(maniple, tmp_path / "rollout", exit_code=2)
     assert "is not there" in tables(maniple, tmp_path / "nowhere", exit_code=2)

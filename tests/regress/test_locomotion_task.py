@@ -188,12 +188,16 @@ def test_rollout_says_what_it_draws(maniple, deck, tmp_path):
     ("task.variables.steps.reset=~", r"task\.variables\.steps: found no reset; allowed: reset"),
     ("task.variables.steps.updtae=1", r"task\.variables\.steps\.updtae: found an unknown key; .*nearest: update"),
     ("task.observations.0.history=0", r"task\.observations\[0\]\.history: found '0'; allowed: integer, 1 to 1000"),
+    ("task.observations.2.expression=repeat(dt, 70) task.observations.2.history=1000",
+     r"task\.observations\[2\]: 70 numbers with a history of 1000, after 12 of other observations; at most 65536"),
+    ("task.observations.2.expression=repeat(dt, 700) task.observations.2.delay=1000",
+     r"task\.observations\[2\]: history and delay keep 7\d{5} numbers, with those of other terms; at most 65536"),
     ("task.rewards.track.command=speed", r"task\.rewards\.track\.command: no command 'speed'"),
     ("task.episode_length=2", r"task\.episode_steps: found 60 with task\.episode_length 2 s; allowed: one of them"),
     ("task.actions.0.scale={left_hipp: 1}", r"task\.actions\[0\]\.scale: no element 'left_hipp', did you mean 'left_hip'\?"),
 ])
 def test_refusals(maniple, deck, change, message):
-    result = maniple("validate", deck, change, exit_code=2, ranks=0)
+    result = maniple("validate", deck, *re.split(r" (?=task\.)", change), exit_code=2, ranks=0)
     assert re.search(message, result.stderr), result.stderr
 
 

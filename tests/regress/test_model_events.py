@@ -148,8 +148,8 @@ def test_steps_are_those_of_an_own_model(maniple, deck, tmp_path):
             before, after = step - 1, step
             if run["truncated"][env, after]:
                 continue  # the next sample is of the next episode
-            # an interval's draw is made before the step that it is for, and seen after it
-            model = own_model({name: values[env, after] for name, values in fields.items()})
+            # (an interval's draw is seen before the step that it is for)
+            model = own_model({name: values[env, before] for name, values in fields.items()})
             data = mujoco.MjData(model)
             data.qpos[:], data.qvel[:] = run["qpos"][env, before], run["qvel"][env, before]
             data.qacc_warmstart[:], data.ctrl[:] = run["qacc_warmstart"][env, before], run["ctrl"][env, after]
@@ -248,6 +248,11 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [2, 1]}",
      ["push.ranges", "[2, 1]", "low <= high"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale, ranges: [-1, 1]}", ["[-1, 1]", "at least 0"]),
+    ("{field: body_mass, bodies: [torso], mode: startup, operation: add, ranges: [-100, 1]}",
+     ["push.ranges", "[-100, 1]", "at least -", "'torso'"]),
+    ("{set: \"body_mass[torso]\", expression: \"-1\", mode: startup}", ["-1 for body_mass", "at least 0"]),
+    ("{set: \"gravity[2]\", expression: \"1 / 0\", mode: startup}", ["inf for gravity", "finite"]),
+    ("{set: \"body_mass[torso]\", expression: \"uniform(3, 1)\", mode: startup}", ["the range from 3 to 1", "lower end first"]),
     ("{field: body_mass, bodies: [torso], mode: startup, ranges: [1, 2]}", ["push.operation", "scale | add | abs"]),
     ("{field: body_mass, bodies: [torso], mode: startup, operation: scale}", ["push.ranges", "[low, high]"]),
     ("{field: body_mass, bodies: [torse], mode: startup, operation: scale, ranges: [1, 2]}",

@@ -96,8 +96,9 @@ def test_robots_move(ants, tmp_path):
 
 
 def test_policy_of_a_training(maniple, tmp_path):
-    """A training recorded no poses: its newest policy is rolled out, and what its task says is drawn."""
-    run = tmp_path / "pendulum"
+    """A training recorded no poses: its newest policy is rolled out, and what its task says is drawn. (The directory has
+    the name of an ensemble's member, which looks like a key with its value.)"""
+    run = tmp_path / "learning.gamma=0.98"
     maniple("train", PENDULUM, "batch.num_envs=64", "learning.iterations=2", "task.episode_length=1", f"output.directory={run}")
     replay(maniple, run, "--envs", 2, "--seconds", 3)
     facts = description(run / "replay.html")
@@ -122,4 +123,5 @@ def test_nothing_to_show(maniple, tmp_path):
             f"output.directory={tmp_path / 'run'}")
     assert "output.trajectory.fields=[qpos,qvel,ctrl]" in replay(maniple, tmp_path / "run", exit_code=2)
     assert "is not there" in replay(maniple, tmp_path / "nowhere", exit_code=2)
+    assert "--envs 0; allowed: 1 to 1000" in replay(maniple, tmp_path / "run", "--envs", 0, exit_code=2)
     assert "those of 1 runs, for instance" in replay(maniple, tmp_path, exit_code=2)

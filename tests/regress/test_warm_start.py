@@ -42,6 +42,12 @@ def test_evaluations_are_recorded_and_the_best_policy_kept(maniple, trained, tmp
         # the quantile of Student's t for 49 degrees of freedom is 2.0096
         assert group["mean_return_confidence"][0] == pytest.approx(2.0096 * error, rel=1e-3)
     assert "+-" in result.stdout + result.stderr
+    # (one episode says nothing of the others)
+    one = maniple("evaluate", DECK, "batch.num_envs=50", "evaluation.episodes=1", f"control.checkpoint={trained}/best",
+                  f"output.directory={tmp_path}/one")
+    assert "+-" not in one.stdout + one.stderr
+    with h5py.File(tmp_path / "one/evaluation.h5") as file:
+        assert file["evaluation/mean_return"][0] == returns[0] and np.isnan(file["evaluation/mean_return_confidence"][0])
     # and so is the last, without the states of the environments
     assert [path.name for path in maniple.checkpoints(trained / "last")] == ["60.h5"]
     maniple("evaluate", DECK, "batch.num_envs=50", f"control.checkpoint={trained}/last", f"output.directory={tmp_path}/last")

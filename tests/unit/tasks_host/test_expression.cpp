@@ -489,7 +489,12 @@ TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("ray_distance(torso, [0, 0, 0], max_distance = 0)", "0)", {"not above 0"});
   expect_caret("ray_distance(torso, [0, 0, 0])", "ray_distance", {"geoms that stand still", "geoms = ["});
   expect_caret("ray_distance(torso, [0, 0, 0], geoms = tpi)", "tpi", {"'tpi'", "did you mean 'tip'?"});
-  expect_caret("grid_pattern(1, 0.5, 0.3)", "1,", {"no multiple of the resolution"});
+  expect_caret("grid_pattern(1, 0.5, 0.3)", "1,", {"1 m at a resolution of 0.3 m", "a multiple of the resolution"});
+  expect_caret("grid_pattern(1, 0.5, 0)", "0)", {"a resolution of 0 m", "above 0"});
+  expect_caret("grid_pattern(-1, 1, 0.5)", "-1", {"-1 m at a resolution of 0.5 m"});
+  expect_caret("grid_pattern(1, 1, 0.00001)", "1,", {"100001 points in a row", "at most 10000"});
+  expect_caret("grid_pattern(1, 1, 0.005)", "grid_pattern", {"201 x 201 points", "at most 10000"});
+  expect_caret("uniform(0.5, -0.5, 3)", "uniform", {"the range from 0.5 to -0.5", "lower end first"});
   expect_caret("act + 1", "act", {"no elements of 'act'"});
   EXPECT_THAT(refusal("(1 + 2"),
               HasSubstr("unexpected end of the expression; expected ')'\n    (1 + 2\n          ^"));
