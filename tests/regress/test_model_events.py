@@ -161,6 +161,18 @@ def test_steps_are_those_of_an_own_model(maniple, deck, tmp_path):
     assert compared > 700 and touched > 100
 
 
+def test_observations_show_what_an_interval_did(maniple, deck, tmp_path):
+    """An event comes after a control step and before its observations, and what is derived from the state follows it."""
+    path = deck(events='\n    lift: {set: "qpos[root][2]", expression: "2 + uniform(0, 1)", mode: interval, every: .1}',
+                observed=["qpos[root][2]", "xpos[torso].z"])
+    run = rollout(maniple, path, tmp_path / "run", steps=24)
+    height = run["qpos"][..., 2]
+    np.testing.assert_array_equal(run["observation"][..., 0], height)
+    np.testing.assert_allclose(run["observation"][..., 1], height, rtol=0, atol=1e-12)
+    lifted = np.diff(height, axis=1) > .5
+    assert lifted[:, 4].all() and not lifted[:, :4].any()  # after 5 steps of 0.02 s
+
+
 def test_draws(maniple, deck, tmp_path):
     run = rollout(maniple, deck(num_envs=320, precision="single"), tmp_path / "run")
     plain = mujoco.MjModel.from_xml_string(MODEL)
