@@ -489,7 +489,8 @@ TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("ray_distance(torso, [0, 0, 0], max_distance = 0)", "0)", {"not above 0"});
   expect_caret("ray_distance(torso, [0, 0, 0])", "ray_distance", {"geoms that stand still", "geoms = ["});
   expect_caret("ray_distance(torso, [0, 0, 0], geoms = tpi)", "tpi", {"'tpi'", "did you mean 'tip'?"});
-  expect_caret("grid_pattern(1, 0.5, 0.3)", "1,", {"1 m at a resolution of 0.3 m", "a multiple of the resolution"});
+  expect_caret("grid_pattern(1, 0.5, 0.3)", "1,",
+               {"1 m at a resolution of 0.3 m", "a multiple of the resolution"});
   expect_caret("grid_pattern(1, 0.5, 0)", "0)", {"a resolution of 0 m", "above 0"});
   expect_caret("grid_pattern(-1, 1, 0.5)", "-1", {"-1 m at a resolution of 0.5 m"});
   expect_caret("grid_pattern(1, 1, 0.00001)", "1,", {"100001 points in a row", "at most 10000"});
