@@ -93,20 +93,100 @@ MANIPLE_FUNCTION void add_product(const ScalarOf<V>* __restrict__ packed, int de
   }
 }
 
+// sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
+template <class V, int Rows, int Columns>
+MANIPLE_FUNCTION void add_outer_products(const ScalarOf<V>* __restrict__ delta, int rows,
+                                         const V* __restrict__ x, V (&sum)[Rows][Columns]) {
+  for (int sample = 0; sample < kTileWidth; ++sample) {
+    V b[Columns];
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column)
+      b[column] = x[sample * (kTileWidth / lane_width<V>)+column];
+    MANIPLE_UNROLL
+    for (int row = 0; row < Rows; ++row) {
+      const V d(delta[(row < rows ? row : 0) * kTileWidth + sample]);
+      MANIPLE_UNROLL
+      for (int column = 0; column < Columns; ++column)
+        sum[row][column] = multiply_add(d, b[column], sum[row][column]);
+    }
+  }
+}
+
+// What is multiplied, and how: numbers as they are. BfloatFactors (kernels/nn/bfloat16.hpp) rounds them.
+template <class T>
+struct PlainFactors {
+  using Stored = T;
+  static constexpr int paired = 1;             // numbers of a sum that lie side by side
+  static constexpr int depth = kProductDepth;  // of the block of weights
+
+  // Weights of row r and column k at r * row_step + k * column_step: [block of kDenseRows rows][column][row],
+  // zeros beyond the last row.
+  static MANIPLE_FUNCTION void pack(const T* from, int num_rows, int columns, std::int64_t row_step,
+                                    std::int64_t column_step, T* block) {
+    for (int first_row = 0; first_row < num_rows; first_row += kDenseRows) {
+      T* const to = block + first_row * columns;
+      for (int row = 0; row < kDenseRows; ++row)
+        if (first_row + row < num_rows)
+          for (int k = 0; k < columns; ++k)
+            to[k * kDenseRows + row] = from[(first_row + row) * row_step + k * column_step];
+        else
+          for (int k = 0; k < columns; ++k) to[k * kDenseRows + row] = T(0);
+    }
+  }
+  // target[row][32] += sum over columns of packed weights[row][column] source[column][32].
+  static MANIPLE_FUNCTION void add_product(const T* block, int num_rows, int columns,
+                                           std::int64_t /*column_step*/, const T* source, T* target) {
+    using V = Lanes<T>;
+    constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
+    const V* const from = reinterpret_cast<const V*>(source);
+    V* const to = reinterpret_cast<V*>(target);
+    for (int pack = 0; pack < packs; pack += both) {
+      int row = 0;
+      for (; row + kDenseRows <= num_rows; row += kDenseRows)
+        maniple::add_product<V, kDenseRows, both>(block + row * columns, columns, from + pack,
+                                                  to + row * packs + pack, kDenseRows);
+      if (row < num_rows)
+        maniple::add_product<V, kDenseRows, both>(block + row * columns, columns, from + pack,
+                                                  to + row * packs + pack, num_rows - row);
+    }
+  }
+
+  // [channel][32] -> [sample][32 channels]
+  static MANIPLE_FUNCTION void store_transposed(const T* from, int channels, T* to) {
+    transpose_tile(from, channels, kTileWidth, to);
+  }
+
+  // Rows [row][sample] of some frames.
+  template <int MostFrames>
+  struct Deltas {
+    const T* frames[MostFrames];
+
+    MANIPLE_FUNCTION void set(int frame, const T* from, int /*num_rows*/) { frames[frame] = from; }
+    // sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
+    template <class V, int Packs>
+    MANIPLE_FUNCTION void add_outer_products(int frame, int num_rows, const T* x,
+                                             V (&sum)[kDenseRows][Packs]) const {
+      maniple::add_outer_products<V, kDenseRows, Packs>(frames[frame], num_rows,
+                                                        reinterpret_cast<const V*>(x), sum);
+    }
+  };
+};
+
 // The frames of `target`, each a sum over taps and the channels of `source`: a layer's outputs, or with
 // `backward` the derivatives by its inputs. Work items are blocks of rows (channels of the target) times runs
 // of the target's frames.
-template <class T>
+template <class T, class Factors = PlainFactors<T>>
 struct TapProduct {
+  using Stored = typename Factors::Stored;
   TapLayer layer;
   bool backward = false;
   SumStart start = SumStart::bias;
   const T* parameters = nullptr;
-  FeatureMap<const T> source;
+  FeatureMap<const Stored> source;
   FeatureMap<T> target;
   int tiles = 0;
-  int runs = 1;         // of the tiles' frames
-  T* packed = nullptr;  // [worker][kProductRows * kProductDepth]
+  int runs = 1;              // of the tiles' frames
+  Stored* packed = nullptr;  // [worker][kProductRows * kProductDepth]
 
   MANIPLE_FUNCTION bool to_fine() const { return layer.transposed != backward; }
   MANIPLE_FUNCTION int rows() const { return to_fine() ? layer.fine : layer.coarse; }
@@ -151,7 +231,7 @@ struct TapProduct {
       });
     } else {
       using V = Lanes<T>;
-      constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
+      constexpr int packs = kTileWidth / lane_width<V>;
       if (start != SumStart::target)
         for (std::int64_t panel = first; panel < after; ++panel) {
           V* const to =
@@ -161,53 +241,32 @@ struct TapProduct {
             for (int pack = 0; pack < packs; ++pack)
               to[row * packs + pack] = V(start_of(first_row + row, T(0)));
         }
-      T* const block = packed + static_cast<std::int64_t>(worker) * kProductRows * kProductDepth;
+      Stored* const block = packed + static_cast<std::int64_t>(worker) * kProductRows * kProductDepth;
       for (int tap = 0; tap < layer.taps(); ++tap)
-        for (int k = 0; k < depth; k += kProductDepth) {
-          const int part = depth - k < kProductDepth ? depth - k : kProductDepth;
-          pack(weights(tap) + k * column_step, num_rows, part, row_step, column_step, block);
+        for (int k = 0; k < depth; k += Factors::depth) {
+          const int part = depth - k < Factors::depth ? depth - k : Factors::depth;
+          Factors::pack(weights(tap) + k * column_step, num_rows, part, row_step, column_step, block);
           for (std::int64_t panel = first; panel < after; ++panel) {
             const std::int64_t tile = panel / target.frames;
             const int frame = static_cast<int>(panel % target.frames);
             const int other = layer.partner(to_fine(), frame, tap, source.frames);
             if (other < 0) continue;
-            const V* const from = reinterpret_cast<const V*>(source.at(tile, other) + k * kTileWidth);
-            V* const to = reinterpret_cast<V*>(target.at(tile, frame) + first_row * kTileWidth);
-            for (int pack = 0; pack < packs; pack += both) {
-              int row = 0;
-              for (; row + kDenseRows <= num_rows; row += kDenseRows)
-                add_product<V, kDenseRows, both>(block + row * part, part, from + pack,
-                                                 to + row * packs + pack, kDenseRows);
-              if (row < num_rows)
-                add_product<V, kDenseRows, both>(block + row * part, part, from + pack,
-                                                 to + row * packs + pack, num_rows - row);
-            }
+            Factors::add_product(block, num_rows, part, column_step,
+                                 source.at(tile, other) + k / Factors::paired * kTileWidth,
+                                 target.at(tile, frame) + first_row * kTileWidth);
           }
         }
-    }
-  }
-
-  // [block of kDenseRows rows][column][row], zeros beyond the last row.
-  static MANIPLE_FUNCTION void pack(const T* from, int num_rows, int columns, std::int64_t row_step,
-                                    std::int64_t column_step, T* block) {
-    for (int first_row = 0; first_row < num_rows; first_row += kDenseRows) {
-      T* const to = block + first_row * columns;
-      for (int row = 0; row < kDenseRows; ++row)
-        if (first_row + row < num_rows)
-          for (int k = 0; k < columns; ++k)
-            to[k * kDenseRows + row] = from[(first_row + row) * row_step + k * column_step];
-        else
-          for (int k = 0; k < columns; ++k) to[k * kDenseRows + row] = T(0);
     }
   }
 };
 
 // A map by samples, for gradients: [tile][block of 32 channels][frame][sample][32 channels], zeros beyond the
 // last channel. Work items are blocks of tiles.
-template <class T>
+template <class T, class Factors = PlainFactors<T>>
 struct TransposeMap {
+  using Stored = typename Factors::Stored;
   FeatureMap<const T> map;
-  T* transposed = nullptr;
+  Stored* transposed = nullptr;
 
   static MANIPLE_FUNCTION int blocks_of(int channels) { return (channels + kTileWidth - 1) / kTileWidth; }
   MANIPLE_FUNCTION int blocks() const { return blocks_of(map.channels); }
@@ -218,48 +277,31 @@ struct TransposeMap {
     const int channels = map.channels - first < kTileWidth ? map.channels - first : kTileWidth;
     for (int frame = 0; frame < map.frames; ++frame) {
       const T* const from = map.at(tile, frame) + first * kTileWidth;
-      T* const to = transposed + (item * map.frames + frame) * kTileWidth * kTileWidth;
+      Stored* const to =
+          transposed + (item * map.frames + frame) * (kTileWidth * kTileWidth / Factors::paired);
       if constexpr (kScalarLanes)
         team.items(kTileWidth * kTileWidth, [&](std::int64_t i) {
           const std::int64_t channel = i % kTileWidth, sample = i / kTileWidth;
           to[i] = channel < channels ? from[channel * kTileWidth + sample] : T(0);
         });
       else
-        transpose_tile(from, channels, kTileWidth, to);
+        Factors::store_transposed(from, channels, to);
     }
   }
 };
-
-// sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
-template <class V, int Rows, int Columns>
-MANIPLE_FUNCTION void add_outer_products(const ScalarOf<V>* __restrict__ delta, int rows,
-                                         const V* __restrict__ x, V (&sum)[Rows][Columns]) {
-  for (int sample = 0; sample < kTileWidth; ++sample) {
-    V b[Columns];
-    MANIPLE_UNROLL
-    for (int column = 0; column < Columns; ++column)
-      b[column] = x[sample * (kTileWidth / lane_width<V>)+column];
-    MANIPLE_UNROLL
-    for (int row = 0; row < Rows; ++row) {
-      const V d(delta[(row < rows ? row : 0) * kTileWidth + sample]);
-      MANIPLE_UNROLL
-      for (int column = 0; column < Columns; ++column)
-        sum[row][column] = multiply_add(d, b[column], sum[row][column]);
-    }
-  }
-}
 
 // Adds each tile's gradient by a layer's weights to the totals. One of the maps holds the layer's inputs, the
 // other the derivatives by its outputs. A large map's frames are summed, rounded and added by blocks: these
 // lie in a cache while all taps and channels use them, and their sums lose less to rounding. Work items are
 // groups of coarse channels times blocks of 32 fine ones.
-template <class T>
+template <class T, class Factors = PlainFactors<T>>
 struct TapGradient {
+  using Stored = typename Factors::Stored;
   static constexpr int group_rows = kScalarLanes ? 8 : 64;
   static constexpr int block_frames = 64;
   TapLayer layer;
   FeatureMap<const T> coarse;
-  const T* transposed = nullptr;  // the fine map, as TransposeMap leaves it
+  const Stored* transposed = nullptr;  // the fine map, as TransposeMap leaves it
   int fine_frames = 1;
   int tiles = 0;
   bool exact = true;
@@ -270,8 +312,9 @@ struct TapGradient {
   MANIPLE_FUNCTION std::int64_t items() const {
     return static_cast<std::int64_t>((layer.coarse + group_rows - 1) / group_rows) * fine_blocks();
   }
-  MANIPLE_FUNCTION const T* samples(std::int64_t tile, int block, int frame) const {
-    return transposed + ((tile * fine_blocks() + block) * fine_frames + frame) * kTileWidth * kTileWidth;
+  MANIPLE_FUNCTION const Stored* samples(std::int64_t tile, int block, int frame) const {
+    return transposed + ((tile * fine_blocks() + block) * fine_frames + frame) *
+                            (kTileWidth * kTileWidth / Factors::paired);
   }
   MANIPLE_FUNCTION double* total_of(int tap, int row, int column) const {
     return totals + layer.weight + (static_cast<std::int64_t>(tap) * layer.coarse + row) * layer.fine +
@@ -311,23 +354,29 @@ struct TapGradient {
       double lost = 0;
       for (int tile = 0; tile < tiles; ++tile)
         for (int first = 0; first < coarse.frames; first += block_frames)
-          for (int row = first_row; row < after_row; row += kDenseRows)
+          for (int row = first_row; row < after_row; row += kDenseRows) {
+            const int num_rows = after_row - row < kDenseRows ? after_row - row : kDenseRows;
+            Deltas deltas;
+            for (int frame = first; frame < end_of(first); ++frame)
+              deltas.set(frame - first, coarse.at(tile, frame) + row * kTileWidth, num_rows);
             for (int tap = 0; tap < layer.taps(); ++tap)
-              lost += add_block(tile, first, row, after_row, tap, block, columns);
+              lost += add_block(deltas, tile, first, row, num_rows, tap, block, columns);
+          }
       if (lost > 0) Kokkos::atomic_add(inexact, lost);
     }
   }
 
  private:
+  using Deltas = typename Factors::template Deltas<block_frames>;
+
   MANIPLE_FUNCTION int end_of(int first) const {
     return coarse.frames < first + block_frames ? coarse.frames : first + block_frames;
   }
-  // What a block of frames gives to kDenseRows rows of a tap; the number of terms that are not exact.
-  MANIPLE_FUNCTION double add_block(int tile, int first_frame, int row, int after_row, int tap, int block,
-                                    int columns) const {
+  // What a block of frames gives to at most kDenseRows rows of a tap; the number of terms that are not exact.
+  MANIPLE_FUNCTION double add_block(const Deltas& deltas, int tile, int first_frame, int row, int num_rows,
+                                    int tap, int block, int columns) const {
     using V = Lanes<T>;
     constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
-    const int num_rows = after_row - row < kDenseRows ? after_row - row : kDenseRows;
     double lost = 0;
     for (int pack = 0; pack * lane_width<V> < columns; pack += both) {
       V sum[kDenseRows][both];
@@ -336,9 +385,8 @@ struct TapGradient {
       for (int frame = first_frame; frame < end_of(first_frame); ++frame) {
         const int other = layer.partner(false, frame, tap, fine_frames);
         if (other < 0) continue;
-        add_outer_products<V, kDenseRows, both>(
-            coarse.at(tile, frame) + row * kTileWidth, num_rows,
-            reinterpret_cast<const V*>(samples(tile, block, other)) + pack, sum);
+        deltas.template add_outer_products<V, both>(frame - first_frame, num_rows,
+                                                    samples(tile, block, other) + pack * lane_width<V>, sum);
       }
       const int first = pack * lane_width<V>, most = both * lane_width<V>;
       const int count = columns - first < most ? columns - first : most;

@@ -37,6 +37,7 @@ enum class BootstrapChoice { none, value, final_observation };  // what follows 
 enum class KlReference { rollout, previous_epoch };             // as rsl_rl, as rl_games
 enum class Reduction { exact, fast };
 enum class ImitationLoss { l2, l1, smooth_l1, gaussian, gmm };
+enum class MixedPrecision { none, bf16 };  // what the factors of products are rounded to
 enum class DataNormalizer { none, min_max, mean_std };
 enum class RateScaling { none, linear, sqrt };               // of the learning rate, with the batch
 enum class Determinism { automatic, deterministic, drawn };  // of actions, while nothing is learned
@@ -92,6 +93,8 @@ template <>
 inline constexpr std::array kTextsOf<Reduction>{"exact", "fast"};
 template <>
 inline constexpr std::array kTextsOf<ImitationLoss>{"l2", "l1", "smooth_l1", "gaussian", "gmm"};
+template <>
+inline constexpr std::array kTextsOf<MixedPrecision>{"none", "bf16"};
 template <>
 inline constexpr std::array kTextsOf<DataNormalizer>{"none", "min_max", "mean_std"};
 template <>
@@ -361,6 +364,7 @@ struct LearningConfig {
   std::int64_t accumulate = 1;      // imitation: batches of batch_size per update, one after the other
   std::int64_t report_every = 100;  // imitation: updates of an iteration
   ImitationLoss loss = ImitationLoss::l2;
+  MixedPrecision mixed_precision = MixedPrecision::none;  // imitation
   OptimizerChoice optimizer = OptimizerChoice::adamw;
   double weight_decay = 0;
   double learning_rate = 3e-4;
@@ -401,6 +405,7 @@ struct LearningConfig {
   std::string warm_start;         // checkpoint file, or a run directory; absolute path
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
 
+  bool mixed() const { return mixed_precision != MixedPrecision::none; }
   bool diffuses() const { return algorithm == "diffusion"; }
   bool imitates() const { return algorithm == "bc" || diffuses(); }  // learns from data, not environments
   // Its policy gives a mixture of Gaussians.

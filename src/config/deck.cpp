@@ -563,6 +563,10 @@ void check_together(const Config& config) {
     if (learning.batch_per_rank)
       refuse("learning.batch_per_rank", "found true with learning.algorithm: " + learning.algorithm,
              "allowed: false; environments are counted over all ranks (batch.num_envs)");
+    if (learning.mixed())
+      refuse("learning.mixed_precision",
+             "found " + text_of(learning.mixed_precision) + " with learning.algorithm: " + learning.algorithm,
+             "allowed: none; what learns in environments does so in single precision");
     if (learning.accumulate > 1)
       refuse(
           "learning.accumulate",

@@ -188,6 +188,7 @@ const std::vector<Key>& schema() {
       KEY(learning.accumulate, between(1, 1e6), "batches", "imitate: so many batches of learning.batch_size make one update, gone through one after the other: the bits of a batch so many times larger, in the memory of one"),
       KEY(learning.report_every, between(1, 1e9), "updates", "imitate: of one iteration, after which metrics are written; a run can be left and checkpointed there"),
       KEY(learning.loss, anything(), "", "bc: of mean actions, as the network gives them: squared, absolute, or Huber's error; gaussian: negative log likelihood, with policy.squash_actions: false; gmm: that of a mixture of policy.modes Gaussians, which the policy then gives, and whose means go through tanh with policy.squash_actions"),
+      KEY(learning.mixed_precision, anything(), "", "imitate: bf16: while a network learns, the factors of its products of matrices are rounded to bfloat16 and the terms summed in single precision, in which all else stays; on CPUs with AVX512_BF16, elsewhere refused"),
       KEY(learning.optimizer, anything(), "", "Adam; with learning.weight_decay, adamw: the parameters themselves decay (Loshchilov and Hutter 2019); adam: the decay is part of the gradient (torch.optim.Adam, an L2 penalty)"),
       KEY(learning.weight_decay, at_least(0), "1", "of all parameters; adamw: times the learning rate"),
       KEY(learning.learning_rate, above_up_to(0, 1e3), "1", "of Adam, at the start"),

@@ -15,6 +15,7 @@
 #include "src/io/commit.hpp"
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/learners.hpp"
+#include "src/learning/mixed_precision.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/measure.hpp"
 #include "src/tasks/model_events.hpp"
@@ -32,8 +33,9 @@ struct Sources {
 
 Sources read_sources(const Config& config, Session& session) {
   Sources sources;
-  // (a file may be missing on one host alone)
+  // (a file or an instruction may be missing on one host alone)
   run_together(session.collectives(), [&] {
+    check_mixed_precision(config, lacks_bfloat16());
     if (config.learning.imitates())
       sources.demonstrations = std::make_unique<Demonstrations>(config, look_at_demonstrations(config));
     else

@@ -14,6 +14,7 @@
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/imitation_learner.hpp"
 #include "src/learning/learners.hpp"
+#include "src/learning/mixed_precision.hpp"
 #include "src/learning/samples.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/tasks/task.hpp"
@@ -117,7 +118,10 @@ std::string validate_demonstrations(const Config& given, const CompiledTask* tas
   check_keys(given);
   const Config config = for_ranks(given, session.size());
   DemonstrationContents contents;
-  run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });
+  run_together(session.collectives(), [&] {
+    check_mixed_precision(config, lacks_bfloat16());
+    contents = look_at_demonstrations(config);
+  });
   check_pictures(config, contents);
   if (task != nullptr) check_task(config, contents, task->num_observations, task->num_actions);
   std::string text = "data\n";
@@ -139,9 +143,12 @@ ExitCode imitate(const Config& given, Session& session) {
   check_keys(given);
   Config config = for_ranks(given, session.size());
   config.learning.iterations = ImitationLearner::iterations(given.learning);
-  // (a file may be missing on one host alone)
+  // (a file or an instruction may be missing on one host alone)
   DemonstrationContents contents;
-  run_together(session.collectives(), [&] { contents = look_at_demonstrations(config); });
+  run_together(session.collectives(), [&] {
+    check_mixed_precision(config, lacks_bfloat16());
+    contents = look_at_demonstrations(config);
+  });
   check_pictures(config, contents);
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {

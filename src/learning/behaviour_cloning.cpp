@@ -1,5 +1,7 @@
 #include "src/learning/behaviour_cloning.hpp"
 
+#include "kernels/nn/bfloat16.hpp"
+
 namespace maniple {
 namespace {
 
@@ -35,6 +37,18 @@ void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, d
       });
 }
 
+// Calls body with what computes dense layers while they learn.
+template <class Body>
+void with_products(const Config& config, const Policy& policy, const Body& body) {
+#ifdef MANIPLE_BFLOAT16
+  if (config.learning.mixed()) {
+    body(BfloatDense());
+    return;
+  }
+#endif
+  with_dense(policy.uses_library(), body);
+}
+
 }  // namespace
 
 LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSizes& sizes) {
@@ -50,7 +64,7 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
       Optimizer::memory(config.learning, parameters, kNumCloningMetrics, sizes.cameras.empty() ? workers : 1);
   if (!sizes.cameras.empty()) {
     memory.network_bytes +=
-        CameraEncoders::bytes(sizes.cameras, frames, tiles) +
+        CameraEncoders::bytes(sizes.cameras, frames, tiles, config.learning.mixed()) +
         sizeof(float) * static_cast<std::size_t>(CameraEncoders::parameters(sizes.cameras)) +
         sizeof(double) * static_cast<std::size_t>(workers * minibatch_totals(network, kNumCloningMetrics));
     memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * loaded_batches(config)) *
@@ -75,7 +89,7 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const W
       cameras_(demonstrations.contents().cameras.empty()
                    ? nullptr
                    : std::make_unique<CameraEncoders>(cameras_of(config, demonstrations.contents()),
-                                                      shape_.frames(), tiles)),
+                                                      shape_.frames(), tiles, config.learning.mixed())),
       policy_(config, sizes_of(config, demonstrations.contents()), cameras_.get()),
       layout_(policy_.network().sizes),
       workers_(tile_workers(tiles)),
@@ -174,7 +188,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
       copy(features, block, false);
     });
   }
-  with_dense(policy_.uses_library(), [&](auto dense) {
+  with_products(config_, policy_, [&](auto dense) {
     TrainMinibatch<float, decltype(dense), CloneActions<float>> train;
     train.network = policy_.network();
     train.scratch = policy_.scratch();

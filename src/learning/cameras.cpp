@@ -117,11 +117,11 @@ void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demo
     }
 }
 
-CameraEncoders::CameraEncoders(const std::vector<Camera>& cameras, int frames, std::int64_t tiles)
+CameraEncoders::CameraEncoders(const std::vector<Camera>& cameras, int frames, std::int64_t tiles, bool mixed)
     : cameras_(cameras), frames_(frames), elements_(cameras.size()) {
   for (const Camera& camera : cameras_) {
     encoders_.push_back(std::make_unique<ImageEncoder<float>>(
-        camera.encoder, static_cast<int>(run_of(camera.encoder, tiles * frames)), true));
+        camera.encoder, static_cast<int>(run_of(camera.encoder, tiles * frames)), true, mixed));
     first_.push_back(first_.back() + encoders_.back()->parameters());
     features_.emplace_back("maniple::picture_features",
                            static_cast<std::size_t>(tiles * frames) *
@@ -132,11 +132,12 @@ CameraEncoders::CameraEncoders(const std::vector<Camera>& cameras, int frames, s
   }
 }
 
-std::size_t CameraEncoders::bytes(const std::vector<Camera>& cameras, int frames, std::int64_t tiles) {
+std::size_t CameraEncoders::bytes(const std::vector<Camera>& cameras, int frames, std::int64_t tiles,
+                                  bool mixed) {
   std::size_t count = 0;
   for (const Camera& camera : cameras)
-    count += ImageEncoder<float>::bytes(camera.encoder,
-                                        static_cast<int>(run_of(camera.encoder, tiles * frames)), true) +
+    count += ImageEncoder<float>::bytes(
+                 camera.encoder, static_cast<int>(run_of(camera.encoder, tiles * frames)), true, mixed) +
              sizeof(float) * static_cast<std::size_t>(tiles * frames) *
                  static_cast<std::size_t>(camera.encoder.features) * kTileWidth;
   return count;

@@ -59,9 +59,10 @@ void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demo
 class CameraEncoders {
  public:
   // For samples with `frames` pictures of each camera, at most `tiles` tiles of them at a time.
-  CameraEncoders(const std::vector<Camera>& cameras, int frames, std::int64_t tiles);
+  // `mixed`: see ImageEncoder.
+  CameraEncoders(const std::vector<Camera>& cameras, int frames, std::int64_t tiles, bool mixed);
   // Bytes on the device, without the parameters.
-  static std::size_t bytes(const std::vector<Camera>& cameras, int frames, std::int64_t tiles);
+  static std::size_t bytes(const std::vector<Camera>& cameras, int frames, std::int64_t tiles, bool mixed);
   static std::int64_t parameters(const std::vector<Camera>& cameras);
 
   const std::vector<Camera>& cameras() const { return cameras_; }

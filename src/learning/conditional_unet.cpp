@@ -50,6 +50,7 @@ struct Plan {
   ConvBlock final_block;
   std::int64_t most_elements = 0;    // of a tile's map that a normalisation works on
   std::int64_t most_transposed = 0;  // of a tile's map by samples
+  std::int64_t most_rounded = 0;     // pairs of a tile's map that a product reads
   int most_sums = 0;                 // of a tile at once
 
   Plan(const UnetShape& shape, bool learns) : shape_(shape), learns_(learns) {
@@ -135,6 +136,8 @@ struct Plan {
   }
 
   void note_layer(const TapLayer& layer, int fine_frames) {
+    // (where the coarse map has fewer frames, that is a little more than it takes)
+    most_rounded = std::max(most_rounded, rounded_elements(layer, fine_frames, fine_frames));
     most_transposed = std::max(most_transposed, transposed_elements(layer, fine_frames));
     most_sums = std::max(most_sums, layer.outputs());
   }
@@ -260,8 +263,9 @@ struct ConditionalUnet<T>::Memory {
   const int most_tiles;
   Numbers<T> signals, deltas, kept;
   Numbers<T> scratch[3], transposed, packed, sums, frequencies;
+  Numbers<BfloatPair> rounded;  // only where products are of bfloat16
 
-  Memory(const UnetShape& unet_shape, int tiles, bool learns)
+  Memory(const UnetShape& unet_shape, int tiles, bool learns, bool mixed)
       : shape(unet_shape),
         plan(shape, learns),
         most_tiles(tiles),
@@ -272,7 +276,9 @@ struct ConditionalUnet<T>::Memory {
         packed("maniple::unet_packed", packed_elements()),
         sums("maniple::unet_sums",
              learns ? static_cast<std::size_t>(plan.most_sums) * static_cast<std::size_t>(tiles) : 0),
-        frequencies("maniple::unet_frequencies", static_cast<std::size_t>(shape.step_embedding / 2)) {
+        frequencies("maniple::unet_frequencies", static_cast<std::size_t>(shape.step_embedding / 2)),
+        rounded("maniple::unet_rounded",
+                mixed ? static_cast<std::size_t>(plan.most_rounded * tiles * kTileWidth) : 0) {
     for (Numbers<T>& part : scratch) part = numbers("unet_scratch", learns ? scratch_elements(plan) : 0);
     const auto host = Kokkos::create_mirror_view(frequencies);
     const std::vector<double> values = step_frequencies(shape.step_embedding / 2);
@@ -284,10 +290,10 @@ struct ConditionalUnet<T>::Memory {
   static std::int64_t scratch_elements(const Plan& plan) {
     return std::max<std::int64_t>(plan.most_elements, plan.most_sums);
   }
-  static std::size_t bytes(const UnetShape& shape, int tiles, bool learns) {
+  static std::size_t bytes(const UnetShape& shape, int tiles, bool learns, bool mixed) {
     const Plan plan(shape, learns);
     const std::int64_t elements =
-        (learns ? 2 : 1) * plan.signals.most + plan.kept.most +
+        (learns ? 2 : 1) * plan.signals.most + plan.kept.most + (mixed ? plan.most_rounded : 0) +
         (learns ? 3 * scratch_elements(plan) + plan.most_transposed + plan.most_sums / kTileWidth + 1 : 0);
     return sizeof(T) * (static_cast<std::size_t>(elements * tiles * kTileWidth) + packed_elements());
   }
@@ -505,14 +511,14 @@ struct BackwardPass : GradientPass<T> {
 }  // namespace
 
 template <class T>
-ConditionalUnet<T>::ConditionalUnet(const UnetShape& shape, int most_tiles, bool learns)
-    : memory_(std::make_unique<Memory>(shape, most_tiles, learns)) {}
+ConditionalUnet<T>::ConditionalUnet(const UnetShape& shape, int most_tiles, bool learns, bool mixed)
+    : memory_(std::make_unique<Memory>(shape, most_tiles, learns, mixed)) {}
 template <class T>
 ConditionalUnet<T>::~ConditionalUnet() = default;
 
 template <class T>
-std::size_t ConditionalUnet<T>::bytes(const UnetShape& shape, int most_tiles, bool learns) {
-  return Memory::bytes(shape, most_tiles, learns);
+std::size_t ConditionalUnet<T>::bytes(const UnetShape& shape, int most_tiles, bool learns, bool mixed) {
+  return Memory::bytes(shape, most_tiles, learns, mixed);
 }
 template <class T>
 int ConditionalUnet<T>::good_run(const UnetShape& shape) {
@@ -548,15 +554,17 @@ std::vector<T> ConditionalUnet<T>::initial_parameters(std::uint32_t seed) const 
 template <class T>
 void ConditionalUnet<T>::forward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                  const TileRun<T>& prediction) {
-  ForwardPass<T, Memory>(*memory_, {parameters.data(), input.tiles, memory_->packed.data()})(input,
-                                                                                             prediction);
+  const LayerPass<T> pass{parameters.data(), input.tiles, memory_->packed.data(), 0,
+                          place_of(memory_->rounded)};
+  ForwardPass<T, Memory>(*memory_, pass)(input, prediction);
 }
 
 template <class T>
 void ConditionalUnet<T>::backward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                   const TileRun<const T>& delta, bool exact, double* gradient,
                                   double* inexact, const TileRun<T>& condition_delta) {
-  GradientPass<T> pass{{parameters.data(), input.tiles, memory_->packed.data()}};
+  GradientPass<T> pass{
+      {parameters.data(), input.tiles, memory_->packed.data(), 0, place_of(memory_->rounded)}};
   pass.sums = memory_->sums.data();
   pass.transposed = memory_->transposed.data();
   pass.exact = exact;

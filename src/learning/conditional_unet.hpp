@@ -47,14 +47,16 @@ struct UnetInput {
 template <class T>
 class ConditionalUnet {
  public:
-  // For runs of at most `most_tiles` tiles. `learns`: with memory for backward(). The shape has no fault.
-  ConditionalUnet(const UnetShape& shape, int most_tiles, bool learns);
+  // For runs of at most `most_tiles` tiles. `learns`: with memory for backward(). `mixed`: factors of
+  // products are rounded to bfloat16, where kMultipliesBfloat16 (kernels/nn/bfloat16.hpp) and T is float. The
+  // shape has no fault.
+  ConditionalUnet(const UnetShape& shape, int most_tiles, bool learns, bool mixed = false);
   ~ConditionalUnet();
   ConditionalUnet(const ConditionalUnet&) = delete;
   ConditionalUnet& operator=(const ConditionalUnet&) = delete;
 
   // Bytes that such a network takes on the device, without its parameters, which are the caller's.
-  static std::size_t bytes(const UnetShape& shape, int most_tiles, bool learns);
+  static std::size_t bytes(const UnetShape& shape, int most_tiles, bool learns, bool mixed = false);
   // As many tiles as are worth working on at once: more of them cost memory and gain nothing.
   static int good_run(const UnetShape& shape);
 

@@ -35,7 +35,7 @@ std::unique_ptr<CameraEncoders> make_cameras(const Config& config, const Demonst
   const UnetShape shape =
       unet_shape(config, contents.observation_width + features_of(cameras), contents.action_width);
   return std::make_unique<CameraEncoders>(cameras, config.diffusion.observation_horizon,
-                                          tiles_of_run(shape, tiles));
+                                          tiles_of_run(shape, tiles), config.learning.mixed());
 }
 
 }  // namespace
@@ -49,10 +49,10 @@ LearnerMemory Diffusion::memory(const Config& config, const EnvironmentSizes& si
   const int sequence = sequence_of(config, sizes.actions), run = tiles_of_run(shape, sizes.tiles);
   LearnerMemory memory = Optimizer::memory(config.learning, parameters, kNumMetrics, 1);
   const std::size_t copies = config.learning.ema ? 2 : 1;
-  memory.network_bytes += ConditionalUnet<float>::bytes(shape, run, true) +
+  memory.network_bytes += ConditionalUnet<float>::bytes(shape, run, true, config.learning.mixed()) +
                           DiffusionPolicy::bytes(config, observations, sizes.actions, 1) +
                           2 * sizeof(float) * static_cast<std::size_t>(of_cameras) +
-                          CameraEncoders::bytes(sizes.cameras, frames, run) +
+                          CameraEncoders::bytes(sizes.cameras, frames, run, config.learning.mixed()) +
                           (copies - 1) * sizeof(float) * static_cast<std::size_t>(parameters);
   memory.snapshot_bytes += copies * sizeof(float) * static_cast<std::size_t>(parameters);
   memory.batch_bytes +=
@@ -76,7 +76,7 @@ Diffusion::Diffusion(const Demonstrations& demonstrations, const Windows& window
               cameras_.get()),
       data_(sequence_of(config, demonstrations.contents().action_width), policy_.shape().condition),
       layout_(sequence_of(config, demonstrations.contents().action_width)),
-      unet_(policy_.shape(), tiles_of_run(policy_.shape(), tiles), true),
+      unet_(policy_.shape(), tiles_of_run(policy_.shape(), tiles), true, config.learning.mixed()),
       parameters_(policy_.parameters()),
       blocks_("maniple::denoising_blocks",
               static_cast<std::size_t>(unet_.most_tiles() * layout_.elements * kTileWidth)),

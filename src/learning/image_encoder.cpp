@@ -56,6 +56,7 @@ struct Plan {
   std::vector<BasicBlock> blocks;
   std::int64_t most_elements = 0;    // of a tile's map, but that of the first convolution
   std::int64_t most_transposed = 0;  // of a tile's map by samples
+  std::int64_t most_rounded = 0;     // pairs of a tile's map that a product reads
   int most_sums = 0;                 // of a tile at once
 
   Plan(const ImageEncoderShape& shape, bool learns) : learns_(learns) {
@@ -98,9 +99,10 @@ struct Plan {
     layer.weight = tensors.add(name + ".weight", shape, order, Start::uniform, layer.fine);
     layer.bias = tensors.add(name + ".bias", {layer.coarse}, {0}, Start::uniform, layer.fine);
     most_sums = std::max(most_sums, layer.coarse);
-    note_gradient(layer, fine_frames);
+    note_layer(layer, fine_frames, fine_frames);
   }
-  void note_gradient(const TapLayer& layer, int fine_frames) {
+  void note_layer(const TapLayer& layer, int coarse_frames, int fine_frames) {
+    most_rounded = std::max(most_rounded, rounded_elements(layer, coarse_frames, fine_frames));
     most_transposed = std::max(most_transposed, transposed_elements(layer, fine_frames));
   }
   Slot add_signal(int frames, int channels) {
@@ -125,7 +127,7 @@ struct Plan {
     image.channels = conv.fine;
     image.stride = kFirst.stride * shape.channels;
     add_norm(first, "backbone.nets.1", half);
-    note_gradient(conv, image.frames);
+    note_layer(conv, 0, image.frames);  // (nobody asks for derivatives by pixels)
     pooled_size = half.coarse(kPool);
     window.y = window.x = kPool;
     window.fine_width = half.width;
@@ -143,7 +145,7 @@ struct Plan {
     layer.coarse_width = to.width;
     layer.weight = add_weights(name, fine, coarse, axis.taps, {2, 3, 0, 1});
     add_norm(conv, norm, to);
-    note_gradient(layer, from.pixels());
+    note_layer(layer, to.pixels(), from.pixels());
   }
   void make_block(const std::string& name, const Slot& in, int channels, const ImageSize& from,
                   const ImageSize& to, bool halves) {
@@ -209,8 +211,9 @@ struct ImageEncoder<T>::Memory {
   Numbers<T> signals, kept;
   Numbers<T> deltas[4];  // of maps; the last one for that of the first convolution, too
   Numbers<T> rows, transposed, packed, sums;
+  Numbers<BfloatPair> rounded;  // only where products are of bfloat16
 
-  Memory(const ImageEncoderShape& encoder_shape, int tiles, bool learns)
+  Memory(const ImageEncoderShape& encoder_shape, int tiles, bool learns, bool mixed)
       : shape(encoder_shape),
         plan(shape, learns),
         most_tiles(tiles),
@@ -220,16 +223,18 @@ struct ImageEncoder<T>::Memory {
         transposed(numbers("encoder_transposed", learns ? plan.most_transposed : 0)),
         packed("maniple::encoder_packed", packed_elements()),
         sums("maniple::encoder_sums",
-             learns ? static_cast<std::size_t>(plan.most_sums) * static_cast<std::size_t>(tiles) : 0) {
+             learns ? static_cast<std::size_t>(plan.most_sums) * static_cast<std::size_t>(tiles) : 0),
+        rounded("maniple::encoder_rounded",
+                mixed ? static_cast<std::size_t>(plan.most_rounded * tiles * kTileWidth) : 0) {
     for (int i = 0; i < 4; ++i) deltas[i] = numbers("encoder_deltas", learns ? delta_elements(plan, i) : 0);
   }
 
   static std::int64_t delta_elements(const Plan& plan, int which) {
     return std::max(plan.most_elements, which == 3 ? plan.first.y.elements() : 0);
   }
-  static std::size_t bytes(const ImageEncoderShape& shape, int tiles, bool learns) {
+  static std::size_t bytes(const ImageEncoderShape& shape, int tiles, bool learns, bool mixed) {
     const Plan plan(shape, learns);
-    std::int64_t elements = plan.signals.most + plan.kept.most;
+    std::int64_t elements = plan.signals.most + plan.kept.most + (mixed ? plan.most_rounded : 0);
     if (learns) {
       for (int i = 0; i < 4; ++i) elements += delta_elements(plan, i);
       elements += plan.most_sums + plan.most_transposed + plan.most_sums / kTileWidth + 1;
@@ -390,14 +395,14 @@ struct BackwardPass : GradientPass<T> {
 }  // namespace
 
 template <class T>
-ImageEncoder<T>::ImageEncoder(const ImageEncoderShape& shape, int most_tiles, bool learns)
-    : memory_(std::make_unique<Memory>(shape, most_tiles, learns)) {}
+ImageEncoder<T>::ImageEncoder(const ImageEncoderShape& shape, int most_tiles, bool learns, bool mixed)
+    : memory_(std::make_unique<Memory>(shape, most_tiles, learns, mixed)) {}
 template <class T>
 ImageEncoder<T>::~ImageEncoder() = default;
 
 template <class T>
-std::size_t ImageEncoder<T>::bytes(const ImageEncoderShape& shape, int most_tiles, bool learns) {
-  return Memory::bytes(shape, most_tiles, learns);
+std::size_t ImageEncoder<T>::bytes(const ImageEncoderShape& shape, int most_tiles, bool learns, bool mixed) {
+  return Memory::bytes(shape, most_tiles, learns, mixed);
 }
 template <class T>
 int ImageEncoder<T>::good_run(const ImageEncoderShape& shape) {
@@ -432,13 +437,14 @@ std::vector<T> ImageEncoder<T>::initial_parameters(std::uint32_t seed, int camer
 template <class T>
 void ImageEncoder<T>::forward(const T* parameters, int tiles, const TileRun<const std::uint8_t>& pixels,
                               const TileRun<T>& features) {
-  ForwardPass<T, Memory>(*memory_, {parameters, tiles, memory_->packed.data(), kPanels})(pixels, features);
+  const LayerPass<T> pass{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded)};
+  ForwardPass<T, Memory>(*memory_, pass)(pixels, features);
 }
 
 template <class T>
 void ImageEncoder<T>::backward(const T* parameters, int tiles, const TileRun<const T>& delta, bool exact,
                                double* gradient, double* inexact) {
-  GradientPass<T> pass{{parameters, tiles, memory_->packed.data(), kPanels}};
+  GradientPass<T> pass{{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded)}};
   pass.sums = memory_->sums.data();
   pass.transposed = memory_->transposed.data();
   pass.exact = exact;

@@ -35,14 +35,14 @@ template <class T>
 class ImageEncoder {
  public:
   // For runs of at most `most_tiles` tiles. `learns`: with memory for backward(). The shape has no fault.
-  ImageEncoder(const ImageEncoderShape& shape, int most_tiles, bool learns);
+  ImageEncoder(const ImageEncoderShape& shape, int most_tiles, bool learns, bool mixed = false);
   ~ImageEncoder();
   ImageEncoder(const ImageEncoder&) = delete;
   ImageEncoder& operator=(const ImageEncoder&) = delete;
 
   // Bytes that such an encoder takes on the device, without its parameters, which are the caller's. With
   // `learns`: what the forward pass leaves for the backward pass, some 100 MB per tile of 76 x 76 pixels.
-  static std::size_t bytes(const ImageEncoderShape& shape, int most_tiles, bool learns);
+  static std::size_t bytes(const ImageEncoderShape& shape, int most_tiles, bool learns, bool mixed = false);
   // As many tiles as are worth working on at once: more of them cost memory and gain nothing.
   static int good_run(const ImageEncoderShape& shape);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/nn/bfloat16.hpp"
 #include "kernels/nn/convolution.hpp"
 #include "kernels/nn/group_norm.hpp"
 #include "src/learning/tile_run.hpp"
@@ -60,6 +61,15 @@ inline int most_workers() {
 inline std::size_t packed_elements() {
   return kScalarLanes ? 0 : static_cast<std::size_t>(most_workers() * kProductRows * kProductDepth);
 }
+// Pairs of channels of a tile's rounded map that a layer reads, forward or backward, over 32.
+inline std::int64_t rounded_elements(const TapLayer& layer, int coarse_frames, int fine_frames) {
+  return std::max(static_cast<std::int64_t>(coarse_frames) * ((layer.coarse + 1) / 2),
+                  static_cast<std::int64_t>(fine_frames) * ((layer.fine + 1) / 2));
+}
+// What a pass is given of such memory: nothing where there is none.
+inline BfloatPair* place_of(const Numbers<BfloatPair>& rounded) {
+  return rounded.extent(0) > 0 ? rounded.data() : nullptr;
+}
 // Elements of a tile's transposed map for a layer's gradient, over 32.
 inline std::int64_t transposed_elements(const TapLayer& layer, int fine_frames) {
   return static_cast<std::int64_t>(fine_frames) * kTileWidth * TransposeMap<float>::blocks_of(layer.fine);
@@ -75,18 +85,42 @@ struct LayerPass {
   // each such run of them; 0: all.
   int panels = 0;
 
+  // Memory for a map whose numbers are rounded to bfloat16; null: products are of numbers as they are.
+  BfloatPair* rounded = nullptr;
+
   template <class Kernel>
   void launch(const char* name, std::int64_t items, const Kernel& kernel) const {
     for_tiles(name, items, tile_workers(items), kernel);
   }
   void product(const TapLayer& layer, bool backward, const FeatureMap<const T>& source,
                const FeatureMap<T>& target, SumStart start) const {
+#ifdef MANIPLE_BFLOAT16
+    if constexpr (std::is_same_v<T, float>)
+      if (rounded != nullptr) {
+        const int pairs = (source.channels + 1) / 2;
+        const FeatureMap<BfloatPair> read{rounded, std::int64_t{source.frames} * pairs * kTileWidth,
+                                          source.frames, pairs, pairs};
+        launch("maniple::round_map", static_cast<std::int64_t>(tiles) * source.frames,
+               RoundMap{source, read});
+        TapProduct<T, BfloatFactors> kernel;
+        kernel.source = read;
+        kernel.packed = reinterpret_cast<BfloatPair*>(packed);
+        launch_product(kernel, layer, backward, target, start);
+        return;
+      }
+#endif
     TapProduct<T> kernel;
+    kernel.source = source;
+    kernel.packed = packed;
+    launch_product(kernel, layer, backward, target, start);
+  }
+  template <class Product>
+  void launch_product(Product& kernel, const TapLayer& layer, bool backward, const FeatureMap<T>& target,
+                      SumStart start) const {
     kernel.layer = layer;
     kernel.backward = backward;
     kernel.start = start;
     kernel.parameters = parameters;
-    kernel.source = source;
     kernel.target = target;
     kernel.tiles = tiles;
     const int workers = most_workers();
@@ -94,7 +128,6 @@ struct LayerPass {
     const std::int64_t shared = workers == 1 ? 1 : 4 * workers / kernel.row_blocks() + 1;
     const std::int64_t wanted = std::max(shared, panels > 0 ? all / panels : 0);
     kernel.runs = static_cast<int>(kScalarLanes ? all : std::min(all, wanted));
-    kernel.packed = packed;
     launch("maniple::tap_product", kernel.items(), kernel);
   }
   void forward(const TapLayer& layer, const FeatureMap<const T>& source, const FeatureMap<T>& target) const {
@@ -138,15 +171,27 @@ struct GradientPass : LayerPass<T> {
   // `again`: the fine map is the one of the call before, and has not changed.
   void weight_gradient(const TapLayer& layer, const FeatureMap<const T>& in,
                        const FeatureMap<const T>& out_delta, bool again = false) const {
+#ifdef MANIPLE_BFLOAT16
+    if constexpr (std::is_same_v<T, float>)
+      if (this->rounded != nullptr)
+        return add_weight_gradient<BfloatFactors>(layer, in, out_delta, again,
+                                                  reinterpret_cast<BfloatPair*>(transposed));
+#endif
+    add_weight_gradient<PlainFactors<T>>(layer, in, out_delta, again, transposed);
+  }
+  template <class Factors>
+  void add_weight_gradient(const TapLayer& layer, const FeatureMap<const T>& in,
+                           const FeatureMap<const T>& out_delta, bool again,
+                           typename Factors::Stored* by_samples) const {
     const FeatureMap<const T> fine = layer.transposed ? out_delta : in;
-    TransposeMap<T> transpose{fine, transposed};
+    const TransposeMap<T, Factors> transpose{fine, by_samples};
     if (!again)
       this->launch("maniple::transpose_map", static_cast<std::int64_t>(this->tiles) * transpose.blocks(),
                    transpose);
-    TapGradient<T> kernel;
+    TapGradient<T, Factors> kernel;
     kernel.layer = layer;
     kernel.coarse = layer.transposed ? in : out_delta;
-    kernel.transposed = transposed;
+    kernel.transposed = by_samples;
     kernel.fine_frames = fine.frames;
     kernel.tiles = this->tiles;
     kernel.exact = exact;

@@ -3,10 +3,12 @@ group normalisation, robomimic's SpatialSoftmax and a linear layer. Requests, an
 are those of unet_in_torch.py; see test_image_encoder.py.
 """
 
+from functools import partial
+
 import torch
 from torch import nn
 from torch.nn import functional
-from unet_in_torch import asked, flat, gradients, random, run
+from unet_in_torch import asked, flat, gradients, product, random, run
 
 
 class BasicBlock(nn.Module):
@@ -102,13 +104,9 @@ def encoder(case):
 
 def conv(case):
     inputs, outputs, taps = case["inputs"], case["outputs"], case["taps"]
-    weight, bias, x = asked(random(outputs, inputs, taps, taps), random(outputs),
-                            random(case["samples"], inputs, case["height"], case["width"]))
-    y = functional.conv2d(x, weight, bias, stride=case["stride"], padding=case["padding"])
-    delta = random(*y.shape)
-    x_delta, weight_delta, bias_delta = gradients(y, delta, x, weight, bias)
-    return ({"weight": weight, "bias": bias, "x": x, "delta": delta},
-            {"y": y, "x_delta": x_delta, "weight_delta": weight_delta, "bias_delta": bias_delta})
+    operation = partial(functional.conv2d, stride=case["stride"], padding=case["padding"])
+    return product(operation, random(outputs, inputs, taps, taps), random(outputs),
+                   random(case["samples"], inputs, case["height"], case["width"]))
 
 
 def norm(case):

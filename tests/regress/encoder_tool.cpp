@@ -116,7 +116,7 @@ class WholeEncoder {
  public:
   explicit WholeEncoder(const std::vector<int>& sizes)
       : shape_(shape_of(sizes)),
-        encoder_(shape_, ImageEncoder<T>::good_run(shape_), true),
+        encoder_(shape_, ImageEncoder<T>::good_run(shape_), true, rounded_products),
         image_(sizes.at(0), shape_.channels, shape_.height * shape_.width),
         features_(sizes.at(0), shape_.features, 1),
         delta_(features_.fresh()),

@@ -11,13 +11,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/nn/convolution.hpp"
-#include "kernels/nn/feature_map.hpp"
 #include "src/learning/parameter_tensors.hpp"
-#include "src/learning/tile_run.hpp"
-#include "src/learning/totals.hpp"
+#include "src/learning/tile_passes.hpp"
 
 namespace maniple {
+
+// Factors of products are rounded to bfloat16: what the precision "bf16" asks for.
+inline bool rounded_products = false;
 
 template <class T>
 std::vector<T> read(std::int64_t count) {
@@ -133,48 +133,27 @@ void run_layer(TapLayer layer, int samples, int frames, int result_frames) {
   x.from_input();
   y_delta.from_input(true);
   const int tiles = static_cast<int>(x.tiles);
-  const Numbers<T> packed("packed", kProductRows * kProductDepth);
-  const auto product = [&](bool backward, const Map<T>& from, const Map<T>& to) {
-    TapProduct<T> kernel;
-    kernel.layer = layer;
-    kernel.backward = backward;
-    kernel.start = backward ? SumStart::zero : SumStart::bias;
-    kernel.parameters = numbers.data();
-    kernel.source = from.map();
-    kernel.target = to.map();
-    kernel.tiles = tiles;
-    kernel.packed = packed.data();
-    kernel.runs = 2;
-    for_tiles("test", kernel.items(), 1, kernel);
-  };
-  product(false, x, y);
-  product(true, y_delta, x_delta);
-  const Map<T>&fine = layer.transposed ? y_delta : x, &coarse = layer.transposed ? x : y_delta;
-  TransposeMap<T> transpose{fine.map(), nullptr};
-  const Numbers<T> transposed = device_of(std::vector<T>(
-      static_cast<std::size_t>(tiles * transpose.blocks() * fine.frames * kTileWidth * kTileWidth),
-      std::numeric_limits<T>::quiet_NaN()));
-  transpose.transposed = transposed.data();
-  for_tiles("test", static_cast<std::int64_t>(tiles) * transpose.blocks(), 1, transpose);
-  const Numbers<double> totals("totals", parameters.size() + 1);
-  TapGradient<T> gradient;
-  gradient.layer = layer;
-  gradient.coarse = coarse.map();
-  gradient.transposed = transposed.data();
-  gradient.fine_frames = fine.frames;
-  gradient.tiles = tiles;
-  gradient.totals = totals.data();
-  gradient.inexact = totals.data() + parameters.size();
-  for_tiles("test", gradient.items(), 1, gradient);
+  const Numbers<T> packed("packed", packed_elements());
+  const Numbers<BfloatPair> rounded_map(
+      "rounded", rounded_products ? static_cast<std::size_t>(
+                                        tiles * kTileWidth *
+                                        rounded_elements(layer, layer.transposed ? frames : result_frames,
+                                                         layer.transposed ? result_frames : frames))
+                                  : 0);
   const Numbers<T> sums("sums", static_cast<std::size_t>(tiles * layer.outputs()));
-  for_tiles("test", tiles, 1, SumChannels<T>{y_delta.map(), sums.data()});
-  AddTileSums<T> add;
-  add.sums = sums.data();
-  add.tiles = tiles;
-  add.stride = add.count = layer.outputs();
-  add.totals = totals.data() + layer.bias;
-  add.inexact = gradient.inexact;
-  for_tiles("test", add.items(), 1, add);
+  const Numbers<T> transposed = device_of(std::vector<T>(
+      static_cast<std::size_t>(tiles * kTileWidth *
+                               transposed_elements(layer, layer.transposed ? result_frames : frames)),
+      std::numeric_limits<T>::quiet_NaN()));
+  const Numbers<double> totals("totals", parameters.size() + 1);
+  GradientPass<T> pass{{numbers.data(), tiles, packed.data(), 2, place_of(rounded_map)}};
+  pass.sums = sums.data();
+  pass.transposed = transposed.data();
+  pass.totals = totals.data();
+  pass.inexact = totals.data() + parameters.size();
+  pass.forward(layer, x.map(), y.map());
+  pass.backward(layer, y_delta.map(), x_delta.map(), false);
+  pass.gradient(layer, x.map(), y_delta.map());
   Kokkos::fence();
   y.to_output();
   x_delta.to_output();
@@ -209,6 +188,8 @@ int run_tool(int argc, char** argv, const Run& run) {
     const std::vector<std::string> arguments(argv + 1, argv + argc);
     std::vector<int> sizes;
     for (std::size_t i = 2; i < arguments.size(); ++i) sizes.push_back(std::stoi(arguments[i]));
+    rounded_products = arguments.at(1) == "bf16";
+    if (rounded_products && !kMultipliesBfloat16) throw std::runtime_error("not built for bfloat16");
     if (arguments.at(1) == "double")
       run(arguments.at(0), double{}, sizes);
     else

@@ -19,7 +19,8 @@ LAYERS = [
     dict(kind="conv", samples=40, transposed=0, inputs=9, outputs=17, taps=3, stride=2, padding=1, frames=2, result=1),
     dict(kind="conv", samples=40, transposed=1, inputs=24, outputs=24, taps=4, stride=2, padding=1, frames=4, result=8),
     dict(kind="conv", samples=33, transposed=1, inputs=10, outputs=35, taps=4, stride=2, padding=1, frames=1, result=2),
-    # a dense layer
+    # dense layers, of widths that fill no block
+    *[dict(kind="dense", samples=s, inputs=i, outputs=o) for s, i, o in [(33, 45, 150), (64, 300, 40), (5, 1, 3)]],
     dict(kind="conv", samples=40, transposed=0, inputs=45, outputs=150, taps=1, stride=1, padding=0, frames=1, result=1),
     *[dict(kind="norm", samples=37, channels=c, groups=g, frames=f, film=film, residual=residual)
       for c, g, f, film, residual in [(24, 8, 4, 0, 0), (16, 2, 8, 1, 0), (24, 8, 4, 2, 0), (8, 1, 1, 0, 1), (40, 8, 16, 2, 1)]],
@@ -76,6 +77,7 @@ def answers(tmp_path_factory):
 
 def sizes_of(case):
     keys = {"conv": ["samples", "transposed", "inputs", "outputs", "taps", "stride", "padding", "frames", "result"],
+            "dense": ["samples", "inputs", "outputs"],
             "norm": ["samples", "channels", "groups", "frames", "film", "residual"],
             "embedding": ["samples", "units"],
             "unet": ["samples", "actions", "horizon", "condition", "step_embedding", "kernel_size", "groups",

@@ -5,7 +5,8 @@ robomimic's behaviour cloning in torch, as the answers that a test compares with
     python unet_in_torch.py REQUEST.json ANSWER.npz
     python unet_in_torch.py time CASE
 
-A request is a list of cases, each {"kind": ..., "seed": ..., sizes ...}. The answer has for case i the arrays i.in.NAME
+A request is a list of cases, each {"kind": ..., "seed": ..., sizes ...}, with "rounded": true where factors of products
+are rounded to bfloat16. The answer has for case i the arrays i.in.NAME
 and i.out.NAME in double precision: inputs are whole in single precision, outputs were computed in double. The second form takes forward and backward of one network
 in single precision on one core, once for each line of its standard input, and prints their seconds of processor time.
 """
@@ -14,6 +15,7 @@ import json
 import math
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import torch
@@ -153,16 +155,51 @@ def unet(case):
             {"prediction": prediction, **{f"gradient of {name}": g for name, g in zip(named, found)}})
 
 
-def conv(case):
-    inputs, outputs, taps = case["inputs"], case["outputs"], case["taps"]
-    weight = random(inputs, outputs, taps) if case["transposed"] else random(outputs, inputs, taps)
-    weight, bias, x = asked(weight, random(outputs), random(case["samples"], inputs, case["frames"]))
-    operation = functional.conv_transpose1d if case["transposed"] else functional.conv1d
-    y = operation(x, weight, bias, stride=case["stride"], padding=case["padding"])
+class Rounded(torch.autograd.Function):
+    """To bfloat16: a factor on its way forward, or derivatives on their way back."""
+
+    @staticmethod
+    def forward(context, tensor, forward):
+        context.forward = forward
+        return tensor.bfloat16().double() if forward else tensor.clone()
+
+    @staticmethod
+    def backward(context, delta):
+        return delta if context.forward else delta.bfloat16().double(), None
+
+
+def of_rounded_factors(operation):
+    """Such a layer with what mixed precision makes of it: the bias is no factor."""
+    def rounded(x, weight, bias=None, *rest, **more):
+        y = Rounded.apply(operation(Rounded.apply(x, True), Rounded.apply(weight, True), None, *rest, **more), False)
+        return y if bias is None else y + bias.reshape(-1, *[1] * (0 if operation is LAYERS["linear"] else y.dim() - 2))
+    return rounded
+
+
+LAYERS = {name: getattr(functional, name) for name in ("conv1d", "conv2d", "conv_transpose1d", "linear")}
+
+
+def product(operation, *tensors):
+    """A layer, operation(x, weight, bias), forward and backward for weight, bias and x."""
+    weight, bias, x = asked(*tensors)
+    y = operation(x, weight, bias)
     delta = random(*y.shape)
     x_delta, weight_delta, bias_delta = gradients(y, delta, x, weight, bias)
     return ({"weight": weight, "bias": bias, "x": x, "delta": delta},
             {"y": y, "x_delta": x_delta, "weight_delta": weight_delta, "bias_delta": bias_delta})
+
+
+def conv(case):
+    inputs, outputs, taps = case["inputs"], case["outputs"], case["taps"]
+    weight = random(inputs, outputs, taps) if case["transposed"] else random(outputs, inputs, taps)
+    operation = partial(functional.conv_transpose1d if case["transposed"] else functional.conv1d, stride=case["stride"],
+                        padding=case["padding"])
+    return product(operation, weight, random(outputs), random(case["samples"], inputs, case["frames"]))
+
+
+def dense(case):
+    inputs, outputs = case["inputs"], case["outputs"]
+    return product(functional.linear, random(outputs, inputs), random(outputs), random(case["samples"], inputs))
 
 
 def norm(case):
@@ -296,6 +333,8 @@ def run(kinds, names_of, step_of):
     answer = {}
     for number, case in enumerate(cases):
         torch.manual_seed(case["seed"])
+        for name, operation in LAYERS.items():
+            setattr(functional, name, of_rounded_factors(operation) if case.get("rounded") else operation)
         for side, tensors in zip(("in", "out"), kinds[case["kind"]](case)):
             for name, tensor in tensors.items():
                 answer[f"{number}.{side}.{name}"] = np.array(tensor.detach().reshape(-1).tolist())
@@ -305,4 +344,4 @@ def run(kinds, names_of, step_of):
 
 
 if __name__ == "__main__":
-    run({kind.__name__: kind for kind in (unet, conv, norm, embedding, policy)}, names, step)
+    run({kind.__name__: kind for kind in (unet, conv, dense, norm, embedding, policy)}, names, step)

@@ -1,5 +1,5 @@
 // The denoising network, its layers and networks of policies with their losses on numbers from the standard
-// input (network_tool.hpp).
+// input (network_tool.hpp). In place of float, bf16: factors of products are rounded to it; not of policies.
 //
 // maniple_unet_tool unet float|double <samples> <actions> <horizon> <condition> <step embedding> <kernel
 // size>
@@ -17,6 +17,8 @@
 //   weight, bias, y, film, residual, z_delta -> z, y_delta, weight_delta, bias_delta, film_delta
 // maniple_unet_tool embedding float|double <samples> <units>
 //   step -> sines and cosines, and mish of them, and its slope
+// maniple_unet_tool dense float|double <samples> <inputs> <outputs>
+//   weight, bias, x, y_delta -> y, x_delta, weight_delta, bias_delta
 // maniple_unet_tool policy float|double <samples> <observations> <actions> <steps> <activation> <layer norm>
 //     <recurrence> <cells> <units of a cell> <loss> <modes> <squash> <own deviations> <softplus> <width> ...
 //   parameters layer by layer, observation, action -> outputs of the last layer, loss, gradient
@@ -118,7 +120,7 @@ class WholeNet {
  public:
   explicit WholeNet(const std::vector<int>& sizes)
       : shape_(shape_of(sizes)),
-        unet_(shape_, ConditionalUnet<T>::good_run(shape_), true),
+        unet_(shape_, ConditionalUnet<T>::good_run(shape_), true, rounded_products),
         noisy_(sizes.at(0), shape_.actions, shape_.horizon, true),
         prediction_(noisy_.fresh()),
         delta_(noisy_.fresh()),
@@ -303,8 +305,53 @@ void cloning(const std::vector<int>& sizes) {
   write(result);
 }
 
+// A dense layer of a policy: weight, bias, x, y_delta -> y, x_delta, weight_delta, bias_delta.
+template <class T, class Dense>
+void dense_layer(const std::vector<int>& sizes) {
+  DenseLayer layer;
+  layer.inputs = sizes.at(1);
+  layer.outputs = sizes.at(2);
+  layer.bias = layer.outputs * layer.stride();
+  std::vector<T> parameters(static_cast<std::size_t>(layer.bias + padded_parameters(layer.outputs)));
+  const auto for_rows = [&](const auto& visit) {
+    for (int row = 0; row < layer.outputs; ++row) visit(row * layer.stride(), layer.inputs);
+    visit(layer.bias, layer.outputs);
+  };
+  for_rows([&](std::int64_t first, int count) {
+    const std::vector<T> numbers = read<T>(count);
+    std::copy(numbers.begin(), numbers.end(), parameters.begin() + first);
+  });
+  Map<T> x(sizes.at(0), layer.inputs, 1), y(sizes.at(0), layer.outputs, 1), x_delta = x.fresh(),
+                                                                            y_delta = y.fresh();
+  x.from_input();
+  y_delta.from_input(true);
+  const Numbers<T> numbers = device_of(parameters), gradient("gradient", parameters.size()),
+                   transposed("transposed", static_cast<std::size_t>(layer.stride() * kTileWidth));
+  const FeatureMap<T> in = x.map(), out = y.map(), in_delta = x_delta.map(), out_delta = y_delta.map();
+  for_tiles(
+      "test", x.tiles, 1, KOKKOS_LAMBDA(const TileTeam& team, std::int64_t tile, int) {
+        Dense::forward(team, layer, numbers.data(), in.at(tile, 0), out.at(tile, 0));
+        Dense::backward(team, layer, numbers.data(), out_delta.at(tile, 0), in.at(tile, 0),
+                        in_delta.at(tile, 0));
+        Dense::gradient(team, layer, in.at(tile, 0), out_delta.at(tile, 0), transposed.data(),
+                        gradient.data());
+      });
+  Kokkos::fence();
+  y.to_output();
+  x_delta.to_output();
+  const std::vector<T> gradients = host_of(gradient);
+  for_rows([&](std::int64_t first, int count) {
+    write(std::vector<T>(gradients.begin() + first, gradients.begin() + first + count));
+  });
+}
+
 template <class T>
 void run(const std::string& mode, const std::vector<int>& sizes) {
+#ifdef MANIPLE_BFLOAT16
+  if constexpr (std::is_same_v<T, float>)
+    if (rounded_products && mode == "dense") return dense_layer<T, BfloatDense>(sizes);
+#endif
+  if (mode == "dense") return dense_layer<T, LaneDense>(sizes);
   if (mode == "policy") return cloning<T>(sizes);
   if (mode == "conv") return convolution<T>(sizes);
   if (mode == "norm") return normalisation<T>(sizes);
