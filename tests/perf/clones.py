@@ -1,5 +1,5 @@
-"""A trained half-cheetah, 50 of its episodes, and who learns what from them: behaviour cloning here and by robomimic's
-own code on the same file, with the same settings, for as many updates. Writes a table.
+"""A trained half-cheetah, 50 of its episodes, and who learns what from them: a diffusion policy, and behaviour cloning
+here and by robomimic's own code on the same file, with the same settings, for as many updates. Writes a table.
 
     python tests/perf/clones.py --runs runs/clones
     python tests/perf/clones.py --runs runs/clones --torch-python /usr/bin/python3     # and robomimic's
@@ -22,6 +22,10 @@ BUILD = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build"))
 TASK = "inputs/tasks/gymnasium/half_cheetah_v5.yaml"
 EXPERT = "inputs/train/gymnasium/half_cheetah_v5.yaml"
 KEYS = ["observations_0", "observations_1"]
+# small, and with a new plan in each step: open loops of 8 steps are too long for an animal that runs
+DIFFUSION = ["learning.preset=diffusion_policy", "diffusion.down_dims=[64,128]", "diffusion.kernel_size=3",
+             "diffusion.prediction_horizon=4", "diffusion.action_horizon=1", "diffusion.sampler=ddim",
+             "diffusion.inference_steps=10"]
 ONE_CORE = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1",
             "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 
@@ -162,7 +166,7 @@ def main():
         return robomimic_clone(given.robomimic[0], given.hidden, given.steps, given.batch, given.learning_rate,
                                given.robomimic[1])
     runs = given.runs.resolve()
-    expert, clone = runs / "expert", runs / "clone"
+    expert, clone, diffusion = runs / "expert", runs / "clone", runs / "diffusion"
     maniple("train", expert, "results.h5", EXPERT)
     maniple("evaluate", expert, "demonstrations.hdf5", EXPERT, f"control.checkpoint={expert}", "batch.num_envs=50",
             "output.dataset=robomimic")
@@ -173,8 +177,14 @@ def main():
             "data.normalize_observations=mean_std", "data.drop_last=true")
     maniple("evaluate", clone, "evaluation.h5", TASK, *policy, f"control.checkpoint={clone}", "batch.seed=1000",
             f"batch.num_envs={given.episodes}")
+    maniple("imitate", diffusion, "results.h5", TASK, *DIFFUSION, f"data.file={demonstrations}",
+            f"learning.steps={given.steps}", "learning.batch_size=128", "learning.learning_rate=1e-3",
+            "learning.report_every=500")
+    maniple("evaluate", diffusion, "evaluation.h5", TASK, *DIFFUSION, f"control.checkpoint={diffusion}", "batch.seed=1000",
+            f"batch.num_envs={given.episodes}")
     expert_return = mean_return(expert)
-    rows = [("the expert (PPO)", *expert_return, None), ("BC", *mean_return(clone), samples_per_second(clone))]
+    rows = [("the expert (PPO)", *expert_return, None), ("BC", *mean_return(clone), samples_per_second(clone)),
+            ("diffusion policy", *mean_return(diffusion), samples_per_second(diffusion))]
     if given.torch_python:
         import numpy as np
 
@@ -186,7 +196,7 @@ def main():
             layers = [file[f"layer{number}"] for number in range(len(file.files) - 3)]
             rate, mean, std = float(file["rate"]), file["mean"], file["std"]
         rows.append(("robomimic's BC", *gymnasium_return(layers, mean, std, given.episodes), rate))
-    print(f"50 demonstrations, {given.steps} updates of {given.batch} samples, layers {given.hidden}")
+    print(f"50 demonstrations, {given.steps} updates of {given.batch} samples (diffusion: 128), layers {given.hidden}")
     print("| policy | return | of the expert's | samples/s on one core |\n|---|---|---|---|")
     for name, value, confidence, rate in rows:
         print(f"| {name} | {value:.0f} ± {confidence:.0f} | {100 * value / expert_return[0]:.1f} % | "
