@@ -172,7 +172,7 @@ void BehaviourCloning::lay(std::int64_t sample, float* first, std::size_t distan
 }
 
 void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
-                             std::int64_t /*update*/, double* totals) {
+                             std::int64_t update, double* totals) {
   const std::int64_t tiles = batch.partition.tiles;
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* network_totals = totals;
@@ -218,6 +218,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
   const std::int64_t count = minibatch_totals(policy_.network(), kNumCloningMetrics);
   double* const after = totals + cameras_->parameters();
   add_workers(totals_, workers_, count, after);
+  if (update == kHeldOut) return;
   for_features(blocks, tiles,
                [&](const FeatureMap<float>& delta, const FeatureMap<float>& block, bool first) {
                  copy(block, delta, !first);

@@ -181,6 +181,7 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
                                               .sums = sums_.data()};
     for_tiles("maniple::denoising_loss", tiles, tile_workers(tiles), denoising_loss);
     add_losses(sums_, tiles, exact, loss, inexact);
+    if (update == kHeldOut) continue;
     TileRun<float> condition_delta;
     if (cameras_)
       condition_delta = {samples + data_.condition * kTileWidth, std::int64_t{data_.elements} * kTileWidth};

@@ -132,7 +132,6 @@ double ImitationLearner::validation_loss() {
                         .parts = parts,
                         .tiles = most_tiles_},
                        0, 1, 1);
-    // (what adds to the gradient is nobody's)
     for (std::int64_t part = 0; part < parts; ++part) {
       LoadedBatch batch = loader.next();
       learn(batch, kHeldOut, totals);
@@ -163,7 +162,8 @@ IterationReport ImitationLearner::report(const Sums& sums) const {
     add("validation_loss", losses.front().unit,
         "loss over the demonstrations that are held out, after the latest epoch; NaN before the first",
         validation_loss_);
-    result.summary += fmt::format("  validation loss {:.5g}", validation_loss_);
+    if (!std::isnan(validation_loss_))
+      result.summary += fmt::format("  validation loss {:.5g}", validation_loss_);
   }
   add("gradient_norm", "1", "before clipping, mean over the steps made",
       sums.gradient_norm / std::max(1.0, static_cast<double>(sums.updates - sums.skipped)));

@@ -44,7 +44,7 @@ class ImitationModel {
   virtual SampleBlocks sample_blocks() const = 0;
   // Adds gradient and losses of the samples of a batch, or of a part of one, to totals[worker][gradient ...,
   // losses ..., inexact terms]. `blocks` and `pictures`: of these samples, on the device. `update`: of all
-  // epochs, or kHeldOut.
+  // epochs, or kHeldOut, where nobody asks for the gradient.
   virtual void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
                      std::int64_t update, double* totals) = 0;
   // The optimizer has made a step.

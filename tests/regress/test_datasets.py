@@ -111,6 +111,8 @@ def test_minari(maniple, tmp_path, monkeypatch):
     assert dataset.total_episodes == len(expected) and "demonstrations-v0" in minari.list_local_datasets()
     assert dataset.total_steps == sum(len(actions) for _, actions, _, _ in expected)
     found = list(dataset.iterate_episodes())
+    with h5py.File(directory / part / "main_data.hdf5") as file:
+        assert all(file[f"episode_{number}"].attrs["id"] == number for number in range(len(expected)))
     assert_same([(np.concatenate([e.observations[key] for key in KEYS], axis=1), e.actions, e.rewards) for e in found],
                 expected)
     for episode, (_, _, rewards, terminated) in zip(found, expected):
