@@ -145,6 +145,8 @@ void show_rank_report(const std::vector<std::string>& arguments, std::ostream& o
   try {
     check_seal(path);
     text = run_isolated(path, [&] { return text_in_results(path, kRankReport); });
+  } catch (const MachineFault&) {
+    throw;
   } catch (const Error& error) {
     throw InputError(SourceLocation{path}, "", "cannot be read", reason_of(error, path));
   }

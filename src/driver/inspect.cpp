@@ -73,6 +73,8 @@ void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
   try {
     check_seal(path);
     out << run_isolated(path, [&] { return description_of(path); });
+  } catch (const MachineFault&) {
+    throw;
   } catch (const Error& error) {
     throw InputError(SourceLocation{path}, "", "cannot be read", reason_of(error, path));
   }

@@ -60,6 +60,8 @@ std::string read_isolated(const std::string& file, const SourceLocation& where, 
     return run_isolated(file, work);
   } catch (const InputError&) {
     throw;
+  } catch (const MachineFault&) {
+    throw;
   } catch (const Error& error) {
     throw InputError(where, place, "cannot be read", reason_of(error, file));
   }

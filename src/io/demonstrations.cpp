@@ -45,8 +45,8 @@ std::string frame_text(const std::vector<int>& frame) {
                            : fmt::format("{} numbers per frame", frame.front());
 }
 
-// Of the types that hdf5::type_of() names.
-bool is_number(const std::string& type) {
+// Of the types that hdf5::type_of() names; what is true or false is 1 or 0.
+bool reads_as_number(const std::string& type) {
   return type != "string" && type != "other";
 }
 
@@ -127,14 +127,17 @@ class OpenFile {
     });
     return all ? wanted : std::vector<std::string>();
   }
-  // Keys of the first demonstration's observations that hold vectors of numbers.
+  // Keys of a demonstration's observations that hold vectors of numbers; flags are only seen where they are
+  // asked for.
   std::vector<std::string> vectors(const std::string& demonstration) const {
     std::vector<std::string> found;
     for (const std::string& key : keys(demonstration)) {
       const std::string path = observation(demonstration, key);
       if (!is_dataset(path)) continue;
       const hdf5::Dataset dataset = hdf5::open_dataset(file_, path);
-      if (is_number(hdf5::type_of(dataset)) && hdf5::shape_of(dataset).size() <= 2) found.push_back(key);
+      const std::string type = hdf5::type_of(dataset);
+      if (reads_as_number(type) && type != "bool" && hdf5::shape_of(dataset).size() <= 2)
+        found.push_back(key);
     }
     return found;
   }
@@ -154,7 +157,7 @@ class OpenFile {
     const hdf5::Shape shape = hdf5::shape_of(dataset);
     const bool many = pictures && shape.size() > 2;
     const bool fits = many ? type == "uint8" && shape.size() == 4 : !shape.empty() && shape.size() <= 2;
-    if (!is_number(type) || !fits)
+    if (!reads_as_number(type) || !fits)
       refuse(key, path_, "/" + path + " is " + type + " " + hdf5::shape_text(shape),
              many ? "allowed: pictures, uint8 [frame, height, width, channels], or numbers, [frame] or "
                     "[frame, size]"
@@ -301,31 +304,32 @@ std::vector<std::string> files_of(const Config& config, const std::string& path)
   return files;
 }
 
-// run_isolated() whose errors are about the user's input.
-std::string read_isolated(const Config& config, const std::string& path,
-                          const std::function<std::string()>& work) {
+// run_isolated() whose errors are about the user's input, but for those of the machine.
+std::vector<std::string> read_isolated(const Config& config, const std::vector<std::string>& paths,
+                                       const std::function<std::string(std::size_t file)>& work) {
   try {
-    return run_isolated(path, work);
+    return run_isolated(paths, work);
   } catch (const InputError&) {
     throw;
+  } catch (const MachineFault&) {
+    throw;
   } catch (const Error& error) {
-    throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path, "cannot be read as HDF5",
-                     reason_of(error, path));
+    throw InputError(config.where_of(kKey), kKey, std::string("cannot be read as HDF5: ") + error.what(), "");
   }
 }
 
 // The child's answer about one file, a line each: layout; number of keys, then names and shapes of a frame;
 // width of actions; how many demonstrations are to learn from and held out; of each frames and name.
-std::string describe_file(const Config& config, const std::string& path,
-                          const std::vector<std::string>& wanted) {
+// `wanted`: keys of the observations; where it is empty, it becomes those that are taken.
+std::string describe_file(const Config& config, const std::string& path, std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
   const DemonstrationLayout& layout = file.layout();
   const OpenFile::Division division = file.demonstrations();
   std::vector<std::string> names = division.learned;
   names.insert(names.end(), division.held_out.begin(), division.held_out.end());
-  std::vector<std::string> keys = wanted;
-  if (keys.empty()) keys = file.of_task(names.front());
-  if (keys.empty()) keys = file.vectors(names.front());
+  if (wanted.empty()) wanted = file.of_task(names.front());
+  if (wanted.empty()) wanted = file.vectors(names.front());
+  const std::vector<std::string>& keys = wanted;
   if (keys.empty())
     file.refuse("data.observations", path, "found no observations that are vectors",
                 "there are: " + list_of(file.keys(names.front())));
@@ -393,199 +397,250 @@ std::string describe_file(const Config& config, const std::string& path,
                             division.held_out.size(), demonstrations);
 }
 
+// What describe_file() says.
+DemonstrationContents contents_of(const std::string& description) {
+  std::istringstream text(description);
+  std::string line;
+  const auto next = [&] {
+    std::getline(text, line);
+    return line;
+  };
+  DemonstrationContents found;
+  found.layouts.push_back(next());
+  for (std::size_t keys = std::stoul(next()); keys > 0; --keys) {
+    const std::string name = next();
+    std::istringstream shape(next());
+    std::vector<int> frame;
+    for (int size = 0; shape >> size;) frame.push_back(size);
+    if (frame.size() == 3) {
+      found.cameras.push_back({name, frame[0], frame[1], frame[2], found.picture_bytes});
+      found.picture_bytes += found.cameras.back().bytes();
+    } else {
+      found.observations.push_back({name, found.observation_width, frame.front()});
+      found.observation_width += frame.front();
+    }
+  }
+  found.action_width = std::stoi(next());
+  std::istringstream counts(next());
+  std::size_t learned = 0;
+  counts >> learned >> found.held_out;
+  for (std::size_t i = 0; i < learned + found.held_out; ++i) {
+    Demonstration demonstration;
+    text >> demonstration.frames;
+    text.get();
+    std::getline(text, demonstration.name);
+    found.demonstrations.push_back(std::move(demonstration));
+  }
+  return found;
+}
+
+// Refuses a file whose frames are not those of the first one.
+void check_alike(const Config& config, const std::string& path, const DemonstrationContents& found,
+                 const std::string& first_path, const DemonstrationContents& first) {
+  const auto refuse = [&](const std::string& what, const std::string& there) {
+    throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path, what,
+                     fmt::format("those of {} have {}", first_path, there));
+  };
+  if (found.cameras.size() != first.cameras.size())
+    refuse(fmt::format("{} of the observations are pictures", found.cameras.size()),
+           std::to_string(first.cameras.size()));
+  for (std::size_t k = 0; k < first.observations.size(); ++k) {
+    const auto &own = found.observations[k], &other = first.observations[k];
+    if (own.name != other.name) refuse("observations " + own.name + " that are vectors", "pictures there");
+    if (own.width != other.width)
+      refuse(fmt::format("observations {} of {} numbers", own.name, own.width), std::to_string(other.width));
+  }
+  const auto size_of = [](const DemonstrationContents::Camera& camera) {
+    return fmt::format("{} x {} x {}", camera.height, camera.width, camera.channels);
+  };
+  for (std::size_t k = 0; k < first.cameras.size(); ++k)
+    if (size_of(found.cameras[k]) != size_of(first.cameras[k]))
+      refuse(fmt::format("pictures {} of {}", found.cameras[k].name, size_of(found.cameras[k])),
+             size_of(first.cameras[k]));
+  if (found.action_width != first.action_width)
+    refuse(fmt::format("actions of {} numbers", found.action_width), std::to_string(first.action_width));
+}
+
+// Keys that are about what the data have.
+void check_names(const Config& config, const DemonstrationContents& contents) {
+  for (const std::string& key : config.data.not_normalized) {
+    const auto has_name = [&](const auto& row) { return row.name == key; };
+    if (std::none_of(contents.observations.begin(), contents.observations.end(), has_name) &&
+        std::none_of(contents.cameras.begin(), contents.cameras.end(), has_name))
+      throw InputError(config.where_of("data.not_normalized"), "data.not_normalized", "found '" + key + "'",
+                       "allowed: keys of the observations");
+  }
+  for (const int component : config.data.actions_not_normalized)
+    if (component >= contents.action_width)
+      throw InputError(config.where_of("data.actions_not_normalized"), "data.actions_not_normalized",
+                       fmt::format("found {}", component),
+                       fmt::format("allowed: components of the action, 0 to {}", contents.action_width - 1));
+}
+
+// Reads one file into the rows and pictures of all.
+class FrameReader {
+ public:
+  FrameReader(const Config& config, const DemonstrationContents& contents, const std::string& path,
+              float* rows, std::uint8_t* pictures)
+      : config_(config),
+        contents_(contents),
+        path_(path),
+        file_(config, path),
+        rows_(rows),
+        pictures_(pictures) {}
+
+  void read(const Demonstration& demonstration) {
+    for (const DemonstrationContents::Key& key : contents_.observations)
+      read_numbers(demonstration, file_.observation(demonstration.name, key.name), key.first, key.width);
+    for (const DemonstrationContents::Camera& camera : contents_.cameras)
+      read_pictures(demonstration, file_.observation(demonstration.name, camera.name), camera);
+    int place = contents_.observation_width;
+    for (const std::string& action : file_.actions(demonstration.name)) {
+      const int size = file_.extents(action, kKey).second.front();
+      read_numbers(demonstration, action, place, size);
+      place += size;
+    }
+  }
+
+ private:
+  // `first`: of a row's numbers.
+  void read_numbers(const Demonstration& demonstration, const std::string& dataset, int first, int size) {
+    const hdf5::Dataset opened = hdf5::open_dataset(file_.id(), dataset);
+    hdf5::Shape origin{0}, count{static_cast<hsize_t>(demonstration.frames)};
+    if (hdf5::shape_of(opened).size() == 2) {
+      origin.push_back(0);
+      count.push_back(static_cast<hsize_t>(size));
+    }
+    values_.resize(static_cast<std::size_t>(demonstration.frames * size));
+    hdf5::read_box(opened, H5T_NATIVE_FLOAT, origin, count, values_.data(), path_ + ": /" + dataset);
+    const bool bounded =
+        first >= contents_.observation_width && config_.data.normalize_actions == DataNormalizer::none;
+    for (std::int64_t frame = 0; frame < demonstration.frames; ++frame)
+      for (int i = 0; i < size; ++i) {
+        const float value = values_[static_cast<std::size_t>(frame * size + i)];
+        if (!std::isfinite(value))
+          file_.refuse(
+              kKey, path_,
+              fmt::format("/{} has {} in frame {}", dataset, std::isnan(value) ? "NaN" : "infinity", frame),
+              "allowed: finite numbers");
+        if (bounded && std::abs(value) > 1.0f + 1e-6f)
+          file_.refuse(kKey, path_, fmt::format("/{} has {} in frame {}", dataset, value, frame),
+                       "allowed: [-1, 1], or data.normalize_actions: min_max | mean_std");
+        rows_[(demonstration.first + frame) * contents_.row_width() + first + i] = value;
+      }
+  }
+
+  // Some frames at a time: a demonstration may have any number.
+  void read_pictures(const Demonstration& demonstration, const std::string& dataset,
+                     const DemonstrationContents::Camera& camera) {
+    constexpr std::size_t kMostBytes = std::size_t{1} << 24;
+    const hdf5::Dataset opened = hdf5::open_dataset(file_.id(), dataset);
+    const std::size_t size = camera.bytes();
+    const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, kMostBytes / size));
+    for (std::int64_t first = 0; first < demonstration.frames; first += most) {
+      const std::int64_t frames = std::min(most, demonstration.frames - first);
+      pixels_.resize(static_cast<std::size_t>(frames) * size);
+      hdf5::read_box(opened, H5T_NATIVE_UINT8, {static_cast<hsize_t>(first), 0, 0, 0},
+                     {static_cast<hsize_t>(frames), static_cast<hsize_t>(camera.height),
+                      static_cast<hsize_t>(camera.width), static_cast<hsize_t>(camera.channels)},
+                     pixels_.data(), path_ + ": /" + dataset);
+      for (std::int64_t frame = 0; frame < frames; ++frame) {
+        const auto row = static_cast<std::size_t>(demonstration.first + first + frame);
+        std::copy_n(pixels_.data() + static_cast<std::size_t>(frame) * size, size,
+                    pictures_ + row * contents_.picture_bytes + camera.first);
+      }
+    }
+  }
+
+  const Config& config_;
+  const DemonstrationContents& contents_;
+  const std::string& path_;
+  const OpenFile file_;
+  float* const rows_;
+  std::uint8_t* const pictures_;
+  std::vector<float> values_;
+  std::vector<std::uint8_t> pixels_;
+};
+
+// Of the numbers, and of how they are divided.
+std::int64_t checksum_of(const DemonstrationContents& contents, const void* numbers) {
+  Fnv shape;
+  if (contents.held_out > 0) shape.add(&contents.held_out, sizeof contents.held_out);
+  for (const Demonstration& demonstration : contents.demonstrations)
+    shape.add(&demonstration.frames, sizeof demonstration.frames);
+  for (const DemonstrationContents::Key& key : contents.observations) {
+    shape.add(key.name.data(), key.name.size());
+    shape.add(&key.width, sizeof key.width);
+  }
+  for (const DemonstrationContents::Camera& camera : contents.cameras) {
+    shape.add(camera.name.data(), camera.name.size());
+    for (const int size : {camera.height, camera.width, camera.channels}) shape.add(&size, sizeof size);
+  }
+  return static_cast<std::int64_t>(words_checksum(numbers, contents.bytes(), 0) +
+                                   std::stoull(shape.text(), nullptr, 16));
+}
+
 }  // namespace
 
 DemonstrationContents look_at_demonstrations(const Config& config) {
-  DemonstrationContents all;
-  std::vector<Demonstration> held_out;
+  std::vector<std::string> paths;
+  std::vector<int> entries;  // of data.file, by path
+  for (std::size_t entry = 0; entry < config.data.file.size(); ++entry)
+    for (std::string& path : files_of(config, config.data.file[entry])) {
+      paths.push_back(std::move(path));
+      entries.push_back(static_cast<int>(entry));
+    }
+  // (the child's: what the first file has is asked of all)
   std::vector<std::string> wanted = config.data.observations;
-  std::vector<std::pair<std::size_t, std::string>> files;  // by entry of data.file
-  for (std::size_t f = 0; f < config.data.file.size(); ++f)
-    for (std::string& path : files_of(config, config.data.file[f])) files.emplace_back(f, std::move(path));
-  for (const auto& [f, path] : files) {
-    std::istringstream text(read_isolated(config, path, [&] { return describe_file(config, path, wanted); }));
-    std::string line;
-    const auto next = [&] {
-      std::getline(text, line);
-      return line;
-    };
-    all.layouts.resize(f + 1, next());
-    const std::size_t keys = std::stoul(next());
-    DemonstrationContents found;
-    for (std::size_t k = 0; k < keys; ++k) {
-      const std::string name = next();
-      std::istringstream shape(next());
-      std::vector<int> frame;
-      for (int size = 0; shape >> size;) frame.push_back(size);
-      if (frame.size() == 3) {
-        found.cameras.push_back({name, frame[0], frame[1], frame[2], found.picture_bytes});
-        found.picture_bytes += found.cameras.back().bytes();
-      } else {
-        found.observations.push_back({name, found.observation_width, frame.front()});
-        found.observation_width += frame.front();
-      }
-    }
-    found.action_width = std::stoi(next());
-    if (all.demonstrations.empty()) {
-      all.observations = found.observations;
-      all.observation_width = found.observation_width;
-      all.action_width = found.action_width;
-      all.cameras = found.cameras;
-      all.picture_bytes = found.picture_bytes;
-      for (const auto& key : found.observations)
-        if (config.data.observations.empty()) wanted.push_back(key.name);
-    }
-    const auto refuse = [&](const std::string& what, const std::string& first) {
-      throw InputError(config.where_of(kKey), std::string(kKey) + ": " + path, what,
-                       fmt::format("those of {} have {}", files.front().second, first));
-    };
-    if (found.cameras.size() != all.cameras.size())
-      refuse(fmt::format("{} of the observations are pictures", found.cameras.size()),
-             std::to_string(all.cameras.size()));
-    for (std::size_t k = 0; k < all.observations.size(); ++k) {
-      const auto &own = found.observations[k], &first = all.observations[k];
-      if (own.name != first.name) refuse("observations " + own.name + " that are vectors", "pictures there");
-      if (own.width != first.width)
-        refuse(fmt::format("observations {} of {} numbers", own.name, own.width),
-               std::to_string(first.width));
-    }
-    const auto size_of = [](const DemonstrationContents::Camera& camera) {
-      return fmt::format("{} x {} x {}", camera.height, camera.width, camera.channels);
-    };
-    for (std::size_t k = 0; k < all.cameras.size(); ++k)
-      if (size_of(found.cameras[k]) != size_of(all.cameras[k]))
-        refuse(fmt::format("pictures {} of {}", found.cameras[k].name, size_of(found.cameras[k])),
-               size_of(all.cameras[k]));
-    if (found.action_width != all.action_width)
-      refuse(fmt::format("actions of {} numbers", found.action_width), std::to_string(all.action_width));
-    std::istringstream counts(next());
-    std::size_t learned = 0, others = 0;
-    counts >> learned >> others;
-    for (std::size_t i = 0; i < learned + others; ++i) {
-      Demonstration demonstration;
-      demonstration.file = static_cast<int>(f);
-      demonstration.path = path;
-      text >> demonstration.frames;
-      text.get();
-      std::getline(text, demonstration.name);
-      (i < learned ? all.demonstrations : held_out).push_back(std::move(demonstration));
+  const std::vector<std::string> descriptions = read_isolated(
+      config, paths, [&](std::size_t file) { return describe_file(config, paths[file], wanted); });
+  DemonstrationContents all = contents_of(descriptions.front());
+  std::vector<Demonstration> learned, held_out;
+  for (std::size_t file = 0; file < paths.size(); ++file) {
+    DemonstrationContents found = contents_of(descriptions[file]);
+    check_alike(config, paths[file], found, paths.front(), all);
+    all.layouts.resize(static_cast<std::size_t>(entries[file]) + 1, found.layouts.front());
+    const std::size_t first_held_out = found.demonstrations.size() - found.held_out;
+    for (std::size_t i = 0; i < found.demonstrations.size(); ++i) {
+      Demonstration& demonstration = found.demonstrations[i];
+      demonstration.file = entries[file];
+      demonstration.path = paths[file];
+      (i < first_held_out ? learned : held_out).push_back(std::move(demonstration));
     }
   }
-  for (const Demonstration& demonstration : all.demonstrations) all.learned_frames += demonstration.frames;
+  for (const Demonstration& demonstration : learned) all.learned_frames += demonstration.frames;
   all.held_out = held_out.size();
+  all.demonstrations = std::move(learned);
   std::move(held_out.begin(), held_out.end(), std::back_inserter(all.demonstrations));
   for (Demonstration& demonstration : all.demonstrations) {
     demonstration.first = all.frames;
     all.frames += demonstration.frames;
   }
-  for (const std::string& key : config.data.not_normalized) {
-    const auto has_name = [&](const auto& row) { return row.name == key; };
-    if (std::none_of(all.observations.begin(), all.observations.end(), has_name) &&
-        std::none_of(all.cameras.begin(), all.cameras.end(), has_name))
-      throw InputError(config.where_of("data.not_normalized"), "data.not_normalized", "found '" + key + "'",
-                       "allowed: keys of the observations");
-  }
-  for (const int component : config.data.actions_not_normalized)
-    if (component >= all.action_width)
-      throw InputError(config.where_of("data.actions_not_normalized"), "data.actions_not_normalized",
-                       fmt::format("found {}", component),
-                       fmt::format("allowed: components of the action, 0 to {}", all.action_width - 1));
+  check_names(config, all);
   return all;
 }
 
 Demonstrations::Demonstrations(const Config& config, DemonstrationContents contents,
                                const std::string& directory)
     : contents_(std::move(contents)), memory_(std::make_unique<SharedMemory>(contents_.bytes(), directory)) {
-  const int width = contents_.row_width();
   auto* const rows = static_cast<float*>(memory_->data());
   auto* const pictures = static_cast<std::uint8_t*>(memory_->data()) + contents_.row_bytes();
-  // some frames at a time: a demonstration may have any number
-  const auto read_pictures = [&](const OpenFile& file, const std::string& dataset,
-                                 const Demonstration& demonstration,
-                                 const DemonstrationContents::Camera& camera) {
-    constexpr std::size_t kMostBytes = std::size_t{1} << 24;
-    const hdf5::Dataset opened = hdf5::open_dataset(file.id(), dataset);
-    const std::size_t size = camera.bytes();
-    const auto most = static_cast<std::int64_t>(std::max<std::size_t>(1, kMostBytes / size));
-    std::vector<std::uint8_t> pixels;
-    for (std::int64_t first = 0; first < demonstration.frames; first += most) {
-      const std::int64_t frames = std::min(most, demonstration.frames - first);
-      pixels.resize(static_cast<std::size_t>(frames) * size);
-      hdf5::read_box(opened, H5T_NATIVE_UINT8, {static_cast<hsize_t>(first), 0, 0, 0},
-                     {static_cast<hsize_t>(frames), static_cast<hsize_t>(camera.height),
-                      static_cast<hsize_t>(camera.width), static_cast<hsize_t>(camera.channels)},
-                     pixels.data(), demonstration.path + ": /" + dataset);
-      for (std::int64_t frame = 0; frame < frames; ++frame)
-        std::copy_n(
-            pixels.data() + static_cast<std::size_t>(frame) * size, size,
-            pictures +
-                static_cast<std::size_t>(demonstration.first + first + frame) * contents_.picture_bytes +
-                camera.first);
-    }
-  };
   const std::vector<Demonstration>& all = contents_.demonstrations;
-  for (auto begin = all.begin(), end = begin; begin != all.end(); begin = end) {
-    const std::string& path = begin->path;
-    end = std::find_if(begin, all.end(), [&](const Demonstration& d) { return d.path != path; });
-    read_isolated(config, path, [&] {
-      const OpenFile file(config, path);
-      std::vector<float> values;
-      for (auto which = begin; which != end; ++which) {
-        const Demonstration& demonstration = *which;
-        const auto read = [&](const std::string& dataset, int first, int size) {
-          const hdf5::Dataset opened = hdf5::open_dataset(file.id(), dataset);
-          const auto frames = static_cast<hsize_t>(demonstration.frames);
-          hdf5::Shape origin{0}, count{frames};
-          if (hdf5::shape_of(opened).size() == 2) {
-            origin.push_back(0);
-            count.push_back(static_cast<hsize_t>(size));
-          }
-          values.resize(static_cast<std::size_t>(demonstration.frames * size));
-          hdf5::read_box(opened, H5T_NATIVE_FLOAT, origin, count, values.data(), path + ": /" + dataset);
-          for (std::int64_t frame = 0; frame < demonstration.frames; ++frame)
-            for (int i = 0; i < size; ++i) {
-              const float value = values[static_cast<std::size_t>(frame * size + i)];
-              if (!std::isfinite(value))
-                file.refuse(kKey, path,
-                            fmt::format("/{} has {} in frame {}", dataset,
-                                        std::isnan(value) ? "NaN" : "infinity", frame),
-                            "allowed: finite numbers");
-              if (first >= contents_.observation_width && std::abs(value) > 1.0f + 1e-6f &&
-                  config.data.normalize_actions == DataNormalizer::none)
-                file.refuse(kKey, path, fmt::format("/{} has {} in frame {}", dataset, value, frame),
-                            "allowed: [-1, 1], or data.normalize_actions: min_max | mean_std");
-              rows[(demonstration.first + frame) * width + first + i] = value;
-            }
-        };
-        for (const DemonstrationContents::Key& key : contents_.observations)
-          read(file.observation(demonstration.name, key.name), key.first, key.width);
-        for (const DemonstrationContents::Camera& camera : contents_.cameras)
-          read_pictures(file, file.observation(demonstration.name, camera.name), demonstration, camera);
-        int place = contents_.observation_width;
-        for (const std::string& action : file.actions(demonstration.name)) {
-          const int size = file.extents(action, kKey).second.front();
-          read(action, place, size);
-          place += size;
-        }
-      }
-      return std::string();
-    });
-  }
-  Fnv shape;
-  if (contents_.held_out > 0) shape.add(&contents_.held_out, sizeof contents_.held_out);
-  for (const Demonstration& demonstration : contents_.demonstrations)
-    shape.add(&demonstration.frames, sizeof demonstration.frames);
-  for (const DemonstrationContents::Key& key : contents_.observations) {
-    shape.add(key.name.data(), key.name.size());
-    shape.add(&key.width, sizeof key.width);
-  }
-  for (const DemonstrationContents::Camera& camera : contents_.cameras) {
-    shape.add(camera.name.data(), camera.name.size());
-    for (const int size : {camera.height, camera.width, camera.channels}) shape.add(&size, sizeof size);
-  }
-  const std::uint64_t sum =
-      words_checksum(rows, contents_.bytes(), 0) + std::stoull(shape.text(), nullptr, 16);
-  checksum_ = static_cast<std::int64_t>(sum);
+  // (a file comes once more where some of it is held out)
+  std::vector<std::string> paths;
+  std::vector<std::size_t> first;  // demonstration of each, and one more: their number
+  for (std::size_t d = 0; d < all.size(); ++d)
+    if (d == 0 || all[d].path != all[d - 1].path) {
+      paths.push_back(all[d].path);
+      first.push_back(d);
+    }
+  first.push_back(all.size());
+  read_isolated(config, paths, [&](std::size_t file) {
+    FrameReader reader(config, contents_, paths[file], rows, pictures);
+    for (std::size_t d = first[file]; d < first[file + 1]; ++d) reader.read(all[d]);
+    return std::string();
+  });
+  checksum_ = checksum_of(contents_, rows);
 }
 
 }  // namespace maniple

@@ -196,6 +196,17 @@ std::size_t bytes_of(ElementType type) {
   throw Error("unknown element type");
 }
 
+namespace {
+
+// As h5py writes them: an enumeration of FALSE and TRUE.
+bool is_bool(hid_t type) {
+  std::int8_t no = 1, yes = 0;
+  return H5Tget_size(type) == 1 && H5Tget_nmembers(type) == 2 && H5Tenum_valueof(type, "FALSE", &no) >= 0 &&
+         H5Tenum_valueof(type, "TRUE", &yes) >= 0 && no == 0 && yes == 1;
+}
+
+}  // namespace
+
 std::string type_name(hid_t type) {
   const std::string bits = std::to_string(8 * H5Tget_size(type));
   switch (H5Tget_class(type)) {
@@ -205,6 +216,8 @@ std::string type_name(hid_t type) {
       return (H5Tget_sign(type) == H5T_SGN_NONE ? "uint" : "int") + bits;
     case H5T_STRING:
       return "string";
+    case H5T_ENUM:
+      return is_bool(type) ? "bool" : "other";
     default:
       return "other";
   }

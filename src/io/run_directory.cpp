@@ -197,6 +197,8 @@ FoundResults find_results(const std::string& path) {
     std::getline(lines, found.verb);
     std::getline(lines, date);
     found.text += " of " + found.verb + " (" + date + ")";
+  } catch (const MachineFault&) {
+    throw;
   } catch (const Error& error) {
     found.damage = reason_of(error, path);
     found.text += ", which cannot be read (" + found.damage + ")";

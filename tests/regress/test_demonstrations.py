@@ -133,6 +133,21 @@ def test_texts_are_no_vectors(tmp_path):
     np.testing.assert_array_equal(windows(1, 1, True, True, f"data.file={path}"), expected)
 
 
+def test_flags_are_numbers_where_they_are_asked_for(tmp_path):
+    made = episodes(3)
+    path = write_robomimic(tmp_path / "a.hdf5", made)
+
+    def edit(file):
+        for demo in file["data"].values():
+            demo["obs/is_first"] = np.arange(len(demo["actions"])) == 0
+
+    change(path, edit)
+    found = windows(1, 1, True, True, f"data.file={path}", "data.observations=[is_first, velocity]", width=5)[:, 0]
+    first = np.concatenate([np.arange(len(action)) == 0 for _, _, action in made])
+    np.testing.assert_array_equal(found[:, 0], first)
+    np.testing.assert_array_equal(found[:, 1:3], np.concatenate([velocity[:-1] for _, velocity, _ in made]))
+
+
 def change(path, edit):
     with h5py.File(path, "r+") as file:
         edit(file)
@@ -294,6 +309,19 @@ def test_unequal_pictures(maniple, tmp_path):
     for number in range(3):
         change(b, put(f"data/demo_{number}/obs/agentview_image", np.zeros((len(made[number][2]), 2), np.float32)))
     assert "b.hdf5: 0 of the observations are pictures; those of" in refusal(a, b)
+
+
+def test_pictures_of_a_task_in_many_files(maniple, tmp_path):
+    """The task's keys are asked of all files, whether they hold vectors or pictures."""
+    made = episodes(2)
+    paths = [write_robomimic(tmp_path / f"{name}.hdf5", made, images=pictures(made, {"joint_pos_rel": (6, 6, 3)})) for name in "ab"]
+    for path in paths:
+        with h5py.File(path, "r+") as file:
+            for demo in file["data"].values():
+                demo["obs/joint_vel_rel"] = np.zeros((len(demo["actions"]), 2))
+    text = maniple("imitate", "inputs/tasks/isaac_cartpole.yaml", "learning.preset=robomimic",
+                   f"data.file=[{paths[0]}, {paths[1]}]", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
+    assert "found pictures (joint_pos_rel) among data.observations" in text
 
 
 def test_other_files(maniple, tmp_path):
