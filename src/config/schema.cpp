@@ -115,7 +115,7 @@ const std::vector<Key>& schema() {
       KEY(data.weights, anything(), "1", "of the files, a number each or one for all: how often an epoch has each sample"),
       KEY(data.observations, anything(), "", "keys of the observations (robomimic: under obs/, Minari: under observations/, or observations itself), in the policy's order: vectors, and pictures, uint8 [frame, height, width, channels]; []: those that the deck's task names, where the file has all of them, else all vectors in alphabetical order"),
       KEY(data.actions, anything(), "", "datasets that make up the action, in this order, below each demonstration (DROID: below action/, where there is no default); []: [actions]"),
-      KEY(data.cache, anything(), "", "where each rank keeps the data; file: in a file without a name in TMPDIR, or else in the run's directory, that the system reads and forgets as it has memory; auto: in memory, where there is room for twice the data, else in a file"),
+      KEY(data.cache, anything(), "", "where each rank keeps the data; file: in a file without a name in TMPDIR, or, where there is none or it is tmpfs, in the run's directory, that the system reads and forgets as it has memory; auto: in memory, where there is room for twice the data, else in a file"),
       KEY(data.filter_key, anything(), "", "robomimic: the list of demonstrations /mask/<key>; \"\": all demonstrations"),
       KEY(data.validation_filter, anything(), "", "robomimic: the list of demonstrations /mask/<key> that the policy does not learn from; after each epoch, the loss over them is reported (validation_loss), with crops in the middle; \"\": none"),
       KEY(data.frame_stack, between(1, 1000), "frames", "observations that the policy sees, of each key the oldest first"),

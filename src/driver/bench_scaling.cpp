@@ -10,6 +10,7 @@
 #include "src/driver/bench_times.hpp"
 #include "src/driver/doctor.hpp"
 #include "src/driver/progress.hpp"
+#include "src/driver/read_demonstrations.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/commit.hpp"
@@ -31,19 +32,6 @@ struct Sources {
   std::unique_ptr<Demonstrations> demonstrations;  // or data
 };
 
-Sources read_sources(const Config& config, Session& session) {
-  Sources sources;
-  // (a file or an instruction may be missing on one host alone)
-  run_together(session.collectives(), [&] {
-    check_mixed_precision(config, lacks_bfloat16());
-    if (config.learning.imitates())
-      sources.demonstrations = std::make_unique<Demonstrations>(config, look_at_demonstrations(config));
-    else
-      sources.model = import_model_of(config);
-  });
-  return sources;
-}
-
 // The deck for so many ranks.
 Config config_of(const Config& config, int ranks) {
   Config result = config;
@@ -56,6 +44,22 @@ Config config_of(const Config& config, int ranks) {
   return for_ranks(result, ranks);
 }
 
+// `config`: of the largest number of ranks.
+Sources read_sources(const Config& config, Session& session) {
+  Sources sources;
+  if (config.learning.imitates()) {
+    DemonstrationPlan plan = plan_demonstrations(config, look_together(config, session), session);
+    info(plan.memory);
+    sources.demonstrations = read_demonstrations(config, std::move(plan), session);
+  } else {  // (a file or an instruction may be missing on one host alone)
+    run_together(session.collectives(), [&] {
+      check_mixed_precision(config, lacks_bfloat16());
+      sources.model = import_model_of(config);
+    });
+  }
+  return sources;
+}
+
 struct Point {
   int ranks = 0;
   LearningTimes times;
@@ -66,9 +70,7 @@ Point measure(const Config& given, const Sources& sources, Session& part) {
   const Config config = config_of(given, part.size());
   std::unique_ptr<Simulation> simulation;
   if (!sources.demonstrations) {
-    const Partition partition(config.batch.num_envs, part.rank(), part.size());
-    check_memory(rank_memory(config, sources.model, partition, Holds::learner), part, config,
-                 "batch.num_envs", fmt::format("{} environments", config.batch.num_envs));
+    check_memory(rank_memory(config, sources.model, part, Holds::learner), part, config);
     simulation = make_simulation(config, sources.model, part.rank(), part.size());
   }
   const std::unique_ptr<Learner> learner =
@@ -115,7 +117,7 @@ ExitCode bench_scaling(const Config& config, Session& session) {
   info(fmt::format("{} scaling of learning: {} {} {}", text_of(config.bench.scaling), batch,
                    config.learning.imitates() ? "samples of an update" : "environments",
                    weak ? "for each rank" : "for all ranks together"));
-  const Sources sources = read_sources(config, session);
+  const Sources sources = read_sources(config_of(config, session.size()), session);
   std::vector<Point> points;
   for (int ranks = 1, last = 0; !last; ranks = std::min(2 * ranks, session.size())) {
     last = ranks == session.size();

@@ -2,21 +2,17 @@
 // stop as train has them. With a task in the deck the policy is evaluated in its environments, too.
 #include <fmt/format.h>
 
-#include <cstdlib>
-
 #include "kernels/base/pack.hpp"
 #include "src/base/log.hpp"
 #include "src/base/version.hpp"
+#include "src/driver/read_demonstrations.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
-#include "src/io/rank_check.hpp"
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/imitation_learner.hpp"
 #include "src/learning/learners.hpp"
-#include "src/learning/mixed_precision.hpp"
 #include "src/learning/samples.hpp"
-#include "src/parallel/failure.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -64,45 +60,6 @@ std::string contents_text(const DemonstrationContents& contents) {
   return fmt::format("observations {}; actions {}", keys, contents.action_width);
 }
 
-// What a rank needs of the learner, and for the data so many times over.
-RankMemory memory_of(const Config& config, const DemonstrationContents& contents, Session& session,
-                     std::size_t copies) {
-  RankMemory memory;
-  const LearnerMemory learner =
-      learner_of(config).memory(config, {.observations = contents.observation_width * config.data.frame_stack,
-                                         .actions = contents.action_width,
-                                         .tiles = ImitationLearner::most_tiles(config, session.size()),
-                                         .cameras = cameras_of(config, contents)});
-  memory.batch = copies * contents.bytes() + learner.batch_bytes;
-  memory.network = learner.network_bytes + learner.snapshot_bytes;
-  return memory;
-}
-
-// The directory of a file that is to hold the data; "": memory does. Collective.
-std::string data_directory(const Config& config, const DemonstrationContents& contents, Session& session) {
-  if (config.data.cache == DataCache::memory) return "";
-  if (config.data.cache == DataCache::automatic && fits(memory_of(config, contents, session, 2), session))
-    return "";
-  const char* const given = std::getenv("TMPDIR");
-  return given && *given != '\0' ? given : config.output.directory;
-}
-
-// The data and the learner have to fit: what they take, as a line.
-std::string check_sizes(const Config& config, const DemonstrationContents& contents, Session& session) {
-  // (that there are too few samples for a batch is no question of memory)
-  const Windows windows(config, contents, window_shape(config));
-  epoch_text(config, contents, make_sampler(config, windows), session.size());
-  const std::string directory = data_directory(config, contents, session);
-  const RankMemory memory = memory_of(config, contents, session, directory.empty() ? 1 : 0);
-  check_memory(memory, session, config, "data.file", fmt::format("{} frames", contents.frames));
-  const auto megabytes = [](std::size_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  return fmt::format("memory: {:.1f} MB of data, {:.1f} MB of the policy per rank{}", megabytes(memory.batch),
-                     megabytes(memory.network),
-                     directory.empty() ? ""
-                                       : fmt::format("; {:.1f} MB for each rank in a file in {}",
-                                                     megabytes(contents.bytes()), directory));
-}
-
 void check_task(const Config& config, const DemonstrationContents& contents, int observations, int actions) {
   const int inputs = contents.observation_width * config.data.frame_stack;
   if (observations != inputs || actions != contents.action_width)
@@ -114,28 +71,27 @@ void check_task(const Config& config, const DemonstrationContents& contents, int
 
 }  // namespace
 
-std::string validate_demonstrations(const Config& given, const CompiledTask* task, Session& session) {
+std::string validate_demonstrations(const Config& given, const ImportedModel* model, const CompiledTask& task,
+                                    Session& session) {
   check_keys(given);
   const Config config = for_ranks(given, session.size());
-  DemonstrationContents contents;
-  run_together(session.collectives(), [&] {
-    check_mixed_precision(config, lacks_bfloat16());
-    contents = look_at_demonstrations(config);
-  });
+  DemonstrationContents contents = look_together(config, session);
   check_pictures(config, contents);
-  if (task != nullptr) check_task(config, contents, task->num_observations, task->num_actions);
+  if (model != nullptr) check_task(config, contents, task.num_observations, task.num_actions);
   std::string text = "data\n";
   for (std::size_t file = 0; file < config.data.file.size(); ++file)
     text += fmt::format("  {}: {}\n", config.data.file[file], contents.layouts[file]);
-  text += fmt::format("  {}\n  {}\n", contents_text(contents), check_sizes(config, contents, session));
-  const Windows windows(config, contents, window_shape(config));
-  text += fmt::format("  {}", epoch_text(config, contents, make_sampler(config, windows), session.size()));
+  RankMemory beside;
+  if (model != nullptr) beside = rank_memory(config, *model, session, Holds::trials);
+  DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
+  text += fmt::format("  {}\n  {}\n", contents_text(plan.contents), plan.memory);
+  const Windows windows(config, plan.contents, window_shape(config));
+  text += fmt::format("  {}", epoch_text(config, plan.contents, make_sampler(config, windows)));
   if (const WindowShape shape = window_shape(config); shape.sequence > 1)
     text += fmt::format("; a sample has {} frames", shape.frames());
   if (const std::string batch = effective_batch_text(given, session.size()); !batch.empty())
     text += "\n  " + batch;
-  // (the numbers, too)
-  run_together(session.collectives(), [&] { const Demonstrations read(config, std::move(contents)); });
+  read_demonstrations(config, std::move(plan), session);  // (the numbers, too)
   return text + "\n";
 }
 
@@ -143,37 +99,25 @@ ExitCode imitate(const Config& given, Session& session) {
   check_keys(given);
   Config config = for_ranks(given, session.size());
   config.learning.iterations = ImitationLearner::iterations(given.learning);
-  // (a file or an instruction may be missing on one host alone)
-  DemonstrationContents contents;
-  run_together(session.collectives(), [&] {
-    check_mixed_precision(config, lacks_bfloat16());
-    contents = look_at_demonstrations(config);
-  });
+  DemonstrationContents contents = look_together(config, session);
   check_pictures(config, contents);
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {
-    simulation = set_up_simulation(config, session, "imitate", Holds::policy);
+    simulation = set_up_simulation(config, session, "imitate", Holds::trials);
     check_task(config, contents, simulation->num_observations(), simulation->num_actions());
   } else {
     info(fmt::format("maniple {} imitate", kVersion));
     info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
                      ExecutionSpace::name(), build_description()));
   }
-  info(check_sizes(config, contents, session));
-  const std::string directory = data_directory(config, contents, session);
-  info(contents_text(contents));
+  RankMemory beside;
+  if (simulation) beside = rank_memory(config, simulation->model(), session, Holds::trials);
+  DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
+  info(plan.memory);
+  info(contents_text(plan.contents));
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
-  std::unique_ptr<Demonstrations> demonstrations;
-  run_together(session.collectives(), [&] {
-    demonstrations = std::make_unique<Demonstrations>(config, std::move(contents), directory);
-  });
-  check_ranks(
-      session.collectives(),
-      [&] {
-        return std::vector<RankValue>{
-            {"the demonstrations", static_cast<std::uint64_t>(demonstrations->checksum())}};
-      },
-      "at the start");
+  const std::unique_ptr<Demonstrations> demonstrations =
+      read_demonstrations(config, std::move(plan), session);
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .demonstrations = demonstrations.get()});
   const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;

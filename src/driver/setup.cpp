@@ -99,52 +99,103 @@ bool fits(const RankMemory& memory, Session& session) {
   return exceeded(memory, session).empty();
 }
 
-void check_memory(const RankMemory& memory, Session& session, const Config& config,
-                  const std::string& batch_key, const std::string& batch_text) {
-  for (const SharedLimit& limit : exceeded(memory, session)) {
-    const bool network = memory.network > memory.batch;
-    const std::string key = network ? "policy.hidden" : batch_key;
-    const std::string what = network ? fmt::format("the policy needs {} on each rank and the batch {}",
-                                                   megabytes(memory.network), megabytes(memory.batch))
-                                     : batch_text;
-    throw InputError(config.where_of(key), key,
-                     fmt::format("{}{} for the {} rank{} of host {}", what,
-                                 network ? fmt::format(", {}", megabytes(limit.needed))
-                                         : fmt::format(" need {}", megabytes(limit.needed)),
-                                 limit.ranks, limit.ranks == 1 ? "" : "s", limit.host),
-                     fmt::format("{} are available{}", megabytes(limit.available),
-                                 limit.name == "host" ? "" : " (limit of " + limit.name + ")"));
-  }
+void check_memory(const RankMemory& memory, Session& session, const Config& config) {
+  const std::vector<SharedLimit> limits = exceeded(memory, session);
+  if (limits.empty()) return;
+  const SharedLimit& limit = limits.front();
+  const auto largest = std::max_element(memory.parts.begin(), memory.parts.end(),
+                                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+  // rank 0 has the largest share of everything that is shared
+  const std::string key = broadcast_text(session.collectives(), largest->key);
+  const std::string most = broadcast_text(
+      session.collectives(), fmt::format("{} for {}, {} in all on a rank", megabytes(largest->bytes),
+                                         largest->what, megabytes(memory.total())));
+  throw InputError(config.where_of(key), key,
+                   fmt::format("{}, {} for the {} rank{} of host {}", most, megabytes(limit.needed),
+                               limit.ranks, limit.ranks == 1 ? "" : "s", limit.host),
+                   fmt::format("{} are available{}", megabytes(limit.available),
+                               limit.name == "host" ? "" : " (limit of " + limit.name + ")"));
+}
+
+std::size_t RankMemory::total() const {
+  std::size_t sum = 0;
+  for (const Part& part : parts) sum += part.bytes;
+  return sum;
+}
+
+std::size_t RankMemory::of(const std::string& key) const {
+  std::size_t sum = 0;
+  for (const Part& part : parts) sum += part.key == key ? part.bytes : 0;
+  return sum;
 }
 
 std::string memory_text(const RankMemory& memory) {
   return fmt::format("{} B per environment, {} per rank", memory.bytes_per_env, megabytes(memory.total()));
 }
 
-RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
+void add_network(RankMemory& memory, const Config& config, const LearnerMemory& learner) {
+  const PolicyConfig& policy = config.policy;
+  const bool remembers = policy.recurrent != Recurrence::none &&
+                         (policy.hidden.empty() || policy.recurrent_units > policy.hidden.front());
+  memory.add({.key = config.learning.diffuses() ? "diffusion.down_dims"
+                     : remembers                ? "policy.recurrent_units"
+                                                : "policy.hidden",
+              .what = "the policy",
+              .bytes = learner.network_bytes + learner.snapshot_bytes});
+  if (learner.encoder_bytes > 0)
+    memory.add(
+        {.key = "image.base_width", .what = "the encoders of pictures", .bytes = learner.encoder_bytes});
+}
+
+namespace {
+
+// The environments of evaluations while a policy is trained.
+void add_trials(RankMemory& memory, const Config& config, const ImportedModel& model,
+                const Session& session) {
+  if (config.evaluation.every == 0) return;
+  const Partition trial(trial_environments(config), session.rank(), session.size());
+  memory.add({.key = "evaluation.episodes",
+              .what = fmt::format("{} environments of evaluations", trial.num_envs),
+              .bytes = estimate_memory(config, model, trial.tiles * kTileWidth).rank_bytes});
+}
+
+}  // namespace
+
+RankMemory rank_memory(const Config& config, const ImportedModel& model, const Session& session,
                        Holds holds) {
-  const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
+  const Partition partition(config.batch.num_envs, session.rank(), session.size());
   RankMemory memory;
-  memory.batch = simulation.rank_bytes;
-  memory.bytes_per_env = simulation.bytes_per_env;
-  // (an evaluation has as many steps as its episodes take: those are not known)
-  memory.batch +=
-      recorder_bytes(config, simulation.num_observations, simulation.num_actions, partition.envs());
-  if (holds == Holds::learner) {
-    const LearnerMemory learner = learner_of(config).memory(
-        config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions,
-                 simulation.num_reward_terms, partition.tiles});
-    const auto envs = static_cast<std::size_t>(partition.tiles * kTileWidth);
-    memory.batch += learner.batch_bytes;
-    memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
-    memory.network = learner.network_bytes + learner.snapshot_bytes;
-    // and its environments' states in the copy of the last finished iteration
-    memory.batch += simulation.bytes_per_env * envs;
-  } else if (holds == Holds::policy) {
-    memory.network = learner_of(config).policy_memory(
-        config, {simulation.num_observations, simulation.num_critic_observations, simulation.num_actions,
-                 simulation.num_reward_terms, partition.tiles});
+  if (holds == Holds::trials) {
+    memory.bytes_per_env = estimate_memory(config, model, kTileWidth).bytes_per_env;
+    memory.add({.key = "model.file",
+                .what = "an environment that stands for the task",
+                .bytes = estimate_memory(config, model, kTileWidth).rank_bytes});
+    add_trials(memory, config, model, session);
+    return memory;
   }
+  const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
+  const EnvironmentSizes sizes{simulation.num_observations, simulation.num_critic_observations,
+                               simulation.num_actions, simulation.num_reward_terms, partition.tiles};
+  memory.bytes_per_env = simulation.bytes_per_env;
+  std::size_t batch = simulation.rank_bytes;
+  // (an evaluation has as many steps as its episodes take: those are not known)
+  batch += recorder_bytes(config, simulation.num_observations, simulation.num_actions, partition.envs());
+  if (holds == Holds::learner) {
+    const LearnerMemory learner = learner_of(config).memory(config, sizes);
+    const auto envs = static_cast<std::size_t>(partition.tiles * kTileWidth);
+    // and its environments' states in the copy of the last finished iteration
+    batch += learner.batch_bytes + simulation.bytes_per_env * envs;
+    memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
+    add_network(memory, config, learner);
+    add_trials(memory, config, model, session);
+  } else if (holds == Holds::policy) {
+    LearnerMemory policy;
+    policy.network_bytes = learner_of(config).policy_memory(config, sizes);
+    add_network(memory, config, policy);
+  }
+  memory.add({.key = "batch.num_envs",
+              .what = fmt::format("{} environments", config.batch.num_envs),
+              .bytes = batch});
   return memory;
 }
 
@@ -171,25 +222,31 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
     check_trajectory_fields(config, model.sizes);
   });
   if (session.rank() != 0) model.mjb.reset();
-  const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  const RankMemory memory = rank_memory(config, model, partition, holds);
-  info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {} environments, {} precision", kVersion, verb,
-                   config.model.file, model.sizes.nv, model.sizes.nu, config.batch.num_envs,
+  const RankMemory memory = rank_memory(config, model, session, holds);
+  Config own = config;
+  std::string environments = fmt::format("{} environments", config.batch.num_envs);
+  if (holds == Holds::trials) {
+    own.batch.num_envs = session.size();
+    environments = config.evaluation.every > 0
+                       ? fmt::format("evaluations in {} environments", trial_environments(config))
+                       : "no evaluations";
+  }
+  const Partition partition(own.batch.num_envs, session.rank(), session.size());
+  info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {}, {} precision", kVersion, verb,
+                   config.model.file, model.sizes.nv, model.sizes.nu, environments,
                    text_of(config.simulation.precision)));
   info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
                    ExecutionSpace::name(), build_description()));
-  info("memory: " + memory_text(memory));
+  if (holds != Holds::trials) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
-  if (session.size() > partition.num_tiles)
+  if (session.size() > partition.num_tiles && holds != Holds::trials)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
                      session.size() - partition.num_tiles, session.size(), kTileWidth));
-  check_memory(memory, session, config, "batch.num_envs",
-               fmt::format("{} environments", config.batch.num_envs));
+  check_memory(memory, session, config);
   check_input_files(config, session);
   std::unique_ptr<Simulation> simulation;
-  run_together(session.collectives(), [&] {
-    simulation = make_simulation(config, std::move(model), session.rank(), session.size());
-  });
+  run_together(session.collectives(),
+               [&] { simulation = make_simulation(own, std::move(model), session.rank(), session.size()); });
   return simulation;
 }
 
@@ -320,8 +377,7 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
 
 PolicyTrial::PolicyTrial(const Config& config, const Simulation& simulation, Session& session)
     : config_(config), simulation_(simulation), session_(session) {
-  config_.batch.num_envs = std::min<std::int64_t>(
-      config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : 100);
+  config_.batch.num_envs = trial_environments(config);
 }
 
 EvaluationMeans PolicyTrial::evaluate(ActingPolicy& policy) const {

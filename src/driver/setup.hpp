@@ -16,8 +16,9 @@
 
 namespace maniple {
 
-// What a verb keeps in memory on each rank: environments alone, or with one of these.
-enum class Holds { environments, policy, learner };
+// What a verb keeps in memory on each rank: environments alone, with one of these, or only those of the
+// evaluations of a policy that learns from data.
+enum class Holds { environments, policy, learner, trials };
 
 // The evaluations of a policy while it is trained: environments of their own, each time the same episodes.
 class PolicyTrial {
@@ -35,25 +36,33 @@ class PolicyTrial {
 // Refuses evaluation.every with a task whose episodes need not end.
 void check_periodic_evaluation(const Config& config);
 
-// Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation.
+// Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation; of
+// Holds::trials as small a one as there can be, which stands for the task.
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
                                               Holds holds);
 // What that takes.
 struct RankMemory {
-  std::size_t batch = 0;    // B, of this rank's environments with what is kept of them
-  std::size_t network = 0;  // B, of networks
+  struct Part {
+    std::string key;   // of the deck, that says how much
+    std::string what;  // for people
+    std::size_t bytes = 0;
+  };
+  std::vector<Part> parts;
   std::size_t bytes_per_env = 0;
-  std::size_t total() const { return batch + network; }
+
+  void add(const Part& part) { parts.push_back(part); }
+  std::size_t total() const;
+  std::size_t of(const std::string& key) const;
 };
+// A learner's, or a policy's, but for what it keeps of its batch.
+void add_network(RankMemory& memory, const Config& config, const LearnerMemory& learner);
 // "1234 B per environment, 5.6 MB per rank"
 std::string memory_text(const RankMemory& memory);
-RankMemory rank_memory(const Config& config, const ImportedModel& model, const Partition& partition,
-                       Holds holds);
-// Refuses, with the same words on every rank, what does not fit into a host or a control group together with
-// what its other ranks need. Host memory only; a device back end reports its own failure at allocation.
-// `batch_key` and `batch_text`: what RankMemory::batch is of, and which key says how much.
-void check_memory(const RankMemory& memory, Session& session, const Config& config,
-                  const std::string& batch_key, const std::string& batch_text);
+RankMemory rank_memory(const Config& config, const ImportedModel& model, const Session& session, Holds holds);
+// Refuses, with the same words on every rank and the key of the largest part, what does not fit into a host
+// or a control group together with what its other ranks need. Host memory only; a device back end reports its
+// own failure at allocation.
+void check_memory(const RankMemory& memory, Session& session, const Config& config);
 // Whether it does not refuse. Collective; the same on all ranks.
 bool fits(const RankMemory& memory, Session& session);
 // Refuses files of initial states and controls that are not as this program wrote them. Collective.

@@ -60,12 +60,13 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
 }
 
 // As the runs of the verbs say it at their start.
-std::string memory_lines(const Config& config, const ImportedModel& model, const Partition& partition) {
-  const auto text = [&](Holds holds) { return memory_text(rank_memory(config, model, partition, holds)); };
+std::string memory_lines(const Config& config, const ImportedModel& model, const Session& session) {
+  const auto text = [&](Holds holds) { return memory_text(rank_memory(config, model, session, holds)); };
   std::string lines = "\n  memory: " + text(Holds::environments);
-  if (config.task.present)
-    lines += " (rollout)\n  memory: " + text(Holds::policy) +
-             " (evaluate)\n  memory: " + text(Holds::learner) + " (train)";
+  if (config.task.present) lines += " (rollout)\n  memory: " + text(Holds::policy) + " (evaluate)";
+  // (imitate has a line with its data)
+  if (config.task.present && !config.learning.imitates())
+    lines += "\n  memory: " + text(Holds::learner) + " (train)";
   return lines;
 }
 
@@ -90,12 +91,12 @@ std::string learning_text(Config config) {
 }
 
 // Model, batch and task of a deck with a model.
-std::string model_text(const Config& config, Session& session, CompiledTask& task) {
+std::string model_text(const Config& config, Session& session, ImportedModel& model, CompiledTask& task) {
   if (session.size() > config.batch.num_envs)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
                      "at least one environment per rank");
-  const ImportedModel model = import_model_of(config);
+  model = import_model_of(config);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   check_trajectory_fields(config, model.sizes);
   if (config.initial_state.source == StartState::keyframe)
@@ -119,7 +120,7 @@ std::string model_text(const Config& config, Session& session, CompiledTask& tas
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
       config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s",
-      memory_lines(config, model, partition));
+      memory_lines(config, model, session));
   if (config.task.present) text += task_table(config.task, task);
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
   return text;
@@ -132,10 +133,12 @@ ExitCode validate(const Config& config, Session& session) {
   if (!has_model && (!has_data || config.task.present))
     throw InputError(config.model.where, "model.file", "found nothing",
                      "allowed: a model file, or package:<python package>/<path>");
+  ImportedModel model;
   CompiledTask task;
   std::string text;
-  if (has_model) text += model_text(config, session, task);
-  if (has_data) text += validate_demonstrations(config, config.task.present ? &task : nullptr, session);
+  if (has_model) text += model_text(config, session, model, task);
+  if (has_data)
+    text += validate_demonstrations(config, config.task.present ? &model : nullptr, task, session);
   if (config.task.present || has_data) text += learning_text(config);
   text += "all good\n";
   if (session.rank() == 0) fmt::print("{}", text);

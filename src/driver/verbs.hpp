@@ -18,6 +18,7 @@
 namespace maniple {
 
 struct CompiledTask;
+struct ImportedModel;
 
 inline constexpr const char* kBenchFile = "bench.json";  // of bench
 
@@ -64,8 +65,9 @@ ExitCode evaluate_policy(const Config& config, Session& session);
 ExitCode bench(const Config& config, Session& session);
 ExitCode validate(const Config& config, Session& session);
 // What imitate would check of a deck's demonstrations before it learns, every number included, and their
-// sizes for people. `task`: the deck's; null: it has none.
-std::string validate_demonstrations(const Config& config, const CompiledTask* task, Session& session);
+// sizes for people. `model`, `task`: the deck's; null: it has no task.
+std::string validate_demonstrations(const Config& config, const ImportedModel* model,
+                                    const CompiledTask& task, Session& session);
 // Ranks, hosts, devices, cores and threads; latency and bandwidth between ranks; write, commit, lock and read
 // test in output.directory; versions. Rank 0 prints; ExitCode::error after naming what is broken.
 ExitCode doctor(const Config& config, Session& session);

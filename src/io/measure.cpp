@@ -52,6 +52,14 @@ std::string type_of_file_system(const std::string& directory) {
   return text;
 }
 
+}  // namespace
+
+bool is_memory(const std::string& directory) {
+  return type_of_file_system(directory) == "tmpfs";
+}
+
+namespace {
+
 bool lock_works(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR);
   if (fd < 0) return false;

@@ -1,4 +1,4 @@
-// What a file system does: for `maniple doctor`.
+// What a file system is and does.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,8 @@ struct FileSystemReport {
 // `directory` (made when missing). Throws Error, the same on every rank, when any step fails.
 FileSystemReport measure_file_system(const std::string& directory, std::int64_t bytes_per_rank,
                                      Collectives& collectives);
+
+// Whether what lies in a directory takes memory: tmpfs.
+bool is_memory(const std::string& directory);
 
 }  // namespace maniple

@@ -12,26 +12,24 @@
 #include <thread>
 #include <vector>
 
-#include "src/learning/policy.hpp"
+#include "kernels/base/macros.hpp"
 #include "src/learning/samples.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
 
-// Numbers by which the data are normalized, as data.normalize_observations and data.normalize_actions say, of
-// the policy's inputs: of each key the frames of the stack, the oldest first.
-DataUnits units_of(const Config& config, const Demonstrations& demonstrations);
-
 // How a sample lies in a batch: for each step of its sequence a block of numbers, whose elements are
 // kTileWidth apart, since 32 samples share a tile.
 struct SampleBlocks {
+  using Rows = std::vector<std::int64_t>;  // of the frames of a sample, the oldest first
+
   int elements = 0, steps = 1;
   // Lays a sample; `distance` is from the block of a step to that of the next.
-  std::function<void(std::int64_t sample, float* first, std::size_t distance)> lay;
+  std::function<void(const Rows& rows, float* first, std::size_t distance)> lay;
   // The same of its pictures, all steps in one block of so many pixels, for the sample's place in the batch
   // of all ranks of an update.
   int pixels = 0;
-  std::function<void(std::int64_t sample, std::int64_t update, std::int64_t place, std::uint8_t* first)>
+  std::function<void(const Rows& rows, std::int64_t update, std::int64_t place, std::uint8_t* first)>
       lay_pictures = {};
 };
 
@@ -57,6 +55,8 @@ class BatchLoader {
  public:
   struct Input {
     const Sampler& sampler;
+    const Windows& windows;
+    std::int64_t first_sample = 0;  // of the windows, which is the sampler's first
     SampleBlocks blocks;
     int rank = 0, ranks = 1;
     std::int64_t parts = 1;  // in which a rank goes through its share of a batch (learning.accumulate)

@@ -63,15 +63,14 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
   LearnerMemory memory =
       Optimizer::memory(config.learning, parameters, kNumCloningMetrics, sizes.cameras.empty() ? workers : 1);
   if (!sizes.cameras.empty()) {
+    memory.encoder_bytes = CameraEncoders::bytes(sizes.cameras, frames, tiles, config.learning.mixed());
     memory.network_bytes +=
-        CameraEncoders::bytes(sizes.cameras, frames, tiles, config.learning.mixed()) +
         sizeof(float) * static_cast<std::size_t>(CameraEncoders::parameters(sizes.cameras)) +
         sizeof(double) * static_cast<std::size_t>(workers * minibatch_totals(network, kNumCloningMetrics));
     memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * loaded_batches(config)) *
                           static_cast<std::size_t>(pixels_of(sizes.cameras));
   }
-  memory.network_bytes += policy_bytes(
-      network, make_scratch(network, SampleLayout(network.sizes), window_shape(config).sequence), workers);
+  memory.network_bytes += policy_bytes(config, network, workers);
   memory.batch_bytes +=
       sizeof(float) *
       static_cast<std::size_t>(window_shape(config).sequence * tiles * kTileWidth * loaded_batches(config)) *
@@ -81,24 +80,24 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
 }
 
 BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const Windows& windows,
-                                   const Config& config, std::int64_t tiles)
+                                   const Config& config, const RankTiles& tiles)
     : demonstrations_(demonstrations),
-      windows_(windows),
       config_(config),
-      shape_(window_shape(config)),
+      shape_(windows.shape()),
       cameras_(demonstrations.contents().cameras.empty()
                    ? nullptr
                    : std::make_unique<CameraEncoders>(cameras_of(config, demonstrations.contents()),
-                                                      shape_.frames(), tiles, config.learning.mixed())),
+                                                      shape_.frames(), tiles.of_batch,
+                                                      config.learning.mixed())),
       policy_(config, sizes_of(config, demonstrations.contents()), cameras_.get()),
       layout_(policy_.network().sizes),
-      workers_(tile_workers(tiles)),
+      workers_(tile_workers(tiles.of_batch)),
       totals_("maniple::network_totals",
               cameras_ ? static_cast<std::size_t>(workers_ *
                                                   minibatch_totals(policy_.network(), kNumCloningMetrics))
                        : 0),
-      first_states_(policy_.fresh_states(tiles)),
-      order_("maniple::demonstrated_order", static_cast<std::size_t>(tiles)) {
+      first_states_(policy_.fresh_states(tiles.of_batch)),
+      order_("maniple::demonstrated_order", static_cast<std::size_t>(tiles.of_batch)) {
   policy_.set_units(units_of(config, demonstrations));
 }
 
@@ -108,19 +107,16 @@ std::vector<IterationReport::Value> BehaviourCloning::losses() const {
 }
 
 SampleBlocks BehaviourCloning::sample_blocks() const {
-  const std::vector<std::int64_t> rows(static_cast<std::size_t>(shape_.frames()));
+  using Rows = SampleBlocks::Rows;
   SampleBlocks blocks{
       .elements = layout_.elements,
       .steps = shape_.sequence,
-      .lay = [this, own = rows](std::int64_t sample, float* first, std::size_t distance) mutable {
-        lay(sample, first, distance, own);
-      }};
+      .lay = [this](const Rows& rows, float* first, std::size_t distance) { lay(rows, first, distance); }};
   if (cameras_) {
     blocks.pixels = shape_.frames() * pixels_of(cameras_->cameras());
-    blocks.lay_pictures = [this, own = rows](std::int64_t sample, std::int64_t update, std::int64_t place,
-                                             std::uint8_t* first) mutable {
-      windows_.rows(sample, own.data());
-      maniple::lay_pictures(cameras_->cameras(), demonstrations_, own, config_.batch.seed, update, place,
+    blocks.lay_pictures = [this](const Rows& rows, std::int64_t update, std::int64_t place,
+                                 std::uint8_t* first) {
+      maniple::lay_pictures(cameras_->cameras(), demonstrations_, rows, config_.batch.seed, update, place,
                             first);
     };
   }
@@ -143,11 +139,9 @@ void BehaviourCloning::for_features(float* blocks, std::int64_t tiles, const Bod
     }
 }
 
-void BehaviourCloning::lay(std::int64_t sample, float* first, std::size_t distance,
-                           std::vector<std::int64_t>& rows) const {
+void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const {
   const DemonstrationContents& contents = demonstrations_.contents();
   const DataUnits& units = policy_.units();
-  windows_.rows(sample, rows.data());
   for (int step = 0; step < shape_.sequence; ++step) {
     float* const block = first + static_cast<std::size_t>(step) * distance;
     const auto element = [&](int e) -> float& { return block[e * kTileWidth]; };

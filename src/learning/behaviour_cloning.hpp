@@ -17,9 +17,9 @@ namespace maniple {
 
 class BehaviourCloning : public ImitationModel {
  public:
-  // Both references outlive this. Of a rank that has at most `tiles` tiles of a batch at a time.
+  // The demonstrations outlive this.
   BehaviourCloning(const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-                   std::int64_t tiles);
+                   const RankTiles& tiles);
   // Of a rank that takes `sizes.tiles` tiles of a batch.
   static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes);
 
@@ -36,11 +36,10 @@ class BehaviourCloning : public ImitationModel {
   // frame's first step).
   template <class Body>
   void for_features(float* blocks, std::int64_t tiles, const Body& body) const;
-  // Lays observations and actions of a sample; `rows` is room for its frames.
-  void lay(std::int64_t sample, float* first, std::size_t distance, std::vector<std::int64_t>& rows) const;
+  // Lays observations and actions of a sample.
+  void lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const;
 
   const Demonstrations& demonstrations_;
-  const Windows& windows_;
   const Config config_;
   const WindowShape shape_;
   std::unique_ptr<CameraEncoders> cameras_;  // null: there are no pictures

@@ -50,10 +50,10 @@ LearnerMemory Diffusion::memory(const Config& config, const EnvironmentSizes& si
   LearnerMemory memory = Optimizer::memory(config.learning, parameters, kNumMetrics, 1);
   const std::size_t copies = config.learning.ema ? 2 : 1;
   memory.network_bytes += ConditionalUnet<float>::bytes(shape, run, true, config.learning.mixed()) +
-                          DiffusionPolicy::bytes(config, observations, sizes.actions, 1) +
+                          DiffusionPolicy::bytes(config, observations, sizes.actions, sizes.acting_tiles) +
                           2 * sizeof(float) * static_cast<std::size_t>(of_cameras) +
-                          CameraEncoders::bytes(sizes.cameras, frames, run, config.learning.mixed()) +
                           (copies - 1) * sizeof(float) * static_cast<std::size_t>(parameters);
+  memory.encoder_bytes = CameraEncoders::bytes(sizes.cameras, frames, run, config.learning.mixed());
   memory.snapshot_bytes += copies * sizeof(float) * static_cast<std::size_t>(parameters);
   memory.batch_bytes +=
       sizeof(float) * kTileWidth *
@@ -65,18 +65,16 @@ LearnerMemory Diffusion::memory(const Config& config, const EnvironmentSizes& si
   return memory;
 }
 
-Diffusion::Diffusion(const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-                     std::int64_t tiles)
+Diffusion::Diffusion(const Demonstrations& demonstrations, const Windows& /*windows*/, const Config& config,
+                     const RankTiles& tiles)
     : demonstrations_(demonstrations),
-      windows_(windows),
       config_(config),
-      cameras_(make_cameras(config, demonstrations.contents(), tiles)),
+      cameras_(make_cameras(config, demonstrations.contents(), tiles.of_batch)),
       policy_(config, demonstrations.contents().observation_width, demonstrations.contents().action_width,
-              config.task.present ? (config.batch.num_envs + kTileWidth - 1) / kTileWidth : 1,
-              cameras_.get()),
+              tiles.acting, cameras_.get()),
       data_(sequence_of(config, demonstrations.contents().action_width), policy_.shape().condition),
       layout_(sequence_of(config, demonstrations.contents().action_width)),
-      unet_(policy_.shape(), tiles_of_run(policy_.shape(), tiles), true, config.learning.mixed()),
+      unet_(policy_.shape(), tiles_of_run(policy_.shape(), tiles.of_batch), true, config.learning.mixed()),
       parameters_(policy_.parameters()),
       blocks_("maniple::denoising_blocks",
               static_cast<std::size_t>(unet_.most_tiles() * layout_.elements * kTileWidth)),
@@ -99,18 +97,14 @@ std::vector<IterationReport::Value> Diffusion::losses() const {
 }
 
 SampleBlocks Diffusion::sample_blocks() const {
-  const auto frames = static_cast<std::size_t>(config_.diffusion.prediction_horizon);
-  const std::vector<std::int64_t> rows(frames);
+  using Rows = SampleBlocks::Rows;
   SampleBlocks blocks{.elements = data_.elements,
-                      .lay = [this, own = rows](std::int64_t sample, float* block, std::size_t) mutable {
-                        lay(sample, block, own);
-                      }};
+                      .lay = [this](const Rows& rows, float* block, std::size_t) { lay(rows, block); }};
   if (cameras_) {
     blocks.pixels = cameras_->frames() * pixels_of(cameras_->cameras());
-    blocks.lay_pictures = [this, all = rows](std::int64_t sample, std::int64_t update, std::int64_t place,
-                                             std::uint8_t* first) mutable {
-      windows_.rows(sample, all.data());
-      const std::vector<std::int64_t> seen(all.begin(), all.begin() + cameras_->frames());
+    blocks.lay_pictures = [this](const Rows& rows, std::int64_t update, std::int64_t place,
+                                 std::uint8_t* first) {
+      const Rows seen(rows.begin(), rows.begin() + cameras_->frames());
       maniple::lay_pictures(cameras_->cameras(), demonstrations_, seen, config_.batch.seed, update, place,
                             first);
     };
@@ -195,12 +189,11 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
   }
 }
 
-void Diffusion::lay(std::int64_t sample, float* block, std::vector<std::int64_t>& rows) const {
+void Diffusion::lay(const SampleBlocks::Rows& rows, float* block) const {
   const DemonstrationContents& contents = demonstrations_.contents();
   const DataUnits& units = policy_.units();
   const auto seen = static_cast<std::size_t>(contents.observation_width);
   const auto done = static_cast<std::size_t>(contents.action_width);
-  windows_.rows(sample, rows.data());
   float* action = block + data_.action * kTileWidth;
   float* condition = block + data_.condition * kTileWidth;
   const int features = cameras_ ? features_of(cameras_->cameras()) : 0;

@@ -15,10 +15,10 @@ namespace maniple {
 
 class Diffusion : public ImitationModel {
  public:
-  // Both references outlive this. Of a rank that has at most `tiles` tiles of a batch at a time.
+  // The demonstrations outlive this.
   Diffusion(const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-            std::int64_t tiles);
-  // Of a rank that takes `sizes.tiles` tiles of a batch.
+            const RankTiles& tiles);
+  // Of a rank that takes `sizes.tiles` tiles of a batch, and acts in `sizes.acting_tiles`.
   static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes);
 
   // With the averages, where there are any.
@@ -41,11 +41,10 @@ class Diffusion : public ImitationModel {
   // Calls body(features of a camera's frame, where they stand in the condition) for a run of tiles.
   template <class Body>
   void for_features(float* samples, const Body& body) const;
-  // Lays a sample into its block; `rows` is room for its frames.
-  void lay(std::int64_t sample, float* block, std::vector<std::int64_t>& rows) const;
+  // Lays a sample into its block.
+  void lay(const SampleBlocks::Rows& rows, float* block) const;
 
   const Demonstrations& demonstrations_;
-  const Windows& windows_;
   const Config config_;
   std::unique_ptr<CameraEncoders> cameras_;  // null: there are no pictures
   DiffusionPolicy policy_;

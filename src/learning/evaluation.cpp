@@ -46,6 +46,11 @@ std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {
   return config.evaluation.episodes > 0 ? config.evaluation.episodes : envs;
 }
 
+std::int64_t trial_environments(const Config& config) {
+  constexpr std::int64_t kMost = 100;  // where evaluation.episodes says nothing
+  return std::min(config.batch.num_envs, config.evaluation.episodes > 0 ? config.evaluation.episodes : kMost);
+}
+
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
                           Collectives& collectives, const std::function<void()>& watch) {
   const Partition& partition = environment.partition();

@@ -38,6 +38,9 @@ Summary summary_of(const std::vector<double>& values);
 // evaluation.episodes, or one for each environment.
 std::int64_t wanted_episodes(const Config& config, std::int64_t envs);
 
+// Environments of the evaluations while a policy is trained, over all ranks.
+std::int64_t trial_environments(const Config& config);
+
 // Runs every environment from a fresh episode until each has finished the same number of episodes
 // (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps the first
 // evaluation.episodes of them in that order. Equal counts per environment keep

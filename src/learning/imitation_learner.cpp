@@ -6,14 +6,18 @@
 
 #include "src/base/error.hpp"
 #include "src/base/log.hpp"
+#include "src/learning/evaluation.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
 
-std::int64_t ImitationLearner::most_tiles(const Config& config, int ranks) {
-  const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
-  const std::int64_t of_rank = (tiles + ranks - 1) / ranks;
-  return (of_rank + config.learning.accumulate - 1) / config.learning.accumulate;
+RankTiles::RankTiles(const Config& config, int ranks) {
+  const auto share = [&](std::int64_t samples) {
+    return (Partition(samples, 0, 1).tiles + ranks - 1) / ranks;
+  };
+  of_batch =
+      (share(config.learning.batch_size) + config.learning.accumulate - 1) / config.learning.accumulate;
+  if (config.task.present && config.evaluation.every > 0) acting = share(trial_environments(config));
 }
 
 std::int64_t ImitationLearner::iterations(const LearningConfig& config) {
@@ -27,20 +31,22 @@ ImitationLearner::ImitationLearner(const Demonstrations& demonstrations, const C
       collectives_(collectives),
       windows_(config, demonstrations.contents(), window_shape(config)),
       sampler_(make_sampler(config, windows_)),
-      most_tiles_(most_tiles(config, collectives.size())),
-      model_(make(demonstrations, windows_, config_, most_tiles_)),
+      tiles_(config, collectives.size()),
+      model_(make(demonstrations, windows_, config_, tiles_)),
       sample_blocks_(model_->sample_blocks()),
       sum_(collectives, model_->workers(), clock_),
       optimizer_(config.learning, static_cast<std::int64_t>(model_->parameters().extent(0)),
                  static_cast<int>(model_->losses().size()), model_->workers()),
-      blocks_("maniple::demonstrated_blocks", static_cast<std::size_t>(sample_blocks_.steps * most_tiles_ *
-                                                                       sample_blocks_.elements * kTileWidth)),
+      blocks_("maniple::demonstrated_blocks",
+              static_cast<std::size_t>(sample_blocks_.steps * tiles_.of_batch * sample_blocks_.elements *
+                                       kTileWidth)),
       pictures_("maniple::demonstrated_pictures",
-                static_cast<std::size_t>(most_tiles_ * sample_blocks_.pixels * kTileWidth)),
+                static_cast<std::size_t>(tiles_.of_batch * sample_blocks_.pixels * kTileWidth)),
       checksum_(demonstrations.checksum()),
       batch_size_(config.learning.batch_size),
       places_(sampler_.samples_per_epoch()) {
-  info(epoch_text(config, demonstrations.contents(), sampler_, collectives.size()));
+  check_batch(config, sampler_, collectives.size());
+  info(epoch_text(config, demonstrations.contents(), sampler_));
   for (const char* stage : {"loader", "update", "communication"}) clock_.add(stage, 0.0);
 }
 
@@ -48,11 +54,12 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
   const LearningConfig& learning = config_.learning;
   if (!loader_)
     loader_ = std::make_unique<BatchLoader>(BatchLoader::Input{.sampler = sampler_,
+                                                               .windows = windows_,
                                                                .blocks = sample_blocks_,
                                                                .rank = collectives_.rank(),
                                                                .ranks = collectives_.size(),
                                                                .parts = learning.accumulate,
-                                                               .tiles = most_tiles_},
+                                                               .tiles = tiles_.of_batch},
                                             step_, learning.steps, config_.data.prefetch);
   Sums sums;
   sums.losses.resize(model_->losses().size());
@@ -85,6 +92,7 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
     for (std::size_t i = 0; i < sums.losses.size(); ++i) sums.losses[i] += losses[i];
     sums.gradient_norm += norm.value_or(0);
     sums.skipped += norm ? 0 : 1;
+    check_steps(norm.has_value());
     if (windows_.held_out_samples() > 0 && (step_ + 1) % sampler_.batches_per_epoch() == 0)
       validation_loss_ = validation_loss();
   }
@@ -109,28 +117,27 @@ void ImitationLearner::learn(const LoadedBatch& batch, std::int64_t update, doub
 }
 
 double ImitationLearner::validation_loss() {
-  const std::int64_t samples = windows_.held_out_samples(), first = windows_.samples();
+  const std::int64_t samples = windows_.held_out_samples();
   // one batch of all, whose samples have the same places each time
   const Sampler sampler({{.samples = samples}}, config_.batch.seed, samples, false);
   SampleBlocks blocks = sample_blocks_;
-  blocks.lay = [lay = sample_blocks_.lay, first](std::int64_t sample, float* to, std::size_t distance) {
-    lay(first + sample, to, distance);
-  };
-  blocks.lay_pictures = [lay = sample_blocks_.lay_pictures, first](std::int64_t sample, std::int64_t,
-                                                                   std::int64_t place, std::uint8_t* to) {
-    lay(first + sample, kHeldOut, place, to);
+  blocks.lay_pictures = [lay = sample_blocks_.lay_pictures](const SampleBlocks::Rows& rows, std::int64_t,
+                                                            std::int64_t place, std::uint8_t* to) {
+    lay(rows, kHeldOut, place, to);
   };
   const std::int64_t tiles = Partition(samples, collectives_.rank(), collectives_.size()).tiles;
-  const std::int64_t parts = (tiles + most_tiles_ - 1) / most_tiles_;
+  const std::int64_t parts = (tiles + tiles_.of_batch - 1) / tiles_.of_batch;
   double* const totals = optimizer_.clear_totals();
   {
     const StageClock::Region region(clock_, "validation");
     BatchLoader loader({.sampler = sampler,
+                        .windows = windows_,
+                        .first_sample = windows_.samples(),
                         .blocks = blocks,
                         .rank = collectives_.rank(),
                         .ranks = collectives_.size(),
                         .parts = parts,
-                        .tiles = most_tiles_},
+                        .tiles = tiles_.of_batch},
                        0, 1, 1);
     for (std::int64_t part = 0; part < parts; ++part) {
       LoadedBatch batch = loader.next();
@@ -139,6 +146,19 @@ double ImitationLearner::validation_loss() {
     }
   }
   return optimizer_.sum_totals(sum_).front();
+}
+
+void ImitationLearner::check_steps(bool stepped) {
+  constexpr std::int64_t kLeast = 100;  // updates that say so, however short an epoch is
+  skipped_ = stepped ? 0 : skipped_ + 1;
+  const std::int64_t steps = config_.learning.steps;
+  const bool whole_run = step_ + 1 == steps && skipped_ == steps;
+  if (skipped_ < sampler_.batches_per_epoch() || (skipped_ < kLeast && !whole_run)) return;
+  throw Error(fmt::format(
+      "none of the last {} updates made a step: sums of losses and gradients are not finite or too large to "
+      "be exact; data.normalize_observations and data.normalize_actions bring the data into a small range, a "
+      "smaller learning.learning_rate keeps parameters in one",
+      skipped_));
 }
 
 IterationReport ImitationLearner::report(const Sums& sums) const {
@@ -183,6 +203,11 @@ IterationReport ImitationLearner::report_names() const {
   IterationReport names = report(none);
   for (auto& value : names.values) value.value = 0;
   return names;
+}
+
+Learner::Share ImitationLearner::share() const {
+  return {Partition(config_.learning.batch_size, collectives_.rank(), collectives_.size()).envs(),
+          "samples of an update"};
 }
 
 Learner::Work ImitationLearner::work_per_iteration() const {

@@ -60,18 +60,25 @@ class ImitationModel {
   virtual void warm_started() { policy().restored(); }
 };
 
+// Tiles that a rank has at most at a time.
+struct RankTiles {
+  std::int64_t of_batch = 1;
+  std::int64_t acting = 0;  // of the environments that evaluate what is learned
+
+  // Of the rank that has most of them, with a configuration for this number of ranks (effective_batch.hpp).
+  RankTiles(const Config& config, int ranks);
+};
+
 class ImitationLearner : public Learner {
  public:
-  // A model of a configuration for a rank that has at most `tiles` tiles of a batch at a time.
+  // A model of a configuration.
   using Make = std::unique_ptr<ImitationModel> (*)(const Demonstrations& demonstrations,
                                                    const Windows& windows, const Config& config,
-                                                   std::int64_t tiles);
+                                                   const RankTiles& tiles);
   // Of a configuration for this number of ranks (effective_batch.hpp). Both references outlive this.
   // InputError where a batch is larger than the data, or has fewer samples than there are ranks.
   ImitationLearner(const Demonstrations& demonstrations, const Config& config, Collectives& collectives,
                    Make make);
-  // The most tiles that a rank has of a batch at a time.
-  static std::int64_t most_tiles(const Config& config, int ranks);
   // Iterations that learning.steps updates take.
   static std::int64_t iterations(const LearningConfig& config);
 
@@ -86,6 +93,7 @@ class ImitationLearner : public Learner {
   void warm_started(const std::vector<std::string>& names) override;
   ActingPolicy* policy() override { return &model_->policy(); }
 
+  Share share() const override;
   Work work_per_iteration() const override;
   // "loader" (waiting for data), "update", "communication"; "validation", where there is any.
   std::vector<std::pair<std::string, double>> stage_seconds() const override { return clock_.seconds(); }
@@ -101,13 +109,15 @@ class ImitationLearner : public Learner {
   void learn(const LoadedBatch& batch, std::int64_t update, double* totals);
   // Collective. Over all samples that are held out, with the parameters as they are.
   double validation_loss();
+  // Error where nothing has been learned for so long that nothing will be.
+  void check_steps(bool stepped);
 
   const Demonstrations& demonstrations_;
   const Config config_;
   Collectives& collectives_;
   const Windows windows_;
   const Sampler sampler_;
-  const std::int64_t most_tiles_;
+  const RankTiles tiles_;
   const std::unique_ptr<ImitationModel> model_;
   const SampleBlocks sample_blocks_;
   StageClock clock_;
@@ -119,6 +129,7 @@ class ImitationLearner : public Learner {
 
   std::int64_t step_ = 0, iteration_ = 0;  // updates and iterations done
   double validation_loss_ = std::nan("");  // after the latest epoch
+  std::int64_t skipped_ = 0;               // updates without a step since the last step
   // what the position in the data depends on, as the checkpoint has it
   std::int64_t checksum_, batch_size_, places_;
 };

@@ -37,11 +37,13 @@ struct IterationReport {
 struct LearnerMemory {
   std::size_t network_bytes = 0;   // whatever the batch: parameters, their gradients and moments, scratch
   std::size_t batch_bytes = 0;     // what it keeps of its environments or data
+  std::size_t encoder_bytes = 0;   // of encoders of pictures, their parameters apart
   std::size_t snapshot_bytes = 0;  // in the loop's copy of the last finished iteration
 
   LearnerMemory& operator+=(const LearnerMemory& part) {
     network_bytes += part.network_bytes;
     batch_bytes += part.batch_bytes;
+    encoder_bytes += part.encoder_bytes;
     snapshot_bytes += part.snapshot_bytes;
     return *this;
   }
@@ -52,6 +54,7 @@ struct EnvironmentSizes {
   int observations = 0, critic_observations = 0, actions = 0, reward_terms = 0;
   std::int64_t tiles = 0;
   std::vector<Camera> cameras = {};  // of demonstrations
+  std::int64_t acting_tiles = 0;     // of the environments that evaluate what is learned from demonstrations
 };
 
 class Learner {
@@ -82,6 +85,12 @@ class Learner {
   // Whose environments the entries per environment hold; without such entries: nobody's.
   virtual Partition partition() const { return {}; }
 
+  // This rank's part of what ranks divide among them.
+  struct Share {
+    std::int64_t amount = 0;
+    std::string of;  // "environments"
+  };
+  virtual Share share() const { return {partition().envs(), "environments"}; }
   // What an iteration works through on all ranks together, for rates: so many "env-steps", "samples".
   struct Work {
     double amount = 0;

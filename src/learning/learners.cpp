@@ -20,8 +20,7 @@ std::unique_ptr<ActingPolicy> make_network_policy(const Config& config, const En
 
 std::size_t network_policy_memory(const Config& config, const EnvironmentSizes& sizes) {
   const Network network = make_network(config, policy_sizes(sizes));
-  return policy_bytes(network, make_scratch(network, SampleLayout(network.sizes), config.learning.horizon),
-                      tile_workers(sizes.tiles));
+  return policy_bytes(config, network, tile_workers(sizes.tiles));
 }
 
 template <class Model>
@@ -29,7 +28,7 @@ std::unique_ptr<Learner> imitate_with(const LearnerInput& input) {
   return std::make_unique<ImitationLearner>(
       *input.demonstrations, input.config, input.collectives,
       [](const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-         std::int64_t tiles) -> std::unique_ptr<ImitationModel> {
+         const RankTiles& tiles) -> std::unique_ptr<ImitationModel> {
         return std::make_unique<Model>(demonstrations, windows, config, tiles);
       });
 }

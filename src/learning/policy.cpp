@@ -138,107 +138,139 @@ Network make_network(const Config& config, const PolicySizes& sizes) {
                       config.where_of("policy.shared"));
 }
 
-Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
-                     const SourceLocation& where_hidden, const SourceLocation& where_shared) {
-  const Activation activation = activation_of(config.activation);
-  const bool recurrent = config.recurrent != Recurrence::none;
-  const std::vector<int>& critic_hidden = config.critic_hidden.empty() ? config.hidden : config.critic_hidden;
-  // entries of the network's list: of a hidden layer, and beside hidden layers
-  const int each = 1 + (needs_input(activation) ? 1 : 0) + (config.layer_norm ? 1 : 0);
-  const bool one_chain = config.shared || !sizes.critic;
-  const int chains = one_chain ? 1 : 2;
-  const int cells = recurrent ? config.recurrent_layers : 0;  // of a chain
-  const bool lstm = config.recurrent == Recurrence::lstm;
-  const bool gives_deviations = config.state_dependent_std || sizes.modes > 0;
-  const int others = chains * (1 + 3 * cells) + (gives_deviations ? 1 : 0);
-  const std::size_t hidden = config.hidden.size() + (one_chain ? 0 : critic_hidden.size());
-  const int most = (Network::max_layers - others) / each;
-  if (static_cast<int>(hidden) > most)
-    throw InputError(
-        where_hidden, "policy.hidden",
-        "found " + std::to_string(hidden) + " layers" + (one_chain ? "" : " of policy and critic together"),
-        "allowed: at most " + std::to_string(most));
-  if (config.shared && sizes.critic_observations > 0)
-    throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
-                     "allowed: false, so that the critic has layers of its own");
-  Network network;
-  network.sizes = sizes;
-  network.sizes.deviations = config.state_dependent_std ? sizes.actions : 0;
-  network.widest = std::max(sizes.observations, sizes.critic_observations);
-  network.state_units = chains * cells * config.recurrent_units * (lstm ? 2 : 1);
-  network.units = network.state_units;
-  const auto add = [&](LayerKind kind, int source, int inputs, int outputs, Activation own,
-                       Activation below) -> Layer& {
-    Layer& layer = network.layers[network.num_layers++];
+namespace {
+
+// Adds layers to a network, each where the last one ends.
+class NetworkBuilder {
+ public:
+  NetworkBuilder(const PolicyConfig& config, std::int64_t blas_width, Network& network)
+      : config_(config),
+        blas_width_(blas_width),
+        activation_(activation_of(config.activation)),
+        network_(network) {}
+
+  Layer& add(LayerKind kind, int source, int inputs, int outputs, Activation own = Activation::identity,
+             Activation below = Activation::identity) {
+    Layer& layer = network_.layers[network_.num_layers++];
     layer.kind = kind;
     layer.inputs = inputs;
     layer.outputs = outputs;
     layer.source = source;
-    layer.target = network.units;
+    layer.target = network_.units;
     layer.activation = own;
     layer.source_activation = below;
-    network.units += outputs;
+    network_.units += outputs;
     if (layer.is_dense() || kind == LayerKind::layer_norm) {
-      layer.weight = network.parameters;
-      network.parameters += layer.is_dense() ? outputs * layer.stride() : padded_parameters(outputs);
-      layer.bias = network.parameters;
-      network.parameters += padded_parameters(outputs);
+      layer.weight = network_.parameters;
+      network_.parameters += layer.is_dense() ? outputs * layer.stride() : padded_parameters(outputs);
+      layer.bias = network_.parameters;
+      network_.parameters += padded_parameters(outputs);
     }
     if (layer.is_dense()) {
-      network.widest = std::max({network.widest, inputs, outputs});
-      layer.library = std::max(inputs, outputs) >= blas_width && std::min(inputs, outputs) >= 16;
+      network_.widest = std::max({network_.widest, inputs, outputs});
+      layer.library = std::max(inputs, outputs) >= blas_width_ && std::min(inputs, outputs) >= 16;
     }
-    if (kind == LayerKind::layer_norm) network.units += outputs + 1;  // see kernels/nn/layers.hpp
-    if (kind == LayerKind::gru) network.units += 3 * outputs;
-    if (kind == LayerKind::lstm) network.units += 6 * outputs;
+    if (kind == LayerKind::layer_norm) network_.units += outputs + 1;  // see kernels/nn/layers.hpp
+    if (kind == LayerKind::gru) network_.units += 3 * outputs;
+    if (kind == LayerKind::lstm) network_.units += 6 * outputs;
     return layer;
-  };
-  int state = 0;
-  const auto chain = [&](const std::vector<int>& widths, int outputs, int source, int inputs) -> Head {
-    const Activation none = Activation::identity;
-    Activation below = none;
-    for (int number = 0; number < cells; ++number) {
-      const int units = config.recurrent_units, gate_units = (lstm ? 4 : 3) * units;
-      const int gates = add(LayerKind::gates, source, inputs, gate_units, none, none).target;
-      const int state_gates = add(LayerKind::gates, state, units, gate_units, none, none).target;
-      Layer& cell = add(lstm ? LayerKind::lstm : LayerKind::gru, gates, gate_units, units, none, none);
-      cell.state_gates = state_gates;
-      cell.state = state;
-      state += cell.state_units();
-      source = cell.target;
-      inputs = units;
-    }
+  }
+
+  // Recurrent cells, where there are any, hidden layers of these widths, and outputs.
+  Head chain(const std::vector<int>& widths, int outputs, int source, int inputs) {
+    if (config_.recurrent != Recurrence::none)
+      for (int number = 0; number < config_.recurrent_layers; ++number) {
+        source = add_cell(source, inputs);
+        inputs = config_.recurrent_units;
+      }
+    Activation below = Activation::identity;
     for (const int width : widths) {
-      const bool apart = needs_input(activation);
-      source = add(LayerKind::dense, source, inputs, width, apart ? none : activation, below).target;
-      below = apart ? none : activation;
-      if (apart) source = add(LayerKind::activation, source, width, width, activation, none).target;
-      if (config.layer_norm) {
-        source = add(LayerKind::layer_norm, source, width, width, none, below).target;
-        below = none;
+      const bool apart = needs_input(activation_);
+      const Activation own = apart ? Activation::identity : activation_;
+      source = add(LayerKind::dense, source, inputs, width, own, below).target;
+      below = own;
+      if (apart) source = add(LayerKind::activation, source, width, width, activation_).target;
+      if (config_.layer_norm) {
+        source = add(LayerKind::layer_norm, source, width, width, Activation::identity, below).target;
+        below = Activation::identity;
       }
       inputs = width;
     }
-    return {add(LayerKind::dense, source, inputs, outputs, none, below).target, outputs};
-  };
+    return {add(LayerKind::dense, source, inputs, outputs, Activation::identity, below).target, outputs};
+  }
+
+ private:
+  int add_cell(int source, int inputs) {
+    const bool lstm = config_.recurrent == Recurrence::lstm;
+    const int units = config_.recurrent_units, gate_units = (lstm ? 4 : 3) * units;
+    const int gates = add(LayerKind::gates, source, inputs, gate_units).target;
+    const int state_gates = add(LayerKind::gates, state_, units, gate_units).target;
+    Layer& cell = add(lstm ? LayerKind::lstm : LayerKind::gru, gates, gate_units, units);
+    cell.state_gates = state_gates;
+    cell.state = state_;
+    state_ += cell.state_units();
+    return cell.target;
+  }
+
+  const PolicyConfig& config_;
+  const std::int64_t blas_width_;
+  const Activation activation_;
+  Network& network_;
+  int state_ = 0;  // of the next cell
+};
+
+// What a network's list of layers has no room for, and what layers cannot share.
+void check_network(const PolicyConfig& config, const PolicySizes& sizes, std::size_t hidden, int others,
+                   const SourceLocation& where_hidden, const SourceLocation& where_shared) {
+  // entries of the list: of a hidden layer
+  const int each = 1 + (needs_input(activation_of(config.activation)) ? 1 : 0) + (config.layer_norm ? 1 : 0);
+  const int most = (Network::max_layers - others) / each;
+  if (static_cast<int>(hidden) > most)
+    throw InputError(where_hidden, "policy.hidden",
+                     "found " + std::to_string(hidden) + " layers" +
+                         (config.shared || !sizes.critic ? "" : " of policy and critic together"),
+                     "allowed: at most " + std::to_string(most));
+  if (config.shared && sizes.critic_observations > 0)
+    throw InputError(where_shared, "policy.shared", "found true with task.critic_observations",
+                     "allowed: false, so that the critic has layers of its own");
+}
+
+}  // namespace
+
+Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::int64_t blas_width,
+                     const SourceLocation& where_hidden, const SourceLocation& where_shared) {
+  const std::vector<int>& critic_hidden = config.critic_hidden.empty() ? config.hidden : config.critic_hidden;
+  const bool one_chain = config.shared || !sizes.critic;
+  const int chains = one_chain ? 1 : 2;
+  const int cells = config.recurrent != Recurrence::none ? config.recurrent_layers : 0;  // of a chain
+  const bool gives_deviations = config.state_dependent_std || sizes.modes > 0;
+  check_network(config, sizes, config.hidden.size() + (one_chain ? 0 : critic_hidden.size()),
+                chains * (1 + 3 * cells) + (gives_deviations ? 1 : 0), where_hidden, where_shared);
+  Network network;
+  network.sizes = sizes;
+  network.sizes.deviations = config.state_dependent_std ? sizes.actions : 0;
+  network.widest = std::max(sizes.observations, sizes.critic_observations);
+  network.state_units =
+      chains * cells * config.recurrent_units * (config.recurrent == Recurrence::lstm ? 2 : 1);
+  network.units = network.state_units;
+  NetworkBuilder builder(config, blas_width, network);
   const int means = sizes.actions * std::max(1, sizes.modes);
   const int both = sizes.modes > 0 ? 2 * means + sizes.modes : means + network.sizes.deviations;
   if (!sizes.critic) {
-    network.actor = chain(config.hidden, both, kObservation, sizes.observations);
+    network.actor = builder.chain(config.hidden, both, kObservation, sizes.observations);
   } else if (config.shared) {
-    network.actor = chain(config.hidden, both + 1, kObservation, sizes.observations);
+    network.actor = builder.chain(config.hidden, both + 1, kObservation, sizes.observations);
     network.critic = {network.actor.first + both, 1};
   } else {
-    network.actor = chain(config.hidden, both, kObservation, sizes.observations);
+    network.actor = builder.chain(config.hidden, both, kObservation, sizes.observations);
     network.critic = sizes.critic_observations > 0
-                         ? chain(critic_hidden, 1, kCriticObservation, sizes.critic_observations)
-                         : chain(critic_hidden, 1, kObservation, sizes.observations);
+                         ? builder.chain(critic_hidden, 1, kCriticObservation, sizes.critic_observations)
+                         : builder.chain(critic_hidden, 1, kObservation, sizes.observations);
   }
   network.actor.units = means;
   if (sizes.modes > 0) network.logits = {network.actor.first + 2 * means, sizes.modes};
   if (gives_deviations) {
-    const Layer& deviation = add(LayerKind::deviation, network.actor.first + means, means, means,
-                                 Activation::identity, Activation::identity);
+    const Layer& deviation = builder.add(LayerKind::deviation, network.actor.first + means, means, means);
     network.deviation = {deviation.target, means};
     const bool softplus = config.std_transform == StdTransform::softplus;
     network.deviation_law = softplus ? DeviationLaw::softplus : DeviationLaw::exponential;
@@ -253,14 +285,19 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
   return network;
 }
 
-TileScratch make_scratch(const Network& network, const SampleLayout& layout, int horizon) {
+TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps) {
   constexpr int metrics_and_count = 16;
   return TileScratch(network, layout,
                      std::max({network.sizes.actions + metrics_and_count, network.sizes.inputs(), 2}),
-                     network.parameters + metrics_and_count, network.recurrent() ? horizon : 1);
+                     network.parameters + metrics_and_count, network.recurrent() ? steps : 1);
 }
 
-std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers) {
+int steps_of_tile(const Config& config) {
+  return config.learning.imitates() ? window_shape(config).sequence : config.learning.horizon;
+}
+
+std::size_t policy_bytes(const Config& config, const Network& network, int workers) {
+  const TileScratch scratch = make_scratch(network, SampleLayout(network.sizes), steps_of_tile(config));
   return sizeof(float) * static_cast<std::size_t>(network.parameters + 2 * network.sizes.inputs() +
                                                   workers * scratch.elements);
 }
@@ -361,8 +398,7 @@ Policy::Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* c
       used_mean_(static_cast<std::size_t>(network_.sizes.inputs())),
       used_scale_(static_cast<std::size_t>(network_.sizes.inputs())) {
   if (imitates_) units_ = DataUnits(network_.sizes.inputs(), network_.sizes.actions);
-  scratch_ =
-      make_scratch(network_, layout_, imitates_ ? window_shape(config).sequence : config.learning.horizon);
+  scratch_ = make_scratch(network_, layout_, steps_of_tile(config));
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
   std::vector<float> initial;
@@ -438,18 +474,6 @@ void NetworkRunner::step(Determinism determinism, std::uint32_t seed, std::int64
 
 std::unique_ptr<PolicyRunner> Policy::act_in(Environment& environment) {
   return std::make_unique<NetworkRunner>(*this, environment);
-}
-
-void DataUnits::describe(Archive& archive) {
-  const auto unit = [&](const std::string& name, std::vector<float>& values, const std::string& unit_name,
-                        const std::string& description) {
-    if (values.empty()) return;  // a policy may see pictures alone
-    archive.replicated("policy/" + name, values.data(), values.size(), unit_name, description);
-  };
-  unit("observation_mean", observation_mean, "observation", "taken from each observation");
-  unit("observation_scale", observation_scale, "1/observation", "which is then multiplied by this");
-  unit("action_mean", action_mean, "action", "added to what the network gives");
-  unit("action_scale", action_scale, "action", "by which that is multiplied before");
 }
 
 void Policy::describe(Archive& archive) {

@@ -10,6 +10,7 @@
 #include "src/config/config.hpp"
 #include "src/learning/acting_policy.hpp"
 #include "src/learning/cameras.hpp"
+#include "src/learning/data_units.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/running_moments.hpp"
 
@@ -24,11 +25,13 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
 Network make_network(const Config& config, const PolicySizes& sizes);
 PolicySizes policy_sizes(const Environment& environment);
 
-// What a worker needs for acting and for learning from a tile, of a recurrent network from a whole rollout.
-TileScratch make_scratch(const Network& network, const SampleLayout& layout, int horizon);
+// What a worker needs for acting and for learning from a tile, of a recurrent network from all steps of it.
+TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps);
+// Those of a rollout, or of a sequence of demonstrations.
+int steps_of_tile(const Config& config);
 
 // Bytes on each rank of a policy that `workers` workers act or learn with.
-std::size_t policy_bytes(const Network& network, const TileScratch& scratch, int workers);
+std::size_t policy_bytes(const Config& config, const Network& network, int workers);
 
 // Initial parameters: weights uniform in +-1/sqrt(inputs) (as torch does) or +-sqrt(3/inputs) (flax), or a
 // random orthogonal matrix (Saxe, McClelland, Ganguli 2014) times the layer's gain; zero biases, the
@@ -48,23 +51,6 @@ struct ObservationNormalizer {
   // numbers that the kernels used.
   void merge(const std::vector<double>& z_mean, const std::vector<double>& z_square_mean, double samples,
              const std::vector<float>& used_mean, const std::vector<float>& used_scale);
-};
-
-// What observations and actions are to a policy from demonstrations, whose data are normalized once and for
-// all: it sees (observation - mean) * scale, and acts mean + scale * output.
-struct DataUnits {
-  std::vector<float> observation_mean, observation_scale, action_mean, action_scale;
-
-  DataUnits() = default;
-  // Everything is left as it is.
-  DataUnits(int observations, int actions)
-      : observation_mean(static_cast<std::size_t>(observations), 0.0f),
-        observation_scale(static_cast<std::size_t>(observations), 1.0f),
-        action_mean(static_cast<std::size_t>(actions), 0.0f),
-        action_scale(static_cast<std::size_t>(actions), 1.0f) {}
-
-  // As entries policy/observation_mean and so on.
-  void describe(Archive& archive);
 };
 
 class Policy : public ActingPolicy {

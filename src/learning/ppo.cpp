@@ -32,8 +32,7 @@ LearnerMemory Ppo::memory(const Config& config, const EnvironmentSizes& sizes) {
   LearnerMemory memory = RolloutStorage::memory(config, sizes, network, workers);
   memory += Advantages::memory(config.learning, sizes, workers);
   memory += Optimizer::memory(config.learning, network.parameters, kNumLossMetrics, workers);
-  memory.network_bytes += policy_bytes(
-      network, make_scratch(network, SampleLayout(network.sizes), config.learning.horizon), workers);
+  memory.network_bytes += policy_bytes(config, network, workers);
   memory.batch_bytes += sizeof(float) * static_cast<std::size_t>(sizes.tiles * config.learning.horizon *
                                                                  network.own_deviations());
   memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(network.parameters);

@@ -9,6 +9,25 @@
 
 namespace maniple {
 
+namespace {
+
+[[noreturn]] void refuse_short(const Config& config, const WindowShape& shape,
+                               const Demonstration& demonstration, std::int64_t least) {
+  std::vector<std::string> paddings;
+  if (!shape.pad_stack && shape.stack > 1) paddings.push_back("data.pad_frame_stack: true");
+  if (shape.padding_after() < shape.sequence - 1)
+    paddings.push_back(config.learning.diffuses() ? "a larger diffusion.pad_after"
+                                                  : "data.pad_sequence: true");
+  const std::string& name = demonstration.name;  // none where the file is the demonstration
+  throw InputError(config.where_of("data.file"), "data.file",
+                   fmt::format("{}{}{} has {} frames", name, name.empty() ? "" : " of ", demonstration.path,
+                               demonstration.frames),
+                   fmt::format("allowed: at least {} without padding, or less with {}", least,
+                               fmt::join(paddings, " or ")));
+}
+
+}  // namespace
+
 Windows::Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape)
     : demonstrations_(contents.demonstrations), shape_(shape), of_files_(contents.layouts.size(), 0) {
   first_.push_back(0);
@@ -16,11 +35,7 @@ Windows::Windows(const Config& config, const DemonstrationContents& contents, co
     std::int64_t count = demonstration.frames;
     if (!shape.pad_stack) count -= shape.stack - 1;
     count -= shape.sequence - 1 - shape.padding_after();
-    if (count < 1)
-      throw InputError(
-          config.where_of("data.file"), "data.file",
-          fmt::format("{} of {} has {} frames", demonstration.name, demonstration.path, demonstration.frames),
-          fmt::format("allowed: at least {} without padding", demonstration.frames + 1 - count));
+    if (count < 1) refuse_short(config, shape, demonstration, demonstration.frames + 1 - count);
     first_.push_back(first_.back() + count);
     if (first_.size() > demonstrations_.size() - contents.held_out + 1) continue;
     learned_ += count;
@@ -105,8 +120,7 @@ Sampler make_sampler(const Config& config, const Windows& windows) {
   return Sampler(sources, config.batch.seed, config.learning.batch_size, config.data.drop_last);
 }
 
-std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler,
-                       int ranks) {
+void check_batch(const Config& config, const Sampler& sampler, int ranks) {
   const std::int64_t batch = config.learning.batch_size;
   if (batch > sampler.samples_per_epoch())
     throw InputError(
@@ -115,9 +129,13 @@ std::string epoch_text(const Config& config, const DemonstrationContents& conten
   if (batch < ranks)
     throw InputError(config.where_of("learning.batch_size"), "learning.batch_size",
                      fmt::format("{} samples on {} ranks", batch, ranks), "at least one sample per rank");
-  std::string text = fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
-                                 contents.demonstrations.size() - contents.held_out,
-                                 sampler.samples_per_epoch(), sampler.batches_per_epoch(), batch);
+}
+
+std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler) {
+  std::string text =
+      fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
+                  contents.demonstrations.size() - contents.held_out, sampler.samples_per_epoch(),
+                  sampler.batches_per_epoch(), config.learning.batch_size);
   if (contents.held_out > 0) text += fmt::format("; {} demonstrations held out", contents.held_out);
   return text;
 }

@@ -30,6 +30,7 @@ class Windows {
   // InputError, with data.file's place in the deck, where a demonstration is too short without padding.
   Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape);
 
+  const WindowShape& shape() const { return shape_; }
   // Of the demonstrations to learn from; those of the ones that are held out come behind them.
   std::int64_t samples() const { return learned_; }
   std::int64_t held_out_samples() const { return first_.back() - learned_; }
@@ -84,9 +85,9 @@ class Sampler {
 // order. InputError where a weight leaves a file out of an epoch, or makes it endless.
 WindowShape window_shape(const Config& config);
 Sampler make_sampler(const Config& config, const Windows& windows);
-// "12 demonstrations, 250 samples, 3 batches of 100 per epoch; 2 demonstrations held out". InputError where a
-// batch is larger than an epoch, or has fewer samples than there are ranks.
-std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler,
-                       int ranks);
+// InputError where a batch is larger than an epoch, or has fewer samples than there are ranks.
+void check_batch(const Config& config, const Sampler& sampler, int ranks);
+// "12 demonstrations, 250 samples, 3 batches of 100 per epoch; 2 demonstrations held out"
+std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler);
 
 }  // namespace maniple

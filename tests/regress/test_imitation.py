@@ -5,6 +5,7 @@ import errno
 import re
 import subprocess
 import sys
+import tempfile
 
 import h5py
 import numpy as np
@@ -101,6 +102,101 @@ def test_data_in_a_file(maniple, preload, tmp_path, demos):
                             "FLAKY_PATH": place, "FLAKY_AFTER": 1, "FLAKY_TIMES": 1, "FLAKY_ERRNO": errno.ENOSPC})
     assert full.stderr.count("maniple: error:") == 1 and "No space left on device" in full.stderr
     assert not list(place.iterdir())
+
+
+@pytest.mark.parametrize("verb", [["validate"], ["bench", "scaling", "bench.iterations=1"]])
+def test_every_verb_keeps_the_data_where_imitate_does(maniple, tmp_path, demos, verb):
+    def run_verb(*keys, **rest):
+        return maniple(*verb, DECK, f"data.file={demos}", KEYS, "learning.report_every=2", "policy.hidden=[8]",
+                       f"output.directory={tmp_path / 'run'}", "output.overwrite=true", *keys, **rest)
+
+    place = tmp_path / "scratch"
+    place.mkdir()
+    text = run_verb("data.cache=file", ranks=2, environment={"TMPDIR": place}).stdout
+    assert f"MB for each rank in a file in {place}" in text and not list(place.iterdir())
+    result = run_verb("data.cache=file", ranks=2, exit_code=1, environment={"TMPDIR": tmp_path / "missing"})
+    assert result.stderr.count("maniple: error:") == 1 and "No such file or directory" in result.stderr
+    result = run_verb("policy.hidden=[65536,65536,65536]", ranks=2, exit_code=2)
+    assert re.search(r"policy\.hidden: \S+ MB for the policy, .* MB are available", result.stderr)
+
+
+def test_a_file_in_memory_is_none(maniple, tmp_path, demos):
+    """Of a TMPDIR that is tmpfs: the run's directory takes its place; where that is tmpfs, too, the data count."""
+    keys = ["learning.steps=1", "data.cache=file"]
+    out = run(maniple, demos, tmp_path / "run", *keys, environment={"TMPDIR": "/dev/shm"})
+    assert f"in a file in {tmp_path / 'run'}" in out.stdout and "tmpfs" not in out.stdout + out.stderr
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as directory:
+        out = run(maniple, demos, f"{directory}/run", *keys, environment={"TMPDIR": directory})
+    assert f"warning: data.cache: a file in {directory} takes memory, since that is tmpfs" in out.stdout + out.stderr
+
+
+def data_of_cartpole(path):
+    rng = np.random.default_rng(5)
+    with h5py.File(path, "w") as file:
+        for number in range(4):
+            file[f"data/demo_{number}/obs/state"] = rng.normal(size=(30, 4))
+            file[f"data/demo_{number}/actions"] = rng.uniform(-1, 1, (30, 1))
+    return path
+
+
+def test_memory_of_evaluations(maniple, tmp_path):
+    """Environments are there for evaluations alone: as many as those have, and none where there are none."""
+    data = data_of_cartpole(tmp_path / "demos.hdf5")
+
+    def megabytes(*keys, verb="validate"):
+        text = maniple(verb, "inputs/tasks/isaac_cartpole.yaml", "inputs/imitate/bc.yaml", f"data.file={data}", "learning.batch_size=32",
+                       "policy.hidden=[8]", "learning.steps=1", f"output.directory={tmp_path / 'run'}", *keys,
+                       "output.overwrite=true" if verb == "imitate" else "learning.keep_checkpoints=3").stdout
+        found = re.search(r"memory: \S+ MB of data, (\S+) MB of the policy(?:, (\S+) MB of environments)? per rank", text)
+        return [float(number or 0) for number in found.groups()]
+
+    # (more environments than any machine has room for)
+    many = ["batch.num_envs=100000000"]
+    for keys in (many, [*many, "evaluation.every=1"], [*many, "evaluation.every=1", "evaluation.episodes=3200"]):
+        found = [megabytes(*keys, verb=verb) for verb in ("imitate", "validate")]
+        assert found[0] == found[1]
+    assert megabytes(*many)[1] <= megabytes(*many, "evaluation.every=1")[1] < found[0][1] / 2
+    result = maniple("validate", "inputs/tasks/isaac_cartpole.yaml", "inputs/imitate/bc.yaml", f"data.file={data}",
+                     "learning.batch_size=32", "batch.num_envs=1000000000000", "evaluation.every=1",
+                     "evaluation.episodes=1000000000000", exit_code=2)
+    assert re.search(r"evaluation\.episodes: \S+ MB for 1000000000000 environments of evaluations, ", result.stderr)
+
+
+def test_memory_of_policies_that_remember(maniple):
+    """Depends on the sequences that they learn from, not on rollouts that there are none of."""
+    def line(*keys):
+        text = maniple("validate", "inputs/tasks/isaac_cartpole.yaml", "learning.preset=robomimic_rnn", *keys).stdout
+        return re.search(r"memory: (.*) \(evaluate\)", text)[1]
+
+    assert line("learning.horizon=1") == line("learning.horizon=1000")
+    assert line("policy.recurrent_horizon=10") != line("policy.recurrent_horizon=1000")
+
+
+@pytest.mark.parametrize("deck, keys, found", [
+    ("bc", ["data.weights=1e9", "learning.batch_size=1000000000"], r"learning\.batch_size: \S+ MB for batches of 1000000000 samples"),
+    ("bc_rnn", ["policy.recurrent_units=65536"], r"policy\.recurrent_units: \S+ MB for the policy"),
+    ("diffusion", ["diffusion.down_dims=[65536, 65536, 65536]", "learning.batch_size=32"], r"diffusion\.down_dims: \S+ MB for the policy"),
+])
+def test_memory_is_refused_by_the_key_that_asks_for_it(maniple, demos, deck, keys, found):
+    result = maniple("validate", f"inputs/imitate/{deck}.yaml", f"data.file={demos}", KEYS, *keys, ranks=2, exit_code=2)
+    assert re.search(found + r", \S+ MB in all on a rank, \S+ MB for the 2 ranks of host \S+; \S+ MB are available", result.stderr)
+
+
+def test_a_run_that_learns_nothing_ends(maniple, tmp_path):
+    """Sums of such numbers are never finite."""
+    made = [(position * np.float32(1e37), velocity, action) for position, velocity, action in episodes(3)]
+    data = write_robomimic(tmp_path / "demos.hdf5", made)
+    for steps, updates in ((20, 20), (1000, 100)):
+        result = run(maniple, data, tmp_path / str(steps), f"learning.steps={steps}", "learning.batch_size=32",
+                     "policy.squash_actions=false", ranks=2, exit_code=1, timeout=60)
+        assert result.stderr.count("maniple: error:") == 1
+        assert f"none of the last {updates} updates made a step" in result.stderr
+
+
+def test_nothing_left_names_the_steps(maniple, tmp_path, demos):
+    keys = ["learning.steps=4", "learning.report_every=2", "learning.resume=auto"]
+    run(maniple, demos, tmp_path, *keys)
+    assert "nothing left to do: iteration 2 of learning.steps=4 is done" in run(maniple, demos, tmp_path, *keys).stdout
 
 
 def test_data_in_a_file_take_no_memory(maniple, tmp_path):

@@ -71,7 +71,7 @@ def test_a_training_is_not_replaced(maniple, trained):
     assert "found 3 checkpoints in " in refusal(maniple, *again)
     (trained / "kept.h5").rename(trained / "results.h5")
     # who may replace it and then has nothing to replace it with leaves it
-    assert "environments need" in refusal(maniple, *again, OVERWRITE, "batch.num_envs=1000000000000")
+    assert "for 1000000000000 environments" in refusal(maniple, *again, OVERWRITE, "batch.num_envs=1000000000000")
     assert digests(maniple, trained) == before
     done(maniple, *again, OVERWRITE, "batch.seed=7")
     assert [file.stem for file in maniple.checkpoints(trained)] == ["1", "2"]

@@ -124,7 +124,8 @@ def test_trajectories_belong_to_rollout(maniple, tmp_path, verb):
 
 def test_a_batch_that_cannot_fit(maniple, tmp_path):
     result = maniple("rollout", *ARM, "batch.num_envs=1000000000000", f"output.directory={tmp_path}", ranks=2, exit_code=2)
-    assert re.search(r"batch\.num_envs: 1000000000000 environments need \S+ MB for the 2 ranks of host \S+; \S+ MB are available",
+    assert re.search(r"batch\.num_envs: \S+ MB for 1000000000000 environments, \S+ MB in all on a rank, \S+ MB for the 2 ranks of "
+                     r"host \S+; \S+ MB are available",
                      result.stderr)
 
 
@@ -133,7 +134,7 @@ def test_a_batch_that_cannot_fit(maniple, tmp_path):
 def test_a_network_that_cannot_fit(maniple, tmp_path, verb, hidden):
     result = maniple(verb, CARTPOLE, "batch.num_envs=64", f"policy.hidden={hidden}", f"control.checkpoint={tmp_path}",
                      f"output.directory={tmp_path}", ranks=2, exit_code=2)
-    assert re.search(r"policy\.hidden: the policy needs \d+\.\d MB on each rank and the batch \S+ MB, "
+    assert re.search(r"policy\.hidden: \d+\.\d MB for the policy, \S+ MB in all on a rank, "
                      r"\d+\.\d MB for the 2 ranks of host \S+; \S+ MB are available", result.stderr)
     assert result.stderr.count("maniple: error") == 1
 

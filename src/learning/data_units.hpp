@@ -1,0 +1,33 @@
+// In which units a policy that imitates sees and acts.
+#pragma once
+
+#include <vector>
+
+#include "src/config/config.hpp"
+#include "src/io/archive.hpp"
+#include "src/io/demonstrations.hpp"
+
+namespace maniple {
+
+// What observations and actions are to a policy from demonstrations, whose data are normalized once and for
+// all: it sees (observation - mean) * scale, and acts mean + scale * output.
+struct DataUnits {
+  std::vector<float> observation_mean, observation_scale, action_mean, action_scale;
+
+  DataUnits() = default;
+  // Everything is left as it is.
+  DataUnits(int observations, int actions)
+      : observation_mean(static_cast<std::size_t>(observations), 0.0f),
+        observation_scale(static_cast<std::size_t>(observations), 1.0f),
+        action_mean(static_cast<std::size_t>(actions), 0.0f),
+        action_scale(static_cast<std::size_t>(actions), 1.0f) {}
+
+  // As entries policy/observation_mean and so on.
+  void describe(Archive& archive);
+};
+
+// Numbers by which the data are normalized, as data.normalize_observations and data.normalize_actions say, of
+// the policy's inputs: of each key the frames of the stack, the oldest first.
+DataUnits units_of(const Config& config, const Demonstrations& demonstrations);
+
+}  // namespace maniple
