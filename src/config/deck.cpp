@@ -579,6 +579,9 @@ void check_together(const Config& config) {
       refuse("policy.shared", "found true" + with, "allowed: false; what imitates has no critic");
     if (!policy.critic_hidden.empty())
       refuse("policy.critic_hidden", "found layers" + with, "allowed: []; what imitates has no critic");
+    if (policy.clip_observations > 0)
+      refuse("policy.clip_observations", "found " + yaml_number(policy.clip_observations) + with,
+             "allowed: 0; what imitates sees the observations that were demonstrated");
     if (recurrent && policy.recurrent_horizon == 0)
       refuse("policy.recurrent_horizon",
              "found 0 with policy.recurrent: " + text_of(policy.recurrent) + " and" + with.substr(5),

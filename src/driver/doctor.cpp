@@ -34,7 +34,9 @@ constexpr std::size_t kSumBytes = std::size_t{1} << 20;
 }  // namespace
 
 std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places) {
+  constexpr std::size_t kNamed = 8;
   std::vector<std::string> warnings;
+  std::vector<std::string> shared;  // what pairs of ranks share
   // ranks by host and core
   std::map<std::string, std::vector<int>> by_host;
   for (int rank = 0; rank < static_cast<int>(places.size()); ++rank)
@@ -56,13 +58,17 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
         std::set_intersection(places[ranks[a]].cores.begin(), places[ranks[a]].cores.end(),
                               places[ranks[b]].cores.begin(), places[ranks[b]].cores.end(),
                               std::back_inserter(common));
-        if (!common.empty() && warnings.size() < 8)
-          warnings.push_back(
+        if (!common.empty())
+          shared.push_back(
               fmt::format("host {}: ranks {} and {} share cores {} (bind ranks: mpirun --bind-to core, "
                           "srun --cpu-bind=cores)",
                           host, ranks[a], ranks[b], ranges(common)));
       }
   }
+  warnings.insert(warnings.end(), shared.begin(),
+                  shared.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, shared.size())));
+  if (shared.size() > kNamed)
+    warnings.push_back(fmt::format("{} more pairs of ranks share cores", shared.size() - kNamed));
   return warnings;
 }
 

@@ -147,6 +147,7 @@ ExitCode imitate(const Config& given, Session& session) {
                                                       : run_record(config, session, "imitate"),
                                  .identity = identity,
                                  .iterations = config.learning.iterations,
+                                 .length = fmt::format("learning.steps={}", config.learning.steps),
                                  .started = session.started(),
                                  .evaluate = [&] { return trial->evaluate(*learner->policy()); },
                                  .evaluate_every = config.evaluation.every,

@@ -144,11 +144,12 @@ std::vector<std::string> report_lines(const RankReport& report, std::size_t rows
         report.checks, report.checks == 1 ? "" : "s", 100 * report.check_seconds / report.ranks[0].total));
   const auto [communication, talker] = largest(report, columns, "communication");
   if (count > 1)
-    lines.push_back(fmt::format(
-        "communication: {} of the time, {}", percent(communication),
-        communication <= kGoal
-            ? "within the goal of 10%"
-            : "above the goal of 10%: larger batches, learning.accumulate or fewer ranks make it less"));
+    lines.push_back(fmt::format("communication: {} of the time, {}", percent(communication),
+                                communication <= kGoal
+                                    ? fmt::format("within the goal of {:.0f}%", 100 * kGoal)
+                                    : fmt::format("above the goal of {:.0f}%: larger batches, "
+                                                  "learning.accumulate or fewer ranks make it less",
+                                                  100 * kGoal)));
   if (const auto [waiting, rank] = largest(report, columns, "waiting"); waiting > kGoal)
     lines.push_back(fmt::format(
         "waiting: rank {} waits for others {} of the time: shares are uneven, or a rank's cores are "

@@ -1,5 +1,7 @@
 // maniple train: a learner on the environments of a task deck, with metrics, checkpoints, restart and a clean
 // early stop.
+#include <fmt/format.h>
+
 #include "src/base/log.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
@@ -33,6 +35,7 @@ ExitCode train(const Config& given, Session& session) {
                                  .record = run_record(config, session, *simulation, "train"),
                                  .identity = checkpoint_identity(config, *simulation),
                                  .iterations = config.learning.iterations,
+                                 .length = fmt::format("learning.iterations={}", config.learning.iterations),
                                  .started = session.started(),
                                  .after_iteration =
                                      [&](const IterationReport& report, std::int64_t iteration) {

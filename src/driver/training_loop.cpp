@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <optional>
 
 #include "src/base/activity.hpp"
@@ -12,7 +13,9 @@
 #include "src/driver/rank_report.hpp"
 #include "src/driver/stop.hpp"
 #include "src/io/event_file.hpp"
+#include "src/io/final_values.hpp"
 #include "src/io/rank_check.hpp"
+#include "src/io/seal.hpp"
 #include "src/io/snapshot.hpp"
 
 namespace maniple {
@@ -118,6 +121,17 @@ std::string time_of_stages(const std::vector<std::pair<std::string, double>>& st
   return text + fmt::format(" rest {:.1f}%", 100 * std::max(0.0, total - named) / total);
 }
 
+// Whether the last row of results has these values.
+bool ends_with(const std::vector<std::pair<std::string, double>>& results,
+               const std::vector<std::pair<std::string, double>>& row) {
+  return std::all_of(row.begin(), row.end(), [&](const auto& wanted) {
+    return std::any_of(results.begin(), results.end(), [&](const auto& found) {
+      return found.first == wanted.first &&
+             (found.second == wanted.second || (std::isnan(found.second) && std::isnan(wanted.second)));
+    });
+  });
+}
+
 // The learner's state, and the rows of the iterations that led to it.
 Archive state_of(Learner& learner) {
   Archive archive;
@@ -197,10 +211,13 @@ class TrainingLoop {
     // The first output of a run with a wall time comes at once, so that what it takes is known.
     if (run_.config.run.wall_time > 0 && iteration_ < run_.iterations) save(false);
     if (iteration_ >= run_.iterations) {
-      info(fmt::format("nothing left to do: iteration {} of learning.iterations={} is done", iteration_,
-                       run_.iterations));
-      // a kill between two outputs left the results of an earlier checkpoint, or too many checkpoints
-      save(false);
+      info(fmt::format("nothing left to do: iteration {} of {} is done", iteration_, run_.length));
+      // a kill between two outputs left the results of an earlier checkpoint, or too many checkpoints; whole
+      // results stay, with how the ranks were used that came by them
+      if (results_are_whole())
+        save_state();
+      else
+        save(false);
     }
     follow(stop_.agree(run_.collectives));
     try {
@@ -226,10 +243,12 @@ class TrainingLoop {
   struct Interrupted {};
 
   void iterate() {
+    within_ = true;
     const IterationReport report = learner_.iterate([this] {
       if (++since_check_ == run_.config.learning.check_ranks_every) check_in_step();
       if (follow(stop_.poll(run_.collectives))) throw Interrupted();
     });
+    within_ = false;
     ++iteration_;
     note_done("iteration", iteration_);
     checkpoints_.settle();  // of an iteration before
@@ -262,7 +281,7 @@ class TrainingLoop {
     if (run_.evaluate_every == 0 || iteration_ % run_.evaluate_every != 0) return std::nullopt;
     const EvaluationMeans result = run_.evaluate();
     const std::optional<double> best = rows_.best_evaluation();
-    if (!best || result.episode_return > *best) {
+    if (!std::isnan(result.episode_return) && (!best || result.episode_return > *best)) {
       write_policy(best_);
       const std::string success =
           result.success_rate ? fmt::format(", success {:.1f}%", 100 * *result.success_rate) : "";
@@ -278,7 +297,8 @@ class TrainingLoop {
     const auto begun = Clock::now();
     check_ranks(
         run_.collectives, [&] { return values_of(state_of(learner_)); },
-        fmt::format("after iteration {}", iteration_));
+        within_ ? fmt::format("in iteration {}", iteration_ + 1)
+                : fmt::format("after iteration {}", iteration_));
     since_check_ = 0;
     ++checks_;
     check_seconds_ += seconds_since(begun);
@@ -306,6 +326,23 @@ class TrainingLoop {
     output_seconds_ += seconds_since(begun);
     stop_.note_output(seconds_since(begun));
   }
+  // Whether an earlier start left results with all rows. Collective.
+  bool results_are_whole() {
+    const std::string path = run_.config.output.directory + "/" + kResultsFile;
+    std::int64_t whole = 0;
+    if (run_.collectives.rank() == 0) {
+      try {
+        std::error_code ignored;
+        whole = std::filesystem::is_regular_file(path, ignored) && check_seal(path) == Sealed::yes &&
+                ends_with(final_values(path), rows_.last());
+      } catch (const Error&) {
+        // they are written anew
+      }
+    }
+    run_.collectives.broadcast(&whole, sizeof whole, 0);
+    if (whole != 0) results_path_ = path;
+    return whole != 0;
+  }
   void save_results() {
     ResultsWriter results(run_.config.output.directory, run_.record, run_.collectives);
     results.write_metrics(rows_.metrics());
@@ -324,14 +361,10 @@ class TrainingLoop {
     mine.seconds = learner_.stage_seconds();
     mine.seconds.emplace_back("output", output_seconds_);
     mine.total = seconds_since(loop_started_);
-    const Partition environments = learner_.partition();
-    const bool imitates = environments.num_envs == 0;
-    mine.share = (imitates ? Partition(run_.config.learning.batch_size, run_.collectives.rank(),
-                                       run_.collectives.size())
-                           : environments)
-                     .envs();
+    const Learner::Share share = learner_.share();
+    mine.share = share.amount;
     return {.ranks = gather_use(run_.collectives, run_.place, mine),
-            .shared = imitates ? "samples of an update" : "environments",
+            .shared = share.of,
             .checks = checks_,
             .check_seconds = check_seconds_};
   }
@@ -377,6 +410,7 @@ class TrainingLoop {
   Progress progress_;
   std::optional<EventFile> events_;
   bool stopped_ = false;
+  bool within_ = false;  // an iteration
   std::string results_path_;
 };
 

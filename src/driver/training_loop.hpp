@@ -25,6 +25,7 @@ struct TrainingRun {
   RunRecord record;                               // the /run group of results.h5
   CheckpointIdentity identity;                    // what a checkpoint to continue from must agree with
   std::int64_t iterations = 0;                    // that the run ends with
+  std::string length;                             // which key says so, with its value
   std::chrono::steady_clock::time_point started;  // of the program: run.wall_time counts from here
   // Warnings that the learner does not know of; collective. May be empty.
   std::function<void(const IterationReport& report, std::int64_t iteration)> after_iteration = {};

@@ -41,12 +41,6 @@ std::vector<Camera> cameras_of(const Config& config, const DemonstrationContents
       refuse("image.crop", fmt::format("found [{}, {}]", shape.height, shape.width),
              fmt::format("allowed: at most [{}, {}], the pictures of {}", pictures.height, pictures.width,
                          pictures.name));
-    // the encoder's last maps have one place for so many pixels, and a policy is told of places
-    constexpr int kPixelsOfPlace = 32;
-    if (std::max(shape.height, shape.width) <= kPixelsOfPlace)
-      refuse("image.crop",
-             fmt::format("found {} x {} pixels of {}", shape.height, shape.width, pictures.name),
-             fmt::format("allowed: more than {} in height or width", kPixelsOfPlace));
     if (const auto fault = fault_of(shape)) {
       static const std::map<std::string, std::string> keys{{"base_width", "image.base_width"},
                                                            {"keypoints", "image.keypoints"},

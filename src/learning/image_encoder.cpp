@@ -1,5 +1,7 @@
 #include "src/learning/image_encoder.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -198,8 +200,8 @@ std::optional<ShapeFault> fault_of(const ImageEncoderShape& shape) {
     return ShapeFault{"base_width", std::to_string(width),
                       "1, 2, 4, 8 or a multiple of the 16 channels that are normalised together"};
   if (Plan(shape, false).last_size.pixels() == 1)
-    return ShapeFault{"width", std::to_string(shape.width),
-                      "more than 32, where the height is not: maps of one pixel have no coordinates"};
+    return ShapeFault{"width", fmt::format("{} x {} pixels", shape.height, shape.width),
+                      "more than 32 in height or width: maps of one pixel have no coordinates"};
   return std::nullopt;
 }
 

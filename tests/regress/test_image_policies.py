@@ -249,7 +249,7 @@ def test_pictures_are_learned(maniple, tmp_path):
 BAD = {
     "crop": (["image.crop=[36, 45]"], ["image.crop: found [36, 45]", "allowed: at most [40, 44], the pictures of front"]),
     "crop's list": (["image.crop=[36]"], ["image.crop: found a list of 1", "allowed: [height, width], or []"]),
-    "small": (["image.crop=[32, 30]"], ["image.crop: found 32 x 30 pixels of front", "allowed: more than 32 in height or width"]),
+    "small": (["image.crop=[32, 30]"], ["image.crop: found 32 x 30 pixels with pictures of front", "allowed: more than 32 in height or width"]),
     "width": (["image.base_width=24"], ["image.base_width: found 24 with pictures of front"]),
     "unknown": (["data.observations=[side]"], ["data.observations: ", "found no /data/demo_0/obs/side", "clock, front, wrist"]),
     "evaluation": (["inputs/tasks/isaac_cartpole.yaml", "evaluation.every=1"],

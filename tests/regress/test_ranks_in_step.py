@@ -45,18 +45,19 @@ def test_a_flipped_bit_is_found_within_an_interval(maniple, preload, tmp_path, d
             f"output.directory={tmp_path / 'run'}"]
     fault = {"LD_PRELOAD": preload("flip"), "FLIP_RANK": str(odd), "FLIP_AFTER": "300" if verb == "imitate" else "1500"}
     message = error_of(maniple(verb, *keys, ranks=ranks, environment=fault, exit_code=1, timeout=60))
-    found = re.fullmatch(r"ranks out of step after iteration (\d+): rank (\d) \(host \S+, pid \d+\) differs in (.*); from "
+    found = re.fullmatch(r"ranks out of step in iteration (\d+): rank (\d) \(host \S+, pid \d+\) differs in (.*); from "
                          r"rank (\d) \(host \S+, pid \d+\)(.*)", message)
     assert found, message
-    iteration, rank, names, other, rest = found.groups()
+    within, rank, names, other, rest = found.groups()
+    iteration = int(within) - 1
     assert int(rank) == odd and int(other) == (0 if odd else 1)
     assert rest == (" and 1 more, which are equal" if ranks == 3 else "")
     assert "policy/layer" in names
     # what was written is of before, and goes on
     checkpoints = maniple.checkpoints(tmp_path / "run")
-    assert checkpoints and int(checkpoints[-1].stem) == int(iteration) > 0
+    assert checkpoints and int(checkpoints[-1].stem) == iteration > 0
     more = ["learning.resume=auto",
-            f"learning.iterations={int(iteration) + 1}" if verb == "train" else f"learning.steps={40 * (int(iteration) + 1)}"]
+            f"learning.iterations={iteration + 1}" if verb == "train" else f"learning.steps={40 * (iteration + 1)}"]
     digests = set()
     for directory in ("run", "whole"):
         maniple(verb, *keys, *more, f"output.directory={tmp_path / directory}", ranks=ranks)

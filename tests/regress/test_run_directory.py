@@ -207,6 +207,10 @@ def test_a_resume_with_nothing_left_completes_the_results(maniple, trained):
     path.write_bytes((shorter / "results.h5").read_bytes())
     done(maniple, *resume)
     assert maniple.digest(path) == digest
+    # whole ones stay as they are, with the report of the ranks that came by them
+    before = path.read_bytes()
+    assert f"results: {path}" in done(maniple, *resume)
+    assert path.read_bytes() == before
 
 
 def test_one_run_at_a_time(maniple, tmp_path):

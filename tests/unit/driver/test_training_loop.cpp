@@ -112,6 +112,7 @@ class TrainingLoopMpi : public testing::Test {
          .record = {},
          .identity = identity,
          .iterations = iterations,
+         .length = "steps=" + std::to_string(iterations),
          .started = Clock::now(),
          .after_iteration = [&](const IterationReport&, std::int64_t iteration) { after(iteration); },
          .evaluate = evaluate,
@@ -167,13 +168,17 @@ TEST_F(TrainingLoopMpi, BeginsWithWhatAnotherRunLearned) {
 
 // The best of the evaluated policies is kept, over a restart too.
 TEST_F(TrainingLoopMpi, KeepsTheBestPolicy) {
-  const std::vector<double> returns{3, 8, 5, 7, 9, 2};
+  const std::vector<double> returns{std::nan(""), 8, 5, 7, 9, 2};
   std::size_t evaluated = 0;
   evaluate = [&] { return EvaluationMeans{.episode_return = returns.at(evaluated++), .success_rate = {}}; };
   config.evaluation.every = 2;
+  LeastSquares begun(*world);
+  EXPECT_EQ(train(begun, 3), ExitCode::done);
+  const std::string best = config.output.directory + "/best";
+  EXPECT_TRUE(checkpoint_steps(best).empty());  // what has no return is no best
+  config.learning.resume = Resume::automatic;
   LeastSquares learner(*world);
   EXPECT_EQ(train(learner, 8), ExitCode::done);
-  const std::string best = config.output.directory + "/best";
   EXPECT_EQ(checkpoint_steps(best), (std::vector<std::int64_t>{4}));
   config.learning.resume = Resume::automatic;
   LeastSquares again(*world);

@@ -67,6 +67,14 @@ TEST(SessionDevices, DoctorWarnsOfSharedCoresAndTooManyThreads) {
       placement_warnings({place("a", 0, 2, 0, "", {0, 1, 2}), place("a", 1, 2, 0, "", {1, 2})});
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("ranks 0 and 1 share cores 1-2"), std::string::npos) << warnings[0];
+  // of many it names some, and says how many more there are
+  std::vector<RankPlace> crowd(5, place("a", 0, 5, 0, "", {0, 1, 2, 3, 4}));
+  crowd.push_back(place("b", 0, 1, 0, "", {0}));
+  crowd.back().threads = 2;
+  const std::vector<std::string> many = placement_warnings(crowd);
+  ASSERT_EQ(many.size(), 1u + 8u + 1u);
+  EXPECT_NE(many.front().find("host b: 2 threads of 1 ranks on 1 cores"), std::string::npos) << many.front();
+  EXPECT_EQ(many.back(), "2 more pairs of ranks share cores");
   RankPlace busy = place("a", 0, 1, 0, "", {0, 1});
   busy.threads = 3;
   EXPECT_NE(placement_warnings({busy})[0].find("3 threads of 1 ranks on 2 cores"), std::string::npos);
