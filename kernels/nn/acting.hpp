@@ -104,11 +104,25 @@ struct Act {
     T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
     T* const block = blocks ? blocks + tile * layout.elements * kTileWidth : local + scratch.block;
     T* const activations = local + scratch.activations;
+    T* const rows = local + scratch.rows;  // z of every observation, before it is clipped
+    take_observation(team, tile, block, rows);
+    const T* const before = state.tile(tile);
+    team.lanes<V, 1>([&](int lane) {
+      for (int k = 0; k < network.state_units; ++k)
+        *reinterpret_cast<V*>(activations + k * kTileWidth + lane) =
+            *reinterpret_cast<const V*>(before + k * kTileWidth + lane);
+    });
+    network_forward<Dense>(team, network, parameters, block + layout.observation * kTileWidth, activations);
+    if (moves_state) copy_state(team, network, activations, state.tile(tile));
+    choose_action(team, tile, block, activations);
+    if (normal_mean && moments) add_moments(team, worker, rows);
+  }
+
+ private:
+  MANIPLE_FUNCTION void take_observation(const TileTeam& team, std::int64_t tile, T* block, T* rows) const {
+    using V = Lanes<T>;
     const T* const observed = observation.tile(tile);
     const T* const critic_observed = critic_observation.tile(tile);
-    T* const chosen = action.tile(tile);
-    T* const rows = local + scratch.rows;  // z of every observation, before it is clipped
-
     team.lanes<V, 1>([&](int lane) {
       const int own = network.sizes.observations;
       for (int i = 0; i < network.sizes.inputs(); ++i) {
@@ -124,14 +138,12 @@ struct Act {
         *reinterpret_cast<V*>(block + (layout.observation + i) * kTileWidth + lane) = x;
       }
     });
-    const T* const before = state.tile(tile);
-    team.lanes<V, 1>([&](int lane) {
-      for (int k = 0; k < network.state_units; ++k)
-        *reinterpret_cast<V*>(activations + k * kTileWidth + lane) =
-            *reinterpret_cast<const V*>(before + k * kTileWidth + lane);
-    });
-    network_forward<Dense>(team, network, parameters, block + layout.observation * kTileWidth, activations);
-    if (moves_state) copy_state(team, network, activations, state.tile(tile));
+  }
+
+  MANIPLE_FUNCTION void choose_action(const TileTeam& team, std::int64_t tile, T* block,
+                                      T* activations) const {
+    using V = Lanes<T>;
+    T* const chosen = action.tile(tile);
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> output = tile_field<V>(activations, 0, lane), out = tile_field<V>(block, 0, lane);
       const LogStd<V> log_stds{network.deviation.units > 0 ? nullptr : parameters + network.log_std,
@@ -166,22 +178,23 @@ struct Act {
       out[layout.log_prob] = log_prob;
       out[layout.value] = output[network.critic.first];
     });
-    if (normal_mean && moments) {
-      team.barrier();
-      const int n = network.sizes.inputs();
-      double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n + 1);
-      team.items(n, [&](std::int64_t i) {
-        double sum = 0, squares = 0;
-        for (int lane = 0; lane < kTileWidth; ++lane) {
-          const double z = static_cast<double>(rows[i * kTileWidth + lane]) * moment_shrink;
-          sum += z;
-          squares += z * z;
-        }
-        const double partial[2] = {sum * moment_scale, squares * moment_scale};
-        if (add_exactly(partial, 1, total + i) + add_exactly(partial + 1, 1, total + n + i) > 0)
-          total[2 * n] = 1;  // any thread writes the same
-      });
-    }
+  }
+
+  MANIPLE_FUNCTION void add_moments(const TileTeam& team, int worker, const T* rows) const {
+    team.barrier();
+    const int n = network.sizes.inputs();
+    double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n + 1);
+    team.items(n, [&](std::int64_t i) {
+      double sum = 0, squares = 0;
+      for (int lane = 0; lane < kTileWidth; ++lane) {
+        const double z = static_cast<double>(rows[i * kTileWidth + lane]) * moment_shrink;
+        sum += z;
+        squares += z * z;
+      }
+      const double partial[2] = {sum * moment_scale, squares * moment_scale};
+      if (add_exactly(partial, 1, total + i) + add_exactly(partial + 1, 1, total + n + i) > 0)
+        total[2 * n] = 1;  // any thread writes the same
+    });
   }
 };
 

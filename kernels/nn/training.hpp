@@ -136,8 +136,7 @@ MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network, int num_m
 // A Loss is plain data with
 //   static constexpr int num_metrics       sums over samples that are reported
 //   layout                                 of a sample's block; of its members: elements, observation (what
-//   the
-//                                          network is given) and weight (0: the sample counts nothing)
+//                                          the network is given) and weight (0: the sample counts nothing)
 //   own_parameters(network)                ParameterRange
 //   operator()(network, parameters, index, view, real, scale)
 //                                          derivatives of scale * loss of the samples in block `index`, zero

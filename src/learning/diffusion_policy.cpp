@@ -20,6 +20,15 @@ int features_of(const CameraEncoders* cameras) {
   return cameras ? features_of(cameras->cameras()) : 0;
 }
 
+// One element of every environment. (nvcc wants loops on the device outside of classes.)
+void copy_left(const TiledView<float>& memory, int element, const Kokkos::View<float*, MemorySpace>& to) {
+  Kokkos::parallel_for(
+      "maniple::copy_left", Range(0, static_cast<std::int64_t>(to.extent(0))),
+      KOKKOS_LAMBDA(std::int64_t env) {
+        to(env) = memory.tile(env / kTileWidth)[element * kTileWidth + env % kTileWidth];
+      });
+}
+
 // Each environment has the plan that its own episode asks for; those that need a new one at a control step
 // are gathered into tiles, since what a plan is does not depend on its place there.
 class PlanRunner : public PolicyRunner {
@@ -32,6 +41,8 @@ class PlanRunner : public PolicyRunner {
         denoising_(policy.config().prediction_horizon * environment.num_actions()),
         steps_(policy.schedule().denoising()),
         memory_("maniple::plans", environment.partition().tiles, layout_.elements),
+        left_("maniple::plans_left", static_cast<std::size_t>(environment.partition().tiles * kTileWidth)),
+        left_host_(Kokkos::create_mirror_view(left_)),
         conditions_("maniple::plan_conditions", lanes() * static_cast<std::size_t>(policy.shape().condition)),
         blocks_("maniple::plan_blocks", lanes() * static_cast<std::size_t>(denoising_.elements)),
         local_("maniple::planned_environments", lanes()),
@@ -65,13 +76,11 @@ class PlanRunner : public PolicyRunner {
   std::size_t lanes() const { return static_cast<std::size_t>(policy_.network().most_tiles()) * kTileWidth; }
 
   std::vector<std::int64_t> without_plan() const {
-    Kokkos::fence();
-    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), memory_.data);
+    copy_left(memory_, layout_.left, left_);
+    Kokkos::deep_copy(left_host_, left_);
     std::vector<std::int64_t> envs;
     for (std::int64_t env = 0; env < environment_.partition().envs(); ++env)
-      if (host(static_cast<std::size_t>((env / kTileWidth * layout_.elements + layout_.left) * kTileWidth +
-                                        env % kTileWidth)) == 0.0f)
-        envs.push_back(env);
+      if (left_host_(static_cast<std::size_t>(env)) == 0.0f) envs.push_back(env);
     return envs;
   }
 
@@ -128,6 +137,8 @@ class PlanRunner : public PolicyRunner {
   const DenoisingLayout denoising_;
   const std::vector<DenoisingStep> steps_;
   const TiledView<float> memory_;
+  const Kokkos::View<float*, MemorySpace> left_;  // actions that are left of the plan of each environment
+  const Kokkos::View<float*, MemorySpace>::HostMirror left_host_;
   const Kokkos::View<float*, MemorySpace> conditions_, blocks_;
   const Kokkos::View<std::int64_t*, MemorySpace> local_, global_;
   const Kokkos::View<const float*, MemorySpace> observation_mean_, observation_scale_, action_mean_,
