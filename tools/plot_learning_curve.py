@@ -1,5 +1,6 @@
-"""Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed.
-Of an ensemble the returns: for each setting the mean over its seeds, in a band from the lowest to the highest.
+"""Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed; of one
+on demonstrations losses, what the evaluations gave, gradient norm and learning rate, speed. Of an ensemble the returns
+(or losses): for each setting the mean over its seeds, in a band from the lowest to the highest.
 
     python tools/plot_learning_curve.py runs/cartpole --output curve.png --ceiling 5
     python tools/plot_learning_curve.py runs/ensemble --metric episode_return_100
@@ -45,18 +46,103 @@ def find(metrics, *names):
     return None
 
 
-def draw(results, ceiling, title):
-    metrics = results.metrics
-    steps = np.asarray(metrics["env_steps"], dtype=float)
-    returns, lengths = np.asarray(metrics["episode_return"]), np.asarray(metrics["episode_length"])
-    wall = np.asarray(metrics["wall_seconds"])
+def steps_of(metrics):
+    """(values, their name) that the curves go over; None: no training."""
+    for name, label in (("env_steps", "environment steps"), ("updates", "updates")):
+        if len(metrics.get(name, [])):
+            return np.asarray(metrics[name], dtype=float), label
+    return None
 
+
+def over_steps(axis, heading, steps):
+    axis.set_title(heading)
+    axis.set_xlim(0, steps[-1])
+    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+
+
+def panels():
+    """A figure, its large panel, and the four small ones beside it."""
     style()
     figure, axes = plt.subplots(2, 3, figsize=(11, 5.4), width_ratios=(1.7, 1, 1), layout="constrained")
     grid = axes[0, 0].get_gridspec()
     for axis in axes[:, 0]:
         axis.remove()
-    main = figure.add_subplot(grid[:, 0])
+    return figure, figure.add_subplot(grid[:, 0]), axes[:, 1:]
+
+
+def mark_last(axis, steps, values, colour, text):
+    finite = np.flatnonzero(np.isfinite(values))
+    if finite.size:
+        last = finite[-1]
+        axis.plot(steps[last], values[last], "o", color=colour, markersize=6)
+        axis.annotate(format(values[last], text), (steps[last], values[last]), xytext=(-4, -16),
+                      textcoords="offset points", ha="right", fontweight="bold", color=colour, fontsize=12)
+
+
+def draw_speed(axis, heading, steps, wall):
+    speed = np.diff(steps, prepend=0.0) / np.maximum(np.diff(wall, prepend=0.0), 1e-9)
+    axis.plot(steps, speed, color=TEAL, linewidth=1.5)
+    over_steps(axis, heading, steps)
+    axis.set_ylim(0, 1.25 * np.nanmedian(speed) if np.nanmedian(speed) > 0 else 1)
+    axis.yaxis.set_major_formatter(lambda y, _: human(y) if y else "0")
+
+
+def draw_imitation(results, ceiling, title):
+    metrics = results.metrics
+    steps, label = steps_of(metrics)
+    wall = np.asarray(metrics["wall_seconds"])
+    figure, main, axes = panels()
+    losses = [(name, metrics[name], colour) for name, colour in (("loss", BLUE), ("validation_loss", ORANGE))
+              if find(metrics, name) is not None]
+    for name, values, colour in losses:
+        some = np.isfinite(values)  # (a validation comes after an epoch)
+        main.plot(steps[some], values[some], color=colour, linewidth=2.2, label=name.replace("_", " "))
+        mark_last(main, steps, values, colour, ".4g")
+    if losses:
+        main.legend(loc="best")
+        lowest, highest = (edge([edge(values) for _, values, _ in losses]) for edge in (np.nanmin, np.nanmax))
+        if 0 < 10 * lowest < highest:  # (a likelihood may have either sign)
+            main.set_yscale("log")
+    over_steps(main, "Loss", steps)
+    main.set_xlim(0, steps[-1] * 1.02)
+
+    def evaluated(axis, heading, name, colour):
+        values = find(metrics, name)
+        over_steps(axis, heading, steps)
+        if values is None:
+            axis.text(0.5, 0.5, "not evaluated", color=GREY, ha="center", va="center", transform=axis.transAxes)
+            return
+        some = np.isfinite(values)  # (a row has the latest evaluation)
+        axis.plot(steps[some], values[some], color=colour, linewidth=1.5, drawstyle="steps-post", marker="o",
+                  markevery=[-1])
+
+    if find(metrics, "evaluation_success_rate") is not None:
+        evaluated(axes[0, 0], "Success of evaluations", "evaluation_success_rate", GREEN)
+        axes[0, 0].set_ylim(0, 1.05)
+    else:
+        axes[0, 0].plot(steps, metrics["gradient_norm"], color=PURPLE, linewidth=1.2)
+        over_steps(axes[0, 0], "Gradient norm", steps)
+    evaluated(axes[0, 1], "Return of evaluations", "evaluation_return", RED)
+    if ceiling:
+        axes[0, 1].axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+    axes[1, 0].plot(steps, metrics["learning_rate"], color=ORANGE, linewidth=1.6)
+    over_steps(axes[1, 0], "Learning rate", steps)
+    axes[1, 0].set_ylim(bottom=0)
+    draw_speed(axes[1, 1], "Updates per second", steps, wall)
+    for axis in (main, *axes[1]):
+        axis.set_xlabel(label)
+    figure.suptitle(f"{title}   {human(steps[-1])} updates in {wall[-1]:.1f} s", x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def draw(results, ceiling, title):
+    metrics = results.metrics
+    if "env_steps" not in metrics:
+        return draw_imitation(results, ceiling, title)
+    steps, label = steps_of(metrics)
+    returns, lengths = np.asarray(metrics["episode_return"]), np.asarray(metrics["episode_length"])
+    wall = np.asarray(metrics["wall_seconds"])
+    figure, main, axes = panels()
 
     main.plot(steps, returns, color=BLUE, linewidth=2.2)
     bottom = np.nanmin(np.append(returns, 0))
@@ -66,40 +152,26 @@ def draw(results, ceiling, title):
         main.annotate(f"ceiling {ceiling:g}", (steps[0], ceiling), xytext=(4, 4), textcoords="offset points",
                       color=GREY, va="bottom")
         main.set_ylim(bottom, ceiling * 1.09)
-    finite = np.flatnonzero(np.isfinite(returns))
-    if finite.size:
-        last = finite[-1]
-        main.plot(steps[last], returns[last], "o", color=BLUE, markersize=6)
-        main.annotate(f"{returns[last]:.2f}", (steps[last], returns[last]), xytext=(-4, -16),
-                      textcoords="offset points", ha="right", fontweight="bold", color=BLUE, fontsize=12)
-    main.set_title("Mean episode return")
-    main.set_xlabel("environment steps")
-    main.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    mark_last(main, steps, returns, BLUE, ".2f")
+    over_steps(main, "Mean episode return", steps)
     main.set_xlim(0, steps[-1] * 1.02)
 
-    def panel(axis, heading, values, colour):
-        axis.plot(steps, values, color=colour, linewidth=1.5)
-        axis.set_title(heading)
-        axis.set_xlim(0, steps[-1])
-        axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
-
-    panel(axes[0, 1], "Episode length (control steps)", lengths, GREEN)
-    axes[0, 1].set_ylim(bottom=0)
+    axes[0, 0].plot(steps, lengths, color=GREEN, linewidth=1.5)
+    over_steps(axes[0, 0], "Episode length (control steps)", steps)
+    axes[0, 0].set_ylim(bottom=0)
 
     terms = {k: v for k, v in metrics.items() if k.startswith(("reward_term_", "reward/", "reward_", "episode_reward_"))}
-    axis = axes[0, 2]
+    axis = axes[0, 1]
     colours = (BLUE, RED, ORANGE, TEAL, PURPLE, GREEN)
     prefix = ("episode_reward_", "reward_term_", "reward/", "reward_")
     for i, (name, values) in enumerate(terms.items()):
         short = next(name[len(p):] for p in prefix if name.startswith(p))
         axis.plot(steps, values, color=colours[i % len(colours)], linewidth=1.4, label=short)
-    axis.set_title("Reward terms per episode")
-    axis.set_xlim(0, steps[-1])
-    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    over_steps(axis, "Reward terms per episode", steps)
     if terms:
         axis.legend(loc="best", fontsize=7)
 
-    axis = axes[1, 1]
+    axis = axes[1, 0]
     kl = find(metrics, "kl", "approx_kl", "mean_kl", "kl_divergence")
     rate = find(metrics, "learning_rate", "lr")
     handles = []
@@ -108,48 +180,47 @@ def draw(results, ceiling, title):
     if rate is not None:
         handles += axis.plot(steps, rate, color=ORANGE, linewidth=1.6, label="learning rate")
     axis.set_yscale("log")
-    axis.set_title("KL divergence and learning rate")
-    axis.set_xlim(0, steps[-1])
-    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    over_steps(axis, "KL divergence and learning rate", steps)
     axis.legend(handles=handles, loc="best")
 
-    seconds = np.diff(wall, prepend=0.0)
-    speed = np.diff(steps, prepend=0.0) / np.maximum(seconds, 1e-9)
-    panel(axes[1, 2], "Environment steps per second", speed, TEAL)
-    axes[1, 2].set_ylim(0, 1.25 * np.nanmedian(speed) if np.nanmedian(speed) > 0 else 1)
-    axes[1, 2].yaxis.set_major_formatter(lambda y, _: human(y) if y else "0")
-    for axis in (axes[1, 1], axes[1, 2]):
-        axis.set_xlabel("environment steps")
+    draw_speed(axes[1, 1], "Environment steps per second", steps, wall)
+    for axis in (main, *axes[1]):
+        axis.set_xlabel(label)
 
     figure.suptitle(f"{title}   {human(steps[-1])} steps in {wall[-1]:.1f} s", x=0.01, ha="left", fontsize=11)
     return figure
 
 
-def settings_of_ensemble(directory, metric):
-    """By setting, "learning.gamma=0.99": steps and [seed, row] of a metric, as far as all seeds have come."""
+def settings_of_ensemble(directory, metric=None):
+    """What the curves go over, the metric (None: return or loss), and by setting, "learning.gamma=0.99": steps and
+    [seed, row] of the metric, as far as all seeds have come."""
     with open(directory / "ensemble_results.csv", newline="") as file:
         members = list(csv.DictReader(file))
     columns = list(members[0])
     keys = [key for key in columns[1:columns.index("ending")] if key != "batch.seed"]
-    curves = {}
+    curves, label = {}, None
     for member in members:
         path = results_path(directory / member["member"])
         if not path.is_file():
             continue
         with Results(path) as results:
+            over = steps_of(results.metrics)
+            if over is None:
+                continue
+            steps, label = over
+            metric = metric or ("episode_return_100" if label == "environment steps" else "loss")
             if metric not in results.metrics:
                 raise KeyError(f"{path} has no metric {metric}: {', '.join(results.metrics)}")
-            curve = np.asarray(results.metrics["env_steps"], dtype=float), np.asarray(results.metrics[metric])
-        if len(curve[0]):
-            curves.setdefault(", ".join(f"{key}={member[key]}" for key in keys), []).append(curve)
+            curve = steps, np.asarray(results.metrics[metric])
+        curves.setdefault(", ".join(f"{key}={member[key]}" for key in keys), []).append(curve)
     settings = {}
     for name, seeds in curves.items():
         rows = min(len(steps) for steps, _ in seeds)
         settings[name] = seeds[0][0][:rows], np.array([values[:rows] for _, values in seeds])
-    return settings
+    return label, metric, settings
 
 
-def draw_ensemble(settings, metric, ceiling, title):
+def draw_ensemble(settings, metric, label, ceiling, title):
     style()
     figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for i, (name, (steps, values)) in enumerate(settings.items()):
@@ -163,7 +234,7 @@ def draw_ensemble(settings, metric, ceiling, title):
     if ceiling:
         axis.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
     axis.set_title(f"{title}: {metric}, mean and range")
-    axis.set_xlabel("environment steps")
+    axis.set_xlabel(label)
     axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
     axis.legend(loc="best")
     return figure
@@ -174,19 +245,19 @@ def main():
     parser.add_argument("results", type=Path, help="directory of a training run or an ensemble, or a results.h5")
     parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results")
     parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
-    parser.add_argument("--metric", default="episode_return_100", help="of an ensemble")
+    parser.add_argument("--metric", help="of an ensemble; default: episode_return_100, or the loss on demonstrations")
     parser.add_argument("--title", help="default: name of the run's directory")
     parser.add_argument("--dpi", type=float, default=110)
     arguments = parser.parse_args()
     if (arguments.results / "ensemble_results.csv").is_file():
         try:
-            settings = settings_of_ensemble(arguments.results, arguments.metric)
+            label, metric, settings = settings_of_ensemble(arguments.results, arguments.metric)
         except (OSError, KeyError) as error:
             parser.error(error.args[0])
         if not settings:
             parser.error(f"{arguments.results}: no member has rows in /metrics")
         output = arguments.output or arguments.results / "learning_curve.png"
-        figure = draw_ensemble(settings, arguments.metric, arguments.ceiling,
+        figure = draw_ensemble(settings, metric, label, arguments.ceiling,
                                arguments.title or arguments.results.resolve().name)
         figure.savefig(output, dpi=arguments.dpi)
         print(f"learning curves: {output}")
@@ -200,7 +271,7 @@ def main():
     except OSError as error:
         parser.error(f"{path}: cannot be read as HDF5: {error}")
     with results:
-        if not len(results.metrics.get("env_steps", [])):
+        if steps_of(results.metrics) is None:
             parser.error(f"{path} has no rows in /metrics; only training runs have a learning curve")
         figure = draw(results, arguments.ceiling, arguments.title or path.resolve().parent.name)
     figure.savefig(output, dpi=arguments.dpi)

@@ -267,7 +267,10 @@ def main():
         parser.error(what_is_missing(arguments.run))
     directory = file.parent
     with Results(file) as run:
-        if "qpos" not in run.trajectory and run.run["verb"] == "train":
+        if run.run["verb"] == "imitate" and run.file["run/model_mjb"].size == 0:
+            parser.error(f"{file} is of a training without a task, so that there is nothing to move: name a task's deck to "
+                         "imitate, too")
+        if "qpos" not in run.trajectory and run.run["verb"] in ("train", "imitate"):
             file = roll_out(directory, run, arguments.envs, arguments.seconds)
     with Results(file) as run:
         if "qpos" not in run.trajectory:

@@ -118,6 +118,22 @@ def test_policy_of_a_training(maniple, tmp_path):
         assert browser.problems == []
 
 
+def test_policy_of_an_imitation(maniple, tmp_path):
+    """As of a training; one without a task has no robot."""
+    maniple("rollout", PENDULUM, "batch.num_envs=4", "simulation.steps=50", "task.episode_length=1", "initial_state.source=task",
+            "control.source=random", "output.dataset=robomimic", f"output.directory={tmp_path / 'random'}")
+    learn = ["learning.preset=robomimic", "policy.hidden=[8, 8]", "learning.steps=5", "data.normalize_actions=mean_std",
+             "policy.squash_actions=false", f"data.file={tmp_path / 'random/demonstrations.hdf5'}"]
+    maniple("imitate", PENDULUM, *learn, f"output.directory={tmp_path / 'clone'}")
+    replay(maniple, tmp_path / "clone", "--envs", 2, "--seconds", 0.5)
+    facts = description(tmp_path / "clone/replay.html")
+    assert facts["times"][-1] == pytest.approx(0.5, abs=0.05) and facts["envs"] == [0, 1]
+    with Results(tmp_path / "clone/rollout") as rollout:
+        assert rollout.trajectory["action"].shape == (2, 26, 1) and np.abs(rollout.trajectory["action"][()]).max() > 0
+    maniple("imitate", *learn, f"output.directory={tmp_path / 'pure'}")
+    assert "of a training without a task" in replay(maniple, tmp_path / "pure", exit_code=2)
+
+
 def test_nothing_to_show(maniple, tmp_path):
     maniple("rollout", "model.file=inputs/models/pendulum.xml", "batch.num_envs=1", "simulation.steps=2",
             f"output.directory={tmp_path / 'run'}")

@@ -7,6 +7,9 @@ import h5py
 import numpy as np
 import pytest
 
+from demonstrations import episodes, write_robomimic
+from maniple_results import Results
+
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 
 
@@ -39,8 +42,8 @@ def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
     maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=4", "task.episode_length=0.2",
             "ensemble={learning.gamma: [0.9, 0.99], batch.seed: [1, 2]}", f"output.directory={tmp_path}", ranks=2)
     assert plot(maniple, tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
-    settings = plot_learning_curve.settings_of_ensemble(tmp_path, "episode_return")
-    figure = plot_learning_curve.draw_ensemble(settings, "episode_return", None, "title")
+    label, metric, settings = plot_learning_curve.settings_of_ensemble(tmp_path, "episode_return")
+    figure = plot_learning_curve.draw_ensemble(settings, metric, label, None, "title")
     (axis,) = figure.axes
     assert [line.get_label() for line in axis.lines] == ["learning.gamma=0.9: 2 seeds", "learning.gamma=0.99: 2 seeds"]
     for gamma, line, band in zip(("0.9", "0.99"), axis.lines, axis.collections):
@@ -54,6 +57,69 @@ def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
         assert (corners.min(), corners.max()) == (np.min(values), np.max(values))
     result = plot(maniple, tmp_path, "--metric", "none")
     assert result.returncode == 2 and "has no metric none: " in result.stderr and "Traceback" not in result.stderr
+
+
+@pytest.fixture(scope="module")
+def demos(tmp_path_factory):
+    return write_robomimic(tmp_path_factory.mktemp("data") / "demos.hdf5", episodes(6), {"held": [4, 5]})
+
+
+def imitation(maniple, demos, directory, *keys):
+    """12 updates on demonstrations of a task of its own, whose policy is tried after 6 and 12."""
+    maniple("imitate", *keys, "learning.preset=robomimic", "policy.hidden=[8, 8]", "learning.steps=12", "learning.report_every=3",
+            "learning.batch_size=16", f"data.file={demos}", "data.observations=[position, velocity]",
+            "data.normalize_actions=mean_std", "policy.squash_actions=false", f"output.directory={directory}", ranks=2)
+
+
+def curves_of(figure):
+    """By heading of the panel, its lines: [(x, y)] of those that have more than one point."""
+    return {axis.get_title(loc="left"): [line.get_xydata().T for line in axis.lines if len(line.get_xydata()) > 1]
+            for axis in figure.axes}
+
+
+@pytest.mark.parametrize("loss", ["l2", "gmm"])  # squares, and a likelihood, which may be negative
+def test_learning_curve_of_imitation(maniple, demos, tmp_path, loss):
+    """Losses over updates; those over the demonstrations that are held out begin after the first epoch."""
+    import plot_learning_curve
+
+    imitation(maniple, demos, tmp_path, "data.validation_filter=held", f"learning.loss={loss}")
+    assert plot(maniple, tmp_path).stdout == f"learning curve: {tmp_path}/learning_curve.png\n"
+    with Results(tmp_path) as run:
+        panels = curves_of(plot_learning_curve.draw(run, None, "title"))
+        held = run.metrics["validation_loss"]
+        assert len(panels["Loss"]) == 2 and 0 < np.isfinite(held).sum()
+        np.testing.assert_array_equal(panels["Loss"][0], [[3, 6, 9, 12], run.metrics["loss"]])
+        np.testing.assert_array_equal(panels["Loss"][1][1], held[np.isfinite(held)])
+        np.testing.assert_array_equal(panels["Gradient norm"][0][1], run.metrics["gradient_norm"])
+    assert panels["Return of evaluations"] == []
+
+
+def test_learning_curve_of_an_evaluated_imitation(maniple, tmp_path):
+    """Success and return where the policy was tried."""
+    import plot_learning_curve
+
+    task = ["inputs/tasks/two_roads.yaml"]
+    maniple("rollout", *task, "batch.num_envs=4", "simulation.steps=100", "initial_state.source=task", "control.source=random",
+            "output.dataset=robomimic", f"output.directory={tmp_path / 'random'}")
+    maniple("imitate", *task, "learning.preset=robomimic", "policy.hidden=[8, 8]", "learning.steps=12", "learning.report_every=3",
+            f"data.file={tmp_path / 'random/demonstrations.hdf5'}", "evaluation.every=2", "evaluation.episodes=3",
+            f"output.directory={tmp_path / 'run'}")
+    assert plot(maniple, tmp_path / "run", "--ceiling", 1).stdout == f"learning curve: {tmp_path}/run/learning_curve.png\n"
+    with Results(tmp_path / "run") as run:
+        panels = curves_of(plot_learning_curve.draw(run, None, "title"))
+        for heading, name in (("Success of evaluations", "evaluation_success_rate"), ("Return of evaluations", "evaluation_return")):
+            np.testing.assert_array_equal(panels[heading][0], [[6, 9, 12], run.metrics[name][1:]])
+
+
+def test_learning_curves_of_an_ensemble_of_imitations(maniple, demos, tmp_path):
+    import plot_learning_curve
+
+    imitation(maniple, demos, tmp_path, "ensemble={learning.learning_rate: [1e-3, 1e-4], batch.seed: [1, 2]}")
+    assert plot(maniple, tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
+    label, metric, settings = plot_learning_curve.settings_of_ensemble(tmp_path)
+    assert (label, metric, len(settings)) == ("updates", "loss", 2)
+    for steps, values in settings.values():
+        assert list(steps) == [3, 6, 9, 12] and values.shape == (2, 4)
 
 
 @pytest.mark.parametrize("make, message", [
