@@ -68,7 +68,7 @@ template <class T>
 MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int worker) {
   Data<Lanes<T>> data = data_of_scratch<Lanes<T>>(batch.model, batch.scratch.base(worker),
                                                   batch.scratch.stride(), batch.scratch.offset(worker));
-  begin_stages(data, batch.stage_times, worker);
+  data.times = begin_stages(batch.stage_times, worker);
   return data;
 }
 

@@ -1,5 +1,6 @@
-// Where the time of a physics step goes, for `maniple bench`: a worker that is asked to notes the clock at
-// the end of every stage. Steps that nobody times pay one comparison per stage; devices are not timed.
+// Where the time of physics goes, for `maniple bench`: a worker that is asked to notes the clock at the end
+// of every stage of a step, and of what a task has computed beside the steps. Who is not timed pays one
+// comparison per stage; devices are not timed.
 #pragma once
 
 #include <chrono>
@@ -9,7 +10,7 @@
 
 namespace maniple {
 
-// The stages of a step, in order; RK4 repeats those up to the solver.
+// The stages of a step, in order, of which RK4 repeats those up to the solver; then what tasks ask for.
 //      name                 what it does
 #define MANIPLE_PHYSICS_STAGES(STAGE)                                      \
   STAGE(kinematics, "poses of bodies and geoms")                           \
@@ -19,7 +20,8 @@ namespace maniple {
   STAGE(constraint_rows, "limits, dry friction and Jacobians of contacts") \
   STAGE(solver, "constraint forces")                                       \
   STAGE(integrator, "the new state")                                       \
-  STAGE(regrouping, "states to packs of like environments, and back")
+  STAGE(regrouping, "states to packs of like environments, and back")      \
+  STAGE(forward, "what a task reads of a state that no step has seen yet")
 
 enum class PhysicsStage {
 #define MANIPLE_STAGE_NAME(name, meaning) name,
@@ -61,16 +63,15 @@ MANIPLE_FUNCTION void end_stage([[maybe_unused]] const Data<V>& d, [[maybe_unuse
     if (d.times != nullptr) d.times->end(stage);
 }
 
-// Times the stages of a pack from here on, if there is memory for the workers' times.
-template <class V>
-MANIPLE_FUNCTION void begin_stages([[maybe_unused]] Data<V>& d,
-                                   [[maybe_unused]] const Kokkos::View<StageTimes*, MemorySpace>& workers,
-                                   [[maybe_unused]] int worker) {
-  if constexpr (!kScalarLanes) {
-    if (workers.extent(0) == 0) return;
-    d.times = &workers(worker);
-    d.times->begin();
-  }
+// The times of a worker that begins to work; null where nobody asked for them.
+MANIPLE_FUNCTION StageTimes* begin_stages(
+    [[maybe_unused]] const Kokkos::View<StageTimes*, MemorySpace>& workers, [[maybe_unused]] int worker) {
+  if constexpr (!kScalarLanes)
+    if (workers.extent(0) > 0) {
+      workers(worker).begin();
+      return &workers(worker);
+    }
+  return nullptr;
 }
 
 }  // namespace maniple

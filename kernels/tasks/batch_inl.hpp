@@ -20,12 +20,14 @@ struct TaskPack {
   State<V> state;
   Data<V> data;
   TaskLanes<V> lanes;
+  int worker;
 
   MANIPLE_FUNCTION TaskPack(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int64_t tile,
                             int lane, int worker)
       : state(state_of_tile<V>(physics.model, physics.state.tile(tile), lane)),
         data(data_of_scratch<V>(physics.model, physics.scratch.base(worker), physics.scratch.stride(),
-                                physics.scratch.offset(worker))) {
+                                physics.scratch.offset(worker))),
+        worker(worker) {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
@@ -71,8 +73,11 @@ struct TaskPack {
   MANIPLE_FUNCTION void refresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                 Derived needs) const {
     if (needs == Derived::none) return;
+    [[maybe_unused]] StageTimes* const times = begin_stages(physics.stage_times, worker);
     if (needs == Derived::kinematics) forward_kinematics(physics.model, state, data);
     if (needs == Derived::forward) forward(physics.model, state, data);
+    if constexpr (!kScalarLanes)
+      if (times != nullptr) times->end(PhysicsStage::forward);
     if (batch.task.num_ray_queries > 0)
       answer_ray_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
     if (needs == Derived::forward && batch.task.num_contact_queries > 0)
@@ -123,7 +128,7 @@ struct TaskPack {
 
   // Physics steps of the lanes of `which`, with controls of 0, after which the clock stands at 0.
   MANIPLE_FUNCTION void settle(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, MaskOf<V> which,
-                               std::int64_t tile, int lane, int worker, std::int32_t control_step) const {
+                               std::int64_t tile, int lane, std::int32_t control_step) const {
     T* const memory = reinterpret_cast<T*>(batch.settle_scratch.team_base(worker));
     const State<V> copy = state_of_tile<V>(physics.model, memory, 0);
     const Varying<V> to = tile_field<V>(memory, 0, 0);
@@ -204,7 +209,7 @@ void settle_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std
         const V steps = load_lanes<V>(pack.lanes.counters + counter_episode_step * kTileWidth);
         const MaskOf<V> fresh = steps == V(0);
         if (any_lane(fresh))
-          pack.settle(batch, physics, fresh, tile, lane, worker, control_step);
+          pack.settle(batch, physics, fresh, tile, lane, control_step);
         else
           pack.refresh(batch, physics, batch.observe_needs);
         pack.observe_fresh(batch, physics, fresh);

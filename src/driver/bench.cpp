@@ -1,6 +1,7 @@
 // maniple bench: physics steps per second with random controls, environment steps per second, with a task at
 // random actions, and, where asked, whole iterations of learning; repeats, so that a reader sees the spread.
-// One more repeat, which does not count, shares the time out among the stages of physics. Writes bench.json.
+// One more repeat, which does not count, shares the time out among the stages of physics, and tells what a
+// task computes itself from the physics that it asks for. Writes bench.json.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,6 +45,23 @@ std::vector<std::pair<std::string, double>> fractions_of_time(
   return result;
 }
 
+double seconds_of(const std::string& stage, const std::vector<std::pair<std::string, double>>& seconds) {
+  const auto found =
+      std::find_if(seconds.begin(), seconds.end(), [&](const auto& s) { return s.first == stage; });
+  return found == seconds.end() ? 0 : found->second;
+}
+
+// Takes out of the task's part the physics in it, `forward_part` of the whole: quantities of the state that
+// the task sees, where it does not read those of the last step.
+void split_task(std::vector<std::pair<std::string, double>>& fractions, double forward_part) {
+  if (!(forward_part > 0)) return;
+  const auto task =
+      std::find_if(fractions.begin(), fractions.end(), [](const auto& f) { return f.first == "task"; });
+  const double forward = std::min(1.0, forward_part) * task->second;
+  task->second -= forward;
+  fractions.emplace(task, "forward", forward);
+}
+
 }  // namespace
 
 ExitCode bench(const Config& config, Session& session) {
@@ -83,17 +101,17 @@ ExitCode bench(const Config& config, Session& session) {
   // environment steps: control steps, with a task whole ones: actions, terms and resets included
   std::vector<double> env_rates;
   std::vector<std::pair<std::string, double>> env_fractions;
+  const auto env_repeat = [&] {
+    for (std::int64_t i = 0; i < steps; ++i) {
+      if (config.bench.actions == BenchActions::random) simulation->random_action(control_step++);
+      simulation->step_task();
+    }
+  };
   if (!simulation->has_task()) {
     for (const double rate : physics_rates) env_rates.push_back(rate / config.simulation.decimation);
   } else {
     simulation->reset();
     simulation->zero_action();
-    const auto env_repeat = [&] {
-      for (std::int64_t i = 0; i < steps; ++i) {
-        if (config.bench.actions == BenchActions::random) simulation->random_action(control_step++);
-        simulation->step_task();
-      }
-    };
     env_repeat();
     const auto before = simulation->stage_seconds();
     double seconds = 0;
@@ -107,7 +125,14 @@ ExitCode bench(const Config& config, Session& session) {
 
   const std::string stages = json(simulation->stage_seconds());
   simulation->time_physics_stages();
-  physics_repeat();
+  if (simulation->has_task()) {
+    const double before = seconds_of("task", simulation->stage_seconds());
+    env_repeat();
+    split_task(env_fractions, seconds_of("forward", simulation->physics_stage_seconds()) /
+                                  (seconds_of("task", simulation->stage_seconds()) - before));
+  } else {
+    physics_repeat();
+  }
   const auto physics_stages = fractions(simulation->physics_stage_seconds());
   LearningTimes learning;
   if (learns) {

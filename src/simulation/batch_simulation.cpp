@@ -270,7 +270,8 @@ std::vector<std::pair<std::string, double>> BatchSimulation<T>::physics_stage_se
     std::int64_t nanoseconds = 0;
     for (std::size_t worker = 0; worker < workers.extent(0); ++worker)
       nanoseconds += workers(worker).nanoseconds[stage];
-    seconds.emplace_back(kPhysicsStageNames[stage], static_cast<double>(nanoseconds) * 1e-9);
+    seconds.emplace_back(kPhysicsStageNames[stage],
+                         static_cast<double>(nanoseconds) * 1e-9 / static_cast<double>(workers.extent(0)));
   }
   return seconds;
 }

@@ -62,8 +62,8 @@ class Simulation : public Environment {
   // One row of nu values per environment of this rank, or one row for all.
   virtual void set_control(const std::vector<double>& rows) = 0;
   virtual void step_physics() = 0;
-  // From now on step_physics() notes the seconds of each stage, summed over the workers of this rank; empty
-  // on a device (kernels/physics/stage_times.hpp).
+  // From now on steps note the seconds of each stage of physics, a worker's mean; empty on a device
+  // (kernels/physics/stage_times.hpp).
   virtual void time_physics_stages() = 0;
   virtual std::vector<std::pair<std::string, double>> physics_stage_seconds() const = 0;
 

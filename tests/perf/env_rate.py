@@ -41,7 +41,8 @@ def of_maniple(task, arguments, directory):
     if result.returncode != 0:
         sys.exit(result.stdout + result.stderr)
     measured = json.loads((Path(directory) / "bench.json").read_text())
-    return measured["env_steps_per_second"]["median"], 1 - measured["share_per_stage_of_environment_steps"]["physics"]
+    shares = measured["share_per_stage_of_environment_steps"]
+    return measured["env_steps_per_second"]["median"], 1 - shares["physics"] - shares.get("forward", 0)
 
 
 def of_envpool(task, in_flight, arguments, seconds):

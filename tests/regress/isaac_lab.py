@@ -40,7 +40,7 @@ class LocomotionTask:
     def __init__(self, machine, direct):
         self.machine, self.direct = machine, direct
         self.model = mujoco.MjModel.from_xml_path(str(MODELS / machine["model"]))
-        self.data, self.seen = mujoco.MjData(self.model), mujoco.MjData(self.model)
+        self.data, self.seen, self.felt = (mujoco.MjData(self.model) for _ in range(3))
         self.max_steps = 15 * 60 - 1 if direct else 16 * 60
         joints = [self.model.joint(name) for name in machine["joints"]]
         self.q, self.v = ([int(getattr(joint, place)[0]) for joint in joints] for place in ("qposadr", "dofadr"))
@@ -66,15 +66,23 @@ class LocomotionTask:
         mujoco.mj_resetData(self.model, self.data)
         self.data.qpos, self.data.qvel = qpos, qvel
         self.action = np.zeros(len(self.q))
+        self.feel()
         self.look()
         self.potential = self.distance_potential(at_reset=True)
         return self.observation()
 
+    def feel(self):
+        """The forces of the step that begins now, without a trace in the simulation's data."""
+        mujoco.mj_copyData(self.felt, self.model, self.data)
+        mujoco.mj_forward(self.model, self.felt)
+        mujoco.mj_rnePostConstraint(self.model, self.felt)
+
     def look(self):
-        """All that belongs to the present state, without a trace in the simulation's data."""
+        """What belongs to the present state."""
         mujoco.mj_copyData(self.seen, self.model, self.data)
-        mujoco.mj_forward(self.model, self.seen)
-        mujoco.mj_rnePostConstraint(self.model, self.seen)
+        mujoco.mj_kinematics(self.model, self.seen)
+        mujoco.mj_comPos(self.model, self.seen)
+        mujoco.mj_comVel(self.model, self.seen)
         w, x, y, z = self.quaternion = self.data.qpos[3:7] / np.linalg.norm(self.data.qpos[3:7])
         self.roll = np.arctan2(2 * (w * x + y * z), w * w - x * x - y * y + z * z)
         self.yaw = np.arctan2(2 * (w * z + x * y), w * w + x * x - y * y - z * z)
@@ -97,9 +105,9 @@ class LocomotionTask:
         return turned
 
     def wrench(self, foot):
-        """What a foot's parent exerts on it, at its origin and in its axes: force, torque."""
-        body = self.seen.body(foot)
-        torque, force = body.cfrc_int[:3], body.cfrc_int[3:]
+        """What a foot's parent exerted on it in the last step, at its origin and in its axes: force, torque."""
+        body, felt = self.seen.body(foot), self.felt.body(foot).cfrc_int
+        torque, force = felt[:3], felt[3:]
         arm = self.seen.subtree_com[self.model.body_rootid[body.id]] - body.xpos
         axes = body.xmat.reshape(3, 3)
         return np.concatenate([axes.T @ force, axes.T @ (torque + np.cross(arm, force))])
@@ -121,6 +129,7 @@ class LocomotionTask:
         self.action = np.array(action)
         self.data.ctrl[self.controls] = self.efforts * action
         for _ in range(2):
+            self.feel()
             mujoco.mj_step(self.model, self.data)
         self.look()
         before, self.potential = self.potential, self.distance_potential()

@@ -43,6 +43,18 @@ def test_bench(maniple, tmp_path, deck):
         assert sum(shares.values()) == pytest.approx(1, abs=1e-5) and shares["physics"] > 0 and shares["task"] > 0
 
 
+def test_bench_tells_the_task_from_the_physics_that_it_asks_for(maniple, tmp_path):
+    """Forces of a new state take a whole forward pass, those of the last step none."""
+    for derived, asks in (("fresh", True), ("as_stepped", False)):
+        maniple("bench", CARTPOLE, "bench.steps=5", "bench.repeats=1", "batch.num_envs=64", f"simulation.derived={derived}",
+                "task.rewards={pull: {expression: 'qfrc_passive[slider_to_cart]'}}", "task.terminations={time_out: {term: time_out, time_out: true}}",
+                f"output.directory={tmp_path / derived}")
+        result = json.loads((tmp_path / derived / "bench.json").read_text())
+        shares = result["share_per_stage_of_environment_steps"]
+        assert sum(shares.values()) == pytest.approx(1, abs=1e-5) and min(shares.values()) >= 0
+        assert ("forward" in shares) == asks and (result["share_per_physics_stage"]["forward"] > 0) == asks
+
+
 def test_bench_acts_at_random(maniple, tmp_path):
     """A reward that is no number for any action but zero."""
     for actions, warns in (("random", True), ("zero", False)):
