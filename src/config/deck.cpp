@@ -595,6 +595,16 @@ void check_together(const Config& config) {
     if (learning.loss == ImitationLoss::gaussian && policy.squash_actions)
       refuse("learning.loss", "found gaussian with policy.squash_actions: true",
              "allowed: with policy.squash_actions: false");
+    if (config.data.normalize_actions == DataNormalizer::mean_std) {
+      const bool squashes = policy.squash_actions && !learning.diffuses();
+      if (squashes || (learning.diffuses() && config.diffusion.clip_sample))
+        refuse("data.normalize_actions",
+               std::string("found mean_std with ") +
+                   (squashes ? "policy.squash_actions" : "diffusion.clip_sample") +
+                   ": true, which ends actions at one standard deviation from their mean",
+               std::string("allowed: min_max, or mean_std with ") +
+                   (squashes ? "policy.squash_actions" : "diffusion.clip_sample") + ": false");
+    }
     const PerElement& weights = config.data.weights;
     const std::size_t files = config.data.file.size();
     if (!weights.named.empty() || (weights.numbers.size() != 1 && weights.numbers.size() != files))
