@@ -242,6 +242,7 @@ def roll_out(directory, run, envs, seconds):
     result = subprocess.run(
         [ROOT / "build/maniple", "rollout", deck, "control.source=policy", f"control.checkpoint={directory}",
          "initial_state.source=task", f"batch.num_envs={envs}", f"simulation.steps={steps}", "output.trajectory.every=1",
+         "data.file=[]", "data.weights=1",  # (demonstrations may be gone)
          f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={target}", "output.overwrite=true",
          "run.wall_time=0"],
         capture_output=True, text=True)

@@ -31,6 +31,14 @@ std::int64_t number_of(const std::string& name, const std::string& prefix) {
   return parsed.ec == std::errc() && parsed.ptr == name.data() + name.size() ? number : -1;
 }
 
+// A line of it: a name in a file may have any characters.
+std::string in_a_line(std::string text) {
+  for (std::size_t i = 0; i < text.size(); ++i)
+    if (const auto code = static_cast<unsigned char>(text[i]); code < 0x20 || code == 0x7f)
+      text.replace(i, 1, fmt::format("\\x{:02x}", code));
+  return text;
+}
+
 std::string list_of(const std::vector<std::string>& names) {
   constexpr std::size_t most = 20;
   if (names.empty()) return "nothing";
@@ -128,12 +136,15 @@ class OpenFile {
     return all ? wanted : std::vector<std::string>();
   }
   // Keys of a demonstration's observations that hold vectors of numbers; flags are only seen where they are
-  // asked for.
+  // asked for, and DROID's files hold much that no policy is to see.
   std::vector<std::string> vectors(const std::string& demonstration) const {
     std::vector<std::string> found;
+    if (*layout_.prefix == '\0')
+      refuse("data.observations", path_, "found none with DROID's layout",
+             "allowed: datasets below /" + path_of(demonstration, layout_.observations) + ": " +
+                 list_of(keys(demonstration)));
     for (const std::string& key : keys(demonstration)) {
       const std::string path = observation(demonstration, key);
-      if (!is_dataset(path)) continue;
       const hdf5::Dataset dataset = hdf5::open_dataset(file_, path);
       const std::string type = hdf5::type_of(dataset);
       if (reads_as_number(type) && type != "bool" && hdf5::shape_of(dataset).size() <= 2)
@@ -141,11 +152,24 @@ class OpenFile {
     }
     return found;
   }
+  // Of the datasets; "camera/depth" lies in a group of its own.
   std::vector<std::string> keys(const std::string& demonstration) const {
     const std::string path = path_of(demonstration, layout_.observations);
     if (!hdf5::has_path(file_, path)) return {};
     if (is_dataset(path)) return {layout_.observations};
-    return names_below(path);
+    std::vector<std::string> found;
+    for (const std::string& name : names_below(path)) {
+      const std::string below = path + "/" + name;
+      if (is_dataset(below)) {
+        found.push_back(name);
+        continue;
+      }
+      const hdf5::Group group(
+          hdf5::check_id(H5Gopen2(file_, below.c_str(), H5P_DEFAULT), path_ + ": /" + below));
+      for (const hdf5::Member& member : hdf5::members(group))
+        if (member.is_dataset) found.push_back(name + "/" + member.path);
+    }
+    return found;
   }
 
   // Frames of a dataset, and the shape of one: [size], or [height, width, channels] where pictures are
@@ -185,7 +209,7 @@ class OpenFile {
 
   [[noreturn]] void refuse(const std::string& key, const std::string& path, const std::string& found,
                            const std::string& allowed) const {
-    throw InputError(config_.where_of(key), key + ": " + path, found, allowed);
+    throw InputError(config_.where_of(key), key + ": " + path, in_a_line(found), in_a_line(allowed));
   }
 
  private:
@@ -241,10 +265,12 @@ class OpenFile {
         hdf5::type_of(list) != "string" || hdf5::shape_of(list).size() != 1)
       refuse_list(hdf5::type_of(list) + " " + hdf5::shape_text(hdf5::shape_of(list)));
     std::vector<std::string> chosen = hdf5::read_texts(hdf5::open_dataset(file_, path), path_ + ": /" + path);
-    for (const std::string& name : chosen)
-      if (!std::binary_search(all.begin(), all.end(), name, by_number()))
+    for (const std::string& name : chosen) {
+      const auto place = std::lower_bound(all.begin(), all.end(), name, by_number());
+      if (place == all.end() || *place != name)  // (demo_00 has the number of demo_0)
         refuse(key, path_, "/" + path + " names '" + name + "', which is not in /data",
-               "allowed: names of demonstrations");
+               "allowed: demonstrations that are there: " + list_of(all));
+    }
     if (chosen.empty())
       refuse(key, path_, "/" + path + " has no demonstrations", "allowed: a list of at least one");
     std::sort(chosen.begin(), chosen.end(), by_number());
@@ -259,6 +285,13 @@ class OpenFile {
         refuse(kKey, path_, fmt::format("found /{}", path_of(name)),
                fmt::format("allowed: demonstrations that are called {}<number>", layout_.prefix));
     std::sort(names.begin(), names.end(), by_number());
+    const auto twice =
+        std::adjacent_find(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+          return number_of(a, layout_.prefix) == number_of(b, layout_.prefix);
+        });
+    if (twice != names.end())
+      refuse(kKey, path_, fmt::format("found /{} and /{}", path_of(*twice), path_of(*(twice + 1))),
+             "allowed: demonstrations with numbers of their own");
     return names;
   }
   std::function<bool(const std::string&, const std::string&)> by_number() const {
@@ -333,6 +366,10 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
   if (keys.empty())
     file.refuse("data.observations", path, "found no observations that are vectors",
                 "there are: " + list_of(file.keys(names.front())));
+  for (const std::string& key : keys)
+    if (in_a_line(key) != key)
+      file.refuse("data.observations", path, "found an observation that is called '" + key + "'",
+                  "allowed: names without control characters, such as line feeds");
   std::vector<std::vector<int>> shapes(keys.size() + 1);  // of a frame; the last: of actions
   const char* const action_key = config.data.actions.empty() ? kKey : "data.actions";
   std::string demonstrations;
@@ -401,17 +438,27 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
 DemonstrationContents contents_of(const std::string& description) {
   std::istringstream text(description);
   std::string line;
+  const auto check = [&](bool understood) {
+    if (!understood) throw Error("the process that reads it answered '" + in_a_line(line) + "'");
+  };
   const auto next = [&] {
-    std::getline(text, line);
+    check(static_cast<bool>(std::getline(text, line)));
     return line;
+  };
+  const auto numbers = [&](std::size_t count) {
+    std::istringstream words(next());
+    std::vector<std::int64_t> values;
+    for (std::int64_t value = 0; words >> value;) values.push_back(value);
+    check(words.eof() && (count == 0 || values.size() == count));
+    return values;
   };
   DemonstrationContents found;
   found.layouts.push_back(next());
-  for (std::size_t keys = std::stoul(next()); keys > 0; --keys) {
+  for (std::int64_t keys = numbers(1).front(); keys > 0; --keys) {
     const std::string name = next();
-    std::istringstream shape(next());
     std::vector<int> frame;
-    for (int size = 0; shape >> size;) frame.push_back(size);
+    for (const std::int64_t size : numbers(0)) frame.push_back(static_cast<int>(size));
+    check(frame.size() == 1 || frame.size() == 3);
     if (frame.size() == 3) {
       found.cameras.push_back({name, frame[0], frame[1], frame[2], found.picture_bytes});
       found.picture_bytes += found.cameras.back().bytes();
@@ -420,15 +467,13 @@ DemonstrationContents contents_of(const std::string& description) {
       found.observation_width += frame.front();
     }
   }
-  found.action_width = std::stoi(next());
-  std::istringstream counts(next());
-  std::size_t learned = 0;
-  counts >> learned >> found.held_out;
-  for (std::size_t i = 0; i < learned + found.held_out; ++i) {
+  found.action_width = static_cast<int>(numbers(1).front());
+  const std::vector<std::int64_t> counts = numbers(2);
+  found.held_out = static_cast<std::size_t>(counts[1]);
+  for (std::int64_t i = 0; i < counts[0] + counts[1]; ++i) {
     Demonstration demonstration;
-    text >> demonstration.frames;
-    text.get();
-    std::getline(text, demonstration.name);
+    check(text >> demonstration.frames && text.get() == ' ');
+    check(static_cast<bool>(std::getline(text, demonstration.name)));
     found.demonstrations.push_back(std::move(demonstration));
   }
   return found;
@@ -487,7 +532,15 @@ class FrameReader {
         path_(path),
         file_(config, path),
         rows_(rows),
-        pictures_(pictures) {}
+        pictures_(pictures) {
+    const bool none = config.data.normalize_actions == DataNormalizer::none;
+    bounded_.assign(static_cast<std::size_t>(contents.action_width), none);
+    const bool reaches_beyond = config.learning.algorithm == "diffusion" ? !config.diffusion.clip_sample
+                                                                         : !config.policy.squash_actions;
+    if (reaches_beyond) return;
+    for (const int component : config.data.actions_not_normalized)
+      bounded_[static_cast<std::size_t>(component)] = true;
+  }
 
   void read(const Demonstration& demonstration) {
     for (const DemonstrationContents::Key& key : contents_.observations)
@@ -513,8 +566,7 @@ class FrameReader {
     }
     values_.resize(static_cast<std::size_t>(demonstration.frames * size));
     hdf5::read_box(opened, H5T_NATIVE_FLOAT, origin, count, values_.data(), path_ + ": /" + dataset);
-    const bool bounded =
-        first >= contents_.observation_width && config_.data.normalize_actions == DataNormalizer::none;
+    const int first_action = first - contents_.observation_width;
     for (std::int64_t frame = 0; frame < demonstration.frames; ++frame)
       for (int i = 0; i < size; ++i) {
         const float value = values_[static_cast<std::size_t>(frame * size + i)];
@@ -523,11 +575,19 @@ class FrameReader {
               kKey, path_,
               fmt::format("/{} has {} in frame {}", dataset, std::isnan(value) ? "NaN" : "infinity", frame),
               "allowed: finite numbers");
-        if (bounded && std::abs(value) > 1.0f + 1e-6f)
+        if (first_action >= 0 && bounded_[static_cast<std::size_t>(first_action + i)] &&
+            std::abs(value) > 1.0f + 1e-6f)
           file_.refuse(kKey, path_, fmt::format("/{} has {} in frame {}", dataset, value, frame),
-                       "allowed: [-1, 1], or data.normalize_actions: min_max | mean_std");
+                       remedy(first_action + i));
         rows_[(demonstration.first + frame) * contents_.row_width() + first + i] = value;
       }
+  }
+
+  std::string remedy(int component) const {
+    if (config_.data.normalize_actions == DataNormalizer::none)
+      return "allowed: [-1, 1], or data.normalize_actions: min_max | mean_std";
+    return fmt::format("allowed: [-1, 1], which the policy's actions lie in, or {} not among {}", component,
+                       "data.actions_not_normalized");
   }
 
   // Some frames at a time: a demonstration may have any number.
@@ -558,6 +618,7 @@ class FrameReader {
   const OpenFile file_;
   float* const rows_;
   std::uint8_t* const pictures_;
+  std::vector<bool> bounded_;  // components of the action that are to lie in [-1, 1]
   std::vector<float> values_;
   std::vector<std::uint8_t> pixels_;
 };

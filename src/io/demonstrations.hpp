@@ -69,8 +69,7 @@ DemonstrationContents look_at_demonstrations(const Config& config);
 class Demonstrations {
  public:
   // Reads them. InputError, which names demonstration and frame, where a number is not finite, or an action
-  // beyond [-1, 1] with data.normalize_actions: none. `directory`: of a file that holds the rows; "": in
-  // memory.
+  // beyond [-1, 1] that is not normalized. `directory`: of a file that holds the rows; "": in memory.
   Demonstrations(const Config& config, DemonstrationContents contents, const std::string& directory = "");
 
   const DemonstrationContents& contents() const { return contents_; }

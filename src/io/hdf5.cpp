@@ -76,9 +76,12 @@ T read_scalar_attribute(hid_t object, const std::string& name, hid_t type) {
   return value;
 }
 
+// Where an object lies; what went wrong before stays the last error.
 std::string path_of(hid_t object) {
   char name[1024] = {};
+  const hid_t errors = H5Eget_current_stack();
   H5Iget_name(object, name, sizeof name);
+  H5Eset_current_stack(errors);
   return name;
 }
 
@@ -105,8 +108,7 @@ std::string last_error() {
 }
 
 // HDF5 writes the errno of a failed system call into its description.
-[[noreturn]] void throw_last_error(const std::string& what) {
-  const std::string reason = last_error();
+[[noreturn]] void throw_error(const std::string& what, const std::string& reason) {
   const std::size_t number = reason.find("errno = ");
   const int error = number == std::string::npos ? 0 : std::atoi(reason.c_str() + number + 8);
   if (is_transient(error)) throw TransientError(what + ": " + reason);
@@ -117,12 +119,12 @@ std::string last_error() {
 }  // namespace
 
 hid_t check_id(hid_t id, const std::string& what) {
-  if (id < 0) throw_last_error(what);
+  if (id < 0) throw_error(what, last_error());
   return id;
 }
 
 void check(herr_t status, const std::string& what) {
-  if (status < 0) throw_last_error(what);
+  if (status < 0) throw_error(what, last_error());
 }
 
 herr_t close_file(hid_t file) {
@@ -418,17 +420,42 @@ std::string type_of(hid_t dataset) {
   return type_name(type);
 }
 
+namespace {
+
+// check() of what H5Dread() says. A filter is only missing where there are chunks that went through it.
+void check_read(herr_t status, hid_t dataset, const std::string& what) {
+  if (status >= 0) return;
+  const std::string reason = last_error();
+  const Properties creation(H5Dget_create_plist(dataset));
+  const int filters = creation < 0 ? 0 : H5Pget_nfilters(creation);
+  for (int i = 0; i < filters; ++i) {
+    unsigned flags = 0, settings = 0;
+    std::size_t none = 0;
+    char name[256] = {};
+    const H5Z_filter_t filter = H5Pget_filter2(creation, static_cast<unsigned>(i), &flags, &none, nullptr,
+                                               sizeof name, name, &settings);
+    if (filter >= 0 && H5Zfilter_avail(filter) <= 0)
+      throw Error(
+          fmt::format("{}: compressed by a filter that is not installed here, {} (HDF5's filter {}); where "
+                      "it is, h5repack -f GZIP=4 OLD NEW writes a file that can be read anywhere",
+                      what, *name == '\0' ? "which has no name" : name, filter));
+  }
+  throw_error(what, reason);
+}
+
+}  // namespace
+
 void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape& count, void* data,
               const std::string& what) {
   if (std::find(count.begin(), count.end(), hsize_t{0}) != count.end()) return;
   const Space file_space(check_id(H5Dget_space(dataset), what));
   if (count.empty()) {
-    check(H5Dread(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), what);
+    check_read(H5Dread(dataset, memory_type, H5S_ALL, H5S_ALL, H5P_DEFAULT, data), dataset, what);
     return;
   }
   check(H5Sselect_hyperslab(file_space, H5S_SELECT_SET, first.data(), nullptr, count.data(), nullptr), what);
   const Space memory_space = space_of_shape(count);
-  check(H5Dread(dataset, memory_type, memory_space, file_space, H5P_DEFAULT, data), what);
+  check_read(H5Dread(dataset, memory_type, memory_space, file_space, H5P_DEFAULT, data), dataset, what);
 }
 
 Shape trajectory_chunk(const Shape& shape, hsize_t block, std::size_t bytes) {
@@ -471,7 +498,7 @@ std::vector<Member> members(hid_t file) {
         return 0;
       },
       &found, H5O_INFO_BASIC);
-  check(status, "contents");
+  check(status, path_of(file));
   std::sort(found.begin(), found.end(), [](const Member& a, const Member& b) { return a.path < b.path; });
   return found;
 }
@@ -486,14 +513,26 @@ std::vector<std::string> names_in(hid_t group) {
               return 0;
             },
             &names),
-        "contents");
+        path_of(group));
   return names;
 }
 
 bool has_path(hid_t file, const std::string& path) {
+  const auto has = [&](std::size_t length) {
+    const htri_t found = H5Lexists(file, path.substr(0, length).c_str(), H5P_DEFAULT);
+    if (found >= 0) return found > 0;
+    // a group that cannot be read, or none: a dataset, a link to nothing
+    const std::string reason = last_error();
+    const auto slash = path.rfind('/', length - 1);
+    const std::string group = slash == std::string::npos || slash == 0 ? "/" : path.substr(0, slash);
+    const Object above(H5Oopen(file, group.c_str(), H5P_DEFAULT));
+    const bool is_group = above >= 0 && H5Iget_type(above) == H5I_GROUP;
+    if (!is_group && (above >= 0 || H5Oexists_by_name(file, group.c_str(), H5P_DEFAULT) == 0)) return false;
+    throw Error((group == "/" ? "" : "/") + group + " cannot be read (damaged?): " + reason);
+  };
   for (auto slash = path.find('/'); slash != std::string::npos; slash = path.find('/', slash + 1))
-    if (slash > 0 && H5Lexists(file, path.substr(0, slash).c_str(), H5P_DEFAULT) <= 0) return false;
-  return !path.empty() && H5Lexists(file, path.c_str(), H5P_DEFAULT) > 0;
+    if (slash > 0 && !has(slash)) return false;
+  return !path.empty() && has(path.size());
 }
 
 std::vector<std::string> read_texts(hid_t dataset, const std::string& what) {
@@ -506,7 +545,7 @@ std::vector<std::string> read_texts(hid_t dataset, const std::string& what) {
   if (H5Tis_variable_str(stored) > 0) {
     std::vector<char*> characters(count, nullptr);
     const Type memory(check_id(H5Tcopy(stored), what));
-    check(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, characters.data()), what);
+    check_read(H5Dread(dataset, memory, H5S_ALL, H5S_ALL, H5P_DEFAULT, characters.data()), dataset, what);
     for (std::size_t i = 0; i < count; ++i) {
       texts[i] = characters[i] ? characters[i] : "";
       H5free_memory(characters[i]);
@@ -515,7 +554,7 @@ std::vector<std::string> read_texts(hid_t dataset, const std::string& what) {
   }
   const std::size_t length = H5Tget_size(stored);
   std::string all(count * length, '\0');
-  check(H5Dread(dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()), what);
+  check_read(H5Dread(dataset, stored, H5S_ALL, H5S_ALL, H5P_DEFAULT, all.data()), dataset, what);
   for (std::size_t i = 0; i < count; ++i) {
     texts[i] = all.substr(i * length, length);
     texts[i].resize(std::strlen(texts[i].c_str()));

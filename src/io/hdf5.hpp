@@ -134,7 +134,7 @@ struct Member {
 std::vector<Member> members(hid_t file);
 // Names of what lies right below a group, in alphabetical order.
 std::vector<std::string> names_in(hid_t group);
-// Whether each part of a path is there.
+// Whether each part of a path is there. Error where a group on the way cannot be read.
 bool has_path(hid_t file, const std::string& path);
 // The texts of a dataset of one dimension, of fixed or variable length.
 std::vector<std::string> read_texts(hid_t dataset, const std::string& what);

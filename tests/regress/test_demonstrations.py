@@ -3,6 +3,7 @@ is named."""
 
 import itertools
 import json
+import re
 import subprocess
 
 import h5py
@@ -119,6 +120,47 @@ def test_all_vectors_where_no_keys_are_given(tmp_path):
                                   windows(1, 1, True, True, f"data.file={path}", KEYS))
 
 
+def test_vectors_in_groups(tmp_path):
+    """Of a dictionary in a dictionary, as Minari writes them; named by their path."""
+    path = write_minari(tmp_path / "a.hdf5", episodes(3))
+    expected = windows(1, 1, True, True, f"data.file={path}", "data.observations=[velocity, position]")
+
+    def edit(file):
+        for episode in file.values():
+            episode.move("observations/velocity", "observations/arm/hand/velocity")
+            episode["observations/arm/language"] = ["go on"] * len(episode["observations/position"])
+
+    change(path, edit)
+    for keys in ("[]", "[arm/hand/velocity, position]"):
+        np.testing.assert_array_equal(windows(1, 1, True, True, f"data.file={path}", f"data.observations={keys}"), expected)
+
+
+@pytest.mark.parametrize("left, policy", [("[0, 1]", "policy.squash_actions=false"), ("[0]", "policy.squash_actions=true")])
+def test_actions_are_left_alone(maniple, tmp_path, left, policy):
+    """Beyond [-1, 1], too, by a policy that can follow; others are normalized into what it can."""
+    path = write_robomimic(tmp_path / "demos.hdf5", episodes(4, shortest=12))
+    change(path, set_frame("data/demo_1/actions", (2, 1), 1.5))
+    maniple("imitate", f"data.file={path}", KEYS, "learning.steps=1", "policy.hidden=[8]", "data.normalize_actions=min_max",
+            f"data.actions_not_normalized={left}", policy, f"output.directory={tmp_path / 'run'}")
+
+
+@pytest.mark.parametrize("signature", [b"SNOD", b"TREE", b"HEAP"])
+def test_damaged_groups_are_not_missing(maniple, tmp_path, signature):
+    """Some of what a group is made of; the first ones are the root's, those of /data and of the first demonstration."""
+    bytes_of = write_robomimic(tmp_path / "whole.hdf5", episodes(4, shortest=12), {"train": [0]}).read_bytes()
+    places = [match.start() for match in re.finditer(signature, bytes_of)]
+    assert len(places) > 5
+    named = set()
+    for place in places[:5]:
+        path = tmp_path / "damaged.hdf5"
+        path.write_bytes(bytes_of[:place] + b"none" + bytes_of[place + 4:])
+        text = maniple("imitate", f"data.file={path}", KEYS, "learning.steps=1", "policy.hidden=[8]",
+                       f"output.directory={tmp_path / 'run'}", exit_code=2, timeout=60).stderr
+        assert "data.file: cannot be read as HDF5" in text and " signature" in text and "found no" not in text
+        named.add(re.search(r"damaged\.hdf5: (/\S*?)[: ]", text)[1])
+    assert {"/", "/data", "/data/demo_0"} <= named
+
+
 def test_texts_are_no_vectors(tmp_path):
     """Without keys: a text or a flag for each frame is not what a policy sees."""
     path = write_robomimic(tmp_path / "a.hdf5", episodes(3))
@@ -184,6 +226,28 @@ def dangling(file):
     file["data/demo_1/obs/velocity"] = h5py.SoftLink("/nowhere")
 
 
+def everywhere(name, values):
+    """Another dataset of each demonstration."""
+    def edit(file):
+        for demo in file["data"].values():
+            demo[name] = values(len(demo["actions"]))
+
+    return edit
+
+
+def compressed(**filter):
+    def edit(file):
+        del file["data/demo_1/obs/velocity"]
+        frames = len(file["data/demo_1/actions"])
+        file.create_dataset("data/demo_1/obs/velocity", (frames, 2), np.float32, np.zeros((frames, 2), np.float32), **filter)
+
+    return edit
+
+
+def twice(file):
+    file["data/demo_01"] = file["data/demo_1"]
+
+
 def renamed(file):
     file["data/demo_3x"] = file["data/demo_3"]
 
@@ -205,6 +269,18 @@ BAD = {
                ["/data/demo_1/actions has 1.5 in frame 2", "data.normalize_actions"]),
     "width": (put("data/demo_1/obs/velocity", np.zeros((9, 3), np.float32)), [],
               ["/data/demo_1/obs/velocity has 9 frames"]),
+    "action left alone": (set_frame("data/demo_1/actions", (2, 1), 1.5),
+                          ["data.normalize_actions=min_max", "data.actions_not_normalized=[1]"],
+                          ["/data/demo_1/actions has 1.5 in frame 2", "or 1 not among data.actions_not_normalized"]),
+    "line feed": (everywhere("obs/two\nlines", np.zeros), ["data.observations=[]"],
+                  ["data.observations: ", "an observation that is called 'two\\x0alines'", "without control characters"]),
+    "line feed beside": (everywhere("obs/two\nlines", np.zeros), ["data.observations=[vel]"],
+                         ["there are: image, position, two\\x0alines, velocity"]),
+    "group": (everywhere("obs/camera/depth", np.zeros), ["data.observations=[camera]"],
+              ["found no /data/demo_0/obs/camera", "there are: camera/depth, image, position, velocity"]),
+    "lzf": (compressed(compression="lzf"), [],
+            ["/data/demo_1/obs/velocity: compressed by a filter that is not installed here, lzf (HDF5's filter 32000)",
+             "h5repack -f GZIP"]),
     "filter": (None, ["data.filter_key=test"], ["data.filter_key", "found no /mask/test", "empty, train"]),
     "empty filter": (None, ["data.filter_key=empty"], ["data.filter_key", "/mask/empty has no demonstrations"]),
     "held out": (None, ["data.validation_filter=test"], ["data.validation_filter: ", "found no /mask/test", "empty, train"]),
@@ -216,6 +292,9 @@ BAD = {
                      ["data.validation_filter: ", "/mask/odd has all 4 demonstrations", "leaves some to learn from"]),
     "short ones held out": (list_of([b"demo_2"]), ["data.validation_filter=odd", "policy.recurrent=gru", "data.pad_sequence=false",
                                                    "policy.recurrent_horizon=100"], ["allowed: at least 100 without padding"]),
+    "list of others": (list_of([b"demo_00"]), ["data.filter_key=odd"],
+                       ["data.filter_key: ", "/mask/odd names 'demo_00', which is not in /data",
+                        "there: demo_0, demo_1, demo_2, demo_3"]),
     "list of numbers": (list_of([0, 1]), ["data.filter_key=odd"],
                         ["data.filter_key: ", "/mask/odd is int64 [2]", "allowed: a list of texts"]),
     "list in a table": (list_of([[b"demo_0"], [b"demo_1"]]), ["data.filter_key=odd"], ["/mask/odd is string [2, 1]"]),
@@ -227,6 +306,7 @@ BAD = {
     "actions twice": (None, ["data.actions=[actions, actions]"], ["data.actions: found 'actions' twice"]),
     "weight too small": (None, ["data.weights=1e-6"], ["data.weights: found 1e-06 for the ", "one sample of each file"]),
     "weight too large": (None, ["data.weights=1e18"], ["data.weights: found 1e+18 for the ", "1e+12 in all at most"]),
+    "one number": (twice, [], ["data.file: ", "found /data/demo_", "numbers of their own"]),
     "name": (renamed, [], ["found /data/demo_3x", "demo_<number>"]),
     "batch": (None, ["learning.batch_size=100000"], ["learning.batch_size: found 100000", "allowed: at most"]),
     "huge batch": (None, ["learning.batch_size=1000000000"], ["learning.batch_size: found 1000000000", "allowed: at most"]),
@@ -399,6 +479,8 @@ def test_droid_what_is_wrong_is_named(maniple, tmp_path):
         return result.stderr
 
     assert "data.actions: " in refusal("data.actions=[]")
+    assert "datasets below /observation: robot_state/cartesian_position, robot_state/gripper_position, timestamp/control" \
+        in refusal("data.observations=[]")
     assert "below /action: abs_pos, abs_rot_6d, gripper_position, joint_velocity" in refusal("data.actions=[]")
     assert "found no dataset /action/abs_position" in refusal("data.actions=[abs_position]")
     assert "found 'train' with the layout of droid" in refusal("data.filter_key=train")

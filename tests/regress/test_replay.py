@@ -125,7 +125,9 @@ def test_policy_of_an_imitation(maniple, tmp_path):
     learn = ["learning.preset=robomimic", "policy.hidden=[8, 8]", "learning.steps=5", "data.normalize_actions=mean_std",
              "policy.squash_actions=false", f"data.file={tmp_path / 'random/demonstrations.hdf5'}"]
     maniple("imitate", PENDULUM, *learn, f"output.directory={tmp_path / 'clone'}")
+    (tmp_path / "random").rename(tmp_path / "elsewhere")
     replay(maniple, tmp_path / "clone", "--envs", 2, "--seconds", 0.5)
+    (tmp_path / "elsewhere").rename(tmp_path / "random")
     facts = description(tmp_path / "clone/replay.html")
     assert facts["times"][-1] == pytest.approx(0.5, abs=0.05) and facts["envs"] == [0, 1]
     with Results(tmp_path / "clone/rollout") as rollout:
