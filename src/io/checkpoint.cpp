@@ -431,7 +431,7 @@ void prune(const std::string& directory, std::int64_t keep, std::int64_t keep_su
 enum class Purpose {
   resume,      // everything
   policy,      // model and task
-  warm_start,  // the shapes of what it has
+  warm_start,  // what a policy is, sees and does
 };
 
 // A key of a task's deck with what a checkpoint and what this run has for it; "": nothing.
@@ -483,12 +483,33 @@ std::vector<Difference> differences_of(const std::vector<std::string>& stored,
   return ordered;
 }
 
-// Whether a policy would be shown something else, or act otherwise. What only disturbs it may be another.
-bool changes_policy(const Difference& difference) {
-  if (difference.key != "task.observations" && difference.key != "task.actions") return false;
+// Refuses a task that shows a policy something else, or where it acts otherwise. What only disturbs it may be
+// another. `critic`: what is kept has one, too.
+void check_policy_task(const std::string& path, const CheckpointIdentity& stored,
+                       const CheckpointIdentity& run, bool critic) {
+  const std::vector<Difference> differences = differences_of(stored.task_lines, run.task_lines);
   static const std::regex disturbance(R"(, (noise|noise_std|bias|delay): (\[[^\]]*\]|[^,}]*))");
-  const auto rest = [&](const std::string& term) { return std::regex_replace(term, disturbance, ""); };
-  return difference.stored == difference.run || rest(difference.stored) != rest(difference.run);
+  const auto without_disturbance = [](const std::string& term) {
+    return std::regex_replace(term, disturbance, "");
+  };
+  const auto list_of = [&](const std::vector<std::string>& lines, const std::string& key) {
+    std::vector<std::string> list;
+    for (const std::string& line : lines)
+      if (line.starts_with(key + ": ")) list.push_back(without_disturbance(line));
+    return list;
+  };
+  for (const std::string key : {"task.observations", "task.critic_observations", "task.actions"}) {
+    if (differences.empty() || (key == "task.critic_observations" && !critic)) continue;
+    if (list_of(stored.task_lines, key) == list_of(run.task_lines, key)) continue;
+    Difference first{key, "", ""};  // in order alone, unless a term differs
+    for (const Difference& d : differences)
+      if (d.key == key && without_disturbance(d.stored) != without_disturbance(d.run)) {
+        first = d;
+        break;
+      }
+    throw InputError(SourceLocation{path}, "", first.text(),
+                     "allowed: what the policy learned with; noise, bias and delay may be others");
+  }
 }
 
 std::vector<std::string> keys_of(const std::vector<Difference>& differences) {
@@ -579,7 +600,10 @@ const std::set<std::string_view> kLastingSettings{
 // What must agree, as (key of the deck, what the file has, what the run has).
 void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
                     Purpose purpose) {
-  if (purpose == Purpose::warm_start) return check_policy(path, stored, run, purpose);
+  if (purpose == Purpose::warm_start) {
+    check_policy(path, stored, run, purpose);
+    return check_policy_task(path, stored, run, run.kind == "train");
+  }
   auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
     if (found != wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
@@ -610,13 +634,7 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                        "allowed: the same task, or learning.warm_start for a new run with this policy");
   compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
   check_policy(path, stored, run, purpose);
-  if (purpose == Purpose::policy) {
-    for (const Difference& difference : differences_of(stored.task_lines, run.task_lines))
-      if (changes_policy(difference))
-        throw InputError(SourceLocation{path}, "", difference.text(),
-                         "allowed: what the policy learned with; noise, bias and delay may be others");
-    return;
-  }
+  if (purpose == Purpose::policy) return check_policy_task(path, stored, run, false);
   compare("kind of run", stored.kind, run.kind);
   const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
                                     "learning.schedule: \"adaptive\"") != run.settings.end();

@@ -698,6 +698,38 @@ TEST(Ppo, FixedStandardDeviationStays) {
   });
 }
 
+std::size_t bytes_of(const ArchiveEntry& entry) {
+  const std::size_t size = entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4;
+  return entry.per_env ? 3 * 32 * entry.tile_elements * size : entry.elements * size;
+}
+
+std::vector<std::vector<char>> contents_of(const Archive& archive) {
+  std::vector<std::vector<char>> contents;
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const char* data = static_cast<const char*>(entry.data);
+    contents.emplace_back(data, data + bytes_of(entry));
+  }
+  return contents;
+}
+
+void fill(const Archive& archive, const std::vector<std::vector<char>>& contents) {
+  ASSERT_EQ(archive.entries().size(), contents.size());
+  for (std::size_t i = 0; i < contents.size(); ++i)
+    std::memcpy(archive.entries()[i].data, contents[i].data(), bytes_of(archive.entries()[i]));
+}
+
+Archive whole_of(Ppo& ppo) {
+  Archive archive;
+  ppo.describe(archive);
+  return archive;
+}
+
+Archive learned_of(Ppo& ppo) {
+  Archive archive;
+  ppo.describe_learned(archive, true);
+  return archive;
+}
+
 void expect_equal_bits_over_a_restart(const Config& config) {
   std::vector<double> straight, restarted;
   on_ranks(1, [&](int, Collectives& collectives) {
@@ -705,28 +737,12 @@ void expect_equal_bits_over_a_restart(const Config& config) {
     Ppo ppo(environment, config, collectives);
     ppo.start();
     for (int i = 0; i < 3; ++i) ppo.iterate();
-    std::vector<std::vector<char>> saved;
-    const auto describe = [](Ppo& p) {
-      Archive archive;
-      p.describe(archive);
-      return archive;
-    };
-    const auto bytes = [](const ArchiveEntry& entry) {
-      const std::size_t size = entry.type == ElementType::float64 || entry.type == ElementType::int64 ? 8 : 4;
-      return entry.per_env ? 3 * 32 * entry.tile_elements * size : entry.elements * size;
-    };
-    const Archive first = describe(ppo);
-    for (const ArchiveEntry& entry : first.entries()) {
-      const char* data = static_cast<const char*>(entry.data);
-      saved.emplace_back(data, data + bytes(entry));
-    }
+    const auto saved = contents_of(whole_of(ppo));
     for (int i = 0; i < 2; ++i) append(straight, ppo.iterate());
 
     ToyEnvironment other_environment(70, 0, 1);
     Ppo other(other_environment, config, collectives);
-    const Archive archive = describe(other);
-    for (std::size_t i = 0; i < saved.size(); ++i)
-      std::memcpy(archive.entries()[i].data, saved[i].data(), bytes(archive.entries()[i]));
+    fill(whole_of(other), saved);
     other.restored();
     for (int i = 0; i < 2; ++i) append(restarted, other.iterate());
   });
@@ -748,8 +764,7 @@ TEST(Ppo, AWarmStartGathersTheMomentsOfValuesAnew) {
   const Config config = scaled_config(70);
   on_ranks(1, [&](int, Collectives& collectives) {
     const auto samples = [](Ppo& ppo) {
-      Archive archive;
-      ppo.describe_learned(archive, true);
+      const Archive archive = learned_of(ppo);
       for (const ArchiveEntry& entry : archive.entries())
         if (entry.name == "ppo/value_count") return *static_cast<const double*>(entry.data);
       return std::nan("");
@@ -764,6 +779,37 @@ TEST(Ppo, AWarmStartGathersTheMomentsOfValuesAnew) {
     ppo.warm_started({"ppo/value_mean"});
     ppo.iterate();
     EXPECT_EQ(samples(ppo), of_one_iteration);
+  });
+}
+
+// With what has been learned comes the state of the optimizer, to the device, too; its first step is not that
+// of a new optimizer.
+TEST(Ppo, AWarmStartKeepsTheStateOfTheOptimizer) {
+  const Config config = toy_config(70);
+  on_ranks(1, [&](int, Collectives& collectives) {
+    ToyEnvironment environment(70, 0, 1);
+    Ppo first(environment, config, collectives);
+    first.start();
+    for (int i = 0; i < 3; ++i) first.iterate();
+    const auto learned = contents_of(learned_of(first));
+
+    const auto parameters_after = [&](bool keeps_moments) {
+      ToyEnvironment other_environment(70, 0, 1);
+      Ppo ppo(other_environment, config, collectives);
+      ppo.start();
+      const Archive archive = learned_of(ppo);
+      fill(archive, learned);
+      if (!keeps_moments)
+        for (const ArchiveEntry& entry : archive.entries())
+          if (entry.name.starts_with("ppo/adam_moment") || entry.name == "ppo/optimizer_steps")
+            std::memset(entry.data, 0, bytes_of(entry));
+      ppo.warm_started({});
+      EXPECT_EQ(contents_of(learned_of(ppo)) == learned, keeps_moments);
+      ppo.iterate();
+      const auto after = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), ppo.policy()->parameters());
+      return std::vector<float>(after.data(), after.data() + after.extent(0));
+    };
+    EXPECT_NE(parameters_after(true), parameters_after(false));
   });
 }
 
