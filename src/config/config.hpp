@@ -266,6 +266,13 @@ struct TermConfig {
   std::string command;                               // the command that a term is about
   std::string curriculum;                            // rewards: which curriculum multiplies the weight
   std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
+
+  // Of a key's value or a parameter; of the term where that is not given.
+  const SourceLocation& where_of(const std::string& key) const {
+    for (const auto* places : {&where_keys, &where_parameters})
+      if (const auto place = places->find(key); place != places->end()) return place->second;
+    return where;
+  }
 };
 
 struct TaskConfig {

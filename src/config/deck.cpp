@@ -147,6 +147,10 @@ class TaskReader {
         term.where_keys[entry.key] = given.where;
         const bool is_expression = entry.key == "expression" || entry.key == "reset" || entry.key == "update";
         assign(row->target(term), row->allowed, key, is_expression ? expression_of(given) : given);
+        if (text_of(term.names_kind) == entry.key && term.names.empty())
+          throw InputError(given.where, key, "found a list of 0",
+                           "allowed: list of names, for instance [a, b]; without the key what the term takes "
+                           "by default");
       } else {
         read_parameter(term, entry, key);
       }
@@ -166,6 +170,10 @@ class TaskReader {
                            (section_.kind == TermKind::event ? ", or 'field: <name>'" : "") +
                            (none && !others.empty() ? "; other " + section_.name + ": " + others : ""));
     }
+    for (const auto& [name, numbers] : {std::pair{"bias", &term.bias}, std::pair{"noise", &term.noise}})
+      if (numbers->size() == 1 && numbers->front() < 0)
+        throw InputError(term.where_of(name), path + "." + name, "found " + yaml_number(numbers->front()),
+                         "allowed: a number of at least 0, for +- that much, or [low, high]");
     if (section_.kind == TermKind::event) check_field(term, path);
     if (section_.kind == TermKind::event && (term.mode == EventMode::interval) == term.every.empty())
       throw InputError(
@@ -186,9 +194,7 @@ class TaskReader {
   // Keys of events that set a field of the model.
   static void check_field(const TermConfig& term, const std::string& path) {
     const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
-      const auto where = term.where_keys.find(key);
-      throw InputError(where == term.where_keys.end() ? term.where : where->second, path + "." + key, found,
-                       allowed);
+      throw InputError(term.where_of(key), path + "." + key, found, allowed);
     };
     for (const char* key : {"operation", "distribution", "ranges", "shared_random"})
       if (term.field.empty() && term.where_keys.contains(key))
@@ -419,6 +425,12 @@ std::string existing_file(const std::string& text, const SourceLocation& where, 
       "allowed: " + allowed + ", relative to the " + (where.file.empty() ? "working directory" : "deck"));
 }
 
+// What control.file is to be; with a task it has actions.
+std::string control_file_text(const Config& config) {
+  return std::string("an HDF5 file with ") +
+         (config.task.present ? "/action [env or 1, step, actions]" : "/ctrl [env or 1, step, nu]");
+}
+
 // `member`: of an ensemble, or "".
 void resolve_files(Config& config, const std::string& member, bool needs_model) {
   config.model.where = config.where_of("model.file");
@@ -438,7 +450,7 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
       control.source == ControlInput::policy || control.file.empty() ? "control.checkpoint" : "control.file");
   if (!control.file.empty())
     control.file = existing_file(control.file, config.where_of("control.file"), "control.file", false,
-                                 "an HDF5 file with /ctrl [env or 1, step, nu]");
+                                 control_file_text(config));
   if (!control.checkpoint.empty())
     control.checkpoint =
         existing_file(control.checkpoint, config.where_of("control.checkpoint"), "control.checkpoint", true,
@@ -675,15 +687,16 @@ void check_together(const Config& config) {
   const ControlConfig& control = config.control;
   if (control.source == ControlInput::file && control.file.empty())
     refuse("control.source", "found 'file' without control.file",
-           "allowed: with control.file, an HDF5 file with /ctrl, or with a task /action");
+           "allowed: with control.file, " + control_file_text(config));
   if (control.source == ControlInput::policy && control.checkpoint.empty())
     refuse("control.source", "found 'policy' without control.checkpoint",
            "allowed: with control.checkpoint, a checkpoint file or the directory of a run");
   if (control.source == ControlInput::policy && !config.task.present)
     refuse("control.source", "found 'policy' without a task",
            "allowed: with the task the policy was trained on");
-  if (!control.file.empty() && !config.where.count("control.source"))
-    refuse("control.file", "found a file that nothing reads", "allowed: with control.source: file");
+  if (!control.file.empty() && control.source != ControlInput::file)
+    refuse("control.file", "found a file that nothing reads with control.source: " + text_of(control.source),
+           "allowed: with control.source: file; control.file=~ leaves it out");
 
   const InitialStateConfig& initial = config.initial_state;
   if (initial.source == StartState::file && initial.file.empty())

@@ -291,6 +291,7 @@ void apply_override(DeckValue& root, const std::string& assignment) {
 
 void apply_value(DeckValue& root, const std::string& path, const DeckValue& value) {
   DeckValue* place = &root;
+  DeckEntry* holder = nullptr;  // of the place, or of the list that it is in
   std::string walked;
   for (std::size_t first = 0; first <= path.size();) {
     const auto dot = std::min(path.find('.', first), path.size());
@@ -302,6 +303,9 @@ void apply_value(DeckValue& root, const std::string& path, const DeckValue& valu
       if (parsed.ec != std::errc() || parsed.ptr != key.data() + key.size() || index >= place->list.size())
         throw InputError(value.where, path, "found '" + key + "' as an entry of " + walked,
                          "allowed: 0 to " + std::to_string(place->list.size() - 1) + ", or the whole list");
+      // a number of a range: what is wrong with the range has been given with it
+      if (first > path.size() && value.kind == DeckValue::Kind::scalar)
+        place->where = holder->where = value.where;
       place = &place->list[index];
     } else {
       if (place->kind != DeckValue::Kind::map) {
@@ -314,6 +318,7 @@ void apply_value(DeckValue& root, const std::string& path, const DeckValue& valu
       if (!entry) entry = &place->map.emplace_back(DeckEntry{key, {}, {DeckValue{}}});
       if (first > path.size()) entry->where = value.where;
       place = &entry->value[0];
+      holder = entry;
     }
     walked += (walked.empty() ? "" : ".") + key;
   }

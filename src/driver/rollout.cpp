@@ -74,6 +74,12 @@ class ControlSource {
 }  // namespace
 
 ExitCode rollout(const Config& config, Session& session) {
+  const ControlConfig& given = config.control;
+  if (!given.checkpoint.empty() &&
+      given.source != ControlInput::policy)  // (evaluate reads it without asking)
+    throw InputError(config.where_of("control.checkpoint"), "control.checkpoint",
+                     "found a policy that does not act with control.source: " + text_of(given.source),
+                     "allowed: with control.source: policy; control.checkpoint=~ leaves it out");
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "rollout",
                         config.control.source == ControlInput::policy ? Holds::policy : Holds::environments);

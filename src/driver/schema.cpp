@@ -27,13 +27,16 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     out << quantities_text(model, config.task, model.timestep * config.simulation.decimation);
   } else if (what == "quantities") {
     out << quantities_text();
-  } else if (what == "terms" && arguments.size() == 1) {
+  } else if (arguments.size() > 1) {
+    throw InputError(SourceLocation{}, "schema", "found '" + arguments[1] + "' behind '" + what + "'",
+                     "allowed: '" + what + "' alone; decks and key.path=value with quantities");
+  } else if (what == "terms") {
     out << terms_text();
-  } else if (what == "functions" && arguments.size() == 1) {
+  } else if (what == "functions") {
     out << functions_text();
-  } else if (what == "presets" && arguments.size() == 1) {
+  } else if (what == "presets") {
     out << presets_text();
-  } else if (const std::string keys = arguments.size() == 1 ? schema_text(what) : ""; !keys.empty()) {
+  } else if (const std::string keys = schema_text(what); !keys.empty()) {
     out << keys;
   } else {
     std::string near = nearest(what, {"presets", "terms", "functions", "quantities"});

@@ -391,20 +391,28 @@ void check_periodic_evaluation(const Config& config) {
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations of a task without an end",
                      "a task.episode_length or task.episode_steps, or 0");
+  if (config.evaluation.every > 0 && config.task.rewards.empty())
+    throw InputError(config.where_of("evaluation.every"), "evaluation.every",
+                     "evaluations of a task without rewards",
+                     "a task with rewards, which say what policy is the best, or 0");
 }
 
 void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,
-                            std::int64_t samples, std::int64_t since) {
+                            std::int64_t samples, std::int64_t horizon) {
   Incidents mine;
-  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1, since)) {
+  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1, (iteration - 1) * horizon)) {
     ++mine.count;
     mine.places.push_back(fmt::format("environment {} at control step {}", env, step));
   }
   const Incidents bad = add_ranks(mine, session);
-  warn(fmt::format("iteration {}: {} control step{} left out of learning ({})", iteration, samples,
-                   samples == 1 ? "" : "s",
-                   bad.count > 0 ? fmt::format("bad state in {}", fmt::join(bad.places, ", "))
-                                 : std::string("rewards that are not finite or too large")));
+  const bool none_left = samples == simulation.partition().num_envs * horizon;
+  const std::string text =
+      fmt::format("iteration {}: {}{} control step{} left out of learning ({})", iteration,
+                  none_left ? "all " : "", samples, samples == 1 ? "" : "s",
+                  bad.count > 0 ? fmt::format("bad state in {}", fmt::join(bad.places, ", "))
+                                : std::string("rewards that are not finite or too large"));
+  if (none_left) throw Error(text + ": nothing is left to learn from");
+  warn(text);
 }
 
 void report_incidents(const Simulation& simulation, Session& session) {

@@ -91,10 +91,10 @@ RunRecord run_record(const Config& config, const Session& session,
 // What a run did not pass on as it came: bad states that were reset, rewards and observations that were not
 // finite, clipped actions. Counted over all ranks, with the first environments named, once per run.
 void report_incidents(const Simulation& simulation, Session& session);
-// What an iteration left out of learning, with the environments whose state was bad since a control step.
-// Collective.
+// What an iteration of so many control steps left out of learning, with the environments whose state was bad.
+// Error when that is all there was. Collective.
 void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,
-                            std::int64_t samples, std::int64_t since);
+                            std::int64_t samples, std::int64_t horizon);
 // Compiler, lane width and options of this build.
 std::string build_description();
 

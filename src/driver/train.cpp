@@ -16,6 +16,9 @@ ExitCode train(const Config& given, Session& session) {
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "no task in the deck",
                      "train needs a deck with a task (inputs/tasks)");
+  if (config.task.rewards.empty())
+    throw InputError(config.where_of("task.rewards"), "task.rewards", "found no rewards",
+                     "allowed: at least one, since train learns what gives more of them");
   if (config.learning.imitates())
     throw InputError(config.where_of("learning.algorithm"), "learning.algorithm",
                      "found " + config.learning.algorithm,
@@ -42,7 +45,7 @@ ExitCode train(const Config& given, Session& session) {
                                        if (report.invalid_samples > 0)
                                          report_invalid_samples(*simulation, session, iteration,
                                                                 report.invalid_samples,
-                                                                (iteration - 1) * config.learning.horizon);
+                                                                config.learning.horizon);
                                      },
                                  .at_end = [&] { report_incidents(*simulation, session); },
                                  .evaluate = [&] { return trial.evaluate(*learner->policy()); },

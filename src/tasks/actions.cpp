@@ -67,10 +67,8 @@ void set_clip(CompiledAction& action, const TermConfig& term) {
 void set_offset_expressions(std::vector<CompiledAction>& actions, const TermConfig& term,
                             const std::string& key) {
   if (term.offset.expression.empty()) return;
-  const auto where = term.where_keys.find("offset");
   for (std::size_t i = 0; i < actions.size(); ++i) {
-    actions[i].offset_expression = {
-        term.offset.expression, where == term.where_keys.end() ? term.where : where->second, key + ".offset"};
+    actions[i].offset_expression = {term.offset.expression, term.where_of("offset"), key + ".offset"};
     actions[i].by_program = true;
     actions[i].place = i;
     actions[i].count = actions.size();

@@ -51,7 +51,8 @@ double evaluate_numbers(const ExpressionSource& source, const std::map<std::stri
   const TaskModel none;
   ExpressionContext context(none, 0, 1, 0, 0, {}, {});
   ExpressionCompiler compiler(context, Phase::observe);
-  const ExpressionCompiler::WithoutDraws without_draws(compiler);
+  const ExpressionCompiler::WithoutDraws without_draws(
+      compiler, "in a number that all environments have in common", what + "s, and functions of them");
   for (const auto& [name, value] : names) compiler.set_name(name, compiler.graph().constant(value));
   const ExpressionGraph::Node node = compiler.compile_number(source, "a curriculum");
   if (!compiler.graph().is_constant(node))

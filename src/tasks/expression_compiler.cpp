@@ -81,7 +81,7 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
   if (assigned.size() != 1 && assigned.size() != place.size())
     refuse_expression(source, 0,
                       shape(assigned) + " is assigned to " + shape(place) + " ('" + target.text + "')",
-                      "a number or " + shape(place));
+                      place.size() == 1 ? "a number" : "a number or " + shape(place));
   // qpos, qvel and act are the first fields of the state, and the model's own numbers the first that vary.
   const int of_state =
       context_.quantity("qpos")->size + context_.quantity("qvel")->size + context_.quantity("act")->size;
@@ -104,8 +104,13 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
                             ? "fields of the model are set by task.events"
                             : "with mode startup, fields of the model: " + list(context_.varying_names()));
     Node now = assigned.size() == 1 ? assigned[0] : assigned[i];
-    if (of_model && graph_.is_constant(now))
-      check_number_of_model(index - first_of_model, graph_.constant_value(now), source);
+    if (graph_.is_constant(now)) {
+      const double value = graph_.constant_value(now);
+      if (of_model) check_number_of_model(index - first_of_model, value, source);
+      if (!std::isfinite(value))
+        refuse_expression(source, 0, fmt::format("always {} for '{}'", value, target.text),
+                          "a finite number");
+    }
     if (mask >= 0) now = graph_.apply(Operation::select, mask, now, read(Bank::state, index));
     if (!assigned_.contains(index)) assignment_order_.push_back(index);
     assigned_[index] = now;

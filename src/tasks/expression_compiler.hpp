@@ -55,15 +55,23 @@ class ExpressionCompiler {
   // The last value of the variable that `tree` names: what it is before its update. Nothing: it names none,
   // or one whose last value is not that of the last step here.
   std::optional<Value> last_value(const Syntax& tree, const ExpressionSource& source);
-  // Makes random numbers an error while it lives: where an expression is compiled twice, they would differ.
+  // Makes random numbers an error while it lives, such as where an expression is compiled twice, so that they
+  // would differ. For the message: "in a condition", and what may stand there.
   struct WithoutDraws {
-    explicit WithoutDraws(ExpressionCompiler& compiler) : depth(compiler.without_draws_) { ++depth; }
-    ~WithoutDraws() { --depth; }
+    WithoutDraws(ExpressionCompiler& compiler, std::string where, std::string allowed)
+        : where(std::move(where)), allowed(std::move(allowed)), place(compiler.without_draws_), outer(place) {
+      place = this;
+    }
+    ~WithoutDraws() { place = outer; }
     WithoutDraws(const WithoutDraws&) = delete;
     WithoutDraws& operator=(const WithoutDraws&) = delete;
-    int& depth;
+    const std::string where, allowed;
+    const WithoutDraws*& place;
+    const WithoutDraws* const outer;
   };
-  bool may_draw() const { return without_draws_ == 0; }
+  const WithoutDraws* without_draws() const {
+    return without_draws_;
+  }  // nullptr: random numbers may be drawn
   // Random numbers, uniform in a range and normal with mean 0.
   Node drawn(double low, double high);
   Node drawn_normal(double deviation);
@@ -133,7 +141,7 @@ class ExpressionCompiler {
   std::vector<int> assignment_order_;
   bool reading_target_ = false;
   int num_random_ = 0;
-  int without_draws_ = 0;
+  const WithoutDraws* without_draws_ = nullptr;
   std::map<std::string, Value> last_values_;  // of the variables that are being updated
   std::vector<std::pair<Node, int>> kept_stores_;
 };

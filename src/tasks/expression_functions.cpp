@@ -738,31 +738,37 @@ std::size_t draws_of(FunctionCall& call, const Value& a, const Value& b) {
   return n;
 }
 
-// Random numbers of two parameters: sample(graph, first, second, draw) for each. `ordered`: the first is not
-// above the second.
+// Random numbers of two parameters: sample(graph, first, second, draw) for each. check(call, first, second)
+// refuses parameters that are known already.
 template <class Sample>
-Formula random(const Sample& sample, bool ordered = false) {
-  return [sample, ordered](FunctionCall& call) {
-    if (!call.compiler.may_draw())
-      refuse(call, "random numbers inside prev(...)", "a variable that is drawn, and prev(name) of it");
+Formula random(const Sample& sample, void (*check)(FunctionCall&, double first, double second)) {
+  return [sample, check](FunctionCall& call) {
+    if (const auto* const without = call.compiler.without_draws())
+      refuse(call, "random numbers " + without->where, without->allowed);
     ExpressionGraph& graph = call.compiler.graph();
     const Value a = call.compiler.value(*call.parts[0], call.source),
                 b = call.compiler.value(*call.parts[1], call.source);
     const std::size_t size = draws_of(call, a, b);
     const auto draw = [&] { return call.compiler.draw(); };
+    const auto known = [&](Node node) {
+      return graph.is_constant(node) ? graph.constant_value(node) : std::nan("");
+    };
     Value result;
     for (std::size_t i = 0; i < size; ++i) {
       const Node first = a[a.size() == 1 ? 0 : i], second = b[b.size() == 1 ? 0 : i];
-      if (ordered && graph.is_constant(first) && graph.is_constant(second) &&
-          graph.constant_value(first) > graph.constant_value(second))
-        refuse(
-            call,
-            fmt::format("the range from {} to {}", graph.constant_value(first), graph.constant_value(second)),
-            "the lower end first");
+      check(call, known(first), known(second));
       result.push_back(sample(graph, first, second, draw));
     }
     return result;
   };
+}
+
+void check_range(FunctionCall& call, double low, double high) {
+  if (low > high) refuse(call, fmt::format("the range from {} to {}", low, high), "the lower end first");
+}
+
+void check_deviation(FunctionCall& call, double, double deviation) {
+  if (deviation < 0) refuse(call, fmt::format("the standard deviation {}", deviation), "at least 0");
 }
 
 constexpr auto kUniform = [](ExpressionGraph& graph, Node low, Node high, const auto& draw) {
@@ -784,7 +790,8 @@ Value previous(FunctionCall& call) {
   ExpressionGraph& graph = call.compiler.graph();
   const Syntax& what = *call.parts[0];
   if (const auto last = call.compiler.last_value(what, call.source)) return *last;
-  const ExpressionCompiler::WithoutDraws guard(call.compiler);
+  const ExpressionCompiler::WithoutDraws guard(call.compiler, "inside prev(...)",
+                                               "a variable that is drawn, and prev(name) of it");
   const Value now = call.compiler.value(what, call.source);
   const ExpressionContext::Memory& memory = call.compiler.context().remember(what, call.source, now.size());
   Value result;
@@ -845,7 +852,8 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "smallest component, or component by component the smallest argument", extreme(Operation::minimum)},
       {"mod", "x, y", "mod(-1, 3)", "remainder of x / y, with the sign of y", modulo},
       {"norm", "x", "norm([3, 4])", "Euclidean length", norm},
-      {"normal", "mean, std[, n]", "normal(0, 0.1, 3)", "Gaussian random numbers", random(kNormal), true},
+      {"normal", "mean, std[, n]", "normal(0, 0.1, 3)", "Gaussian random numbers",
+       random(kNormal, check_deviation), true},
       {"normalize", "x", "normalize([3, 4])", "x divided by its Euclidean length", normalized},
       {"pow", "a, b", "pow(2, 0.5)", "a ^ b", componentwise(Operation::power)},
       {"prev", "x", "prev(qpos)", "x at the previous control step; right after a reset, at the reset",
@@ -889,7 +897,7 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "or tanh_squared",
        tolerance, true},
       {"uniform", "low, high[, n]", "uniform(-1, 1, n = 2)", "uniform random numbers in [low, high)",
-       random(kUniform, true), true},
+       random(kUniform, check_range), true},
       {"wrap_to_pi", "x", "wrap_to_pi(4)", "the angle x [rad] brought to [-pi, pi)", wrapped_angle},
   };
   return functions;

@@ -75,11 +75,6 @@ Elements elements_of(const VaryingField& field, const TaskModel& model) {
   return result;
 }
 
-SourceLocation place_of(const TermConfig& term, const std::string& key) {
-  const auto where = term.where_keys.find(key);
-  return where == term.where_keys.end() ? term.where : where->second;
-}
-
 // The elements that the event names, each once.
 std::vector<Element> chosen(const Elements& elements, const TermConfig& term, const std::string& key) {
   const std::string kind = text_of(elements.kind);
@@ -111,7 +106,7 @@ std::vector<TermNumber> range_of(const TermConfig& term, const Element& element,
   for (const auto& [entry, given] : term.ranges.keyed) {
     const bool number = entry.find_first_not_of("0123456789") == std::string::npos;
     if (number ? entry == std::to_string(component) : [&] {
-          const auto places = matching_names(entry, names, place_of(term, "ranges"), key + ".ranges",
+          const auto places = matching_names(entry, names, term.where_of("ranges"), key + ".ranges",
                                              "the event has no element");
           return std::any_of(places.begin(), places.end(),
                              [&](std::size_t i) { return names[i] == element.name; });
@@ -127,7 +122,7 @@ void check_components(const TermConfig& term, const std::vector<Element>& elemen
   for (const auto& [entry, given] : term.ranges.keyed)
     if (entry.find_first_not_of("0123456789") == std::string::npos &&
         (entry.size() > 6 || std::stoi(entry) >= most))
-      throw InputError(place_of(term, "ranges"), key + ".ranges",
+      throw InputError(term.where_of("ranges"), key + ".ranges",
                        fmt::format("component {} of '{}'", entry, term.field),
                        most == 1 ? "it has component 0 alone" : fmt::format("0 to {}", most - 1));
 }
@@ -186,7 +181,7 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
   std::vector<std::string> names;
   for (const Element& element : elements) names.push_back(element.name);
   if (term.operation == FieldOperation::add)
-    throw InputError(place_of(term, "operation"), key + ".operation", "add",
+    throw InputError(term.where_of("operation"), key + ".operation", "add",
                      "scale or abs, for " + term.field);
   std::vector<TermExpression> result;
   std::vector<std::string> targets;
@@ -202,7 +197,7 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
     const std::vector<TermNumber> range = range_of(term, element, 0, names, key);
     if (range.empty()) continue;
     if (is_negative(term, range, 0))
-      throw InputError(place_of(term, "ranges"), key + ".ranges",
+      throw InputError(term.where_of("ranges"), key + ".ranges",
                        "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
                        "at least 0 for " + term.field);
     std::vector<std::string> own;
@@ -250,7 +245,7 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
                                               const std::string& key) {
   const std::vector<std::string> known = field_names(model);
   if (std::find(known.begin(), known.end(), term.field) == known.end())
-    throw InputError(place_of(term, "field"), key + ".field",
+    throw InputError(term.where_of("field"), key + ".field",
                      "the model field '" + term.field + "' cannot vary" + did_you_mean(term.field, known),
                      "allowed: " + list(known));
   if (term.field == kStiffness || term.field == kDamping) return gain_assignments(term, model, key);
@@ -269,7 +264,7 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
       if (range.empty()) continue;
       const double value = field.values[static_cast<std::size_t>(element.first + k)];
       if (is_negative(term, range, value))
-        throw InputError(place_of(term, "ranges"), key + ".ranges",
+        throw InputError(term.where_of("ranges"), key + ".ranges",
                          "[" + yaml_number(range[0]) + ", " + yaml_number(range[1]) + "]",
                          term.operation == FieldOperation::add
                              ? fmt::format("at least {}, which leaves 0 of '{}'", -value, element.name)
@@ -297,7 +292,7 @@ ImportedModel import_model_of(const Config& config) {
   const std::vector<std::string> known = field_names(model);
   std::set<std::string> varied;
   const auto add_roots = [&](const std::string& target, const TermConfig& term, const std::string& key) {
-    const ExpressionSource source{target, term.where, key + ".set"};
+    const ExpressionSource source{target, term.where_of("set"), key + ".set"};
     for (const std::string& name : roots_of(*parse_expression(source)))
       if (std::find(known.begin(), known.end(), name) != known.end()) varied.insert(name);
   };

@@ -69,7 +69,7 @@ std::vector<double> steps_of(const TermConfig& term, const std::string& key, dou
   std::vector<double> steps;
   for (const double seconds : term.every) steps.push_back(seconds / step_dt);
   if (!steps.empty() && steps.back() > (1 << 24))
-    throw InputError(term.where, key + ".every",
+    throw InputError(term.where_of("every"), key + ".every",
                      fmt::format("{} s of {} s steps", term.every.back(), step_dt),
                      "at most 16777216 control steps");
   return steps;
@@ -83,6 +83,14 @@ std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind
     throw InputError(term.where, key, "an expression that sets nothing",
                      "set: qpos[joint], qvel[joint] or act[actuator]");
   return expressions_of(term, kind, model, key);
+}
+
+// Known before any environment is: what never can be a number must be a mistake.
+void check_finite(const ExpressionGraph& graph, const ExpressionCompiler::Value& values,
+                  const ExpressionSource& source) {
+  for (const ExpressionGraph::Node value : values)
+    if (graph.is_constant(value) && !std::isfinite(graph.constant_value(value)))
+      refuse_expression(source, 0, fmt::format("always {}", graph.constant_value(value)), "a finite number");
 }
 
 ExpressionGraph::Node weighted(ExpressionCompiler& evaluate, const TermConfig& term, const std::string& key,
@@ -131,9 +139,10 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     const std::string key = key_of(TermKind::reward, term, i);
     const double factor = term.weight * (config.reward_times_dt ? task.step_dt : 1.0);
     for (const TermExpression& expression : expressions_of(term, TermKind::reward, model, key)) {
-      const ExpressionGraph::Node reward =
-          weighted(evaluate, term, key, task,
-                   evaluate.compile_number(source_of(term, expression.text, key), "a reward"));
+      const ExpressionSource source = source_of(term, expression.text, key);
+      const ExpressionGraph::Node value = evaluate.compile_number(source, "a reward");
+      check_finite(graph, {value}, source);
+      const ExpressionGraph::Node reward = weighted(evaluate, term, key, task, value);
       graph.store(
           factor == 0 ? graph.constant(0) : graph.apply(Operation::multiply, reward, graph.constant(factor)),
           Bank::output, kFirstRewardOutput + static_cast<int>(i));
@@ -220,7 +229,7 @@ void compile_intervals(const TaskConfig& config, const TaskModel& model, Express
     const ExpressionGraph::Node due = interval.interval(steps_of(term, key, task.step_dt));
     disturbed = graph.apply(Operation::logical_or, disturbed, due);
     for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
-      if (interval.assign({expression.target, term.where, key + ".set"},
+      if (interval.assign({expression.target, term.where_of("set"), key + ".set"},
                           source_of(term, expression.text, key), due)) {
         varied = graph.apply(Operation::logical_or, varied, due);
         task.varies_in_intervals = true;
@@ -257,8 +266,8 @@ void compile_model_events(const TaskConfig& config, const TaskModel& model, Expr
     const ExpressionGraph::Node where =
         vary.graph().operand(Bank::registers, startup ? register_first : register_flag);
     for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
-      vary.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key),
-                  where);
+      vary.assign({expression.target, term.where_of("set"), key + ".set"},
+                  source_of(term, expression.text, key), where);
   }
   if (!any) return;
   vary.finish();
@@ -271,7 +280,8 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
   const auto assign = [&](const TermConfig& term, TermKind kind, std::size_t index) {
     const std::string key = key_of(kind, term, index);
     for (const TermExpression& expression : assignments_of(term, kind, model, key))
-      reset.assign({expression.target, term.where, key + ".set"}, source_of(term, expression.text, key));
+      reset.assign({expression.target, term.where_of("set"), key + ".set"},
+                   source_of(term, expression.text, key));
   };
   if (!config.keyframe.empty())
     reset.assign({"qpos", config.where_keyframe, "task.keyframe"},
@@ -289,7 +299,8 @@ void compile_acceptance(const TaskConfig& config, const TaskModel& model, Expres
                         ConstantPool& constants, CompiledTask& task) {
   if (config.reset_until.empty()) return;
   ExpressionCompiler accept(context, Phase::observe);
-  const ExpressionCompiler::WithoutDraws without_draws(accept);
+  const ExpressionCompiler::WithoutDraws without_draws(
+      accept, "in a condition", "a variable that is drawn when the state is, and its name here");
   accept.graph().store(accept.compile_number(
                            {config.reset_until, config.where_reset_until, "task.reset_until"}, "a condition"),
                        Bank::output, 0);
@@ -319,7 +330,7 @@ ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompil
     }
   };
   if (term.noise_std > 0 && !term.noise.empty())
-    throw InputError(term.where, key + ".noise_std", "noise_std beside noise", "one of them");
+    throw InputError(term.where_of("noise_std"), key + ".noise_std", "noise_std beside noise", "one of them");
   add_uniform(term.bias, true);
   add_uniform(term.noise, false);
   const std::vector<double> scales = numbers_of(term.scale, names, values.size(), 1, term, key + ".scale");
@@ -365,7 +376,9 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
     const std::string key = key_of(kind, term, i);
     const std::size_t before = names.size();
     for (const TermExpression& expression : expressions_of(term, kind, model, key)) {
-      const ExpressionCompiler::Value plain = observe.compile(source_of(term, expression.text, key));
+      const ExpressionSource source = source_of(term, expression.text, key);
+      const ExpressionCompiler::Value plain = observe.compile(source);
+      check_finite(observe.graph(), plain, source);
       std::vector<std::string> elements;
       if (!term.term.empty()) elements = resolve_term(find_term(term, kind, key), term, model, key).names;
       if (elements.size() != plain.size()) elements.clear();
@@ -408,12 +421,10 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
     const TermConfig& term = config.variables[i];
     const std::string key = key_of(TermKind::variable, term, i);
     const auto source = [&](const std::string& text, const char* part) {
-      const auto where = term.where_keys.find(part);
-      return ExpressionSource{text, where == term.where_keys.end() ? term.where : where->second,
-                              key + "." + part};
+      return ExpressionSource{text, term.where_of(part), key + "." + part};
     };
     if (term.once && !term.every.empty())
-      throw InputError(term.where, key + ".once", "once beside every", "one of them");
+      throw InputError(term.where_of("once"), key + ".once", "once beside every", "one of them");
     variables[term.name] = {.reset = source(term.reset, "reset"),
                             .update = source(term.update, "update"),
                             .update_at = term.update_at,
@@ -455,9 +466,7 @@ std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
     const TermConfig& term = config.curricula[i];
     const std::string key = key_of(TermKind::curriculum, term, i);
     const auto source = [&](const std::string& text, const char* part) {
-      const auto where = term.where_keys.find(part);
-      return ExpressionSource{text, where == term.where_keys.end() ? term.where : where->second,
-                              key + "." + part};
+      return ExpressionSource{text, term.where_of(part), key + "." + part};
     };
     curricula.push_back(
         {term.name, evaluate_numbers(source(term.reset, "reset"), {}), source(term.update, "update")});
@@ -476,23 +485,24 @@ void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculu
       values.push_back(number.expression.empty()
                            ? number.value
                            : evaluate_numbers({number.expression, where, key}, names, "curriculum"));
-    if (ordered && values.size() == 2 && !(values[0] <= values[1]))
+    if (values.size() != 2) return;
+    if (ordered && !(values[0] <= values[1]))
       throw InputError(where, key, fmt::format("a range that begins as [{}, {}]", values[0], values[1]),
                        "[low, high] with low <= high");
+    if (!ordered && !(values[1] >= 0))
+      throw InputError(where, key,
+                       fmt::format("[mean, deviation] that begins as [{}, {}]", values[0], values[1]),
+                       "a standard deviation of at least 0");
   };
   for (const SectionKey& section : section_schema()) {
     const std::vector<TermConfig>& terms = config.*(section.terms);
     for (std::size_t i = 0; i < terms.size(); ++i) {
       const TermConfig& term = terms[i];
       const std::string key = key_of(section.kind, term, i);
-      for (const auto& [name, numbers] : term.parameters) {
-        const auto where = term.where_parameters.find(name);
-        check(numbers, where == term.where_parameters.end() ? term.where : where->second, key + "." + name,
-              true);
-      }
+      for (const auto& [name, numbers] : term.parameters)
+        check(numbers, term.where_of(name), key + "." + name, true);
       const bool ordered = term.distribution != Distribution::gaussian;
-      const auto where = term.where_keys.find("ranges");
-      const SourceLocation& place = where == term.where_keys.end() ? term.where : where->second;
+      const SourceLocation& place = term.where_of("ranges");
       check(term.ranges.all, place, key + ".ranges", ordered);
       for (const auto& [name, range] : term.ranges.keyed) check(range, place, key + ".ranges", ordered);
     }
@@ -537,12 +547,10 @@ ExpressionGraph::Node weighted(ExpressionCompiler& evaluate, const TermConfig& t
   if (term.curriculum.empty()) return reward;
   std::vector<std::string> names;
   for (const CompiledCurriculum& curriculum : task.curricula) names.push_back(curriculum.name);
-  if (std::find(names.begin(), names.end(), term.curriculum) == names.end()) {
-    const auto where = term.where_keys.find("curriculum");
-    throw InputError(where == term.where_keys.end() ? term.where : where->second, key + ".curriculum",
+  if (std::find(names.begin(), names.end(), term.curriculum) == names.end())
+    throw InputError(term.where_of("curriculum"), key + ".curriculum",
                      "no curriculum '" + term.curriculum + "'" + did_you_mean(term.curriculum, names),
                      names.empty() ? "task.curricula names none" : "allowed: " + list(names));
-  }
   const Quantity& curriculum = *evaluate.context().quantity(term.curriculum);
   return evaluate.graph().apply(Operation::multiply, reward, curriculum.component(evaluate, 0));
 }
@@ -560,7 +568,7 @@ void complete_commands(TaskConfig& config) {
       std::vector<std::string> names;
       for (const TermConfig& command : config.commands) names.push_back(command.name);
       if (std::find(names.begin(), names.end(), term.command) == names.end())
-        throw InputError(term.where, key_of(section.kind, term, i) + ".command",
+        throw InputError(term.where_of("command"), key_of(section.kind, term, i) + ".command",
                          "no command '" + term.command + "'" + did_you_mean(term.command, names),
                          names.empty() ? "task.commands names none" : "allowed: " + list(names));
     }

@@ -27,9 +27,7 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
                        "write the names in the expression: joint_pos[name]");
     if (!term.parameters.empty()) {
       const std::string& name = term.parameters.begin()->first;
-      const auto where = term.where_parameters.find(name);
-      throw InputError(where == term.where_parameters.end() ? term.where : where->second, key + "." + name,
-                       "an expression takes no parameters",
+      throw InputError(term.where_of(name), key + "." + name, "an expression takes no parameters",
                        "write numbers in the expression, or use definitions");
     }
     return {{term.target, term.expression}};
@@ -41,8 +39,7 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
 std::vector<double> numbers_of(const PerElement& given, const std::vector<std::string>& names,
                                std::size_t count, double default_value, const TermConfig& term,
                                const std::string& key) {
-  const auto given_where = term.where_keys.find(key.substr(key.rfind('.') + 1));
-  const SourceLocation& where = given_where == term.where_keys.end() ? term.where : given_where->second;
+  const SourceLocation& where = term.where_of(key.substr(key.rfind('.') + 1));
   if (given.named.empty()) {
     if (given.numbers.size() == 1) return std::vector<double>(count, given.numbers[0]);
     if (given.numbers.size() != count)
@@ -59,7 +56,8 @@ std::vector<double> numbers_of(const PerElement& given, const std::vector<std::s
 void check_delay(const TermConfig& term, const std::string& key) {
   for (const double steps : term.delay)
     if (steps != std::floor(steps))
-      throw InputError(term.where, key + ".delay", fmt::format("{} control steps", steps), "whole numbers");
+      throw InputError(term.where_of("delay"), key + ".delay", fmt::format("{} control steps", steps),
+                       "whole numbers");
 }
 
 }  // namespace maniple

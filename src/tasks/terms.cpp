@@ -617,9 +617,7 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
   for (const TermParameter& parameter : term.parameters) taken.push_back(parameter.name);
   for (const auto& [name, numbers] : config.parameters) {
     const auto found = std::find(taken.begin(), taken.end(), name);
-    const auto given_where = config.where_parameters.find(name);
-    const SourceLocation& where =
-        given_where == config.where_parameters.end() ? config.where : given_where->second;
+    const SourceLocation& where = config.where_of(name);
     if (found == taken.end()) {
       // a key that every term takes may be meant as well
       std::vector<std::string> known = taken;
@@ -685,7 +683,7 @@ std::vector<std::size_t> matching_names(const std::string& entry, const std::vec
 double TermRequest::number(const std::string& parameter) const {
   const TermNumber& number = parameters.at(parameter)[0];
   if (number.expression.empty()) return number.value;
-  throw InputError(config.where_parameters.at(parameter), key + "." + parameter,
+  throw InputError(config.where_of(parameter), key + "." + parameter,
                    "the expression '" + number.expression + "'", "a number");
 }
 

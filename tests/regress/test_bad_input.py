@@ -410,11 +410,37 @@ def test_a_policy_is_tried_in_changed_tasks(maniple, refused, run_directory, tmp
     assert re.search(r"task\.observations: the checkpoint has 4; this run has 5", refused(*warm, more))
 
 
+def test_a_policy_that_does_not_act(refused, run_directory, tmp_path):
+    for source in ([], ["control.source=random"]):
+        message = refused("rollout", CARTPOLE, "batch.num_envs=64", f"control.checkpoint={run_directory}", *source, *short(tmp_path))
+        name = "random" if source else "zero"
+        assert message == (f"command line: control.checkpoint: found a policy that does not act with control.source: {name}; "
+                           "allowed: with control.source: policy; control.checkpoint=~ leaves it out")
+
+
 def test_policy_from_nowhere(refused, run_directory, tmp_path):
     assert "control.checkpoint" in refused("evaluate", CARTPOLE, *short(tmp_path))
     (tmp_path / "nothing").mkdir()
     message = refused("evaluate", CARTPOLE, f"control.checkpoint={tmp_path / 'nothing'}", *short(tmp_path))
     assert "nothing" in message and "checkpoint" in message
+
+
+def test_a_training_without_rewards(maniple, refused, tmp_path):
+    message = refused("train", CARTPOLE, "task.rewards=~", "batch.num_envs=64", *short(tmp_path))
+    assert message.startswith("command line: task.rewards: found no rewards; allowed: at least one")
+    maniple("rollout", CARTPOLE, "task.rewards=~", "batch.num_envs=64", *short(tmp_path), timeout=GUARD)
+
+
+def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
+    """It has nothing to learn from; one with valid samples learns from those."""
+    arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true"]
+    worse = "log(-1 - abs(qpos[slider_to_cart]))"
+    result = maniple(*arguments, f"task.rewards={{worse: {{expression: '{worse}'}}}}", exit_code=1, ranks=2, timeout=60)
+    assert re.findall("maniple: error: (.*)", result.stdout + result.stderr) == [
+        "iteration 1: all 1024 control steps left out of learning (rewards that are not finite or too large): nothing is "
+        "left to learn from"]
+    result = maniple(*arguments, f"task.rewards.worse={{expression: 'qpos[slider_to_cart] > 0 ? {worse} : 0'}}", timeout=60)
+    assert re.search(r"iteration 3: \d+ control steps left out of learning", result.stdout + result.stderr)
 
 
 # ---- a NaN in one environment ----

@@ -293,6 +293,9 @@ def test_schema_of_some_keys(maniple):
     assert keys("noise") == ["task.<term>.noise"]
     assert keys("evaluation") == ["evaluation.episodes", "evaluation.deterministic", "evaluation.every"]
     assert keys("task.rewards") == ["task.rewards.<name>"]
+    for what in ("terms", "functions", "presets", "learning"):
+        assert refusal(maniple, "schema", what, CARTPOLE) == (
+            f"command line: schema: found '{CARTPOLE}' behind '{what}'; allowed: '{what}' alone; decks and key.path=value with quantities")
 
 
 def test_validate_says_what_is_done_to_observations(maniple):

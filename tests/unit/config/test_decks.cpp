@@ -197,7 +197,9 @@ TEST(Files, MissingOnesAreRefused) {
       AllOf(HasSubstr("deck.yaml:3: model.file: found 'none.xml'"), HasSubstr(files.path("none.xml"))));
   EXPECT_THAT(files.refusal("model: {file: .}"), HasSubstr("which is no file"));
   EXPECT_THAT(files.refusal("control: {source: file, file: none.h5}"),
-              HasSubstr("control.file: found 'none.h5'"));
+              AllOf(HasSubstr("control.file: found 'none.h5'"), HasSubstr("an HDF5 file with /ctrl [")));
+  EXPECT_THAT(files.refusal("task: {name: x}\ncontrol: {source: file, file: none.h5}"),
+              HasSubstr("an HDF5 file with /action [env or 1, step, actions]"));
   EXPECT_THAT(files.refusal("task: {name: x}\ncontrol: {source: policy, checkpoint: none}"),
               HasSubstr("control.checkpoint: found 'none'"));
   EXPECT_EQ(files.refusal("task: {name: x}\ncontrol: {source: policy, checkpoint: .}"), "");

@@ -11,6 +11,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 TEST(Terms, HoldNamesNumbersAndRanges) {
   const Config config = DeckFiles().load(R"(task:
@@ -131,6 +132,19 @@ TEST(Terms, BadOnesAreRefused) {
   EXPECT_THAT(refusal("actions: [{term: x, joints: [a], actuators: [b]}]"),
               HasSubstr("found a second list of names"));
   EXPECT_THAT(refusal("actions: [{term: x, joints: {a: b}}]"), HasSubstr("allowed: list of names"));
+  EXPECT_THAT(refusal("actions: [{term: x, joints: []}]"),
+              HasSubstr("task.actions[0].joints: found a list of 0; allowed: list of names"));
+  EXPECT_THAT(refusal("observations: [{term: x, bodies: []}]"), HasSubstr("found a list of 0"));
+  for (const char* key : {"noise", "bias"})
+    EXPECT_THAT(refusal("observations: [{term: x, " + std::string(key) + ": -0.1}]"),
+                HasSubstr("task.observations[0]." + std::string(key) +
+                          ": found -0.1; allowed: a number of at "
+                          "least 0, for +- that much, or [low, high]"));
+  EXPECT_EQ(refusal("observations: [{term: x, noise: [-0.2, -0.1]}]"), "");
+  // one end of a range from the command line: the range is no longer the deck's
+  EXPECT_THAT(
+      files.refusal("task:\n  commands:\n    c: {term: x, speed: [-1, 1]}\n", {"task.commands.c.speed.0=2"}),
+      StartsWith("command line: task.commands.c.speed: found [2, 1]"));
   EXPECT_THAT(refusal("resets: [{term: x, set: \"qpos[a]\"}]"), HasSubstr("allowed: with an expression"));
   EXPECT_THAT(refusal("definitions: {2x: \"1\"}"), HasSubstr("found the name '2x'"));
   EXPECT_THAT(refusal("definitions: {x: {y: 1}}"),

@@ -189,11 +189,15 @@ TEST(Values, KeysThatContradictEachOtherAreRefused) {
   EXPECT_THAT(files.refusal("learning: {learning_rate: 0.1}"),
               HasSubstr("learning.learning_rate: found 0.1"));
   EXPECT_EQ(files.refusal("learning: {learning_rate: 0.1, schedule: fixed}"), "");
-  EXPECT_THAT(files.refusal("control: {source: file}"), HasSubstr("without control.file"));
+  EXPECT_THAT(files.refusal("control: {source: file}"),
+              HasSubstr("without control.file; allowed: with control.file, an HDF5 file with /ctrl ["));
+  EXPECT_THAT(files.refusal("task: {name: x}\ncontrol: {source: file}"), HasSubstr("with /action ["));
   EXPECT_THAT(files.refusal("control: {source: policy}"), HasSubstr("without control.checkpoint"));
   EXPECT_THAT(files.refusal("control: {source: policy, checkpoint: .}"), HasSubstr("without a task"));
-  EXPECT_THAT(files.refusal("control: {file: data.h5}"), HasSubstr("found a file that nothing reads"));
-  EXPECT_EQ(files.refusal("control: {file: data.h5, source: zero}"), "");
+  for (const char* source : {"", ", source: zero", ", source: random"})
+    EXPECT_THAT(files.refusal("control: {file: data.h5" + std::string(source) + "}"),
+                HasSubstr("found a file that nothing reads with control.source: "));
+  EXPECT_EQ(files.refusal("control: {file: data.h5, source: file}"), "");
   EXPECT_THAT(files.refusal("initial_state: {source: file}"), HasSubstr("without initial_state.file"));
   EXPECT_THAT(files.refusal("initial_state: {file: data.h5}"), HasSubstr("that nothing reads"));
   EXPECT_THAT(files.refusal("initial_state: {keyframe: home}"), HasSubstr("that nothing reads"));

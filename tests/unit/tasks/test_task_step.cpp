@@ -139,8 +139,8 @@ TYPED_TEST(TaskStep, FinalObservationsAreThoseBeforeTheReset) {
   TaskConfig config = empty_task(zoo());
   config.episode_length = 0.04;
   config.terminations = {library_term("time_out")};
-  config.observations = {
-      expression_term("[qpos[hip], prev(qpos[hip]), prev(prev(qpos[hip])), episode_step, 1 / 0]")};
+  config.observations = {expression_term(
+      "[qpos[hip], prev(qpos[hip]), prev(prev(qpos[hip])), episode_step, 1 / (time - time)]")};
   config.resets = {reset_term("qpos[hip]", "uniform(5, 6)")};
   TaskRig<TypeParam> rig(config, zoo()), plain(config, zoo());
   rig.reset(kAll);

@@ -17,6 +17,7 @@ using maniple::testing::empty_task;
 using maniple::testing::expression_term;
 using maniple::testing::TaskRig;
 using maniple::testing::zoo;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 const std::vector<bool> kAll(kTileWidth, true);
@@ -324,11 +325,44 @@ TEST(TaskVariables, SayWhatIsWrong) {
   EXPECT_THAT(refusal(config), HasSubstr("once beside every"));
   config = task_observing("1", {});
   config.observations[0].delay = {0.5};
-  EXPECT_THAT(refusal(config), HasSubstr("task.observations[0].delay: 0.5 control steps; whole numbers"));
+  config.observations[0].where_keys["delay"] = {"command.yaml", 9, 0};
+  EXPECT_THAT(refusal(config),
+              HasSubstr("command.yaml:9: task.observations[0].delay: 0.5 control steps; whole numbers"));
   config.observations[0].delay = {};
   config.observations[0].noise = {1};
   config.observations[0].noise_std = 1;
   EXPECT_THAT(refusal(config), HasSubstr("noise_std beside noise"));
+}
+
+TEST(TaskVariables, SayWhereNothingIsDrawn) {
+  for (const char* update : {"", "level + uniform(0, 1)"}) {
+    TaskConfig config = task_observing("1", {});
+    config.curricula = {variable("level", *update == 0 ? "uniform(0, 1)" : "0", update)};
+    EXPECT_THAT(refusal(config), HasSubstr("random numbers in a number that all environments have in common; "
+                                           "metrics, and functions of them"));
+  }
+  TaskConfig config = task_observing("1", {});
+  config.reset_until = "uniform(0, 1) > 0.5";
+  EXPECT_THAT(refusal(config), HasSubstr("task.reset_until: random numbers in a condition"));
+}
+
+TEST(TaskVariables, SayWhatIsNeverANumber) {
+  for (const char* text : {"1 / 0", "log(-1)", "[qpos[0], 0 / 0]"})
+    EXPECT_THAT(refusal(task_observing(text, {})),
+                AllOf(HasSubstr("task.observations[0]: always "), HasSubstr("a finite number")));
+  // (a variable may begin so)
+  EXPECT_EQ(refusal(task_observing("min(a, 1)", {variable("a", "inf", "min(prev(a), qpos[0])")})),
+            "no error");
+  TaskConfig config = task_observing("1", {});
+  config.rewards = {expression_term("1 / 0")};
+  config.rewards[0].name = "all";
+  EXPECT_THAT(refusal(config), HasSubstr("task.rewards.all: always inf"));
+  config.rewards = {};
+  config.resets = {expression_term("-1 / 0")};
+  config.resets[0].target = "qpos[7]";
+  EXPECT_THAT(refusal(config), HasSubstr("task.resets[0]: always -inf for 'qpos[7]'"));
+  config.resets[0].expression = "[1, 2]";
+  EXPECT_THAT(refusal(config), HasSubstr("a vector of 2 is assigned to a number ('qpos[7]'); a number\n"));
 }
 
 }  // namespace

@@ -496,6 +496,7 @@ TEST(ExpressionErrors, PointAtTheColumn) {
   expect_caret("grid_pattern(1, 1, 0.00001)", "1,", {"100001 points in a row", "at most 10000"});
   expect_caret("grid_pattern(1, 1, 0.005)", "grid_pattern", {"201 x 201 points", "at most 10000"});
   expect_caret("uniform(0.5, -0.5, 3)", "uniform", {"the range from 0.5 to -0.5", "lower end first"});
+  expect_caret("normal(0, [1, -0.5])", "normal", {"the standard deviation -0.5", "at least 0"});
   expect_caret("act + 1", "act", {"no elements of 'act'"});
   EXPECT_THAT(refusal("(1 + 2"),
               HasSubstr("unexpected end of the expression; expected ')'\n    (1 + 2\n          ^"));
