@@ -25,7 +25,6 @@ action_mean + action_scale * x[observation_horizon - 1 + k] for the k-th of acti
 import argparse
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import h5py
@@ -42,11 +41,15 @@ LAYER_NORM_EPSILON = 1e-5  # in kernels/nn/layers.hpp
 OPSET = 17
 
 
+class BadInput(Exception):
+    """What was given holds no policy that could be written; says why."""
+
+
 def newest_checkpoint(run):
     """The checkpoint file of most iterations in the directory of a run."""
     files = sorted((run / "checkpoints").glob("*.h5"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
     if not files:
-        sys.exit(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
+        raise BadInput(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
     return files[-1]
 
 
@@ -55,7 +58,7 @@ def check(file):
     if PROGRAM.is_file():
         result = subprocess.run([PROGRAM, "inspect", file], capture_output=True, text=True)
         if result.returncode != 0:
-            sys.exit(f"{file}: {result.stderr.strip() or result.stdout.strip()}")
+            raise BadInput(f"{file}: {result.stderr.strip() or result.stdout.strip()}")
 
 
 class Graph:
@@ -388,13 +391,26 @@ def main():
     arguments = parser.parse_args()
     if not (arguments.run / "results.h5").is_file():
         parser.error(f"not the directory of a training: {what_is_missing(arguments.run)}")
+    try:
+        export(arguments)
+    except (BadInput, OSError) as error:
+        parser.error(str(error))
+
+
+def export(arguments):
     file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
     if not file.is_file():
-        parser.error(f"{file} is not there")
+        raise BadInput(f"{file} is not there")
     check(file)
-    with Results(arguments.run) as run, h5py.File(file) as checkpoint:
-        diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
-        model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
+    for given in (arguments.run / "results.h5", file):
+        if not h5py.is_hdf5(given):
+            raise BadInput(f"{given} cannot be read as HDF5")
+    try:
+        with Results(arguments.run) as run, h5py.File(file) as checkpoint:
+            diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
+            model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
+    except KeyError as error:  # (h5py says what is missing)
+        raise BadInput(f"{file} does not hold the policy of {arguments.run}: {error.args[0]}") from error
     output = arguments.output or arguments.run / "policy.onnx"
     onnx.save(model, output)
     print(f"policy of {file}: {output}")

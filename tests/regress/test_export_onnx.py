@@ -2,6 +2,7 @@
 README.md's function drives Gymnasium's environment to the return that `evaluate` finds."""
 
 import re
+import shutil
 import subprocess
 import sys
 
@@ -132,14 +133,27 @@ def test_drives_gymnasium(maniple, tmp_path):
 
 
 def test_refusals(maniple, tmp_path):
-    assert "no results.h5" in export(maniple, tmp_path, exit_code=2)
-    run = tmp_path / "run"
+    def refusal(*arguments):
+        message = export(maniple, *arguments, exit_code=2)
+        assert message.count("error: ") >= 1 and "Traceback" not in message, message
+        return message
+
+    assert "no results.h5" in refusal(tmp_path)
+    run, whole = tmp_path / "run", tmp_path / "whole"
     maniple("train", deck(tmp_path), "learning.iterations=1", f"output.directory={run}")
+    shutil.copytree(run, whole)
+    policy = maniple.checkpoints(whole)[-1]
     newest = maniple.checkpoints(run)[-1]
     bytes_ = bytearray(newest.read_bytes())
     bytes_[len(bytes_) // 2] ^= 1
     newest.write_bytes(bytes_)
-    assert str(newest) in export(maniple, run, exit_code=1)
+    assert str(newest) in refusal(run)
     assert not (run / "policy.onnx").exists()
+    assert "has no checkpoints" in refusal(run, "--best")
+    assert "does not hold the policy of" in refusal(run, "--checkpoint", run / "results.h5")
+    assert "cannot be" in refusal(run, "--checkpoint", maniple.root / "README.md")
     newest.unlink()
-    assert "has no checkpoints" in export(maniple, run, exit_code=1)
+    assert "has no checkpoints" in refusal(run)
+    (run / "results.h5").write_text("no HDF5")
+    assert "results.h5" in refusal(run, "--checkpoint", policy)
+    assert "nowhere" in refusal(whole, "--output", tmp_path / "nowhere/policy.onnx")
