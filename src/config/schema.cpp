@@ -232,7 +232,7 @@ const std::vector<Key>& schema() {
       KEY(learning.checkpoint_every, at_least(0), "iterations", "0: at the end only"),
       KEY(learning.keep_checkpoints, between(1, 1e6), "files", "older checkpoints are removed"),
       KEY(learning.resume, anything(), "", "auto: continue from the newest good checkpoint of the directory, or start"),
-      KEY(learning.warm_start, anything(), "", "a checkpoint file or a run's directory whose policy, critic, normalizers and moments of the optimizer this run begins with, whatever task, batch and settings they come from; relative to the deck"),
+      KEY(learning.warm_start, anything(), "", "a checkpoint file or a run's directory whose policy, critic, normalizers and moments of the optimizer this run begins with; they come from the same observations and actions, whatever else of the task, batch and settings; relative to the deck"),
       KEY(learning.blas_width, at_least(1), "units", "layers at least this wide use CBLAS"),
 
       KEY(evaluation.episodes, at_least(0), "episodes", "0: one per environment, while training at most 100"),

@@ -415,6 +415,29 @@ void report_invalid_samples(const Simulation& simulation, Session& session, std:
   warn(text);
 }
 
+namespace {
+
+// What a task's counter has counted, with the first environments that count.
+Incidents counted(const Simulation& simulation, Session& session, const std::string& counter) {
+  Incidents mine;
+  const std::vector<std::int64_t> counts = simulation.task_counts(counter);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    mine.count += counts[i];
+    if (counts[i] > 0 && mine.places.size() <= kNamedPlaces)
+      mine.places.push_back(fmt::format("{} in environment {}", counts[i],
+                                        simulation.partition().first_env() + static_cast<std::int64_t>(i)));
+  }
+  return add_ranks(mine, session);
+}
+
+}  // namespace
+
+void report_bad_values(const Simulation& simulation, Session& session) {
+  if (const Incidents values = counted(simulation, session, "bad_values"); values.count > 0)
+    warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}",
+                     values.count, fmt::join(values.places, ", ")));
+}
+
 void report_incidents(const Simulation& simulation, Session& session) {
   const auto all_ranks = [&](std::int64_t count, const auto& environments) {
     Incidents mine{count, {}};
@@ -433,25 +456,12 @@ void report_incidents(const Simulation& simulation, Session& session) {
                      dropped.count, dropped.count == 1 ? "" : "s", simulation.model().sizes.ncontact,
                      fmt::join(dropped.places, ", ")));
   if (!simulation.has_task()) return;
-  const auto counted = [&](const std::string& counter) {
-    Incidents mine;
-    const std::vector<std::int64_t> counts = simulation.task_counts(counter);
-    for (std::size_t i = 0; i < counts.size(); ++i) {
-      mine.count += counts[i];
-      if (counts[i] > 0 && mine.places.size() <= kNamedPlaces)
-        mine.places.push_back(fmt::format("{} in environment {}", counts[i],
-                                          simulation.partition().first_env() + static_cast<std::int64_t>(i)));
-    }
-    return add_ranks(mine, session);
-  };
-  if (const Incidents values = counted("bad_values"); values.count > 0)
-    warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}",
-                     values.count, fmt::join(values.places, ", ")));
-  if (const Incidents refused = counted("refused_resets"); refused.count > 0)
+  report_bad_values(simulation, session);
+  if (const Incidents refused = counted(simulation, session, "refused_resets"); refused.count > 0)
     warn(
         fmt::format("{} episodes began with a state that task.reset_until refuses, as {} draws before it: {}",
                     refused.count, kMostDraws, fmt::join(refused.places, ", ")));
-  if (const Incidents clipped = counted("clipped_actions"); clipped.count > 0)
+  if (const Incidents clipped = counted(simulation, session, "clipped_actions"); clipped.count > 0)
     info(fmt::format("{} components of actions clipped (task.actions[].clip): {}", clipped.count,
                      fmt::join(clipped.places, ", ")));
 }

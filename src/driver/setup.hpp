@@ -91,6 +91,8 @@ RunRecord run_record(const Config& config, const Session& session,
 // What a run did not pass on as it came: bad states that were reset, rewards and observations that were not
 // finite, clipped actions. Counted over all ranks, with the first environments named, once per run.
 void report_incidents(const Simulation& simulation, Session& session);
+// Rewards and observations that became 0, of all steps so far. Collective.
+void report_bad_values(const Simulation& simulation, Session& session);
 // What an iteration of so many control steps left out of learning, with the environments whose state was bad.
 // Error when that is all there was. Collective.
 void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,

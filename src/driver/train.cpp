@@ -46,6 +46,9 @@ ExitCode train(const Config& given, Session& session) {
                                          report_invalid_samples(*simulation, session, iteration,
                                                                 report.invalid_samples,
                                                                 config.learning.horizon);
+                                       // (soon, since an observation that is never a number may cost hours)
+                                       if (iteration == 1 && config.learning.iterations > 1)
+                                         report_bad_values(*simulation, session);
                                      },
                                  .at_end = [&] { report_incidents(*simulation, session); },
                                  .evaluate = [&] { return trial.evaluate(*learner->policy()); },

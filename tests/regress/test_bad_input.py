@@ -441,6 +441,10 @@ def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
         "left to learn from"]
     result = maniple(*arguments, f"task.rewards.worse={{expression: 'qpos[slider_to_cart] > 0 ? {worse} : 0'}}", timeout=60)
     assert re.search(r"iteration 3: \d+ control steps left out of learning", result.stdout + result.stderr)
+    # observations that are no numbers become 0, which is said at once and at the end
+    result = maniple(*arguments, f"task.observations=[{{expression: '{worse}'}}]", timeout=60)
+    counts = [int(count) for count in re.findall(r"warning: (\d+) rewards or observations were not finite", result.stderr)]
+    assert len(counts) == 2 and counts[0] < counts[1] / 2, result.stderr
 
 
 # ---- a NaN in one environment ----

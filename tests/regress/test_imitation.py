@@ -162,6 +162,13 @@ def test_memory_of_evaluations(maniple, tmp_path):
     assert re.search(r"evaluation\.episodes: \S+ MB for 1000000000000 environments of evaluations, ", result.stderr)
 
 
+def test_evaluations_need_rewards(maniple, tmp_path):
+    data = data_of_cartpole(tmp_path / "demos.hdf5")
+    result = maniple("imitate", "inputs/tasks/isaac_cartpole.yaml", "inputs/imitate/bc.yaml", f"data.file={data}", "learning.steps=1",
+                     "learning.batch_size=32", "task.rewards=~", "evaluation.every=1", f"output.directory={tmp_path / 'run'}", exit_code=2)
+    assert "command line: evaluation.every: evaluations of a task without rewards; " in result.stderr
+
+
 def test_memory_of_policies_that_remember(maniple):
     """Depends on the sequences that they learn from, not on rollouts that there are none of."""
     def line(*keys):
