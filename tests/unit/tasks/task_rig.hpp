@@ -184,6 +184,9 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
     for_each_pack(
         [&](const TaskLanes<V>& lanes, int lane) { maniple::reset<V>(task, lanes, mask(which, lane)); });
   }
+  void disturb() {
+    for_each_pack([&](const TaskLanes<V>& lanes, int) { maniple::disturb(task, lanes); });
+  }
   void observe(const std::vector<bool>& fresh = std::vector<bool>(kTileWidth)) {
     for_each_pack(
         [&](const TaskLanes<V>& lanes, int lane) { maniple::observe<V>(task, lanes, mask(fresh, lane)); });

@@ -233,7 +233,7 @@ TEST(LocomotionTerms, CommandsAreDrawnAndFollowTheHeading) {
   EXPECT_TRUE(standing > 20 && following > 100 && limited > 20) << standing << following << limited;
 }
 
-// Pushes come before the physics of a step, whose length of time is over since the reset or the last push.
+// Pushes come at the end of a step, when their time is over since the reset or the last push.
 TEST(LocomotionTerms, PushesComeInIntervals) {
   TaskConfig config = empty_task(walker());
   TermConfig push =
@@ -250,43 +250,44 @@ TEST(LocomotionTerms, PushesComeInIntervals) {
   config.terminations = {expression_term("episode_step >= 12", "enough")};
   Rig rig(config, walker(), kDt);
   rig.reset(kAll);
+  rig.disturb();
   rig.observe(kAll);
   std::vector<int> since(kTileWidth, 0);
   std::set<int> ages;
   int episode = 0;
-  for (int step = 1; step <= 40; ++step, ++episode) {
+  for (int step = 1; step <= 40; ++step) {
+    rig.apply_actions();
+    const std::vector<bool> done = rig.evaluate();
+    rig.reset(done);
+    if (done[0]) {
+      EXPECT_GE(rig.get("qpos", 2, 0), 3);
+    }
+    episode = done[0] ? 0 : episode + 1;
     // a turn of pi/2 about x: the world's z is the body's y
     for (int env = 0; env < kTileWidth; ++env)
       for (int k = 0; k < 4; ++k) rig.set("qpos", 3 + k, env, k < 2 ? std::sqrt(0.5) : 0);
     for (int env = 0; env < kTileWidth; ++env)
       for (int k = 0; k < 6; ++k) rig.set("qvel", k, env, 10 + k);
     const double hip = rig.get("qpos", 7, 0);
-    rig.apply_actions();
+    rig.disturb();
+    rig.observe(done);
     EXPECT_EQ(rig.get("qpos", 7, 0), hip + (episode == 5 || episode == 10)) << step;
     for (int env = 0; env < kTileWidth; ++env) {
       const auto e = static_cast<std::size_t>(env);
       const double change[6] = {rig.get("qvel", 0, env) - 10, rig.get("qvel", 1, env) - 11,
                                 rig.get("qvel", 2, env) - 12, rig.get("qvel", 3, env) - 13,
                                 rig.get("qvel", 4, env) - 14, rig.get("qvel", 5, env) - 15};
+      since[e] = done[e] ? 0 : since[e] + 1;
       if (change[2] == 0) {
         for (const double c : change) EXPECT_EQ(c, 0);
-        ++since[e];
         continue;
       }
       ages.insert(since[e]);
-      since[e] = 1;
+      since[e] = 0;
       EXPECT_TRUE(std::abs(change[0]) <= 1 && change[1] == 0 && change[2] >= 2 && change[2] < 3);
       EXPECT_NEAR(change[3], 0, 1e-12);
       EXPECT_TRUE(change[4] >= 0.5 - 1e-9 && change[4] < 1) << change[4];
       EXPECT_NEAR(change[5], 0, 1e-12);
-    }
-    const std::vector<bool> done = rig.evaluate();
-    rig.reset(done);
-    rig.observe(done);
-    if (done[0]) {
-      EXPECT_GE(rig.get("qpos", 2, 0), 3);
-      episode = -1;
-      std::fill(since.begin(), since.end(), 0);
     }
   }
   EXPECT_EQ(ages, (std::set<int>{3, 4}));  // (2, 4] steps, rounded up
@@ -387,7 +388,8 @@ TEST(LocomotionTerms, SayWhatIsWrong) {
   event.target = "qpos[left_hip]";
   event.every = {1};
   config.events = {event};
-  EXPECT_THAT(refusal(config), HasSubstr("task.events.lift: 'xpos' is not known while actions are applied"));
+  EXPECT_THAT(refusal(config),
+              HasSubstr("task.events.lift: 'xpos' is not known in an event between control steps"));
   config.events[0].target = "";
   EXPECT_THAT(refusal(config), HasSubstr("an expression that sets nothing"));
   config = empty_task(walker());
