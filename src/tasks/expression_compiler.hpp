@@ -58,8 +58,8 @@ class ExpressionCompiler {
   // Makes random numbers an error while it lives, such as where an expression is compiled twice, so that they
   // would differ. For the message: "in a condition", and what may stand there.
   struct WithoutDraws {
-    WithoutDraws(ExpressionCompiler& compiler, std::string where, std::string allowed)
-        : where(std::move(where)), allowed(std::move(allowed)), place(compiler.without_draws_), outer(place) {
+    WithoutDraws(ExpressionCompiler& compiler, std::string here, std::string instead)
+        : where(std::move(here)), allowed(std::move(instead)), place(compiler.without_draws_), outer(place) {
       place = this;
     }
     ~WithoutDraws() { place = outer; }
@@ -69,9 +69,8 @@ class ExpressionCompiler {
     const WithoutDraws*& place;
     const WithoutDraws* const outer;
   };
-  const WithoutDraws* without_draws() const {
-    return without_draws_;
-  }  // nullptr: random numbers may be drawn
+  // nullptr: random numbers may be drawn.
+  const WithoutDraws* without_draws() const { return without_draws_; }
   // Random numbers, uniform in a range and normal with mean 0.
   Node drawn(double low, double high);
   Node drawn_normal(double deviation);
