@@ -78,7 +78,7 @@ def what_is_missing(path):
     """For a message: what a path is that has no results."""
     members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
     if members:
-        return f"{path} has no results of its own; it has those of {len(members)} runs, for instance {path}/{members[0]}"
+        return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
     return f"{path} has no results.h5" if Path(path).is_dir() else f"{path} is not there"
 
 

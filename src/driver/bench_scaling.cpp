@@ -6,6 +6,7 @@
 #include <memory>
 #include <sstream>
 
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/bench_times.hpp"
 #include "src/driver/doctor.hpp"
@@ -102,7 +103,7 @@ void check_keys(const Config& config, const Session& session) {
   if (!config.learning.imitates() && config.bench.scaling == Scaling::strong &&
       session.size() > config.batch.num_envs)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
+                     counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
                      "at least one environment per rank");
 }
 

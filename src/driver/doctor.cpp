@@ -12,6 +12,7 @@
 #include <set>
 
 #include "kernels/base/pack.hpp"
+#include "src/base/counted.hpp"
 #include "src/base/version.hpp"
 #include "src/driver/rank_report.hpp"
 #include "src/driver/verbs.hpp"
@@ -49,8 +50,8 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
       threads += places[rank].threads;
     }
     if (threads > static_cast<int>(cores.size()))
-      warnings.push_back(fmt::format("host {}: {} threads of {} ranks on {} cores", host, threads,
-                                     ranks.size(), cores.size()));
+      warnings.push_back(fmt::format("host {}: {} of {} on {}", host, counted(threads, "thread"),
+                                     counted(ranks.size(), "rank"), counted(cores.size(), "core")));
     // a rank that may use no core of its own competes with another one
     for (std::size_t a = 0; a < ranks.size(); ++a)
       for (std::size_t b = a + 1; b < ranks.size(); ++b) {
@@ -68,7 +69,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankPlace>& places
   warnings.insert(warnings.end(), shared.begin(),
                   shared.begin() + static_cast<std::ptrdiff_t>(std::min(kNamed, shared.size())));
   if (shared.size() > kNamed)
-    warnings.push_back(fmt::format("{} more pairs of ranks share cores", shared.size() - kNamed));
+    warnings.push_back(fmt::format("{} of ranks more share cores", counted(shared.size() - kNamed, "pair")));
   return warnings;
 }
 
@@ -81,8 +82,9 @@ ExitCode doctor(const Config& config, Session& session) {
   std::vector<std::string> broken;
   std::vector<std::string> warnings = placement_warnings(session.places());
 
-  say(fmt::format("maniple {}  {} ranks  {}, {} lanes single, {} lanes double", kVersion, session.size(),
-                  session.execution_space(), lane_width<Lanes<float>>, lane_width<Lanes<double>>));
+  say(fmt::format("maniple {}  {}  {}, {} lanes single, {} lanes double", kVersion,
+                  counted(session.size(), "rank"), session.execution_space(), lane_width<Lanes<float>>,
+                  lane_width<Lanes<double>>));
   say(fmt::format("versions  {}; HDF5 {}; Kokkos {}.{}.{}", mpi_version(), hdf5_version(),
                   KOKKOS_VERSION / 10000, KOKKOS_VERSION / 100 % 100, KOKKOS_VERSION % 100));
 #ifdef KOKKOS_ENABLE_CUDA
@@ -140,13 +142,33 @@ ExitCode doctor(const Config& config, Session& session) {
   return failures == 0 ? ExitCode::done : ExitCode::error;
 }
 
+// The directories right below one that have results, as an ensemble's has.
+static std::set<std::string> runs_below(const std::filesystem::path& directory) {
+  std::error_code ignored;
+  std::set<std::string> runs;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
+    if (std::filesystem::is_regular_file(entry.path() / kResultsFile, ignored))
+      runs.insert(entry.path().string());
+  return runs;
+}
+
 void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out) {
   namespace fs = std::filesystem;
   std::error_code ignored;
   const fs::path given = arguments[0];
   const std::string path = (fs::is_directory(given, ignored) ? given / kResultsFile : given).string();
-  if (!fs::is_regular_file(path, ignored))
+  if (!fs::is_regular_file(path, ignored)) {
+    constexpr std::size_t kMostNamed = 20;
+    const std::set<std::string> runs = runs_below(given);
+    const auto named = static_cast<std::ptrdiff_t>(std::min(kMostNamed, runs.size()));
+    if (!runs.empty())
+      throw InputError(SourceLocation{given.string()}, "",
+                       "the directory of " + counted(runs.size(), "run") + ", without results of its own",
+                       fmt::format("the directory of one of them: {}{}",
+                                   fmt::join(runs.begin(), std::next(runs.begin(), named), ", "),
+                                   runs.size() > kMostNamed ? " ..." : ""));
     throw InputError(SourceLocation{path}, "", "no such file", "the directory of a run with results");
+  }
   std::string text;
   try {
     check_seal(path);

@@ -18,6 +18,7 @@
 #include <thread>
 
 #include "src/base/activity.hpp"
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/stop.hpp"
 #include "src/io/commit.hpp"
@@ -277,7 +278,7 @@ ExitCode run_ensemble(const Verb& verb, std::vector<Member> members, Session& se
   for (const auto& [key, value] : members.front().values) keys += (keys.empty() ? "" : ", ") + key;
   open_log(session.rank(), "");
   info(fmt::format(
-      "ensemble of {} members over {}: {}", members.size(), keys,
+      "ensemble of {} over {}: {}", counted(members.size(), "member"), keys,
       groups == members.size()
           ? fmt::format("all at the same time, each on {}",
                         ranks == groups ? "a rank of its own"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/io/demonstration_layout.hpp"
 
@@ -130,7 +131,7 @@ void EpisodeRecorder::write(Session& session) {
                 (sums[2] > 0 ? left_out : std::string("none came to its end in this run")));
   const std::string path = write_episodes(config_.output.directory, format_, episodes, session.collectives());
   if (sums[2] > sums[0]) info(left_out);
-  info(fmt::format("data set: {} ({} episodes, {} samples)", path, sums[0], sums[1]));
+  info(fmt::format("data set: {} ({}, {})", path, counted(sums[0], "episode"), counted(sums[1], "sample")));
 }
 
 std::size_t recorder_bytes(const Config& config, int observations, int actions, std::int64_t envs) {

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/episode_recorder.hpp"
 #include "src/driver/setup.hpp"
@@ -66,8 +67,9 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   const std::string path = results.commit();
   const std::string confidence =
       std::isnan(returns.confidence) ? "" : fmt::format(" +- {:.4f} (95 %)", returns.confidence);
-  info(fmt::format("{} episodes: mean return {:.4f}{}, mean length {:.1f}{}", result.episode_return.size(),
-                   returns.mean, confidence, lengths.mean, success));
+  info(fmt::format("{}: mean return {:.4f}{}, mean length {:.1f}{}",
+                   counted(result.episode_return.size(), "episode"), returns.mean, confidence, lengths.mean,
+                   success));
   info("results: " + path);
   if (episodes) episodes->write(session);
   return ExitCode::done;

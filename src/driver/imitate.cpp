@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "kernels/base/pack.hpp"
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/base/version.hpp"
 #include "src/driver/read_demonstrations.hpp"
@@ -64,7 +65,7 @@ void check_task(const Config& config, const DemonstrationContents& contents, int
   const int inputs = contents.observation_width * config.data.frame_stack;
   if (observations != inputs || actions != contents.action_width)
     throw InputError(config.task.where, "task",
-                     fmt::format("{} observations and {} actions", observations, actions),
+                     counted(observations, "observation") + " and " + counted(actions, "action"),
                      fmt::format("the demonstrations have {} (data.frame_stack {}) and {}", inputs,
                                  config.data.frame_stack, contents.action_width));
 }
@@ -107,8 +108,8 @@ ExitCode imitate(const Config& given, Session& session) {
     check_task(config, contents, simulation->num_observations(), simulation->num_actions());
   } else {
     info(fmt::format("maniple {} imitate", kVersion));
-    info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
-                     ExecutionSpace::name(), build_description()));
+    info(fmt::format("{}, {} back end, {}", counted(session.size(), "rank"), ExecutionSpace::name(),
+                     build_description()));
   }
   RankMemory beside;
   if (simulation) beside = rank_memory(config, simulation->model(), session, Holds::trials);

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/io/measure.hpp"
 #include "src/io/rank_check.hpp"
@@ -32,10 +33,10 @@ RankMemory memory_of(const Config& config, const DemonstrationContents& contents
                                          .acting_tiles = tiles.acting});
   RankMemory memory = beside;
   memory.add({.key = "data.file",
-              .what = fmt::format("{} frames of data", contents.frames),
+              .what = counted(contents.frames, "frame") + " of data",
               .bytes = copies * contents.bytes()});
   memory.add({.key = "learning.batch_size",
-              .what = fmt::format("batches of {} samples", config.learning.batch_size),
+              .what = "batches of " + counted(config.learning.batch_size, "sample"),
               .bytes = learner.batch_bytes});
   add_network(memory, config, learner);
   return memory;

@@ -10,6 +10,7 @@
 
 #include "kernels/base/pack.hpp"
 #include "kernels/tasks/program.hpp"
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
@@ -155,7 +156,7 @@ void add_trials(RankMemory& memory, const Config& config, const ImportedModel& m
   if (config.evaluation.every == 0) return;
   const Partition trial(trial_environments(config), session.rank(), session.size());
   memory.add({.key = "evaluation.episodes",
-              .what = fmt::format("{} environments of evaluations", trial.num_envs),
+              .what = counted(trial.num_envs, "environment") + " of evaluations",
               .bytes = estimate_memory(config, model, trial.tiles * kTileWidth).rank_bytes});
 }
 
@@ -193,9 +194,8 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
     policy.network_bytes = learner_of(config).policy_memory(config, sizes);
     add_network(memory, config, policy);
   }
-  memory.add({.key = "batch.num_envs",
-              .what = fmt::format("{} environments", config.batch.num_envs),
-              .bytes = batch});
+  memory.add(
+      {.key = "batch.num_envs", .what = counted(config.batch.num_envs, "environment"), .bytes = batch});
   return memory;
 }
 
@@ -213,7 +213,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                                               Holds holds) {
   if (session.size() > config.batch.num_envs)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
+                     counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
                      "at least one environment per rank");
   // (a file may be missing on one host alone)
   ImportedModel model;
@@ -224,19 +224,19 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   if (session.rank() != 0) model.mjb.reset();
   const RankMemory memory = rank_memory(config, model, session, holds);
   Config own = config;
-  std::string environments = fmt::format("{} environments", config.batch.num_envs);
+  std::string environments = counted(config.batch.num_envs, "environment");
   if (holds == Holds::trials) {
     own.batch.num_envs = session.size();
     environments = config.evaluation.every > 0
-                       ? fmt::format("evaluations in {} environments", trial_environments(config))
+                       ? "evaluations in " + counted(trial_environments(config), "environment")
                        : "no evaluations";
   }
   const Partition partition(own.batch.num_envs, session.rank(), session.size());
-  info(fmt::format("maniple {} {}: {} ({} dofs, {} actuators), {}, {} precision", kVersion, verb,
-                   config.model.file, model.sizes.nv, model.sizes.nu, environments,
+  info(fmt::format("maniple {} {}: {} ({}, {}), {}, {} precision", kVersion, verb, config.model.file,
+                   counted(model.sizes.nv, "dof"), counted(model.sizes.nu, "actuator"), environments,
                    text_of(config.simulation.precision)));
-  info(fmt::format("{} rank{}, {} back end, {}", session.size(), session.size() == 1 ? "" : "s",
-                   ExecutionSpace::name(), build_description()));
+  info(fmt::format("{}, {} back end, {}", counted(session.size(), "rank"), ExecutionSpace::name(),
+                   build_description()));
   if (holds != Holds::trials) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
   if (session.size() > partition.num_tiles && holds != Holds::trials)

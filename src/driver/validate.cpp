@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kernels/model/data.hpp"
+#include "src/base/counted.hpp"
 #include "src/config/presets.hpp"
 #include "src/config/schema.hpp"
 #include "src/driver/setup.hpp"
@@ -94,7 +95,7 @@ std::string learning_text(Config config) {
 std::string model_text(const Config& config, Session& session, ImportedModel& model, CompiledTask& task) {
   if (session.size() > config.batch.num_envs)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     fmt::format("{} environments on {} ranks", config.batch.num_envs, session.size()),
+                     counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
                      "at least one environment per rank");
   model = import_model_of(config);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());

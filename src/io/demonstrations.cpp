@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "src/base/counted.hpp"
 #include "src/base/fnv.hpp"
 #include "src/config/document.hpp"
 #include "src/io/checksum.hpp"
@@ -50,7 +51,7 @@ std::string list_of(const std::vector<std::string>& names) {
 // What a frame of a dataset is: a number, a vector, or a picture [height, width, channels].
 std::string frame_text(const std::vector<int>& frame) {
   return frame.size() == 3 ? fmt::format("pictures of {}", fmt::join(frame, " x "))
-                           : fmt::format("{} numbers per frame", frame.front());
+                           : counted(frame.front(), "number") + " per frame";
 }
 
 // Of the types that hdf5::type_of() names; what is true or false is 1 or 0.
@@ -116,13 +117,13 @@ class OpenFile {
     const auto common = std::count_if(names.learned.begin(), names.learned.end(), is_held_out);
     if (!filter.empty() && common > 0)
       refuse("data.validation_filter", path_,
-             fmt::format("{} of the {} demonstrations of /mask/{} are in /mask/{}, too", common,
-                         names.held_out.size(), held_out, filter),
+             fmt::format("/mask/{} and /mask/{} have {} in common", held_out, filter,
+                         counted(common, "demonstration")),
              "allowed: demonstrations that are not in data.filter_key");
     std::erase_if(names.learned, is_held_out);
     if (names.learned.empty())
       refuse("data.validation_filter", path_,
-             fmt::format("/mask/{} has all {} demonstrations", held_out, all.size()),
+             fmt::format("/mask/{} has all demonstrations, {}", held_out, all.size()),
              "allowed: a list that leaves some to learn from");
     return names;
   }
@@ -384,7 +385,7 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
       const auto [rows, shape] = file.extents(action, action_key);
       if (rows < 1) file.refuse(kKey, path, "/" + action + " has no frames", "allowed: at least one");
       if (frames > 0 && rows != frames)
-        file.refuse(kKey, path, fmt::format("/{} has {} frames", action, rows),
+        file.refuse(kKey, path, fmt::format("/{} has {}", action, counted(rows, "frame")),
                     fmt::format("/{} has {}", actions.front(), frames));
       frames = rows;
       action_width += shape.front();
@@ -401,7 +402,7 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
           }
         }();
         if (said != frames)
-          file.refuse(kKey, path, fmt::format("/{} has {} frames", actions.front(), frames),
+          file.refuse(kKey, path, fmt::format("/{} has {}", actions.front(), counted(frames, "frame")),
                       fmt::format("its attribute {} says {}", layout.length, said));
       }
     }
@@ -421,7 +422,7 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
       const auto [rows, shape] = file.extents(observation, "data.observations", true);
       const std::int64_t expected = frames + (layout.final_observation ? 1 : 0);
       if (rows != expected)
-        file.refuse(kKey, path, fmt::format("/{} has {} frames", observation, rows),
+        file.refuse(kKey, path, fmt::format("/{} has {}", observation, counted(rows, "frame")),
                     fmt::format("/{} has {}: allowed is {}", actions.front(), frames, expected));
       check_shape(shapes[k], shape, observation);
     }
@@ -493,7 +494,8 @@ void check_alike(const Config& config, const std::string& path, const Demonstrat
     const auto &own = found.observations[k], &other = first.observations[k];
     if (own.name != other.name) refuse("observations " + own.name + " that are vectors", "pictures there");
     if (own.width != other.width)
-      refuse(fmt::format("observations {} of {} numbers", own.name, own.width), std::to_string(other.width));
+      refuse(fmt::format("observations {} of {}", own.name, counted(own.width, "number")),
+             std::to_string(other.width));
   }
   const auto size_of = [](const DemonstrationContents::Camera& camera) {
     return fmt::format("{} x {} x {}", camera.height, camera.width, camera.channels);
@@ -503,7 +505,7 @@ void check_alike(const Config& config, const std::string& path, const Demonstrat
       refuse(fmt::format("pictures {} of {}", found.cameras[k].name, size_of(found.cameras[k])),
              size_of(first.cameras[k]));
   if (found.action_width != first.action_width)
-    refuse(fmt::format("actions of {} numbers", found.action_width), std::to_string(first.action_width));
+    refuse("actions of " + counted(found.action_width, "number"), std::to_string(first.action_width));
 }
 
 // Keys that are about what the data have.

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "src/base/counted.hpp"
+
 namespace maniple {
 
 std::int64_t effective_batch(const Config& config, int ranks) {
@@ -29,15 +31,15 @@ std::string effective_batch_text(const Config& given, int ranks) {
   std::string text;
   if (per_rank || accumulates) {
     text =
-        fmt::format("effective batch: {} samples, {}{}{}", effective_batch(given, ranks), learning.batch_size,
-                    accumulates ? fmt::format(" x {} parts", learning.accumulate) : "",
-                    per_rank ? fmt::format(" x {} rank{}", ranks, ranks == 1 ? "" : "s") : "");
+        fmt::format("effective batch: {}, {}{}{}", counted(effective_batch(given, ranks), "sample"),
+                    learning.batch_size, accumulates ? fmt::format(" x {} parts", learning.accumulate) : "",
+                    per_rank ? " x " + counted(ranks, "rank") : "");
     if (per_rank) text += " (learning.batch_per_rank: another number of ranks learns something else)";
   }
   if (learning.lr_scaling != RateScaling::none)
-    text += fmt::format("{}learning rate: {:.6g}, {:.6g} for {} samples scaled to {} ({})",
-                        text.empty() ? "" : "; ", for_ranks(given, ranks).learning.learning_rate,
-                        learning.learning_rate, learning.lr_base_batch, effective_batch(given, ranks),
+    text += fmt::format("{}learning rate: {:.6g}, {:.6g} for {} scaled to {} ({})", text.empty() ? "" : "; ",
+                        for_ranks(given, ranks).learning.learning_rate, learning.learning_rate,
+                        counted(learning.lr_base_batch, "sample"), effective_batch(given, ranks),
                         text_of(learning.lr_scaling));
   return text;
 }

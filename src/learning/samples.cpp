@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "kernels/base/permutation.hpp"
+#include "src/base/counted.hpp"
 
 namespace maniple {
 
@@ -110,7 +111,7 @@ Sampler make_sampler(const Config& config, const Windows& windows) {
     if (!(places >= 0.5 && total <= kMostSamples))
       throw InputError(
           config.where_of("data.weights"), "data.weights",
-          fmt::format("found {:g} for the {} samples of {}", weight, samples,
+          fmt::format("found {:g} for the {} of {}", weight, counted(samples, "sample"),
                       config.data.file[sources.size()]),
           fmt::format("allowed: weights that give an epoch one sample of each file at least, and {:g} in all "
                       "at most",
@@ -128,15 +129,18 @@ void check_batch(const Config& config, const Sampler& sampler, int ranks) {
         fmt::format("allowed: at most {}, the samples of an epoch", sampler.samples_per_epoch()));
   if (batch < ranks)
     throw InputError(config.where_of("learning.batch_size"), "learning.batch_size",
-                     fmt::format("{} samples on {} ranks", batch, ranks), "at least one sample per rank");
+                     counted(batch, "sample") + " on " + counted(ranks, "rank"),
+                     "at least one sample per rank");
 }
 
 std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler) {
   std::string text =
-      fmt::format("{} demonstrations, {} samples, {} batches of {} per epoch",
-                  contents.demonstrations.size() - contents.held_out, sampler.samples_per_epoch(),
-                  sampler.batches_per_epoch(), config.learning.batch_size);
-  if (contents.held_out > 0) text += fmt::format("; {} demonstrations held out", contents.held_out);
+      fmt::format("{}, {}, {} of {} per epoch",
+                  counted(contents.demonstrations.size() - contents.held_out, "demonstration"),
+                  counted(sampler.samples_per_epoch(), "sample"),
+                  counted(sampler.batches_per_epoch(), "batch", "batches"), config.learning.batch_size);
+  if (contents.held_out > 0)
+    text += fmt::format("; {} held out", counted(contents.held_out, "demonstration"));
   return text;
 }
 

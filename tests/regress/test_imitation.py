@@ -249,6 +249,14 @@ def test_lengths_are_told(maniple, tmp_path, demos):
     assert f"16 demonstrations, {frames + 2 * more} samples" in text
 
 
+def test_one_is_not_many(maniple, tmp_path):
+    """In what is told of data, at the least that there can be."""
+    made = [tuple(part[:count] for part, count in zip(episodes(1)[0], (2, 2, 1)))]
+    path = write_robomimic(tmp_path / "demos.hdf5", [(position, velocity[:, :1], action) for position, velocity, action in made])
+    text = run(maniple, path, tmp_path / "run", "learning.steps=1", "learning.batch_size=1").stdout
+    assert "\n1 demonstration, 1 sample, 1 batch of 1 per epoch\n" in text
+
+
 def layers_of(checkpoint):
     """Weights without padding, biases and Adam's moments of them, of a checkpoint: [(weight, bias)] three times."""
     with h5py.File(checkpoint) as file:

@@ -142,6 +142,11 @@ def test_the_report_at_the_end(maniple, tmp_path, demos):
 def test_doctor_says_what_it_lacks(maniple, tmp_path):
     result = maniple("doctor", tmp_path, ranks=2, exit_code=2)
     assert "results.h5: no such file" in result.stderr
+    maniple("rollout", "inputs/tasks/isaac_cartpole.yaml", "batch.num_envs=32", "simulation.steps=2", "output.overwrite=true",
+            "ensemble={batch.seed: [1, 2]}", f"output.directory={tmp_path / 'seeds'}")
+    message = maniple("doctor", tmp_path / "seeds", ranks=2, exit_code=2).stderr
+    assert f"{tmp_path}/seeds: the directory of 2 runs, without results of its own; the directory of one of them: " \
+        f"{tmp_path}/seeds/batch.seed=1, {tmp_path}/seeds/batch.seed=2" in message
     maniple("rollout", "inputs/tasks/isaac_cartpole.yaml", "batch.num_envs=32", "simulation.steps=2",
             f"output.directory={tmp_path}")
     assert "results.h5: no report of its ranks" in maniple("doctor", tmp_path, exit_code=2).stderr

@@ -142,4 +142,4 @@ def test_nothing_to_show(maniple, tmp_path):
     assert "output.trajectory.fields=[qpos,qvel,ctrl]" in replay(maniple, tmp_path / "run", exit_code=2)
     assert "is not there" in replay(maniple, tmp_path / "nowhere", exit_code=2)
     assert "--envs 0; allowed: 1 to 1000" in replay(maniple, tmp_path / "run", "--envs", 0, exit_code=2)
-    assert "those of 1 runs, for instance" in replay(maniple, tmp_path, exit_code=2)
+    assert "those of 1 run, for instance" in replay(maniple, tmp_path, exit_code=2)

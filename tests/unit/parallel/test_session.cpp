@@ -73,11 +73,11 @@ TEST(SessionDevices, DoctorWarnsOfSharedCoresAndTooManyThreads) {
   crowd.back().threads = 2;
   const std::vector<std::string> many = placement_warnings(crowd);
   ASSERT_EQ(many.size(), 1u + 8u + 1u);
-  EXPECT_NE(many.front().find("host b: 2 threads of 1 ranks on 1 cores"), std::string::npos) << many.front();
-  EXPECT_EQ(many.back(), "2 more pairs of ranks share cores");
+  EXPECT_NE(many.front().find("host b: 2 threads of 1 rank on 1 core"), std::string::npos) << many.front();
+  EXPECT_EQ(many.back(), "2 pairs of ranks more share cores");
   RankPlace busy = place("a", 0, 1, 0, "", {0, 1});
   busy.threads = 3;
-  EXPECT_NE(placement_warnings({busy})[0].find("3 threads of 1 ranks on 2 cores"), std::string::npos);
+  EXPECT_NE(placement_warnings({busy})[0].find("3 threads of 1 rank on 2 cores"), std::string::npos);
 }
 
 // MPI and Kokkos run already in this program: a session joins them and ends neither.
