@@ -441,6 +441,8 @@ def test_ranges_by_curricula(maniple, deck, tmp_path):
      ["events.m.ranges", "unknown curriculum 'qpos'"]),
     ("{m: {field: body_mass, bodies: [torso], mode: reset, operation: scale, ranges: [level, 0.1]}}",
      ["events.m.ranges", "begins as [0.25, 0.1]"]),
+    ("{m: {field: dof_damping, joints: [left_hip], mode: reset, operation: add, distribution: gaussian, ranges: [0, \"-level\"]}}",
+     ["events.m.ranges", "[mean, deviation] that begins as [0, -0.25]", "at least 0"]),
 ])
 def test_refused_ranges(maniple, deck, events, expected):
     path = deck(events=events + LEVEL.replace("{}", "", 1), observed=["qpos"])
