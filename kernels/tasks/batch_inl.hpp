@@ -23,11 +23,11 @@ struct TaskPack {
   int worker;
 
   MANIPLE_FUNCTION TaskPack(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int64_t tile,
-                            int lane, int worker)
+                            int lane, int on_worker)
       : state(state_of_tile<V>(physics.model, physics.state.tile(tile), lane)),
-        data(data_of_scratch<V>(physics.model, physics.scratch.base(worker), physics.scratch.stride(),
-                                physics.scratch.offset(worker))),
-        worker(worker) {
+        data(data_of_scratch<V>(physics.model, physics.scratch.base(on_worker), physics.scratch.stride(),
+                                physics.scratch.offset(on_worker))),
+        worker(on_worker) {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
