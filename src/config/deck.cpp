@@ -461,7 +461,7 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
 
   for (std::string& file : config.data.file)
     file = existing_file(file, config.where_of("data.file"), "data.file", false,
-                         "an HDF5 file of demonstrations, relative to the deck");
+                         "an HDF5 file of demonstrations");
 
   if (std::string& file = config.learning.warm_start; !file.empty())
     file = existing_file(file, config.where_of("learning.warm_start"), "learning.warm_start", true,
