@@ -95,7 +95,7 @@ struct DenoisingLoss {
   DenoisingLayout layout;
   const T* samples = nullptr;
   T* blocks = nullptr;
-  double scale = 0;        // 1 / samples of the batch, over all ranks
+  double scale = 0;        // 1 / samples of the batch, over all ranks, times Optimizer::scale()
   double* sums = nullptr;  // [tile]: of the loss, times scale
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int) const {

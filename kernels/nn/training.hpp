@@ -157,7 +157,7 @@ struct TrainMinibatch {
   TiledView<T> first_state;     // of recurrent cells, before the first step
   MinibatchDeal deal;
   int minibatch = 0;
-  double scale = 0;  // 1 / samples of the minibatch, over all ranks
+  double scale = 0;  // 1 / samples of the minibatch, over all ranks, times Optimizer::scale()
   bool exact = true;
   double* totals = nullptr;  // [worker][minibatch_totals]
   // Derivatives by these of the observations take their place in the blocks.

@@ -166,7 +166,7 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
 }
 
 void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
-                             std::int64_t update, double* totals) {
+                             std::int64_t update, double scale, double* totals) {
   const std::int64_t tiles = batch.partition.tiles;
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* network_totals = totals;
@@ -199,7 +199,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
     train.first_state = first_states_;
     train.deal.steps = shape_.sequence;
     train.deal.num_tiles = batch.partition.num_tiles;
-    train.scale = 1.0 / static_cast<double>(batch.batch.samples * shape_.sequence);
+    train.scale = scale / static_cast<double>(batch.batch.samples * shape_.sequence);
     train.exact = exact;
     train.totals = network_totals;
     if (cameras_) {

@@ -29,7 +29,7 @@ class BehaviourCloning : public ImitationModel {
   int workers() const override { return cameras_ ? 1 : workers_; }
   SampleBlocks sample_blocks() const override;
   void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures, std::int64_t update,
-             double* totals) override;
+             double scale, double* totals) override;
 
  private:
   // Calls body(features of a camera's frame, where they stand in the blocks of a step, whether it is the

@@ -128,7 +128,7 @@ void Diffusion::for_features(float* samples, const Body& body) const {
 }
 
 void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
-                      std::int64_t update, double* totals) {
+                      std::int64_t update, double scale, double* totals) {
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* const loss = totals + parameters_.extent(0);
   double* const inexact = loss + kNumMetrics;
@@ -171,7 +171,7 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
                                               .layout = layout_,
                                               .samples = samples,
                                               .blocks = blocks_.data(),
-                                              .scale = 1.0 / static_cast<double>(batch.batch.samples),
+                                              .scale = scale / static_cast<double>(batch.batch.samples),
                                               .sums = sums_.data()};
     for_tiles("maniple::denoising_loss", tiles, tile_workers(tiles), denoising_loss);
     add_losses(sums_, tiles, exact, loss, inexact);

@@ -28,7 +28,7 @@ class Diffusion : public ImitationModel {
   int workers() const override { return 1; }
   SampleBlocks sample_blocks() const override;
   void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures, std::int64_t update,
-             double* totals) override;
+             double scale, double* totals) override;
   // The averages follow.
   void stepped() override;
   std::vector<IterationReport::Value> values() const override;

@@ -113,7 +113,7 @@ void ImitationLearner::learn(const LoadedBatch& batch, std::int64_t update, doub
   Kokkos::deep_copy(Kokkos::subview(blocks_, numbers), Kokkos::subview(batch.blocks, numbers));
   const auto pixels = std::make_pair(std::size_t{0}, batch.pixels);
   Kokkos::deep_copy(Kokkos::subview(pictures_, pixels), Kokkos::subview(batch.pictures, pixels));
-  model_->learn(batch, blocks_.data(), pictures_.data(), update, totals);
+  model_->learn(batch, blocks_.data(), pictures_.data(), update, optimizer_.scale(), totals);
 }
 
 double ImitationLearner::validation_loss() {

@@ -42,11 +42,11 @@ class ImitationModel {
 
   // Numbers of a sample's block, those of the steps of a sequence apart, and how they are laid.
   virtual SampleBlocks sample_blocks() const = 0;
-  // Adds gradient and losses of the samples of a batch, or of a part of one, to totals[worker][gradient ...,
-  // losses ..., inexact terms]. `blocks` and `pictures`: of these samples, on the device. `update`: of all
-  // epochs, or kHeldOut, where nobody asks for the gradient.
+  // Adds gradient and losses of the samples of a batch, or of a part of one, times `scale` to
+  // totals[worker][gradient ..., losses ..., inexact terms]. `blocks` and `pictures`: of these samples, on
+  // the device. `update`: of all epochs, or kHeldOut, where nobody asks for the gradient.
   virtual void learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
-                     std::int64_t update, double* totals) = 0;
+                     std::int64_t update, double scale, double* totals) = 0;
   // The optimizer has made a step.
   virtual void stepped() {}
   // What it reports of itself.

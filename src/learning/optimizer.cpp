@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "kernels/base/exact_sum.hpp"
 #include "kernels/nn/adam.hpp"
@@ -9,6 +10,11 @@
 
 namespace maniple {
 namespace {
+
+// The scale goes down by 16 with a gradient that is too large, and up by 2 after so many steps without one,
+// as loss scales do where numbers have few bits (Micikevicius et al. 2018, "Mixed precision training").
+constexpr double kLeastScale = 0x1p-40;
+constexpr std::int64_t kStepsAtScale = 1000;
 
 std::int64_t totals_count(std::int64_t parameters, int metrics) {
   return parameters + metrics + 1;
@@ -55,6 +61,7 @@ std::vector<double> Optimizer::sum_totals(const TotalsSum& sum) {
   std::vector<double> tail = sum(totals_, count_, parameters_, single_);
   inexact_ = tail.back();
   tail.pop_back();
+  for (double& metric : tail) metric /= scale_;
   return tail;
 }
 
@@ -71,8 +78,18 @@ void Optimizer::anneal_update(std::int64_t update) {
 }
 
 std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
-  const double norm = gradient_norm(totals_, parameters_, norm_blocks_);
-  if (inexact_ > 0 || !(norm <= kExactLimit / 2)) return std::nullopt;
+  const double summed = gradient_norm(totals_, parameters_, norm_blocks_), norm = summed / scale_;
+  const bool exact = config_.reduction == Reduction::exact;
+  if (inexact_ > 0 || !(summed <= (exact ? kExactLimit / 2 : std::numeric_limits<float>::max()))) {
+    if (config_.imitates()) scale_ = std::max(scale_ / 16, kLeastScale);
+    steps_at_scale_ = 0;
+    return std::nullopt;
+  }
+  const double summed_scale = scale_;
+  if (scale_ < 1 && ++steps_at_scale_ == kStepsAtScale) {
+    scale_ *= 2;
+    steps_at_scale_ = 0;
+  }
   ++steps_;
   AdamSettings adam;
   adam.learning_rate = learning_rate_;
@@ -83,7 +100,8 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   adam.correction1 = 1 - std::pow(config_.adam_beta1, static_cast<double>(steps_));
   adam.correction2 = 1 - std::pow(config_.adam_beta2, static_cast<double>(steps_));
   const double limit = config_.max_grad_norm;
-  if (limit > 0) adam.gradient_scale = std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_
+  adam.gradient_scale = 1 / summed_scale;
+  if (limit > 0) adam.gradient_scale *= std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_
   apply_adam<float>(adam, totals_, parameters_, parameters, moment1_, moment2_);
   return norm;
 }
@@ -101,6 +119,9 @@ void Optimizer::describe_moments(Archive& archive, const std::string& name) {
   archive.replicated(name + "/adam_moment2", moment2_host_.data(), moment2_host_.extent(0), "1",
                      "second moment of each parameter");
   archive.replicated(name + "/optimizer_steps", &steps_, 1, "1", "steps of the optimizer");
+  if (!config_.imitates()) return;
+  archive.replicated(name + "/gradient_scale", &scale_, 1, "1", "that sums of gradients are exact with");
+  archive.replicated(name + "/steps_at_scale", &steps_at_scale_, 1, "1", "steps since it changed");
 }
 
 void Optimizer::restored() {

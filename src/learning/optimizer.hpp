@@ -23,7 +23,10 @@ class Optimizer {
 
   // Where the kernels of a minibatch add: [worker][gradient ..., metrics ..., inexact terms]; zeroed.
   double* clear_totals();
-  // Collective. Adds them up over workers and ranks and returns the metrics.
+  // What the gradients and metrics of a policy that imitates are multiplied by, a power of two: smaller once
+  // they were too large to be summed exactly (a mixture's are without bound), and back in time.
+  double scale() const { return scale_; }
+  // Collective. Adds them up over workers and ranks and returns the metrics, without that scale.
   std::vector<double> sum_totals(const TotalsSum& sum);
   // Adapts the learning rate to a mean KL divergence [nat], where its schedule asks for that.
   void adapt(double kl);
@@ -48,6 +51,8 @@ class Optimizer {
   const std::int64_t count_;  // of totals
   double learning_rate_;
   std::int64_t steps_ = 0;
+  double scale_ = 1;
+  std::int64_t steps_at_scale_ = 0;
   double inexact_ = 0;      // of the summed totals
   Numbers<double> totals_;  // [worker][count]
   Numbers<float> single_;   // [count], with reduction: fast

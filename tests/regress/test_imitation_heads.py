@@ -219,6 +219,17 @@ def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     assert loss[-1] < loss[0]
 
 
+def test_a_mixture_goes_on_where_its_gradients_are_large(maniple, tmp_path, demos):
+    """A small deviation gives gradients of millions, too large to be summed exactly as they are: their scale follows, with
+    the same bits on any number of ranks and over kills."""
+    check_kills(maniple, tmp_path, *arguments(
+        demos, "learning.steps=600", "learning.report_every=50", "learning.batch_size=40", "learning.learning_rate=3e-3",
+        "policy.init_std=2e-4", *MIXTURE))
+    run = tmp_path / "whole"
+    assert metric(run, "skipped_minibatches")[0] > 0 and metric(run, "skipped_minibatches")[1:].sum() == 0
+    assert metric(run, "gradient_norm").max() > 1e5 and metric(run, "loss")[-1] < 1e-2 * metric(run, "loss")[0]
+
+
 @pytest.mark.parametrize("case", ["gmm", "lstm l2"])
 def test_losses_of_held_out_demonstrations(maniple, tmp_path, case):
     """After each epoch, with the parameters as they are then, over all of their samples, also where those fill more than

@@ -1,0 +1,99 @@
+// Gradients that are too large to be summed exactly: their scale, and what of it a step shows.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/base/exact_sum.hpp"
+#include "src/learning/optimizer.hpp"
+#include "tests/unit/learning/toy_environment.hpp"
+
+namespace maniple {
+namespace {
+
+using testing_learning::on_ranks;
+
+// Two parameters, and a metric of 3.
+struct Rig {
+  LearningConfig config;
+  Collectives& collectives;
+  StageClock clock;
+  Numbers<float> parameters{"parameters", 2};
+  std::optional<Optimizer> optimizer;
+
+  Rig(Collectives& ranks, const std::string& algorithm, Reduction reduction = Reduction::exact)
+      : collectives(ranks) {
+    config.algorithm = algorithm;
+    config.learning_rate = 0.125;
+    config.max_grad_norm = 0;
+    config.reduction = reduction;
+    optimizer.emplace(config, 2, 1, 1);
+  }
+
+  // With the gradient (g, 0), summed as kernels do it.
+  std::optional<double> step(double g) {
+    const double summed = g * optimizer->scale();
+    double* const totals = optimizer->clear_totals();
+    totals[0] = summed;
+    totals[2] = 3 * optimizer->scale();
+    totals[3] = config.reduction == Reduction::exact && !(std::abs(summed) <= kExactLimit / 2) ? 1 : 0;
+    EXPECT_EQ(optimizer->sum_totals(TotalsSum(collectives, 1, clock)), std::vector<double>{3});
+    return optimizer->step(parameters);
+  }
+};
+
+TEST(Optimizer, ScalesWhatIsTooLargeUntilItIsExact) {
+  on_ranks(1, [](int, Collectives& collectives) {
+    Rig rig(collectives, "bc");
+    EXPECT_EQ(rig.step(2), 2.0);
+    EXPECT_EQ(rig.step(0x1p17), std::nullopt);
+    EXPECT_EQ(rig.step(0x1p17), std::nullopt);
+    EXPECT_EQ(rig.optimizer->scale(), 0x1p-8);
+    EXPECT_EQ(rig.step(0x1p17), 0x1p17);  // the norm before scale
+    // Adam's first moments are of gradients before scale, too: 0.9 (0.1 * 2) + 0.1 * 2^17 is next to all of
+    // it
+    const float moved = rig.parameters(0);
+    EXPECT_NEAR(moved, -0.125 * (1 + 0.1 / std::sqrt(0.001) * std::sqrt(1 - 0.999 * 0.999) / (1 - 0.81)),
+                1e-3);
+    EXPECT_EQ(rig.parameters(1), 0);
+    for (int i = 0; i < 998; ++i) EXPECT_EQ(rig.step(2), 2.0);
+    EXPECT_EQ(rig.optimizer->scale(), 0x1p-8);
+    EXPECT_EQ(rig.step(2), 2.0);
+    EXPECT_EQ(rig.optimizer->scale(), 0x1p-7);
+    for (int i = 0; i < 8000; ++i) rig.step(2);
+    EXPECT_EQ(rig.optimizer->scale(), 1);
+  });
+}
+
+TEST(Optimizer, NoScaleHelpsWhatIsNoNumber) {
+  on_ranks(1, [](int, Collectives& collectives) {
+    Rig rig(collectives, "bc");
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(rig.step(std::nan("")), std::nullopt);
+    EXPECT_EQ(rig.optimizer->scale(), 0x1p-40);
+    EXPECT_EQ(rig.step(2), 2.0);
+  });
+}
+
+TEST(Optimizer, FastSumsNeedNoScale) {
+  on_ranks(1, [](int, Collectives& collectives) {
+    Rig rig(collectives, "bc", Reduction::fast);
+    EXPECT_EQ(rig.step(0x1p17), 0x1p17);
+    EXPECT_EQ(rig.optimizer->scale(), 1);
+  });
+}
+
+// Its minibatches are many: one that is too large is left out.
+TEST(Optimizer, PpoSkipsWhatIsTooLarge) {
+  on_ranks(1, [](int, Collectives& collectives) {
+    Rig rig(collectives, "ppo");
+    for (int i = 0; i < 5; ++i) EXPECT_EQ(rig.step(0x1p17), std::nullopt);
+    EXPECT_EQ(rig.optimizer->scale(), 1);
+    EXPECT_EQ(rig.parameters(0), 0);
+  });
+}
+
+}  // namespace
+}  // namespace maniple
