@@ -38,7 +38,7 @@ void check_keys(const Config& config) {
                      "evaluations without a task in the deck", "a task (inputs/tasks), or 0");
   if (config.task.present && config.model.file.empty())
     throw InputError(config.model.where, "model.file", "found nothing", "allowed: the model of the task");
-  check_periodic_evaluation(config);
+  check_training(config);
 }
 
 // The simulator renders no pictures, so that no policy that needs them can act in it.

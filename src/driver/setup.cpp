@@ -386,7 +386,11 @@ EvaluationMeans PolicyTrial::evaluate(ActingPolicy& policy) const {
   return means_of(maniple::evaluate(*environment, policy, config_, session_.collectives()));
 }
 
-void check_periodic_evaluation(const Config& config) {
+void check_training(const Config& config) {
+  if (!config.control.checkpoint.empty())
+    throw InputError(config.where_of("control.checkpoint"), "control.checkpoint",
+                     "found a policy that a training does not begin with",
+                     "allowed: with rollout and evaluate; learning.warm_start begins with one");
   if (config.evaluation.every > 0 && config.task.episode_length == 0 && config.task.episode_steps == 0)
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations of a task without an end",

@@ -33,8 +33,9 @@ class PolicyTrial {
   const Simulation& simulation_;
   Session& session_;
 };
-// Refuses evaluation.every with a task whose episodes need not end.
-void check_periodic_evaluation(const Config& config);
+// Refuses what no training does: control.checkpoint, and evaluation.every with a task whose episodes need not
+// end.
+void check_training(const Config& config);
 
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation; of
 // Holds::trials as small a one as there can be, which stands for the task.

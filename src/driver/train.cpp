@@ -27,7 +27,7 @@ ExitCode train(const Config& given, Session& session) {
     throw InputError(
         config.where_of("output.trajectory.every"), "output.trajectory.every", "trajectories asked of train",
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
-  check_periodic_evaluation(config);
+  check_training(config);
   const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "train", Holds::learner);
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);
   const std::unique_ptr<Learner> learner = learner_of(config).make(

@@ -230,6 +230,7 @@ class TrainingLoop {
     if (saved_ != iteration_) save(false);
     checkpoints_.settle();
     best_.settle();
+    best_.leave_earlier();
     if (!stopped_) {
       write_policy(last_);
       last_.settle();

@@ -827,6 +827,15 @@ void CheckpointWriter::settle() {
         std::async([folder = folder_, keep, keep_superseded] { prune(folder, keep, keep_superseded); });
 }
 
+void CheckpointWriter::leave_earlier() {
+  if (!replaces_ || collectives_.rank() != 0) return;
+  tidy(folder_, [&] {
+    for (const char* ending : {kEnding, kSuperseded})
+      for (const std::int64_t step : steps_in(folder_, ending)) fs::remove(file_of(folder_, step, ending));
+    fs::remove(folder_ + "/manifest.json");
+  });
+}
+
 void CheckpointWriter::finish_pruning() {
   if (pruning_.valid()) tidy(folder_, [&] { pruning_.get(); });
 }

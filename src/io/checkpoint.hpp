@@ -53,6 +53,9 @@ class CheckpointWriter {
   // as it was written; the ones before it are still there. Otherwise they are removed down to `keep`, by a
   // thread of rank 0, and the manifest is written.
   void settle();
+  // At the end of a run that replaces an earlier one: where it wrote no checkpoint here, those that are there
+  // go.
+  void leave_earlier();
 
  private:
   void finish_pruning();

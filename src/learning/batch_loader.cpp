@@ -33,11 +33,11 @@ BatchLoader::BatchLoader(const Input& input, std::int64_t first, std::int64_t af
     : input_(input) {
   // those that wait, and one that is learned from
   for (int i = 0; i <= prefetch; ++i) {
-    LoadedBatch batch;
-    batch.blocks = Kokkos::View<float*, PinnedSpace>(
+    auto batch = std::make_unique<LoadedBatch>();
+    batch->blocks = Kokkos::View<float*, PinnedSpace>(
         "maniple::loaded_blocks", static_cast<std::size_t>(input.blocks.steps * input.blocks.elements) *
                                       static_cast<std::size_t>(input.tiles) * kTileWidth);
-    batch.pictures = Kokkos::View<std::uint8_t*, PinnedSpace>(
+    batch->pictures = Kokkos::View<std::uint8_t*, PinnedSpace>(
         "maniple::loaded_pictures",
         static_cast<std::size_t>(input.blocks.pixels) * static_cast<std::size_t>(input.tiles) * kTileWidth);
     free_.push_back(std::move(batch));
@@ -57,7 +57,7 @@ BatchLoader::~BatchLoader() {
 void BatchLoader::run(std::int64_t first, std::int64_t after) {
   try {
     for (std::int64_t piece = first * input_.parts; piece < after * input_.parts; ++piece) {
-      LoadedBatch batch;
+      std::unique_ptr<LoadedBatch> batch;
       {
         std::unique_lock lock(mutex_);
         changed_.wait(lock, [&] { return stop_ || !free_.empty(); });
@@ -65,7 +65,7 @@ void BatchLoader::run(std::int64_t first, std::int64_t after) {
         batch = std::move(free_.back());
         free_.pop_back();
       }
-      fill(piece / input_.parts, piece % input_.parts, batch);
+      fill(piece / input_.parts, piece % input_.parts, *batch);
       {
         const std::lock_guard lock(mutex_);
         ready_.push_back(std::move(batch));
@@ -79,19 +79,16 @@ void BatchLoader::run(std::int64_t first, std::int64_t after) {
   }
 }
 
-LoadedBatch BatchLoader::next() {
-  LoadedBatch batch;
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return !ready_.empty() || failure_; });
-    if (ready_.empty()) std::rethrow_exception(failure_);
-    batch = std::move(ready_.front());
-    ready_.pop_front();
-  }
+std::unique_ptr<LoadedBatch> BatchLoader::next() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !ready_.empty() || failure_; });
+  if (ready_.empty()) std::rethrow_exception(failure_);
+  std::unique_ptr<LoadedBatch> batch = std::move(ready_.front());
+  ready_.pop_front();
   return batch;
 }
 
-void BatchLoader::give_back(LoadedBatch batch) {
+void BatchLoader::give_back(std::unique_ptr<LoadedBatch> batch) {
   {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(batch));

@@ -8,6 +8,7 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -39,8 +40,13 @@ inline std::int64_t loaded_batches(const Config& config) {
   return config.data.prefetch + (config.data.validation_filter.empty() ? 2 : 4);
 }
 
-// One batch, or a part of one, as far as it is this rank's.
+// One batch, or a part of one, as far as it is this rank's. Threads hand it on by its address: Kokkos counts
+// the references to a view, and without threads of its own it does not count atomically.
 struct LoadedBatch {
+  LoadedBatch() = default;
+  LoadedBatch(const LoadedBatch&) = delete;
+  LoadedBatch& operator=(const LoadedBatch&) = delete;
+
   Sampler::Batch batch;  // the whole one
   Partition partition;   // of its samples over ranks and parts
   // [step of the sequences][tile][elements][32], with room for the largest part
@@ -70,9 +76,9 @@ class BatchLoader {
   BatchLoader& operator=(const BatchLoader&) = delete;
 
   // Waits for the next batch, or the next part of one. Throws what the thread threw.
-  LoadedBatch next();
+  std::unique_ptr<LoadedBatch> next();
   // A batch whose memory is free again.
-  void give_back(LoadedBatch batch);
+  void give_back(std::unique_ptr<LoadedBatch> batch);
 
  private:
   void run(std::int64_t first, std::int64_t after);
@@ -81,8 +87,8 @@ class BatchLoader {
   const Input input_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<LoadedBatch> ready_;
-  std::vector<LoadedBatch> free_;
+  std::deque<std::unique_ptr<LoadedBatch>> ready_;
+  std::vector<std::unique_ptr<LoadedBatch>> free_;
   std::exception_ptr failure_;
   bool stop_ = false;
   std::thread thread_;

@@ -69,13 +69,13 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
   for (; step_ < end; ++step_) {
     double* const totals = optimizer_.clear_totals();
     for (std::int64_t part = 0; part < learning.accumulate; ++part) {
-      LoadedBatch batch = [&] {
+      std::unique_ptr<LoadedBatch> batch = [&] {
         const StageClock::Region region(clock_, "loader");
         return loader_->next();
       }();
       {
         const StageClock::Region region(clock_, "update");
-        learn(batch, step_, totals);
+        learn(*batch, step_, totals);
       }
       loader_->give_back(std::move(batch));
     }
@@ -140,8 +140,8 @@ double ImitationLearner::validation_loss() {
                         .tiles = tiles_.of_batch},
                        0, 1, 1);
     for (std::int64_t part = 0; part < parts; ++part) {
-      LoadedBatch batch = loader.next();
-      learn(batch, kHeldOut, totals);
+      std::unique_ptr<LoadedBatch> batch = loader.next();
+      learn(*batch, kHeldOut, totals);
       loader.give_back(std::move(batch));
     }
   }

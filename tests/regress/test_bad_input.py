@@ -418,6 +418,12 @@ def test_a_policy_that_does_not_act(refused, run_directory, tmp_path):
                            "allowed: with control.source: policy; control.checkpoint=~ leaves it out")
 
 
+def test_a_training_begins_with_no_checkpoint(refused, run_directory, tmp_path):
+    assert refused("train", CARTPOLE, "batch.num_envs=64", f"control.checkpoint={run_directory}", *short(tmp_path)) == (
+        "command line: control.checkpoint: found a policy that a training does not begin with; allowed: with rollout and "
+        "evaluate; learning.warm_start begins with one")
+
+
 def test_policy_from_nowhere(refused, run_directory, tmp_path):
     assert "control.checkpoint" in refused("evaluate", CARTPOLE, *short(tmp_path))
     (tmp_path / "nothing").mkdir()

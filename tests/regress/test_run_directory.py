@@ -3,6 +3,7 @@ still going on."""
 
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -73,7 +74,10 @@ def test_a_training_is_not_replaced(maniple, trained):
     # who may replace it and then has nothing to replace it with leaves it
     assert "for 1000000000000 environments" in refusal(maniple, *again, OVERWRITE, "batch.num_envs=1000000000000")
     assert digests(maniple, trained) == before
+    (trained / "best/checkpoints").mkdir(parents=True)
+    shutil.copy(maniple.checkpoints(trained)[0], trained / "best/checkpoints/9.h5")  # as of evaluation.every
     done(maniple, *again, OVERWRITE, "batch.seed=7")
+    assert not list(trained.glob("best/checkpoints/*.h5*"))
     assert [file.stem for file in maniple.checkpoints(trained)] == ["1", "2"]
     assert not list(trained.glob("checkpoints/*.superseded"))
     assert "resumed" in done(maniple, *again, "batch.seed=7", "learning.resume=auto", "learning.iterations=3")
