@@ -2,11 +2,13 @@
 
     python tools/from_lerobot.py DATASET DEMONSTRATIONS.hdf5
 
-DATASET is the folder with meta/info.json and data/. Its vectors `observation.<name>` become obs/<name> (dots become _),
-`action` becomes actions; rewards and ends come along where there are any. Videos and images are left out and named.
+DATASET is the folder with meta/info.json, data/ and, where cameras were filmed, videos/. Its `observation.<name>` become
+obs/<name> (dots become _), pictures and frames of videos as uint8 [frame, height, width, 3]; `action` becomes actions;
+rewards and ends come along where there are any. Needs pyarrow and, for videos, PyAV: pip install pyarrow av
 """
 
 import argparse
+import io
 import json
 import os
 import sys
@@ -14,7 +16,7 @@ from pathlib import Path
 
 import h5py
 import numpy as np
-import pyarrow.parquet
+import PIL.Image
 
 NUMBERS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"}
 INDEX = ["episode_index", "frame_index"]
@@ -24,15 +26,104 @@ def fail(text):
     sys.exit(f"from_lerobot: error: {text}")
 
 
+try:
+    import pyarrow.parquet
+except ImportError:
+    fail("data sets are parquet files, which pyarrow reads: pip install pyarrow")
+
+
 def column(table, name):
     """[frame, size], or [frame] of plain numbers."""
     return np.stack([np.asarray(value) for value in table[name].to_pylist()]) if len(table) else np.zeros(0)
+
+
+class Video:
+    """The frames of one camera's video file, most quickly in their order."""
+
+    def __init__(self, path, fps):
+        self.path, self.fps, self.index, self.decoded = path, fps, -1, None
+
+    def frame(self, wanted):
+        """Frame number `wanted` of the file, uint8 [height, width, 3]."""
+        if self.decoded is None or wanted < self.index:
+            self.decoded, self.index = self.decode(), -1
+        while self.index < wanted:
+            self.index, self.picture = next(self.decoded, (None, None))
+            if self.index is None:
+                fail(f"{self.path} ends before its frame {wanted}")
+        if self.index != wanted:
+            fail(f"{self.path} has no frame {wanted}")
+        return self.picture.to_ndarray(format="rgb24")
+
+    def decode(self):
+        import av
+        try:
+            with av.open(self.path) as container:
+                for picture in container.decode(video=0):
+                    yield round(picture.time * self.fps), picture
+        except (OSError, IndexError, av.FFmpegError) as error:
+            fail(f"{self.path}: {error}")
+
+
+class Videos:
+    """Where the data set has the videos of its episodes: v2 a file for each, v3 many episodes in a file, one after another."""
+
+    def __init__(self, dataset, info):
+        self.dataset, self.info, self.episodes, self.open = dataset, info, {}, {}
+        for file in sorted((dataset / "meta/episodes").glob("*/*.parquet")):
+            columns = [name for name in pyarrow.parquet.read_schema(file).names
+                       if name == "episode_index" or name.startswith("videos/")]
+            for row in pyarrow.parquet.read_table(file, columns=columns).to_pylist():
+                self.episodes[row["episode_index"]] = row
+
+    def frames(self, camera, episode, count):
+        """Each of the `count` frames of an episode."""
+        first = 0
+        place = {"video_key": camera, "episode_index": episode,
+                 "episode_chunk": episode // self.info.get("chunks_size", 1000)}
+        if self.episodes:
+            row = self.episodes.get(episode, {})
+            if f"videos/{camera}/from_timestamp" not in row:
+                fail(f"{self.dataset / 'meta/episodes'} does not say where the video of {camera} for episode {episode} is")
+            place |= {name: row[f"videos/{camera}/{name}"] for name in ("chunk_index", "file_index")}
+            first = round(row[f"videos/{camera}/from_timestamp"] * self.info["fps"])
+        path = self.dataset / self.info["video_path"].format(**place)
+        if camera not in self.open or self.open[camera].path != path:
+            self.open[camera] = Video(path, self.info["fps"])
+        for index in range(first, first + count):
+            yield self.open[camera].frame(index)
+
+
+def write_pictures(group, key, pictures, count):
+    """`count` pictures, uint8 [height, width, 3] each, one after another: an episode of them may not fit into memory."""
+    for index, picture in enumerate(pictures):
+        if index == 0:
+            group.create_dataset(key, (count, *picture.shape), np.uint8)
+        elif picture.shape != group[key].shape[1:]:
+            fail(f"{key}: a picture of {picture.shape} where those before are {group[key].shape[1:]}")
+        group[key][index] = picture
+
+
+def stored_picture(dataset, stored):
+    """A picture of a parquet file, which holds the bytes of an image file or the path of one: uint8 [height, width, 3]."""
+    source = io.BytesIO(stored["bytes"]) if stored["bytes"] else dataset / stored["path"]
+    try:
+        return np.asarray(PIL.Image.open(source).convert("RGB"))
+    except OSError as error:
+        fail(f"{stored['path']}: {error}")
+
+
+def depth_map(feature):
+    """Whether a video has distances, not colours."""
+    about = feature.get("info") or feature.get("video_info") or {}
+    return about.get("video.is_depth_map") or about.get("is_depth_map")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dataset", type=Path)
     parser.add_argument("demonstrations", type=Path)
+    parser.add_argument("--without-pictures", action="store_true", help="leave out images and videos")
     given = parser.parse_args()
 
     info_path = given.dataset / "meta/info.json"
@@ -43,13 +134,26 @@ def main():
     if version.split(".")[0] not in ("2", "3"):
         fail(f"{info_path}: codebase_version is {info.get('codebase_version')!r}; known: v2.x, v3.x")
     features = info["features"]
-    observations = {name: name.removeprefix("observation.").replace(".", "_") for name, feature in features.items()
-                    if name.startswith("observation.") and feature["dtype"] in NUMBERS}
+    observed = {name: feature for name, feature in features.items() if name.startswith("observation.")}
+    vectors = [name for name, feature in observed.items() if feature["dtype"] in NUMBERS]
+    images = [name for name, feature in observed.items() if feature["dtype"] == "image"]
+    videos = [name for name, feature in observed.items()
+              if feature["dtype"] == "video" and not depth_map(feature)]
+    if given.without_pictures:
+        images, videos = [], []
+    observations = {name: name.removeprefix("observation.").replace(".", "_") for name in (*vectors, *images, *videos)}
     if "action" not in features or not observations:
-        fail(f"{info_path}: no action or no vector observation.<name> among the features {', '.join(features)}")
-    rest = [name for name, feature in features.items() if feature["dtype"] in ("video", "image")]
+        fail(f"{info_path}: no action or no observation.<name> of numbers or pictures among the features "
+             f"{', '.join(features)}")
+    rest = [name for name in observed if name not in observations]
     if rest:
         print(f"left out: {', '.join(rest)}")
+    if videos:
+        try:
+            import av  # noqa: F401
+        except ImportError:
+            fail(f"{', '.join(videos)}: videos, which PyAV decodes: pip install av, or give --without-pictures")
+    filmed = Videos(given.dataset, info)
     extras = [name for name in ("next.reward", "next.done", "next.success") if name in features]
 
     files = sorted((given.dataset / "data").glob("*/*.parquet"))
@@ -64,9 +168,9 @@ def main():
             data.attrs["env_args"] = json.dumps(
                 {"env_name": info.get("robot_type") or given.dataset.name, "type": 2, "env_kwargs": {}})
             for file in files:
-                table = pyarrow.parquet.read_table(file, columns=[*INDEX, *observations, "action", *extras])
+                table = pyarrow.parquet.read_table(file, columns=[*INDEX, *vectors, *images, "action", *extras])
                 episode, frame = (column(table, name).reshape(-1) for name in INDEX)
-                values = {name: column(table, name) for name in (*observations, "action", *extras)}
+                values = {name: column(table, name) for name in (*vectors, "action", *extras)}
                 for which in np.unique(episode):
                     rows = np.flatnonzero(episode == which)
                     rows = rows[np.argsort(frame[rows], kind="stable")]
@@ -77,8 +181,13 @@ def main():
                     demo = data.create_group(f"demo_{number}")
                     demo.attrs["num_samples"] = len(rows)
                     demo["actions"] = values["action"][rows]
-                    for name, key in observations.items():
-                        demo[f"obs/{key}"] = values[name][rows]
+                    for name in vectors:
+                        demo[f"obs/{observations[name]}"] = values[name][rows]
+                    for name in images:
+                        write_pictures(demo, f"obs/{observations[name]}",
+                                       (stored_picture(given.dataset, table[name][row].as_py()) for row in rows.tolist()), len(rows))
+                    for name in videos:
+                        write_pictures(demo, f"obs/{observations[name]}", filmed.frames(name, int(which), len(rows)), len(rows))
                     last = np.arange(len(rows)) == len(rows) - 1
                     demo["rewards"] = values["next.reward"][rows].reshape(-1) if "next.reward" in values else np.zeros(len(rows))
                     demo["dones"] = (values["next.done"][rows].reshape(-1) if "next.done" in values else last).astype(np.int64)

@@ -1,12 +1,15 @@
 """tools/from_lerobot.py: data sets in LeRobot's parquet layouts, written here as its documentation describes them (v2: a
-file for each episode; v3: many episodes in a file), become the same demonstrations."""
+file for each episode; v3: many episodes in a file), become the same demonstrations, pictures and videos included."""
 
+import io
 import json
 import subprocess
 import sys
 
+import av
 import h5py
 import numpy as np
+import PIL.Image
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -15,13 +18,43 @@ from conftest import ROOT
 from demonstrations import episodes
 
 CONVERTER = ROOT / "tools/from_lerobot.py"
+FPS = 10
+
+
+VIDEO_PATHS = {"v2": "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
+               "v3": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"}
+
+
+def pictures(number, frames, height, width):
+    """What a camera saw in an episode: noise, uint8 [frame, height, width, 3]."""
+    return np.random.default_rng([number, height]).integers(0, 256, (frames, height, width, 3), np.uint8)
+
+
+def png(picture):
+    file = io.BytesIO()
+    PIL.Image.fromarray(picture).save(file, "png")
+    return {"bytes": file.getvalue(), "path": "frame.png"}
+
+
+def film(path, frames):
+    """A video without loss, as LeRobot writes it: a key frame now and then, and those between told by their neighbours."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with av.open(path, "w") as container:
+        stream = container.add_stream("libx264rgb", rate=FPS, options={"qp": "0", "g": "5", "bf": "2"})
+        stream.height, stream.width = frames.shape[1:3]
+        stream.pix_fmt = "rgb24"
+        for frame in frames:
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(frame, format="rgb24")))
+        container.mux(stream.encode())
 
 
 def write(folder, made, version):
     features = {
         "observation.state": {"dtype": "float32", "shape": [3], "names": ["x", "y", "z"]},
         "observation.environment.velocity": {"dtype": "float32", "shape": [2], "names": None},
-        "observation.images.top": {"dtype": "video", "shape": [96, 96, 3], "names": ["height", "width", "channels"]},
+        "observation.images.top": {"dtype": "video", "shape": [40, 48, 3], "names": ["height", "width", "channels"]},
+        "observation.images.depth": {"dtype": "video", "shape": [40, 48, 1], "info": {"video.is_depth_map": True}},
+        "observation.wrist": {"dtype": "image", "shape": [3, 8, 10], "names": ["channels", "height", "width"]},
         "action": {"dtype": "float32", "shape": [2], "names": ["a", "b"]},
         "next.reward": {"dtype": "float32", "shape": [1], "names": None},
         "next.done": {"dtype": "bool", "shape": [1], "names": None},
@@ -31,7 +64,8 @@ def write(folder, made, version):
     }
     (folder / "meta").mkdir(parents=True)
     (folder / "data/chunk-000").mkdir(parents=True)
-    info = {"codebase_version": version, "robot_type": "unknown", "total_episodes": len(made), "fps": 10,
+    info = {"codebase_version": version, "robot_type": "unknown", "total_episodes": len(made), "fps": FPS,
+            "chunks_size": 5, "video_path": VIDEO_PATHS[version[:2]],
             "total_frames": sum(len(action) for _, _, action in made), "features": features}
     (folder / "meta/info.json").write_text(json.dumps(info))
     tables, index = [], 0
@@ -42,7 +76,8 @@ def write(folder, made, version):
             "observation.state": vector(position[:-1]), "observation.environment.velocity": vector(velocity[:-1]),
             "action": vector(action), "next.reward": pyarrow.array(np.arange(frames, dtype=np.float32)),
             "next.done": pyarrow.array(np.arange(frames) == frames - 1),
-            "timestamp": pyarrow.array(np.arange(frames, dtype=np.float32) / 10),
+            "observation.wrist": pyarrow.array([png(picture) for picture in pictures(number, frames, 8, 10)]),
+            "timestamp": pyarrow.array(np.arange(frames, dtype=np.float32) / FPS),
             "frame_index": pyarrow.array(np.arange(frames)), "episode_index": pyarrow.array(np.full(frames, number)),
             "index": pyarrow.array(index + np.arange(frames)), "task_index": pyarrow.array(np.zeros(frames, np.int64))}))
         index += frames
@@ -50,13 +85,29 @@ def write(folder, made, version):
         files = {f"episode_{number:06d}": [table] for number, table in enumerate(tables)}
     else:
         files = {"file-000": tables[:4], "file-001": tables[4:]}
+        rows, seen = [], {0: 0, 1: 0}
+        for number, (_, _, action) in enumerate(made):
+            where = {"chunk_index": 0, "file_index": int(number >= 7), "from_timestamp": seen[number >= 7] / FPS}
+            rows.append({"episode_index": number, "length": len(action),
+                         **{f"videos/observation.images.top/{name}": value for name, value in where.items()}})
+            seen[number >= 7] += len(action)
+        (folder / "meta/episodes/chunk-000").mkdir(parents=True)
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "meta/episodes/chunk-000/file-000.parquet")
+    top = [pictures(number, len(action), 40, 48) for number, (_, _, action) in enumerate(made)]
+    videos = [(f"chunk-{number // 5:03d}/observation.images.top/episode_{number:06d}", [frames])
+              for number, frames in enumerate(top)]
+    if version.startswith("v3"):
+        videos = [(f"observation.images.top/chunk-000/file-{file:03d}", part) for file, part in enumerate((top[:7], top[7:]))]
+    for name, parts in videos:
+        if parts:
+            film(folder / f"videos/{name}.mp4", np.concatenate(parts))
     for name, parts in files.items():
         pyarrow.parquet.write_table(pyarrow.concat_tables(parts), folder / f"data/chunk-000/{name}.parquet")
     return folder
 
 
-def convert(source, target):
-    return subprocess.run([sys.executable, CONVERTER, source, target], capture_output=True, text=True, timeout=120)
+def convert(source, target, *arguments):
+    return subprocess.run([sys.executable, CONVERTER, source, target, *arguments], capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
@@ -64,19 +115,46 @@ def test_converted(maniple, tmp_path, version):
     made = episodes(12)
     result = convert(write(tmp_path / "set", made, version), tmp_path / "demos.hdf5")
     assert result.returncode == 0, result.stderr
-    assert "left out: observation.images.top" in result.stdout and "12 demonstrations" in result.stdout
+    assert "left out: observation.images.depth\n" in result.stdout and "12 demonstrations" in result.stdout
     with h5py.File(tmp_path / "demos.hdf5") as file:
         assert file["data"].attrs["total"] == sum(len(action) for _, _, action in made)
         for number, (position, velocity, action) in enumerate(made):
             demo = file[f"data/demo_{number}"]
             for name, expected in (("obs/state", position[:-1]), ("obs/environment_velocity", velocity[:-1]),
                                    ("actions", action), ("rewards", np.arange(len(action))),
-                                   ("dones", np.arange(len(action)) == len(action) - 1)):
+                                   ("dones", np.arange(len(action)) == len(action) - 1),
+                                   ("obs/images_top", pictures(number, len(action), 40, 48)),
+                                   ("obs/wrist", pictures(number, len(action), 8, 10))):
                 np.testing.assert_array_equal(demo[name], expected, err_msg=name)
     text = maniple("imitate", "learning.preset=robomimic", f"data.file={tmp_path / 'demos.hdf5'}", "learning.steps=2",
                    "policy.hidden=[8]", "data.observations=[state, environment_velocity]",
                    f"output.directory={tmp_path / 'run'}").stdout
     assert "12 demonstrations" in text
+    text = maniple("validate", "inputs/imitate/bc_image.yaml", f"data.file={tmp_path / 'demos.hdf5'}", "image.crop=[36, 44]",
+                   "data.observations=[state, images_top]").stdout
+    assert "images_top 40x48x3" in text
+
+
+def test_pictures_are_left_out_where_asked(tmp_path):
+    folder = write(tmp_path / "set", episodes(2), "v2.1")
+    result = convert(folder, tmp_path / "demos.hdf5", "--without-pictures")
+    assert result.returncode == 0, result.stderr
+    assert "left out: observation.images.top, observation.images.depth, observation.wrist\n" in result.stdout
+    with h5py.File(tmp_path / "demos.hdf5") as file:
+        assert sorted(file["data/demo_0/obs"]) == ["environment_velocity", "state"]
+
+
+def test_videos_that_are_damaged_are_named(tmp_path):
+    folder = write(tmp_path / "set", episodes(3), "v2.1")
+    video = folder / "videos/chunk-000/observation.images.top/episode_000001.mp4"
+    whole = video.read_bytes()
+    film(video, pictures(1, 2, 40, 48))
+    assert f"{video} ends before its frame 2" in convert(folder, tmp_path / "a.hdf5").stderr
+    video.write_bytes(whole[:len(whole) // 2])
+    assert f"from_lerobot: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
+    video.unlink()
+    assert f"from_lerobot: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
+    assert not list(tmp_path.glob("*.hdf5*"))
 
 
 def test_what_is_wrong_is_named(tmp_path):
