@@ -126,7 +126,9 @@ MANIPLE_FUNCTION void apply_actions(const Task<ScalarOf<V>>& task, const TaskLan
   if (task.act.count == 0) return;
   const V steps = load_lanes<V>(lanes.counters + counter_episode_step * kTileWidth);
   lanes.scratch[register_episode_step] = steps;
-  lanes.scratch[register_flag] = truth<V>(steps == V(0));
+  // an episode's first control step; randomize_episode_steps() leaves no zeros for that of the very first one
+  const V observations = load_lanes<V>(lanes.counters + counter_observation_count * kTileWidth);
+  lanes.scratch[register_flag] = truth<V>(steps == V(0) || observations == V(1));
   const Banks<V> banks = banks_of(task, lanes);
   draw_random(task.act, lanes, banks, RandomPurpose::task_action,
               lanes.counters + counter_observation_count * kTileWidth, MaskOf<V>(true));

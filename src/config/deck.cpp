@@ -656,6 +656,9 @@ void check_together(const Config& config) {
   if (policy.shared && !policy.critic_hidden.empty())
     refuse("policy.critic_hidden", "found layers with policy.shared: true",
            "allowed: [], or with policy.shared: false");
+  if (learning.imitates() && learning.loss == ImitationLoss::gaussian && policy.fixed_std)
+    refuse("policy.fixed_std", "found true with learning.loss: gaussian",
+           "allowed: false; with learning.loss: l2 only the means are learned");
   if (learning.mixes() && policy.state_dependent_std)
     refuse("policy.state_dependent_std", "found true with learning.loss: gmm",
            "allowed: false; a mixture gives its deviations anyway");

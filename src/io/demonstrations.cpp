@@ -9,6 +9,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "src/base/activity.hpp"
 #include "src/base/counted.hpp"
 #include "src/base/fnv.hpp"
 #include "src/config/document.hpp"
@@ -611,6 +612,7 @@ class FrameReader {
         std::copy_n(pixels_.data() + static_cast<std::size_t>(frame) * size, size,
                     pictures_ + row * contents_.picture_bytes + camera.first);
       }
+      note_reading();
     }
   }
 
@@ -639,8 +641,14 @@ std::int64_t checksum_of(const DemonstrationContents& contents, const void* numb
     shape.add(camera.name.data(), camera.name.size());
     for (const int size : {camera.height, camera.width, camera.channels}) shape.add(&size, sizeof size);
   }
-  return static_cast<std::int64_t>(words_checksum(numbers, contents.bytes(), 0) +
-                                   std::stoull(shape.text(), nullptr, 16));
+  std::uint64_t sum = std::stoull(shape.text(), nullptr, 16);
+  constexpr std::size_t kPiece = std::size_t{1} << 26;  // bytes; from memory, or from the file of data.cache
+  for (std::size_t at = 0; at < contents.bytes(); at += kPiece) {
+    sum += words_checksum(static_cast<const char*>(numbers) + at, std::min(kPiece, contents.bytes() - at),
+                          static_cast<std::int64_t>(at));
+    note_progress();
+  }
+  return static_cast<std::int64_t>(sum);
 }
 
 }  // namespace
@@ -700,7 +708,10 @@ Demonstrations::Demonstrations(const Config& config, DemonstrationContents conte
   first.push_back(all.size());
   read_isolated(config, paths, [&](std::size_t file) {
     FrameReader reader(config, contents_, paths[file], rows, pictures);
-    for (std::size_t d = first[file]; d < first[file + 1]; ++d) reader.read(all[d]);
+    for (std::size_t d = first[file]; d < first[file + 1]; ++d) {
+      reader.read(all[d]);
+      note_reading();
+    }
     return std::string();
   });
   checksum_ = checksum_of(contents_, rows);

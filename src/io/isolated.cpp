@@ -10,11 +10,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <new>
 
+#include "src/base/activity.hpp"
 #include "src/io/commit.hpp"
 #include "src/parallel/retry.hpp"
 
@@ -52,8 +54,8 @@ struct Limits {
   }
 };
 
-// An answer is one of these, its length, and a text.
-enum Answer : char { result = 'r', input_error = 'i', error = 'e', machine_fault = 'm' };
+// An answer is one of these, its length, and a text. (progress: that there will be one)
+enum Answer : char { result = 'r', input_error = 'i', error = 'e', machine_fault = 'm', progress = 'p' };
 
 bool send(int pipe, Answer kind, const std::string& text) {
   std::string bytes(1, static_cast<char>(kind));
@@ -88,6 +90,19 @@ rlim_t seconds_so_far() {
   return static_cast<rlim_t>(use.ru_utime.tv_sec + use.ru_stime.tv_sec) + 1;
 }
 
+void allow(rlim_t seconds) {
+  const rlimit time{seconds_so_far() + seconds, RLIM_INFINITY};
+  setrlimit(RLIMIT_CPU, &time);
+}
+
+// What the child reads, for note_reading(); in the parent there is no pipe.
+struct Reading {
+  int pipe = -1;
+  rlim_t seconds = 0;
+  std::chrono::steady_clock::time_point noted;
+};
+constinit Reading reading;
+
 // HDF5 has words of its own for an allocation that failed.
 bool speaks_of_memory(const std::string& text) {
   return text.find("memory") != std::string::npos || text.find("allocat") != std::string::npos;
@@ -108,8 +123,8 @@ bool speaks_of_memory(const std::string& text) {
   if (nowhere >= 0) dup2(nowhere, STDERR_FILENO);  // the allocator's last words
   const std::string lack = "no memory to read it with (ulimit -v, of the address space, is too low)";
   for (std::size_t file = 0; file < limits.seconds.size(); ++file) {
-    const rlimit time{seconds_so_far() + limits.seconds[file], RLIM_INFINITY};
-    setrlimit(RLIMIT_CPU, &time);
+    reading = {pipe, limits.seconds[file], std::chrono::steady_clock::now()};
+    allow(reading.seconds);
     Answer kind = Answer::result;
     std::string text;
     try {
@@ -167,7 +182,10 @@ std::vector<std::string> run_isolated(const std::vector<std::string>& paths,
   std::string bytes;
   char piece[4096];
   for (ssize_t count = 0; child > 0 && (count = read(ends[0], piece, sizeof piece)) != 0;) {
-    if (count > 0) bytes.append(piece, static_cast<std::size_t>(count));
+    if (count > 0) {
+      bytes.append(piece, static_cast<std::size_t>(count));
+      note_progress();
+    }
     if (count < 0 && errno != EINTR) break;
   }
   close(ends[0]);
@@ -178,6 +196,7 @@ std::vector<std::string> run_isolated(const std::vector<std::string>& paths,
   std::vector<std::string> results;
   char kind = 0;
   for (std::string text; receive(bytes, kind, text);) {
+    if (kind == Answer::progress) continue;
     const std::string& path = paths[results.size()];
     const std::string message = path + ": " + reason_of(Error(text), path);
     if (kind == Answer::input_error) throw InputError(text);
@@ -191,6 +210,15 @@ std::vector<std::string> run_isolated(const std::vector<std::string>& paths,
 
 std::string run_isolated(const std::string& path, const std::function<std::string()>& work) {
   return run_isolated(std::vector<std::string>{path}, [&](std::size_t) { return work(); }).front();
+}
+
+void note_reading() {
+  using namespace std::chrono_literals;
+  const auto now = std::chrono::steady_clock::now();
+  if (reading.pipe < 0 || now - reading.noted < 100ms) return;
+  reading.noted = now;
+  allow(reading.seconds);
+  send(reading.pipe, Answer::progress, "");
 }
 
 SharedMemory::SharedMemory(std::size_t bytes, const std::string& directory)

@@ -28,6 +28,11 @@ std::string run_isolated(const std::string& path, const std::function<std::strin
 std::vector<std::string> run_isolated(const std::vector<std::string>& paths,
                                       const std::function<std::string(std::size_t file)>& work);
 
+// What such work calls as it gets on with a file, piece after piece: how long reading takes depends on more
+// than the bytes of a file, which may be compressed. The file has its time anew, and the parent notes
+// progress.
+void note_reading();
+
 // Zeroed memory that the parent and the child of run_isolated() both see. With a directory it is that of a
 // file there, which has no name any more: the system writes it out and reads it back as memory is short.
 class SharedMemory {

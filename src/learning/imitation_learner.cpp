@@ -11,13 +11,18 @@
 
 namespace maniple {
 
+namespace {
+// Of the rank that has most.
+std::int64_t most_tiles(std::int64_t samples, int ranks) {
+  return (Partition(samples, 0, 1).tiles + ranks - 1) / ranks;
+}
+}  // namespace
+
 RankTiles::RankTiles(const Config& config, int ranks) {
-  const auto share = [&](std::int64_t samples) {
-    return (Partition(samples, 0, 1).tiles + ranks - 1) / ranks;
-  };
-  of_batch =
-      (share(config.learning.batch_size) + config.learning.accumulate - 1) / config.learning.accumulate;
-  if (config.task.present && config.evaluation.every > 0) acting = share(trial_environments(config));
+  of_batch = (most_tiles(config.learning.batch_size, ranks) + config.learning.accumulate - 1) /
+             config.learning.accumulate;
+  if (config.task.present && config.evaluation.every > 0)
+    acting = most_tiles(trial_environments(config), ranks);
 }
 
 std::int64_t ImitationLearner::iterations(const LearningConfig& config) {
@@ -94,7 +99,7 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
     sums.skipped += norm ? 0 : 1;
     check_steps(norm.has_value());
     if (windows_.held_out_samples() > 0 && (step_ + 1) % sampler_.batches_per_epoch() == 0)
-      validation_loss_ = validation_loss();
+      validation_loss_ = validation_loss(between_steps);
   }
   ++iteration_;
   auto nanoseconds = static_cast<std::int64_t>(1e9 * (clock_.seconds("loader") - waited));
@@ -116,7 +121,7 @@ void ImitationLearner::learn(const LoadedBatch& batch, std::int64_t update, doub
   model_->learn(batch, blocks_.data(), pictures_.data(), update, optimizer_.scale(), totals);
 }
 
-double ImitationLearner::validation_loss() {
+double ImitationLearner::validation_loss(const std::function<void()>& between_steps) {
   const std::int64_t samples = windows_.held_out_samples();
   // one batch of all, whose samples have the same places each time
   const Sampler sampler({{.samples = samples}}, config_.batch.seed, samples, false);
@@ -125,25 +130,27 @@ double ImitationLearner::validation_loss() {
                                                             std::int64_t place, std::uint8_t* to) {
     lay(rows, kHeldOut, place, to);
   };
-  const std::int64_t tiles = Partition(samples, collectives_.rank(), collectives_.size()).tiles;
+  // as many on each rank, since all ranks may leave between two; those of some are empty
+  const std::int64_t tiles = most_tiles(samples, collectives_.size());
   const std::int64_t parts = (tiles + tiles_.of_batch - 1) / tiles_.of_batch;
   double* const totals = optimizer_.clear_totals();
-  {
-    const StageClock::Region region(clock_, "validation");
-    BatchLoader loader({.sampler = sampler,
-                        .windows = windows_,
-                        .first_sample = windows_.samples(),
-                        .blocks = blocks,
-                        .rank = collectives_.rank(),
-                        .ranks = collectives_.size(),
-                        .parts = parts,
-                        .tiles = tiles_.of_batch},
-                       0, 1, 1);
-    for (std::int64_t part = 0; part < parts; ++part) {
+  BatchLoader loader({.sampler = sampler,
+                      .windows = windows_,
+                      .first_sample = windows_.samples(),
+                      .blocks = blocks,
+                      .rank = collectives_.rank(),
+                      .ranks = collectives_.size(),
+                      .parts = parts,
+                      .tiles = tiles_.of_batch},
+                     0, 1, 1);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    {
+      const StageClock::Region region(clock_, "validation");
       std::unique_ptr<LoadedBatch> batch = loader.next();
       learn(*batch, kHeldOut, totals);
       loader.give_back(std::move(batch));
     }
+    between_steps();
   }
   return optimizer_.sum_totals(sum_).front();
 }

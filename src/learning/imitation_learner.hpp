@@ -108,7 +108,7 @@ class ImitationLearner : public Learner {
   // Adds what the model learns from a batch, or a part of one, to totals.
   void learn(const LoadedBatch& batch, std::int64_t update, double* totals);
   // Collective. Over all samples that are held out, with the parameters as they are.
-  double validation_loss();
+  double validation_loss(const std::function<void()>& between_steps);
   // Error where nothing has been learned for so long that nothing will be.
   void check_steps(bool stepped);
 

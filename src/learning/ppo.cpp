@@ -265,12 +265,12 @@ void Ppo::describe(Archive& archive) {
 
 void Ppo::describe_learned(Archive& archive, bool to_go_on) {
   policy_.describe(archive);
-  if (!to_go_on) {
+  if (to_go_on)
+    optimizer_.describe_moments(archive, "ppo");
+  else
     environment_.describe_curricula(archive);
-    return;
-  }
-  optimizer_.describe_moments(archive, "ppo");
-  advantages_.describe_values(archive, "ppo");
+  // the unit of the critic, without which what has been learned is no start for another run
+  if (to_go_on || config_.learning.normalize_value) advantages_.describe_values(archive, "ppo");
 }
 
 void Ppo::warm_started(const std::vector<std::string>& names) {

@@ -226,8 +226,9 @@ Expressions reset_root(const TermRequest& term) {
   result.push_back({q + "[3:7]", "quat_mul(" + base + "[3:7], quat_from_euler(" + draw("roll") + ", " +
                                      draw("pitch") + ", " + draw("yaw") + "))"});
   const std::string v = "qvel['" + free->name + "']";
-  const char* rates[6] = {"vx", "vy", "vz", "wx", "wy", "wz"};
-  for (int k = 0; k < 6; ++k) result.push_back({v + "[" + std::to_string(k) + "]", draw(rates[k])});
+  result.push_back({v + "[0:3]", "[" + draw("vx") + ", " + draw("vy") + ", " + draw("vz") + "]"});
+  result.push_back({v + "[3:6]", "rotate_inverse(" + q + "[3:7], [" + draw("wx") + ", " + draw("wy") + ", " +
+                                     draw("wz") + "])"});
   return result;
 }
 
@@ -311,7 +312,7 @@ std::vector<TermParameter> root_parameters() {
   ranges({"x", "y", "z"}, "m", "offset of the position, world axes");
   ranges({"roll", "pitch", "yaw"}, "rad", "turn of the orientation");
   ranges({"vx", "vy", "vz"}, "m/s", "linear velocity, world axes");
-  ranges({"wx", "wy", "wz"}, "rad/s", "angular velocity, body axes");
+  ranges({"wx", "wy", "wz"}, "rad/s", "angular velocity, world axes");
   return parameters;
 }
 

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 
 import h5py
+import numpy as np
 import pytest
 
 from conftest import ENVIRONMENT
@@ -110,6 +111,26 @@ def test_another_program(maniple, tmp_path):
     (tmp_path / "odd").chmod(0o755)
     result = different_ranks(maniple, 3, f"exec {tmp_path}/{{}} validate {CARTPOLE[0]}", odd=2)
     assert re.match(r"ranks out of step at the start: rank 2 \(host \S+, pid \d+\) differs in the program; ", error_of(result))
+
+
+def test_held_out_samples_are_worked_off_in_parts(maniple, tmp_path, demos):
+    """The run may be stopped, and is compared, between any two of them, on every rank as often."""
+    compared = {}
+    for held_out in ("none", "all"):
+        with h5py.File(demos) as source, h5py.File(tmp_path / f"{held_out}.hdf5", "w") as file:
+            source.copy("data", file)
+            names = sorted(file["data"])
+            file["mask/train"] = np.array(names[:1], dtype="S")
+            file["mask/valid"] = np.array(names[1:], dtype="S")
+            held_out_samples = sum(len(file[f"data/{name}/actions"]) for name in names[1:])
+        keys = ["data.filter_key=train", *(["data.validation_filter=valid"] if held_out == "all" else [])]
+        text = maniple("imitate", *cloning(tmp_path / f"{held_out}.hdf5"), *keys, "learning.check_ranks_every=1", "learning.steps=4",
+                       "learning.batch_size=32", "learning.report_every=4", "learning.checkpoint_every=1000",
+                       f"output.directory={tmp_path / held_out}", ranks=2).stdout
+        compared[held_out] = int(re.search(r"compared (\d+) times?, always equal", text)[1])
+    # 32 samples of a batch are one tile, on one rank; so are parts
+    parts = -(-held_out_samples // 32 // 2)
+    assert compared["all"] - compared["none"] >= parts > 1
 
 
 def test_the_report_at_the_end(maniple, tmp_path, demos):

@@ -144,8 +144,9 @@ def test_a_batch_that_cannot_fit(maniple, tmp_path):
 @pytest.mark.parametrize("hidden", ["[50000,50000]", "[65536,65536,65536]"])
 @pytest.mark.parametrize("verb", ["train", "evaluate"])
 def test_a_network_that_cannot_fit(maniple, tmp_path, verb, hidden):
-    result = maniple(verb, CARTPOLE, "batch.num_envs=64", f"policy.hidden={hidden}", f"control.checkpoint={tmp_path}",
-                     f"output.directory={tmp_path}", ranks=2, exit_code=2)
+    source = [f"control.checkpoint={tmp_path}"] if verb == "evaluate" else []
+    result = maniple(verb, CARTPOLE, "batch.num_envs=64", f"policy.hidden={hidden}", *source, f"output.directory={tmp_path}",
+                     ranks=2, exit_code=2)
     assert re.search(r"policy\.hidden: \d+\.\d MB for the policy, \S+ MB in all on a rank, "
                      r"\d+\.\d MB for the 2 ranks of host \S+; \S+ MB are available", result.stderr)
     assert result.stderr.count("maniple: error") == 1

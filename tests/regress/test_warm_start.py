@@ -76,13 +76,15 @@ def test_another_task_batch_and_settings_begin_where_the_first_ended(maniple, tr
 
 def test_a_critic_keeps_its_values_without_their_normalisation(maniple, trained, tmp_path):
     explained = {}
-    for normalize in ("true", "false"):
-        directory = tmp_path / normalize
-        maniple("train", DECK, "learning.iterations=1", "batch.num_envs=1024", f"learning.normalize_value={normalize}",
-                f"learning.warm_start={trained}", f"output.directory={directory}")
-        explained[normalize] = returns_of(directory, "explained_variance")[0]
-    assert explained["true"] > 0.02
-    assert explained["false"] == pytest.approx(explained["true"], abs=1e-3)
+    for source in (trained, trained / "last"):
+        for normalize in ("true", "false"):
+            directory = tmp_path / source.name / normalize
+            maniple("train", DECK, "learning.iterations=1", "batch.num_envs=1024", f"learning.normalize_value={normalize}",
+                    f"learning.warm_start={source}", f"output.directory={directory}")
+            explained[source, normalize] = returns_of(directory, "explained_variance")[0]
+    first = explained[trained, "true"]
+    assert first > 0.02
+    assert list(explained.values()) == pytest.approx([first] * 4, abs=1e-3)
 
 
 def test_other_shapes_are_refused_by_name(maniple, trained, tmp_path):

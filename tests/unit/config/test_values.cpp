@@ -178,6 +178,10 @@ TEST(Values, KeysThatContradictEachOtherAreRefused) {
           "found 5 with policy.recurrent gru and batch.num_envs 100; allowed: integer, 1 to 4, blocks"));
   EXPECT_THAT(files.refusal("policy: {state_dependent_std: true, fixed_std: true}"),
               HasSubstr("policy.fixed_std"));
+  EXPECT_THAT(
+      files.refusal(
+          "learning: {preset: robomimic, loss: gaussian}\npolicy: {fixed_std: true, squash_actions: false}"),
+      HasSubstr("policy.fixed_std: found true with learning.loss: gaussian"));
   EXPECT_THAT(files.refusal("policy: {min_std: 0.1}"),
               HasSubstr("policy.min_std: found it without policy.state_dependent_std"));
   EXPECT_THAT(files.refusal("policy: {state_dependent_std: true, min_std: 0.5, init_std: 0.2}"),

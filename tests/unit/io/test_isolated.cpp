@@ -4,11 +4,16 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <chrono>
+#include <ctime>
 #include <fstream>
 #include <new>
+#include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "src/base/activity.hpp"
 #include "src/io/isolated.hpp"
 #include "src/parallel/retry.hpp"
 
@@ -50,6 +55,51 @@ TEST(Isolated, CrashesOfTheLibraryAreTheFiles) {
             "file: some.h5: damaged: the HDF5 library comes to no end with it");
   EXPECT_EQ(thrown_in_child([] { throw Error("no such object"); }), "file: some.h5: no such object");
   EXPECT_EQ(thrown_in_child([] { throw InputError("as it is"); }), "user: as it is");
+}
+
+// A file that takes long, but gets on, has its time anew with each piece.
+TEST(Isolated, TimeIsThatOfAPiece) {
+  const auto compute = [](int pieces) {
+    return [pieces] {
+      rlimit time{};
+      getrlimit(RLIMIT_CPU, &time);
+      std::string limits = std::to_string(time.rlim_cur);
+      for (int piece = 0; piece < pieces; ++piece) {
+        const std::clock_t begun = std::clock();
+        while (std::clock() - begun < CLOCKS_PER_SEC * 21 / 20) {
+        }
+        note_reading();
+        getrlimit(RLIMIT_CPU, &time);
+        limits += " " + std::to_string(time.rlim_cur);
+      }
+      return limits;
+    };
+  };
+  std::istringstream limits(run_isolated(kFile, compute(2)));
+  rlim_t first = 0, last = 0, next = 0;
+  limits >> first;
+  while (limits >> next) {
+    EXPECT_GE(next, last);
+    last = next;
+  }
+  EXPECT_GT(last, first);
+}
+
+// The watchdog sees that the parent of a child that gets on is not hanging.
+TEST(Isolated, TheParentNotesTheProgressOfItsChild) {
+  const auto steps = [](int pieces) {
+    const std::uint64_t before = activity.progress;
+    run_isolated(kFile, [pieces] {
+      for (int piece = 0; piece < pieces; ++piece) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(150));
+        note_reading();
+      }
+      return std::string();
+    });
+    return activity.progress - before;
+  };
+  EXPECT_LE(steps(0), 2u);  // its answer
+  EXPECT_GE(steps(8), 4u);
 }
 
 TEST(Isolated, WhatEndsTheChildOtherwiseIsTheMachines) {

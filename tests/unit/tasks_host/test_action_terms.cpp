@@ -78,10 +78,10 @@ const std::vector<Kind>& kinds() {
   return all;
 }
 
-class ActionTerms : public ::testing::TestWithParam<std::tuple<bool, int>> {};
+class ActionTerms : public ::testing::TestWithParam<std::tuple<bool, int, bool>> {};
 
 TEST_P(ActionTerms, FollowTheirFormulas) {
-  const auto [clipped, delay] = GetParam();
+  const auto [clipped, delay, offset] = GetParam();
   TaskConfig config = empty_task(machine());
   config.actions.clear();
   for (const Kind& kind : kinds()) {
@@ -94,6 +94,8 @@ TEST_P(ActionTerms, FollowTheirFormulas) {
   const std::vector<bool> all(kTileWidth, true);
   rig.reset(all);
   rig.observe(all);
+  if (offset)
+    rig.randomize_episode_steps(1000);  // as PPO does: the first episode still begins with this step
   const int count = static_cast<int>(kinds().size());
   const auto action = [&](int step, int k, int env) {
     return static_cast<float>(2 * std::cos(3.0 * step + 5 * k + env));
@@ -123,7 +125,9 @@ TEST_P(ActionTerms, FollowTheirFormulas) {
   }
   EXPECT_EQ(*std::max_element(cuts.begin(), cuts.end()) > 5, clipped);
 }
-INSTANTIATE_TEST_SUITE_P(All, ActionTerms, ::testing::Combine(::testing::Bool(), ::testing::Values(0, 1, 2)));
+INSTANTIATE_TEST_SUITE_P(All, ActionTerms,
+                         ::testing::Combine(::testing::Bool(), ::testing::Values(0, 1, 2),
+                                            ::testing::Bool()));
 
 // A vector's components go through scale, offset, delay and clip like an action's.
 TEST(ActionTerms, ExpressionsAreScaledDelayedAndClipped) {

@@ -114,7 +114,12 @@ TEST(TermEdges, RootsAreResetToWhatIsDrawn) {
         product({0.6, 0, 0.8, 0}, product(turn(5, 2), product(turn(4, 1), turn(3, 0))));
     for (int k = 0; k < 4; ++k)
       EXPECT_NEAR(rig.get("qpos", 3 + k, env), q[static_cast<std::size_t>(k)], 1e-12);
-    for (int k = 0; k < 6; ++k) EXPECT_NEAR(rig.get("qvel", k, env), draw(6 + k), 1e-12);
+    for (int k = 0; k < 3; ++k) EXPECT_NEAR(rig.get("qvel", k, env), draw(6 + k), 1e-12);
+    // drawn in world axes, kept in those of the body: w' = conj(q) w q
+    const std::vector<double> spin =
+        product({q[0], -q[1], -q[2], -q[3]}, product({0, draw(9), draw(10), draw(11)}, q));
+    for (int k = 0; k < 3; ++k)
+      EXPECT_NEAR(rig.get("qvel", 3 + k, env), spin[static_cast<std::size_t>(1 + k)], 1e-12);
   });
 }
 
