@@ -11,6 +11,11 @@
 // - Both adapt the learning rate after each minibatch (rl_games' schedule_type "legacy"; its "standard" is
 //   lr_per_minibatch = false). The adapted rate serves this minibatch's own step, as in rsl_rl; in rl_games
 //   it serves the next one.
+// - max_grad_norm bounds the norm of all gradients, as in rl_games; rsl_rl 5.4 bounds that of the actor's and
+//   that of the critic's.
+// - A KL of 0, that of an iteration's first minibatch, raises an adaptive rate; in rsl_rl 5.4 it does not.
+// - Normalised observations are (x - mean) / sqrt(variance + 1e-5), clipped; in rsl_rl they are
+//   (x - mean) / (std + 0.01).
 // - KL is the exact KL(old || new) of the Gaussians, without the 1e-5 that both add inside.
 // - The value loss is half the squared error: value_coef is rl_games' critic_coef and twice rsl_rl's
 //   value_loss_coef. The standard deviation is learned as its logarithm; rsl_rl learns it directly.
