@@ -39,7 +39,7 @@ void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, d
 
 // Calls body with what computes dense layers while they learn.
 template <class Body>
-void with_products(const Config& config, const Policy& policy, const Body& body) {
+void with_products([[maybe_unused]] const Config& config, const Policy& policy, const Body& body) {
 #ifdef MANIPLE_BFLOAT16
   if (config.learning.mixed()) {
     body(BfloatDense());
