@@ -30,6 +30,10 @@ try:
     import pyarrow.parquet
 except ImportError:
     fail("data sets are parquet files, which pyarrow reads: pip install pyarrow")
+try:
+    import av
+except ImportError:
+    av = None  # only videos need it
 
 
 def column(table, name):
@@ -56,7 +60,6 @@ class Video:
         return self.picture.to_ndarray(format="rgb24")
 
     def decode(self):
-        import av
         try:
             with av.open(self.path) as container:
                 for picture in container.decode(video=0):
@@ -148,12 +151,9 @@ def main():
     rest = [name for name in observed if name not in observations]
     if rest:
         print(f"left out: {', '.join(rest)}")
-    if videos:
-        try:
-            import av  # noqa: F401
-        except ImportError:
-            fail(f"{', '.join(videos)}: videos, which PyAV decodes: pip install av, or give --without-pictures")
-    filmed = Videos(given.dataset, info)
+    if videos and av is None:
+        fail(f"{', '.join(videos)}: videos, which PyAV decodes: pip install av, or give --without-pictures")
+    filmed = Videos(given.dataset, info) if videos else None
     extras = [name for name in ("next.reward", "next.done", "next.success") if name in features]
 
     files = sorted((given.dataset / "data").glob("*/*.parquet"))

@@ -15,19 +15,20 @@ import pyarrow.parquet
 import pytest
 
 from conftest import ROOT
-from demonstrations import episodes
+from demonstrations import episodes, pictures
 
 CONVERTER = ROOT / "tools/from_lerobot.py"
 FPS = 10
+CAMERAS = {"top": (40, 48, 3), "wrist": (8, 10, 3)}
 
 
 VIDEO_PATHS = {"v2": "videos/chunk-{episode_chunk:03d}/{video_key}/episode_{episode_index:06d}.mp4",
                "v3": "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"}
 
 
-def pictures(number, frames, height, width):
-    """What a camera saw in an episode: noise, uint8 [frame, height, width, 3]."""
-    return np.random.default_rng([number, height]).integers(0, 256, (frames, height, width, 3), np.uint8)
+def seen(made):
+    """What the cameras saw with each action: [{camera: uint8 [frame, height, width, 3]}]."""
+    return [{camera: frames[:-1] for camera, frames in each.items()} for each in pictures(made, CAMERAS)]
 
 
 def png(picture):
@@ -68,7 +69,7 @@ def write(folder, made, version):
             "chunks_size": 5, "video_path": VIDEO_PATHS[version[:2]],
             "total_frames": sum(len(action) for _, _, action in made), "features": features}
     (folder / "meta/info.json").write_text(json.dumps(info))
-    tables, index = [], 0
+    tables, index, filmed = [], 0, seen(made)
     for number, (position, velocity, action) in enumerate(made):
         frames = len(action)
         vector = lambda values: pyarrow.array([row.tolist() for row in values], pyarrow.list_(pyarrow.float32(), values.shape[1]))  # noqa: E731
@@ -76,7 +77,7 @@ def write(folder, made, version):
             "observation.state": vector(position[:-1]), "observation.environment.velocity": vector(velocity[:-1]),
             "action": vector(action), "next.reward": pyarrow.array(np.arange(frames, dtype=np.float32)),
             "next.done": pyarrow.array(np.arange(frames) == frames - 1),
-            "observation.wrist": pyarrow.array([png(picture) for picture in pictures(number, frames, 8, 10)]),
+            "observation.wrist": pyarrow.array([png(picture) for picture in filmed[number]["wrist"]]),
             "timestamp": pyarrow.array(np.arange(frames, dtype=np.float32) / FPS),
             "frame_index": pyarrow.array(np.arange(frames)), "episode_index": pyarrow.array(np.full(frames, number)),
             "index": pyarrow.array(index + np.arange(frames)), "task_index": pyarrow.array(np.zeros(frames, np.int64))}))
@@ -85,15 +86,15 @@ def write(folder, made, version):
         files = {f"episode_{number:06d}": [table] for number, table in enumerate(tables)}
     else:
         files = {"file-000": tables[:4], "file-001": tables[4:]}
-        rows, seen = [], {0: 0, 1: 0}
+        rows, frames_before = [], {0: 0, 1: 0}
         for number, (_, _, action) in enumerate(made):
-            where = {"chunk_index": 0, "file_index": int(number >= 7), "from_timestamp": seen[number >= 7] / FPS}
+            where = {"chunk_index": 0, "file_index": int(number >= 7), "from_timestamp": frames_before[number >= 7] / FPS}
             rows.append({"episode_index": number, "length": len(action),
                          **{f"videos/observation.images.top/{name}": value for name, value in where.items()}})
-            seen[number >= 7] += len(action)
+            frames_before[number >= 7] += len(action)
         (folder / "meta/episodes/chunk-000").mkdir(parents=True)
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), folder / "meta/episodes/chunk-000/file-000.parquet")
-    top = [pictures(number, len(action), 40, 48) for number, (_, _, action) in enumerate(made)]
+    top = [each["top"] for each in filmed]
     videos = [(f"chunk-{number // 5:03d}/observation.images.top/episode_{number:06d}", [frames])
               for number, frames in enumerate(top)]
     if version.startswith("v3"):
@@ -113,6 +114,7 @@ def convert(source, target, *arguments):
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
 def test_converted(maniple, tmp_path, version):
     made = episodes(12)
+    filmed = seen(made)
     result = convert(write(tmp_path / "set", made, version), tmp_path / "demos.hdf5")
     assert result.returncode == 0, result.stderr
     assert "left out: observation.images.depth\n" in result.stdout and "12 demonstrations" in result.stdout
@@ -123,8 +125,8 @@ def test_converted(maniple, tmp_path, version):
             for name, expected in (("obs/state", position[:-1]), ("obs/environment_velocity", velocity[:-1]),
                                    ("actions", action), ("rewards", np.arange(len(action))),
                                    ("dones", np.arange(len(action)) == len(action) - 1),
-                                   ("obs/images_top", pictures(number, len(action), 40, 48)),
-                                   ("obs/wrist", pictures(number, len(action), 8, 10))):
+                                   ("obs/images_top", filmed[number]["top"]),
+                                   ("obs/wrist", filmed[number]["wrist"])):
                 np.testing.assert_array_equal(demo[name], expected, err_msg=name)
     text = maniple("imitate", "learning.preset=robomimic", f"data.file={tmp_path / 'demos.hdf5'}", "learning.steps=2",
                    "policy.hidden=[8]", "data.observations=[state, environment_velocity]",
@@ -148,7 +150,7 @@ def test_videos_that_are_damaged_are_named(tmp_path):
     folder = write(tmp_path / "set", episodes(3), "v2.1")
     video = folder / "videos/chunk-000/observation.images.top/episode_000001.mp4"
     whole = video.read_bytes()
-    film(video, pictures(1, 2, 40, 48))
+    film(video, seen(episodes(3))[1]["top"][:2])
     assert f"{video} ends before its frame 2" in convert(folder, tmp_path / "a.hdf5").stderr
     video.write_bytes(whole[:len(whole) // 2])
     assert f"from_lerobot: error: {video}: " in convert(folder, tmp_path / "a.hdf5").stderr
