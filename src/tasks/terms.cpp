@@ -131,21 +131,24 @@ Expressions velocity_command(const TermRequest& term) {
   return {{"", drawn}, {"", "%[5] ? 0 : [" + forward + ", " + left + ", " + rate + "]"}};
 }
 
+// A number from the range of a parameter, and a vector of such numbers.
+std::string drawn(const TermRequest& term, const char* parameter) {
+  const std::vector<TermNumber>& range = term.parameters.at(parameter);
+  return range[0] == range[1] ? text(range[0]) : uniform(range);
+}
+std::string drawn(const TermRequest& term, std::initializer_list<const char*> parameters) {
+  std::string vector;
+  for (const char* parameter : parameters) vector += (vector.empty() ? "[" : ", ") + drawn(term, parameter);
+  return vector + "]";
+}
+
 // Isaac Lab's push_by_setting_velocity: draws are added to the velocity of the free joint.
 Expressions push(const TermRequest& term) {
   const auto free = std::find_if(term.model.joints.begin(), term.model.joints.end(),
                                  [](const TaskJoint& joint) { return joint.type == joint_free; });
   const std::string v = "qvel['" + free->name + "']", q = "qpos['" + free->name + "'][3:7]";
-  const auto draws = [&](std::initializer_list<const char*> names) {
-    std::string vector;
-    for (const char* name : names) {
-      const std::vector<TermNumber>& range = term.parameters.at(name);
-      vector += (vector.empty() ? "[" : ", ") + (range[0] == range[1] ? text(range[0]) : uniform(range));
-    }
-    return vector + "]";
-  };
-  return {{v + "[0:3]", v + "[0:3] + " + draws({"vx", "vy", "vz"})},
-          {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + draws({"wx", "wy", "wz"}) + ")"}};
+  return {{v + "[0:3]", v + "[0:3] + " + drawn(term, {"vx", "vy", "vz"})},
+          {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + drawn(term, {"wx", "wy", "wz"}) + ")"}};
 }
 
 // Amount by which joints are beyond the ranges of the model, or a fraction of them about their middles, one
@@ -213,22 +216,17 @@ Expressions reset_root(const TermRequest& term) {
   const auto free = std::find_if(term.model.joints.begin(), term.model.joints.end(),
                                  [](const TaskJoint& joint) { return joint.type == joint_free; });
   const std::string q = "qpos['" + free->name + "']", base = "default_qpos['" + free->name + "']";
-  const auto draw = [&](const char* parameter) {
-    const std::vector<TermNumber>& range = term.parameters.at(parameter);
-    return range[0] == range[1] ? text(range[0]) : uniform(range);
-  };
   Expressions result;
   const char* axes[3] = {"x", "y", "z"};
   for (int k = 0; k < 3; ++k) {
     const std::string element = "[" + std::to_string(k) + "]";
-    result.push_back({q + element, base + element + " + " + draw(axes[k])});
+    result.push_back({q + element, base + element + " + " + drawn(term, axes[k])});
   }
-  result.push_back({q + "[3:7]", "quat_mul(" + base + "[3:7], quat_from_euler(" + draw("roll") + ", " +
-                                     draw("pitch") + ", " + draw("yaw") + "))"});
+  result.push_back({q + "[3:7]", "quat_mul(" + base + "[3:7], quat_from_euler(" + drawn(term, "roll") + ", " +
+                                     drawn(term, "pitch") + ", " + drawn(term, "yaw") + "))"});
   const std::string v = "qvel['" + free->name + "']";
-  result.push_back({v + "[0:3]", "[" + draw("vx") + ", " + draw("vy") + ", " + draw("vz") + "]"});
-  result.push_back({v + "[3:6]", "rotate_inverse(" + q + "[3:7], [" + draw("wx") + ", " + draw("wy") + ", " +
-                                     draw("wz") + "])"});
+  result.push_back({v + "[0:3]", drawn(term, {"vx", "vy", "vz"})});
+  result.push_back({v + "[3:6]", "rotate_inverse(" + q + "[3:7], " + drawn(term, {"wx", "wy", "wz"}) + ")"});
   return result;
 }
 
