@@ -28,12 +28,14 @@ const std::vector<Preset>& presets() {
 
       {"cleanrl",
        "CleanRL, ppo_continuous_action.py: 2048 samples an iteration, there 1 environment for 2048 steps, here "
-       "batch.num_envs 32 for 64; minibatches take 32 environments at a time",
+       "batch.num_envs 32 for 64; minibatches take 32 environments at a time. Actions are clipped where the model's "
+       "controls are, at +-1 in most tasks: policy.clip_actions is a deck's own where they are not",
        {{"batch.num_envs", "32"},
         {"policy.hidden", "[64, 64]"}, {"policy.activation", "tanh"}, {"policy.shared", "false"},
         {"policy.initialization", "orthogonal"}, {"policy.hidden_gain", "1.4142135623730951"},
         {"policy.actor_gain", "0.01"}, {"policy.critic_gain", "1"}, {"policy.init_std", "1"},
         {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "10"},
+        {"policy.clip_actions", "1"},
         {"learning.horizon", "64"}, {"learning.epochs", "10"}, {"learning.minibatches", "32"},
         {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
         {"learning.learning_rate", "3.0e-4"}, {"learning.schedule", "linear"}, {"learning.adam_epsilon", "1.0e-5"},
@@ -46,11 +48,13 @@ const std::vector<Preset>& presets() {
 
       {"sb3_zoo",
        "rl-baselines3-zoo, hyperparams/ppo.yml, HalfCheetah (tuned): 512 samples an iteration, there 1 environment "
-       "for 512 steps, here batch.num_envs 32 for 16; minibatches take 32 environments at a time",
+       "for 512 steps, here batch.num_envs 32 for 16; minibatches take 32 environments at a time. Actions are clipped "
+       "as those of cleanrl",
        {{"batch.num_envs", "32"},
         {"policy.hidden", "[256, 256]"}, {"policy.activation", "relu"}, {"policy.shared", "false"},
         {"policy.initialization", "uniform"}, {"policy.init_std", "0.1353352832366127"},
         {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "10"},
+        {"policy.clip_actions", "1"},
         {"learning.horizon", "16"}, {"learning.epochs", "20"}, {"learning.minibatches", "8"},
         {"learning.gamma", "0.98"}, {"learning.lambda", "0.92"},
         {"learning.learning_rate", "2.0633e-5"}, {"learning.schedule", "fixed"}, {"learning.adam_epsilon", "1.0e-5"},
@@ -68,6 +72,7 @@ const std::vector<Preset>& presets() {
         {"policy.hidden", "[256, 128, 64]"}, {"policy.activation", "elu"}, {"policy.shared", "true"},
         {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
         {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"}, {"policy.clip_normalized", "5"},
+        {"policy.clip_actions", "1"},
         {"learning.horizon", "64"}, {"learning.epochs", "4"}, {"learning.minibatches", "2"},
         {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
         {"learning.learning_rate", "3.0e-4"}, {"learning.schedule", "adaptive"}, {"learning.desired_kl", "0.008"},

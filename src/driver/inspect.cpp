@@ -43,8 +43,8 @@ std::string description_of(const std::string& path) {
 }
 
 // The task of a deck, as `validate` prints it.
-std::string task_of_deck(const std::string& path) {
-  const Config config = load_config({path}, {});
+std::string task_of_deck(const std::string& path, const std::vector<std::string>& overrides) {
+  const Config config = load_config({path}, overrides);
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "found none",
                      "a deck with a task; maniple validate says what a deck's model holds");
@@ -67,9 +67,12 @@ void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
                      "a results, checkpoint or dataset file, the directory of a run with results, or a deck");
   if (const std::string extension = std::filesystem::path(path).extension();
       extension == ".yaml" || extension == ".yml") {
-    out << task_of_deck(path);
+    out << task_of_deck(path, {arguments.begin() + 1, arguments.end()});
     return;
   }
+  if (arguments.size() > 1)
+    throw InputError(SourceLocation{path}, "", "found '" + arguments[1] + "' behind a file that is no deck",
+                     "allowed: one file; key.path=value with a deck");
   try {
     check_seal(path);
     out << run_isolated(path, [&] { return description_of(path); });

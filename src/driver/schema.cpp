@@ -34,17 +34,19 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     out << terms_text();
   } else if (what == "functions") {
     out << functions_text();
+  } else if (what == "metrics") {
+    out << metrics_text();
   } else if (what == "presets") {
     out << presets_text();
   } else if (const std::string keys = schema_text(what); !keys.empty()) {
     out << keys;
   } else {
-    std::string near = nearest(what, {"presets", "terms", "functions", "quantities"});
+    std::string near = nearest(what, {"presets", "terms", "functions", "metrics", "quantities"});
     if (near.empty()) near = nearest_key(what);
     throw InputError(
         SourceLocation{}, "schema", "found '" + what + "'",
         (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
-            "allowed: nothing, a key or section of decks, presets, terms, functions, or quantities "
+            "allowed: nothing, a key or section of decks, presets, terms, functions, metrics, or quantities "
             "with or without a deck");
   }
 }

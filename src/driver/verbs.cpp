@@ -70,15 +70,15 @@ const std::vector<Verb>& verbs() {
       {.name = "inspect",
        .help = "print what a results, checkpoint or dataset file holds, or the task of a deck",
        .print = inspect,
-       .argument = "FILE",
-       .argument_help = "an HDF5 file, the directory of a run, or a deck",
+       .argument = "FILE [key.path=value ...]",
+       .argument_help = "an HDF5 file, the directory of a run, or a deck; key.path=value with a deck",
        .least_arguments = 1,
-       .most_arguments = 1},
+       .most_arguments = 100},
       {.name = "schema",
        .help = "print every deck key: type, default, unit, meaning; or what tasks are written with",
        .print = schema,
-       .argument =
-           "key or section | presets | terms | functions | quantities [deck.yaml | key.path=value ...]",
+       .argument = "key or section | presets | terms | functions | metrics | quantities [deck.yaml | "
+                   "key.path=value ...]",
        .argument_help = "with a deck: the quantities of its model and task",
        .most_arguments = 100},
   };

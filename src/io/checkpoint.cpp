@@ -431,7 +431,7 @@ void prune(const std::string& directory, std::int64_t keep, std::int64_t keep_su
 enum class Purpose {
   resume,      // everything
   policy,      // model and task
-  warm_start,  // what a policy is, sees and does
+  warm_start,  // what a policy is, and the sizes of what it sees and does
 };
 
 // A key of a task's deck with what a checkpoint and what this run has for it; "": nothing.
@@ -444,11 +444,10 @@ struct Difference {
   }
 };
 
-// How two tasks differ. The elements of a list that both have count as the same wherever they stand.
-std::vector<Difference> differences_of(const std::vector<std::string>& stored,
-                                       const std::vector<std::string>& run) {
+// How these lines differ. The elements of a list that both have count as the same wherever they stand.
+std::vector<Difference> differences_between(const std::vector<std::string>& stored,
+                                            const std::vector<std::string>& run) {
   std::vector<Difference> found;
-  if (stored.empty() || run.empty()) return found;  // a checkpoint of an earlier version
   const auto key_of = [](const std::string& line) { return line.substr(0, line.find(": ")); };
   const auto value_of = [](const std::string& line) {
     const auto colon = line.find(": ");
@@ -483,33 +482,49 @@ std::vector<Difference> differences_of(const std::vector<std::string>& stored,
   return ordered;
 }
 
-// Refuses a task that shows a policy something else, or where it acts otherwise. What only disturbs it may be
-// another. `critic`: what is kept has one, too.
-void check_policy_task(const std::string& path, const CheckpointIdentity& stored,
-                       const CheckpointIdentity& run, bool critic) {
-  const std::vector<Difference> differences = differences_of(stored.task_lines, run.task_lines);
+// The same of whole decks; of a checkpoint of an earlier version, which has none, nothing is known.
+std::vector<Difference> differences_of(const std::vector<std::string>& stored,
+                                       const std::vector<std::string>& run) {
+  if (stored.empty() || run.empty()) return {};
+  return differences_between(stored, run);
+}
+
+// How what a policy sees and does differs, at these keys of lists of terms. What only disturbs it, noise,
+// bias and delay, is the same as none.
+std::vector<Difference> differences_of_terms(const CheckpointIdentity& stored, const CheckpointIdentity& run,
+                                             const std::vector<std::string>& keys) {
   static const std::regex disturbance(R"(, (noise|noise_std|bias|delay): (\[[^\]]*\]|[^,}]*))");
-  const auto without_disturbance = [](const std::string& term) {
-    return std::regex_replace(term, disturbance, "");
-  };
-  const auto list_of = [&](const std::vector<std::string>& lines, const std::string& key) {
-    std::vector<std::string> list;
-    for (const std::string& line : lines)
-      if (line.starts_with(key + ": ")) list.push_back(without_disturbance(line));
-    return list;
-  };
-  for (const std::string key : {"task.observations", "task.critic_observations", "task.actions"}) {
-    if (differences.empty() || (key == "task.critic_observations" && !critic)) continue;
-    if (list_of(stored.task_lines, key) == list_of(run.task_lines, key)) continue;
-    Difference first{key, "", ""};  // in order alone, unless a term differs
-    for (const Difference& d : differences)
-      if (d.key == key && without_disturbance(d.stored) != without_disturbance(d.run)) {
-        first = d;
-        break;
-      }
-    throw InputError(SourceLocation{path}, "", first.text(),
-                     "allowed: what the policy learned with; noise, bias and delay may be others");
+  std::vector<Difference> found;
+  if (stored.task_lines.empty() || run.task_lines.empty()) return found;  // as in differences_of()
+  for (const std::string& key : keys) {
+    const auto terms_of = [&](const std::vector<std::string>& lines) {
+      std::vector<std::string> terms;
+      for (const std::string& line : lines)
+        if (line.starts_with(key + ": ")) terms.push_back(std::regex_replace(line, disturbance, ""));
+      return terms;
+    };
+    for (const Difference& difference :
+         differences_between(terms_of(stored.task_lines), terms_of(run.task_lines)))
+      found.push_back(difference);
   }
+  return found;
+}
+
+// Those of all that a policy sees and does. `critic`: what is kept has one, too.
+std::vector<Difference> differences_for_policy(const CheckpointIdentity& stored,
+                                               const CheckpointIdentity& run, bool critic) {
+  std::vector<std::string> keys{"task.observations", "task.actions"};
+  if (critic) keys.insert(keys.begin() + 1, "task.critic_observations");
+  return differences_of_terms(stored, run, keys);
+}
+
+// Refuses a task that shows a policy something else, or where it acts otherwise. What only disturbs it may be
+// another.
+void check_policy_task(const std::string& path, const CheckpointIdentity& stored,
+                       const CheckpointIdentity& run) {
+  if (const std::vector<Difference> found = differences_for_policy(stored, run, false); !found.empty())
+    throw InputError(SourceLocation{path}, "", found.front().text(),
+                     "allowed: what the policy learned with; noise, bias and delay may be others");
 }
 
 std::vector<std::string> keys_of(const std::vector<Difference>& differences) {
@@ -564,8 +579,10 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
     if (wanted == mine.end() || wanted->second == found) continue;
     const bool limits = key.starts_with("policy.clip_") || key == "policy.min_std" || key == "policy.max_std";
     if (limits && purpose != Purpose::policy) continue;
+    // of a task the number alone does not say which terms came or went
+    const std::vector<Difference> terms = differences_of_terms(stored, run, {key});
     throw InputError(SourceLocation{path}, key, "the checkpoint has " + found,
-                     "this run has " + wanted->second);
+                     "this run has " + wanted->second + (terms.empty() ? "" : "; " + terms.front().text()));
   }
 }
 
@@ -600,10 +617,8 @@ const std::set<std::string_view> kLastingSettings{
 // What must agree, as (key of the deck, what the file has, what the run has).
 void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
                     Purpose purpose) {
-  if (purpose == Purpose::warm_start) {
-    check_policy(path, stored, run, purpose);
-    return check_policy_task(path, stored, run, run.kind == "train");
-  }
+  // (a policy may go on with other terms of the same sizes: read_warm_start() says so)
+  if (purpose == Purpose::warm_start) return check_policy(path, stored, run, purpose);
   auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
     if (found != wanted)
       throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
@@ -634,7 +649,7 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
                        "allowed: the same task, or learning.warm_start for a new run with this policy");
   compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
   check_policy(path, stored, run, purpose);
-  if (purpose == Purpose::policy) return check_policy_task(path, stored, run, false);
+  if (purpose == Purpose::policy) return check_policy_task(path, stored, run);
   compare("kind of run", stored.kind, run.kind);
   const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
                                     "learning.schedule: \"adaptive\"") != run.settings.end();
@@ -923,6 +938,10 @@ WarmStart read_warm_start(const std::string& file_or_directory, const Checkpoint
                      loaded.identity.task_digest == identity.task_digest;
   if (!result.same_task)
     result.differences = keys_of(differences_of(loaded.identity.task_lines, identity.task_lines));
+  if (const auto found = differences_for_policy(loaded.identity, identity, identity.kind == "train");
+      !found.empty())
+    warn(file_or_directory + ": the policy learned with other observations or actions of the same sizes; " +
+         text_of(found));
   for (const ArchiveEntry& entry : loaded.entries.entries()) result.names.push_back(entry.name);
   return result;
 }

@@ -32,9 +32,21 @@ bool mentions(const Syntax& tree, const std::string& name) {
 
 }  // namespace
 
+const std::vector<CurriculumMetric>& curriculum_metrics() {
+  static const std::vector<CurriculumMetric> metrics{
+      {"iteration", "1", "iterations done"},
+      {"env_steps", "1", "control steps of all environments together"},
+      {"control_steps", "1", "control steps of each environment, env_steps / batch.num_envs"},
+      {"episode_return", "reward",
+       "mean return of the episodes that ended in the iteration, or the last known"},
+      {"episode_length", "control steps", "their mean length"},
+      {"episode_return_100", "reward", "mean return of the latest 100 episodes, or of all of the iteration"}};
+  return metrics;
+}
+
 std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards) {
-  std::vector<std::string> names{"iteration",      "env_steps",      "control_steps",
-                                 "episode_return", "episode_length", "episode_return_100"};
+  std::vector<std::string> names;
+  for (const CurriculumMetric& metric : curriculum_metrics()) names.push_back(metric.name);
   for (const std::string& reward : rewards) names.push_back("reward_" + reward);
   return names;
 }

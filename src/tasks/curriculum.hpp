@@ -23,7 +23,13 @@ struct VariableMean {
   int element = 0;   // of the task's field `kept`
 };
 
-// Names that updates know beside curricula and means: the metrics of a training with these rewards.
+// What a training measures in each iteration, for updates to read.
+struct CurriculumMetric {
+  std::string name, unit, meaning;
+};
+const std::vector<CurriculumMetric>& curriculum_metrics();
+
+// Names that updates know beside curricula and means: these, and the parts of a training with these rewards.
 std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards);
 
 // Does the expression use this name.

@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 
 #include "src/config/schema.hpp"
+#include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression_context.hpp"
 #include "src/tasks/expression_functions.hpp"
 #include "src/tasks/message_text.hpp"
@@ -217,6 +220,18 @@ std::string functions_text() {
   return text;
 }
 
+std::string metrics_text() {
+  std::string text = "# metric of curricula: unit, meaning\n";
+  const auto add = [&](const std::string& name, const std::string& unit, const std::string& meaning) {
+    text += padded(name, 22) + padded(unit, 18) + meaning + "\n";
+  };
+  for (const CurriculumMetric& metric : curriculum_metrics()) add(metric.name, metric.unit, metric.meaning);
+  add("reward_<name>", "reward", "part of episode_return that this reward makes up");
+  add("mean_<variable>", "of the variable",
+      "its mean over the environments; of a vector mean_<variable>_0 ...");
+  return text;
+}
+
 std::string quantities_text() {
   const TaskModel model = one_of_everything();
   return quantity_rows(ExpressionContext(model, 1, 0.02, 0, 0, {}, {}), false);
@@ -290,11 +305,28 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
           observations(config.observations, task.observation_names));
   section(fmt::format("critic observations ({})", task.num_critic_observations),
           observations(config.critic_observations, task.critic_observation_names));
-  const auto what = [](const TermConfig& term) {
-    if (!term.field.empty())
-      return fmt::format("{} of {} ({})", text_of(term.operation), term.field,
-                         term.names.empty() ? "the model" : list(term.names));
-    return term.term.empty() ? term.expression : term.term;
+  // a term of the library with what it was given, an event on the model with its field, or an expression
+  const auto what = [](TermConfig term) {
+    static const std::set<std::string_view> elsewhere{"name",       "term",   "expression", "weight",
+                                                      "curriculum", "set",    "mode",       "every",
+                                                      "reset",      "update", "field",      "operation"};
+    if (term.term.empty() && term.field.empty()) return term.expression;
+    std::vector<std::string> given;
+    TermConfig defaults;
+    for (const TermKey& key : term_schema()) {
+      const Target target = key.target(term);
+      if (std::get_if<std::vector<std::string>*>(&target) != nullptr
+              ? key.name == text_of(term.names_kind)
+              : !elsewhere.contains(key.name) && yaml_text(target) != yaml_text(key.target(defaults)))
+        given.push_back(key.name + " " + yaml_text(target));
+    }
+    for (const auto& [name, numbers] : term.parameters)
+      given.push_back(name + " " +
+                      (numbers.size() == 1
+                           ? yaml_number(numbers[0])
+                           : fmt::format("[{}, {}]", yaml_number(numbers[0]), yaml_number(numbers[1]))));
+    return (term.field.empty() ? term.term : text_of(term.operation) + " of " + term.field) +
+           (given.empty() ? "" : fmt::format(" ({})", fmt::join(given, ", ")));
   };
   rows.clear();
   for (const TermConfig& term : config.rewards)

@@ -191,8 +191,8 @@ def test_usage_is_refused_once(maniple, arguments, message):
      r"command line: found the model 'inputs/models/arm6\.xml' in place of a deck; allowed: a deck \(YAML\), which names its"
      r" model, or model\.file=inputs/models/arm6\.xml"),
     (["schema", "learnin"], r"command line: schema: found 'learnin'; nearest: learning; allowed: nothing, a key or section of"
-     r" decks, presets, terms, functions, or quantities"),
-    (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE, an HDF5 file, the directory of a run, or a deck"),
+     r" decks, presets, terms, functions, metrics, or quantities"),
+    (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE \[key\.path=value \.\.\.\], an HDF5 file, the directory of a run, or a deck"),
     (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, the directory of a run with results, or a deck"),
     (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
     (["rollout", *ARM, "control.source=file", "control.file=README.md"],
@@ -231,7 +231,16 @@ def test_inspect_of_a_deck(maniple):
     for part in ("actions (1)", "observations (4)", "joint_pos_rel", "rewards", "pole_pos", "truncation: time_out", "resets"):
         assert part in text, part
     assert text in maniple("validate", CARTPOLE, ranks=0).stdout
+    assert re.search(r" x joint_pos_target_l2 \(joints \[\"cart_to_pole\"\](, |\))", text)
+    assert " 9 x is_alive\n" in maniple("inspect", CARTPOLE, "task.rewards.alive.weight=9", ranks=0).stdout
+    assert "found 'batch.num_envs=2' behind a file that is no deck" in refusal(maniple, "inspect", "README.md", "batch.num_envs=2")
     assert "found none; a deck with a task" in refusal(maniple, "inspect", "inputs/bench/arm6.yaml")
+
+
+def test_metrics_of_curricula_are_listed(maniple):
+    listed = re.findall(r"^(\S+)  +", maniple("schema", "metrics", ranks=0).stdout, re.M)
+    assert listed == ["iteration", "env_steps", "control_steps", "episode_return", "episode_length", "episode_return_100",
+                      "reward_<name>", "mean_<variable>"]
 
 
 def test_terms_say_their_components(maniple):
