@@ -284,7 +284,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("field", field, kEvents, anything(), "", "of the model, which gets other values in each environment; in place of term or expression"),
       TERM_KEY("operation", operation, kEvents, anything(), "", "scale, add: what is drawn times, or plus, the number in the model; abs: what is drawn"),
       TERM_KEY("distribution", distribution, kEvents, anything(), "", "of the draws; gaussian: ranges are [mean, standard deviation]"),
-      TERM_KEY("ranges", ranges, kEvents, anything(), "field", "of the draws, [low, high], numbers or expressions of curricula; for all, or a mapping from components (0, 1 ...) or patterns of names"),
+      TERM_KEY("ranges", ranges, kEvents, anything(), "field", "of the draws, [low, high], of a Gaussian [mean, deviation], numbers or expressions of curricula; for all, or a mapping from components (0, 1 ...) or patterns of names. What cannot be negative, masses, damping or friction, is 0 where it would be"),
       TERM_KEY("shared_random", shared_random, kEvents, anything(), "", "true: one draw for all elements"),
       TERM_KEY("command", command, kObservations | kRewards | kTerminations, anything(), "", "the command that the term is about; default: the only one"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "true: the episode is truncated, not failed"),

@@ -285,6 +285,9 @@ std::uint64_t write_rows(const SharedFile& file, const ArchiveEntry& entry, std:
 Contents read_contents(const std::string& path) {
   const hdf5::File file = hdf5::open_file(path, false);
   const hdf5::Group root(hdf5::check_id(H5Gopen2(file, "/", H5P_DEFAULT), path));
+  if (!hdf5::has_attribute(root, "step"))
+    throw Error(path +
+                ": not a checkpoint but another file of this program; <run>/checkpoints/ has those of a run");
   Contents contents;
   contents.format = hdf5::read_integer_attribute(root, "format");
   contents.step = hdf5::read_integer_attribute(root, "step");
@@ -366,7 +369,9 @@ std::vector<std::int64_t> steps_in(const std::string& directory, const std::stri
     if (name.size() <= ending.size() || !name.ends_with(ending)) continue;
     const std::string stem = name.substr(0, name.size() - ending.size());
     if (stem.size() > 18) continue;
-    if (std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isdigit(c); }))
+    std::error_code ignored;
+    if (std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isdigit(c); }) &&
+        !entry->is_directory(ignored))
       steps.push_back(std::stoll(stem));
   }
   if (error) throw Error(directory + ": cannot be listed: " + error.message());

@@ -1,7 +1,10 @@
 #include "src/model_import/mujoco_model.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cctype>
+#include <cmath>
 #include <filesystem>
 #include <system_error>
 
@@ -142,6 +145,11 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
 
   mjModel& m = *loaded.model;
   if (simulation.timestep > 0) m.opt.timestep = simulation.timestep;
+  // MuJoCo's compiler takes any
+  if (!(m.opt.timestep > 0) || !std::isfinite(m.opt.timestep))
+    throw InputError(config.where, "model.file",
+                     fmt::format("the timestep {} of the model's <option>", m.opt.timestep),
+                     "allowed: more than 0 seconds, there or in simulation.timestep");
   if (simulation.integrator == IntegratorChoice::Euler) m.opt.integrator = mjINT_EULER;
   if (simulation.integrator == IntegratorChoice::RK4) m.opt.integrator = mjINT_RK4;
   if (simulation.integrator == IntegratorChoice::implicitfast) m.opt.integrator = mjINT_IMPLICITFAST;

@@ -160,7 +160,10 @@ class Parser {
   }
 
   template <class... Children>
-  static Tree make(Syntax::Kind kind, std::size_t column, std::string text, Children... children) {
+  Tree make(Syntax::Kind kind, std::size_t column, std::string text, Children... children) {
+    // sums and chains of indices are as deep as they are long
+    if (++size_ > 10000)
+      refuse(column, "an expression of more than 10000 names, numbers and operators", "use definitions");
     Tree tree = std::make_unique<Syntax>();
     tree->kind = kind;
     tree->column = static_cast<int>(column);
@@ -422,6 +425,7 @@ class Parser {
   const std::string& text_;
   std::size_t at_ = 0;
   int depth_ = 0;
+  int size_ = 0;
 };
 
 }  // namespace

@@ -61,16 +61,23 @@ Node ExpressionCompiler::read(Bank bank, int index) {
   return graph_.operand(bank, index);
 }
 
-void ExpressionCompiler::check_number_of_model(int element, double value,
-                                               const ExpressionSource& source) const {
+Node ExpressionCompiler::number_of_model(int element, Node value, const ExpressionSource& source) {
   const TaskModel& model = context_.model();
-  for (const VaryingField& field : model.fields) {
-    const int first = model.sizes.varied.*(field.offset), size = static_cast<int>(field.values.size());
-    if (first < 0 || element < first || element >= first + size) continue;
-    if (!std::isfinite(value) || (value < 0 && is_not_negative(field.name)))
-      refuse_expression(source, 0, fmt::format("{} for {}", value, field.name),
-                        is_not_negative(field.name) ? "a number of at least 0" : "a finite number");
-  }
+  const auto field =
+      std::find_if(model.fields.begin(), model.fields.end(), [&](const VaryingField& candidate) {
+        const int first = model.sizes.varied.*(candidate.offset),
+                  size = static_cast<int>(candidate.values.size());
+        return first >= 0 && element >= first && element < first + size;
+      });
+  if (field == model.fields.end()) return value;
+  const bool not_negative = is_not_negative(field->name);
+  if (!graph_.is_constant(value))  // a draw, or what a curriculum has come to
+    return not_negative ? graph_.apply(Operation::maximum, value, graph_.constant(0)) : value;
+  const double number = graph_.constant_value(value);
+  if (!std::isfinite(number) || (not_negative && number < 0))
+    refuse_expression(source, 0, fmt::format("{} for {}", number, field->name),
+                      not_negative ? "a number of at least 0" : "a finite number");
+  return value;
 }
 
 bool ExpressionCompiler::assign(const ExpressionSource& target, const ExpressionSource& source, Node mask) {
@@ -104,9 +111,9 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
                             ? "fields of the model are set by task.events"
                             : "with mode startup, fields of the model: " + list(context_.varying_names()));
     Node now = assigned.size() == 1 ? assigned[0] : assigned[i];
+    if (of_model) now = number_of_model(index - first_of_model, now, source);
     if (graph_.is_constant(now)) {
       const double value = graph_.constant_value(now);
-      if (of_model) check_number_of_model(index - first_of_model, value, source);
       if (!std::isfinite(value))
         refuse_expression(source, 0, fmt::format("always {} for '{}'", value, target.text),
                           "a finite number");
@@ -366,6 +373,8 @@ Value ExpressionCompiler::value(const Syntax& tree, const ExpressionSource& sour
       for (std::size_t i = 0; i < tree.children.size(); ++i) {
         const Value part = child(i);
         result.insert(result.end(), part.begin(), part.end());
+        if (result.size() > 65536)
+          refuse_expression(source, tree.column, "a vector of more than 65536 components", "shorter ones");
       }
       return result;
     }
@@ -426,6 +435,9 @@ Value ExpressionCompiler::name_value(const Syntax& tree, const ExpressionSource&
     if (std::find(open_definitions_.begin(), open_definitions_.end(), name) != open_definitions_.end())
       refuse_expression(source, tree.column, "definition '" + name + "' uses itself",
                         "definitions may use other definitions, in any order, without a circle");
+    if (open_definitions_.size() >= 200)
+      refuse_expression(source, tree.column, "definitions nested too deeply, at '" + name + "'",
+                        "a chain of at most 200 definitions");
     open_definitions_.push_back(name);
     const Value result = value(*definition->tree, definition->source);
     open_definitions_.pop_back();

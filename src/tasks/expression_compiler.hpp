@@ -123,8 +123,9 @@ class ExpressionCompiler {
   // Keeps the values, oldest first: each address takes over the next one's, the last `value`; all of them
   // `value` after a reset.
   void shift(int first, const Value& value, int length);
-  // Refuses a fixed number that the field of the model with this element cannot have.
-  void check_number_of_model(int element, double value, const ExpressionSource& source) const;
+  // What the model's number with this place becomes: 0 where it would be negative and cannot be, as draws of
+  // a Gaussian may. Refuses fixed numbers that the field cannot have.
+  Node number_of_model(int element, Node value, const ExpressionSource& source);
   const Quantity& known_quantity(const Quantity& quantity, const Syntax& tree,
                                  const ExpressionSource& source);
   bool knows(const Quantity& quantity) const;

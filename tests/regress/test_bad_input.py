@@ -209,6 +209,31 @@ def test_expression(refused, deck, tmp_path, expression, wrong, found):
     assert column == expression.index(wrong) if wrong else 0 <= column <= len(expression)
 
 
+@pytest.mark.parametrize("definitions, expression, found", [
+    ({}, "+".join(["1"] * 20000), "an expression of more than 10000 names"),
+    ({}, "joint_pos" + "[0]" * 20000, "an expression of more than 10000 names"),
+    ({f"a{i}": f"a{i + 1} + 1" for i in range(3000)} | {"a3000": "1"}, "a0", "definitions nested too deeply"),
+    ({f"a{i}": f"[a{i + 1}, a{i + 1}]" for i in range(40)} | {"a40": "1"}, "a0", "a vector of more than 65536 components"),
+], ids=["sum", "indices", "chain", "doubled"])
+def test_expressions_without_end(refused, deck, tmp_path, definitions, expression, found):
+    """... are refused before they exhaust the stack, the memory or anyone's patience."""
+    lines = "".join(f'    {name}: "{text}"\n' for name, text in definitions.items())
+    path = deck(f"task:\n  definitions:\n{lines or '    one: 1'}\n  rewards:\n    extra: {{expression: \"{expression}\"}}\n")
+    assert found in refused("train", path, *short(tmp_path), ranks=1)
+
+
+def test_a_model_whose_time_does_not_pass(refused, deck, tmp_path):
+    for step in ("-0.01", "0", "nan"):
+        (tmp_path / "overlay.xml").write_text(f'<mujoco><option timestep="{step}"/></mujoco>')
+        message = refused("validate", deck(f"model:\n  overlay: {tmp_path}/overlay.xml\nsimulation: {{timestep: ~}}\n"), ranks=1)
+        assert re.search(r"model\.file: the timestep \S+ of the model's <option>; allowed: more than 0 seconds", message)
+
+
+def test_a_status_file_that_is_none(refused, deck, tmp_path):
+    assert "run.status_file: found '/dev/null', which is no file" in refused("train", deck(""), "run.status_file=/dev/null",
+                                                                              *short(tmp_path))
+
+
 def test_action_on_a_missing_joint(refused, deck, tmp_path):
     path = deck("task:\n  actions:\n    - term: joint_effort\n      joints: [slider]\n")
     message = refused("train", path, *short(tmp_path))
@@ -357,6 +382,11 @@ def test_checkpoint_of_another_model(maniple, refused, deck, run_directory, tmp_
     result = maniple("evaluate", deck(f"model: {{file: {tmp_path}/cartpole.xml}}\n"), *arguments)
     assert "warning: " in result.stderr and "trained with other values of the model, cartpole.xml (nq 2" in result.stderr
     assert "different: " not in result.stderr
+
+
+def test_a_results_file_in_place_of_a_checkpoint(refused, run_directory, tmp_path):
+    message = refused("train", CARTPOLE, f"learning.warm_start={run_directory}/results.h5", *short(tmp_path))
+    assert "results.h5: checkpoint: cannot be used; not a checkpoint but another file of this program" in message
 
 
 def test_checkpoint_of_another_task(refused, deck, run_directory, tmp_path):

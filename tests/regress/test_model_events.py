@@ -432,6 +432,20 @@ def test_ranges_by_curricula(maniple, deck, tmp_path):
             np.testing.assert_array_equal(file["task/observation"][()], level)
 
 
+def test_draws_that_cannot_be_negative(maniple, deck, tmp_path):
+    """Gaussians, and what expressions of a deck draw, end at 0 where no model has negative numbers."""
+    events = """
+    damping: {field: dof_damping, joints: [left_hip], mode: reset, operation: abs, distribution: gaussian, ranges: [0.5, 1]}
+    spring: {set: "jnt_stiffness[left_hip]", mode: reset, expression: "normal(0, 1)"}
+    zero: {field: qpos0, joints: [left_knee], mode: reset, operation: add, distribution: gaussian, ranges: [0, .1]}
+"""
+    path = deck(events=events, observed=["dof_damping[left_hip]", "jnt_stiffness[left_hip]", "qpos0[left_knee]"], num_envs=256)
+    damping, spring, zero = rollout(maniple, path, tmp_path, steps=2, fields=("observation",))["observation"][:, -1].T[-3:]
+    assert damping.min() == 0 and .2 < (damping == 0).mean() < .42 and damping.max() > 2  # 31 % of them
+    assert spring.min() == 0 and .4 < (spring == 0).mean() < .6
+    assert zero.min() < 0
+
+
 @pytest.mark.parametrize("events, expected", [
     ("{push: {term: push_by_setting_velocity, vx: [0, levle], every: 1}}",
      ["events.push.vx", "unknown curriculum 'levle'", "did you mean 'level'"]),
