@@ -27,8 +27,13 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
                        "write the names in the expression: joint_pos[name]");
     if (!term.parameters.empty()) {
       const std::string& name = term.parameters.begin()->first;
+      std::vector<std::string> keys;
+      for (const TermKey& entry : term_schema())
+        if (entry.stands_in(kind)) keys.push_back(entry.name);
+      const std::string near = nearest(name, keys);
       throw InputError(term.where_of(name), key + "." + name, "an expression takes no parameters",
-                       "write numbers in the expression, or use definitions");
+                       (near.empty() ? "" : "the known key nearest to it: " + near + "; ") +
+                           std::string("numbers stand in the expression, or in definitions"));
     }
     return {{term.target, term.expression}};
   }
