@@ -242,15 +242,6 @@ void compile_intervals(const TaskConfig& config, const TaskModel& model, Express
   task.interval = interval.program(constants);
 }
 
-// Does an event set fields of the model: all its assignments do, or none.
-bool sets_model(const TermConfig& term, const TaskModel& model) {
-  if (!term.field.empty()) return true;
-  const std::size_t end =
-      term.target.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-  const std::vector<std::string> names = names_of(model.fields);
-  return std::find(names.begin(), names.end(), term.target.substr(0, end)) != names.end();
-}
-
 // Events at start-up and resets that set fields of the model.
 void compile_model_events(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                           ConstantPool& constants, CompiledTask& task) {
