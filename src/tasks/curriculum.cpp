@@ -5,7 +5,7 @@
 
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_functions.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 
 namespace maniple {
 namespace {

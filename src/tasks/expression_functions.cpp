@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "src/tasks/formulas.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 
 namespace maniple {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "src/tasks/formulas.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 
 namespace maniple::formulas {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "kernels/physics/collision/ray.hpp"
 #include "src/tasks/formulas.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 
 namespace maniple::formulas {
 namespace {

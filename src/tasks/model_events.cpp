@@ -9,7 +9,7 @@
 
 #include "src/config/schema.hpp"
 #include "src/tasks/expression.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {

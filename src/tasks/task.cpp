@@ -10,8 +10,8 @@
 
 #include "kernels/tasks/task_fields.hpp"
 #include "src/base/fnv.hpp"
-#include "src/tasks/message_text.hpp"
 #include "src/tasks/model_events.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/task_model.hpp"
 #include "src/tasks/term_expressions.hpp"
 #include "src/tasks/terms.hpp"
