@@ -223,11 +223,26 @@ MANIPLE_FUNCTION void network_forward(const TileTeam& team, const Network& netwo
     }
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> units = tile_field<V>(activations, 0, lane);
-      if (layer.kind == LayerKind::activation) activation_forward(layer, units);
-      if (layer.kind == LayerKind::layer_norm) layer_norm_forward(layer, parameters, units);
-      if (layer.kind == LayerKind::deviation) deviation_forward(network, layer, units);
-      if (layer.kind == LayerKind::gru) gru_forward(layer, units);
-      if (layer.kind == LayerKind::lstm) lstm_forward(layer, units);
+      switch (layer.kind) {  // no default: the compiler names a kind that is left out
+        case LayerKind::activation:
+          activation_forward(layer, units);
+          break;
+        case LayerKind::layer_norm:
+          layer_norm_forward(layer, parameters, units);
+          break;
+        case LayerKind::deviation:
+          deviation_forward(network, layer, units);
+          break;
+        case LayerKind::gru:
+          gru_forward(layer, units);
+          break;
+        case LayerKind::lstm:
+          lstm_forward(layer, units);
+          break;
+        case LayerKind::dense:
+        case LayerKind::gates:
+          break;  // done above
+      }
     });
   }
 }
@@ -248,11 +263,26 @@ MANIPLE_FUNCTION void network_backward(const TileTeam& team, const Network& netw
     }
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> units = tile_field<V>(activations, 0, lane), delta = tile_field<V>(deltas, 0, lane);
-      if (layer.kind == LayerKind::activation) activation_backward(layer, units, delta);
-      if (layer.kind == LayerKind::layer_norm) layer_norm_backward(layer, parameters, units, delta);
-      if (layer.kind == LayerKind::deviation) deviation_backward(network, layer, units, delta);
-      if (layer.kind == LayerKind::gru) gru_backward(layer, units, delta, tile_field<V>(carry, 0, lane));
-      if (layer.kind == LayerKind::lstm) lstm_backward(layer, units, delta, tile_field<V>(carry, 0, lane));
+      switch (layer.kind) {
+        case LayerKind::activation:
+          activation_backward(layer, units, delta);
+          break;
+        case LayerKind::layer_norm:
+          layer_norm_backward(layer, parameters, units, delta);
+          break;
+        case LayerKind::deviation:
+          deviation_backward(network, layer, units, delta);
+          break;
+        case LayerKind::gru:
+          gru_backward(layer, units, delta, tile_field<V>(carry, 0, lane));
+          break;
+        case LayerKind::lstm:
+          lstm_backward(layer, units, delta, tile_field<V>(carry, 0, lane));
+          break;
+        case LayerKind::dense:
+        case LayerKind::gates:
+          break;  // done above
+      }
     });
   }
   if (!network.recurrent()) return;

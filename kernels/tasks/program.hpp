@@ -66,8 +66,9 @@ enum class Bank : std::uint8_t {
   contact,    // answers to the task's contact queries, kContactAnswers each
   output,     // what the program computes
   ray,        // answers to the task's ray queries, one for each ray
+  count
 };
-inline constexpr int kBanks = 11;
+inline constexpr int kBanks = static_cast<int>(Bank::count);
 
 // What a contact query is answered with: the force on its first group of geoms, and whether there is a
 // contact.

@@ -1,12 +1,13 @@
 // Decks: YAML files with `include`, merged in order, then `key.path=value` overrides from the command
-// line. Each value keeps its file and line, so that a refusal can say where.
+// line. Each value keeps its file and line, so that a refusal can say where. Here trees of values become
+// checked configurations; src/config/members.hpp has the trees of an ensemble.
 #pragma once
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "src/config/config.hpp"
+#include "src/config/document.hpp"
 
 namespace maniple {
 
@@ -17,32 +18,13 @@ namespace maniple {
 Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
                    bool needs_model = true);
 
-// One run of an ensemble: the deck with one value of each key that its `ensemble` varies.
-struct Member {
-  std::string name;  // "batch.seed=1,learning.gamma=0.99", its directory below the deck's; "": no ensemble
-  std::vector<std::pair<std::string, std::string>> values;  // key, value as a deck writes it
-  SourceLocation where;                                     // of the ensemble
-  Config config;
-};
+// One configuration from a tree of values. `as_given` has the text of the decks; `member`: of an ensemble, or
+// "".
+Config configure(const DeckValue& root, const Config& as_given, const std::string& member, bool needs_model);
 
-// The members of a deck's ensemble, those of the last key's values next to each other; of a deck without one
-// the only run. Throws InputError as load_config() does, for every member.
-std::vector<Member> load_members(const std::vector<std::string>& decks,
-                                 const std::vector<std::string>& overrides, bool needs_model = true);
-
-// What the deck says about its task and the control step, as "key: value", one for each element of a list:
-// for messages about two tasks that differ. Empty without a task.
-std::vector<std::string> task_lines(Config config);
-
-// Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`); or only those that
-// `asked` names: a key, a section, the last part of keys. "" where there is none.
-std::string schema_text(const std::string& asked = "");
+// Every path that may stand in a deck, sections included.
+std::vector<std::string> known_paths();
 // The key or section nearest to an unknown one, or "".
 std::string nearest_key(const std::string& unknown);
-
-// The directory of an installed Python package, found in the active environment (VIRTUAL_ENV, or the
-// .venv beside the program's build folder or in the working directory) without starting Python; by its
-// import name (gymnasium, dm_control, mjlab). Empty when it is not there.
-std::string python_package_directory(const std::string& package);
 
 }  // namespace maniple

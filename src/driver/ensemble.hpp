@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "src/config/deck.hpp"
+#include "src/config/members.hpp"
 #include "src/driver/verbs.hpp"
 
 namespace maniple {

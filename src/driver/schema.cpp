@@ -4,6 +4,7 @@
 #include <ostream>
 
 #include "src/config/deck.hpp"
+#include "src/config/dump.hpp"
 #include "src/config/presets.hpp"
 #include "src/driver/command_line.hpp"
 #include "src/driver/verbs.hpp"

@@ -14,7 +14,7 @@
 #include "src/base/log.hpp"
 #include "src/base/memory.hpp"
 #include "src/base/version.hpp"
-#include "src/config/deck.hpp"
+#include "src/config/dump.hpp"
 #include "src/config/schema.hpp"
 #include "src/driver/episode_recorder.hpp"
 #include "src/io/dataset.hpp"

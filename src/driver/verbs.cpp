@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "src/base/log.hpp"
-#include "src/config/deck.hpp"
+#include "src/config/members.hpp"
 #include "src/driver/ensemble.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/rank_check.hpp"

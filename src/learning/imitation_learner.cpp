@@ -69,7 +69,6 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
   Sums sums;
   sums.losses.resize(model_->losses().size());
   const double waited = clock_.seconds("loader");
-  optimizer_.anneal(iteration_);
   const std::int64_t end = std::min(learning.steps, (iteration_ + 1) * learning.report_every);
   for (; step_ < end; ++step_) {
     double* const totals = optimizer_.clear_totals();
@@ -88,7 +87,7 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
     const std::vector<double> losses = optimizer_.sum_totals(sum_);
     const std::optional<double> norm = [&] {
       const StageClock::Region region(clock_, "update");
-      optimizer_.anneal_update(step_);
+      optimizer_.anneal(iteration_, step_);
       std::optional<double> made = optimizer_.step(model_->parameters());
       if (made) model_->stepped();
       return made;

@@ -69,12 +69,8 @@ void Optimizer::adapt(double kl) {
   learning_rate_ = scheduled_learning_rate(config_, learning_rate_, kl);
 }
 
-void Optimizer::anneal(std::int64_t iteration) {
-  learning_rate_ = annealed_learning_rate(config_, learning_rate_, iteration);
-}
-
-void Optimizer::anneal_update(std::int64_t update) {
-  learning_rate_ = imitation_learning_rate(config_, learning_rate_, update);
+void Optimizer::anneal(std::int64_t iteration, std::int64_t update) {
+  learning_rate_ = annealed_learning_rate(config_, learning_rate_, iteration, update);
 }
 
 std::optional<double> Optimizer::step(const Numbers<float>& parameters) {

@@ -30,10 +30,8 @@ class Optimizer {
   std::vector<double> sum_totals(const TotalsSum& sum);
   // Adapts the learning rate to a mean KL divergence [nat], where its schedule asks for that.
   void adapt(double kl);
-  // Anneals it before an iteration, likewise.
-  void anneal(std::int64_t iteration);
-  // And before an update of a policy that imitates.
-  void anneal_update(std::int64_t update);
+  // Anneals it before an iteration, likewise; where a policy imitates, before each update.
+  void anneal(std::int64_t iteration, std::int64_t update = 0);
   // One step with the summed gradient; returns its norm before clipping. No step, and nothing returned, where
   // the gradient is not finite or was too large to be exact.
   std::optional<double> step(const Numbers<float>& parameters);

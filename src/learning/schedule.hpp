@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <numbers>
 
 #include "src/config/config.hpp"
 
@@ -19,28 +21,34 @@ inline double scheduled_learning_rate(const LearningConfig& config, double learn
   return learning_rate;
 }
 
-// At the start of an iteration, which is the iteration-th of all, counted from 0.
+// The learning rate of an update, from the rate before it. Both are counted over the whole run from 0: the
+// iteration, by which the linear schedule goes, and the update, by which a policy that imitates warms up
+// (from 0) and the cosine goes (half a one, to 0 after the last update: diffusers'
+// get_cosine_schedule_with_warmup).
 inline double annealed_learning_rate(const LearningConfig& config, double learning_rate,
-                                     std::int64_t iteration) {
-  if (config.schedule == RateSchedule::fixed) return config.learning_rate;
-  if (config.schedule == RateSchedule::adaptive) return learning_rate;
-  const double left = 1.0 - static_cast<double>(iteration) / static_cast<double>(config.iterations);
-  return config.learning_rate * std::max(left, 0.0);
-}
-
-// Of the update-th update of all, counted from 0, of a policy that imitates: a linear warm-up from 0, then
-// constant, or along half a cosine to 0 after the last one (diffusers' get_cosine_schedule_with_warmup).
-inline double imitation_learning_rate(const LearningConfig& config, double learning_rate,
-                                      std::int64_t update) {
-  constexpr double kPi = 3.14159265358979323846;
-  const bool cosine = config.schedule == RateSchedule::cosine;
-  if (!cosine && config.schedule != RateSchedule::fixed) return learning_rate;
-  if (update < config.warmup_steps)
+                                     std::int64_t iteration, std::int64_t update) {
+  const bool warms_up = update < config.warmup_steps;
+  const auto warming = [&] {
     return config.learning_rate * static_cast<double>(update) / static_cast<double>(config.warmup_steps);
-  if (!cosine) return config.learning_rate;
-  const double progress = static_cast<double>(update - config.warmup_steps) /
-                          static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
-  return config.learning_rate * std::max(0.0, 0.5 * (1 + std::cos(kPi * progress)));
+  };
+  switch (config.schedule) {
+    case RateSchedule::fixed:
+      return warms_up ? warming() : config.learning_rate;
+    case RateSchedule::adaptive:
+      return learning_rate;
+    case RateSchedule::linear: {
+      const double left = 1.0 - static_cast<double>(iteration) / static_cast<double>(config.iterations);
+      return config.learning_rate * std::max(left, 0.0);
+    }
+    case RateSchedule::cosine: {
+      if (warms_up) return warming();
+      const double progress =
+          static_cast<double>(update - config.warmup_steps) /
+          static_cast<double>(std::max<std::int64_t>(1, config.steps - config.warmup_steps));
+      return config.learning_rate * std::max(0.0, 0.5 * (1 + std::cos(std::numbers::pi * progress)));
+    }
+  }
+  return learning_rate;
 }
 
 }  // namespace maniple

@@ -13,6 +13,7 @@
 #include "src/tasks/device_model.hpp"
 #include "src/tasks/device_task.hpp"
 #include "src/tasks/task.hpp"
+#include "src/tasks/task_digest.hpp"
 
 namespace maniple {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/term_expressions.hpp"
 
 namespace maniple {

@@ -1,11 +1,15 @@
+// Curricula are numbers that the host computes, with the compiler of expressions and no environment.
 #include "src/tasks/curriculum.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_functions.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
+#include "src/tasks/term_expressions.hpp"
 
 namespace maniple {
 namespace {
@@ -83,6 +87,84 @@ std::vector<double> advance(const std::vector<CompiledCurriculum>& curricula,
     if (std::isfinite(value)) next[i] = value;
   }
   return next;
+}
+
+std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
+  std::vector<CompiledCurriculum> curricula;
+  for (std::size_t i = 0; i < config.curricula.size(); ++i) {
+    const TermConfig& term = config.curricula[i];
+    const std::string key = key_of(TermKind::curriculum, term, i);
+    const auto source = [&](const std::string& text, const char* part) {
+      return ExpressionSource{text, term.where_of(part), key + "." + part};
+    };
+    curricula.push_back(
+        {term.name, evaluate_numbers(source(term.reset, "reset"), {}), source(term.update, "update")});
+  }
+  return curricula;
+}
+
+void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula) {
+  std::map<std::string, double> names;
+  for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  const auto check = [&](const std::vector<TermNumber>& numbers, const SourceLocation& where,
+                         const std::string& key, bool ordered) {
+    std::vector<double> values;
+    for (const TermNumber& number : numbers)
+      values.push_back(number.expression.empty()
+                           ? number.value
+                           : evaluate_numbers({number.expression, where, key}, names, "curriculum"));
+    if (values.size() != 2) return;
+    if (ordered && !(values[0] <= values[1]))
+      throw InputError(where, key, fmt::format("a range that begins as [{}, {}]", values[0], values[1]),
+                       "[low, high] with low <= high");
+    if (!ordered && !(values[1] >= 0))
+      throw InputError(where, key,
+                       fmt::format("[mean, deviation] that begins as [{}, {}]", values[0], values[1]),
+                       "a standard deviation of at least 0");
+  };
+  for (const SectionKey& section : section_schema()) {
+    const std::vector<TermConfig>& terms = config.*(section.terms);
+    for (std::size_t i = 0; i < terms.size(); ++i) {
+      const TermConfig& term = terms[i];
+      const std::string key = key_of(section.kind, term, i);
+      for (const auto& [name, numbers] : term.parameters)
+        check(numbers, term.where_of(name), key + "." + name, true);
+      const bool ordered = term.distribution != Distribution::gaussian;
+      const SourceLocation& place = term.where_of("ranges");
+      check(term.ranges.all, place, key + ".ranges", ordered);
+      for (const auto& [name, range] : term.ranges.keyed) check(range, place, key + ".ranges", ordered);
+    }
+  }
+}
+
+std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
+                                        const std::vector<CompiledCurriculum>& curricula) {
+  std::vector<std::string> rewards;
+  for (const TermConfig& term : config.rewards) rewards.push_back(term.name);
+  std::map<std::string, double> names;
+  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
+  std::vector<VariableMean> means;
+  for (const auto& [name, variable] : context.variables()) {
+    const int size = static_cast<int>(context.size_of_variable(name));
+    for (int k = 0; k < size && !name.starts_with(kOwnVariable); ++k)
+      means.push_back({"mean_" + name + (size == 1 ? "" : "_" + std::to_string(k)),
+                       context.address_of_variable(name) + k});
+  }
+  for (const VariableMean& mean : means) names[mean.name] = 1;
+  for (std::size_t i = 0; i < curricula.size(); ++i)
+    if (names.contains(curricula[i].name))
+      throw InputError(config.curricula[i].where, key_of(TermKind::curriculum, config.curricula[i], i),
+                       "'" + curricula[i].name + "' is the name of a metric, too", "another name");
+  for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  std::vector<VariableMean> read;
+  for (const CompiledCurriculum& curriculum : curricula)
+    if (!curriculum.update.text.empty()) evaluate_numbers(curriculum.update, names);
+  for (const VariableMean& mean : means)
+    if (std::any_of(curricula.begin(), curricula.end(), [&](const CompiledCurriculum& curriculum) {
+          return !curriculum.update.text.empty() && mentions_name(curriculum.update, mean.name);
+        }))
+      read.push_back(mean);
+  return read;
 }
 
 }  // namespace maniple

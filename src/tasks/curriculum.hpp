@@ -6,9 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "src/config/config.hpp"
 #include "src/tasks/expression.hpp"
 
 namespace maniple {
+
+class ExpressionContext;
 
 // A curriculum of a compiled task; number i of these is number i of the task's constants.
 struct CompiledCurriculum {
@@ -44,5 +47,17 @@ double evaluate_numbers(const ExpressionSource& source, const std::map<std::stri
 // yet) leaves its curriculum as it is.
 std::vector<double> advance(const std::vector<CompiledCurriculum>& curricula,
                             const std::vector<double>& values, const std::map<std::string, double>& metrics);
+
+// ---- for the compiler of a task ----
+
+std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config);
+
+// Expressions in the place of numbers know the curricula alone, and begin in order where they are ranges.
+void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula);
+
+// The updates of curricula must be right: they are tried with every metric at 1. Returns the means of
+// variables that they read.
+std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
+                                        const std::vector<CompiledCurriculum>& curricula);
 
 }  // namespace maniple

@@ -13,7 +13,7 @@
 #include <string_view>
 
 #include "src/tasks/expression_functions.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/terms.hpp"
 
 namespace maniple {

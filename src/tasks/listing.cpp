@@ -10,7 +10,7 @@
 #include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression_context.hpp"
 #include "src/tasks/expression_functions.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/terms.hpp"
 
 namespace maniple {

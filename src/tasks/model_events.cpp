@@ -9,7 +9,7 @@
 
 #include "src/config/schema.hpp"
 #include "src/tasks/expression.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
@@ -239,6 +239,11 @@ std::vector<std::string> roots_of(const Syntax& tree) {
   return names;
 }
 
+// The same of a target, "[body_mass[a], body_mass[b]]", that the event `key` sets.
+std::vector<std::string> roots_of(const std::string& target, const TermConfig& term, const std::string& key) {
+  return roots_of(*parse_expression({target, term.where_of("set"), key + ".set"}));
+}
+
 }  // namespace
 
 std::vector<TermExpression> field_assignments(const TermConfig& term, const TaskModel& model,
@@ -285,6 +290,16 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
   return result;
 }
 
+bool sets_model(const TermConfig& term, const TaskModel& model) {
+  if (!term.field.empty()) return true;
+  if (term.target.empty()) return false;
+  const std::vector<std::string> known = names_of(model.fields),
+                                 roots = roots_of(term.target, term, "task.events." + term.name);
+  return !roots.empty() && std::all_of(roots.begin(), roots.end(), [&](const std::string& root) {
+    return std::find(known.begin(), known.end(), root) != known.end();
+  });
+}
+
 ImportedModel import_model_of(const Config& config) {
   ImportedModel imported = import_model(config.model, config.simulation);
   if (!config.task.present) return imported;
@@ -292,8 +307,7 @@ ImportedModel import_model_of(const Config& config) {
   const std::vector<std::string> known = field_names(model);
   std::set<std::string> varied;
   const auto add_roots = [&](const std::string& target, const TermConfig& term, const std::string& key) {
-    const ExpressionSource source{target, term.where_of("set"), key + ".set"};
-    for (const std::string& name : roots_of(*parse_expression(source)))
+    for (const std::string& name : roots_of(target, term, key))
       if (std::find(known.begin(), known.end(), name) != known.end()) varied.insert(name);
   };
   for (const TermConfig& term : config.task.events) {

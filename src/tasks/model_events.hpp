@@ -16,6 +16,9 @@ namespace maniple {
 std::vector<TermExpression> field_assignments(const TermConfig& term, const TaskModel& model,
                                               const std::string& key);
 
+// Does an event set fields of the model: all that it assigns to is of the model, or nothing is.
+bool sets_model(const TermConfig& term, const TaskModel& model);
+
 // The model of a deck, as its task needs it: with the fields that its events set varied.
 ImportedModel import_model_of(const Config& config);
 

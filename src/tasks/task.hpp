@@ -69,9 +69,6 @@ struct CompiledTask : TaskSizes {
 CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, double step_dt,
                           DerivedChoice derived = DerivedChoice::fresh);
 
-// Checksum (16 hex digits) of everything that decides what the task computes.
-std::string task_digest(const CompiledTask& task);
-
 // The fields of the task's state in the order of its tiles, and its counters.
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes);
 std::vector<FieldInfo> task_counters();

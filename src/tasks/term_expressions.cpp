@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "src/config/schema.hpp"
-#include "src/tasks/message_text.hpp"
+#include "src/tasks/names.hpp"
 
 namespace maniple {
 

@@ -75,14 +75,7 @@ struct LibraryTerm {
   bool takes_command = false;  // {command} of its formula
 };
 
-// The indices of the known names that are the name, or match it as a regular expression, in their order;
-// none: neither. Throws std::regex_error for what looks like a pattern and is none.
-std::vector<std::size_t> indices_of_name(const std::string& name, const std::vector<std::string>& known);
-// The same for an entry of a deck. InputError for none.
-std::vector<std::size_t> matching_names(const std::string& entry, const std::vector<std::string>& known,
-                                        const SourceLocation& where, const std::string& key,
-                                        const std::string& what = "");
-
+// src/tasks/term_library.cpp has the table.
 const std::vector<LibraryTerm>& term_library();
 std::vector<std::string> term_names(TermKind kind);
 // Whether a termination is a truncation, no failure: the deck says so, or its term.

@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "src/config/deck.hpp"
+#include "src/config/paths.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple::oracle {

@@ -51,14 +51,21 @@ struct LineInterval {
   }
 };
 
+// Whether rays meet geoms of a type: whether ray_distance() below has a formula for it.
+MANIPLE_FUNCTION constexpr bool ray_meets(int type) {
+  return type == geom_plane || type == geom_sphere || type == geom_capsule || type == geom_ellipsoid ||
+         type == geom_cylinder || type == geom_box;
+}
+
 // Distance along the unit vector u from p to the surface of a geom (mju_rayGeom), both in its frame; -1 where
 // the ray misses it. From within it is the way out; a plane is seen from above alone, and as far as its sizes
 // go that are not 0.
 template <class V>
 MANIPLE_FUNCTION V ray_distance(int type, const ScalarOf<V>* size, const Vec3<V>& p, const Vec3<V>& u) {
+  if (!ray_meets(type)) return V(-1);
   LineInterval<V> line;
   const V radius(size[0]);
-  switch (type) {
+  switch (static_cast<GeomType>(type)) {  // no default: the compiler names a type that is left out
     case geom_plane: {
       const MaskOf<V> down = u.z <= V(-kMinimumValue);
       const V distance = -p.z / select(down, u.z, V(-1));

@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "src/config/dump.hpp"
+#include "src/config/paths.hpp"
 #include "src/config/schema.hpp"
 #include "tests/unit/config/deck_files.hpp"
 

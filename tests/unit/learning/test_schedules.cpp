@@ -15,7 +15,7 @@ TEST(Schedules, CosineFollowsAWarmUp) {
   config.schedule = RateSchedule::cosine;
   config.warmup_steps = 500;
   config.steps = 2500;
-  const auto rate = [&](std::int64_t update) { return imitation_learning_rate(config, 1.0, update); };
+  const auto rate = [&](std::int64_t update) { return annealed_learning_rate(config, 1.0, 0, update); };
   EXPECT_EQ(rate(0), 0);
   EXPECT_DOUBLE_EQ(rate(125), 0.25e-4);
   EXPECT_DOUBLE_EQ(rate(500), 1e-4);
@@ -33,12 +33,13 @@ TEST(Schedules, AFixedRateMayWarmUpToo) {
   config.learning_rate = 2e-3;
   config.schedule = RateSchedule::fixed;
   config.warmup_steps = 10;
-  EXPECT_EQ(imitation_learning_rate(config, 1.0, 0), 0);
-  EXPECT_DOUBLE_EQ(imitation_learning_rate(config, 1.0, 4), 0.8e-3);
+  EXPECT_EQ(annealed_learning_rate(config, 1.0, 0, 0), 0);
+  EXPECT_DOUBLE_EQ(annealed_learning_rate(config, 1.0, 0, 4), 0.8e-3);
   for (const std::int64_t update : {10, 11, 100000})
-    EXPECT_DOUBLE_EQ(imitation_learning_rate(config, 1.0, update), 2e-3);
+    EXPECT_DOUBLE_EQ(annealed_learning_rate(config, 1.0, 0, update), 2e-3);
   config.schedule = RateSchedule::linear;  // goes by iterations
-  EXPECT_DOUBLE_EQ(imitation_learning_rate(config, 0.7, 4), 0.7);
+  config.iterations = 8;
+  EXPECT_DOUBLE_EQ(annealed_learning_rate(config, 0.7, 2, 4), 1.5e-3);
 }
 
 TEST(Schedules, ThoseOfUpdatesAreForImitation) {

@@ -115,6 +115,22 @@ TEST(ModelDraws, NothingIsDueAfterStartup) {
   EXPECT_EQ(varied.rig({}).vary_model(kAll), Mask(kTileWidth));
 }
 
+// However a target is written, it is of the model if all that it names is.
+TEST(ModelDraws, AVectorOfFieldsIsOfTheModel) {
+  const Varied varied;
+  for (const std::string target :
+       {"[body_mass[shin], dof_damping[knee]]", " [ body_mass[shin],dof_damping[knee]]", " body_mass[shin]",
+        "body_mass[shin]"}) {
+    TermConfig term = expression_term(target.find(',') == std::string::npos ? "2" : "[2, 0.5]", "both");
+    term.mode = EventMode::reset;
+    term.target = target;
+    Rig rig = varied.rig({term});
+    EXPECT_EQ(rig.vary_model(kAll), kAll) << target;
+    rig.reset(kAll);
+    EXPECT_EQ(rig.get("model_values", varied.mass, 3), 2) << target;
+  }
+}
+
 TEST(ModelDraws, RangesFollowCurricula) {
   const Varied varied;
   TermConfig level;

@@ -1,0 +1,354 @@
+// One function for each part of a deck whose keys are compared. The order in which they are called decides
+// which of several contradictions a user is told of.
+#include "src/config/checks.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/config/paths.hpp"
+#include "src/config/presets.hpp"
+#include "src/config/schema.hpp"
+
+namespace maniple {
+namespace {
+
+using Refuse =
+    std::function<void(const std::string& key, const std::string& found, const std::string& allowed)>;
+
+void check_image(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  if (const std::size_t sides = config.image.crop.size(); sides != 0 && sides != 2)
+    refuse("image.crop", "found a list of " + std::to_string(sides), "allowed: [height, width], or []");
+  if (const ImageConfig& image = config.image, whole; !learning.imitates())
+    for (const auto& [key, given] : {std::pair{"image.crop", image.crop != whole.crop},
+                                     std::pair{"image.base_width", image.base_width != whole.base_width},
+                                     std::pair{"image.keypoints", image.keypoints != whole.keypoints},
+                                     std::pair{"image.features", image.features != whole.features}})
+      if (given)
+        refuse(key, "found it with learning.algorithm: " + learning.algorithm,
+               "allowed: with imitate, of pictures that data.observations names");
+}
+
+// Whether a preset is one of what learns from data.
+bool preset_imitates(const std::string& name) {
+  for (const Preset& preset : presets())
+    for (const auto& [key, value] : preset.values) {
+      LearningConfig learning;
+      learning.algorithm = value;
+      if (preset.name == name && key == "learning.algorithm") return learning.imitates();
+    }
+  return false;
+}
+
+// What a policy learns with, and in what parts.
+void check_updates(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  const PolicyConfig& policy = config.policy;
+  if (!learning.imitates() && preset_imitates(learning.preset))
+    refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
+           "allowed: what imitate learns with, or another preset");
+  const bool recurrent = policy.recurrent != Recurrence::none;
+  // blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from
+  const std::int64_t parts = (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : learning.horizon);
+  if (!learning.imitates() && learning.minibatches > parts)
+    refuse("learning.minibatches",
+           "found " + std::to_string(learning.minibatches) + " with " +
+               (recurrent ? "policy.recurrent " + text_of(policy.recurrent)
+                          : "learning.horizon " + std::to_string(learning.horizon)) +
+               " and batch.num_envs " + std::to_string(config.batch.num_envs),
+           "allowed: integer, 1 to " + std::to_string(parts) + ", " +
+               (recurrent ? "" : "learning.horizon x ") + "blocks of 32 environments");
+  if (learning.target_kl > 0 && learning.kl_reference != KlReference::rollout)
+    refuse("learning.target_kl", "found it with learning.kl_reference: previous_epoch",
+           "allowed: 0, or with learning.kl_reference: rollout");
+}
+
+void check_learning_rate(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  if (learning.lr_min > learning.lr_max)
+    refuse("learning.lr_min",
+           "found " + yaml_number(learning.lr_min) + " with learning.lr_max " + yaml_number(learning.lr_max),
+           "allowed: at most learning.lr_max");
+  if (learning.schedule == RateSchedule::adaptive &&
+      (learning.learning_rate < learning.lr_min || learning.learning_rate > learning.lr_max))
+    refuse("learning.learning_rate", "found " + yaml_number(learning.learning_rate),
+           "allowed: learning.lr_min (" + yaml_number(learning.lr_min) + ") to learning.lr_max (" +
+               yaml_number(learning.lr_max) + ") with the adaptive schedule");
+  if (learning.lr_scaling != RateScaling::none) {
+    if (learning.schedule == RateSchedule::adaptive)
+      refuse("learning.lr_scaling",
+             "found " + text_of(learning.lr_scaling) + " with learning.schedule: adaptive",
+             "allowed: none; there the KL divergence sets the learning rate");
+    if (learning.lr_base_batch == 0)
+      refuse("learning.lr_base_batch", "found 0 with learning.lr_scaling: " + text_of(learning.lr_scaling),
+             "allowed: integer, at least 1: the samples that learning.learning_rate was found for");
+  } else if (learning.lr_base_batch > 0) {
+    refuse("learning.lr_base_batch", "found it with learning.lr_scaling: none",
+           "allowed: 0, or with learning.lr_scaling: linear | sqrt");
+  }
+}
+
+// Keys of what learns in environments.
+void check_environment_learning(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  if (learning.batch_per_rank)
+    refuse("learning.batch_per_rank", "found true with learning.algorithm: " + learning.algorithm,
+           "allowed: false; environments are counted over all ranks (batch.num_envs)");
+  if (learning.mixed())
+    refuse("learning.mixed_precision",
+           "found " + text_of(learning.mixed_precision) + " with learning.algorithm: " + learning.algorithm,
+           "allowed: none; what learns in environments does so in single precision");
+  if (learning.accumulate > 1)
+    refuse(
+        "learning.accumulate",
+        "found " + std::to_string(learning.accumulate) + " with learning.algorithm: " + learning.algorithm,
+        "allowed: 1; minibatches take no memory of their own: fewer learning.minibatches make larger ones");
+  if (learning.schedule == RateSchedule::cosine)
+    refuse("learning.schedule", "found cosine with learning.algorithm: " + learning.algorithm,
+           "allowed: fixed | adaptive | linear");
+  if (learning.warmup_steps > 0)
+    refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
+           "allowed: 0, or with a policy that imitates");
+}
+
+// How what imitates reads its demonstrations.
+void check_data(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  const PolicyConfig& policy = config.policy;
+  if (config.data.normalize_actions == DataNormalizer::mean_std) {
+    const bool squashes = policy.squash_actions && !learning.diffuses();
+    if (squashes || (learning.diffuses() && config.diffusion.clip_sample))
+      refuse("data.normalize_actions",
+             std::string("found mean_std with ") +
+                 (squashes ? "policy.squash_actions" : "diffusion.clip_sample") +
+                 ": true, which ends actions at one standard deviation from their mean",
+             std::string("allowed: min_max, or mean_std with ") +
+                 (squashes ? "policy.squash_actions" : "diffusion.clip_sample") + ": false");
+  }
+  const PerElement& weights = config.data.weights;
+  const std::size_t files = config.data.file.size();
+  if (!weights.named.empty() || (weights.numbers.size() != 1 && weights.numbers.size() != files))
+    refuse("data.weights",
+           !weights.named.empty() ? "found a mapping"
+                                  : "found a list of " + std::to_string(weights.numbers.size()),
+           "allowed: a number, or a list of " + std::to_string(files) + ", one for each file");
+  const auto refuse_twice = [&](const std::string& key, std::vector<std::string> names) {
+    std::sort(names.begin(), names.end());
+    if (const auto twice = std::adjacent_find(names.begin(), names.end()); twice != names.end())
+      refuse(key, "found '" + *twice + "' twice", "allowed: each once");
+  };
+  refuse_twice("data.observations", config.data.observations);
+  refuse_twice("data.actions", config.data.actions);
+  for (const double weight : weights.numbers)
+    if (!(weight > 0)) refuse("data.weights", "found " + yaml_number(weight), "allowed: numbers above 0");
+}
+
+void check_imitation(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  const PolicyConfig& policy = config.policy;
+  const std::string with = " with learning.algorithm: " + learning.algorithm;
+  if (policy.shared)
+    refuse("policy.shared", "found true" + with, "allowed: false; what imitates has no critic");
+  if (!policy.critic_hidden.empty())
+    refuse("policy.critic_hidden", "found layers" + with, "allowed: []; what imitates has no critic");
+  if (policy.clip_observations > 0)
+    refuse("policy.clip_observations", "found " + yaml_number(policy.clip_observations) + with,
+           "allowed: 0; what imitates sees the observations that were demonstrated");
+  if (policy.recurrent != Recurrence::none && policy.recurrent_horizon == 0)
+    refuse("policy.recurrent_horizon",
+           "found 0 with policy.recurrent: " + text_of(policy.recurrent) + " and" + with.substr(5),
+           "allowed: integer, 1 to 10000, the length of sequences");
+  if (learning.schedule == RateSchedule::adaptive)
+    refuse("learning.schedule", "found adaptive with learning.algorithm: " + learning.algorithm,
+           "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
+  if (learning.warmup_steps > 0 && learning.schedule == RateSchedule::linear)
+    refuse("learning.warmup_steps", "found it with learning.schedule: linear",
+           "allowed: 0, or with learning.schedule: fixed | cosine");
+  if (learning.loss == ImitationLoss::gaussian && policy.squash_actions)
+    refuse("learning.loss", "found gaussian with policy.squash_actions: true",
+           "allowed: with policy.squash_actions: false");
+  check_data(config, refuse);
+}
+
+// What of a denoising network is no network is found with the data (src/learning/diffusion_policy.cpp).
+void check_diffusion(const Config& config, const Refuse& refuse) {
+  const DiffusionConfig& diffusion = config.diffusion;
+  const auto number = [](std::int64_t value) { return std::to_string(value); };
+  if (config.data.frame_stack != 1)
+    refuse("data.frame_stack",
+           "found " + number(config.data.frame_stack) + " with learning.algorithm: diffusion",
+           "allowed: 1; diffusion.observation_horizon says how many observations a policy sees");
+  if (diffusion.observation_horizon > diffusion.prediction_horizon)
+    refuse("diffusion.observation_horizon", "found " + number(diffusion.observation_horizon),
+           "allowed: at most diffusion.prediction_horizon (" + number(diffusion.prediction_horizon) + ")");
+  const int left = diffusion.prediction_horizon - diffusion.observation_horizon + 1;
+  if (diffusion.action_horizon > left)
+    refuse("diffusion.action_horizon", "found " + number(diffusion.action_horizon),
+           "allowed: at most " + number(left) +
+               ", diffusion.prediction_horizon - diffusion.observation_horizon + 1");
+  if (diffusion.inference_steps > diffusion.train_steps)
+    refuse("diffusion.inference_steps", "found " + number(diffusion.inference_steps),
+           "allowed: at most diffusion.train_steps (" + number(diffusion.train_steps) + ")");
+  if (config.learning.ema_min > config.learning.ema_max)
+    refuse("learning.ema_min", "found " + yaml_number(config.learning.ema_min),
+           "allowed: at most learning.ema_max (" + yaml_number(config.learning.ema_max) + ")");
+}
+
+void check_network(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  const PolicyConfig& policy = config.policy;
+  if (!learning.imitates() && policy.recurrent_horizon > 0)
+    refuse("policy.recurrent_horizon",
+           "found " + std::to_string(policy.recurrent_horizon) +
+               " with learning.algorithm: " + learning.algorithm,
+           "allowed: 0; what learns in environments remembers whole episodes");
+  if (policy.hidden.empty() && policy.recurrent == Recurrence::none)
+    refuse("policy.hidden", "found a list of 0",
+           "allowed: list of integers, for instance [64, 64]; [] with policy.recurrent");
+  if (policy.shared && !policy.critic_hidden.empty())
+    refuse("policy.critic_hidden", "found layers with policy.shared: true",
+           "allowed: [], or with policy.shared: false");
+}
+
+// Of the distribution that actions are drawn from.
+void check_deviations(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  const PolicyConfig& policy = config.policy;
+  if (learning.imitates() && learning.loss == ImitationLoss::gaussian && policy.fixed_std)
+    refuse("policy.fixed_std", "found true with learning.loss: gaussian",
+           "allowed: false; with learning.loss: l2 only the means are learned");
+  if (learning.mixes() && policy.state_dependent_std)
+    refuse("policy.state_dependent_std", "found true with learning.loss: gmm",
+           "allowed: false; a mixture gives its deviations anyway");
+  if (policy.state_dependent_std || learning.mixes()) {
+    if (policy.fixed_std)
+      refuse("policy.fixed_std",
+             "found true with " +
+                 std::string(learning.mixes() ? "learning.loss: gmm" : "policy.state_dependent_std"),
+             "allowed: false");
+    const bool softplus = policy.std_transform == StdTransform::softplus;
+    // (softplus comes above min_std and never meets it)
+    if (policy.init_std < policy.min_std ||
+        ((softplus || learning.mixes()) && policy.init_std == policy.min_std) ||
+        (policy.max_std > 0 && policy.init_std > policy.max_std))
+      refuse(
+          "policy.init_std", "found " + yaml_number(policy.init_std),
+          "allowed: " + std::string(softplus || learning.mixes() ? "above " : "at least ") +
+              "policy.min_std (" + yaml_number(policy.min_std) + ")" +
+              (policy.max_std > 0 ? ", at most policy.max_std (" + yaml_number(policy.max_std) + ")" : ""));
+  } else if (!learning.imitates() &&  // (where a preset has them for whoever asks for a mixture)
+             (policy.min_std > 0 || policy.max_std > 0 || policy.std_transform != StdTransform::exp)) {
+    const char* const key = policy.min_std > 0   ? "policy.min_std"
+                            : policy.max_std > 0 ? "policy.max_std"
+                                                 : "policy.std_transform";
+    refuse(key, "found it without policy.state_dependent_std",
+           "allowed: with policy.state_dependent_std: true");
+  }
+}
+
+void check_control(const Config& config, const Refuse& refuse) {
+  const ControlConfig& control = config.control;
+  if (control.source == ControlInput::file && control.file.empty())
+    refuse("control.source", "found 'file' without control.file",
+           "allowed: with control.file, " + control_file_text(config));
+  if (control.source == ControlInput::policy && control.checkpoint.empty())
+    refuse("control.source", "found 'policy' without control.checkpoint",
+           "allowed: with control.checkpoint, a checkpoint file or the directory of a run");
+  if (control.source == ControlInput::policy && !config.task.present)
+    refuse("control.source", "found 'policy' without a task",
+           "allowed: with the task the policy was trained on");
+  if (!control.file.empty() && control.source != ControlInput::file)
+    refuse("control.file", "found a file that nothing reads with control.source: " + text_of(control.source),
+           "allowed: with control.source: file; control.file=~ leaves it out");
+}
+
+void check_initial_state(const Config& config, const Refuse& refuse) {
+  const InitialStateConfig& initial = config.initial_state;
+  if (initial.source == StartState::file && initial.file.empty())
+    refuse("initial_state.source", "found 'file' without initial_state.file",
+           "allowed: with initial_state.file, an HDF5 file with /qpos");
+  if (initial.source == StartState::task && !config.task.present)
+    refuse("initial_state.source", "found 'task' without a task",
+           "allowed: with a task, whose reset terms it uses");
+  if (!config.where.count("initial_state.source")) {
+    if (!initial.file.empty())
+      refuse("initial_state.file", "found a file that nothing reads",
+             "allowed: with initial_state.source: file");
+    if (config.where.count("initial_state.keyframe"))
+      refuse("initial_state.keyframe", "found a keyframe that nothing reads",
+             "allowed: with initial_state.source: keyframe");
+  }
+}
+
+void check_output(const Config& config, const Refuse& refuse) {
+  if (config.output.directory.empty())
+    refuse("output.directory", "found an empty path", "allowed: the path of a directory");
+  if (config.output.trajectory_every > 0 && config.output.trajectory_fields.empty())
+    refuse("output.trajectory.fields", "found a list of 0",
+           "allowed: at least one field, or output.trajectory.every: 0");
+}
+
+void check_dataset(const Config& config, const Refuse& refuse) {
+  const OutputConfig& output = config.output;
+  if (output.dataset == DatasetLayout::none) {
+    const OutputConfig none;
+    const auto no_use = [&](const char* key, bool is_set) {
+      if (is_set)
+        refuse(key, "found it without output.dataset", "allowed: with output.dataset: robomimic | minari");
+    };
+    no_use("output.dataset_episodes", output.dataset_episodes != none.dataset_episodes);
+    no_use("output.dataset_min_return", output.dataset_min_return != none.dataset_min_return);
+    no_use("output.dataset_success", output.dataset_success != none.dataset_success);
+  } else {
+    if (!config.task.present)
+      refuse("output.dataset", "found " + text_of(output.dataset) + " without a task in the deck",
+             "allowed: with a task, whose episodes are written");
+    const auto& ends = config.task.terminations;
+    if (output.dataset_success &&
+        std::none_of(ends.begin(), ends.end(), [](const TermConfig& term) { return term.name == "success"; }))
+      refuse("output.dataset_success", "found true with a task that does not say what success is",
+             "allowed: false, or with a termination of the name success in task.terminations");
+  }
+}
+
+}  // namespace
+
+void check_together(const Config& config) {
+  const Refuse refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
+    throw InputError(config.where_of(key), key, found, allowed);
+  };
+  const LearningConfig& learning = config.learning;
+  check_image(config, refuse);
+  check_updates(config, refuse);
+  check_learning_rate(config, refuse);
+  if (learning.imitates())
+    check_imitation(config, refuse);
+  else
+    check_environment_learning(config, refuse);
+  if (learning.diffuses()) check_diffusion(config, refuse);
+  if (learning.ema && !learning.diffuses())
+    refuse("learning.ema", "found true with learning.algorithm: " + learning.algorithm,
+           "allowed: false, or with learning.algorithm: diffusion");
+  check_network(config, refuse);
+  check_deviations(config, refuse);
+  check_control(config, refuse);
+  check_initial_state(config, refuse);
+  if (config.task.episode_length > 0 && config.task.episode_steps > 0)
+    refuse("task.episode_steps",
+           "found " + std::to_string(config.task.episode_steps) + " with task.episode_length " +
+               yaml_number(config.task.episode_length) + " s",
+           "allowed: one of them; the other 0");
+  check_output(config, refuse);
+  check_dataset(config, refuse);
+  if (config.simulation.inject_nan_env >= config.batch.num_envs)
+    refuse("simulation.inject_nan_env",
+           "found " + std::to_string(config.simulation.inject_nan_env) + " with batch.num_envs " +
+               std::to_string(config.batch.num_envs),
+           "allowed: an environment of the batch, or -1");
+}
+
+}  // namespace maniple

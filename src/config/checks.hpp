@@ -1,0 +1,12 @@
+// Keys of a deck that are each allowed, but not together. What takes a model or data to find out is refused
+// where those are read.
+#pragma once
+
+#include "src/config/config.hpp"
+
+namespace maniple {
+
+// Throws InputError for the first two keys that contradict each other.
+void check_together(const Config& config);
+
+}  // namespace maniple

@@ -1,0 +1,170 @@
+// A walk over the rows of the schema for each of the three texts; the terms of a task are on one line each.
+#include "src/config/dump.hpp"
+
+#include <algorithm>
+#include <set>
+#include <variant>
+
+#include "src/config/schema.hpp"
+
+namespace maniple {
+namespace {
+
+class DeckWriter {
+ public:
+  // A key by its full path; opens the sections that it stands in.
+  void key(const std::string& path, const std::string& value) {
+    std::vector<std::string> parts;
+    for (std::size_t first = 0; first <= path.size();) {
+      const auto dot = std::min(path.find('.', first), path.size());
+      parts.push_back(path.substr(first, dot - first));
+      first = dot + 1;
+    }
+    std::size_t common = 0;
+    while (common < open_.size() && common + 1 < parts.size() && open_[common] == parts[common]) ++common;
+    open_.assign(parts.begin(), parts.end() - 1);
+    for (; common + 1 < parts.size(); ++common) line(common, parts[common] + ":");
+    line(parts.size() - 1, parts.back() + ": " + value);
+  }
+  void line(std::size_t level, const std::string& text) {
+    text_ += std::string(2 * level, ' ') + text + "\n";
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::vector<std::string> open_;
+  std::string text_ = "# Every key of the run with its value; itself a deck.\n";
+};
+
+std::string range_text(const std::vector<TermNumber>& numbers) {
+  return numbers.size() == 1 ? yaml_number(numbers[0])
+                             : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
+}
+
+// A term as a flow mapping on one line; only what differs from the defaults.
+std::string term_text(TermConfig term, const SectionKey& section) {
+  TermConfig defaults;
+  defaults.name = term.term;
+  if (section.named) defaults.name = term.name;
+  std::string text;
+  const auto add = [&](const std::string& key, const std::string& value) {
+    text += (text.empty() ? "" : ", ") + key + ": " + value;
+  };
+  for (const TermKey& row : term_schema()) {
+    if (!row.stands_in(section.kind)) continue;
+    const Target target = row.target(term);
+    if (std::get_if<std::vector<std::string>*>(&target) != nullptr) {
+      if (row.name == text_of(term.names_kind)) add(row.name, yaml_text(target));
+    } else if (yaml_text(target) != yaml_text(row.target(defaults))) {
+      add(row.name, yaml_text(target));
+    }
+  }
+  for (const auto& [name, numbers] : term.parameters) add(name, range_text(numbers));
+  return "{" + text + "}";
+}
+
+// The terms of a section's lists and mappings, with their names: "rewards", "alive", "{...}".
+template <class Use>
+void for_each_term(const Config& config, Use&& use) {
+  for (const SectionKey& section : section_schema())
+    for (const TermConfig& term : config.task.*(section.terms)) use(section, term, term_text(term, section));
+}
+
+}  // namespace
+
+std::string resolved_deck(Config config) {
+  DeckWriter deck;
+  // absolute paths, because the dump is read from another place; packages stay packages
+  if (config.model.file.rfind("package:", 0) != 0) config.model.file = config.model.path;
+  for (const Key& key : schema())
+    if (key.path.rfind("task.", 0) != 0) {
+      // an empty text is one that was not given
+      const std::string text = yaml_text(key.target(config));
+      deck.key(key.path, text == "\"\"" ? "~" : text);
+    }
+  if (!config.task.present) return deck.text();
+  for (const Key& key : schema())
+    if (key.path.rfind("task.", 0) == 0) deck.key(key.path, yaml_text(key.target(config)));
+  if (!config.task.definitions.empty()) {
+    deck.line(1, "definitions:");
+    for (const auto& [name, expression] : config.task.definitions)
+      deck.line(2, name + ": " + yaml_quoted(expression));
+  }
+  const SectionKey* open = nullptr;
+  for_each_term(config, [&](const SectionKey& section, const TermConfig& term, const std::string& text) {
+    if (open != &section) deck.line(1, section.name + ":");
+    open = &section;
+    deck.line(2, (section.named ? term.name + ": " : "- ") + text);
+  });
+  return deck.text();
+}
+
+std::vector<std::string> task_lines(Config config) {
+  std::vector<std::string> lines;
+  if (!config.task.present) return lines;
+  const std::set<std::string> others{"simulation.timestep", "simulation.decimation", "simulation.derived"};
+  for (const Key& key : schema())
+    if (others.contains(key.path) || (key.path.rfind("task.", 0) == 0 && key.path != "task.name"))
+      lines.push_back(key.path + ": " + yaml_text(key.target(config)));
+  for (const auto& [name, expression] : config.task.definitions)
+    lines.push_back("task.definitions." + name + ": " + yaml_quoted(expression));
+  for_each_term(config, [&](const SectionKey& section, const TermConfig& term, const std::string& text) {
+    lines.push_back("task." + section.name + (section.named ? "." + term.name : "") + ": " + text);
+  });
+  return lines;
+}
+
+std::string schema_text(const std::string& asked) {
+  struct Row {
+    std::string path, allowed, initial, unit, meaning;
+  };
+  std::vector<Row> rows{
+      {"include", "path or list of paths", "~", "", "other decks, read first; later keys override"},
+      {"ensemble.<key>", "list of values of the key", "~", "",
+       "a run for each value, for several keys for each combination, in <output.directory>/<its values>, at "
+       "the same time where there are ranks for it"}};
+  Config defaults;
+  for (const Key& key : schema())
+    rows.push_back({key.path, allowed_text(key.target(defaults), key.allowed),
+                    yaml_text(key.target(defaults)), key.unit, key.meaning});
+  rows.push_back(
+      {"task.definitions.<name>", "expression", "", "", "a named expression, for use in every expression"});
+  for (const SectionKey& section : section_schema())
+    rows.push_back(
+        {"task." + section.name + (section.named ? ".<name>" : "[]"), "term", "", "", section.meaning});
+  TermConfig term;
+  for (const TermKey& key : term_schema()) {
+    std::string sections;
+    for (const SectionKey& section : section_schema())
+      if (key.stands_in(section.kind)) sections += (sections.empty() ? "" : ", ") + section.name;
+    rows.push_back({"task.<term>." + key.name, allowed_text(key.target(term), key.allowed),
+                    yaml_text(key.target(term)), key.unit,
+                    key.meaning + (key.sections == kAllSections ? "" : " (" + sections + ")")});
+  }
+  rows.push_back(
+      {"task.<term>.<parameter>", "number or [low, high]", "", "", "what the term of the library takes"});
+
+  if (!asked.empty()) {
+    // a key, a section, or the last part of a key: the keys of a task's terms are known by that
+    std::erase_if(rows, [&](const Row& row) {
+      const bool below =
+          row.path.starts_with(asked) &&
+          (row.path.size() == asked.size() || row.path[asked.size()] == '.' || row.path[asked.size()] == '[');
+      return !below && !row.path.ends_with("." + asked);
+    });
+    if (rows.empty()) return "";
+  }
+  // columns as wide as their widest entry, long ones excepted
+  const auto padded = [](const std::string& text, std::size_t width) {
+    return text + std::string(text.size() < width ? width - text.size() : 0, ' ') + "  ";
+  };
+  std::string text = padded("# key", 40) + padded("type and range", 44) + padded("default", 18) +
+                     padded("unit", 14) + "meaning\n";
+  for (const Row& row : rows)
+    text += padded(row.path, 40) + padded(row.allowed, 44) +
+            padded(row.initial.empty() ? "-" : row.initial, 18) +
+            padded(row.unit.empty() ? "-" : row.unit, 14) + row.meaning + "\n";
+  return text;
+}
+
+}  // namespace maniple

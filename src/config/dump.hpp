@@ -1,0 +1,23 @@
+// Configurations as text: the resolved deck that results carry, the lines by which two tasks are compared,
+// and the table of all keys. The schema read the other way round.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "src/config/config.hpp"
+
+namespace maniple {
+
+// Every key with its value, as YAML: itself a deck, which gives the same run from any directory.
+std::string resolved_deck(Config config);
+
+// What the deck says about its task and the control step, as "key: value", one for each element of a list:
+// for messages about two tasks that differ. Empty without a task.
+std::vector<std::string> task_lines(Config config);
+
+// Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`); or only those that
+// `asked` names: a key, a section, the last part of keys. "" where there is none.
+std::string schema_text(const std::string& asked = "");
+
+}  // namespace maniple

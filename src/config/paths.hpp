@@ -1,0 +1,23 @@
+// The files that a deck names: where they are, seen from the deck or from an installed Python package, and
+// that they are there. After it every path of a Config is absolute.
+#pragma once
+
+#include <string>
+
+#include "src/config/config.hpp"
+
+namespace maniple {
+
+// The directory of an installed Python package, found in the active environment (VIRTUAL_ENV, or the
+// .venv beside the program's build folder or in the working directory) without starting Python; by its
+// import name (gymnasium, dm_control, mjlab). Empty when it is not there.
+std::string python_package_directory(const std::string& package);
+
+// What control.file is to be; with a task it has actions.
+std::string control_file_text(const Config& config);
+
+// Makes the paths of a deck absolute and keeps where they were given. `member`: of an ensemble, or "". Throws
+// InputError for a file that is not there, and with `needs_model` for a deck without a model.
+void resolve_files(Config& config, const std::string& member, bool needs_model);
+
+}  // namespace maniple

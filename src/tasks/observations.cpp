@@ -1,0 +1,119 @@
+// Observations of the policy, then those of the critic, in one list of outputs.
+#include "src/tasks/observations.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "src/tasks/task_programs.hpp"
+#include "src/tasks/term_expressions.hpp"
+#include "src/tasks/terms.hpp"
+
+namespace maniple {
+namespace {
+
+// [-x, x] of a number x, and a range as it is.
+std::array<double, 2> range_about_zero(const std::vector<double>& numbers) {
+  return {numbers.size() == 1 ? -numbers[0] : numbers[0], numbers.back()};
+}
+
+// What happens to an observation on its way to the policy: Isaac Lab's order of noise, clip and scale, then
+// mjlab's delay and history. `names`: of the model's elements that the values are of, for a scale by name.
+ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompiler::Value values,
+                                   const std::vector<std::string>& names, const TermConfig& term,
+                                   const std::string& key) {
+  ExpressionGraph& graph = observe.graph();
+  const auto add_uniform = [&](const std::vector<double>& numbers, bool at_reset) {
+    if (numbers.empty()) return;
+    const auto [low, high] = range_about_zero(numbers);
+    for (ExpressionGraph::Node& value : values) {
+      const ExpressionGraph::Node drawn =
+          at_reset ? observe.drawn_at_reset(low, high) : observe.drawn(low, high);
+      value = graph.apply(Operation::add, value, drawn);
+    }
+  };
+  if (term.noise_std > 0 && !term.noise.empty())
+    throw InputError(term.where_of("noise_std"), key + ".noise_std", "noise_std beside noise", "one of them");
+  add_uniform(term.bias, true);
+  add_uniform(term.noise, false);
+  const std::vector<double> scales = numbers_of(term.scale, names, values.size(), 1, term, key + ".scale");
+  for (std::size_t k = 0; k < values.size(); ++k) {
+    ExpressionGraph::Node& value = values[k];
+    if (term.noise_std > 0) value = graph.apply(Operation::add, value, observe.drawn_normal(term.noise_std));
+    if (term.clip) {
+      value = graph.apply(Operation::maximum, value, graph.constant((*term.clip)[0]));
+      value = graph.apply(Operation::minimum, value, graph.constant((*term.clip)[1]));
+    }
+    value = graph.apply(Operation::multiply, value, graph.constant(scales[k]));
+  }
+  check_delay(term, key);
+  return observe.history(observe.delayed(values, term.delay), term.history);
+}
+
+// An observation of `size` numbers after `before` others: instructions number what they read and write, and
+// what history and delay keep.
+void check_room(ExpressionCompiler& observe, std::size_t before, std::size_t size, const TermConfig& term,
+                const std::string& key) {
+  const auto history = static_cast<std::size_t>(term.history);
+  const auto delay = static_cast<std::size_t>(term.delay.empty() ? 0 : term.delay.back());
+  const std::size_t kept =
+      static_cast<std::size_t>(observe.context().kept_size()) + size * (history - 1 + delay);
+  if (before + size * history > ExpressionGraph::kMostElements)
+    throw InputError(
+        term.where, key,
+        fmt::format("{} numbers with a history of {}, after {} of other observations", size, history, before),
+        fmt::format("at most {} of all", ExpressionGraph::kMostElements));
+  if (kept > ExpressionGraph::kMostElements)
+    throw InputError(term.where, key,
+                     fmt::format("history and delay keep {} numbers, with those of other terms", kept),
+                     fmt::format("at most {} of all", ExpressionGraph::kMostElements));
+}
+
+// Outputs from `first` on; their names, by component, and how many each term has.
+std::vector<std::string> compile_observations(const std::vector<TermConfig>& terms, TermKind kind,
+                                              const TaskModel& model, ExpressionCompiler& observe, int first,
+                                              std::vector<int>& widths) {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < terms.size(); ++i) {
+    const TermConfig& term = terms[i];
+    const std::string key = key_of(kind, term, i);
+    const std::size_t before = names.size();
+    for (const TermExpression& expression : expressions_of(term, kind, model, key)) {
+      const ExpressionSource source = source_of(term, expression.text, key);
+      const ExpressionCompiler::Value plain = observe.compile(source);
+      check_finite(observe.graph(), plain, source);
+      std::vector<std::string> elements;
+      if (!term.term.empty()) elements = resolve_term(find_term(term, kind, key), term, model, key).names;
+      if (elements.size() != plain.size()) elements.clear();
+      check_room(observe, first + names.size(), plain.size(), term, key);
+      const ExpressionCompiler::Value value = modified(observe, plain, elements, term, key);
+      const std::string name = term.name.empty() ? term.term : term.name;
+      for (std::size_t k = 0; k < value.size(); ++k) {
+        observe.graph().store(value[k], Bank::output, first + static_cast<int>(names.size()));
+        names.push_back(value.size() == 1 ? name : fmt::format("{}[{}]", name, k));
+      }
+    }
+    widths.push_back(static_cast<int>(names.size() - before));
+  }
+  return names;
+}
+
+}  // namespace
+
+void compile_observing(const TaskConfig& config, const TaskModel& model, ExpressionCompiler& observe,
+                       ConstantPool& constants, CompiledTask& task) {
+  task.observation_names = compile_observations(config.observations, TermKind::observation, model, observe, 0,
+                                                task.observation_widths);
+  task.num_observations = static_cast<int>(task.observation_names.size());
+  std::vector<int> critic_widths;
+  task.critic_observation_names =
+      compile_observations(config.critic_observations, TermKind::critic_observation, model, observe,
+                           task.num_observations, critic_widths);
+  task.num_critic_observations = static_cast<int>(task.critic_observation_names.size());
+  observe.finish();
+  task.observe = observe.program(constants);
+}
+
+}  // namespace maniple

@@ -1,0 +1,15 @@
+// The program that shows a task to its policy and critic, with what happens to an observation on the way:
+// noise, clipping, scale, delay and history.
+#pragma once
+
+#include "src/tasks/expression_compiler.hpp"
+#include "src/tasks/task.hpp"
+
+namespace maniple {
+
+// Both observations, then what the task keeps. The values of variables, which the other programs read, are
+// in `observe` already.
+void compile_observing(const TaskConfig& config, const TaskModel& model, ExpressionCompiler& observe,
+                       ConstantPool& constants, CompiledTask& task);
+
+}  // namespace maniple

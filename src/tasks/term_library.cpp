@@ -1,0 +1,322 @@
+// The table of the library's terms: their names, elements, parameters and meanings, with a recipe for each.
+// What recipes write is in src/tasks/term_recipes.cpp.
+#include <algorithm>
+#include <initializer_list>
+#include <utility>
+
+#include "src/tasks/term_recipes.hpp"
+#include "src/tasks/terms.hpp"
+
+namespace maniple {
+namespace {
+
+using namespace recipes;
+
+// The elements of the model that terms take: joints and so on, and which ones when the deck names none.
+struct TermNames {
+  ElementKind kind = ElementKind::none;
+  DefaultNames defaults = DefaultNames::none;
+};
+
+constexpr TermNames kNoNames, kJoints{ElementKind::joints},
+    kAllJoints{ElementKind::joints, DefaultNames::scalar_joints},
+    kEveryJoint{ElementKind::joints, DefaultNames::every_joint}, kBodies{ElementKind::bodies},
+    kRootBody{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
+    kSensors{ElementKind::sensors};
+
+LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* meaning, Recipe recipe = {},
+                 std::vector<TermParameter> parameters = {}) {
+  return {name, kind, names.kind, names.defaults, std::move(parameters), meaning, std::move(recipe)};
+}
+
+LibraryTerm needing(ModelNeed need, LibraryTerm term) {
+  term.need = std::move(need);
+  return term;
+}
+
+LibraryTerm of_command(LibraryTerm term) {
+  term.takes_command = true;
+  return term;
+}
+
+LibraryTerm relative(LibraryTerm term) {
+  term.relative = true;
+  return term;
+}
+
+LibraryTerm joint_action(const char* name, const char* meaning, JointDrive drive,
+                         std::vector<TermParameter> parameters = {}) {
+  LibraryTerm action = term(TermKind::action, name, kJoints, meaning, {}, std::move(parameters));
+  action.drive = std::move(drive);
+  return action;
+}
+
+// ---- the kinds of actuators, and what the model must have ----
+
+bool is_motor(const TaskActuator& a) {
+  return a.stateless && a.fixed_gain && a.gain != 0 && a.gear != 0 && a.bias[0] == 0 && a.bias[1] == 0 &&
+         a.bias[2] == 0;
+}
+
+bool is_position_servo(const TaskActuator& a) {
+  return a.fixed_gain && a.gain != 0 && a.bias[1] == -a.gain && a.bias[0] == 0;
+}
+
+bool is_velocity_servo(const TaskActuator& a) {
+  return a.fixed_gain && a.gain != 0 && a.bias[2] == -a.gain && a.bias[0] == 0 && a.bias[1] == 0;
+}
+
+double gear_of(const TaskActuator& a) {
+  return a.gear;
+}
+
+double default_position(const TermRequest& term, const TaskJoint& joint) {
+  return term.number("use_default_offset") != 0 ? term.model.qpos0[static_cast<std::size_t>(joint.qposadr)]
+                                                : 0;
+}
+
+bool has_no_limited_ball_joint(const TaskModel& model) {
+  return std::none_of(model.joints.begin(), model.joints.end(),
+                      [](const TaskJoint& joint) { return joint.type == joint_ball && joint.limited; });
+}
+
+bool has_free_joint(const TaskModel& model) {
+  return std::any_of(model.joints.begin(), model.joints.end(),
+                     [](const TaskJoint& joint) { return joint.type == joint_free; });
+}
+
+std::vector<TermParameter> root_parameters() {
+  std::vector<TermParameter> parameters;
+  const auto ranges = [&](std::initializer_list<const char*> names, const char* unit, const char* meaning) {
+    for (const char* name : names) parameters.push_back({name, 2, unit, meaning, {0, 0}});
+  };
+  ranges({"x", "y", "z"}, "m", "offset of the position, world axes");
+  ranges({"roll", "pitch", "yaw"}, "rad", "turn of the orientation");
+  ranges({"vx", "vy", "vz"}, "m/s", "linear velocity, world axes");
+  ranges({"wx", "wy", "wz"}, "rad/s", "angular velocity, world axes");
+  return parameters;
+}
+
+std::vector<TermParameter> push_parameters() {
+  std::vector<TermParameter> parameters;
+  for (const char* name : {"vx", "vy", "vz"})
+    parameters.push_back({name, 2, "m/s", "change of the linear velocity, world axes", {0, 0}});
+  for (const char* name : {"wx", "wy", "wz"})
+    parameters.push_back({name, 2, "rad/s", "change of the angular velocity, world axes", {0, 0}});
+  return parameters;
+}
+
+std::vector<LibraryTerm> make_library() {
+  using Kind = TermKind;
+  const std::vector<TermParameter> ranges{
+      {"position_range", 2, "m or rad", "range of the draw for positions"},
+      {"velocity_range", 2, "m/s or rad/s", "range of the draw for velocities"}};
+  return {
+      // ---- actions ----
+      joint_action("joint_effort", "force or torque of motors: action * scale + offset [N or Nm]",
+                   {.needed = "a motor (fixed gain, no bias, no dynamics)",
+                    .fits = is_motor,
+                    .per_unit = [](const TaskActuator& motor) { return 1 / (motor.gain * motor.gear); }}),
+      joint_action("joint_position", "target of position servos: action * scale + offset [m or rad]",
+                   {.needed = "a position servo (bias -kp * length)",
+                    .fits = is_position_servo,
+                    .per_unit = gear_of,
+                    .offset = default_position},
+                   {{"use_default_offset", 1, "1", "1: add the default positions to offset", {1}}}),
+      relative(joint_action("relative_joint_position",
+                            "target of position servos: the position at the beginning of the control step + "
+                            "action * scale + offset [m or rad]",
+                            {.needed = "a position servo (bias -kp * length)",
+                             .fits = is_position_servo,
+                             .per_unit = gear_of})),
+      joint_action("joint_velocity", "target of velocity servos: action * scale + offset [m/s or rad/s]",
+                   {.needed = "a velocity servo (bias -kv * velocity)",
+                    .fits = is_velocity_servo,
+                    .per_unit = gear_of}),
+      term(Kind::action, "actuator_control", kActuators, "control of any actuator: action * scale + offset"),
+      // ---- observations ----
+      term(Kind::observation, "joint_pos", kAllJoints, "joint positions [m or rad]", formula("joint_pos%")),
+      term(Kind::observation, "joint_pos_rel", kAllJoints,
+           "joint positions minus the default ones [m or rad]", formula("joint_pos% - default_joint_pos%")),
+      term(Kind::observation, "joint_vel", kAllJoints, "joint velocities [m/s or rad/s]",
+           formula("joint_vel%")),
+      term(Kind::observation, "joint_vel_rel", kAllJoints,
+           "joint velocities; default ones are 0 [m/s or rad/s]", formula("joint_vel%")),
+      term(Kind::observation, "joint_effort", kAllJoints, "actuator forces on the joints [N or Nm]",
+           formula("qfrc_actuator%")),
+      term(Kind::observation, "last_action", kNoNames,
+           "action of the control step that just ended; 0 after a reset", formula("action")),
+      term(Kind::observation, "sensor", kSensors, "sensor readings", formula("sensordata%")),
+      term(Kind::observation, "base_pos_z", kRootBody, "height of the body [m]", formula("xpos%.z")),
+      term(Kind::observation, "base_lin_vel", kRootBody, "linear velocity in the body's axes [m/s]",
+           formula("body_lin_vel_b%")),
+      term(Kind::observation, "base_ang_vel", kRootBody, "angular velocity in the body's axes [rad/s]",
+           formula("body_ang_vel_b%")),
+      term(Kind::observation, "projected_gravity", kRootBody, "direction of gravity in the body's axes [1]",
+           formula("projected_gravity%")),
+      term(Kind::observation, "root_pos_w", kRootBody, "position in the world [m]", formula("xpos%")),
+      term(Kind::observation, "root_quat_w", kRootBody, "orientation (w, x, y, z) in the world [1]",
+           formula("xquat%")),
+      term(Kind::observation, "root_lin_vel_w", kRootBody, "linear velocity in the world's axes [m/s]",
+           formula("body_lin_vel%")),
+      term(Kind::observation, "root_ang_vel_w", kRootBody, "angular velocity in the world's axes [rad/s]",
+           formula("body_ang_vel%")),
+      term(Kind::observation, "body_pos_w", kBodies, "positions of bodies in the world [m]",
+           formula("xpos%")),
+      of_command(
+          term(Kind::observation, "generated_commands", kNoNames, "the command", formula("{command}"))),
+      term(Kind::observation, "joint_pos_limit_normalized", kJoints,
+           "joint positions, -1 and 1 at the ends of their ranges", formula("joint_pos_limit_normalized%")),
+      term(Kind::observation, "feet_contact", kBodies, "1 for each body that is in contact",
+           each("in_contact(%)")),
+      term(Kind::observation, "feet_air_time", kBodies, "time of each body since its last contact [s]",
+           each("air_time(%)")),
+      term(Kind::observation, "feet_contact_forces", kBodies, "contact force on each body, world axes [N]",
+           each("contact_force(%)")),
+      term(Kind::observation, "height_scan", kRootBody,
+           "height of the body above the geoms that stand still, below the points of a grid around it that "
+           "turns as it does about z, minus height_offset; max_distance where there is none [m]",
+           height_scan,
+           {{"length", 1, "m", "of the grid, along the body's x", {1}},
+            {"width", 1, "m", "of the grid, along its y", {1}},
+            {"resolution", 1, "m", "distance of its points", {0.1}},
+            {"max_distance", 1, "m", "how far down the rays look", {10}},
+            {"height_offset", 1, "m", "height that counts as 0: the originals' offset", {0}}}),
+      // ---- rewards ----
+      of_command(term(Kind::reward, "track_lin_vel_xy_exp", kRootBody,
+                      "kernel of the error of the planar velocity in the body's axes",
+                      formula("exp(-sum(square({command}[0:2] - body_lin_vel_b%[0:2])) / {std}^2)"),
+                      {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)"}})),
+      of_command(term(Kind::reward, "track_ang_vel_z_exp", kRootBody,
+                      "kernel of the error of the turning rate in the body's axes",
+                      formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
+                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)"}})),
+      of_command(term(Kind::reward, "feet_air_time", kBodies,
+                      "time in the air beyond a threshold, at touchdown, where the command moves",
+                      sum_over("(last_air_time(%) - {threshold}) * (contact_time(%) > 0 && contact_time(%) < "
+                               "1.5 * dt)",
+                               "(norm({command}[0:2]) > 0.1) * #"),
+                      {{"threshold", 1, "s", "of a step"}})),
+      of_command(
+          term(Kind::reward, "feet_air_time_positive_biped", kBodies,
+               "shortest time of the feet in their mode, in single stance, up to a threshold, where the "
+               "command moves",
+               biped_air_time, {{"threshold", 1, "s", "of a step"}})),
+      term(Kind::reward, "feet_slide", kBodies, "speed over ground of bodies in contact",
+           sum_over("norm(body_lin_vel[%][0:2]) * (norm(contact_force(%)) > 1)")),
+      term(Kind::reward, "undesired_contacts", kBodies, "number of bodies whose contact force is too large",
+           sum_over("norm(contact_force(%)) > {threshold}"),
+           {{"threshold", 1, "N", "largest allowed force"}}),
+      of_command(term(Kind::reward, "stand_still_joint_deviation_l1", kAllJoints,
+                      "absolute deviations from the default positions where the command is to stand",
+                      formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
+                              "default_joint_pos%))"),
+                      {{"command_threshold", 1, "m/s", "smallest command that moves", {0.06}}})),
+      term(Kind::reward, "is_alive", kNoNames, "1 unless the episode failed in this step",
+           formula("!terminated")),
+      term(Kind::reward, "is_terminated", kNoNames, "1 if the episode failed in this step",
+           formula("terminated")),
+      term(Kind::reward, "lin_vel_z_l2", kRootBody, "square of the vertical velocity in the body's axes",
+           formula("body_lin_vel_b%.z^2")),
+      term(Kind::reward, "ang_vel_xy_l2", kRootBody, "squares of roll and pitch rates",
+           formula("sum(body_ang_vel_b%[0:2]^2)")),
+      term(Kind::reward, "flat_orientation_l2", kRootBody,
+           "squares of gravity's horizontal components in the body",
+           formula("sum(projected_gravity%[0:2]^2)")),
+      term(Kind::reward, "base_height_l2", kRootBody, "square of the height's error",
+           formula("(xpos%.z - {target_height})^2"), {{"target_height", 1, "m", "height to keep"}}),
+      term(Kind::reward, "joint_torques_l2", kAllJoints, "squares of the actuator forces on the joints",
+           formula("sum(qfrc_actuator%^2)")),
+      term(Kind::reward, "joint_vel_l1", kAllJoints, "absolute joint velocities",
+           formula("sum(abs(joint_vel%))")),
+      term(Kind::reward, "joint_vel_l2", kAllJoints, "squares of joint velocities",
+           formula("sum(joint_vel%^2)")),
+      term(Kind::reward, "joint_acc_l2", kAllJoints, "squares of joint accelerations",
+           formula("sum(qacc%^2)")),
+      term(Kind::reward, "joint_deviation_l1", kAllJoints, "absolute deviations from the default positions",
+           formula("sum(abs(joint_pos% - default_joint_pos%))")),
+      term(Kind::reward, "joint_pos_target_l2", kJoints,
+           "squares of the deviations of joint angles, brought to [-pi, pi), from a target",
+           formula("sum((wrap_to_pi(joint_pos%) - {target})^2)"),
+           {{"target", 1, "m or rad", "position to keep"}}),
+      term(Kind::reward, "joint_pos_limits", kAllJoints,
+           "distance of joint positions beyond the model's ranges", beyond_limits,
+           {{"soft_joint_pos_limit_factor", 1, "1", "fraction of the ranges that counts as within", {1}}}),
+      term(Kind::reward, "action_rate_l2", kNoNames,
+           "squares of the action's change since the control step before",
+           formula("sum((action - last_action)^2)")),
+      term(Kind::reward, "action_l2", kNoNames, "squares of the action", formula("sum(action^2)")),
+      // ---- terminations ----
+      term(Kind::termination, "time_out", kNoNames,
+           "the episode is as long as episode_length (a truncation, no failure)",
+           formula("episode_step >= max_episode_steps")),
+      term(Kind::termination, "joint_pos_out_of_limit", kAllJoints,
+           "a joint is beyond its range in the model", out_of_limits),
+      term(Kind::termination, "joint_pos_out_of_manual_limit", kAllJoints,
+           "a joint position is out of bounds",
+           formula("any(joint_pos% > {bounds.1} || joint_pos% < {bounds.0})"),
+           {{"bounds", 2, "m or rad", "range of the positions"}}),
+      term(Kind::termination, "joint_vel_out_of_manual_limit", kAllJoints, "a joint is too fast",
+           formula("any(abs(joint_vel%) > {max_velocity})"),
+           {{"max_velocity", 1, "m/s or rad/s", "largest allowed velocity"}}),
+      term(Kind::termination, "bad_orientation", kRootBody, "the body is tilted",
+           formula("-projected_gravity%.z < cos({limit_angle})"),
+           {{"limit_angle", 1, "rad", "largest tilt of the body's z axis against gravity"}}),
+      term(Kind::termination, "root_height_below_minimum", kRootBody, "the body is too low",
+           formula("xpos%.z < {minimum_height}"), {{"minimum_height", 1, "m", "lowest allowed height"}}),
+      term(Kind::termination, "illegal_contact", kBodies, "the contact force on a body is too large",
+           sum_over("norm(contact_force(%)) > {threshold}", "# > 0"),
+           {{"threshold", 1, "N", "largest allowed force"}}),
+      // ---- commands ----
+      term(Kind::command, "uniform_velocity_command", kRootBody,
+           "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
+           "every",
+           velocity_command,
+           {{"lin_vel_x", 2, "m/s", "forward velocity"},
+            {"lin_vel_y", 2, "m/s", "velocity to the left"},
+            {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
+            {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}},
+            {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
+            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, true},
+            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, true},
+            {"rel_forward_envs",
+             1,
+             "1",
+             "fraction of draws that go straight ahead, at 0.3 m/s at least",
+             {0},
+             true}}),
+      // ---- resets ----
+      term(Kind::reset, "reset_scene_to_default", kNoNames,
+           "the model's default state, which every reset starts from",
+           [](const TermRequest&) { return Expressions{}; }),
+      term(Kind::reset, "reset_joints_by_offset", kAllJoints,
+           "default position + draw, within the joint's range; velocity = draw", reset_joints(false), ranges),
+      term(Kind::reset, "reset_joints_by_scale", kAllJoints,
+           "default position * draw, within the joint's range; velocity = default velocity (0) * draw",
+           reset_joints(true), ranges),
+      needing(
+          {has_no_limited_ball_joint, "on a model with a ball joint that has a range", "an expression"},
+          term(
+              Kind::reset, "randomize_limited_and_rotational_joints", kEveryJoint,
+              "dm_control's: joints uniform in their range, hinges without one in [-pi, pi), orientations of "
+              "ball and free joints drawn",
+              randomize_joints)),
+      needing({has_free_joint, "on a model without a free joint", "an expression with set: qvel[joint]"},
+              term(Kind::reset, "push_by_setting_velocity", kNoNames,
+                   "free joint: draws are added to the velocities", push, push_parameters())),
+      needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
+              term(Kind::reset, "reset_root_state_uniform", kNoNames,
+                   "free joint: default position + draws, default orientation turned by draws, velocities = "
+                   "draws",
+                   reset_root, root_parameters())),
+  };
+}
+
+}  // namespace
+
+const std::vector<LibraryTerm>& term_library() {
+  static const std::vector<LibraryTerm> library = make_library();
+  return library;
+}
+
+}  // namespace maniple

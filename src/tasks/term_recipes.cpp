@@ -1,0 +1,229 @@
+// Recipes write text: what they make can be read, and written in a deck, as any other expression.
+#include "src/tasks/term_recipes.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+
+#include "src/tasks/names.hpp"
+
+namespace maniple::recipes {
+namespace {
+
+std::string text(double value) {
+  char buffer[32];
+  const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
+  return value < 0 ? "(" + std::string(buffer, end) + ")" : std::string(buffer, end);
+}
+
+// As it stands in expressions.
+std::string text(const TermNumber& number) {
+  return number.expression.empty() ? text(number.value) : "(" + number.expression + ")";
+}
+
+bool is_plain_zero(const TermNumber& number) {
+  return number.expression.empty() && number.value == 0;
+}
+
+std::string uniform(const std::vector<TermNumber>& range) {
+  return "uniform(" + text(range[0]) + ", " + text(range[1]) + ")";
+}
+
+// A number from the range of a parameter, and a vector of such numbers.
+std::string drawn(const TermRequest& term, const char* parameter) {
+  const std::vector<TermNumber>& range = term.parameters.at(parameter);
+  return range[0] == range[1] ? text(range[0]) : uniform(range);
+}
+
+std::string drawn(const TermRequest& term, std::initializer_list<const char*> parameters) {
+  std::string vector;
+  for (const char* parameter : parameters) vector += (vector.empty() ? "[" : ", ") + drawn(term, parameter);
+  return vector + "]";
+}
+
+}  // namespace
+
+Recipe formula(const std::string& pattern) {
+  return [pattern](const TermRequest& term) {
+    std::vector<std::string> quoted;
+    for (const std::string& name : term.names) quoted.push_back("'" + name + "'");
+    const std::string elements = "[" + list(quoted) + "]";
+    std::string result;
+    for (std::size_t i = 0; i < pattern.size(); ++i) {
+      if (pattern[i] == '%') {
+        result += elements;
+      } else if (pattern[i] == '{') {  // {name}: a parameter; {name.0}, {name.1}: the ends of a range
+        const std::size_t end = pattern.find('}', i);
+        std::string name = pattern.substr(i + 1, end - i - 1);
+        std::size_t component = 0;
+        if (const std::size_t dot = name.find('.'); dot != std::string::npos) {
+          component = static_cast<std::size_t>(name[dot + 1] - '0');
+          name = name.substr(0, dot);
+        }
+        result += name == "command" ? term.config.command : text(term.parameters.at(name)[component]);
+        i = end;
+      } else {
+        result += pattern[i];
+      }
+    }
+    return Expressions{{"", result}};
+  };
+}
+
+Recipe sum_over(const std::string& pattern, const std::string& whole) {
+  return [pattern, whole](const TermRequest& term) {
+    std::string sum;
+    for (const std::string& name : term.names) {
+      std::string one = pattern;
+      for (std::size_t at = one.find('%'); at != std::string::npos; at = one.find('%'))
+        one = one.substr(0, at) + "'" + name + "'" + one.substr(at + 1);
+      sum += (sum.empty() ? "(" : " + (") + one + ")";
+    }
+    std::string text = whole;
+    const std::size_t at = text.find('#');
+    return formula(text.substr(0, at) + "(" + sum + ")" + text.substr(at + 1))(term);
+  };
+}
+
+Recipe each(const std::string& pattern) {
+  return [pattern](const TermRequest& term) {
+    std::string values;
+    for (const std::string& name : term.names) {
+      std::string one = pattern;
+      for (std::size_t at = one.find('%'); at != std::string::npos; at = one.find('%'))
+        one = one.substr(0, at) + "'" + name + "'" + one.substr(at + 1);
+      values += (values.empty() ? "" : ", ") + one;
+    }
+    return formula("[" + values + "]")(term);
+  };
+}
+
+Expressions height_scan(const TermRequest& term) {
+  const auto number = [&](const char* name) { return text(term.parameters.at(name)[0]); };
+  std::string heights;
+  for (const std::string& name : term.names) {
+    const std::string distance = "ray_distance('" + name + "', grid_pattern(" + number("length") + ", " +
+                                 number("width") + ", " + number("resolution") +
+                                 "), alignment = yaw, max_distance = " + number("max_distance") + ")";
+    heights += (heights.empty() ? "" : ", ") + ("(" + distance + " < 0 ? " + number("max_distance") + " : " +
+                                                distance + " - " + number("height_offset") + ")");
+  }
+  return {{"", "[" + heights + "]"}};
+}
+
+Expressions velocity_command(const TermRequest& term) {
+  const auto range = [&](const char* name) { return uniform(term.parameters.at(name)); };
+  const std::string body = "'" + term.names[0] + "'";
+  const auto number = [&](const char* name) { return term.parameters.at(name)[0]; };
+  const std::vector<TermNumber>& turn = term.parameters.at("ang_vel_z");
+  const TermNumber ahead = number("rel_forward_envs");
+  const bool has_ahead = !is_plain_zero(ahead);
+  const std::string drawn =
+      "[" + range("lin_vel_x") + ", " + range("lin_vel_y") + ", " + range("ang_vel_z") + ", " +
+      range("heading") + ", uniform(0, 1) < " + text(number("rel_heading_envs")) + ", uniform(0, 1) < " +
+      text(number("rel_standing_envs")) + (has_ahead ? ", uniform(0, 1) < " + text(ahead) : "") + "]";
+  const std::string heading = "atan2(xmat[" + body + "][3], xmat[" + body + "][0])";
+  const std::string follow = "clamp(" + text(number("heading_control_stiffness")) + " * wrap_to_pi(%[3] - " +
+                             heading + "), " + text(turn[0]) + ", " + text(turn[1]) + ")";
+  const std::string forward = has_ahead ? "%[6] ? max(abs(%[0]), 0.3) : %[0]" : "%[0]",
+                    left = has_ahead ? "%[6] ? 0 : %[1]" : "%[1]",
+                    turning = has_ahead ? "%[6] ? 0 : %[2]" : "%[2]";
+  const std::string rate =
+      !is_plain_zero(number("rel_heading_envs")) ? "%[4] ? " + follow + " : " + turning : turning;
+  return {{"", drawn}, {"", "%[5] ? 0 : [" + forward + ", " + left + ", " + rate + "]"}};
+}
+
+Expressions push(const TermRequest& term) {
+  const auto free = std::find_if(term.model.joints.begin(), term.model.joints.end(),
+                                 [](const TaskJoint& joint) { return joint.type == joint_free; });
+  const std::string v = "qvel['" + free->name + "']", q = "qpos['" + free->name + "'][3:7]";
+  return {{v + "[0:3]", v + "[0:3] + " + drawn(term, {"vx", "vy", "vz"})},
+          {v + "[3:6]", v + "[3:6] + rotate_inverse(" + q + ", " + drawn(term, {"wx", "wy", "wz"}) + ")"}};
+}
+
+Expressions beyond_limits(const TermRequest& term) {
+  const char* const factor = "soft_joint_pos_limit_factor";
+  const double rest = term.parameters.contains(factor) ? (1 - term.number(factor)) / 2 : 0;
+  std::string sum;
+  for (const int element : term.elements) {
+    const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
+    if (!joint.limited) continue;
+    const std::string position = "joint_pos['" + joint.name + "']";
+    const double cut = rest * (joint.high - joint.low);
+    sum += (sum.empty() ? "" : " + ") + ("max(" + text(joint.low + cut) + " - " + position + ", 0) + max(" +
+                                         position + " - " + text(joint.high - cut) + ", 0)");
+  }
+  return {{"", sum.empty() ? "0" : sum}};
+}
+
+Expressions out_of_limits(const TermRequest& term) {
+  return {{"", "(" + beyond_limits(term)[0].text + ") > 0"}};
+}
+
+Recipe reset_joints(bool scale) {
+  return [scale](const TermRequest& term) {
+    Expressions result;
+    for (const int element : term.elements) {
+      const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
+      const std::string base = "default_joint_pos['" + joint.name + "']";
+      std::string position = base + (scale ? " * " : " + ") + uniform(term.parameters.at("position_range"));
+      if (joint.limited)
+        position = "clamp(" + position + ", " + text(joint.low) + ", " + text(joint.high) + ")";
+      result.push_back({"joint_pos['" + joint.name + "']", position});
+    }
+    // Default velocities are zero, hence stay zero when scaled.
+    for (const std::string& name : term.names)
+      result.push_back({"joint_vel['" + name + "']",
+                        (scale ? "0 * " : "") + uniform(term.parameters.at("velocity_range"))});
+    return result;
+  };
+}
+
+Expressions randomize_joints(const TermRequest& term) {
+  Expressions result;
+  for (const int element : term.elements) {
+    const TaskJoint& joint = term.model.joints[static_cast<std::size_t>(element)];
+    const std::string q = "qpos['" + joint.name + "']";
+    if (joint.type == joint_free)
+      result.push_back({q + "[3:7]", "normalize(uniform(0, 1, 4))"});
+    else if (joint.type == joint_ball)
+      result.push_back({q, "normalize(normal(0, 1, 4))"});
+    else if (joint.limited)
+      result.push_back({q, uniform({joint.low, joint.high})});
+    else if (joint.type == joint_hinge)
+      result.push_back({q, "uniform(-pi, pi)"});
+  }
+  return result;
+}
+
+Expressions reset_root(const TermRequest& term) {
+  const auto free = std::find_if(term.model.joints.begin(), term.model.joints.end(),
+                                 [](const TaskJoint& joint) { return joint.type == joint_free; });
+  const std::string q = "qpos['" + free->name + "']", base = "default_qpos['" + free->name + "']";
+  Expressions result;
+  const char* axes[3] = {"x", "y", "z"};
+  for (int k = 0; k < 3; ++k) {
+    const std::string element = "[" + std::to_string(k) + "]";
+    result.push_back({q + element, base + element + " + " + drawn(term, axes[k])});
+  }
+  result.push_back({q + "[3:7]", "quat_mul(" + base + "[3:7], quat_from_euler(" + drawn(term, "roll") + ", " +
+                                     drawn(term, "pitch") + ", " + drawn(term, "yaw") + "))"});
+  const std::string v = "qvel['" + free->name + "']";
+  result.push_back({v + "[0:3]", drawn(term, {"vx", "vy", "vz"})});
+  result.push_back({v + "[3:6]", "rotate_inverse(" + q + "[3:7], " + drawn(term, {"wx", "wy", "wz"}) + ")"});
+  return result;
+}
+
+Expressions biped_air_time(const TermRequest& term) {
+  std::string feet, standing;
+  for (const std::string& name : term.names) {
+    const std::string foot = "'" + name + "'";
+    standing += (standing.empty() ? "" : " + ") + ("in_contact(" + foot + ")");
+    feet += (feet.empty() ? "" : ", ") +
+            ("in_contact(" + foot + ") ? contact_time(" + foot + ") : air_time(" + foot + ")");
+  }
+  return {{"", "(norm(" + term.config.command + "[0:2]) > 0.1) * (" + standing + " == 1) * min(min([" + feet +
+                   "]), " + text(term.parameters.at("threshold")[0]) + ")"}};
+}
+
+}  // namespace maniple::recipes
