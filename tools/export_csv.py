@@ -9,7 +9,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from maniple_results import Results, what_is_missing
+from maniple_results import Results, refuse, what_is_missing
 
 
 def write(file, heads, rows):
@@ -39,8 +39,14 @@ def main():
     parser.add_argument("fields", nargs="*", help="fields of the trajectory")
     parser.add_argument("--output", type=Path, help="folder for the tables; default: that of the results")
     arguments = parser.parse_args()
+    try:
+        export(parser, arguments)
+    except OSError as error:
+        refuse(error)
+
+
+def export(parser, arguments):
     folder = arguments.output or (arguments.run if arguments.run.is_dir() else arguments.run.parent)
-    folder.mkdir(parents=True, exist_ok=True)
     files = [arguments.run]
     if arguments.run.is_dir():
         files = [file for file in (arguments.run / "results.h5", arguments.run / "evaluation.h5") if file.is_file()]

@@ -24,17 +24,14 @@ action_mean + action_scale * x[observation_horizon - 1 + k] for the k-th of acti
 
 import argparse
 import re
-import subprocess
 from pathlib import Path
 
-import h5py
 import numpy as np
 import onnx
-from maniple_results import Results, what_is_missing
+from maniple_results import Results, open_file, refuse, what_is_missing
 from onnx import TensorProto, helper, numpy_helper
 from onnx_encoder import encode_images
 
-PROGRAM = Path(__file__).resolve().parents[1] / "build/maniple"
 VARIANCE_FLOOR = 1e-5  # of the program's normalizer, in src/learning/policy.cpp
 ACTIVATIONS = {"elu": "Elu", "relu": "Relu", "tanh": "Tanh", "leaky_relu": "LeakyRelu", "identity": "Identity"}
 LAYER_NORM_EPSILON = 1e-5  # in kernels/nn/layers.hpp
@@ -51,14 +48,6 @@ def newest_checkpoint(run):
     if not files:
         raise BadInput(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
     return files[-1]
-
-
-def check(file):
-    """A damaged checkpoint would still give a policy: the program knows the checksum of its files."""
-    if PROGRAM.is_file():
-        result = subprocess.run([PROGRAM, "inspect", file], capture_output=True, text=True)
-        if result.returncode != 0:
-            raise BadInput(f"{file}: {result.stderr.strip() or result.stdout.strip()}")
 
 
 class Graph:
@@ -394,19 +383,15 @@ def main():
     try:
         export(arguments)
     except (BadInput, OSError) as error:
-        parser.error(str(error))
+        refuse(error)
 
 
 def export(arguments):
     file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
     if not file.is_file():
         raise BadInput(f"{file} is not there")
-    check(file)
-    for given in (arguments.run / "results.h5", file):
-        if not h5py.is_hdf5(given):
-            raise BadInput(f"{given} cannot be read as HDF5")
     try:
-        with Results(arguments.run) as run, h5py.File(file) as checkpoint:
+        with Results(arguments.run) as run, open_file(file) as checkpoint:
             diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
             model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
     except KeyError as error:  # (h5py says what is missing)

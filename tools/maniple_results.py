@@ -10,6 +10,7 @@ From a shell: python tools/maniple_results.py runs/cartpole/results.h5
 """
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -17,18 +18,87 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+SEAL_BYTES, SEAL_MARK = 4096, b"maniple seal 1\n"  # of HDF5's user block, as src/io/seal.cpp writes it
+SEAL = re.compile(SEAL_MARK + rb"bytes (\d{20})\nchecksum ([0-9a-f]{16})\n\0+")
+BLOCK_BYTES = 1 << 20  # stays in the cache between read and sum
+STRIDE, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of src/io/checksum.hpp
+
+
+class Unreadable(OSError):
+    """A file that is damaged, or not HDF5; says which and why."""
+
+
+def checksum(file):
+    """Of what is left of an open file, as src/io/checksum.hpp has it: 64-bit numbers that wrap around."""
+    first = file.tell() // 8
+    numbers = np.arange(1, BLOCK_BYTES // 8 + 1, dtype=np.uint64) * np.uint64(STRIDE)
+    total = 0
+    while block := file.read(BLOCK_BYTES):
+        words = np.frombuffer(block + bytes(-len(block) % 8), "<u8")
+        words = words + numbers[:len(words)] + np.uint64(first * STRIDE % 2**64)
+        for shift, factor in zip((30, 27), FACTORS):
+            words ^= words >> np.uint64(shift)
+            words *= np.uint64(factor)
+        words ^= words >> np.uint64(31)
+        total += int(words.sum())
+        first += len(words)
+    return total % 2**64
+
+
+def check_seal(path):
+    """Unreadable where a file is not as the program wrote it. One that was not finished, or comes from another program,
+    has no seal and passes."""
+    with open(path, "rb") as file:
+        length = os.fstat(file.fileno()).st_size
+        block = file.read(SEAL_BYTES)
+        if not block.startswith(SEAL_MARK):
+            return
+        seal = SEAL.fullmatch(block)
+        if not seal or len(block) < SEAL_BYTES:
+            raise Unreadable(f"{path} is damaged: its first bytes are not as they were written")
+        if length != int(seal[1]):
+            raise Unreadable(f"{path} is damaged: {length} bytes long, and was written with {int(seal[1])}")
+        if checksum(file) != int(seal[2], 16):
+            raise Unreadable(f"{path} is damaged, or was changed after it had been written: its checksum does not match")
+
+
+def open_file(path):
+    """An HDF5 file to read. Its seal is checked first: HDF5 takes wrong numbers for numbers."""
+    check_seal(path)
+    try:
+        return h5py.File(path, "r")
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read as HDF5: {error}") from error
+
+
+def refuse(error):
+    """Ends a tool with one line, argparse's without the usage: with files, that would not help."""
+    reason = str(error).replace("\n", " ")  # (HDF5 puts asctime's line into some)
+    print(f"{Path(sys.argv[0]).name}: error: {reason}", file=sys.stderr)
+    sys.exit(2)
+
 
 class Results:
-    """A results.h5 (or that of a run's directory): .metrics, .trajectory and .evaluation by name, and .run (what the run was)."""
+    """A results.h5 (or that of a run's directory): .metrics, .trajectory and .evaluation by name, and .run (what the run was).
+    OSError where it is damaged, as `maniple inspect` finds it: every byte is read for that."""
 
     def __init__(self, path):
-        self.file = h5py.File(results_path(path), "r")
-        self.metrics = {k: v[()] for k, v in self.file.get("metrics", {}).items()}
+        path = results_path(path)
+        self.file = open_file(path)
+        try:
+            self._read()
+        except Exception as error:  # (without a seal, damage can come to light as any kind of it)
+            self.file.close()
+            raise Unreadable(f"{path} is damaged, or no results file: {error}") from error
+
+    def _read(self):
+        metrics, evaluation = self.file.get("metrics", {}), self.file.get("evaluation", {})
+        self.metrics = {k: metrics[k][()] for k in metrics}
         self.trajectory = {}  # by name: "qpos", "variables/air_time"
         if "trajectory" in self.file:
             self.file["trajectory"].visititems(
                 lambda name, item: self.trajectory.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-        self.evaluation = {k: v[()] for k, v in self.file.get("evaluation", {}).items()}
+        self.evaluation = {k: evaluation[k][()] for k in evaluation}
         self.run = {}
         if "run" in self.file:
             group = self.file["run"]
@@ -91,7 +161,14 @@ def _text(value):
 def main():
     if len(sys.argv) != 2:
         sys.exit("usage: maniple_results.py RESULTS.h5 or DIRECTORY")
-    with Results(sys.argv[1]) as run:
+    try:
+        show(sys.argv[1])
+    except OSError as error:
+        refuse(error)
+
+
+def show(path):
+    with Results(path) as run:
         for name, values in run.metrics.items():
             if len(values):
                 print(f"{name:32s} {len(values):6d} rows   last {values[-1]:.6g} {run.unit('metrics/' + name)}")

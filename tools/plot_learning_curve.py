@@ -15,7 +15,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
-from maniple_results import Results, results_path
+from maniple_results import Results, refuse, results_path
 
 INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
 BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa"
@@ -249,10 +249,17 @@ def main():
     parser.add_argument("--title", help="default: name of the run's directory")
     parser.add_argument("--dpi", type=float, default=110)
     arguments = parser.parse_args()
+    try:
+        plot(parser, arguments)
+    except OSError as error:
+        refuse(error)
+
+
+def plot(parser, arguments):
     if (arguments.results / "ensemble_results.csv").is_file():
         try:
             label, metric, settings = settings_of_ensemble(arguments.results, arguments.metric)
-        except (OSError, KeyError) as error:
+        except KeyError as error:
             parser.error(error.args[0])
         if not settings:
             parser.error(f"{arguments.results}: no member has rows in /metrics")
@@ -266,11 +273,7 @@ def main():
     output = arguments.output or path.parent / "learning_curve.png"
     if not path.is_file():
         parser.error(f"{path}: no such file")
-    try:
-        results = Results(path)
-    except OSError as error:
-        parser.error(f"{path}: cannot be read as HDF5: {error}")
-    with results:
+    with Results(path) as results:
         if steps_of(results.metrics) is None:
             parser.error(f"{path} has no rows in /metrics; only training runs have a learning curve")
         figure = draw(results, arguments.ceiling, arguments.title or path.resolve().parent.name)

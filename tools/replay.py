@@ -15,11 +15,12 @@ import re
 import subprocess
 import sys
 import zlib
+from contextlib import ExitStack
 from pathlib import Path
 
 import mujoco
 import numpy as np
-from maniple_results import Results, what_is_missing
+from maniple_results import Results, refuse, what_is_missing
 
 ROOT = Path(__file__).resolve().parents[1]
 THREE = Path("/usr/share/javascript/three")  # Debian's libjs-three
@@ -133,7 +134,7 @@ def geometry(model, blob, most_faces):
 
 
 def motion(model, moving, states, ends, blob):
-    """Poses of the moving bodies, and the contacts, for each frame and environment. Returns what was found of them."""
+    """Poses of the moving bodies, and the contacts, for each frame and environment."""
     qpos = states["qpos"]
     envs, frames = qpos.shape[:2]
     data = mujoco.MjData(model)
@@ -171,7 +172,6 @@ def motion(model, moving, states, ends, blob):
         ends = jump > max(0.3 * model.stat.extent, 10 * np.median(jump)) if frames > 1 else jump > 0
         ends = ends.T
     blob.add("ends", ends.T, np.uint8)
-    return has_forces
 
 
 def curves(run, chosen, samples, blob):
@@ -183,8 +183,7 @@ def curves(run, chosen, samples, blob):
         values = run.trajectory[field][chosen, :, :][:, samples]
         names = run.names(field) or [""] * values.shape[2]
         names = [name or str(i) for i, name in enumerate(names)]
-        found.append({"title": title, "unit": run.unit(f"trajectory/{field}"), "names": names,
-                      "values": blob.add(field, values, np.float32)})
+        found.append({"title": title, "names": names, "values": blob.add(field, values, np.float32)})
     return found
 
 
@@ -206,16 +205,15 @@ def scene(run, title, envs, fps, most_faces):
         over = np.cumsum(over, axis=1)[:, samples]  # ends between two frames count as well
         ends = np.diff(over, axis=1, prepend=over[:, :1]) > 0
     geoms, moving = geometry(model, blob, most_faces)
-    has_forces = motion(model, moving, states, ends, blob)
+    motion(model, moving, states, ends, blob)
     trees = [b for b in moving if model.body_weldid[model.body_parentid[b]] == 0]
     heaviest = max(trees, key=lambda b: model.body_subtreemass[b], default=None)
     return json.dumps({
         "title": title, "model": model.names.split(b"\0")[0].decode() or "model", "envs": chosen.tolist(),
-        "times": (steps[samples] * step_seconds).round(6).tolist(), "stepSeconds": step_seconds, "geoms": geoms,
-        "root": moving.index(heaviest) if heaviest is not None else -1, "hasForces": has_forces,
+        "times": (steps[samples] * step_seconds).round(6).tolist(), "geoms": geoms,
+        "root": moving.index(heaviest) if heaviest is not None else -1,
         "weight": float(model.body_subtreemass[0] * np.linalg.norm(model.opt.gravity)) or 1.0,
-        "extent": float(model.stat.extent), "hiddenGroup": FIRST_HIDDEN_GROUP,
-        "curves": curves(run, chosen, samples, blob), "arrays": blob.index,
+        "hiddenGroup": FIRST_HIDDEN_GROUP, "curves": curves(run, chosen, samples, blob), "arrays": blob.index,
     }), blob.text()
 
 
@@ -263,17 +261,26 @@ def main():
     arguments = parser.parse_args()
     if not 1 <= arguments.envs <= MOST_ENVS:
         parser.error(f"--envs {arguments.envs}; allowed: 1 to {MOST_ENVS}")
+    try:
+        replay(parser, arguments)
+    except OSError as error:
+        refuse(error)
+
+
+def replay(parser, arguments):
     file = arguments.run / "results.h5" if arguments.run.is_dir() else arguments.run
     if not file.is_file():
         parser.error(what_is_missing(arguments.run))
     directory = file.parent
-    with Results(file) as run:
-        if run.run["verb"] == "imitate" and run.file["run/model_mjb"].size == 0:
+    with ExitStack() as opened:
+        run = opened.enter_context(Results(file))
+        verb = run.run.get("verb")
+        if verb == "imitate" and run.file["run/model_mjb"].size == 0:
             parser.error(f"{file} is of a training without a task, so that there is nothing to move: name a task's deck to "
                          "imitate, too")
-        if "qpos" not in run.trajectory and run.run["verb"] in ("train", "imitate"):
+        if "qpos" not in run.trajectory and verb in ("train", "imitate"):
             file = roll_out(directory, run, arguments.envs, arguments.seconds)
-    with Results(file) as run:
+            run = opened.enter_context(Results(file))
         if "qpos" not in run.trajectory:
             parser.error(f"{file} has no /trajectory/qpos: record it with output.trajectory.every=1 "
                          "output.trajectory.fields=[qpos,qvel,ctrl]")

@@ -11,6 +11,7 @@ import argparse
 
 import h5py
 import numpy as np
+from maniple_results import open_file, refuse
 
 TIMESTEP, DECIMATION, STEPS = 0.01, 5, 100  # as in the deck
 GAIN = 20.0  # of the actuators over the robot's mass, 1/s
@@ -50,7 +51,7 @@ def draw(path, files):
 
     figure, axes = pyplot.subplots(1, len(files), figsize=(3.2 * len(files), 2.4), sharey=True, squeeze=False)
     for axis, (name, file) in zip(axes[0], files):
-        with h5py.File(file) as opened:
+        with open_file(file) as opened:
             demos = opened["data"]
             good = {demo.decode() for demo in opened["mask/success"]} if "mask/success" in opened else set()
             for number, demo in enumerate(demos):
@@ -77,7 +78,10 @@ if __name__ == "__main__":
     two.add_argument("picture")
     two.add_argument("runs", nargs="+", metavar="NAME=FILE")
     given = parser.parse_args()
-    if given.verb == "expert":
-        record(given.file, given.episodes, given.seed)
-    else:
-        draw(given.picture, [run.split("=", 1) for run in given.runs])
+    try:
+        if given.verb == "expert":
+            record(given.file, given.episodes, given.seed)
+        else:
+            draw(given.picture, [run.split("=", 1) for run in given.runs])
+    except OSError as error:
+        refuse(error)

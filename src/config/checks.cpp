@@ -54,7 +54,8 @@ void check_updates(const Config& config, const Refuse& refuse) {
   const bool recurrent = policy.recurrent != Recurrence::none;
   // blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from
   const std::int64_t parts = (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : learning.horizon);
-  if (!learning.imitates() && learning.minibatches > parts)
+  // (a run with a checkpoint only tries its policy)
+  if (!learning.imitates() && config.control.checkpoint.empty() && learning.minibatches > parts)
     refuse("learning.minibatches",
            "found " + std::to_string(learning.minibatches) + " with " +
                (recurrent ? "policy.recurrent " + text_of(policy.recurrent)

@@ -10,6 +10,7 @@
 
 #include "src/config/deck.hpp"
 #include "src/config/document.hpp"
+#include "src/config/schema.hpp"
 
 namespace maniple {
 namespace {
@@ -71,6 +72,25 @@ void read_ensemble(const DeckValue& section, const std::string& prefix, std::vec
                          "allowed: values that give each member a directory of its own");
     }
     variations.push_back({key, entry.where, given.list});
+  }
+}
+
+// Refuses the same value in two spellings, 0.9 and 0.90: the same run twice would count as two.
+void check_differences(std::vector<Member>& members) {
+  std::map<std::string, const Member*> known;
+  for (Member& member : members) {
+    std::string values;
+    for (const auto& [path, text] : member.values) {
+      const auto key =
+          std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
+      values += path + "=" + (key == schema().end() ? text : yaml_text(key->target(member.config))) + "\n";
+    }
+    const auto [earlier, is_new] = known.emplace(values, &member);
+    if (!is_new)
+      throw InputError(
+          member.where, "ensemble",
+          "found the members " + earlier->second->name + " and " + member.name + ", which are the same run",
+          "allowed: values that differ");
   }
 }
 
@@ -143,6 +163,7 @@ std::vector<Member> load_members(const std::vector<std::string>& decks,
     for (const auto& [key, value] : members[i].values) as_given.deck_text += "# " + key + "=" + value + "\n";
     members[i].config = configure(trees[i], as_given, members[i].name, needs_model);
   }
+  check_differences(members);
   return members;
 }
 

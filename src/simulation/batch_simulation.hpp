@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <set>
 
 #include "kernels/model/field_info.hpp"
 #include "kernels/physics/batch.hpp"
@@ -112,6 +113,7 @@ class BatchSimulation final : public Simulation {
   Partition partition_;
   std::int64_t control_step_ = 0;
   std::vector<double> curricula_;  // values of the task's
+  std::set<std::size_t> stuck_;    // curricula that were said to have no next value
   std::vector<FieldInfo> state_fields_;
   std::vector<RecordedField> recorded_fields_;
   DeviceModel<T> device_model_;

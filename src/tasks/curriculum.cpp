@@ -76,15 +76,23 @@ double evaluate_numbers(const ExpressionSource& source, const std::map<std::stri
   return compiler.graph().constant_value(node);
 }
 
-std::vector<double> advance(const std::vector<CompiledCurriculum>& curricula,
-                            const std::vector<double>& values, const std::map<std::string, double>& metrics) {
+AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, const std::vector<double>& values,
+                          const std::map<std::string, double>& metrics) {
   std::map<std::string, double> names = metrics;
   for (std::size_t i = 0; i < curricula.size(); ++i) names[curricula[i].name] = values[i];
-  std::vector<double> next = values;
+  AdvancedCurricula next{values, {}};
   for (std::size_t i = 0; i < curricula.size(); ++i) {
-    if (curricula[i].update.text.empty()) continue;
-    const double value = evaluate_numbers(curricula[i].update, names);
-    if (std::isfinite(value)) next[i] = value;
+    const CompiledCurriculum& curriculum = curricula[i];
+    if (curriculum.update.text.empty()) continue;
+    const double value = evaluate_numbers(curriculum.update, names);
+    if (std::isfinite(value)) {
+      next.values[i] = value;
+      continue;
+    }
+    const bool waits = std::any_of(names.begin(), names.end(), [&](const auto& entry) {
+      return !std::isfinite(entry.second) && mentions_name(curriculum.update, entry.first);
+    });
+    if (!waits) next.stuck.push_back(i);
   }
   return next;
 }
@@ -103,23 +111,24 @@ std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
   return curricula;
 }
 
-void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula) {
+void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula,
+                   const std::vector<double>& values, const std::string& when) {
   std::map<std::string, double> names;
-  for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  for (std::size_t i = 0; i < curricula.size(); ++i) names[curricula[i].name] = values[i];
   const auto check = [&](const std::vector<TermNumber>& numbers, const SourceLocation& where,
                          const std::string& key, bool ordered) {
-    std::vector<double> values;
+    std::vector<double> range;
     for (const TermNumber& number : numbers)
-      values.push_back(number.expression.empty()
-                           ? number.value
-                           : evaluate_numbers({number.expression, where, key}, names, "curriculum"));
-    if (values.size() != 2) return;
-    if (ordered && !(values[0] <= values[1]))
-      throw InputError(where, key, fmt::format("a range that begins as [{}, {}]", values[0], values[1]),
+      range.push_back(number.expression.empty()
+                          ? number.value
+                          : evaluate_numbers({number.expression, where, key}, names, "curriculum"));
+    if (range.size() != 2) return;
+    if (ordered && !(range[0] <= range[1]))
+      throw InputError(where, key, fmt::format("a range that {} [{}, {}]", when, range[0], range[1]),
                        "[low, high] with low <= high");
-    if (!ordered && !(values[1] >= 0))
+    if (!ordered && !(range[1] >= 0))
       throw InputError(where, key,
-                       fmt::format("[mean, deviation] that begins as [{}, {}]", values[0], values[1]),
+                       fmt::format("[mean, deviation] that {} [{}, {}]", when, range[0], range[1]),
                        "a standard deviation of at least 0");
   };
   for (const SectionKey& section : section_schema()) {

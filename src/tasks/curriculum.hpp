@@ -43,17 +43,25 @@ bool mentions_name(const ExpressionSource& source, const std::string& name);
 double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names,
                         const std::string& what = "metric");
 
-// The next values: each from the metrics and all last values. One that is not finite (no episode has ended
-// yet) leaves its curriculum as it is.
-std::vector<double> advance(const std::vector<CompiledCurriculum>& curricula,
-                            const std::vector<double>& values, const std::map<std::string, double>& metrics);
+// The next values, and the places of those that the update gave none though it knew all that it reads.
+struct AdvancedCurricula {
+  std::vector<double> values;
+  std::vector<std::size_t> stuck;
+};
+
+// Each from the metrics and all last values. One that is not finite (no episode has ended yet) leaves its
+// curriculum as it is.
+AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, const std::vector<double>& values,
+                          const std::map<std::string, double>& metrics);
 
 // ---- for the compiler of a task ----
 
 std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config);
 
-// Expressions in the place of numbers know the curricula alone, and begin in order where they are ranges.
-void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula);
+// Expressions in the place of numbers know the curricula alone, whose values these are. InputError: others,
+// or a range that is upside down (when: "begins as").
+void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula,
+                   const std::vector<double>& values, const std::string& when);
 
 // The updates of curricula must be right: they are tried with every metric at 1. Returns the means of
 // variables that they read.

@@ -182,10 +182,10 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   ExpressionContext context(model, task.num_actions, step_dt, episode_length, task.max_episode_steps,
                             definitions, variables);
   task.curricula = curricula_of(config);
-  check_numbers(config, task.curricula);
-  context.add_curricula(task.curricula);
   std::vector<double> initial;
   for (const CompiledCurriculum& curriculum : task.curricula) initial.push_back(curriculum.initial);
+  check_numbers(config, task.curricula, initial, "begins as");
+  context.add_curricula(task.curricula);
   ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
   observe.compile_variables();

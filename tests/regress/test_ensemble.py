@@ -214,6 +214,7 @@ def refused(maniple, *arguments, ranks=2):
     ("{batch.seed: [1, two]}", "batch.seed: found 'two'; allowed: integer, 0 to"),
     ("{learning.minibatches: [1, 1000]}", "learning.minibatches: found 1000 with learning.horizon 24"),
     ("{batch.seed: [1, 2, 1]}", "ensemble.batch.seed: found '1' after '1', with the same directory batch.seed=1"),
+    ("{learning.gamma: [0.9, 0.90]}", "ensemble: found the members learning.gamma=0.9 and learning.gamma=0.90, which are the same run"),
     ("{task.name: [a b, a_b]}", "found 'a_b' after 'a b', with the same directory task.name=a_b"),
     ("{output.directory: [a, b]}", "ensemble.output.directory: found a key that members have in common"),
     ("{batch.seed: [1, ]}", None),

@@ -1,11 +1,14 @@
 """Tables of what results files hold: they read back to the bits of the results."""
 
 import csv
+import shutil
 import subprocess
 import sys
 
 import numpy as np
 from maniple_results import Results
+from test_bad_input import flip_bit_of_number
+from test_tools import check_refusals
 
 DECK = "inputs/tasks/pendulum_swingup.yaml"
 
@@ -48,3 +51,17 @@ def test_csv(maniple, tmp_path):
     assert "it has: " in tables(maniple, tmp_path / "rollout", "nothing", exit_code=2)
     assert "name fields of its trajectory: " in tables(maniple, tmp_path / "rollout", exit_code=2)
     assert "is not there" in tables(maniple, tmp_path / "nowhere", exit_code=2)
+
+
+def test_no_tables(maniple, tmp_path):
+    """Of damaged results, those behind others as well, and where there can be no folder."""
+    run = tmp_path / "run"
+    maniple("train", DECK, "batch.num_envs=64", "learning.iterations=2", "task.episode_length=0.5", f"output.directory={run}")
+    check_refusals(maniple, "export_csv.py", run / "results.h5", run)
+    check_refusals(maniple, "export_csv.py", run / "results.h5", run / "results.h5", "--output", tmp_path / "tables")
+    assert not list(tmp_path.rglob("*.csv"))
+    message = tables(maniple, run, "--output", "/dev/null/x", exit_code=2)
+    assert message.startswith("export_csv.py: error: ") and "/dev/null/x" in message and message.count("\n") == 1, message
+    shutil.copy(run / "results.h5", run / "evaluation.h5")
+    flip_bit_of_number(run / "evaluation.h5")
+    assert f"{run}/evaluation.h5 is damaged" in tables(maniple, run, exit_code=2)

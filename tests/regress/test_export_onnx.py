@@ -14,6 +14,7 @@ from test_presets import PRESETS
 from maniple_results import Results
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
+from test_tools import check_refusals
 
 INVERTED_PENDULUM = """
 model: {file: "package:gymnasium/envs/mujoco/assets/inverted_pendulum.xml"}
@@ -143,6 +144,9 @@ def test_refusals(maniple, tmp_path):
     maniple("train", deck(tmp_path), "learning.iterations=1", f"output.directory={run}")
     shutil.copytree(run, whole)
     policy = maniple.checkpoints(whole)[-1]
+    for file in (policy, whole / "results.h5"):
+        check_refusals(maniple, "export_onnx.py", file, whole)
+    assert not (whole / "policy.onnx").exists()
     newest = maniple.checkpoints(run)[-1]
     bytes_ = bytearray(newest.read_bytes())
     bytes_[len(bytes_) // 2] ^= 1

@@ -485,6 +485,22 @@ def test_refused_curricula(maniple, deck, curriculum, expected):
         assert part in message, message
 
 
+def test_curricula_that_go_wrong_in_a_training(maniple, deck, tmp_path):
+    """A range that they turn upside down ends it; one that has no number any more is said to stay as it is."""
+    events = """
+    mass: {field: body_mass, bodies: [torso], mode: reset, operation: scale, ranges: ["level", 1]}
+  curricula:
+    level: {reset: "0.25", update: "level + 0.5"}
+    still: {reset: "2", update: "1 / (level - level)"}
+    waits: {reset: "3", update: "episode_return"}
+"""
+    result = maniple("train", deck(events=events, observed=["qpos"]), "learning.iterations=9", "learning.horizon=2",
+                     "learning.minibatches=1", f"output.directory={tmp_path / 'run'}", exit_code=2)
+    assert "task.events.mass.ranges: a range that has become, by curricula in iteration 2, [1.25, 1]; " in result.stderr
+    assert result.stderr.count("task.curricula.still.update: no finite number in iteration 1: the curriculum stays 2") == 1
+    assert "task.curricula.waits" not in result.stderr
+
+
 def test_a_weight_by_an_unknown_curriculum(maniple, deck):
     path = deck(events=LEVEL, observed=["qpos"])
     path.write_text(path.read_text().replace("weight: 1}", "weight: 1, curriculum: levle}"))

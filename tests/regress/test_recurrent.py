@@ -50,6 +50,9 @@ def test_remembers_what_it_does_not_see(maniple, deck, tmp_path):
             evaluated.append(file["evaluation/episode_return"][()])
     np.testing.assert_array_equal(*evaluated)
     assert evaluated[0].mean() > returns["gru"] - 0.5
+    # nor does it matter in how many parts it would learn
+    maniple("evaluate", deck, f"control.checkpoint={tmp_path / 'gru'}", "batch.num_envs=4", "learning.minibatches=2",
+            f"output.directory={tmp_path / 'few'}")
 
 
 @pytest.mark.parametrize("cells, units", [([], 7), (["policy.recurrent=lstm", "policy.recurrent_layers=2", "policy.hidden=[]"], 28)],

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from browser import Browser
 from maniple_results import Results
+from test_tools import check_refusals
 
 ANT = "package:gymnasium/envs/mujoco/assets/ant.xml"
 PENDULUM = "inputs/tasks/pendulum_swingup.yaml"
@@ -143,3 +144,17 @@ def test_nothing_to_show(maniple, tmp_path):
     assert "is not there" in replay(maniple, tmp_path / "nowhere", exit_code=2)
     assert "--envs 0; allowed: 1 to 1000" in replay(maniple, tmp_path / "run", "--envs", 0, exit_code=2)
     assert "those of 1 run, for instance" in replay(maniple, tmp_path, exit_code=2)
+
+
+def test_damaged_results(maniple, ants):
+    for given in (ants, ants / "results.h5"):
+        check_refusals(maniple, "replay.py", ants / "results.h5", given)
+    assert "/dev/null/replay.html" in replay(maniple, ants, "--output", "/dev/null/replay.html", exit_code=2)
+
+
+def test_page_reads_what_it_is_given(maniple, ants):
+    """Every name in the description of a page is one that its script asks for."""
+    facts = description(ants / "replay.html")
+    script = (maniple.root / "tools/replay/replay.js").read_text()
+    for owner, entry in (("run", facts), ("curve", facts["curves"][0])):
+        assert [name for name in entry if f"{owner}.{name}" not in script] == []

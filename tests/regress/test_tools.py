@@ -1,5 +1,6 @@
 """What the scripts of tools/ tell whoever runs them."""
 
+import shutil
 import subprocess
 import sys
 
@@ -8,7 +9,8 @@ import numpy as np
 import pytest
 
 from demonstrations import episodes, write_robomimic
-from maniple_results import Results
+from maniple_results import BLOCK_BYTES, SEAL_BYTES, Results, check_seal
+from test_bad_input import flip_bit_of_number, truncate
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 
@@ -23,6 +25,28 @@ def trained(maniple, tmp_path_factory):
 def plot(maniple, *arguments):
     return subprocess.run([sys.executable, maniple.root / "tools/plot_learning_curve.py", *map(str, arguments)],
                           capture_output=True, text=True, timeout=120)
+
+
+def text(path):
+    path.write_text("text")
+
+
+def truncate_unsealed(path):
+    path.write_bytes(bytes(SEAL_BYTES) + path.read_bytes()[SEAL_BYTES:])
+    truncate(path)
+
+
+def check_refusals(maniple, tool, file, *arguments):
+    """A tool that is given a damaged file says so in one line and does nothing else. The file is whole again afterwards."""
+    good = file.read_bytes()
+    for damage, reason in ((flip_bit_of_number, "is damaged"), (truncate, "is damaged"), (truncate_unsealed, "truncated"),
+                           (text, "cannot be read as HDF5")):
+        damage(file)
+        result = subprocess.run([sys.executable, maniple.root / "tools" / tool, *map(str, arguments)], capture_output=True,
+                                text=True, timeout=120)
+        file.write_bytes(good)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), (damage, result)
+        assert result.stderr.startswith(f"{tool}: error: {file}") and reason in result.stderr, (damage, result)
 
 
 def test_learning_curve(maniple, trained, tmp_path):
@@ -131,6 +155,42 @@ def test_learning_curve_of_nothing(maniple, tmp_path, make, message):
     make(tmp_path / "run")
     result = plot(maniple, tmp_path / "run")
     assert result.returncode == 2 and f"error: {tmp_path}/{message}" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_learning_curve_of_damaged_results(maniple, trained, tmp_path):
+    """Also of those of an ensemble's member."""
+    results = shutil.copytree(trained, tmp_path / "member") / "results.h5"
+    check_refusals(maniple, "plot_learning_curve.py", results, results.parent)
+    check_refusals(maniple, "maniple_results.py", results, results)
+    (tmp_path / "ensemble_results.csv").write_text("member,batch.seed,ending\nmember,1,done\n")
+    assert plot(maniple, tmp_path).returncode == 0
+    check_refusals(maniple, "plot_learning_curve.py", results, tmp_path)
+    result = plot(maniple, trained, "--output", "/dev/null/curve.png")
+    assert result.returncode == 2 and "/dev/null/curve.png" in result.stderr and result.stderr.count("\n") == 1, result
+
+
+def test_seal(maniple, tmp_path):
+    """A file of some blocks is as it was written, and with any bit of it changed it is not; neither is one that was edited."""
+    maniple("rollout", "model.file=inputs/models/arm6.xml", "batch.num_envs=301", "simulation.steps=100",
+            "output.trajectory.every=1", "output.trajectory.fields=[qpos,qvel,ctrl]", f"output.directory={tmp_path}")
+    path, changed = tmp_path / "results.h5", tmp_path / "changed.h5"
+    good = path.read_bytes()
+    assert len(good) > SEAL_BYTES + 2 * BLOCK_BYTES
+    check_seal(path)
+    second = SEAL_BYTES + BLOCK_BYTES
+    for place in (15, SEAL_BYTES - 1, SEAL_BYTES, second - 1, second, len(good) - 1):
+        data = bytearray(good)
+        data[place] ^= 0x80
+        changed.write_bytes(data)
+        with pytest.raises(OSError, match=f"{changed} is damaged"):
+            Results(changed)
+    changed.write_bytes(bytes(SEAL_BYTES) + good[SEAL_BYTES:])  # as it is before it is finished
+    with Results(path) as sealed, Results(changed) as unsealed:
+        np.testing.assert_array_equal(unsealed.trajectory["qpos"][()], sealed.trajectory["qpos"][()])
+    with h5py.File(path, "r+") as file:
+        file["trajectory/qpos"][0, 0, 0] += 1
+    with pytest.raises(OSError, match=f"{path} is damaged, or was changed"):
+        Results(path)
 
 
 def test_a_build_says_what_it_does(maniple, tmp_path):

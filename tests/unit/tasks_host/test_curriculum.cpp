@@ -44,8 +44,12 @@ TEST(Curricula, StayWhereTheyAreWithoutANumber) {
   const std::vector<CompiledCurriculum> curricula{{"a", 0, source("episode_return")},
                                                   {"b", 0, source("1 / (a - 1)")},
                                                   {"c", 0, source("episode_return > 2 ? 1 : 5")}};
-  EXPECT_THAT(advance(curricula, {1, 2, 3}, {{"episode_return", nan}}), ElementsAre(1, 2, 5));
-  EXPECT_THAT(advance(curricula, {2, 2, 3}, {{"episode_return", 3}}), ElementsAre(3, 1, 1));
+  AdvancedCurricula next = advance(curricula, {1, 2, 3}, {{"episode_return", nan}});
+  EXPECT_THAT(next.values, ElementsAre(1, 2, 5));
+  EXPECT_THAT(next.stuck, ElementsAre(1));  // b knows a; a waits for the first episode
+  next = advance(curricula, {2, 2, 3}, {{"episode_return", 3}});
+  EXPECT_THAT(next.values, ElementsAre(3, 1, 1));
+  EXPECT_TRUE(next.stuck.empty());
 }
 
 TEST(Curricula, KnowEveryMetric) {
