@@ -8,19 +8,16 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstring>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
-#include <regex>
-#include <set>
 #include <sstream>
 #include <string_view>
 
 #include "src/base/error.hpp"
 #include "src/base/log.hpp"
+#include "src/io/checkpoint_folder.hpp"
 #include "src/io/checksum.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/hdf5.hpp"
@@ -355,322 +352,6 @@ void read_numbers(const std::string& path, const Contents& contents, const Archi
   });
 }
 
-constexpr const char* kEnding = ".h5";
-constexpr const char* kSuperseded = ".h5.superseded";  // of a history that the run has left
-
-// Steps of the checkpoints in a directory, newest first; only complete names "<step><ending>".
-std::vector<std::int64_t> steps_in(const std::string& directory, const std::string& ending = kEnding) {
-  std::vector<std::int64_t> steps;
-  std::error_code error;
-  fs::directory_iterator entry(directory, error);
-  if (error == std::errc::no_such_file_or_directory) return steps;
-  for (const fs::directory_iterator end; !error && entry != end; entry.increment(error)) {
-    const std::string name = entry->path().filename().string();
-    if (name.size() <= ending.size() || !name.ends_with(ending)) continue;
-    const std::string stem = name.substr(0, name.size() - ending.size());
-    if (stem.size() > 18) continue;
-    std::error_code ignored;
-    if (std::all_of(stem.begin(), stem.end(), [](unsigned char c) { return std::isdigit(c); }) &&
-        !entry->is_directory(ignored))
-      steps.push_back(std::stoll(stem));
-  }
-  if (error) throw Error(directory + ": cannot be listed: " + error.message());
-  std::sort(steps.rbegin(), steps.rend());
-  return steps;
-}
-
-std::string file_of(const std::string& directory, std::int64_t step, const std::string& ending = kEnding) {
-  return directory + "/" + std::to_string(step) + ending;
-}
-
-// Rank 0, after a commit: newer steps belong to a history that this run has left (it started anew, or
-// fell back from bad files), so they step aside: no later start may go on from them.
-void step_aside(const std::string& directory, std::int64_t step) {
-  for (const std::int64_t other : steps_in(directory)) {
-    if (other <= step) break;  // the newest come first
-    const std::string path = file_of(directory, other), aside = file_of(directory, other, kSuperseded);
-    std::error_code error;
-    fs::rename(path, aside, error);
-    warn(path + ": belongs to an earlier run; " +
-         (error ? "cannot be renamed: " + error.message() : "renamed to " + aside));
-  }
-}
-
-// What goes wrong about the checkpoints that are there does not make the new one worse. In a destructor, and
-// on rank 0 alone: nothing may escape.
-void tidy(const std::string& directory, const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const std::exception& error) {
-    warn(directory + ": the newest checkpoint is good, but the folder is not in order: " + error.what());
-  }
-}
-
-// Rank 0, when the newest has been read back: of all steps the last `keep` stay, and `keep_superseded` of
-// those that stepped aside.
-void prune(const std::string& directory, std::int64_t keep, std::int64_t keep_superseded) {
-  std::error_code ignored;
-  std::int64_t kept = 0;
-  std::ostringstream list;
-  const std::vector<std::int64_t> steps = steps_in(directory);
-  if (steps.empty()) throw Error("no checkpoint is listed any more");
-  for (const std::int64_t step : steps) {
-    const std::string path = file_of(directory, step);
-    if (kept < keep) {
-      ++kept;
-      const auto bytes = fs::file_size(path, ignored);
-      list << (kept > 1 ? ",\n" : "\n") << "    {\"step\": " << step << ", \"file\": \"" << step
-           << ".h5\", \"bytes\": " << bytes << "}";
-    } else {
-      fs::remove(path, ignored);
-    }
-  }
-  const std::vector<std::int64_t> left = steps_in(directory, kSuperseded);
-  for (std::size_t i = static_cast<std::size_t>(keep_superseded); i < left.size(); ++i)
-    fs::remove(file_of(directory, left[i], kSuperseded), ignored);
-  write_text_file(directory + "/manifest.json", "{\n  \"newest\": " + std::to_string(steps.front()) +
-                                                    ",\n  \"checkpoints\": [" + list.str() + "\n  ]\n}\n");
-}
-
-// What a checkpoint is read for, hence what must agree.
-enum class Purpose {
-  resume,      // everything
-  policy,      // model and task
-  warm_start,  // what a policy is, and the sizes of what it sees and does
-};
-
-// A key of a task's deck with what a checkpoint and what this run has for it; "": nothing.
-struct Difference {
-  std::string key, stored, run;
-  std::string text() const {
-    if (stored == run) return key + ": in another order in this run";
-    return key + ": the checkpoint has " + (stored.empty() ? "none" : stored) + ", this run " +
-           (run.empty() ? "none" : run);
-  }
-};
-
-// How these lines differ. The elements of a list that both have count as the same wherever they stand.
-std::vector<Difference> differences_between(const std::vector<std::string>& stored,
-                                            const std::vector<std::string>& run) {
-  std::vector<Difference> found;
-  const auto key_of = [](const std::string& line) { return line.substr(0, line.find(": ")); };
-  const auto value_of = [](const std::string& line) {
-    const auto colon = line.find(": ");
-    return colon == std::string::npos ? std::string() : line.substr(colon + 2);
-  };
-  std::vector<std::string> only_run = run;
-  for (const std::string& line : stored) {
-    const auto same = std::find(only_run.begin(), only_run.end(), line);
-    if (same == only_run.end())
-      found.push_back({key_of(line), value_of(line), ""});
-    else
-      only_run.erase(same);
-  }
-  for (const std::string& line : only_run) {
-    const auto pair = std::find_if(found.begin(), found.end(), [&](const Difference& d) {
-      return d.key == key_of(line) && d.run.empty();
-    });
-    if (pair == found.end())
-      found.push_back({key_of(line), "", value_of(line)});
-    else
-      pair->run = value_of(line);
-  }
-  for (std::size_t i = 0; found.empty() && i < run.size(); ++i)
-    if (stored[i] != run[i]) found.push_back({key_of(run[i]), "", ""});
-  // what decides the policy's sizes first
-  std::vector<Difference> ordered;
-  for (const bool sizes : {true, false})
-    for (const Difference& d : found)
-      if (sizes ==
-          (d.key == "task.actions" || d.key == "task.observations" || d.key == "task.critic_observations"))
-        ordered.push_back(d);
-  return ordered;
-}
-
-// The same of whole decks; of a checkpoint of an earlier version, which has none, nothing is known.
-std::vector<Difference> differences_of(const std::vector<std::string>& stored,
-                                       const std::vector<std::string>& run) {
-  if (stored.empty() || run.empty()) return {};
-  return differences_between(stored, run);
-}
-
-// How what a policy sees and does differs, at these keys of lists of terms. What only disturbs it, noise,
-// bias and delay, is the same as none.
-std::vector<Difference> differences_of_terms(const CheckpointIdentity& stored, const CheckpointIdentity& run,
-                                             const std::vector<std::string>& keys) {
-  static const std::regex disturbance(R"(, (noise|noise_std|bias|delay): (\[[^\]]*\]|[^,}]*))");
-  std::vector<Difference> found;
-  if (stored.task_lines.empty() || run.task_lines.empty()) return found;  // as in differences_of()
-  for (const std::string& key : keys) {
-    const auto terms_of = [&](const std::vector<std::string>& lines) {
-      std::vector<std::string> terms;
-      for (const std::string& line : lines)
-        if (line.starts_with(key + ": ")) terms.push_back(std::regex_replace(line, disturbance, ""));
-      return terms;
-    };
-    for (const Difference& difference :
-         differences_between(terms_of(stored.task_lines), terms_of(run.task_lines)))
-      found.push_back(difference);
-  }
-  return found;
-}
-
-// Those of all that a policy sees and does. `critic`: what is kept has one, too.
-std::vector<Difference> differences_for_policy(const CheckpointIdentity& stored,
-                                               const CheckpointIdentity& run, bool critic) {
-  std::vector<std::string> keys{"task.observations", "task.actions"};
-  if (critic) keys.insert(keys.begin() + 1, "task.critic_observations");
-  return differences_of_terms(stored, run, keys);
-}
-
-// Refuses a task that shows a policy something else, or where it acts otherwise. What only disturbs it may be
-// another.
-void check_policy_task(const std::string& path, const CheckpointIdentity& stored,
-                       const CheckpointIdentity& run) {
-  if (const std::vector<Difference> found = differences_for_policy(stored, run, false); !found.empty())
-    throw InputError(SourceLocation{path}, "", found.front().text(),
-                     "allowed: what the policy learned with; noise, bias and delay may be others");
-}
-
-std::vector<std::string> keys_of(const std::vector<Difference>& differences) {
-  std::vector<std::string> keys;
-  for (const Difference& difference : differences)
-    if (std::find(keys.begin(), keys.end(), difference.key) == keys.end()) keys.push_back(difference.key);
-  return keys;
-}
-
-// The first of them, and the keys of the others.
-std::string text_of(const std::vector<Difference>& differences) {
-  std::vector<std::string> others = keys_of(differences);
-  others.erase(others.begin());
-  return differences.front().text() +
-         (others.empty() ? "" : fmt::format("; other differences: {}", fmt::join(others, ", ")));
-}
-
-// "key=value" by lines.
-std::vector<std::pair<std::string, std::string>> values_of(const std::string& lines) {
-  std::vector<std::pair<std::string, std::string>> values;
-  std::istringstream in(lines);
-  for (std::string line; std::getline(in, line);) {
-    const auto equals = line.find('=');
-    if (equals != std::string::npos) values.emplace_back(line.substr(0, equals), line.substr(equals + 1));
-  }
-  return values;
-}
-
-// Whether the policy is the run's: its parameters alone do not say what they are multiplied with. What only
-// limits actions and observations may change while a policy learns, but not before it is evaluated.
-void check_policy(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
-                  Purpose purpose) {
-  const auto of_run = values_of(run.policy);
-  const std::map<std::string, std::string> mine(of_run.begin(), of_run.end());
-  const auto of_file = values_of(stored.policy);
-  const auto diffuses = [](const auto& values) {
-    return std::any_of(values.begin(), values.end(),
-                       [](const auto& value) { return value.first.starts_with("diffusion."); });
-  };
-  if (!of_file.empty() && diffuses(of_file) != diffuses(mine))
-    throw InputError(SourceLocation{path}, "learning.algorithm",
-                     diffuses(of_file) ? "the checkpoint has a diffusion policy" : "the checkpoint has none",
-                     diffuses(of_file) ? "this run has none: learning.preset=diffusion_policy and the keys "
-                                         "diffusion.* of the training make it one"
-                                       : "this run has diffusion");
-  for (const auto& [key, found] : of_file) {
-    if (key == kCamerasLine && purpose == Purpose::policy)
-      throw InputError(SourceLocation{path}, "policy", "it sees pictures: " + found,
-                       "allowed: a policy of vectors alone, since environments give no pictures "
-                       "(tools/export_onnx.py takes this one to where there are cameras)");
-    const auto wanted = mine.find(key);
-    if (wanted == mine.end() || wanted->second == found) continue;
-    const bool limits = key.starts_with("policy.clip_") || key == "policy.min_std" || key == "policy.max_std";
-    if (limits && purpose != Purpose::policy) continue;
-    // of a task the number alone does not say which terms came or went
-    const std::vector<Difference> terms = differences_of_terms(stored, run, {key});
-    throw InputError(SourceLocation{path}, key, "the checkpoint has " + found,
-                     "this run has " + wanted->second + (terms.empty() ? "" : "; " + terms.front().text()));
-  }
-}
-
-// Settings that act at the beginning of a run alone, or that its random numbers, counts of steps, order of
-// samples and arrays depend on.
-const std::set<std::string_view> kLastingSettings{
-    "learning.algorithm",
-    "learning.horizon",
-    "learning.normalize_value",
-    "learning.normalize_reward",
-    "learning.report_every",
-    "learning.random_initial_episode_length",
-    "policy.initialization",
-    "policy.hidden_gain",
-    "policy.actor_gain",
-    "policy.critic_gain",
-    "policy.init_std",
-    "learning.ema",
-    "data.weights",
-    "data.frame_stack",
-    "data.pad_frame_stack",
-    "data.pad_sequence",
-    "data.drop_last",
-    "data.validation_filter",
-    "data.normalize_observations",
-    "data.normalize_actions",
-    "data.not_normalized",
-    "data.actions_not_normalized",
-    "diffusion.pad_after",
-};
-
-// What must agree, as (key of the deck, what the file has, what the run has).
-void check_identity(const std::string& path, const CheckpointIdentity& stored, const CheckpointIdentity& run,
-                    Purpose purpose) {
-  // (a policy may go on with other terms of the same sizes: read_warm_start() says so)
-  if (purpose == Purpose::warm_start) return check_policy(path, stored, run, purpose);
-  auto compare = [&](const char* key, const std::string& found, const std::string& wanted) {
-    if (found != wanted)
-      throw InputError(SourceLocation{path}, key, "the checkpoint has " + found, "this run has " + wanted);
-  };
-  // names and sizes say most of what differs; a number within says nothing but that it does
-  auto compare_digests = [&](const char* key, const std::string& found, const std::string& wanted,
-                             const std::string& stored_digest, const std::string& run_digest) {
-    if (stored_digest == run_digest) return;
-    // a policy may be tried where some numbers are others: read_replicated() warns
-    const bool tried = purpose == Purpose::policy && !stored.policy.empty();
-    if (tried && (found == wanted || std::string_view(key) == "task")) return;
-    if (found == wanted)
-      throw InputError(SourceLocation{path}, key, "the checkpoint is of " + found + " with other values",
-                       "this run has the digest " + run_digest + ", the checkpoint " + stored_digest +
-                           "; learning.warm_start begins a new run with what a policy has learned");
-    throw InputError(SourceLocation{path}, key,
-                     "the checkpoint is of " + (found.empty() ? "digest " + stored_digest : found),
-                     "this run has " + (wanted.empty() ? "none" : wanted));
-  };
-  // a policy from demonstrations alone fits where its shapes do
-  if (purpose == Purpose::policy && stored.task_digest.empty())
-    return check_policy(path, stored, run, purpose);
-  compare_digests("model.file", stored.model, run.model, stored.model_digest, run.model_digest);
-  if (purpose == Purpose::resume && stored.task_digest != run.task_digest)
-    if (const std::vector<Difference> found = differences_of(stored.task_lines, run.task_lines);
-        !found.empty())
-      throw InputError(SourceLocation{path}, "", text_of(found),
-                       "allowed: the same task, or learning.warm_start for a new run with this policy");
-  compare_digests("task", stored.task, run.task, stored.task_digest, run.task_digest);
-  check_policy(path, stored, run, purpose);
-  if (purpose == Purpose::policy) return check_policy_task(path, stored, run);
-  compare("kind of run", stored.kind, run.kind);
-  const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
-                                    "learning.schedule: \"adaptive\"") != run.settings.end();
-  for (const Difference& difference : differences_of(stored.settings, run.settings)) {
-    if (difference.stored.empty()) continue;  // a checkpoint of an earlier version
-    if (kLastingSettings.contains(difference.key) ||
-        (rate_lasts && difference.key == "learning.learning_rate"))
-      throw InputError(
-          SourceLocation{path}, "", difference.text(),
-          "allowed: what the run began with, or learning.warm_start for a new run with this policy");
-  }
-  compare("simulation.precision", stored.precision, run.precision);
-  compare("batch.num_envs", std::to_string(stored.num_envs), std::to_string(run.num_envs));
-  compare("batch.seed", std::to_string(stored.seed), std::to_string(run.seed));
-}
-
 // A good file of this run has exactly these arrays; another program version or deck may have others.
 void check_entries(const std::string& path, const Contents& contents, const Archive& archive,
                    const Partition& partition) {
@@ -709,7 +390,7 @@ struct Loaded {
 
 // Collective. Loads one file or throws: InputError when it is good but of another run, Error when bad.
 Loaded load(const std::string& path, const CheckpointIdentity& identity, const Archive& archive,
-            const Partition& partition, Collectives& collectives, Purpose purpose) {
+            const Partition& partition, Collectives& collectives, CheckpointPurpose purpose) {
   if (check_seal(path, collectives) == Sealed::no)
     throw Error(path + ": has no checksum: not a checkpoint of this version, or damaged");
   std::string text;
@@ -725,7 +406,7 @@ Loaded load(const std::string& path, const CheckpointIdentity& identity, const A
     throw InputError(SourceLocation{path}, "format", std::to_string(contents.format),
                      "this program reads " + std::to_string(kFormat));
   check_identity(path, contents.identity, identity, purpose);
-  Archive entries = purpose == Purpose::warm_start ? entries_in(contents, archive) : archive;
+  Archive entries = purpose == CheckpointPurpose::warm_start ? entries_in(contents, archive) : archive;
   check_entries(path, contents, entries, partition);
   read_numbers(path, contents, entries, partition, collectives);
   return {contents.step, std::move(entries), contents.identity};
@@ -733,10 +414,10 @@ Loaded load(const std::string& path, const CheckpointIdentity& identity, const A
 
 std::optional<Loaded> load_newest(const std::string& directory, const CheckpointIdentity& identity,
                                   const Archive& archive, const Partition& partition,
-                                  Collectives& collectives, Purpose purpose) {
+                                  Collectives& collectives, CheckpointPurpose purpose) {
   // rank 0 decides what there is: directories of a network file system may look different elsewhere
   std::vector<std::int64_t> steps;
-  run_on_root(collectives, [&] { steps = steps_in(directory); });
+  run_on_root(collectives, [&] { steps = checkpoint_steps_in(directory); });
   std::int64_t count = static_cast<std::int64_t>(steps.size());
   collectives.broadcast(&count, sizeof count, 0);
   steps.resize(static_cast<std::size_t>(count));
@@ -745,7 +426,7 @@ std::optional<Loaded> load_newest(const std::string& directory, const Checkpoint
 
   std::string reasons;
   for (const std::int64_t step : steps) {
-    const std::string path = file_of(directory, step);
+    const std::string path = checkpoint_file(directory, step);
     try {
       Loaded loaded;
       retry_together(collectives, "reading a checkpoint",
@@ -827,12 +508,12 @@ std::string CheckpointWriter::write(std::int64_t step, const CheckpointIdentity&
                                     const Archive& archive, const Partition& partition) {
   settle();
   finish_pruning();  // the new file may need the space
-  const std::string path = file_of(folder_, step);
+  const std::string path = checkpoint_file(folder_, step);
   std::int64_t bytes = 0;
   retry_together(collectives_, "writing a checkpoint",
                  [&] { bytes = write_once(path, step, identity, archive, partition, collectives_); });
   read_back_ = ReadBack(path, bytes, collectives_);
-  if (collectives_.rank() == 0) tidy(folder_, [&] { step_aside(folder_, step); });
+  if (collectives_.rank() == 0) tidy_checkpoints(folder_, [&] { set_newer_aside(folder_, step); });
   return path;
 }
 
@@ -843,28 +524,29 @@ void CheckpointWriter::settle() {
   replaces_ = false;
   finish_pruning();
   if (collectives_.rank() == 0)
-    pruning_ =
-        std::async([folder = folder_, keep, keep_superseded] { prune(folder, keep, keep_superseded); });
+    pruning_ = std::async(
+        [folder = folder_, keep, keep_superseded] { prune_checkpoints(folder, keep, keep_superseded); });
 }
 
 void CheckpointWriter::leave_earlier() {
   if (!replaces_ || collectives_.rank() != 0) return;
-  tidy(folder_, [&] {
-    for (const char* ending : {kEnding, kSuperseded})
-      for (const std::int64_t step : steps_in(folder_, ending)) fs::remove(file_of(folder_, step, ending));
+  tidy_checkpoints(folder_, [&] {
+    for (const char* ending : {kCheckpointEnding, kSupersededEnding})
+      for (const std::int64_t step : checkpoint_steps_in(folder_, ending))
+        fs::remove(checkpoint_file(folder_, step, ending));
     fs::remove(folder_ + "/manifest.json");
   });
 }
 
 void CheckpointWriter::finish_pruning() {
-  if (pruning_.valid()) tidy(folder_, [&] { pruning_.get(); });
+  if (pruning_.valid()) tidy_checkpoints(folder_, [&] { pruning_.get(); });
 }
 
 std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const CheckpointIdentity& identity, const Archive& archive,
                                                    const Partition& partition, Collectives& collectives) {
-  const std::optional<Loaded> loaded =
-      load_newest(directory + "/checkpoints", identity, archive, partition, collectives, Purpose::resume);
+  const std::optional<Loaded> loaded = load_newest(directory + "/checkpoints", identity, archive, partition,
+                                                   collectives, CheckpointPurpose::resume);
   if (!loaded) return std::nullopt;
   if (const std::vector<Difference> found = differences_of(loaded->identity.settings, identity.settings);
       !found.empty())
@@ -873,14 +555,14 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
 }
 
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory) {
-  return steps_in(directory + "/checkpoints");
+  return checkpoint_steps_in(directory + "/checkpoints");
 }
 
 namespace {
 
 // Of a file, or of the newest good one of a run's directory.
 Loaded load_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
-                       const Archive& archive, Collectives& collectives, Purpose purpose) {
+                       const Archive& archive, Collectives& collectives, CheckpointPurpose purpose) {
   for (const ArchiveEntry& entry : archive.entries())
     if (entry.per_env) throw Error("read_replicated: " + entry.name + " belongs to environments");
   // 0 nothing there, 1 file, 2 run directory
@@ -918,7 +600,8 @@ Loaded load_replicated(const std::string& file_or_directory, const CheckpointIde
 
 std::int64_t read_replicated(const std::string& file_or_directory, const CheckpointIdentity& identity,
                              const Archive& archive, Collectives& collectives) {
-  const Loaded loaded = load_replicated(file_or_directory, identity, archive, collectives, Purpose::policy);
+  const Loaded loaded =
+      load_replicated(file_or_directory, identity, archive, collectives, CheckpointPurpose::policy);
   if (loaded.identity.task_digest.empty()) return loaded.step;  // of data alone
   const bool other_model = loaded.identity.model_digest != identity.model_digest;
   const bool other_task = loaded.identity.task_digest != identity.task_digest;
@@ -936,7 +619,7 @@ std::int64_t read_replicated(const std::string& file_or_directory, const Checkpo
 WarmStart read_warm_start(const std::string& file_or_directory, const CheckpointIdentity& identity,
                           const Archive& archive, Collectives& collectives) {
   const Loaded loaded =
-      load_replicated(file_or_directory, identity, archive, collectives, Purpose::warm_start);
+      load_replicated(file_or_directory, identity, archive, collectives, CheckpointPurpose::warm_start);
   WarmStart result;
   result.step = loaded.step;
   result.same_task = loaded.identity.model_digest == identity.model_digest &&

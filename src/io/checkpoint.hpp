@@ -9,30 +9,12 @@
 #include <vector>
 
 #include "src/io/archive.hpp"
+#include "src/io/checkpoint_identity.hpp"
 #include "src/io/seal.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
-
-inline constexpr const char* kCamerasLine = "data.cameras";  // whose pictures a policy sees
-
-// What must agree before a checkpoint is loaded; a difference is an InputError that names the key.
-struct CheckpointIdentity {
-  std::string kind = "train";
-  std::string model, task;              // what the digests are of, for people: names and sizes
-  std::string model_digest;             // of the compiled model's numbers; "": learned without one
-  std::string task_digest;              // of the resolved task; "": without one
-  std::vector<std::string> task_lines;  // what its deck says, "key: value", for messages about differences
-  std::string precision;
-  // What a policy reads, is and gives: a line "key=value" for each number and key that its parameters do not
-  // say. Of a policy that sees pictures the line of kCamerasLine is the first.
-  std::string policy;
-  // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
-  std::vector<std::string> settings;
-  std::int64_t num_envs = 0;
-  std::uint32_t seed = 0;
-};
 
 // Writes the checkpoints of a run. A file gets its name when it is complete and durable; that it reads back
 // as it was written is checked by threads while the run goes on. Only then older ones are removed.
