@@ -36,7 +36,7 @@ TEST(Curricula, AdvanceTogetherFromTheLastValues) {
                                                   {"b", 0, source("a / 2")},
                                                   {"fixed", 0, {}},
                                                   {"own", 0, source("min(own + 1, a)")}};
-  EXPECT_THAT(advance(curricula, {4, 10, 3, 7}, {{"iteration", 5}}), ElementsAre(15, 2, 3, 4));
+  EXPECT_THAT(advance(curricula, {4, 10, 3, 7}, {{"iteration", 5}}).values, ElementsAre(15, 2, 3, 4));
 }
 
 TEST(Curricula, StayWhereTheyAreWithoutANumber) {
