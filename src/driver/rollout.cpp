@@ -88,6 +88,10 @@ ExitCode rollout(const Config& config, Session& session) {
   if (config.output.dataset != DatasetLayout::none)
     run_together(session.collectives(), [&] { episodes.emplace(config, *simulation); });
   simulation->initialize(config.initial_state);
+  if (config.initial_state.source == StartState::of_model && !config.task.resets.empty())
+    info(
+        "the first episodes begin in the model's own pose: initial_state.source=task begins them by the "
+        "task's resets");
   if (episodes) episodes->watch();
 
   const std::int64_t every = config.output.trajectory_every;

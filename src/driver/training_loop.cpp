@@ -157,7 +157,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   info(fmt::format(
       "warm start from {}, iteration {}{}: policy, critic, normalizers and moments of the optimizer are "
       "kept{}; "
-      "environments, learning rate and counters begin anew",
+      "environments, learning rate, curricula and counters begin anew",
       run.config.learning.warm_start, start.step,
       start.same_task             ? ""
       : start.differences.empty() ? " (of another task or model)"

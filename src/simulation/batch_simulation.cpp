@@ -488,6 +488,9 @@ void BatchSimulation<T>::describe(Archive& archive) {
 template <class T>
 void BatchSimulation<T>::restored() {
   for (const auto& copy : host_copies_.to_device) copy();
+  // one that nothing updates is the deck's own, whatever a training has made of it
+  for (std::size_t i = 0; i < curricula_.size(); ++i)
+    if (task_.curricula[i].update.text.empty()) curricula_[i] = task_.curricula[i].initial;
   device_task_.set_curricula(curricula_);
   if (has_task()) show_to_learning();
 }

@@ -208,7 +208,12 @@ std::string terms_text() {
 
 std::string functions_text() {
   const TaskModel model = one_of_everything();
-  std::string text = "# function: meaning; example and what it gives, or how many components\n";
+  std::string text =
+      "# operators: + - * / ^, < <= > >= == !=, && || !, condition ? a : b; numbers and vectors mix, "
+      "component by\n"
+      "# component; vectors are [a, b], their parts v[0], v[1:3], v[::2], v.x to v.w, and of named elements\n"
+      "# qpos[hinge], qpos['pattern.*']; prev(variable) is a last value; true is 1 and false 0\n"
+      "# function: meaning; example and what it gives, or how many components\n";
   for (const ExpressionFunction& function : expression_functions()) {
     const Evaluated result = evaluated(model, function.example);
     text += fmt::format("{}({})\n    {}\n    {} -> {}\n", function.name, function.arguments, function.meaning,

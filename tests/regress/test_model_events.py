@@ -371,6 +371,11 @@ def test_policies_meet_the_curricula_of_their_checkpoint(maniple, deck, tmp_path
                     "output.trajectory.fields=[observation]", f"output.directory={directory}")
             with h5py.File(directory / "results.h5") as file:
                 np.testing.assert_array_equal(np.unique(file["trajectory/observation"][()]), [seen])
+    # one that nothing updates is the deck's own
+    maniple("evaluate", path, f"control.checkpoint={tmp_path / 'run'}", "task.curricula.level.update=~", "task.curricula.level.reset=0.5",
+            "batch.num_envs=32", f"output.directory={tmp_path / 'evaluated'}", "output.overwrite=true", ranks=2)
+    with h5py.File(tmp_path / "evaluated" / "evaluation.h5") as file:
+        np.testing.assert_allclose(file["evaluation/episode_return"][()], full * .5, rtol=1e-5)
 
 
 def test_curricula_by_means_of_variables(maniple, deck, tmp_path):
