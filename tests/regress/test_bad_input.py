@@ -384,6 +384,11 @@ def test_checkpoint_of_another_model(maniple, refused, deck, run_directory, tmp_
     assert "different: " not in result.stderr
 
 
+def test_a_directory_among_the_checkpoints_is_passed_over(maniple, run_directory):
+    (run_directory / "checkpoints/999.h5").mkdir()
+    assert re.search(r"resumed \S+ at iteration \d\b", maniple(*resume(run_directory)).stdout)
+
+
 def test_a_results_file_in_place_of_a_checkpoint(refused, run_directory, tmp_path):
     message = refused("train", CARTPOLE, f"learning.warm_start={run_directory}/results.h5", *short(tmp_path))
     assert "results.h5: checkpoint: cannot be used; not a checkpoint but another file of this program" in message
