@@ -205,9 +205,11 @@ def test_validate_prints_the_task(maniple, deck):
     table = maniple("validate", deck, ranks=0).stdout
     for line in ("actions (2)", "observations (19)", "critic observations (7)", "joint_position/left_hip", "0 to 8",
                  "projected_gravity", "track ", "truncation: time_out", "termination: illegal_contact",
-                 "push_by_setting_velocity every 0.3 to 0.5 s", "uniform_velocity_command every 0.2 to 0.6 s",
                  "reset: normal(0, 0.02, 2)", "ends, of 60 control steps at most"):
         assert line in table, line
+    # terms with what they were given
+    assert re.search(r"push_by_setting_velocity \(vx \[.*\]\) every 0\.3 to 0\.5 s\n", table)
+    assert re.search(r"uniform_velocity_command \(ang_vel_z \[.*lin_vel_y \[.*\) every 0\.2 to 0\.6 s\n", table)
 
 
 def test_schema_lists_what_tasks_are_written_with(maniple, deck):
