@@ -40,7 +40,7 @@ def test_a_skip_of_pytest_fails_the_run(tmp_path, body, kind):
     shutil.copy(ROOT / "tests/conftest.py", tmp_path)
     (tmp_path / "test_sample.py").write_text(
         f"import pytest\n\n\ndef test_passes():\n    pass\n\n\ndef test_left_out():\n    {body}\n")
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", tmp_path]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path]
     assert run(command, WITHOUT).returncode == 0
     refused = run(command, WITH)
     assert refused.returncode == 1
