@@ -36,11 +36,6 @@ class DeckWriter {
   std::string text_ = "# Every key of the run with its value; itself a deck.\n";
 };
 
-std::string range_text(const std::vector<TermNumber>& numbers) {
-  return numbers.size() == 1 ? yaml_number(numbers[0])
-                             : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
-}
-
 // A term as a flow mapping on one line; only what differs from the defaults.
 std::string term_text(TermConfig term, const SectionKey& section) {
   TermConfig defaults;
@@ -59,7 +54,7 @@ std::string term_text(TermConfig term, const SectionKey& section) {
       add(row.name, yaml_text(target));
     }
   }
-  for (const auto& [name, numbers] : term.parameters) add(name, range_text(numbers));
+  for (const auto& [name, numbers] : term.parameters) add(name, yaml_text(numbers));
   return "{" + text + "}";
 }
 

@@ -430,6 +430,11 @@ std::string yaml_number(const TermNumber& number) {
   return number.expression.empty() ? yaml_number(number.value) : yaml_quoted(number.expression);
 }
 
+std::string yaml_text(const std::vector<TermNumber>& numbers) {
+  return numbers.size() == 1 ? yaml_number(numbers[0])
+                             : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
+}
+
 std::string allowed_text(const Target& target, const Allowed& allowed) {
   return std::visit(
       [&](const auto& member) -> std::string {

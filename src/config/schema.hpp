@@ -120,6 +120,8 @@ bool read_number(const DeckValue& value, double& number);
 // The same, or a text, which is an expression; false when the value is neither.
 bool read_number(const DeckValue& value, TermNumber& number);
 std::string yaml_number(const TermNumber& number);
+// A parameter of a term: a number, or [low, high].
+std::string yaml_text(const std::vector<TermNumber>& numbers);
 
 // The candidate nearest to an unknown key: by edit distance, or with the same last part in another
 // section. Empty when nothing is near.

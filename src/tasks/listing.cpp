@@ -325,11 +325,7 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
               : !elsewhere.contains(key.name) && yaml_text(target) != yaml_text(key.target(defaults)))
         given.push_back(key.name + " " + yaml_text(target));
     }
-    for (const auto& [name, numbers] : term.parameters)
-      given.push_back(name + " " +
-                      (numbers.size() == 1
-                           ? yaml_number(numbers[0])
-                           : fmt::format("[{}, {}]", yaml_number(numbers[0]), yaml_number(numbers[1]))));
+    for (const auto& [name, numbers] : term.parameters) given.push_back(name + " " + yaml_text(numbers));
     return (term.field.empty() ? term.term : text_of(term.operation) + " of " + term.field) +
            (given.empty() ? "" : fmt::format(" ({})", fmt::join(given, ", ")));
   };
