@@ -142,13 +142,14 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                      "allowed: with " + allowed + "; ensemble=~ leaves it out");
   }
   const std::string status_file = members.front().config.run.status_file;
-  run_on_root(session.collectives(), [&] {
-    std::error_code ignored;
-    if (std::filesystem::exists(status_file, ignored) &&
-        !std::filesystem::is_regular_file(status_file, ignored))
-      throw InputError(members.front().config.where_of("run.status_file"), "run.status_file",
-                       "found '" + status_file + "', which is no file", "allowed: a file, there or not");
-  });
+  if (!status_file.empty())
+    run_on_root(session.collectives(), [&] {
+      std::error_code ignored;
+      if (std::filesystem::exists(status_file, ignored) &&
+          !std::filesystem::is_regular_file(status_file, ignored))
+        throw InputError(members.front().config.where_of("run.status_file"), "run.status_file",
+                         "found '" + status_file + "', which is no file", "allowed: a file, there or not");
+    });
   const ExitCode code = is_ensemble ? run_ensemble(verb, std::move(members), session)
                                     : run_configured(verb, members.front().config, session);
   if (!status_file.empty())
