@@ -9,7 +9,8 @@ another output `next_state`, the input of the next step: of each layer the hidde
 it. A mixture (learning.loss: gmm) gives the mean of its likeliest mode, and for draws `mode_actions` [batch, modes,
 actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of observations, the network and the clipping
 of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
-environment.
+environment. The model's metadata have it, as `task`: the table of `maniple inspect`, with observations and actions in their
+order, joint by joint, scales and offsets; as `deck`, every key of the run.
 
 A policy that sees pictures has an input for each camera, by the name of its key, as they come from it: uint8 [batch, height,
 width, channels], with data.frame_stack [batch, frames, height, width, channels], the oldest first. The middle crop and the
@@ -200,7 +201,8 @@ def finished(run, checkpoint, description, **properties):
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
                               producer_version=str(run.run["version"]))
     model.ir_version = 8  # of the runtimes that know the opset
-    helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": run.run["resolved"], **properties})
+    helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": run.run["resolved"],
+                                  "task": run.run.get("task", ""), **properties})
     onnx.checker.check_model(model, full_check=True)
     return model
 

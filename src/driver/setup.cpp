@@ -22,7 +22,9 @@
 #include "src/learning/learners.hpp"
 #include "src/learning/policy.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 namespace {
@@ -370,8 +372,13 @@ RunRecord run_record(const Config& config, const Session& session, const std::st
 RunRecord run_record(const Config& config, const Session& session, const Simulation& simulation,
                      const std::string& verb) {
   RunRecord record = run_record(config, session, verb);
-  record.model_xml = simulation.model().xml;
-  if (simulation.model().mjb) record.model_mjb = deflate_aside(simulation.model().mjb);
+  const ImportedModel& model = simulation.model();
+  record.model_xml = model.xml;
+  if (config.task.present)
+    record.task_text = task_table(
+        config.task, compile_task(config.task, model, model.timestep * config.simulation.decimation,
+                                  config.simulation.derived));
+  if (model.mjb) record.model_mjb = deflate_aside(model.mjb);
   return record;
 }
 

@@ -172,6 +172,31 @@ bool is_negative(const TermConfig& term, const std::vector<TermNumber>& range, d
          least < 0;
 }
 
+// Refuses events that change nothing: ranges that do not hold, and zeros that are scaled.
+void check_effect(const TermConfig& term, const VaryingField& field, const std::vector<Element>& elements,
+                  const TaskModel& model, const std::string& key) {
+  const auto of_all = [&](const auto& is_so) { return std::all_of(elements.begin(), elements.end(), is_so); };
+  const auto refuse = [&](const std::string& why, const std::string& allowed) {
+    const std::string of = elements[0].name.empty() ? "" : " of '" + elements[0].name + "'";
+    throw InputError(term.where, key, "an event without effect: " + field.name + of + " " + why, allowed);
+  };
+  const auto unlimited = [&](const auto& owners, bool std::decay_t<decltype(owners[0])>::*limited) {
+    return of_all([&](const Element& element) {
+      return std::none_of(owners.begin(), owners.end(),
+                          [&](const auto& owner) { return owner.name == element.name && owner.*limited; });
+    });
+  };
+  if (field.name == "jnt_range" && unlimited(model.joints, &TaskJoint::limited))
+    refuse("does not hold", "joints that are limited in the model");
+  if (field.name == "actuator_forcerange" && unlimited(model.actuators, &TaskActuator::force_limited))
+    refuse("does not hold", "actuators whose forces are limited in the model");
+  if (term.operation == FieldOperation::scale && of_all([&](const Element& element) {
+        const auto first = field.values.begin() + element.first;
+        return std::all_of(first, first + element.size, [](double value) { return value == 0; });
+      }))
+    refuse("is 0 in the model", "add | abs, or elements that have other values");
+}
+
 // kp and kd of position servos: the numbers that they are in the model change together.
 std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskModel& model,
                                              const std::string& key) {
@@ -257,6 +282,7 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
   const VaryingField& field = field_named(model, term.field);
   const std::vector<Element> elements = chosen(elements_of(field, model), term, key);
   check_components(term, elements, key);
+  check_effect(term, field, elements, model, key);
   std::vector<std::string> names;
   for (const Element& element : elements) names.push_back(element.name);
 

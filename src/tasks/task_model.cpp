@@ -71,6 +71,7 @@ TaskModel task_model(const ImportedModel& model) {
     actuator.limited = model.actuator_ctrllimited[i] != 0;
     actuator.low = model.actuator_ctrlrange[2 * i];
     actuator.high = model.actuator_ctrlrange[2 * i + 1];
+    actuator.force_limited = model.actuator_forcelimited[i] != 0;
     result.actuators.push_back(actuator);
   }
 

@@ -35,6 +35,7 @@ struct TaskActuator {
   int actadr = -1;             // of its activation; -1: none
   bool limited = false;        // the control has a range
   double low = 0, high = 0;
+  bool force_limited = false;
 };
 
 struct TaskSensor {

@@ -85,6 +85,15 @@ def test_actions_are_the_programs(maniple, tmp_path, settings):
         np.testing.assert_allclose(action[apart], exact, rtol=0, atol=min(allowed, 3 * bound))
 
 
+def test_metadata_have_the_task(maniple, tmp_path):
+    run, file = tmp_path / "run", deck(tmp_path)
+    maniple("train", file, "learning.iterations=1", f"output.directory={run}")
+    export(maniple, run)
+    metadata = {entry.key: entry.value for entry in onnx.load(run / "policy.onnx").metadata_props}
+    assert metadata["task"] == maniple("inspect", file, ranks=0).stdout
+    assert "joint_effort/slider" in metadata["task"]
+
+
 def in_double_precision(policy, observation):
     model = onnx.load(policy)
     for tensor in model.graph.initializer:

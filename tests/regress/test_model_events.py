@@ -280,6 +280,12 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{term: reset_scene_to_default, mode: startup, ranges: [0, 1]}", ["push.ranges", "without field"]),
     ("{field: dof_damping, expression: \"1\", joints: [left_hip], mode: reset, operation: scale, ranges: [0, 1]}",
      ["field beside term or expression"]),
+    ("{field: actuator_forcerange, actuators: [actuator1, actuator3], mode: reset, operation: scale, ranges: [.5, 1]}",
+     ["without effect", "actuator_forcerange of 'actuator1' does not hold", "actuators whose forces are limited"]),
+    ("{field: jnt_range, joints: [root], mode: reset, operation: abs, ranges: {0: [-.6, -.1]}}",
+     ["without effect", "jnt_range of 'root' does not hold"]),
+    ("{field: jnt_stiffness, joints: [\".*_hip\"], mode: startup, operation: scale, ranges: [0, 9]}",
+     ["without effect", "jnt_stiffness of 'left_hip' is 0 in the model", "add | abs"]),
     ("{set: \"qpos[left_hip]\", expression: \"1\", mode: startup}", ["fields of the model"]),
     ("{set: \"geom_size[floor]\", expression: \"1\", mode: startup}", ["unknown name 'geom_size'"]),
 ])
