@@ -62,6 +62,13 @@ class MetricRows {
     }
     metrics_.series.back().values.push_back(wall_seconds);
   }
+  // Rows of a run that goes on: what it did not keep before begins with NaN.
+  void restored() {
+    std::size_t rows = 0;
+    for (const auto& series : metrics_.series) rows = std::max(rows, series.values.size());
+    for (auto& series : metrics_.series)
+      series.values.insert(series.values.begin(), rows - series.values.size(), std::nan(""));
+  }
   // Of all evaluations so far; nothing before the first.
   std::optional<double> best_evaluation() {
     std::optional<double> best;
@@ -174,6 +181,7 @@ std::optional<std::int64_t> resume_or_start(Learner& learner, const TrainingRun&
                                      learner.partition(), run.collectives);
   if (resumed) {
     learner.restored();
+    rows.restored();
     info(fmt::format("resumed {} at iteration {}", directory, *resumed));
   } else {
     learner.start();

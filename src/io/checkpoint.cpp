@@ -373,12 +373,15 @@ void check_entries(const std::string& path, const Contents& contents, const Arch
   }
 }
 
-// Those of an archive's entries that a file has.
-Archive entries_in(const Contents& contents, const Archive& archive) {
-  Archive present;
-  for (const ArchiveEntry& entry : archive.entries())
-    if (contents.find(entry.name)) present.add(entry);
-  return present;
+// Those of an archive's entries that are read from a file: for a warm start what it has, else all but
+// histories that its run did not keep.
+Archive entries_to_read(const Contents& contents, const Archive& archive, CheckpointPurpose purpose) {
+  Archive wanted;
+  for (const ArchiveEntry& entry : archive.entries()) {
+    const bool may_lack = purpose == CheckpointPurpose::warm_start || entry.resize;
+    if (!may_lack || contents.find(entry.name)) wanted.add(entry);
+  }
+  return wanted;
 }
 
 // What came out of a file: its step, and which entries of the archive it has.
@@ -406,7 +409,7 @@ Loaded load(const std::string& path, const CheckpointIdentity& identity, const A
     throw InputError(SourceLocation{path}, "format", std::to_string(contents.format),
                      "this program reads " + std::to_string(kFormat));
   check_identity(path, contents.identity, identity, purpose);
-  Archive entries = purpose == CheckpointPurpose::warm_start ? entries_in(contents, archive) : archive;
+  Archive entries = entries_to_read(contents, archive, purpose);
   check_entries(path, contents, entries, partition);
   read_numbers(path, contents, entries, partition, collectives);
   return {contents.step, std::move(entries), contents.identity};

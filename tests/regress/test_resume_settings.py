@@ -1,6 +1,7 @@
 """learning.resume=auto with other settings: what may change is named in one line, what cannot is refused."""
 
 import h5py
+import numpy as np
 import pytest
 
 DECK = "inputs/train/isaac_cartpole.yaml"
@@ -43,3 +44,10 @@ def test_an_adaptive_learning_rate_goes_on_from_where_it_is(maniple, tmp_path):
     maniple(*arguments, "learning.iterations=2")
     result = maniple(*arguments, "learning.resume=auto", "learning.learning_rate=0.005", "learning.iterations=3", exit_code=2)
     assert "learning.learning_rate: the checkpoint has 0.001, this run 0.005; allowed: " in result.stderr
+
+
+def test_evaluations_can_begin_later(maniple, run, tmp_path):
+    run("learning.iterations=4", "evaluation.every=1", ranks=2)
+    with h5py.File(tmp_path / "results.h5") as file:
+        returns = file["metrics/evaluation_return"][()]
+    assert np.isnan(returns[:2]).all() and np.isfinite(returns[2:]).all() and len(returns) == 4
