@@ -49,9 +49,7 @@ std::string task_of_deck(const std::string& path, const std::vector<std::string>
     throw InputError(config.where_deck, "task", "found none",
                      "a deck with a task; maniple validate says what a deck's model holds");
   const ImportedModel model = import_model_of(config);
-  return task_table(config.task,
-                    compile_task(config.task, model, model.timestep * config.simulation.decimation,
-                                 config.simulation.derived));
+  return task_table(config.task, compile_task(config, model));
 }
 
 }  // namespace

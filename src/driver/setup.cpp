@@ -374,10 +374,7 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   RunRecord record = run_record(config, session, verb);
   const ImportedModel& model = simulation.model();
   record.model_xml = model.xml;
-  if (config.task.present)
-    record.task_text = task_table(
-        config.task, compile_task(config.task, model, model.timestep * config.simulation.decimation,
-                                  config.simulation.derived));
+  if (config.task.present) record.task_text = task_table(config.task, compile_task(config, model));
   if (model.mjb) record.model_mjb = deflate_aside(model.mjb);
   return record;
 }

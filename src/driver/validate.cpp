@@ -105,9 +105,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
   check_input_files(config, session);
   if (config.initial_state.source == StartState::file)
     read_initial_state(config.initial_state, model.sizes, partition);
-  if (config.task.present)
-    task = compile_task(config.task, model, model.timestep * config.simulation.decimation,
-                        config.simulation.derived);
+  if (config.task.present) task = compile_task(config, model);
   if (config.control.source == ControlInput::file)
     (config.task.present ? read_action_rows : read_control_rows)(
         config.control.file, config.control.where, config.task.present ? task.num_actions : model.sizes.nu,

@@ -36,12 +36,6 @@ bool keeps(const OutputConfig& output, const TransitionField<Field>& field) {
   return field.use != TransitionUse::on_request || records(output, field.name);
 }
 
-// The task of a deck, which has one.
-CompiledTask task_of(const Config& config, const ImportedModel& model) {
-  return compile_task(config.task, model, model.timestep * config.simulation.decimation,
-                      config.simulation.derived);
-}
-
 // Elements of Data that the asked-for trajectory fields take.
 int exported_elements(const OutputConfig& output, const ModelSizes& sizes) {
   if (output.trajectory_every == 0) return 0;
@@ -564,7 +558,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
                                        : regroup_elements<Lanes<double>>(model.sizes));
   }
   if (config.task.present) {
-    const CompiledTask task = task_of(config, model);
+    const CompiledTask task = compile_task(config, model);
     if (task.settle_steps > 0)
       scratch += bytes_of_scratch(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
                                          : settle_elements<Lanes<double>>(state_elements(model.sizes)));
@@ -588,7 +582,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
 
 std::unique_ptr<Simulation> make_simulation(const Config& config, ImportedModel model, int rank, int ranks) {
   CompiledTask task;
-  if (config.task.present) task = task_of(config, model);
+  if (config.task.present) task = compile_task(config, model);
   if (config.simulation.precision == Precision::fp32)
     return std::make_unique<BatchSimulation<float>>(config, std::move(model), std::move(task), rank, ranks);
   return std::make_unique<BatchSimulation<double>>(config, std::move(model), std::move(task), rank, ranks);

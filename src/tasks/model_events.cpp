@@ -180,15 +180,14 @@ void check_effect(const TermConfig& term, const VaryingField& field, const std::
     const std::string of = elements[0].name.empty() ? "" : " of '" + elements[0].name + "'";
     throw InputError(term.where, key, "an event without effect: " + field.name + of + " " + why, allowed);
   };
-  const auto unlimited = [&](const auto& owners, bool std::decay_t<decltype(owners[0])>::*limited) {
-    return of_all([&](const Element& element) {
-      return std::none_of(owners.begin(), owners.end(),
-                          [&](const auto& owner) { return owner.name == element.name && owner.*limited; });
-    });
+  const auto row_of = [&](const Element& element) {
+    return static_cast<std::size_t>(element.first / field.row);
   };
-  if (field.name == "jnt_range" && unlimited(model.joints, &TaskJoint::limited))
+  if (field.name == "jnt_range" &&
+      of_all([&](const Element& element) { return !model.joints[row_of(element)].limited; }))
     refuse("does not hold", "joints that are limited in the model");
-  if (field.name == "actuator_forcerange" && unlimited(model.actuators, &TaskActuator::force_limited))
+  if (field.name == "actuator_forcerange" &&
+      of_all([&](const Element& element) { return !model.actuators[row_of(element)].force_limited; }))
     refuse("does not hold", "actuators whose forces are limited in the model");
   if (term.operation == FieldOperation::scale && of_all([&](const Element& element) {
         const auto first = field.values.begin() + element.first;

@@ -246,6 +246,11 @@ CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported
   }
 }
 
+CompiledTask compile_task(const Config& config, const ImportedModel& model) {
+  return compile_task(config.task, model, model.timestep * config.simulation.decimation,
+                      config.simulation.derived);
+}
+
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {
   MANIPLE_TASK_SIZES(MANIPLE_LOCAL_TASK_SIZE)
   return list_fields({MANIPLE_TASK_FIELDS(MANIPLE_FIELD_INFO)});

@@ -68,6 +68,8 @@ struct CompiledTask : TaskSizes {
 // Throws InputError with file:line, and a caret for expressions.
 CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, double step_dt,
                           DerivedChoice derived = DerivedChoice::fresh);
+// The task of a deck, which has one, with the model as the deck runs it.
+CompiledTask compile_task(const Config& config, const ImportedModel& model);
 
 // The fields of the task's state in the order of its tiles, and its counters.
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes);
