@@ -8,6 +8,7 @@
 #include "kernels/base/tiles.hpp"
 #include "kernels/model/data.hpp"
 #include "kernels/model/model.hpp"
+#include "kernels/physics/contact_queries.hpp"
 #include "kernels/physics/stage_times.hpp"
 
 namespace maniple {
@@ -31,6 +32,11 @@ struct PhysicsBatch {
   // capacity.
   TiledView<std::int32_t> bad_states, dropped_contacts;
   Scratch<Lanes<T>> regroup_scratch;  // regroup_elements, where environments are regrouped (regroup.hpp)
+  // What is asked about the contacts of each physics step, and the answers of a control step, of its last
+  // physics step first: [query][physics step][ContactAnswer].
+  ContactQueries contact_queries;
+  TiledView<T> contact_answers;
+  Scratch<Lanes<T>> contact_answer_scratch;  // ContactQueries::answers
   // One of each worker while steps are timed, else empty.
   Kokkos::View<StageTimes*, MemorySpace> stage_times;
 };

@@ -5,6 +5,7 @@
 
 #include "kernels/base/philox.hpp"
 #include "kernels/physics/batch.hpp"
+#include "kernels/physics/constraint/contact_answers.hpp"
 #include "kernels/physics/regroup.hpp"
 #include "kernels/physics/step.hpp"
 
@@ -42,9 +43,27 @@ MANIPLE_FUNCTION void count_incidents(const TiledView<std::int32_t>& records,
 struct Substep {
   int worker;
   std::int32_t control_step;
-  bool last = false;            // of the control step: it exports
+  int left = 0;                 // substeps that follow in the control step; the last one exports
   bool contacts_known = false;  // see StepRequest
 };
+
+// Answers what is asked about the contacts of a substep that a pack has just made.
+template <class T>
+MANIPLE_FUNCTION void answer_substep(const PhysicsBatch<T>& batch, const Data<Lanes<T>>& data,
+                                     const PackEnvironments& environments, const Substep& substep) {
+  using V = Lanes<T>;
+  const ContactQueries& queries = batch.contact_queries;
+  const Varying<V> answers{batch.contact_answer_scratch.base(substep.worker),
+                           batch.contact_answer_scratch.stride()};
+  answer_contact_queries(batch.model, data, queries, answers);
+  const int substeps = batch.contact_answers.elements / queries.answers();
+  for (int lane = 0; lane < lane_width<V>; ++lane)
+    for (int query = 0; query < queries.count; ++query)
+      for (int k = 0; k < kContactAnswers; ++k)
+        batch.contact_answers.at(environments[lane],
+                                 (query * substeps + substep.left) * kContactAnswers + k) =
+            get_lane(answers[query * kContactAnswers + k], lane);
+}
 
 // One substep of the environments of a pack, whose state is in `state`.
 template <class T>
@@ -52,7 +71,7 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
                                 const Data<Lanes<T>>& data, const PackEnvironments& environments,
                                 const Substep& substep) {
   using V = Lanes<T>;
-  const bool exports = substep.last && batch.exports.extent(0) > 0;
+  const bool exports = substep.left == 0 && batch.exports.extent(0) > 0;
   const MaskOf<V> bad =
       step(batch.model, state, data, {.all_fields = exports, .contacts_known = substep.contacts_known});
   if (data.team.leads()) {
@@ -60,6 +79,8 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
     const V dropped = data.contact_dropped[0];
     count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, substep.control_step);
   }
+  if (batch.contact_queries.count > 0)
+    data.team.once([&] { answer_substep(batch, data, environments, substep); });
   if (exports) export_fields(batch, environments, substep.worker);
 }
 
@@ -73,9 +94,9 @@ MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int
 }
 
 #ifdef MANIPLE_SCALAR_LANES
-// `substeps` without exports, each environment stepped by a team of its own.
+// `substeps` without exports, which `left` others follow, each environment stepped by a team of its own.
 template <class T>
-void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t control_step) {
+void step_by_teams(const PhysicsBatch<T>& batch, int substeps, int left, std::int32_t control_step) {
   for_each_item_by_team<T>(
       "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth, batch.scratch.workers(),
       KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
@@ -86,8 +107,9 @@ void step_by_teams(const PhysicsBatch<T>& batch, int substeps, std::int32_t cont
                         (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
         data.team = team;
         for (int substep = 0; substep < substeps; ++substep)
-          step_pack(batch, state, data, PackEnvironments{environment},
-                    {.worker = worker, .control_step = control_step});
+          step_pack(
+              batch, state, data, PackEnvironments{environment},
+              {.worker = worker, .control_step = control_step, .left = left + substeps - 1 - substep});
       });
 }
 #else
@@ -144,7 +166,7 @@ void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t
           step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack,
                          {.worker = worker,
                           .control_step = control_step,
-                          .last = substep + 1 == substeps,
+                          .left = substeps - 1 - substep,
                           .contacts_known = true});
         records.store(batch.state.tile(first), tiles);
       });
@@ -158,7 +180,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
   if (is_for_teams(batch.model)) {
     // a step that writes all fields is for one thread
     const int last = batch.exports.extent(0) > 0 ? 1 : 0;
-    if (substeps > last) step_by_teams(batch, substeps - last, control_step);
+    if (substeps > last) step_by_teams(batch, substeps - last, last, control_step);
     if (last == 0) return;
     substeps = last;
   }
@@ -173,7 +195,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
         const PackEnvironments environments{tile * kTileWidth + lane};
         for (int substep = 0; substep < substeps; ++substep)
           step_pack(batch, state, data, environments,
-                    {.worker = worker, .control_step = control_step, .last = substep + 1 == substeps});
+                    {.worker = worker, .control_step = control_step, .left = substeps - 1 - substep});
       });
 }
 

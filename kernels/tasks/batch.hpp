@@ -20,6 +20,7 @@ struct TaskBatch {
   std::size_t first_stepped_export = 0;
   int first_stepped = 0;
   Derived stepped_needs = Derived::none;
+  int stepped_contacts = 0;  // physics steps that Bank::contacts_stepped has answers of
   Derived accept_needs = Derived::none;
 
   TiledView<T> fields;               // MANIPLE_TASK_FIELDS

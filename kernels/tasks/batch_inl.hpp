@@ -1,9 +1,9 @@
 // Definitions of kernels/tasks/batch.hpp, included by the two files that instantiate them.
 #pragma once
 
+#include "kernels/physics/constraint/contact_answers.hpp"
 #include "kernels/physics/step.hpp"
 #include "kernels/tasks/batch.hpp"
-#include "kernels/tasks/contact_queries.hpp"
 #include "kernels/tasks/environment_step.hpp"
 #include "kernels/tasks/ray_queries.hpp"
 
@@ -31,6 +31,7 @@ struct TaskPack {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
+    lanes.contacts_stepped = tile_field<V>(physics.contact_answers.tile(tile), 0, lane);
     lanes.fields = tile_field<V>(batch.fields.tile(tile), 0, lane);
     lanes.scratch = {batch.scratch.base(worker), batch.scratch.stride()};
     lanes.counters = batch.counters.tile(tile) + lane;
@@ -80,18 +81,28 @@ struct TaskPack {
       if (times != nullptr) times->end(PhysicsStage::forward);
     if (batch.task.num_ray_queries > 0)
       answer_ray_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
-    if (needs == Derived::forward && batch.task.num_contact_queries > 0)
-      answer_contact_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_contact()));
+    if (needs == Derived::forward && batch.task.contact_queries.count > 0)
+      answer_contact_queries(physics.model, data, batch.task.contact_queries,
+                             lanes.scratch.from(batch.task.first_contact()));
   }
 
-  // Where no physics step has led to the state, Data stands in for what it would have left.
+  // Where no physics step has led to the state, Data stands in for what it would have left, and its contacts
+  // for those of each step.
   MANIPLE_FUNCTION void keep_stepped(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                      MaskOf<V> which) const {
+    if (batch.stepped_needs == Derived::none) return;
     for (std::size_t r = batch.first_stepped_export; r < physics.exports.extent(0); ++r) {
       const ExportRange range = physics.exports(r);
       const Varying<V> from = lanes.data.from(range.from),
                        to = lanes.stepped.from(range.to - batch.first_stepped);
       for (int i = 0; i < range.size; ++i) to[i] = select(which, from[i], to[i]);
+    }
+    const Varying<V> answers = lanes.scratch.from(batch.task.first_contact());
+    const int steps = batch.stepped_contacts;
+    for (int i = 0; i < steps * batch.task.contact_queries.answers(); ++i) {
+      const int query = i / (steps * kContactAnswers), answer = i % kContactAnswers;
+      lanes.contacts_stepped[i] =
+          select(which, V(answers[query * kContactAnswers + answer]), V(lanes.contacts_stepped[i]));
     }
   }
 

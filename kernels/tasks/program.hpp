@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "kernels/base/varying.hpp"
+#include "kernels/physics/contact_queries.hpp"
 #include "kernels/tasks/task_fields.hpp"
 
 namespace maniple {
@@ -63,22 +64,13 @@ enum class Bank : std::uint8_t {
   task,       // MANIPLE_TASK_FIELDS
   kept,       // their field `kept`, whose size is known last
   random,     // draws of the program, uniform in [0, 1)
-  contact,    // answers to the task's contact queries, kContactAnswers each
+  contact,    // answers to the task's contact queries, kContactAnswers each, of the current state
   output,     // what the program computes
   ray,        // answers to the task's ray queries, one for each ray
+  contacts_stepped,  // answers to contact queries as each physics step left them: PhysicsBatch's
   count
 };
 inline constexpr int kBanks = static_cast<int>(Bank::count);
-
-// What a contact query is answered with: the force on its first group of geoms, and whether there is a
-// contact.
-enum ContactAnswer : int {
-  contact_force_x,
-  contact_force_y,
-  contact_force_z,
-  contact_found,
-  kContactAnswers
-};
 
 // Rays whose lengths the programs read: from points of a frame, to the nearest of some geoms.
 enum class RayFrame : int { body, site, geom };
@@ -158,10 +150,7 @@ struct Task : TaskSizes {
   bool varies_at_resets = false;     // `vary` changes something at each reset, not only at the first one
   bool varies_in_intervals = false;  // `interval` changes the model
   int settle_steps = 0;              // physics steps of a fresh state without actions
-  // [geom pair][query]: 1 where geom 1 of the pair is in the query's first group and geom 2 in the second, -1
-  // the other way round, else 0.
-  const int* contact_sides = nullptr;
-  int num_contact_queries = 0;
+  ContactQueries contact_queries;
   const RayQuery<T>* ray_queries = nullptr;
   int num_ray_queries = 0;
   const T* rays = nullptr;  // [ray][kRayElements]
@@ -172,7 +161,7 @@ struct Task : TaskSizes {
   // copy of the task's state.
   MANIPLE_FUNCTION int first_random() const { return num_registers + num_outputs(); }
   MANIPLE_FUNCTION int first_contact() const { return first_random() + num_random; }
-  MANIPLE_FUNCTION int first_ray() const { return first_contact() + kContactAnswers * num_contact_queries; }
+  MANIPLE_FUNCTION int first_ray() const { return first_contact() + contact_queries.answers(); }
   MANIPLE_FUNCTION int first_copy() const { return first_ray() + num_rays; }
   MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(*this); }
   MANIPLE_FUNCTION int num_outputs() const {

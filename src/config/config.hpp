@@ -22,7 +22,7 @@ enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
 enum class SolverChoice { of_model, Newton, PGS };
 // What a task reads of derived quantities: those of the state after the control step; or as mj_step leaves
 // them, one physics step old; or that only of what follows from accelerations and forces.
-enum class DerivedChoice { fresh, as_stepped, stepped_forces };
+enum class DerivedChoice { fresh, as_stepped, stepped_forces, stepped_rewards };
 enum class ControlInput { zero, random, file, policy };
 enum class StartState { of_model, keyframe, file, task };
 enum class ActivationChoice { elu, relu, tanh, leaky_relu, silu, gelu, identity };
@@ -67,7 +67,8 @@ inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "impl
 template <>
 inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
 template <>
-inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces"};
+inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces",
+                                                             "stepped_rewards"};
 template <>
 inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "file", "policy"};
 template <>

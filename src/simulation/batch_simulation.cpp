@@ -110,6 +110,15 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.evaluate_needs = task_.evaluate_needs;
   task_batch_.observe_needs = task_.observe_needs;
   task_batch_.stepped_needs = task_.stepped_needs;
+  task_batch_.stepped_contacts = task_.stepped_contacts;
+  if (task_.stepped_contacts > 0) {
+    const int answers = task_batch_.task.contact_queries.answers();
+    physics_.contact_queries = task_batch_.task.contact_queries;
+    physics_.contact_answers = TiledView<T>("maniple::simulation::contact_answers", partition_.tiles,
+                                            task_.stepped_contacts * answers);
+    physics_.contact_answer_scratch = Scratch<Lanes<T>>("maniple::simulation::contact_answer_scratch",
+                                                        answers, physics_.scratch.workers());
+  }
   task_batch_.accept_needs = task_.accept_needs;
   task_batch_.fields = TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_));
   task_batch_.counters =

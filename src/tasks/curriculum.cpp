@@ -65,7 +65,7 @@ double evaluate_numbers(const ExpressionSource& source, const std::map<std::stri
   for (const auto& [name, value] : names) known.push_back(name);
   check_names(*parse_expression(source), source, known, what);
   const TaskModel none;
-  ExpressionContext context(none, 0, 1, 0, 0, {}, {});
+  ExpressionContext context(none, 0, {.dt = 1}, 0, 0, {}, {});
   ExpressionCompiler compiler(context, Phase::observe);
   const ExpressionCompiler::WithoutDraws without_draws(
       compiler, "in a number that all environments have in common", what + "s, and functions of them");

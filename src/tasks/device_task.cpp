@@ -68,8 +68,7 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   task_.settle_steps = task.settle_steps;
   task_.constants = constants_.data();
   task_.actions = actions_.data();
-  task_.contact_sides = contact_sides_.data();
-  task_.num_contact_queries = task.num_contact_queries;
+  task_.contact_queries = {contact_sides_.data(), task.num_contact_queries};
   task_.ray_queries = ray_queries_.data();
   task_.num_ray_queries = static_cast<int>(ray_queries.size());
   task_.rays = rays_.data();

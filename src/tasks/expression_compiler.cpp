@@ -250,7 +250,7 @@ Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const 
   Value now;
   for (std::size_t i = 0; i < first.size(); ++i)
     now.push_back(graph_.apply(Operation::select, renewed, first[i], last[i]));
-  if (variable.update_at == UpdateTime::observation && !variable.update.text.empty())
+  if (variable.is_updated_at(UpdateTime::observation))
     now = updated_variable(variable, name, now);
   for (std::size_t i = 0; i < now.size(); ++i)
     kept_stores_.emplace_back(now[i], address + static_cast<int>(i));
@@ -260,6 +260,7 @@ Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const 
 // `last`: what prev(name) is.
 Value ExpressionCompiler::updated_variable(const TaskVariable& variable, const std::string& name,
                                            const Value& last) {
+  if (variable.formula) return variable.formula(*this, last);
   last_values_[name] = last;
   const ParsedExpression& update = context_.parse(variable.update);
   Value now = value(*update.tree, update.source);
@@ -286,7 +287,7 @@ Value ExpressionCompiler::variable_value(const std::string& name, const Syntax& 
     result = observed_variable(variable, name);
   } else {
     result = last();
-    if (variable.update_at == UpdateTime::step && !variable.update.text.empty()) {
+    if (variable.is_updated_at(UpdateTime::step)) {
       result = updated_variable(variable, name, result);
       for (std::size_t i = 0; i < result.size(); ++i)
         kept_stores_.emplace_back(result[i], context_.address_of_variable(name) + static_cast<int>(i));

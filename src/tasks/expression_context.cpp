@@ -306,11 +306,11 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
   center_of_mass("com_z", "center of mass of the whole model, z", 2);
 }
 
-ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, double step_dt,
+ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, const ControlStep& step,
                                      double episode_length, std::int64_t max_episode_steps,
                                      const std::map<std::string, ExpressionSource>& definitions,
                                      const std::map<std::string, TaskVariable>& variables)
-    : model_(model), variables_(variables) {
+    : model_(model), control_step_(step), variables_(variables) {
   add_fields(model);
   add_model_fields(model);
   add_joint_quantities(model);
@@ -325,7 +325,7 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, do
   };
   number("pi", "1", "3.14159...", std::numbers::pi);
   number("inf", "1", "infinity", std::numeric_limits<double>::infinity());
-  number("dt", "s", "duration of a control step", step_dt);
+  number("dt", "s", "duration of a control step", step.dt);
   number("episode_length", "s", "longest episode of the task; 0: endless", episode_length);
   number("max_episode_steps", "1", "control steps of the longest episode; 0: endless",
          static_cast<double>(max_episode_steps));
@@ -397,18 +397,14 @@ void ExpressionContext::add_definition(const std::string& name, const Expression
   definition.tree = parse_expression(definition.source);
 }
 
-std::string ExpressionContext::own_variable(const std::string& call, const std::string& reset,
-                                            const std::string& update, const ExpressionSource& source) {
+std::string ExpressionContext::own_variable(const std::string& call, TaskVariable variable) {
   // letters for the signs of the call, which a name cannot have
   std::string name = kOwnVariable;
   for (const char c : call) {
     const auto code = static_cast<unsigned char>(c);
     name += std::isalnum(code) ? std::string(1, c) : "_" + std::to_string(code);
   }
-  if (!variables_.contains(name))
-    missing_[name] = {.reset = {reset, source.where, source.key},
-                      .update = {update, source.where, source.key},
-                      .steps = {}};
+  if (!variables_.contains(name)) missing_[name] = std::move(variable);
   return name;
 }
 
@@ -427,7 +423,8 @@ const ParsedExpression& ExpressionContext::parse(const ExpressionSource& source)
   return expressions_.back();
 }
 
-int ExpressionContext::contact_query(const std::vector<bool>& first, const std::vector<bool>& second) {
+int ExpressionContext::contact_query(const ContactGroups& groups) {
+  const auto& [first, second] = groups;
   std::vector<int> sides;
   for (const auto& [geom1, geom2] : model_.geom_pairs) {
     const auto g1 = static_cast<std::size_t>(geom1), g2 = static_cast<std::size_t>(geom2);
@@ -437,7 +434,7 @@ int ExpressionContext::contact_query(const std::vector<bool>& first, const std::
   const auto known = std::find(contact_queries_.begin(), contact_queries_.end(), sides);
   const auto query = known - contact_queries_.begin();
   if (known == contact_queries_.end()) contact_queries_.push_back(std::move(sides));
-  return kContactAnswers * static_cast<int>(query);
+  return static_cast<int>(query);
 }
 
 int ExpressionContext::ray_query(const RayRequest& request) {

@@ -49,6 +49,11 @@ struct ParsedExpression {
 // How the names of variables that functions keep for themselves begin.
 inline constexpr const char* kOwnVariable = "own_";
 
+// Two groups of geoms, true for members.
+struct ContactGroups {
+  std::vector<bool> first, second;
+};
+
 // Rays of one frame to the nearest of some geoms: RayQuery with what it refers to.
 struct RayRequest {
   RayFrame frame = RayFrame::body;
@@ -68,13 +73,26 @@ struct TaskVariable {
   UpdateTime update_at = UpdateTime::step;
   bool once = false;
   std::vector<double> steps;  // control steps between draws: none, a number, or [low, high]
+  // In place of update.text, of a function's own variable: what its last value becomes.
+  std::function<std::vector<ExpressionGraph::Node>(ExpressionCompiler&,
+                                                   const std::vector<ExpressionGraph::Node>&)>
+      formula = nullptr;
+
+  bool is_updated_at(UpdateTime time) const {
+    return update_at == time && (formula || !update.text.empty());
+  }
+};
+
+struct ControlStep {
+  double dt = 0;  // s
+  int physics_steps = 1;
 };
 
 class ExpressionContext {
  public:
   // `definitions` and `variables` map the deck's own names to what they are. Throws InputError where a
   // definition is not an expression, or one of them has the name of a quantity, function or other name.
-  ExpressionContext(const TaskModel& model, int num_actions, double step_dt, double episode_length,
+  ExpressionContext(const TaskModel& model, int num_actions, const ControlStep& step, double episode_length,
                     std::int64_t max_episode_steps,
                     const std::map<std::string, ExpressionSource>& definitions,
                     const std::map<std::string, TaskVariable>& variables);
@@ -107,10 +125,10 @@ class ExpressionContext {
   // The model that the quantities are of, and the names of its fields that events may set.
   const TaskModel& model() const { return model_; }
   std::vector<std::string> varying_names() const { return names_of(model_.fields); }
-  // The first answer (element of Bank::contact) about contacts between two groups of geoms, true for members.
-  // -1: no geom of one may touch one of the other.
-  int contact_query(const std::vector<bool>& first, const std::vector<bool>& second);
-  // By query: Task::contact_sides of each geom pair.
+  // The number of a query about contacts between two groups of geoms. -1: no geom of one may touch one of the
+  // other.
+  int contact_query(const ContactGroups& groups);
+  // By query: ContactQueries::sides of each geom pair.
   const std::vector<std::vector<int>>& contact_queries() const { return contact_queries_; }
 
   // The first answer (element of Bank::ray) about rays, one for each.
@@ -132,10 +150,10 @@ class ExpressionContext {
   int address_of_variable(const std::string& name) const { return variable_addresses_.at(name).first; }
   std::size_t size_of_variable(const std::string& name) const { return variable_addresses_.at(name).second; }
 
+  const ControlStep& control_step() const { return control_step_; }
   // The name of a function's own variable, one for equal calls. What is not there yet is listed in
   // missing_variables(), and the task must be compiled again with it.
-  std::string own_variable(const std::string& call, const std::string& reset, const std::string& update,
-                           const ExpressionSource& source);
+  std::string own_variable(const std::string& call, TaskVariable variable);
   const std::map<std::string, TaskVariable>& missing_variables() const { return missing_; }
   // By name, those of functions that remember included.
   const std::map<std::string, TaskVariable>& variables() const { return variables_; }
@@ -150,6 +168,7 @@ class ExpressionContext {
   void check_name(const std::string& name, const ExpressionSource& source, const std::string& what) const;
 
   const TaskModel& model_;
+  ControlStep control_step_;
   std::map<std::string, Quantity> quantities_;
   std::vector<std::vector<int>> contact_queries_;
   std::vector<RayRequest> ray_queries_;

@@ -288,22 +288,15 @@ class ExpressionGraph::Translation {
     }
   }
 
-  static std::uint16_t encoded(int index) {
-    if (index < 0 || index >= ExpressionGraph::kMostElements)
-      throw ProgramTooLarge("the task needs more than " + std::to_string(ExpressionGraph::kMostElements) +
-                            " numbers of one kind at a time");
-    return static_cast<std::uint16_t>(index);
-  }
-
   void write(Operation operation, Address target, std::array<Address, 3> operands) {
     // Operands that the operation does not take name register 0, which always exists.
     for (Address& operand : operands)
       if (operand.index < 0) operand = {Bank::registers, 0};
     const auto& [a, b, c] = operands;
-    program_.instructions.push_back({.target = encoded(target.index),
-                                     .a = encoded(a.index),
-                                     .b = encoded(b.index),
-                                     .c = encoded(c.index),
+    program_.instructions.push_back({.target = ExpressionGraph::element(target.index),
+                                     .a = ExpressionGraph::element(a.index),
+                                     .b = ExpressionGraph::element(b.index),
+                                     .c = ExpressionGraph::element(c.index),
                                      .operation = operation,
                                      .bank_target = target.bank,
                                      .bank_a = a.bank,
@@ -325,6 +318,13 @@ class ExpressionGraph::Translation {
   std::set<int> free_;            // registers
   Program program_;
 };
+
+std::uint16_t ExpressionGraph::element(int index) {
+  if (index < 0 || index >= kMostElements)
+    throw ProgramTooLarge("the task needs more than " + std::to_string(kMostElements) +
+                          " numbers of one kind at a time");
+  return static_cast<std::uint16_t>(index);
+}
 
 Program ExpressionGraph::compile(ConstantPool& constants) const {
   return Translation(*this, constants).program();

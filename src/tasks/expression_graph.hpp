@@ -45,6 +45,8 @@ class ExpressionGraph {
  public:
   using Node = int;
   static constexpr int kMostElements = 65536;  // of a bank, which instructions can name
+  // The index as instructions have it. Throws ProgramTooLarge.
+  static std::uint16_t element(int index);
 
   Node constant(double value);
   // An element of a bank, read when an instruction needs it.

@@ -60,8 +60,11 @@ Value in_frame(FunctionCall& call);
 // Answers [first, first + count) about contacts between what the call's arguments name; without a second one,
 // with everything else.
 Formula contact_answer(int first, int count);
-// "air_time", "contact_time" or "last_air_time".
-Formula contact_time(const std::string& what);
+// An answer in each physics step of the control step, the last one first.
+Formula contact_history(ContactAnswer answer);
+// Times of contacts [s], counted in physics steps.
+enum class ContactTime { air, contact, last_air, last_contact };
+Formula contact_time(ContactTime which);
 
 // ---- functions_of_rays.cpp ----
 Value ray_distances(FunctionCall& call);

@@ -1,5 +1,7 @@
-// Formulas of contacts: what touches what, with which force, and for how long. Times are variables that the
-// formula adds to the task, as a deck could itself.
+// Formulas of contacts: what touches what, with which force, and for how long. Times are a variable that the
+// formula adds to the task.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "src/tasks/formulas.hpp"
@@ -7,6 +9,9 @@
 
 namespace maniple::formulas {
 namespace {
+
+// Physics steps of a control step whose contacts programs can look at one by one.
+constexpr int kMostPhysicsSteps = 256;
 
 // The arguments of a call as text.
 std::string argument_text(const FunctionCall& call) {
@@ -16,30 +21,63 @@ std::string argument_text(const FunctionCall& call) {
   return text;
 }
 
-// The value of a variable that the function keeps for itself; 0 while it is not there yet.
-Value own_variable(FunctionCall& call, const std::string& name) {
-  if (!call.compiler.context().variables().contains(name)) return number(call, 0);
-  const ParsedExpression& parsed = call.compiler.context().parse({name, call.source.where, call.source.key});
-  return call.compiler.value(*parsed.tree, parsed.source);
+// What the call's arguments name; without a second one, contacts with everything else.
+ContactGroups groups_of(FunctionCall& call) {
+  ContactGroups groups;
+  groups.first = groups.second = geoms_named(call, *call.parts[0]);
+  groups.second.flip();
+  if (call.parts[1]) groups.second = geoms_named(call, *call.parts[1]);
+  if (call.compiler.context().contact_query(groups) < 0)
+    refuse(call, "contacts between geoms that never touch",
+           "geoms whose contype and conaffinity let them touch, of bodies that are not joined");
+  return groups;
 }
 
-// Isaac Lab's ContactSensor: seconds since the last contact, of the contact, and of the last time in the air.
-std::string time_variable(FunctionCall& call, const std::string& what) {
-  ExpressionContext& context = call.compiler.context();
-  const std::string contact = "in_contact(" + argument_text(call) + ")";
-  const std::string call_text = what + "(" + argument_text(call) + ")";
-  const auto own = [&](const std::string& update) {
-    // the name does not depend on the update, which reads it
-    const std::string name = context.own_variable(call_text, "0", "", call.source);
-    std::string text = update;
-    for (std::size_t at = text.find('%'); at != std::string::npos; at = text.find('%'))
-      text = text.substr(0, at) + name + text.substr(at + 1);
-    return context.own_variable(call_text, "0", text, call.source);
-  };
-  if (what == "air_time") return own(contact + " ? 0 : prev(%) + dt");
-  if (what == "contact_time") return own(contact + " ? prev(%) + dt : 0");
-  const std::string air = time_variable(call, "air_time");
-  return own(contact + " && prev(" + air + ") > 0 ? prev(" + air + ") + dt : prev(%)");
+// Refuses what is only known after the physics.
+void need_data(const FunctionCall& call) {
+  if (call.compiler.without_data())
+    refuse(call, "contacts " + call.compiler.when(), "they are known after the physics");
+}
+
+// The answer of each physics step, the last one first.
+Value answers_of_steps(ExpressionCompiler& compiler, const ContactGroups& groups, ContactAnswer answer) {
+  const int query = compiler.context().contact_query(groups);
+  const int steps = compiler.context().control_step().physics_steps;
+  Value result;
+  for (int step = 0; step < steps; ++step)
+    result.push_back(
+        compiler.read(Bank::contacts_stepped, (query * steps + step) * kContactAnswers + answer));
+  return result;
+}
+
+void check_physics_steps(const FunctionCall& call) {
+  const int steps = call.compiler.context().control_step().physics_steps;
+  if (steps > kMostPhysicsSteps)
+    refuse(call, fmt::format("contacts in each of {} physics steps", steps),
+           fmt::format("at most {} physics steps in a control step (simulation.decimation)", kMostPhysicsSteps));
+}
+
+// What the times become with the physics steps of a control step: Isaac Lab's and mjlab's ContactSensor.
+Value updated_times(ExpressionCompiler& compiler, const ContactGroups& groups, Value times) {
+  ExpressionGraph& graph = compiler.graph();
+  const Node zero = graph.constant(0);
+  const ControlStep& control_step = compiler.context().control_step();
+  const Node dt = graph.constant(control_step.dt / control_step.physics_steps);
+  const Value touches = answers_of_steps(compiler, groups, contact_found);
+  for (auto touch = touches.rbegin(); touch != touches.rend(); ++touch) {
+    const Node flies = graph.apply(Operation::logical_not, *touch);
+    const auto advance = [&](ContactTime time, ContactTime last, Node goes_on, Node ends) {
+      Node &now = times[static_cast<std::size_t>(time)], &before = times[static_cast<std::size_t>(last)];
+      const Node longer = graph.apply(Operation::add, now, dt);
+      const Node begun = graph.apply(Operation::less, zero, now);
+      const Node over = graph.apply(Operation::logical_and, begun, ends);
+      before = graph.apply(Operation::select, over, longer, before);
+      now = graph.apply(Operation::select, goes_on, longer, zero);
+    };
+    advance(ContactTime::air, ContactTime::last_air, flies, *touch);
+    advance(ContactTime::contact, ContactTime::last_contact, *touch, flies);
+  }
+  return times;
 }
 
 }  // namespace
@@ -86,26 +124,39 @@ std::vector<bool> geoms_named(FunctionCall& call, const Syntax& part) {
 
 Formula contact_answer(int first, int count) {
   return [first, count](FunctionCall& call) {
-    if (call.compiler.without_data())
-      refuse(call, "contacts " + call.compiler.when(), "they are known after the physics");
-    const std::vector<bool> a = geoms_named(call, *call.parts[0]);
-    std::vector<bool> b = a;
-    b.flip();
-    if (call.parts[1]) b = geoms_named(call, *call.parts[1]);
-    const int query = call.compiler.context().contact_query(a, b);
-    if (query < 0)
-      refuse(call, "contacts between geoms that never touch",
-             "geoms whose contype and conaffinity let them touch, of bodies that are not joined");
+    need_data(call);
+    const int query = call.compiler.context().contact_query(groups_of(call));
     Value result;
-    for (int i = 0; i < count; ++i) result.push_back(call.compiler.read(Bank::contact, query + first + i));
+    for (int i = 0; i < count; ++i)
+      result.push_back(call.compiler.read(Bank::contact, kContactAnswers * query + first + i));
     return result;
   };
 }
 
-Formula contact_time(const std::string& what) {
-  return [what](FunctionCall& call) {
-    geoms_named(call, *call.parts[0]);
-    return own_variable(call, time_variable(call, what));
+Formula contact_history(ContactAnswer answer) {
+  return [answer](FunctionCall& call) {
+    need_data(call);
+    check_physics_steps(call);
+    return answers_of_steps(call.compiler, groups_of(call), answer);
+  };
+}
+
+Formula contact_time(ContactTime which) {
+  return [which](FunctionCall& call) {
+    check_physics_steps(call);
+    ExpressionContext& context = call.compiler.context();
+    const ExpressionSource zeros{"[0, 0, 0, 0]", call.source.where, call.source.key};
+    const std::string name = context.own_variable(
+        "contact_times(" + argument_text(call) + ")",
+        {.reset = zeros,
+         .update = {"", call.source.where, call.source.key},
+         .steps = {},
+         .formula = [groups = groups_of(call)](ExpressionCompiler& compiler, const Value& last) {
+           return updated_times(compiler, groups, last);
+         }});
+    if (!context.variables().contains(name)) return number(call, 0);  // until the task is compiled with it
+    const ParsedExpression& parsed = context.parse({name, call.source.where, call.source.key});
+    return Value{call.compiler.value(*parsed.tree, parsed.source)[static_cast<std::size_t>(which)]};
   };
 }
 

@@ -51,6 +51,9 @@ TaskModel one_of_everything() {
   return model;
 }
 
+// Of examples.
+constexpr ControlStep kListedStep{.dt = 0.02, .physics_steps = 4};
+
 ExpressionSource example_source(const std::string& text) {
   return {text, {}, "example"};
 }
@@ -61,7 +64,7 @@ struct Evaluated {
   std::string numbers;  // "" where they do
 };
 Evaluated evaluated(const TaskModel& model, const std::string& text) {
-  ExpressionContext context(model, 1, 0.02, 0, 0, {}, {});
+  ExpressionContext context(model, 1, kListedStep, 0, 0, {}, {});
   ExpressionCompiler compiler(context, Phase::observe);
   const ExpressionCompiler::Value value = compiler.compile(example_source(text));
   Evaluated result{value.size(), ""};
@@ -239,14 +242,15 @@ std::string metrics_text() {
 
 std::string quantities_text() {
   const TaskModel model = one_of_everything();
-  return quantity_rows(ExpressionContext(model, 1, 0.02, 0, 0, {}, {}), false);
+  return quantity_rows(ExpressionContext(model, 1, kListedStep, 0, 0, {}, {}), false);
 }
 
 std::string quantities_text(const ImportedModel& imported, const TaskConfig& config, double step_dt) {
   const TaskModel model = task_model(imported);
   CompiledTask task;
   if (config.present) task = compile_task(config, imported, step_dt);
-  const ExpressionContext context(model, task.num_actions, step_dt, config.episode_length,
+  const ExpressionContext context(model, task.num_actions, control_step(imported, step_dt),
+                                  config.episode_length,
                                   task.max_episode_steps, {}, {});
   std::string text = quantity_rows(context, true);
   for (const CompiledVariable& variable : task.variables)

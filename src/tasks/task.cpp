@@ -36,21 +36,36 @@ Derived stage_of(int element, const std::vector<FieldInfo>& fields, const TaskMo
   return kinematic ? Derived::kinematics : Derived::forward;
 }
 
-// Lets a program read what the last physics step left, where `derived` says so, and returns the stages that
-// fill every other element of Data that it reads.
-Derived read_derived(Program& program, DerivedChoice derived, const TaskModel& model, CompiledTask& task) {
+// What a program reads of Data.
+struct DerivedNeeds {
+  Derived fresh = Derived::none;    // stages that must belong to the current state
+  Derived stepped = Derived::none;  // stages that fill what a physics step would have left
+};
+
+// Lets a program read what the last physics step left, where `derived` says so.
+DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskModel& model,
+                          int physics_steps, CompiledTask& task) {
   const std::vector<FieldInfo> fields = data_fields(model.sizes);
-  Derived needs = Derived::none;
+  DerivedNeeds needs;
   for (Instruction& i : program.instructions)
     for (const auto& [bank, element] : {std::pair{&i.bank_a, &i.a}, {&i.bank_b, &i.b}, {&i.bank_c, &i.c}}) {
-      if (*bank == Bank::contact) needs = Derived::forward;
-      if (*bank == Bank::ray) needs = std::max(needs, Derived::kinematics);
+      if (*bank == Bank::contact && derived != DerivedChoice::fresh) {
+        *bank = Bank::contacts_stepped;
+        const int query = *element / kContactAnswers;
+        *element = ExpressionGraph::element(*element + query * (physics_steps - 1) * kContactAnswers);
+      }
+      if (*bank == Bank::contact) needs.fresh = Derived::forward;
+      if (*bank == Bank::contacts_stepped) {
+        needs.stepped = Derived::forward;
+        task.stepped_contacts = physics_steps;
+      }
+      if (*bank == Bank::ray) needs.fresh = std::max(needs.fresh, Derived::kinematics);
       if (*bank != Bank::data) continue;
       const Derived stage = stage_of(*element, fields, model);
       const bool stepped = derived == DerivedChoice::as_stepped ||
                            (derived == DerivedChoice::stepped_forces && stage == Derived::forward);
       if (!stepped) {
-        needs = std::max(needs, stage);
+        needs.fresh = std::max(needs.fresh, stage);
         continue;
       }
       const auto known = std::find(task.stepped.begin(), task.stepped.end(), int{*element});
@@ -58,7 +73,7 @@ Derived read_derived(Program& program, DerivedChoice derived, const TaskModel& m
       *bank = Bank::stepped;
       *element = static_cast<std::uint16_t>(
           std::find(task.stepped.begin(), task.stepped.end(), int{*element}) - task.stepped.begin());
-      task.stepped_needs = std::max(task.stepped_needs, stage);
+      needs.stepped = std::max(needs.stepped, stage);
     }
   return needs;
 }
@@ -149,9 +164,10 @@ bool mentions(const ExpressionContext& context, const std::string& definition,
 
 // The task with these variables. What functions of its expressions remember beside them is added to
 // `variables`; then the task must be compiled again.
-CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, double step_dt,
+CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, const ControlStep& step,
                           DerivedChoice derived, std::map<std::string, TaskVariable>& variables) {
   CompiledTask task;
+  const double step_dt = step.dt;
   task.step_dt = step_dt;
   task.settle_steps = config.settle_steps;
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
@@ -179,7 +195,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
     definitions[name] = {text, where == config.where_definitions.end() ? config.where : where->second,
                          "task.definitions." + name};
   }
-  ExpressionContext context(model, task.num_actions, step_dt, episode_length, task.max_episode_steps,
+  ExpressionContext context(model, task.num_actions, step, episode_length, task.max_episode_steps,
                             definitions, variables);
   task.curricula = curricula_of(config);
   std::vector<double> initial;
@@ -197,9 +213,15 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
   compile_act(context, constants, task);
   compile_intervals(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
-  task.accept_needs = read_derived(task.accept, DerivedChoice::fresh, model, task);
-  task.evaluate_needs = read_derived(task.evaluate, derived, model, task);
-  task.observe_needs = read_derived(task.observe, derived, model, task);
+  const auto needs = [&](Program& program, DerivedChoice read) {
+    return read_derived(program, read, model, step.physics_steps, task);
+  };
+  const bool of_rewards = derived == DerivedChoice::stepped_rewards;
+  task.accept_needs = needs(task.accept, DerivedChoice::fresh).fresh;
+  task.evaluate_needs = needs(task.evaluate, of_rewards ? DerivedChoice::as_stepped : derived).fresh;
+  const DerivedNeeds observing = needs(task.observe, of_rewards ? DerivedChoice::fresh : derived);
+  task.observe_needs = observing.fresh;
+  task.stepped_needs = observing.stepped;
   task.constants = constants.values();
   task.num_memory = context.memory_size();
   task.num_kept = context.kept_size();
@@ -224,6 +246,10 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, doub
 
 }  // namespace
 
+ControlStep control_step(const ImportedModel& model, double step_dt) {
+  return {step_dt, std::max(1, static_cast<int>(std::lround(step_dt / model.timestep)))};
+}
+
 CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported, double step_dt,
                           DerivedChoice derived) {
   TaskModel model = task_model(imported);
@@ -235,10 +261,11 @@ CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported
   TaskConfig config = given;
   complete_commands(config);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);
+  const ControlStep step = control_step(imported, step_dt);
   try {
     while (true) {
       const std::size_t known = variables.size();
-      CompiledTask task = compile_with(config, model, step_dt, derived, variables);
+      CompiledTask task = compile_with(config, model, step, derived, variables);
       if (variables.size() == known) return task;
     }
   } catch (const ProgramTooLarge& error) {

@@ -44,7 +44,7 @@ struct CompiledTask : TaskSizes {
   std::vector<double> constants;                               // those of curricula first
   std::vector<CompiledCurriculum> curricula;
   std::vector<VariableMean> variable_means;  // that their updates read
-  // Task::contact_sides, and its width
+  // ContactQueries::sides, and its width
   std::vector<int> contact_sides;
   int num_contact_queries = 0;
   std::vector<RayRequest> ray_queries;
@@ -53,8 +53,9 @@ struct CompiledTask : TaskSizes {
   // rewards, `observe` (after resets) for observations and prev().
   Derived evaluate_needs = Derived::none, observe_needs = Derived::none;
   // Elements of Data that they read as the last physics step left them, in the order of Bank::stepped, and
-  // what fills these where no step has.
+  // physics steps whose contacts they read; what fills these where no step has.
   std::vector<int> stepped;
+  int stepped_contacts = 0;
   Derived stepped_needs = Derived::none;
   Derived accept_needs = Derived::none;
   int settle_steps = 0;
@@ -65,6 +66,8 @@ struct CompiledTask : TaskSizes {
   }
 };
 
+// A control step of `step_dt` seconds with this model.
+ControlStep control_step(const ImportedModel& model, double step_dt);
 // Throws InputError with file:line, and a caret for expressions.
 CompiledTask compile_task(const TaskConfig& config, const ImportedModel& model, double step_dt,
                           DerivedChoice derived = DerivedChoice::fresh);

@@ -194,7 +194,7 @@ std::vector<LibraryTerm> make_library() {
       of_command(term(Kind::reward, "feet_air_time", kBodies,
                       "time in the air beyond a threshold, at touchdown, where the command moves",
                       sum_over("(last_air_time(%) - {threshold}) * (contact_time(%) > 0 && contact_time(%) < "
-                               "1.5 * dt)",
+                               "dt + 1e-6)",
                                "(norm({command}[0:2]) > 0.1) * #"),
                       {{"threshold", 1, "s", "of a step"}})),
       of_command(

@@ -218,9 +218,9 @@ Expressions biped_air_time(const TermRequest& term) {
   std::string feet, standing;
   for (const std::string& name : term.names) {
     const std::string foot = "'" + name + "'";
-    standing += (standing.empty() ? "" : " + ") + ("in_contact(" + foot + ")");
+    standing += (standing.empty() ? "" : " + ") + ("(contact_time(" + foot + ") > 0)");
     feet += (feet.empty() ? "" : ", ") +
-            ("in_contact(" + foot + ") ? contact_time(" + foot + ") : air_time(" + foot + ")");
+            ("contact_time(" + foot + ") > 0 ? contact_time(" + foot + ") : air_time(" + foot + ")");
   }
   return {{"", "(norm(" + term.config.command + "[0:2]) > 0.1) * (" + standing + " == 1) * min(min([" + feet +
                    "]), " + text(term.parameters.at("threshold")[0]) + ")"}};

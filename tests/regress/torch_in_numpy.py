@@ -57,6 +57,9 @@ class Tensor(np.ndarray):
     def all(self, dim=None, keepdim=False):
         return np.asarray(np.all(np.asarray(self), axis=dim, keepdims=keepdim)).view(Tensor)
 
+    def roll(self, shift, dims):
+        return np.roll(self, shift, dims)
+
     def sum(self, dim=None, keepdim=False, **rest):
         return np.asarray(np.sum(np.asarray(self), axis=rest.get("axis", dim), keepdims=keepdim)).view(Tensor)
 

@@ -21,7 +21,8 @@ using ::testing::HasSubstr;
 
 using Rig = TaskRig<Lanes<double>>;
 const std::vector<bool> kAll(kTileWidth, true);
-constexpr double kDt = 0.02;
+constexpr double kDt = 0.02, kPhysicsDt = 0.002;
+constexpr int kPhysicsSteps = 10;
 constexpr int kTorso = 1, kLeft = 2;
 
 // A torso with two feet that may touch the floor; the model's element 0 of qpos is the torso's.
@@ -59,14 +60,16 @@ double uniform_word(RandomPurpose purpose, int env, int step, int draw) {
   return uniform01<double>(block.word[draw % 4]);
 }
 
-// Rewards, observations and an end that read contacts, over steps with random contacts and forces.
+// Rewards, observations and an end that read contacts, over steps with random contacts and forces. Times count
+// the physics steps; forces are those at the end of a control step.
 TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
   TaskConfig config = empty_task(walker());
   config.reward_times_dt = false;
   TermConfig command = expression_term("[0.5 * (episode_step < 20), 0, 0]", "velocity");
   command.every = {kDt};
   config.commands = {command};
-  config.observations = {of_feet("feet_contact"), of_feet("feet_air_time"), of_feet("feet_contact_forces")};
+  config.observations = {of_feet("feet_contact"), of_feet("feet_air_time"), of_feet("feet_contact_forces"),
+                         expression_term("[last_contact_time(left), last_contact_time(right)]")};
   config.rewards = {of_feet("feet_air_time", {{"threshold", {0.03}}}),
                     of_feet("feet_air_time_positive_biped", {{"threshold", {0.05}}}), of_feet("feet_slide"),
                     of_feet("undesired_contacts", {{"threshold", {1.5}}})};
@@ -78,7 +81,8 @@ TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
   std::mt19937 generator(5);
   std::uniform_real_distribution<double> number(-2, 2);
   struct Foot {
-    double air = 0, contact = 0, last_air = 0, force[3] = {}, found = 0;
+    double air = 0, contact = 0, last_air = 0, last_contact = 0, force[3] = {};
+    bool touches = false;
   };
   std::vector<std::array<Foot, 2>> envs(kTileWidth);
   std::vector<int> age(kTileWidth, 0);
@@ -87,11 +91,18 @@ TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
     for (int env = 0; env < kTileWidth; ++env)
       for (std::size_t foot = 0; foot < 2; ++foot) {
         Foot& f = envs[static_cast<std::size_t>(env)][foot];
-        f.found = number(generator) > 0.3;
-        for (int k = 0; k < 3; ++k) f.force[k] = f.found * number(generator);
+        for (int physics_step = kPhysicsSteps - 1; physics_step >= 0; --physics_step) {
+          if (number(generator) > 1.9) f.touches = !f.touches;
+          rig.set_contact(static_cast<int>(foot), physics_step, contact_found, env, f.touches);
+          if (f.touches && f.air > 0) f.last_air = f.air + kPhysicsDt;
+          if (!f.touches && f.contact > 0) f.last_contact = f.contact + kPhysicsDt;
+          f.air = f.touches ? 0 : f.air + kPhysicsDt;
+          f.contact = f.touches ? f.contact + kPhysicsDt : 0;
+        }
+        for (int k = 0; k < 3; ++k) f.force[k] = f.touches * number(generator);
         for (int k = 0; k < 3; ++k)
           rig.set_contact(kContactAnswers * static_cast<int>(foot) + k, env, f.force[k]);
-        rig.set_contact(kContactAnswers * static_cast<int>(foot) + contact_found, env, f.found);
+        rig.set_contact(kContactAnswers * static_cast<int>(foot) + contact_found, env, f.touches);
       }
     const std::vector<bool> done = rig.evaluate();
     for (int env = 0; env < kTileWidth; ++env) {
@@ -100,12 +111,8 @@ TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
       double air_time = 0, slide = 0, undesired = 0, shortest = 1e9, standing = 0, worst = 0;
       for (std::size_t foot = 0; foot < 2; ++foot) {
         Foot& f = envs[e][foot];
-        const bool lands = f.found && f.air > 0;
-        if (lands) f.last_air = f.air + kDt;
-        f.air = f.found ? 0 : f.air + kDt;
-        f.contact = f.found ? f.contact + kDt : 0;
         const double force = std::hypot(f.force[0], f.force[1], f.force[2]);
-        const bool first = f.contact > 0 && f.contact < 1.5 * kDt;
+        const bool first = f.contact > 0 && f.contact < kDt + 1e-6;
         air_time += (f.last_air - 0.03) * first;
         touchdowns += first;
         double v[3];
@@ -121,8 +128,8 @@ TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
         slide += std::hypot(v[0], v[1]) * (force > 1);
         undesired += force > 1.5;
         worst = std::max(worst, force);
-        standing += f.found;
-        shortest = std::min(shortest, f.found != 0 ? f.contact : f.air);
+        standing += f.touches;
+        shortest = std::min(shortest, f.touches ? f.contact : f.air);
       }
       single += standing == 1 && moves;
       EXPECT_NEAR(rig.at(rig.reward_term, 0, env), moves * air_time, 1e-6) << step;
@@ -138,15 +145,16 @@ TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
       const auto e = static_cast<std::size_t>(env);
       if (done[e]) {
         age[e] = 0;
-        for (Foot& f : envs[e]) f.air = f.contact = f.last_air = 0;
+        for (Foot& f : envs[e]) f.air = f.contact = f.last_air = f.last_contact = 0;
       }
       for (std::size_t foot = 0; foot < 2; ++foot) {
         const Foot& f = envs[e][foot];
         const int place = static_cast<int>(foot);
-        EXPECT_EQ(rig.at(rig.observation, place, env), static_cast<float>(f.found));
+        EXPECT_EQ(rig.at(rig.observation, place, env), static_cast<float>(f.touches));
         EXPECT_NEAR(rig.at(rig.observation, 2 + place, env), f.air, 1e-6);
         for (int k = 0; k < 3; ++k)
           EXPECT_NEAR(rig.at(rig.observation, 4 + 3 * place + k, env), f.force[k], 1e-6);
+        EXPECT_NEAR(rig.at(rig.observation, 10 + place, env), f.last_contact, 1e-6);
       }
     }
   }

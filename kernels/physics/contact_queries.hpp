@@ -1,0 +1,29 @@
+// Questions about the contacts between groups of geoms, which tasks ask: whether there is one, and the force.
+// kernels/physics/constraint/contact_answers.hpp answers them.
+#pragma once
+
+#include "kernels/base/macros.hpp"
+
+namespace maniple {
+
+// What a query is answered with.
+enum ContactAnswer : int {
+  contact_force_x,  // force on the first group, sum over the contacts [N], world axes
+  contact_force_y,
+  contact_force_z,
+  contact_found,      // 1: a contact is listed
+  contact_strongest,  // force of the strongest one [N]
+  kContactAnswers
+};
+
+// Queries in device memory.
+struct ContactQueries {
+  // [geom pair][query]: 1 where geom 1 of the pair is in the query's first group and geom 2 in the second, -1
+  // the other way round, else 0.
+  const int* sides = nullptr;
+  int count = 0;
+
+  MANIPLE_FUNCTION int answers() const { return kContactAnswers * count; }
+};
+
+}  // namespace maniple
