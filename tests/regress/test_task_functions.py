@@ -96,27 +96,28 @@ QUERIES = {  # expression -> names of the geoms of a, names of those of b, or No
     "contact_force(ball, [arm, right])": (["ball_geom"], ["arm", "right"]),
     "in_contact(left, floor)": (["left"], ["floor"]),
     "in_contact(ball)": (["ball_geom"], None),
+    "in_contact('subtree:dumbbell', floor)": (["left", "right", "arm"], ["floor"]),
+    "strongest_contact('subtree:dumbbell', floor)": (["left", "right", "arm"], ["floor"]),
 }
 
 
 def answers(model, data):
-    """What mj_forward says to the queries."""
-    mujoco.mj_forward(model, data)
+    """What MuJoCo's contacts say to the queries."""
     unnamed = model.body("arm").geomadr[0]
     number = lambda name: unnamed if name == "arm" else model.geom(name).id
     result = []
     for expression, (first, second) in QUERIES.items():
         a = {number(name) for name in first}
         b = set(range(model.ngeom)) - a if second is None else {number(name) for name in second}
-        force, found = np.zeros(3), 0
+        force, found, strongest = np.zeros(3), 0, 0
         for i, contact in enumerate(data.contact):
             for mine, other, sign in ((*contact.geom, -1), (*contact.geom[::-1], 1)):
                 if mine in a and other in b:
                     wrench = np.zeros(6)
                     mujoco.mj_contactForce(model, data, i, wrench)
                     force += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
-                    found = 1
-        result += [found] if expression.startswith("in_contact") else list(force)
+                    found, strongest = 1, max(strongest, np.linalg.norm(wrench[:3]))
+        result += [found] if expression.startswith("in_contact") else [strongest] if expression.startswith("strongest") else list(force)
     return result
 
 
@@ -150,16 +151,107 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
     maniple("rollout", deck)
     with h5py.File(tmp_path / "run/results.h5") as results:
         fields = {name: results["trajectory"][name][:] for name in results["trajectory"]}
-    seen = np.zeros(14)
+    seen = np.zeros(16)
     for env in range(0, 40, 4):
         for sample in range(151):
             data.qpos, data.qvel = fields["qpos"][env, sample], fields["qvel"][env, sample]
             data.ctrl, data.qacc_warmstart = fields["ctrl"][env, sample], fields["qacc_warmstart"][env, sample]
+            mujoco.mj_forward(model, data)
             expected = np.array(answers(model, data))
             observed = fields["observation"][env, sample]
             np.testing.assert_allclose(observed, expected, rtol=1e-5, atol=1e-4, err_msg=f"{env} {sample}")
             seen = np.maximum(seen, np.abs(expected))
     assert (seen > 0.5).all(), seen
+
+
+@pytest.mark.parametrize("derived", ["fresh", "as_stepped", "stepped_rewards"])
+def test_contacts_of_physics_steps_are_those_of_mujoco(maniple, tmp_path, derived):
+    """Three physics steps in a control step, each answered, the last one first; where an episode begins, all are of its
+    state. Times count them. What rewards and observations see otherwise is the last physics step, or fresh."""
+    (tmp_path / "pile.xml").write_text(CONTACT_MODEL)
+    model = mujoco.MjModel.from_xml_string(CONTACT_MODEL)
+    data = mujoco.MjData(model)
+    model.opt.tolerance = 1e-15
+    histories = [f"{name}_history('subtree:dumbbell', floor)" for name in ("in_contact", "strongest_contact")]
+    times = [f"{name}('subtree:dumbbell', floor)" for name in ("air_time", "contact_time", "last_air_time", "last_contact_time")]
+    observations = "".join(f'  - {{expression: "{expression}"}}\n' for expression in [*QUERIES, *histories, *times])
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(
+        f"""model: {{file: pile.xml}}
+batch: {{num_envs: 40}}
+simulation: {{precision: double, steps: 60, decimation: 3, derived: {derived}}}
+initial_state: {{source: task}}
+control: {{source: random}}
+task:
+ episode_steps: 25
+ reward_times_dt: false
+ actions: [{{term: joint_effort, joints: [shoulder]}}]
+ observations:
+{observations}
+ rewards:
+  strength: {{expression: "strongest_contact('subtree:dumbbell', floor)"}}
+ terminations: {{time_out: {{term: time_out}}}}
+ resets:
+  - {{set: "qpos[2]", expression: "uniform(0.07, 0.3)"}}
+  - {{set: "qvel[0:6]", expression: "normal(0, 0.5, 6)"}}
+output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, qvel, ctrl, qacc_warmstart, action, observation, reward_term, truncated]}}}}
+"""
+    )
+    maniple("rollout", deck, ranks=2)
+    with h5py.File(tmp_path / "run/results.h5") as results:
+        fields = {name: results["trajectory"][name][:] for name in results["trajectory"]}
+    dt, seen, touched_at_resets = model.opt.timestep, np.zeros(6), 0
+    for env in range(40):
+        for sample in range(61):
+            begins = sample == 0 or fields["truncated"][env, sample, 0] > 0
+
+            def use(at, controls):
+                mujoco.mj_resetData(model, data)
+                data.qpos, data.qvel = fields["qpos"][env, at], fields["qvel"][env, at]
+                data.qacc_warmstart, data.ctrl = fields["qacc_warmstart"][env, at], fields[controls][env, sample]
+
+            steps = []
+            if sample > 0:
+                use(sample - 1, "action")
+                for _ in range(3):
+                    mujoco.mj_step(model, data)
+                    steps.insert(0, answers(model, data))
+                strength = (steps[0] if derived != "fresh" else fresh_after(model, data))[-1]
+                np.testing.assert_allclose(fields["reward_term"][env, sample, 0], strength, rtol=1e-5, atol=1e-4)
+            use(sample, "ctrl")
+            mujoco.mj_forward(model, data)
+            fresh = answers(model, data)
+            if begins:
+                steps, times = [fresh] * 3, np.zeros(4)
+                touched_at_resets += fresh[-1] > 0
+            else:
+                times = times_after(times, [step[-2] for step in reversed(steps)], dt)
+            observed = fields["observation"][env, sample]
+            expected = [*(steps[0] if derived == "as_stepped" else fresh), *(step[-2] for step in steps),
+                        *(step[-1] for step in steps), *times]
+            np.testing.assert_allclose(observed, expected, rtol=1e-5, atol=1e-4, err_msg=f"{env} {sample}")
+            seen += [len({step[-2] for step in steps}) > 1, not np.allclose(steps[0], fresh), *(times > 0)]
+    assert (seen > 20).all() and touched_at_resets > 5, (seen, touched_at_resets)
+
+
+def fresh_after(model, data):
+    """The answers of the state that a step has led to."""
+    mujoco.mj_forward(model, data)
+    return answers(model, data)
+
+
+def times_after(times, touches, dt):
+    """Air and contact time, now and last, after physics steps."""
+    air, contact, last_air, last_contact = times
+    for touch in touches:
+        if touch:
+            last_air = air + dt if air > 0 else last_air
+            air, contact = 0, contact + dt
+        else:
+            last_contact = contact + dt if contact > 0 else last_contact
+            air, contact = air + dt, 0
+    return np.array([air, contact, last_air, last_contact])
+
 
 
 RAY_MODEL = """
