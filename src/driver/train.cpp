@@ -10,6 +10,32 @@
 #include "src/learning/learners.hpp"
 
 namespace maniple {
+namespace {
+
+// Says once in a run that the noise of the actions has become so large that nothing can come of it: what the
+// actuators' ranges cut off costs a policy nothing, and nothing else keeps its deviations small.
+class DeviationWatch {
+ public:
+  explicit DeviationWatch(const PolicyConfig& policy) : policy_(policy) {}
+
+  void see(const IterationReport& report, std::int64_t iteration) {
+    constexpr double kMostGrowth = 1000;
+    for (const IterationReport::Value& value : report.values) {
+      if (said_ || value.name != "action_std" || value.value <= kMostGrowth * policy_.init_std) continue;
+      said_ = true;
+      warn(fmt::format("iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
+                       "(policy.init_std); {}, clipped actions and a smaller learning.entropy_coef keep it small",
+                       iteration, value.value, policy_.init_std,
+                       policy_.state_dependent_std ? "policy.max_std" : "policy.fixed_std"));
+    }
+  }
+
+ private:
+  const PolicyConfig& policy_;
+  bool said_ = false;
+};
+
+}  // namespace
 
 ExitCode train(const Config& given, Session& session) {
   const Config config = for_ranks(given, session.size());
@@ -33,6 +59,7 @@ ExitCode train(const Config& given, Session& session) {
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .environment = simulation.get()});
   const PolicyTrial trial(config, *simulation, session);
+  DeviationWatch deviations(config.policy);
   return run_training(*learner, {.config = config,
                                  .collectives = session.collectives(),
                                  .record = run_record(config, session, *simulation, "train"),
@@ -46,6 +73,7 @@ ExitCode train(const Config& given, Session& session) {
                                          report_invalid_samples(*simulation, session, iteration,
                                                                 report.invalid_samples,
                                                                 config.learning.horizon);
+                                       deviations.see(report, iteration);
                                        // (soon, since an observation that is never a number may cost hours)
                                        if (iteration == 1 && config.learning.iterations > 1)
                                          report_bad_values(*simulation, session);

@@ -491,6 +491,14 @@ def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
     assert len(counts) == 2 and counts[0] < counts[1] / 2, result.stderr
 
 
+def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
+    arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true",
+                 "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.05"]
+    said = lambda *keys: re.findall(r"warning: (iteration \d+: the standard deviation of the actions has grown to [\d.e+]+, from 1 "
+                                    r"\(policy.init_std\); policy.max_std.*)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
+    assert len(said()) == 1 and said("policy.max_std=5") == []
+
+
 # ---- a NaN in one environment ----
 @pytest.mark.parametrize("precision, environment", [("single", 37), ("double", 0)])
 def test_nan_touches_no_other_environment(maniple, tmp_path, precision, environment):
