@@ -60,8 +60,7 @@ MANIPLE_FUNCTION void answer_substep(const PhysicsBatch<T>& batch, const Data<La
   for (int lane = 0; lane < lane_width<V>; ++lane)
     for (int query = 0; query < queries.count; ++query)
       for (int k = 0; k < kContactAnswers; ++k)
-        batch.contact_answers.at(environments[lane],
-                                 (query * substeps + substep.left) * kContactAnswers + k) =
+        batch.contact_answers.at(environments[lane], answer_place(query, substep.left, substeps, k)) =
             get_lane(answers[query * kContactAnswers + k], lane);
 }
 
@@ -107,9 +106,8 @@ void step_by_teams(const PhysicsBatch<T>& batch, int substeps, int left, std::in
                         (kTeamBytes - kTeamExchangeBytes) / static_cast<int>(sizeof(T)));
         data.team = team;
         for (int substep = 0; substep < substeps; ++substep)
-          step_pack(
-              batch, state, data, PackEnvironments{environment},
-              {.worker = worker, .control_step = control_step, .left = left + substeps - 1 - substep});
+          step_pack(batch, state, data, PackEnvironments{environment},
+                    {.worker = worker, .control_step = control_step, .left = left + substeps - 1 - substep});
       });
 }
 #else

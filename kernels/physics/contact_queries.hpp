@@ -26,4 +26,10 @@ struct ContactQueries {
   MANIPLE_FUNCTION int answers() const { return kContactAnswers * count; }
 };
 
+// Place of an answer among those of a control step of `steps` physics steps; `step` counts back from the last
+// one. Queries come first, since programs are compiled before their number is known.
+MANIPLE_FUNCTION constexpr int answer_place(int query, int step, int steps, int answer) {
+  return (query * steps + step) * kContactAnswers + answer;
+}
+
 }  // namespace maniple

@@ -16,11 +16,12 @@ struct TaskBatch {
   Derived evaluate_needs = Derived::none;  // of terminations and rewards
   Derived observe_needs = Derived::none;   // of observations and prev()
   // What Bank::stepped has: the exports of the physics from this one on, and the element of the exported
-  // tiles at which they begin. They need so much after a reset, which no physics step precedes.
+  // tiles at which they begin. Observations need so much of them after a reset, which no physics step
+  // precedes.
   std::size_t first_stepped_export = 0;
   int first_stepped = 0;
   Derived stepped_needs = Derived::none;
-  int stepped_contacts = 0;  // physics steps that Bank::contacts_stepped has answers of
+  int contact_steps = 0;  // physics steps that Bank::stepped_contact has answers of
   Derived accept_needs = Derived::none;
 
   TiledView<T> fields;               // MANIPLE_TASK_FIELDS

@@ -31,7 +31,7 @@ struct TaskPack {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
-    lanes.contacts_stepped = tile_field<V>(physics.contact_answers.tile(tile), 0, lane);
+    lanes.stepped_contact = tile_field<V>(physics.contact_answers.tile(tile), 0, lane);
     lanes.fields = tile_field<V>(batch.fields.tile(tile), 0, lane);
     lanes.scratch = {batch.scratch.base(worker), batch.scratch.stride()};
     lanes.counters = batch.counters.tile(tile) + lane;
@@ -98,12 +98,12 @@ struct TaskPack {
       for (int i = 0; i < range.size; ++i) to[i] = select(which, from[i], to[i]);
     }
     const Varying<V> answers = lanes.scratch.from(batch.task.first_contact());
-    const int steps = batch.stepped_contacts;
-    for (int i = 0; i < steps * batch.task.contact_queries.answers(); ++i) {
-      const int query = i / (steps * kContactAnswers), answer = i % kContactAnswers;
-      lanes.contacts_stepped[i] =
-          select(which, V(answers[query * kContactAnswers + answer]), V(lanes.contacts_stepped[i]));
-    }
+    for (int i = 0; i < batch.task.contact_queries.answers(); ++i)
+      for (int step = 0; step < batch.contact_steps; ++step) {
+        V& stepped = lanes.stepped_contact[answer_place(i / kContactAnswers, step, batch.contact_steps,
+                                                        i % kContactAnswers)];
+        stepped = select(which, V(answers[i]), stepped);
+      }
   }
 
   // Fresh states in the lanes of `which`: the model's default and the task's reset terms, drawn until the
@@ -117,6 +117,7 @@ struct TaskPack {
       reset(batch.task, lanes, which);
       if (!may_refuse) break;
       refresh(batch, physics, batch.accept_needs);
+      keep_stepped(batch, physics, which);
       which = which && refuses(batch.task, lanes);
       if (draw < kMostDraws) continue;
       count_lanes<V>(lanes.counters, counter_refused_resets, which);

@@ -22,7 +22,7 @@ struct TaskLanes {
   Varying<V> state;                  // MANIPLE_STATE_FIELDS
   Varying<V> data;                   // MANIPLE_DATA_FIELDS
   Varying<V> stepped;                // those that Bank::stepped has
-  Varying<V> contacts_stepped;       // PhysicsBatch::contact_answers
+  Varying<V> stepped_contact;        // PhysicsBatch::contact_answers
   Varying<V> fields;                 // MANIPLE_TASK_FIELDS
   Varying<V> scratch;                // Task::scratch_elements()
   std::int32_t* counters = nullptr;  // MANIPLE_TASK_COUNTERS
@@ -74,7 +74,7 @@ MANIPLE_FUNCTION Banks<V> banks_of(const Task<ScalarOf<V>>& task, const TaskLane
   banks[Bank::state] = lanes.state;
   banks[Bank::data] = lanes.data;
   banks[Bank::stepped] = lanes.stepped;
-  banks[Bank::contacts_stepped] = lanes.contacts_stepped;
+  banks[Bank::stepped_contact] = lanes.stepped_contact;
   banks[Bank::task] = lanes.fields;
   banks[Bank::kept] = lanes.fields.from(task_layout(task).kept);
   banks[Bank::output] = lanes.scratch.from(task.num_registers);

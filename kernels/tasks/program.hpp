@@ -56,18 +56,18 @@ enum class Operation : std::uint8_t {
 
 // Where an operand lies.
 enum class Bank : std::uint8_t {
-  registers,  // intermediate results; the first kReservedRegisters are set before a program runs
-  constants,  // numbers of the deck, the same for all environments
-  state,      // MANIPLE_STATE_FIELDS
-  data,       // MANIPLE_DATA_FIELDS, of the current state
-  stepped,    // some of them, as the last physics step left them
-  task,       // MANIPLE_TASK_FIELDS
-  kept,       // their field `kept`, whose size is known last
-  random,     // draws of the program, uniform in [0, 1)
-  contact,    // answers to the task's contact queries, kContactAnswers each, of the current state
-  output,     // what the program computes
-  ray,        // answers to the task's ray queries, one for each ray
-  contacts_stepped,  // answers to contact queries as each physics step left them: PhysicsBatch's
+  registers,        // intermediate results; the first kReservedRegisters are set before a program runs
+  constants,        // numbers of the deck, the same for all environments
+  state,            // MANIPLE_STATE_FIELDS
+  data,             // MANIPLE_DATA_FIELDS, of the current state
+  stepped,          // some of them, as the last physics step left them
+  task,             // MANIPLE_TASK_FIELDS
+  kept,             // their field `kept`, whose size is known last
+  random,           // draws of the program, uniform in [0, 1)
+  contact,          // answers to the task's contact queries, kContactAnswers each, of the current state
+  output,           // what the program computes
+  ray,              // answers to the task's ray queries, one for each ray
+  stepped_contact,  // answers to contact queries as each physics step left them: PhysicsBatch's
   count
 };
 inline constexpr int kBanks = static_cast<int>(Bank::count);

@@ -20,8 +20,10 @@ namespace maniple {
 enum class Precision { fp32, fp64 };
 enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
 enum class SolverChoice { of_model, Newton, PGS };
-// What a task reads of derived quantities: those of the state after the control step; or as mj_step leaves
-// them, one physics step old; or that only of what follows from accelerations and forces.
+// What a task reads of derived quantities. fresh: those of the state after the control step; as_stepped: as
+// mj_step leaves them, one physics step old; stepped_forces: that old only what follows from accelerations
+// and forces, contacts included; stepped_rewards: that old in rewards and terminations, fresh in
+// observations.
 enum class DerivedChoice { fresh, as_stepped, stepped_forces, stepped_rewards };
 enum class ControlInput { zero, random, file, policy };
 enum class StartState { of_model, keyframe, file, task };
@@ -68,7 +70,7 @@ template <>
 inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
 template <>
 inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces",
-                                                             "stepped_rewards"};
+                                                    "stepped_rewards"};
 template <>
 inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "file", "policy"};
 template <>

@@ -2,6 +2,8 @@
 // early stop.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/base/log.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
@@ -12,8 +14,8 @@
 namespace maniple {
 namespace {
 
-// Says once in a run that the noise of the actions has become so large that nothing can come of it: what the
-// actuators' ranges cut off costs a policy nothing, and nothing else keeps its deviations small.
+// Says once that the noise of the actions has become so large that nothing can come of it: what the ranges of
+// the actuators cut off costs a policy nothing, and nothing else keeps its deviations small.
 class DeviationWatch {
  public:
   explicit DeviationWatch(const PolicyConfig& policy) : policy_(policy) {}
@@ -21,12 +23,15 @@ class DeviationWatch {
   void see(const IterationReport& report, std::int64_t iteration) {
     constexpr double kMostGrowth = 1000;
     for (const IterationReport::Value& value : report.values) {
-      if (said_ || value.name != "action_std" || value.value <= kMostGrowth * policy_.init_std) continue;
+      if (said_ || value.name != "action_std" || value.value <= kMostGrowth * std::max(1.0, policy_.init_std))
+        continue;
       said_ = true;
-      warn(fmt::format("iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
-                       "(policy.init_std); {}, clipped actions and a smaller learning.entropy_coef keep it small",
-                       iteration, value.value, policy_.init_std,
-                       policy_.state_dependent_std ? "policy.max_std" : "policy.fixed_std"));
+      warn(fmt::format(
+          "iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
+          "(policy.init_std): they are all but noise; {} or a smaller learning.entropy_coef keeps it "
+          "small",
+          iteration, value.value, policy_.init_std,
+          policy_.state_dependent_std ? "policy.max_std" : "policy.fixed_std: true"));
     }
   }
 

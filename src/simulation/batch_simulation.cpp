@@ -110,14 +110,14 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.evaluate_needs = task_.evaluate_needs;
   task_batch_.observe_needs = task_.observe_needs;
   task_batch_.stepped_needs = task_.stepped_needs;
-  task_batch_.stepped_contacts = task_.stepped_contacts;
-  if (task_.stepped_contacts > 0) {
+  task_batch_.contact_steps = task_.contact_steps;
+  if (task_.contact_steps > 0) {
     const int answers = task_batch_.task.contact_queries.answers();
     physics_.contact_queries = task_batch_.task.contact_queries;
-    physics_.contact_answers = TiledView<T>("maniple::simulation::contact_answers", partition_.tiles,
-                                            task_.stepped_contacts * answers);
-    physics_.contact_answer_scratch = Scratch<Lanes<T>>("maniple::simulation::contact_answer_scratch",
-                                                        answers, physics_.scratch.workers());
+    physics_.contact_answers =
+        TiledView<T>("maniple::simulation::contact_answers", partition_.tiles, task_.contact_steps * answers);
+    physics_.contact_answer_scratch =
+        Scratch<Lanes<T>>("maniple::simulation::contact_answer_scratch", answers, physics_.scratch.workers());
   }
   task_batch_.accept_needs = task_.accept_needs;
   task_batch_.fields = TiledView<T>("maniple::simulation::task", partition_.tiles, task_elements(task_));
@@ -571,7 +571,10 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
     if (task.settle_steps > 0)
       scratch += bytes_of_scratch(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
                                          : settle_elements<Lanes<double>>(state_elements(model.sizes)));
-    reals += static_cast<std::size_t>(task_elements(task)) + task.stepped.size();
+    const int answers = kContactAnswers * task.num_contact_queries;
+    reals +=
+        static_cast<std::size_t>(task_elements(task) + task.contact_steps * answers) + task.stepped.size();
+    if (task.contact_steps > 0) scratch += bytes_of_scratch(answers);
     bytes += sizeof(std::int32_t) * kTaskCounters;
     for (const auto& field : transition_fields(task)) {
       if (!keeps(config.output, field)) continue;

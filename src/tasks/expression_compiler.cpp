@@ -250,8 +250,7 @@ Value ExpressionCompiler::observed_variable(const TaskVariable& variable, const 
   Value now;
   for (std::size_t i = 0; i < first.size(); ++i)
     now.push_back(graph_.apply(Operation::select, renewed, first[i], last[i]));
-  if (variable.is_updated_at(UpdateTime::observation))
-    now = updated_variable(variable, name, now);
+  if (variable.is_updated_at(UpdateTime::observation)) now = updated_variable(variable, name, now);
   for (std::size_t i = 0; i < now.size(); ++i)
     kept_stores_.emplace_back(now[i], address + static_cast<int>(i));
   return now;

@@ -78,11 +78,10 @@ struct TaskVariable {
                                                    const std::vector<ExpressionGraph::Node>&)>
       formula = nullptr;
 
-  bool is_updated_at(UpdateTime time) const {
-    return update_at == time && (formula || !update.text.empty());
-  }
+  bool is_updated_at(UpdateTime time) const { return update_at == time && (formula || !update.text.empty()); }
 };
 
+// How long a control step is, and how many physics steps it has.
 struct ControlStep {
   double dt = 0;  // s
   int physics_steps = 1;

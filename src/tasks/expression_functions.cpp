@@ -154,7 +154,8 @@ const std::vector<ExpressionFunction>& expression_functions() {
       {"abs", "x", "abs([-2, 3])", "absolute value", componentwise(Operation::absolute)},
       {"acos", "x", "acos(0)", "arc cosine [rad]", componentwise(Operation::arc_cosine)},
       {"air_time", "a[, b]", "air_time(foot)",
-       "time [s] since the last contact of a with b, or with anything, counted in physics steps; 0 in contact",
+       "time [s] since the last contact of a with b, or with anything, counted in physics steps; 0 in "
+       "contact",
        contact_time(ContactTime::air), true},
       {"all", "x", "all([1, 0])", "1 if no component is 0", truth_of(Operation::logical_and)},
       {"any", "x", "any([1, 0])", "1 if some component is not 0", truth_of(Operation::logical_or)},
@@ -167,7 +168,8 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "net force [N] of contacts on a, world axes, of those with b or with all; a and b: geom, body, "
        "'subtree:<body>' or a list of names",
        contact_answer(contact_force_x, 3), true},
-      {"contact_time", "a[, b]", "contact_time(foot)", "time [s] for which a has been in contact, counted in physics steps; 0 without",
+      {"contact_time", "a[, b]", "contact_time(foot)",
+       "time [s] for which a has been in contact, counted in physics steps; 0 without",
        contact_time(ContactTime::contact), true},
       {"cos", "x", "cos(pi)", "cosine of x [rad]", componentwise(Operation::cosine)},
       {"cross", "a, b", "cross([1, 0, 0], [0, 1, 0])", "cross product of two vectors of 3",
@@ -177,6 +179,9 @@ const std::vector<ExpressionFunction>& expression_functions() {
        "roll, pitch, yaw [rad] of a quaternion or rotation matrix: turns about x, then y, then z",
        euler_angles},
       {"exp", "x", "exp(1)", "e to the x", componentwise(Operation::exponential)},
+      {"first_contact", "a[, b]", "first_contact(foot, floor)",
+       "1 where a contact of a with b, or with anything, has begun in this control step and goes on",
+       first_contact, true},
       {"floor", "x", "floor(-1.2)", "largest integer not above x", componentwise(Operation::floor)},
       {"grid_pattern", "length, width, resolution", "grid_pattern(0.2, 0.1, 0.1)",
        "points (x, y, 0) [m] of a grid about the origin, row by row along x", grid_pattern, true},
@@ -233,10 +238,11 @@ const std::vector<ExpressionFunction>& expression_functions() {
       {"sqrt", "x", "sqrt(2)", "square root", componentwise(Operation::square_root)},
       {"square", "x", "square(3)", "x * x", squares},
       {"strongest_contact", "a[, b]", "strongest_contact(foot, floor)",
-       "force [N] of the strongest contact of a with b, or with anything",
+       "force [N] of the strongest contact of a with b, or with anything; 0 without",
        contact_answer(contact_strongest, 1), true},
       {"strongest_contact_history", "a[, b]", "strongest_contact_history(foot, floor)",
-       "strongest_contact in each physics step of the control step, the last one first; right after a reset, in "
+       "strongest_contact in each physics step of the control step, the last one first; right after a reset, "
+       "in "
        "the state of the reset",
        contact_history(contact_strongest), true},
       {"sum", "x", "sum([1, 2, 3])", "sum of the components", reduced(Operation::add)},

@@ -62,9 +62,11 @@ Value in_frame(FunctionCall& call);
 Formula contact_answer(int first, int count);
 // An answer in each physics step of the control step, the last one first.
 Formula contact_history(ContactAnswer answer);
-// Times of contacts [s], counted in physics steps.
+// Times of contacts [s], counted in physics steps, in the order of the variable that keeps them.
 enum class ContactTime { air, contact, last_air, last_contact };
 Formula contact_time(ContactTime which);
+// mjlab's and Isaac Lab's compute_first_contact, for a control step.
+Value first_contact(FunctionCall& call);
 
 // ---- functions_of_rays.cpp ----
 Value ray_distances(FunctionCall& call);

@@ -10,7 +10,8 @@
 namespace maniple::formulas {
 namespace {
 
-// Physics steps of a control step whose contacts programs can look at one by one.
+// Physics steps of a control step whose contacts programs can look at one by one. More would make programs of
+// thousands of instructions.
 constexpr int kMostPhysicsSteps = 256;
 
 // The arguments of a call as text.
@@ -45,16 +46,17 @@ Value answers_of_steps(ExpressionCompiler& compiler, const ContactGroups& groups
   const int steps = compiler.context().control_step().physics_steps;
   Value result;
   for (int step = 0; step < steps; ++step)
-    result.push_back(
-        compiler.read(Bank::contacts_stepped, (query * steps + step) * kContactAnswers + answer));
+    result.push_back(compiler.read(Bank::stepped_contact, answer_place(query, step, steps, answer)));
   return result;
 }
 
+// Refuses control steps whose physics steps are too many.
 void check_physics_steps(const FunctionCall& call) {
   const int steps = call.compiler.context().control_step().physics_steps;
   if (steps > kMostPhysicsSteps)
-    refuse(call, fmt::format("contacts in each of {} physics steps", steps),
-           fmt::format("at most {} physics steps in a control step (simulation.decimation)", kMostPhysicsSteps));
+    refuse(
+        call, fmt::format("contacts in each of {} physics steps", steps),
+        fmt::format("at most {} physics steps in a control step (simulation.decimation)", kMostPhysicsSteps));
 }
 
 // What the times become with the physics steps of a control step: Isaac Lab's and mjlab's ContactSensor.
@@ -78,6 +80,24 @@ Value updated_times(ExpressionCompiler& compiler, const ContactGroups& groups, V
     advance(ContactTime::contact, ContactTime::last_contact, *touch, flies);
   }
   return times;
+}
+
+// One of the times of what the call's arguments name, from the variable that has them; 0 before the task is
+// compiled with it.
+Node time_of(FunctionCall& call, ContactTime which) {
+  check_physics_steps(call);
+  ExpressionContext& context = call.compiler.context();
+  const std::string name = context.own_variable(
+      "contact_times(" + argument_text(call) + ")",
+      {.reset = {"[0, 0, 0, 0]", call.source.where, call.source.key},
+       .update = {"", call.source.where, call.source.key},
+       .steps = {},
+       .formula = [groups = groups_of(call)](ExpressionCompiler& compiler, const Value& last) {
+         return updated_times(compiler, groups, last);
+       }});
+  if (!context.variables().contains(name)) return call.compiler.graph().constant(0);
+  const ParsedExpression& parsed = context.parse({name, call.source.where, call.source.key});
+  return call.compiler.value(*parsed.tree, parsed.source)[static_cast<std::size_t>(which)];
 }
 
 }  // namespace
@@ -142,22 +162,18 @@ Formula contact_history(ContactAnswer answer) {
 }
 
 Formula contact_time(ContactTime which) {
-  return [which](FunctionCall& call) {
-    check_physics_steps(call);
-    ExpressionContext& context = call.compiler.context();
-    const ExpressionSource zeros{"[0, 0, 0, 0]", call.source.where, call.source.key};
-    const std::string name = context.own_variable(
-        "contact_times(" + argument_text(call) + ")",
-        {.reset = zeros,
-         .update = {"", call.source.where, call.source.key},
-         .steps = {},
-         .formula = [groups = groups_of(call)](ExpressionCompiler& compiler, const Value& last) {
-           return updated_times(compiler, groups, last);
-         }});
-    if (!context.variables().contains(name)) return number(call, 0);  // until the task is compiled with it
-    const ParsedExpression& parsed = context.parse({name, call.source.where, call.source.key});
-    return Value{call.compiler.value(*parsed.tree, parsed.source)[static_cast<std::size_t>(which)]};
-  };
+  return [which](FunctionCall& call) { return Value{time_of(call, which)}; };
+}
+
+Value first_contact(FunctionCall& call) {
+  // sums of physics steps are rounded
+  constexpr double kTolerance = 1e-6;  // s, mjlab's
+  ExpressionGraph& graph = call.compiler.graph();
+  const Node time = time_of(call, ContactTime::contact), zero = graph.constant(0);
+  const Node touches = graph.apply(Operation::less, zero, time);
+  const Node longest = graph.constant(call.compiler.context().control_step().dt + kTolerance);
+  const Node begun = graph.apply(Operation::less, time, longest);
+  return {graph.apply(Operation::logical_and, touches, begun)};
 }
 
 }  // namespace maniple::formulas

@@ -250,8 +250,7 @@ std::string quantities_text(const ImportedModel& imported, const TaskConfig& con
   CompiledTask task;
   if (config.present) task = compile_task(config, imported, step_dt);
   const ExpressionContext context(model, task.num_actions, control_step(imported, step_dt),
-                                  config.episode_length,
-                                  task.max_episode_steps, {}, {});
+                                  config.episode_length, task.max_episode_steps, {}, {});
   std::string text = quantity_rows(context, true);
   for (const CompiledVariable& variable : task.variables)
     if (!variable.name.starts_with(kOwnVariable))

@@ -43,21 +43,21 @@ struct DerivedNeeds {
 };
 
 // Lets a program read what the last physics step left, where `derived` says so.
-DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskModel& model,
-                          int physics_steps, CompiledTask& task) {
+DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskModel& model, int physics_steps,
+                          CompiledTask& task) {
   const std::vector<FieldInfo> fields = data_fields(model.sizes);
   DerivedNeeds needs;
   for (Instruction& i : program.instructions)
     for (const auto& [bank, element] : {std::pair{&i.bank_a, &i.a}, {&i.bank_b, &i.b}, {&i.bank_c, &i.c}}) {
       if (*bank == Bank::contact && derived != DerivedChoice::fresh) {
-        *bank = Bank::contacts_stepped;
-        const int query = *element / kContactAnswers;
-        *element = ExpressionGraph::element(*element + query * (physics_steps - 1) * kContactAnswers);
+        *bank = Bank::stepped_contact;
+        *element = ExpressionGraph::element(
+            answer_place(*element / kContactAnswers, 0, physics_steps, *element % kContactAnswers));
       }
       if (*bank == Bank::contact) needs.fresh = Derived::forward;
-      if (*bank == Bank::contacts_stepped) {
+      if (*bank == Bank::stepped_contact) {
         needs.stepped = Derived::forward;
-        task.stepped_contacts = physics_steps;
+        task.contact_steps = physics_steps;
       }
       if (*bank == Bank::ray) needs.fresh = std::max(needs.fresh, Derived::kinematics);
       if (*bank != Bank::data) continue;
@@ -71,8 +71,8 @@ DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskMod
       const auto known = std::find(task.stepped.begin(), task.stepped.end(), int{*element});
       if (known == task.stepped.end()) task.stepped.push_back(*element);
       *bank = Bank::stepped;
-      *element = static_cast<std::uint16_t>(
-          std::find(task.stepped.begin(), task.stepped.end(), int{*element}) - task.stepped.begin());
+      *element = ExpressionGraph::element(static_cast<int>(
+          std::find(task.stepped.begin(), task.stepped.end(), int{*element}) - task.stepped.begin()));
       needs.stepped = std::max(needs.stepped, stage);
     }
   return needs;
@@ -217,11 +217,12 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
     return read_derived(program, read, model, step.physics_steps, task);
   };
   const bool of_rewards = derived == DerivedChoice::stepped_rewards;
-  task.accept_needs = needs(task.accept, DerivedChoice::fresh).fresh;
+  const DerivedNeeds accepting = needs(task.accept, DerivedChoice::fresh);
+  task.accept_needs = std::max(accepting.fresh, accepting.stepped);
   task.evaluate_needs = needs(task.evaluate, of_rewards ? DerivedChoice::as_stepped : derived).fresh;
   const DerivedNeeds observing = needs(task.observe, of_rewards ? DerivedChoice::fresh : derived);
   task.observe_needs = observing.fresh;
-  task.stepped_needs = observing.stepped;
+  task.stepped_needs = std::max(accepting.stepped, observing.stepped);
   task.constants = constants.values();
   task.num_memory = context.memory_size();
   task.num_kept = context.kept_size();

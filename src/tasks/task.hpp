@@ -53,9 +53,9 @@ struct CompiledTask : TaskSizes {
   // rewards, `observe` (after resets) for observations and prev().
   Derived evaluate_needs = Derived::none, observe_needs = Derived::none;
   // Elements of Data that they read as the last physics step left them, in the order of Bank::stepped, and
-  // physics steps whose contacts they read; what fills these where no step has.
+  // physics steps whose contacts they read; what fills those that observations read where no step has.
   std::vector<int> stepped;
-  int stepped_contacts = 0;
+  int contact_steps = 0;
   Derived stepped_needs = Derived::none;
   Derived accept_needs = Derived::none;
   int settle_steps = 0;

@@ -191,12 +191,11 @@ std::vector<LibraryTerm> make_library() {
                       "kernel of the error of the turning rate in the body's axes",
                       formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
                       {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)"}})),
-      of_command(term(Kind::reward, "feet_air_time", kBodies,
-                      "time in the air beyond a threshold, at touchdown, where the command moves",
-                      sum_over("(last_air_time(%) - {threshold}) * (contact_time(%) > 0 && contact_time(%) < "
-                               "dt + 1e-6)",
-                               "(norm({command}[0:2]) > 0.1) * #"),
-                      {{"threshold", 1, "s", "of a step"}})),
+      of_command(term(
+          Kind::reward, "feet_air_time", kBodies,
+          "time in the air beyond a threshold, at touchdown, where the command moves",
+          sum_over("(last_air_time(%) - {threshold}) * first_contact(%)", "(norm({command}[0:2]) > 0.1) * #"),
+          {{"threshold", 1, "s", "of a step"}})),
       of_command(
           term(Kind::reward, "feet_air_time_positive_biped", kBodies,
                "shortest time of the feet in their mode, in single stance, up to a threshold, where the "

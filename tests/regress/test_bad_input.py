@@ -495,7 +495,7 @@ def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
     arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true",
                  "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.05"]
     said = lambda *keys: re.findall(r"warning: (iteration \d+: the standard deviation of the actions has grown to [\d.e+]+, from 1 "
-                                    r"\(policy.init_std\); policy.max_std.*)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
+                                    r"\(policy.init_std\): they are all but noise; policy.max_std.*)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
     assert len(said()) == 1 and said("policy.max_std=5") == []
 
 

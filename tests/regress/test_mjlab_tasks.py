@@ -344,7 +344,8 @@ def test_terms_are_those_of_mjlab(name, config, rollout, environment):
         for group, field in (("actor", "observation"), ("critic", "critic_observation")):
             np.testing.assert_allclose(recorded[field][:, step][alive], environment.observation(group)[alive], rtol=1e-6,
                                        atol=1e-6 if group == "critic" else 1e-10, err_msg=f"{group} at {step}")
-    assert compared > 0.4 * ENVS * STEPS and (falls > 0 or name == "go1_flat")
+    assert compared > 0.4 * ENVS * STEPS and (falls > 0 or name == "go1_flat")  # a dog keeps on its feet
+    assert environment.config.episode_length_s / environment.step_dt == pytest.approx(1000)
     assert (largest > 0).all(), [n for n, x in zip(rewards, largest) if x == 0]
 
 

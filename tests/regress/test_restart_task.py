@@ -17,7 +17,7 @@ SETTINGS = ["simulation.derived=as_stepped", "task.settle_steps=5", "task.reset_
             "task.episode_steps=40", "policy.recurrent=gru", "policy.recurrent_units=12", "evaluation.every=3", "evaluation.episodes=30", "learning.resume=auto", "run.progress=plain"]
 # what as_stepped reads, what outlives episodes, and what goes up with the iterations
 ADDED = """
-    landings: {reset: "0", once: true, update: "prev(landings) + (contact_time(left) > 0 && contact_time(left) < dt + 1.0e-6)"}
+    landings: {reset: "0", once: true, update: "prev(landings) + first_contact(left)"}
 """
 OBSERVED = """
     - {expression: "[cfrc_ext[left], cvel[right], qacc]", name: stepped, scale: 0.001}

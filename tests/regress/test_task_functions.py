@@ -164,10 +164,10 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
     assert (seen > 0.5).all(), seen
 
 
-@pytest.mark.parametrize("derived", ["fresh", "as_stepped", "stepped_rewards"])
+@pytest.mark.parametrize("derived", ["fresh", "as_stepped", "stepped_forces", "stepped_rewards"])
 def test_contacts_of_physics_steps_are_those_of_mujoco(maniple, tmp_path, derived):
     """Three physics steps in a control step, each answered, the last one first; where an episode begins, all are of its
-    state. Times count them. What rewards and observations see otherwise is the last physics step, or fresh."""
+    state. Times count them. Other contacts are those of the last physics step, or fresh, as `derived` says."""
     (tmp_path / "pile.xml").write_text(CONTACT_MODEL)
     model = mujoco.MjModel.from_xml_string(CONTACT_MODEL)
     data = mujoco.MjData(model)
@@ -227,11 +227,39 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
             else:
                 times = times_after(times, [step[-2] for step in reversed(steps)], dt)
             observed = fields["observation"][env, sample]
-            expected = [*(steps[0] if derived == "as_stepped" else fresh), *(step[-2] for step in steps),
+            expected = [*(steps[0] if derived in ("as_stepped", "stepped_forces") else fresh), *(step[-2] for step in steps),
                         *(step[-1] for step in steps), *times]
             np.testing.assert_allclose(observed, expected, rtol=1e-5, atol=1e-4, err_msg=f"{env} {sample}")
             seen += [len({step[-2] for step in steps}) > 1, not np.allclose(steps[0], fresh), *(times > 0)]
     assert (seen > 20).all() and touched_at_resets > 5, (seen, touched_at_resets)
+
+
+def test_fresh_states_are_judged_by_their_own_contacts(maniple, tmp_path):
+    """Histories in task.reset_until are those of the state that was drawn, not of the episode before."""
+    (tmp_path / "pile.xml").write_text(CONTACT_MODEL)
+    deck = tmp_path / "deck.yaml"
+    deck.write_text(
+        f"""model: {{file: pile.xml}}
+batch: {{num_envs: 40}}
+simulation: {{steps: 60, decimation: 3}}
+initial_state: {{source: task}}
+control: {{source: random}}
+task:
+ episode_steps: 20
+ actions: [{{term: joint_effort, joints: [shoulder]}}]
+ observations: [{{expression: "in_contact('subtree:dumbbell', floor)"}}]
+ terminations: {{time_out: {{term: time_out}}}}
+ resets: [{{set: "qpos[2]", expression: "uniform(0.05, 0.15)"}}]
+ reset_until: "sum(in_contact_history('subtree:dumbbell', floor)) == 0"
+output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [observation, truncated]}}}}
+"""
+    )
+    assert "reset_until" not in maniple("rollout", deck).stderr
+    with h5py.File(tmp_path / "run/results.h5") as results:
+        touches, ended = results["trajectory/observation"][..., 0], results["trajectory/truncated"][..., 0] > 0
+    ended[:, 0] = True
+    assert (touches[ended] == 0).all() and ended.sum() == 160 and touches[~ended].mean() > 0.5
+
 
 
 def fresh_after(model, data):
@@ -251,7 +279,6 @@ def times_after(times, touches, dt):
             last_contact = contact + dt if contact > 0 else last_contact
             air, contact = air + dt, 0
     return np.array([air, contact, last_air, last_contact])
-
 
 
 RAY_MODEL = """

@@ -6,7 +6,8 @@
 
 namespace maniple {
 
-// Answers [query][ContactAnswer], of the contacts in `d`. Sums run over the contacts in the order of the list.
+// Answers [query][ContactAnswer], of the contacts in `d`. Sums run over the contacts in the order of the
+// list.
 template <class V>
 MANIPLE_FUNCTION void answer_contact_queries(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                              const ContactQueries& queries, const Varying<V> answers) {

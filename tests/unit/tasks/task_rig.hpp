@@ -120,7 +120,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
         data_(tile_size(data_elements(sizes))),
         fields_(tile_size(task_elements(compiled))),
         contact_(tile_size(task.contact_queries.answers())),
-        contacts_stepped_(tile_size(compiled.stepped_contacts * task.contact_queries.answers())),
+        stepped_contact_(tile_size(compiled.contact_steps * task.contact_queries.answers())),
         scratch_(static_cast<std::size_t>(task.scratch_elements())),
         counters_(kTaskCounters * kTileWidth) {
     for (const auto& field : transition_fields<std::vector<T>>(compiled))
@@ -152,8 +152,8 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
   }
   // The same in a physics step, counted backwards from the last one.
   void set_contact(int query, int physics_step, ContactAnswer answer, int env, double value) {
-    const int place = (query * compiled.stepped_contacts + physics_step) * kContactAnswers + answer;
-    contacts_stepped_[static_cast<std::size_t>(place * kTileWidth + env)] = static_cast<T>(value);
+    const int place = (query * compiled.contact_steps + physics_step) * kContactAnswers + answer;
+    stepped_contact_[static_cast<std::size_t>(place * kTileWidth + env)] = static_cast<T>(value);
   }
   std::int32_t& counter(TaskCounter which, int env) {
     return counters_[static_cast<std::size_t>(which * kTileWidth + env)];
@@ -258,7 +258,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
       lanes.seed = seed_;
       for_each_transition_field<std::vector<T>, T*>(
           [&](auto field, auto first) { lanes.transition.*first = (this->*field).data() + lane; });
-      lanes.contacts_stepped = tile_field<V>(contacts_stepped_.data(), 0, lane);
+      lanes.stepped_contact = tile_field<V>(stepped_contact_.data(), 0, lane);
       for (int i = 0; i < task.contact_queries.answers(); ++i)
         scratch_[static_cast<std::size_t>(task.first_contact() + i)] =
             tile_field<V>(contact_.data(), i, lane)[0];
@@ -268,7 +268,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
 
   std::uint64_t first_env_;
   std::uint32_t seed_;
-  std::vector<T, Aligned<T>> state_, data_, fields_, contact_, contacts_stepped_;
+  std::vector<T, Aligned<T>> state_, data_, fields_, contact_, stepped_contact_;
   std::vector<V, Aligned<V>> scratch_;
   std::vector<std::int32_t> counters_;
 };

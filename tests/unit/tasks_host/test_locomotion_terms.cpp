@@ -60,8 +60,8 @@ double uniform_word(RandomPurpose purpose, int env, int step, int draw) {
   return uniform01<double>(block.word[draw % 4]);
 }
 
-// Rewards, observations and an end that read contacts, over steps with random contacts and forces. Times count
-// the physics steps; forces are those at the end of a control step.
+// Rewards, observations and an end that read contacts, over steps with random contacts and forces. Times
+// count the physics steps; forces are those at the end of a control step.
 TEST(LocomotionTerms, OfContactsFollowTheirFormulas) {
   TaskConfig config = empty_task(walker());
   config.reward_times_dt = false;
