@@ -32,9 +32,10 @@ struct PhysicsBatch {
   // capacity.
   TiledView<std::int32_t> bad_states, dropped_contacts;
   Scratch<Lanes<T>> regroup_scratch;  // regroup_elements, where environments are regrouped (regroup.hpp)
-  // What is asked about the contacts of each physics step, and the answers of a control step, of its last
-  // physics step first: [query][physics step][ContactAnswer].
+  // What is asked about the contacts of the last `contact_steps` physics steps of a control step, and the
+  // answers, the last step first: [query][physics step][ContactAnswer].
   ContactQueries contact_queries;
+  int contact_steps = 0;
   TiledView<T> contact_answers;
   Scratch<Lanes<T>> contact_answer_scratch;  // ContactQueries::answers
   // One of each worker while steps are timed, else empty.

@@ -56,11 +56,11 @@ MANIPLE_FUNCTION void answer_substep(const PhysicsBatch<T>& batch, const Data<La
   const Varying<V> answers{batch.contact_answer_scratch.base(substep.worker),
                            batch.contact_answer_scratch.stride()};
   answer_contact_queries(batch.model, data, queries, answers);
-  const int substeps = batch.contact_answers.elements / queries.answers();
   for (int lane = 0; lane < lane_width<V>; ++lane)
     for (int query = 0; query < queries.count; ++query)
       for (int k = 0; k < kContactAnswers; ++k)
-        batch.contact_answers.at(environments[lane], answer_place(query, substep.left, substeps, k)) =
+        batch.contact_answers.at(environments[lane],
+                                 answer_place(query, substep.left, batch.contact_steps, k)) =
             get_lane(answers[query * kContactAnswers + k], lane);
 }
 
@@ -78,7 +78,7 @@ MANIPLE_FUNCTION void step_pack(const PhysicsBatch<T>& batch, const State<Lanes<
     const V dropped = data.contact_dropped[0];
     count_incidents(batch.dropped_contacts, environments, dropped > V(0), dropped, substep.control_step);
   }
-  if (batch.contact_queries.count > 0)
+  if (substep.left < batch.contact_steps)
     data.team.once([&] { answer_substep(batch, data, environments, substep); });
   if (exports) export_fields(batch, environments, substep.worker);
 }

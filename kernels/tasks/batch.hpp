@@ -21,7 +21,6 @@ struct TaskBatch {
   std::size_t first_stepped_export = 0;
   int first_stepped = 0;
   Derived stepped_needs = Derived::none;
-  int contact_steps = 0;  // physics steps that Bank::stepped_contact has answers of
   Derived accept_needs = Derived::none;
 
   TiledView<T> fields;               // MANIPLE_TASK_FIELDS

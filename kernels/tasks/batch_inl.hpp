@@ -99,8 +99,8 @@ struct TaskPack {
     }
     const Varying<V> answers = lanes.scratch.from(batch.task.first_contact());
     for (int i = 0; i < batch.task.contact_queries.answers(); ++i)
-      for (int step = 0; step < batch.contact_steps; ++step) {
-        V& stepped = lanes.stepped_contact[answer_place(i / kContactAnswers, step, batch.contact_steps,
+      for (int step = 0; step < physics.contact_steps; ++step) {
+        V& stepped = lanes.stepped_contact[answer_place(i / kContactAnswers, step, physics.contact_steps,
                                                         i % kContactAnswers)];
         stepped = select(which, V(answers[i]), stepped);
       }

@@ -110,10 +110,10 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.evaluate_needs = task_.evaluate_needs;
   task_batch_.observe_needs = task_.observe_needs;
   task_batch_.stepped_needs = task_.stepped_needs;
-  task_batch_.contact_steps = task_.contact_steps;
   if (task_.contact_steps > 0) {
     const int answers = task_batch_.task.contact_queries.answers();
     physics_.contact_queries = task_batch_.task.contact_queries;
+    physics_.contact_steps = task_.contact_steps;
     physics_.contact_answers =
         TiledView<T>("maniple::simulation::contact_answers", partition_.tiles, task_.contact_steps * answers);
     physics_.contact_answer_scratch =

@@ -208,8 +208,9 @@ const std::vector<ExpressionFunction>& expression_functions() {
       {"normal", "mean, std[, n]", "normal(0, 0.1, 3)", "Gaussian random numbers", normal_numbers(), true},
       {"normalize", "x", "normalize([3, 4])", "x divided by its Euclidean length", normalized},
       {"pow", "a, b", "pow(2, 0.5)", "a ^ b", componentwise(Operation::power)},
-      {"prev", "x", "prev(qpos)", "x at the previous control step; right after a reset, at the reset",
-       previous, true},
+      {"prev", "x", "prev(qpos)",
+       "x at the previous control step, as observations saw it; right after a reset, at the reset", previous,
+       true},
       {"product", "x", "product([2, 3])", "product of the components", product_of_components},
       {"quat_conjugate", "q", "quat_conjugate([0.6, 0.8, 0, 0])", "the inverse turn of a unit quaternion",
        conjugate},
@@ -220,7 +221,8 @@ const std::vector<ExpressionFunction>& expression_functions() {
       {"ray_distance", "frame, points[, direction, alignment, max_distance, geoms]",
        "ray_distance(torso, grid_pattern(0.2, 0.1, 0.1), alignment = yaw, max_distance = 5)",
        "distance [m] from each point of a frame (body, 'site:<site>', 'geom:<geom>') along a direction, "
-       "[0, 0, -1] unless given, to the nearest geom (mj_ray); -1: none within max_distance. alignment of "
+       "[0, 0, -1] unless given, to the nearest geom (mj_ray), always of the current state; -1: none within "
+       "max_distance. alignment of "
        "points and directions: base, the axes of the frame (default); yaw, the world's, turned as the frame "
        "is about z; world. geoms: names, as of contact_force; not given: visible ones that no joint moves",
        ray_distances, true},

@@ -166,12 +166,12 @@ Formula contact_time(ContactTime which) {
 }
 
 Value first_contact(FunctionCall& call) {
-  // sums of physics steps are rounded
-  constexpr double kTolerance = 1e-6;  // s, mjlab's
   ExpressionGraph& graph = call.compiler.graph();
   const Node time = time_of(call, ContactTime::contact), zero = graph.constant(0);
   const Node touches = graph.apply(Operation::less, zero, time);
-  const Node longest = graph.constant(call.compiler.context().control_step().dt + kTolerance);
+  const ControlStep& step = call.compiler.context().control_step();
+  // sums of physics steps are rounded
+  const Node longest = graph.constant(step.dt * (1 + 0.5 / step.physics_steps));
   const Node begun = graph.apply(Operation::less, time, longest);
   return {graph.apply(Operation::logical_and, touches, begun)};
 }

@@ -42,39 +42,59 @@ struct DerivedNeeds {
   Derived stepped = Derived::none;  // stages that fill what a physics step would have left
 };
 
-// Lets a program read what the last physics step left, where `derived` says so.
-DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskModel& model, int physics_steps,
+// Calls visit(bank, element) for the operands of each instruction.
+template <class Visit>
+void for_each_operand(Program& program, const Visit& visit) {
+  for (Instruction& i : program.instructions) {
+    visit(i.bank_a, i.a);
+    visit(i.bank_b, i.b);
+    visit(i.bank_c, i.c);
+  }
+}
+
+// Physics steps of a control step whose contacts programs may look at: all where one reads a history.
+int steps_with_contacts(std::initializer_list<Program*> programs, int physics_steps) {
+  int steps = 1;
+  for (Program* const program : programs)
+    for_each_operand(*program, [&](const Bank& bank, std::uint16_t) {
+      if (bank == Bank::stepped_contact) steps = physics_steps;
+    });
+  return steps;
+}
+
+// Lets a program read what the last physics step left, where `derived` says so. Of contacts, so many steps
+// are kept.
+DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskModel& model, int contact_steps,
                           CompiledTask& task) {
   const std::vector<FieldInfo> fields = data_fields(model.sizes);
   DerivedNeeds needs;
-  for (Instruction& i : program.instructions)
-    for (const auto& [bank, element] : {std::pair{&i.bank_a, &i.a}, {&i.bank_b, &i.b}, {&i.bank_c, &i.c}}) {
-      if (*bank == Bank::contact && derived != DerivedChoice::fresh) {
-        *bank = Bank::stepped_contact;
-        *element = ExpressionGraph::element(
-            answer_place(*element / kContactAnswers, 0, physics_steps, *element % kContactAnswers));
-      }
-      if (*bank == Bank::contact) needs.fresh = Derived::forward;
-      if (*bank == Bank::stepped_contact) {
-        needs.stepped = Derived::forward;
-        task.contact_steps = physics_steps;
-      }
-      if (*bank == Bank::ray) needs.fresh = std::max(needs.fresh, Derived::kinematics);
-      if (*bank != Bank::data) continue;
-      const Derived stage = stage_of(*element, fields, model);
-      const bool stepped = derived == DerivedChoice::as_stepped ||
-                           (derived == DerivedChoice::stepped_forces && stage == Derived::forward);
-      if (!stepped) {
-        needs.fresh = std::max(needs.fresh, stage);
-        continue;
-      }
-      const auto known = std::find(task.stepped.begin(), task.stepped.end(), int{*element});
-      if (known == task.stepped.end()) task.stepped.push_back(*element);
-      *bank = Bank::stepped;
-      *element = ExpressionGraph::element(static_cast<int>(
-          std::find(task.stepped.begin(), task.stepped.end(), int{*element}) - task.stepped.begin()));
-      needs.stepped = std::max(needs.stepped, stage);
+  for_each_operand(program, [&](Bank& bank, std::uint16_t& element) {
+    if (bank == Bank::contact && derived != DerivedChoice::fresh) {
+      bank = Bank::stepped_contact;
+      element = ExpressionGraph::element(
+          answer_place(element / kContactAnswers, 0, contact_steps, element % kContactAnswers));
     }
+    if (bank == Bank::contact) needs.fresh = Derived::forward;
+    if (bank == Bank::stepped_contact) {
+      needs.stepped = Derived::forward;
+      task.contact_steps = contact_steps;
+    }
+    if (bank == Bank::ray) needs.fresh = std::max(needs.fresh, Derived::kinematics);
+    if (bank != Bank::data) return;
+    const Derived stage = stage_of(element, fields, model);
+    const bool stepped = derived == DerivedChoice::as_stepped ||
+                         (derived == DerivedChoice::stepped_forces && stage == Derived::forward);
+    if (!stepped) {
+      needs.fresh = std::max(needs.fresh, stage);
+      return;
+    }
+    const auto known = std::find(task.stepped.begin(), task.stepped.end(), int{element});
+    const auto place = known - task.stepped.begin();
+    if (known == task.stepped.end()) task.stepped.push_back(element);
+    bank = Bank::stepped;
+    element = ExpressionGraph::element(static_cast<int>(place));
+    needs.stepped = std::max(needs.stepped, stage);
+  });
   return needs;
 }
 
@@ -213,8 +233,10 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   compile_act(context, constants, task);
   compile_intervals(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
+  const int contact_steps =
+      steps_with_contacts({&task.accept, &task.evaluate, &task.observe}, step.physics_steps);
   const auto needs = [&](Program& program, DerivedChoice read) {
-    return read_derived(program, read, model, step.physics_steps, task);
+    return read_derived(program, read, model, contact_steps, task);
   };
   const bool of_rewards = derived == DerivedChoice::stepped_rewards;
   const DerivedNeeds accepting = needs(task.accept, DerivedChoice::fresh);
