@@ -380,6 +380,8 @@ def main():
     which.add_argument("--best", action="store_true", help="the policy with the best evaluation (evaluation.every)")
     parser.add_argument("--output", type=Path, help="file to write; default: policy.onnx in the run's directory")
     arguments = parser.parse_args()
+    if arguments.run.is_file():
+        parser.error(f"not the directory of a training: {arguments.run} is a file; RUN --checkpoint takes one of its checkpoints")
     if not (arguments.run / "results.h5").is_file():
         parser.error(f"not the directory of a training: {what_is_missing(arguments.run)}")
     try:

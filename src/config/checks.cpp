@@ -114,6 +114,18 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
   if (learning.warmup_steps > 0)
     refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
            "allowed: 0, or with a policy that imitates");
+  for (const Key& key : schema()) {
+    Config given = config, whole;
+    if (key.of_data() && config.where.contains(key.path) &&
+        yaml_text(key.target(given)) != yaml_text(key.target(whole)))
+      refuse(key.path, "found it with learning.algorithm: " + learning.algorithm,
+             key.path == "learning.steps"
+                 ? "allowed: with imitate; learning.iterations is the length of a training"
+             : key.path == "learning.batch_size"
+                 ? "allowed: with imitate; batch.num_envs, learning.horizon and learning.minibatches decide "
+                   "how many samples a minibatch has"
+                 : "allowed: with imitate");
+  }
 }
 
 // How what imitates reads its demonstrations.

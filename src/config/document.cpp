@@ -277,7 +277,11 @@ bool is_key_path(const std::string& path) {
 
 void apply_override(DeckValue& root, const std::string& assignment) {
   const auto equals = assignment.find('=');
-  const std::string path = assignment.substr(0, equals);
+  std::string path = assignment.substr(0, equals);
+  // an entry of a list is written with a dot here, and with brackets in messages
+  for (std::size_t open = path.find('['); open != std::string::npos; open = path.find('[', open + 1))
+    if (const std::size_t close = path.find(']', open); close != std::string::npos)
+      path = path.substr(0, open) + "." + path.substr(open + 1, close - open - 1) + path.substr(close + 1);
   if (equals == std::string::npos || !is_key_path(path))
     throw InputError(SourceLocation{}, path, "found '" + assignment + "'",
                      "allowed: key.path=value, for instance batch.num_envs=4096");

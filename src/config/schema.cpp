@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
+#include <string_view>
 #include <type_traits>
 
 #include "src/config/presets.hpp"
@@ -433,6 +435,16 @@ std::string yaml_number(const TermNumber& number) {
 std::string yaml_text(const std::vector<TermNumber>& numbers) {
   return numbers.size() == 1 ? yaml_number(numbers[0])
                              : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
+}
+
+bool Key::of_data() const {
+  static const std::set<std::string_view> of_learning{
+      "steps",         "batch_size",      "batch_per_rank", "accumulate", "report_every",
+      "loss",          "mixed_precision", "warmup_steps",   "ema",        "ema_power",
+      "ema_inv_gamma", "ema_min",         "ema_max"};
+  const std::string section = "learning.";
+  return path.starts_with("diffusion.") || path == "policy.modes" ||
+         (path.starts_with(section) && of_learning.contains(path.substr(section.size())));
 }
 
 std::string allowed_text(const Target& target, const Allowed& allowed) {

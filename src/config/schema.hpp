@@ -53,6 +53,9 @@ struct Key {
   Allowed allowed;
   std::string unit;  // "1": a plain number; "": no number
   std::string meaning;
+
+  // Whether it says nothing to what learns in environments.
+  bool of_data() const;
 };
 
 // What a term of a task is, each kind in a section of its own; as bits, because a term key may serve several.

@@ -147,8 +147,8 @@ std::vector<std::string> report_lines(const RankReport& report, std::size_t rows
     lines.push_back(fmt::format("communication: {} of the time, {}", percent(communication),
                                 communication <= kGoal
                                     ? fmt::format("within the goal of {:.0f}%", 100 * kGoal)
-                                    : fmt::format("above the goal of {:.0f}%: larger batches, "
-                                                  "learning.accumulate or fewer ranks make it less",
+                                    : fmt::format("above the goal of {:.0f}%: larger batches or "
+                                                  "fewer ranks make it less",
                                                   100 * kGoal)));
   if (const auto [waiting, rank] = largest(report, columns, "waiting"); waiting > kGoal)
     lines.push_back(fmt::format(

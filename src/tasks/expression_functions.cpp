@@ -2,6 +2,8 @@
 // function and its arguments. Longer formulas are in functions_of_*.cpp and tolerance.cpp.
 #include "src/tasks/expression_functions.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <numbers>
@@ -55,6 +57,17 @@ Formula product_of_vectors(std::size_t size, Value (*product)(ExpressionGraph&, 
 }
 
 Value clamped(FunctionCall& call) {
+  const ExpressionGraph& graph = call.compiler.graph();
+  const Value &low = call.arguments[1], &high = call.arguments[2];
+  for (std::size_t i = 0; i < low.size() && (i < high.size() || high.size() == 1); ++i) {
+    const Node most = high.size() == 1 ? high[0] : high[i];
+    if (graph.is_constant(low[i]) && graph.is_constant(most) &&
+        graph.constant_value(low[i]) > graph.constant_value(most))
+      refuse(
+          call,
+          fmt::format("clamp to [{:.6g}, {:.6g}]", graph.constant_value(low[i]), graph.constant_value(most)),
+          "the lower end first");
+  }
   const Value above = map(call, Operation::maximum, {call.arguments[0], call.arguments[1]});
   return map(call, Operation::minimum, {above, call.arguments[2]});
 }

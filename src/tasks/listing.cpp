@@ -257,6 +257,13 @@ std::string quantities_text(const ImportedModel& imported, const TaskConfig& con
       text += padded(variable.name, 22) + padded(std::to_string(variable.size), 22) + padded("task", 18) +
               (variable.is_command ? "command" : "variable") + " of the task, in trajectories " +
               variable.field() + "\n";
+  for (const CompiledCurriculum& curriculum : task.curricula)
+    text += padded(curriculum.name, 22) + padded("1", 22) + padded("task", 18) + "curriculum of the task\n";
+  if (config.present)
+    for (const auto& [name, meaning] :
+         {std::pair{"terminated", "in rewards: 1 where the episode failed in this step"},
+          {"time_out", "in rewards: 1 where it was cut off in this step"}})
+      text += padded(name, 22) + padded("1", 22) + padded("1", 18) + meaning + "\n";
   for (const auto& [name, expression] : config.definitions)
     text += padded(name, 22) + padded("", 22) + padded("task", 18) + "definition: " + expression + "\n";
   return text;
@@ -303,6 +310,9 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
           if (const std::string value = yaml_text(entry.target(term));
               entry.name == key && value != yaml_text(entry.target(defaults)))
             rest += fmt::format(", {} {}", key, value);
+      if (term.history > 1) rest += ", the oldest step first";
+      if (!term.names.empty())
+        rest += fmt::format(", {} {}", text_of(term.names_kind), fmt::join(term.names, " "));
       // an expression without a name of its own is called by its place
       result += row(term.term.empty() && name.ends_with(']') ? term.expression : name, rest);
       first = next;

@@ -2,6 +2,7 @@
 // What recipes write is in src/tasks/term_recipes.cpp.
 #include <algorithm>
 #include <initializer_list>
+#include <numbers>
 #include <utility>
 
 #include "src/tasks/term_recipes.hpp"
@@ -16,17 +17,26 @@ using namespace recipes;
 struct TermNames {
   ElementKind kind = ElementKind::none;
   DefaultNames defaults = DefaultNames::none;
+  bool one = false;
 };
 
 constexpr TermNames kNoNames, kJoints{ElementKind::joints},
     kAllJoints{ElementKind::joints, DefaultNames::scalar_joints},
     kEveryJoint{ElementKind::joints, DefaultNames::every_joint}, kBodies{ElementKind::bodies},
-    kRootBody{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
+    kRootBody{ElementKind::bodies, DefaultNames::root_body, true},
+    kRootBodies{ElementKind::bodies, DefaultNames::root_body}, kActuators{ElementKind::actuators},
     kSensors{ElementKind::sensors};
+
+// What numbers of terms may be. Angles beyond a turn are degrees.
+constexpr double kTurn = 2 * std::numbers::pi;
+const Allowed kFraction{0, 1}, kNotNegative{.low = 0}, kPositive{.low = 0, .above_low = true},
+    kAngle{-kTurn, kTurn}, kTilt{.low = 0, .high = std::numbers::pi, .above_low = true};
 
 LibraryTerm term(TermKind kind, const char* name, TermNames names, const char* meaning, Recipe recipe = {},
                  std::vector<TermParameter> parameters = {}) {
-  return {name, kind, names.kind, names.defaults, std::move(parameters), meaning, std::move(recipe)};
+  LibraryTerm term{name, kind, names.kind, names.defaults, std::move(parameters), meaning, std::move(recipe)};
+  term.of_one = names.one;
+  return term;
 }
 
 LibraryTerm needing(ModelNeed need, LibraryTerm term) {
@@ -87,11 +97,12 @@ bool has_free_joint(const TaskModel& model) {
 
 std::vector<TermParameter> root_parameters() {
   std::vector<TermParameter> parameters;
-  const auto ranges = [&](std::initializer_list<const char*> names, const char* unit, const char* meaning) {
-    for (const char* name : names) parameters.push_back({name, 2, unit, meaning, {0, 0}});
+  const auto ranges = [&](std::initializer_list<const char*> names, const char* unit, const char* meaning,
+                          const Allowed& allowed = {}) {
+    for (const char* name : names) parameters.push_back({name, 2, unit, meaning, {0, 0}, allowed});
   };
   ranges({"x", "y", "z"}, "m", "offset of the position, world axes");
-  ranges({"roll", "pitch", "yaw"}, "rad", "turn of the orientation");
+  ranges({"roll", "pitch", "yaw"}, "rad", "turn of the orientation", kAngle);
   ranges({"vx", "vy", "vz"}, "m/s", "linear velocity, world axes");
   ranges({"wx", "wy", "wz"}, "rad/s", "angular velocity, world axes");
   return parameters;
@@ -173,7 +184,7 @@ std::vector<LibraryTerm> make_library() {
            each("air_time(%)")),
       term(Kind::observation, "feet_contact_forces", kBodies, "contact force on each body, world axes [N]",
            each("contact_force(%)")),
-      term(Kind::observation, "height_scan", kRootBody,
+      term(Kind::observation, "height_scan", kRootBodies,
            "height of the body above the geoms that stand still, below the points of a grid around it that "
            "turns as it does about z, minus height_offset; max_distance where there is none [m]",
            height_scan,
@@ -186,31 +197,32 @@ std::vector<LibraryTerm> make_library() {
       of_command(term(Kind::reward, "track_lin_vel_xy_exp", kRootBody,
                       "kernel of the error of the planar velocity in the body's axes",
                       formula("exp(-sum(square({command}[0:2] - body_lin_vel_b%[0:2])) / {std}^2)"),
-                      {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)"}})),
+                      {{"std", 1, "m/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
       of_command(term(Kind::reward, "track_ang_vel_z_exp", kRootBody,
                       "kernel of the error of the turning rate in the body's axes",
                       formula("exp(-square({command}[2] - body_ang_vel_b%.z) / {std}^2)"),
-                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)"}})),
+                      {{"std", 1, "rad/s", "width of the kernel exp(-(error / std)^2)", {}, kPositive}})),
       of_command(term(
           Kind::reward, "feet_air_time", kBodies,
           "time in the air beyond a threshold, at touchdown, where the command moves",
           sum_over("(last_air_time(%) - {threshold}) * first_contact(%)", "(norm({command}[0:2]) > 0.1) * #"),
-          {{"threshold", 1, "s", "of a step"}})),
+          {{"threshold", 1, "s", "of a step", {}, kNotNegative}})),
       of_command(
           term(Kind::reward, "feet_air_time_positive_biped", kBodies,
                "shortest time of the feet in their mode, in single stance, up to a threshold, where the "
                "command moves",
-               biped_air_time, {{"threshold", 1, "s", "of a step"}})),
+               biped_air_time, {{"threshold", 1, "s", "of a step", {}, kNotNegative}})),
       term(Kind::reward, "feet_slide", kBodies, "speed over ground of bodies in contact",
            sum_over("norm(body_lin_vel[%][0:2]) * (norm(contact_force(%)) > 1)")),
       term(Kind::reward, "undesired_contacts", kBodies, "number of bodies whose contact force is too large",
            sum_over("norm(contact_force(%)) > {threshold}"),
-           {{"threshold", 1, "N", "largest allowed force"}}),
-      of_command(term(Kind::reward, "stand_still_joint_deviation_l1", kAllJoints,
-                      "absolute deviations from the default positions where the command is to stand",
-                      formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
-                              "default_joint_pos%))"),
-                      {{"command_threshold", 1, "m/s", "smallest command that moves", {0.06}}})),
+           {{"threshold", 1, "N", "largest allowed force", {}, kNotNegative}}),
+      of_command(
+          term(Kind::reward, "stand_still_joint_deviation_l1", kAllJoints,
+               "absolute deviations from the default positions where the command is to stand",
+               formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
+                       "default_joint_pos%))"),
+               {{"command_threshold", 1, "m/s", "smallest command that moves", {0.06}, kNotNegative}})),
       term(Kind::reward, "is_alive", kNoNames, "1 unless the episode failed in this step",
            formula("!terminated")),
       term(Kind::reward, "is_terminated", kNoNames, "1 if the episode failed in this step",
@@ -240,7 +252,12 @@ std::vector<LibraryTerm> make_library() {
            {{"target", 1, "m or rad", "position to keep"}}),
       term(Kind::reward, "joint_pos_limits", kAllJoints,
            "distance of joint positions beyond the model's ranges", beyond_limits,
-           {{"soft_joint_pos_limit_factor", 1, "1", "fraction of the ranges that counts as within", {1}}}),
+           {{"soft_joint_pos_limit_factor",
+             1,
+             "1",
+             "fraction of the ranges that counts as within",
+             {1},
+             kPositive}}),
       term(Kind::reward, "action_rate_l2", kNoNames,
            "squares of the action's change since the control step before",
            formula("sum((action - last_action)^2)")),
@@ -257,15 +274,15 @@ std::vector<LibraryTerm> make_library() {
            {{"bounds", 2, "m or rad", "range of the positions"}}),
       term(Kind::termination, "joint_vel_out_of_manual_limit", kAllJoints, "a joint is too fast",
            formula("any(abs(joint_vel%) > {max_velocity})"),
-           {{"max_velocity", 1, "m/s or rad/s", "largest allowed velocity"}}),
+           {{"max_velocity", 1, "m/s or rad/s", "largest allowed velocity", {}, kNotNegative}}),
       term(Kind::termination, "bad_orientation", kRootBody, "the body is tilted",
            formula("-projected_gravity%.z < cos({limit_angle})"),
-           {{"limit_angle", 1, "rad", "largest tilt of the body's z axis against gravity"}}),
+           {{"limit_angle", 1, "rad", "largest tilt of the body's z axis against gravity", {}, kTilt}}),
       term(Kind::termination, "root_height_below_minimum", kRootBody, "the body is too low",
            formula("xpos%.z < {minimum_height}"), {{"minimum_height", 1, "m", "lowest allowed height"}}),
       term(Kind::termination, "illegal_contact", kBodies, "the contact force on a body is too large",
            sum_over("norm(contact_force(%)) > {threshold}", "# > 0"),
-           {{"threshold", 1, "N", "largest allowed force"}}),
+           {{"threshold", 1, "N", "largest allowed force", {}, kNotNegative}}),
       // ---- commands ----
       term(Kind::command, "uniform_velocity_command", kRootBody,
            "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "
@@ -274,16 +291,16 @@ std::vector<LibraryTerm> make_library() {
            {{"lin_vel_x", 2, "m/s", "forward velocity"},
             {"lin_vel_y", 2, "m/s", "velocity to the left"},
             {"ang_vel_z", 2, "rad/s", "turning rate, also the limit of heading control"},
-            {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}},
+            {"heading", 2, "rad", "heading to turn to", {-3.141592653589793, 3.141592653589793}, kAngle},
             {"heading_control_stiffness", 1, "1/s", "turning rate for an error of 1 rad", {1}},
-            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, true},
-            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, true},
+            {"rel_heading_envs", 1, "1", "fraction of draws that follow the heading", {0}, kFraction},
+            {"rel_standing_envs", 1, "1", "fraction of draws that stand still", {0}, kFraction},
             {"rel_forward_envs",
              1,
              "1",
              "fraction of draws that go straight ahead, at 0.3 m/s at least",
              {0},
-             true}}),
+             kFraction}}),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
            "the model's default state, which every reset starts from",

@@ -28,6 +28,12 @@ std::vector<std::string> element_names(const TaskModel& model, ElementKind kind)
   return {};
 }
 
+std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<int>& places) {
+  std::vector<std::string> chosen;
+  for (const int place : places) chosen.push_back(names[static_cast<std::size_t>(place)]);
+  return chosen;
+}
+
 // Elements that the term acts on.
 void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConfig& config,
                    const std::string& key) {
@@ -59,6 +65,11 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
       throw InputError(config.where, key, "'" + term.name + "' without " + kind,
                        kind + ": [names], of " + (known.empty() ? "which the model has none" : list(known)));
   }
+  if (term.of_one && request.elements.size() > 1)
+    throw InputError(config.where_names, key + "." + kind,
+                     fmt::format("'{}' of {} {}: {}", term.name, request.elements.size(), kind,
+                                 list(names_at(known, request.elements))),
+                     "one of them");
   for (const int element : request.elements) {
     const std::string& name = known[static_cast<std::size_t>(element)];
     if (term.names_kind == ElementKind::joints && term.names_default != DefaultNames::every_joint &&
@@ -90,10 +101,16 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
       throw InputError(where, key + "." + name, std::to_string(numbers.size()) + " numbers",
                        (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
                            " [" + parameter.unit + "]");
-    if (parameter.is_fraction && numbers[0].expression.empty() &&
-        (numbers[0].value < 0 || numbers[0].value > 1))
-      throw InputError(where, key + "." + name, fmt::format("found {}", numbers[0].value),
-                       "allowed: number, 0 to 1: " + parameter.meaning);
+    for (const TermNumber& number : numbers) {
+      const Allowed& allowed = parameter.allowed;
+      double value = number.value;
+      const bool low_enough = value <= allowed.high,
+                 high_enough = allowed.above_low ? value > allowed.low : value >= allowed.low;
+      if (number.expression.empty() && !(low_enough && high_enough))
+        throw InputError(where, key + "." + name, fmt::format("found {}", value),
+                         "allowed: " + allowed_text(&value, allowed) + ": " + parameter.meaning + " [" +
+                             parameter.unit + "]");
+    }
   }
   for (const TermParameter& parameter : term.parameters) {
     const auto given = config.parameters.find(parameter.name);

@@ -21,7 +21,7 @@ struct TermParameter {
   int size = 1;  // 1: a number, 2: a range [low, high]
   std::string unit, meaning;
   std::vector<double> default_value = {};  // the value when it is not given; empty: must be given
-  bool is_fraction = false;                // of at least 0 and at most 1
+  Allowed allowed = {};                    // each number; expressions are not checked
 };
 
 // What a term writes: an expression, and in resets the quantity that it is assigned to.
@@ -71,6 +71,7 @@ struct LibraryTerm {
   std::function<std::vector<TermExpression>(const TermRequest&)> expand = {};
   std::optional<JointDrive> drive = std::nullopt;  // actions on joints
   std::optional<ModelNeed> need = std::nullopt;
+  bool of_one = false;         // takes one element alone
   bool relative = false;       // actions on joints: added to the joint's position
   bool takes_command = false;  // {command} of its formula
 };

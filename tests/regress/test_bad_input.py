@@ -491,6 +491,28 @@ def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
     assert len(counts) == 2 and counts[0] < counts[1] / 2, result.stderr
 
 
+@pytest.mark.parametrize("keys, message", [
+    (["task.rewards={a: {term: flat_orientation_l2, bodies: [cart, pole]}}"],
+     "task.rewards.a.bodies: 'flat_orientation_l2' of 2 bodies: cart, pole; one of them"),
+    (["task.observations=[{term: projected_gravity, bodies: ['.*']}]"],
+     "task.observations[0].bodies: 'projected_gravity' of 3 bodies: world, cart, pole; one of them"),
+    (["task.terminations.down={term: bad_orientation, limit_angle: 60}"],
+     "task.terminations.down.limit_angle: found 60; allowed: number, above 0, at most 3.141592653589793: largest tilt of the body's z axis "
+     "against gravity [rad]"),
+    (["task.rewards={a: {term: undesired_contacts, bodies: [pole], threshold: -1}}"],
+     "task.rewards.a.threshold: found -1; allowed: number, at least 0: largest allowed force [N]"),
+    (["task.rewards={a: {expression: 'clamp(time, 1, -1)'}}"], "task.rewards.a: clamp to [1, -1]; the lower end first"),
+    (["learning.batch_size=4096"], "learning.batch_size: found it with learning.algorithm: ppo; allowed: with imitate; batch.num_envs, "
+     "learning.horizon and learning.minibatches decide how many samples a minibatch has"),
+    (["learning.steps=1000000"], "learning.steps: found it with learning.algorithm: ppo; allowed: with imitate; learning.iterations is "
+     "the length of a training"),
+    (["diffusion.train_steps=5"], "diffusion.train_steps: found it with learning.algorithm: ppo; allowed: with imitate"),
+    (["task.actions[0].scale=[1, 2]"], "task.actions[0].scale: 2 numbers for 1 elements; a number, or 1 of them"),
+])
+def test_what_makes_no_sense_together(refused, tmp_path, keys, message):
+    assert refused("train", CARTPOLE, *keys, *short(tmp_path)).splitlines()[0] == "command line: " + message
+
+
 def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
     arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true",
                  "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.05"]

@@ -313,7 +313,7 @@ def test_validate_says_what_is_done_to_observations(maniple):
     output = maniple("validate", CARTPOLE, "task.actions.0.delay=[0,2]",
                      "task.observations=[{expression: 'sin(qpos[0])', noise: 0.1, history: 2}, {expression: time}, "
                      "{term: joint_vel_rel, delay: 1}]", ranks=0).stdout
-    assert re.search(r"^    sin\(qpos\[0\]\) +0 to 1, noise 0\.1, history 2\n    time +2\n"
+    assert re.search(r"^    sin\(qpos\[0\]\) +0 to 1, noise 0\.1, history 2, the oldest step first\n    time +2\n"
                      r"    joint_vel_rel +3 to 4, delay 1\n", output, re.M), output
     assert re.search(r"joint_effort/slider_to_cart .*, delay 0 to 2", output)
 
