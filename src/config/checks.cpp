@@ -114,6 +114,7 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
   if (learning.warmup_steps > 0)
     refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
            "allowed: 0, or with a policy that imitates");
+  if (!config.data.file.empty()) return;  // it is learning.algorithm that is wrong
   for (const Key& key : schema()) {
     Config given = config, whole;
     if (key.of_data() && config.where.contains(key.path) &&
