@@ -31,7 +31,8 @@ struct TaskPack {
     lanes.state = tile_field<V>(physics.state.tile(tile), 0, lane);
     lanes.data = {physics.scratch.base(worker), physics.scratch.stride()};
     lanes.stepped = tile_field<V>(physics.exported.tile(tile), batch.first_stepped, lane);
-    lanes.stepped_contact = tile_field<V>(physics.contact_answers.tile(tile), 0, lane);
+    if (physics.contact_steps > 0)
+      lanes.stepped_contact = tile_field<V>(physics.contact_answers.tile(tile), 0, lane);
     lanes.fields = tile_field<V>(batch.fields.tile(tile), 0, lane);
     lanes.scratch = {batch.scratch.base(worker), batch.scratch.stride()};
     lanes.counters = batch.counters.tile(tile) + lane;

@@ -258,7 +258,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
       lanes.seed = seed_;
       for_each_transition_field<std::vector<T>, T*>(
           [&](auto field, auto first) { lanes.transition.*first = (this->*field).data() + lane; });
-      lanes.stepped_contact = tile_field<V>(stepped_contact_.data(), 0, lane);
+      if (compiled.contact_steps > 0) lanes.stepped_contact = tile_field<V>(stepped_contact_.data(), 0, lane);
       for (int i = 0; i < task.contact_queries.answers(); ++i)
         scratch_[static_cast<std::size_t>(task.first_contact() + i)] =
             tile_field<V>(contact_.data(), i, lane)[0];
