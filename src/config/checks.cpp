@@ -115,8 +115,8 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
     refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
            "allowed: 0, or with a policy that imitates");
   if (!config.data.file.empty()) return;  // it is learning.algorithm that is wrong
-  for (const Key& key : schema()) {
-    Config given = config, whole;
+  Config given = config, whole;
+  for (const Key& key : schema())
     if (key.of_data() && config.where.contains(key.path) &&
         yaml_text(key.target(given)) != yaml_text(key.target(whole)))
       refuse(key.path, "found it with learning.algorithm: " + learning.algorithm,
@@ -126,7 +126,6 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
                  ? "allowed: with imitate; batch.num_envs, learning.horizon and learning.minibatches decide "
                    "how many samples a minibatch has"
                  : "allowed: with imitate");
-  }
 }
 
 // How what imitates reads its demonstrations.

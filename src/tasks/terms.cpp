@@ -28,12 +28,6 @@ std::vector<std::string> element_names(const TaskModel& model, ElementKind kind)
   return {};
 }
 
-std::vector<std::string> names_at(const std::vector<std::string>& names, const std::vector<int>& places) {
-  std::vector<std::string> chosen;
-  for (const int place : places) chosen.push_back(names[static_cast<std::size_t>(place)]);
-  return chosen;
-}
-
 // Elements that the term acts on.
 void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConfig& config,
                    const std::string& key) {
@@ -65,11 +59,6 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
       throw InputError(config.where, key, "'" + term.name + "' without " + kind,
                        kind + ": [names], of " + (known.empty() ? "which the model has none" : list(known)));
   }
-  if (term.of_one && request.elements.size() > 1)
-    throw InputError(config.where_names, key + "." + kind,
-                     fmt::format("'{}' of {} {}: {}", term.name, request.elements.size(), kind,
-                                 list(names_at(known, request.elements))),
-                     "one of them");
   for (const int element : request.elements) {
     const std::string& name = known[static_cast<std::size_t>(element)];
     if (term.names_kind == ElementKind::joints && term.names_default != DefaultNames::every_joint &&
@@ -78,6 +67,11 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
                        "hinge and slide joints");
     request.names.push_back(name);
   }
+  if (term.of_one && request.names.size() > 1)
+    throw InputError(
+        config.where_names, key + "." + kind,
+        fmt::format("'{}' of {} {}: {}", term.name, request.names.size(), kind, list(request.names)),
+        "one of them");
 }
 
 void resolve_parameters(TermRequest& request, const LibraryTerm& term, const TermConfig& config,

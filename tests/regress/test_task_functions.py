@@ -261,7 +261,6 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [observ
     assert (touches[ended] == 0).all() and ended.sum() == 160 and touches[~ended].mean() > 0.5
 
 
-
 def fresh_after(model, data):
     """The answers of the state that a step has led to."""
     mujoco.mj_forward(model, data)

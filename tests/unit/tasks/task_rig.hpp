@@ -152,7 +152,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
   }
   // The same in a physics step, counted backwards from the last one.
   void set_contact(int query, int physics_step, ContactAnswer answer, int env, double value) {
-    const int place = (query * compiled.contact_steps + physics_step) * kContactAnswers + answer;
+    const int place = answer_place(query, physics_step, compiled.contact_steps, answer);
     stepped_contact_[static_cast<std::size_t>(place * kTileWidth + env)] = static_cast<T>(value);
   }
   std::int32_t& counter(TaskCounter which, int env) {
