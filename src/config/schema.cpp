@@ -332,10 +332,6 @@ std::string range_text(const Allowed& allowed) {
   return text;
 }
 
-bool in_range(double value, const Allowed& allowed) {
-  return (allowed.above_low ? value > allowed.low : value >= allowed.low) && value <= allowed.high;
-}
-
 bool contains(const std::vector<std::string>& texts, const std::string& text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
@@ -435,6 +431,10 @@ std::string yaml_number(const TermNumber& number) {
 std::string yaml_text(const std::vector<TermNumber>& numbers) {
   return numbers.size() == 1 ? yaml_number(numbers[0])
                              : "[" + yaml_number(numbers[0]) + ", " + yaml_number(numbers[1]) + "]";
+}
+
+bool in_range(double value, const Allowed& allowed) {
+  return (allowed.above_low ? value > allowed.low : value >= allowed.low) && value <= allowed.high;
 }
 
 bool Key::of_data() const {

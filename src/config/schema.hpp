@@ -113,6 +113,7 @@ void assign(const Target& target, const Allowed& allowed, const std::string& key
 
 // "integer, 1 to 10", "text: zero | random", ...
 std::string allowed_text(const Target& target, const Allowed& allowed);
+bool in_range(double value, const Allowed& allowed);
 // The value that a target holds, as YAML.
 std::string yaml_text(const Target& target);
 std::string yaml_quoted(const std::string& text);

@@ -96,14 +96,11 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
                        (parameter.size == 1 ? "a number: " : "a range [low, high]: ") + parameter.meaning +
                            " [" + parameter.unit + "]");
     for (const TermNumber& number : numbers) {
-      const Allowed& allowed = parameter.allowed;
       double value = number.value;
-      const bool low_enough = value <= allowed.high,
-                 high_enough = allowed.above_low ? value > allowed.low : value >= allowed.low;
-      if (number.expression.empty() && !(low_enough && high_enough))
+      if (number.expression.empty() && !in_range(value, parameter.allowed))
         throw InputError(where, key + "." + name, fmt::format("found {}", value),
-                         "allowed: " + allowed_text(&value, allowed) + ": " + parameter.meaning + " [" +
-                             parameter.unit + "]");
+                         "allowed: " + allowed_text(&value, parameter.allowed) + ": " + parameter.meaning +
+                             " [" + parameter.unit + "]");
     }
   }
   for (const TermParameter& parameter : term.parameters) {
