@@ -54,12 +54,15 @@ MANIPLE_FUNCTION void count_lanes(std::int32_t* counters, TaskCounter counter, M
 }
 
 // x where it is a number that a state could have (is_bad); 0, and counted, elsewhere: one bad expression must
-// not spoil a whole policy.
+// not spoil a whole policy. `place` says which value it is (first_bad_value).
 template <class V>
-MANIPLE_FUNCTION V usable_or_zero(const TaskLanes<V>& lanes, V x) {
+MANIPLE_FUNCTION V usable_or_zero(const TaskLanes<V>& lanes, V x, int place) {
   const MaskOf<V> bad = is_bad(x);
   if (!any_lane(bad)) return x;
   count_lanes<V>(lanes.counters, counter_bad_values, bad);
+  std::int32_t* const first = lanes.counters + counter_first_bad_value * kTileWidth;
+  for (int i = 0; i < lane_width<V>; ++i)
+    if (get_lane(bad, i) && first[i] == 0) first[i] = 1 + place;
   return select(bad, V(0), x);
 }
 
@@ -183,7 +186,7 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   for (int k = 0; k < task.num_reward_terms; ++k) {
     const V value = select(bad, V(0), V(banks.at(Bank::output, kFirstRewardOutput + k)));
     invalid = invalid || is_bad(value);
-    const V term = usable_or_zero(lanes, value);
+    const V term = usable_or_zero(lanes, value, k);
     V& sum = lanes.fields[layout.episode_reward_term + k];
     sum += term;
     reward += term;
@@ -315,7 +318,8 @@ MANIPLE_FUNCTION void observe(const Task<ScalarOf<V>>& task, const TaskLanes<V>&
   run_observation(task, lanes, banks, fresh);
   const auto write = [&](ScalarOf<V>* observation, int first, int size) {
     for (int k = 0; k < size; ++k)
-      store_lanes(observation + k * kTileWidth, usable_or_zero(lanes, V(banks.at(Bank::output, first + k))));
+      store_lanes(observation + k * kTileWidth, usable_or_zero(lanes, V(banks.at(Bank::output, first + k)),
+                                                               task.num_reward_terms + first + k));
   };
   write(lanes.transition.observation, 0, task.num_observations);
   write(lanes.transition.critic_observation, task.num_observations, task.num_critic_observations);

@@ -31,12 +31,14 @@ namespace maniple {
 
 // Counters, 32-bit integers in both precisions: a float would stop counting at 2^24.
 //      name                unit      description
-#define MANIPLE_TASK_COUNTERS(FIELD)                                                                   \
-  FIELD(episode_step, "1", "control steps since the reset")                                            \
-  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                     \
-  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets")  \
-  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")             \
-  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far") \
+#define MANIPLE_TASK_COUNTERS(FIELD)                                                                         \
+  FIELD(episode_step, "1", "control steps since the reset")                                                  \
+  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                           \
+  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets")        \
+  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")                   \
+  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far")       \
+  FIELD(first_bad_value, "1",                                                                                \
+        "which one was the first: 1 + its place among reward terms, observations and the critic's; 0: none") \
   FIELD(refused_resets, "1", "resets whose last draw task.reset_until still refused, so far")
 
 // A control step as files see it, and learning (in single precision whatever the physics uses): the action

@@ -405,24 +405,6 @@ void check_training(const Config& config) {
                      "a task with rewards, which say what policy is the best, or 0");
 }
 
-void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,
-                            std::int64_t samples, std::int64_t horizon) {
-  Incidents mine;
-  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1, (iteration - 1) * horizon)) {
-    ++mine.count;
-    mine.places.push_back(fmt::format("environment {} at control step {}", env, step));
-  }
-  const Incidents bad = add_ranks(mine, session);
-  const bool none_left = samples == simulation.partition().num_envs * horizon;
-  const std::string text =
-      fmt::format("iteration {}: {}{} control step{} left out of learning ({})", iteration,
-                  none_left ? "all " : "", samples, samples == 1 ? "" : "s",
-                  bad.count > 0 ? fmt::format("bad state in {}", fmt::join(bad.places, ", "))
-                                : std::string("rewards that are not finite or too large"));
-  if (none_left) throw Error(text + ": nothing is left to learn from");
-  warn(text);
-}
-
 namespace {
 
 // What a task's counter has counted, with the first environments that count.
@@ -438,12 +420,44 @@ Incidents counted(const Simulation& simulation, Session& session, const std::str
   return add_ranks(mine, session);
 }
 
+// The rewards and observations that became 0 before any other in an environment: where to look.
+std::string first_bad_values(const Simulation& simulation, Session& session) {
+  std::set<std::string> mine;
+  for (const std::int64_t first : simulation.task_counts("first_bad_value"))
+    if (first > 0) mine.insert(simulation.bad_value_text(first));
+  std::set<std::string> all;
+  for (const std::string& text :
+       session.collectives().gather_text(fmt::format("{}", fmt::join(mine, "\n")))) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) all.insert(line);
+  }
+  return fmt::format("{}", fmt::join(all, ", "));
+}
+
 }  // namespace
+
+void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,
+                            std::int64_t samples, std::int64_t horizon) {
+  Incidents mine;
+  for (const auto& [env, step] : simulation.bad_environments(kNamedPlaces + 1, (iteration - 1) * horizon)) {
+    ++mine.count;
+    mine.places.push_back(fmt::format("environment {} at control step {}", env, step));
+  }
+  const Incidents bad = add_ranks(mine, session);
+  const bool none_left = samples == simulation.partition().num_envs * horizon;
+  const std::string text = fmt::format(
+      "iteration {}: {}{} control step{} left out of learning ({})", iteration, none_left ? "all " : "",
+      samples, samples == 1 ? "" : "s",
+      bad.count > 0 ? fmt::format("bad state in {}", fmt::join(bad.places, ", "))
+                    : fmt::format("not finite or beyond 1e10: {}", first_bad_values(simulation, session)));
+  if (none_left) throw Error(text + ": nothing is left to learn from");
+  warn(text);
+}
 
 void report_bad_values(const Simulation& simulation, Session& session) {
   if (const Incidents values = counted(simulation, session, "bad_values"); values.count > 0)
-    warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}",
-                     values.count, fmt::join(values.places, ", ")));
+    warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}; first {}",
+                     values.count, fmt::join(values.places, ", "), first_bad_values(simulation, session)));
 }
 
 void report_incidents(const Simulation& simulation, Session& session) {

@@ -410,6 +410,18 @@ std::vector<std::int64_t> BatchSimulation<T>::task_counts(const std::string& cou
 }
 
 template <class T>
+std::string BatchSimulation<T>::bad_value_text(std::int64_t first_bad_value) const {
+  auto place = static_cast<std::size_t>(first_bad_value - 1);
+  for (const auto& [kind, names] :
+       {std::pair("reward", &task_.reward_names), std::pair("observation", &task_.observation_names),
+        std::pair("critic's observation", &task_.critic_observation_names)}) {
+    if (place < names->size()) return fmt::format("{} {}", kind, (*names)[place]);
+    place -= names->size();
+  }
+  throw Error(fmt::format("no value {} of the task", first_bad_value));
+}
+
+template <class T>
 const typename BatchSimulation<T>::RecordedField& BatchSimulation<T>::recorded(
     const std::string& name) const {
   return *std::find_if(recorded_fields_.begin(), recorded_fields_.end(),

@@ -79,6 +79,7 @@ class BatchSimulation final : public Simulation {
     return places_of_incidents(physics_.dropped_contacts, limit, 0);
   }
   std::vector<std::int64_t> task_counts(const std::string& counter) const override;
+  std::string bad_value_text(std::int64_t first_bad_value) const override;
 
  private:
   // A field that files ask for, and how its rows are read.

@@ -86,6 +86,8 @@ class Simulation : public Environment {
       std::size_t limit) const = 0;
   // One of the task's counters (kernels/tasks/task_fields.hpp) for each environment of this rank.
   virtual std::vector<std::int64_t> task_counts(const std::string& counter) const = 0;
+  // What the counter first_bad_value says, in words: "reward alive", "observation joint_pos[0]".
+  virtual std::string bad_value_text(std::int64_t first_bad_value) const = 0;
 };
 
 // What the configured batch needs on a rank with `envs` environments, without learning.

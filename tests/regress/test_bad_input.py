@@ -481,8 +481,8 @@ def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
     worse = "log(-1 - abs(qpos[slider_to_cart]))"
     result = maniple(*arguments, f"task.rewards={{worse: {{expression: '{worse}'}}}}", exit_code=1, ranks=2, timeout=60)
     assert re.findall("maniple: error: (.*)", result.stdout + result.stderr) == [
-        "iteration 1: all 1024 control steps left out of learning (rewards that are not finite or too large): nothing is "
-        "left to learn from"]
+        "iteration 1: all 1024 control steps left out of learning (not finite or beyond 1e10: reward worse): nothing is left to "
+        "learn from"]
     result = maniple(*arguments, f"task.rewards.worse={{expression: 'qpos[slider_to_cart] > 0 ? {worse} : 0'}}", timeout=60)
     assert re.search(r"iteration 3: \d+ control steps left out of learning", result.stdout + result.stderr)
     # observations that are no numbers become 0, which is said at once and at the end

@@ -102,7 +102,8 @@ def test_facts_of_a_run(maniple, tmp_path):
 def test_losses_are_told(maniple, tmp_path):
     result = maniple("train", CARTPOLE, *LOSSES, "batch.num_envs=70", "learning.iterations=2", f"output.directory={tmp_path}",
                      ranks=2)
-    assert re.search(r"^warning: \d+ rewards or observations were not finite or beyond 1e10 and became 0: \d+ in environment \d+, ",
+    assert re.search(r"^warning: \d+ rewards or observations were not finite or beyond 1e10 and became 0: \d+ in environment \d+, "
+                     r".*, and others; first observation observations\[0\]$",
                      result.stdout + result.stderr, re.M)
     assert re.search(r"^\d+ components of actions clipped \(task\.actions\[\]\.clip\): \d+ in environment 0, .*, and others$",
                      result.stdout, re.M)

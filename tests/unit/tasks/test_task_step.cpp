@@ -102,7 +102,8 @@ TYPED_TEST(TaskStep, BadStatesFail) {
   }
 }
 
-// What no state can have becomes zero and is counted; of the rewards, it makes the step invalid.
+// What no state can have becomes zero and is counted, the first one named; of the rewards, it makes the step
+// invalid.
 TYPED_TEST(TaskStep, ValuesThatAreNotFiniteOrTooLargeBecomeZero) {
   TaskConfig config = empty_task(zoo());
   config.rewards = {expression_term("log(qpos[hip])", "bad"), expression_term("1", "good")};
@@ -116,6 +117,7 @@ TYPED_TEST(TaskStep, ValuesThatAreNotFiniteOrTooLargeBecomeZero) {
     EXPECT_EQ(rig.at(rig.observation, 0, env), env == 5 ? 0.0f : 0.5f);
     EXPECT_EQ(rig.at(rig.observation, 1, env), 2.0f);
     EXPECT_EQ(rig.counter(counter_bad_values, env), env == 5 ? 2 : 0);
+    EXPECT_EQ(rig.counter(counter_first_bad_value, env), env == 5 ? 1 : 0);
     EXPECT_EQ(rig.at(rig.invalid, 0, env), env == 5);
     EXPECT_EQ(rig.at(rig.terminated, 0, env), 0);
   }
