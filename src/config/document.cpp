@@ -138,8 +138,9 @@ DeckValue parse(const std::string& text, const Source& source, const std::string
     std::size_t values = 0;
     return documents.empty() ? DeckValue{} : convert(documents[0], source, path, 0, values);
   } catch (const YAML::Exception& problem) {
-    throw InputError(source.location(problem.mark), path, "found text that is not YAML: " + problem.msg,
-                     "allowed: YAML, 'key: value' on each line");
+    throw InputError(
+        source.location(problem.mark), path, "found text that is not YAML: " + problem.msg,
+        "allowed: YAML, 'key: value' on each line, expressions within {} or with ': ' in quotes");
   }
 }
 

@@ -51,9 +51,10 @@ ExitCode train(const Config& given, Session& session) {
     throw InputError(config.where_of("task.rewards"), "task.rewards", "found no rewards",
                      "allowed: at least one, since train learns what gives more of them");
   if (config.learning.imitates())
-    throw InputError(config.where_of("learning.algorithm"), "learning.algorithm",
-                     "found " + config.learning.algorithm,
-                     "train learns from environments: ppo; imitate learns from data");
+    throw InputError(
+        config.where_of("learning.algorithm"), "learning.algorithm",
+        "found " + config.learning.algorithm + " with learning.preset: " + config.learning.preset,
+        "train learns from environments: ppo; imitate learns from data");
   if (config.output.trajectory_every > 0)
     throw InputError(
         config.where_of("output.trajectory.every"), "output.trajectory.every", "trajectories asked of train",

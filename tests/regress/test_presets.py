@@ -61,6 +61,11 @@ def test_an_unknown_preset_is_answered_with_the_nearest(maniple):
     assert "command line: learning.preset: found 'clean_rl'; nearest: cleanrl; allowed: maniple | " in result.stderr
 
 
+def test_a_preset_of_imitate_is_named_to_who_trains(maniple, tmp_path):
+    result = maniple("train", TASK, "learning.preset=robomimic", f"output.directory={tmp_path}", exit_code=2)
+    assert "learning.algorithm: found bc with learning.preset: robomimic; train learns from environments" in result.stderr
+
+
 def test_the_defaults_learn(maniple, tmp_path):
     maniple("train", TASK, "batch.num_envs=512", "learning.iterations=40", "batch.seed=1",
             f"output.directory={tmp_path}", ranks=2)
