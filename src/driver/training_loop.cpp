@@ -42,8 +42,8 @@ class MetricRows {
       metrics_.series.push_back(
           {name, unit, what + " of the latest evaluation; NaN before the first", true, {}});
     };
-    if (run.evaluate_every > 0) evaluated(kEvaluationReturn, "reward", "mean return");
-    if (run.evaluate_every > 0 && run.has_success) evaluated(kEvaluationSuccess, "1", "share of successes");
+    evaluated(kEvaluationReturn, "reward", "mean return");
+    if (run.has_success) evaluated(kEvaluationSuccess, "1", "share of successes");
     num_evaluated_ = metrics_.series.size() - first_evaluated_;
     metrics_.series.push_back(
         {"wall_seconds", "s", "time since the start of training, all starts summed", false, {}});
@@ -62,8 +62,15 @@ class MetricRows {
     }
     metrics_.series.back().values.push_back(wall_seconds);
   }
-  // Rows of a run that goes on: what it did not keep before begins with NaN.
-  void restored() {
+  // Before the first append(), after the rows of a run that goes on are back: what it did not keep before
+  // begins with NaN. Evaluations of before stay where no more are asked for; a run without any has no rows of
+  // them.
+  void begin(bool evaluates) {
+    const auto first = metrics_.series.begin() + static_cast<std::ptrdiff_t>(first_evaluated_);
+    if (!evaluates && first->values.empty()) {
+      metrics_.series.erase(first, first + static_cast<std::ptrdiff_t>(num_evaluated_));
+      num_evaluated_ = 0;
+    }
     std::size_t rows = 0;
     for (const auto& series : metrics_.series) rows = std::max(rows, series.values.size());
     for (auto& series : metrics_.series)
@@ -181,12 +188,12 @@ std::optional<std::int64_t> resume_or_start(Learner& learner, const TrainingRun&
                                      learner.partition(), run.collectives);
   if (resumed) {
     learner.restored();
-    rows.restored();
     info(fmt::format("resumed {} at iteration {}", directory, *resumed));
   } else {
     learner.start();
     if (!run.config.learning.warm_start.empty()) warm_start(learner, run);
   }
+  rows.begin(run.evaluate_every > 0);
   return resumed;
 }
 

@@ -46,8 +46,16 @@ def test_an_adaptive_learning_rate_goes_on_from_where_it_is(maniple, tmp_path):
     assert "learning.learning_rate: the checkpoint has 0.001, this run 0.005; allowed: " in result.stderr
 
 
-def test_evaluations_can_begin_later(maniple, run, tmp_path):
+def test_evaluations_can_begin_and_end_later(maniple, run, tmp_path):
+    def evaluated():
+        with h5py.File(tmp_path / "results.h5") as file:
+            return file["metrics/evaluation_return"][()]
+
     run("learning.iterations=4", "evaluation.every=1", ranks=2)
-    with h5py.File(tmp_path / "results.h5") as file:
-        returns = file["metrics/evaluation_return"][()]
+    returns = evaluated()
     assert np.isnan(returns[:2]).all() and np.isfinite(returns[2:]).all() and len(returns) == 4
+    # those of before stay, and the latest stands for all that follow
+    run("learning.iterations=6", ranks=2)
+    np.testing.assert_array_equal(evaluated(), [*returns, returns[3], returns[3]])
+    run("learning.iterations=7", "evaluation.every=1", ranks=2)
+    np.testing.assert_array_equal(evaluated()[:6], [*returns, returns[3], returns[3]])
