@@ -39,16 +39,19 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     out << metrics_text();
   } else if (what == "presets") {
     out << presets_text();
-  } else if (const std::string keys = schema_text(what); !keys.empty()) {
-    out << keys;
+  } else if (const std::string text = schema_text(what) + listed_as(what); !text.empty()) {
+    out << text;
+  } else if (const std::string of_task = schema_text("task." + what) + listed_as("task." + what);
+             !of_task.empty()) {
+    out << of_task;
   } else {
     std::string near = nearest(what, {"presets", "terms", "functions", "metrics", "quantities"});
     if (near.empty()) near = nearest_key(what);
-    throw InputError(
-        SourceLocation{}, "schema", "found '" + what + "'",
-        (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
-            "allowed: nothing, a key or section of decks, presets, terms, functions, metrics, or quantities "
-            "with or without a deck");
+    throw InputError(SourceLocation{}, "schema", "found '" + what + "'",
+                     (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
+                         "allowed: nothing, a key or section of decks, presets, terms, functions, metrics, "
+                         "quantities with or "
+                         "without a deck, or the name of one of these");
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <set>
+#include <sstream>
 #include <string_view>
 
 #include "src/config/schema.hpp"
@@ -267,6 +268,31 @@ std::string quantities_text(const ImportedModel& imported, const TaskConfig& con
   for (const auto& [name, expression] : config.definitions)
     text += padded(name, 22) + padded("", 22) + padded("task", 18) + "definition: " + expression + "\n";
   return text;
+}
+
+std::string listed_as(const std::string& name) {
+  constexpr std::size_t kTermIndent = 2;
+  std::string found;
+  for (const std::string& list : {terms_text(), functions_text(), metrics_text(), quantities_text()}) {
+    std::istringstream lines(list);
+    std::string heading;
+    std::size_t entry = std::string::npos;  // indent of the entry that is being copied
+    for (std::string line; std::getline(lines, line);) {
+      const std::size_t indent = line.find_first_not_of(' ');
+      if (entry != std::string::npos && indent > entry) {
+        found += line + "\n";
+        continue;
+      }
+      entry = std::string::npos;
+      const std::string first = line.substr(indent, line.find_first_of(" (:", indent) - indent);
+      if (first == name && indent <= kTermIndent) {
+        found += (indent > 0 ? heading + "\n" : "") + line + "\n";
+        entry = indent;
+      }
+      if (indent == 0) heading = line;
+    }
+  }
+  return found;
 }
 
 std::string task_table(const TaskConfig& config, const CompiledTask& task) {

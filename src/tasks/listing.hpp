@@ -20,6 +20,9 @@ std::string metrics_text();
 // names, and those of the task if there is one.
 std::string quantities_text();
 std::string quantities_text(const ImportedModel& model, const TaskConfig& task, double step_dt);
+// What these lists say of a term, function, metric or quantity of this name, under their headings; empty
+// where there is none.
+std::string listed_as(const std::string& name);
 
 // Actions, observations, rewards, ends, resets, events, commands and variables of a task, a line each.
 std::string task_table(const TaskConfig& config, const CompiledTask& task);

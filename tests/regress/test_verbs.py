@@ -193,7 +193,7 @@ def test_usage_is_refused_once(maniple, arguments, message):
      r"command line: found the model 'inputs/models/arm6\.xml' in place of a deck; allowed: a deck \(YAML\), which names its"
      r" model, or model\.file=inputs/models/arm6\.xml"),
     (["schema", "learnin"], r"command line: schema: found 'learnin'; nearest: learning; allowed: nothing, a key or section of"
-     r" decks, presets, terms, functions, metrics, or quantities"),
+     r" decks, presets, terms, functions, metrics, quantities with"),
     (["inspect"], r"command line: inspect: FILE.*required; allowed: FILE \[key\.path=value \.\.\.\], an HDF5 file, the directory of a run, or a deck"),
     (["inspect", "inputs"], r"inputs/results\.h5: no such file; .*, the directory of a run with results, or a deck"),
     (["inspect", "README.md"], r"README\.md: cannot be read; (?!README)"),
@@ -254,6 +254,21 @@ def test_terms_say_their_components(maniple):
         assert f"\n    components: {components}\n" in row, row
 
 
+def test_schema_shows_what_is_listed_under_a_name(maniple):
+    def shown(name):
+        return maniple("schema", name, ranks=0).stdout
+
+    lists = {what: maniple("schema", what, ranks=0).stdout for what in ("terms", "functions", "quantities")}
+    # an entry whole and alone; of a term that two sections have both, each under its section
+    assert shown("air_time") == lists["functions"][lists["functions"].index("air_time("):lists["functions"].index("all(")]
+    assert shown("xpos") == next(line for line in lists["quantities"].splitlines(True) if line.startswith("xpos "))
+    assert re.findall(r"^(\S.*?):|^  (\w+)$", shown("feet_air_time"), re.M) == [
+        ("task.observations", ""), ("", "feet_air_time"), ("task.rewards", ""), ("", "feet_air_time")]
+    # a section of tasks, with its key and its terms
+    assert shown("commands") == shown("task.commands")
+    assert "task.commands.<name> " in shown("commands") and "\n  uniform_velocity_command\n" in shown("commands")
+
+
 def test_a_rollout_says_how_to_record(maniple, tmp_path):
     arguments = ["rollout", *ARM, "simulation.steps=2", f"output.directory={tmp_path}", "output.overwrite=true"]
     hint = "no trajectory is recorded: output.trajectory.every=1 "
@@ -304,7 +319,7 @@ def test_schema_of_some_keys(maniple):
     assert keys("learning.gamma") == ["learning.gamma"]
     assert keys("noise") == ["task.<term>.noise"]
     assert keys("evaluation") == ["evaluation.episodes", "evaluation.deterministic", "evaluation.every"]
-    assert keys("task.rewards") == ["task.rewards.<name>"]
+    assert keys("task.rewards")[:2] == ["task.rewards.<name>", "task.rewards:"]  # and the terms
     for what in ("terms", "functions", "presets", "learning"):
         assert refusal(maniple, "schema", what, CARTPOLE) == (
             f"command line: schema: found '{CARTPOLE}' behind '{what}'; allowed: '{what}' alone; decks and key.path=value with quantities")
