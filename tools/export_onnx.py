@@ -24,6 +24,10 @@ action_mean + action_scale * x[observation_horizon - 1 + k] for the k-th of acti
 """
 
 import argparse
+import contextlib
+import itertools
+import json
+import os
 import re
 from pathlib import Path
 
@@ -37,6 +41,8 @@ VARIANCE_FLOOR = 1e-5  # of the program's normalizer, in src/learning/policy.cpp
 ACTIVATIONS = {"elu": "Elu", "relu": "Relu", "tanh": "Tanh", "leaky_relu": "LeakyRelu", "identity": "Identity"}
 LAYER_NORM_EPSILON = 1e-5  # in kernels/nn/layers.hpp
 OPSET = 17
+# what the mean action does not depend on
+OF_NO_MEAN = ("policy.critic_hidden", "policy.std_transform", "policy.min_std", "policy.max_std")
 
 
 class BadInput(Exception):
@@ -49,6 +55,58 @@ def newest_checkpoint(run):
     if not files:
         raise BadInput(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
     return files[-1]
+
+
+def text_of(value):
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def lines_of(checkpoint, name):
+    """Of a text in a checkpoint; none where one of an earlier version does not have it."""
+    return text_of(checkpoint[name][()]).splitlines() if name in checkpoint else []
+
+
+def mixes(run):
+    return run.setting("learning.algorithm") == "bc" and run.setting("learning.loss") == "gmm"
+
+
+def compared(run, checkpoint):
+    """What must agree in a checkpoint and the results of its run: the key, and the value that each of them has."""
+    yield "kind of run", text_of(checkpoint.attrs["kind"]), run.run.get("verb", "none")
+    for line in lines_of(checkpoint, "run/settings"):
+        key, found = line.split(": ", 1)
+        if key in ("learning.algorithm", "data.frame_stack"):
+            yield key, json.loads(found), run.setting(key, "none")
+    stated = dict(line.split("=", 1) for line in text_of(checkpoint.attrs["policy"]).splitlines())
+    # of a policy that does not use them the checkpoint has defaults, whatever the run's deck said
+    unused = OF_NO_MEAN
+    if stated.get("policy.recurrent") == '"none"':
+        unused += ("policy.recurrent_units", "policy.recurrent_layers", "policy.recurrent_horizon")
+    if stated.get("policy.normalize_observations") == "false":
+        unused += ("policy.clip_normalized",)
+    for key, found in stated.items():
+        if key.startswith(("policy.", "image.", "diffusion.")) and key not in unused:
+            wanted = 0 if key == "policy.modes" and not mixes(run) else run.setting(key, "none")
+            yield key, json.loads(found), wanted
+    # terms of the same sizes leave the network as it is, but the task in the metadata would be another
+    for section in ("actions", "observations"):
+        start = f"task.{section}: "
+        found = [line[len(start):] for line in lines_of(checkpoint, "run/task") if line.startswith(start)]
+        wanted = re.search(rf"^  {section}:\n((?:    - .*\n)*)", run.run["resolved"], re.M)
+        wanted = re.findall(r"^    - (.*)$", wanted[1], re.M) if wanted else []
+        for pair in itertools.zip_longest(found, wanted, fillvalue="none") if found else []:
+            yield f"task.{section}", *pair
+
+
+def check_run(run, checkpoint):
+    """BadInput where the results are not those of the run that wrote the checkpoint: settings are taken from them, and
+    with those of another run the weights make another policy."""
+    for key, found, wanted in compared(run, checkpoint):
+        if found != wanted:
+            found, wanted = (value if isinstance(value, str) else json.dumps(value) for value in (found, wanted))
+            raise BadInput(f"{checkpoint.filename}: {key}: the checkpoint has {found}, "
+                           f"{run.file.filename} has {wanted}; allowed: the results of the run that wrote the "
+                           "checkpoint, with the settings it had then")
 
 
 class Graph:
@@ -191,8 +249,7 @@ def tensor_of(group, name):
 
 def cameras_of(run, checkpoint, frames):
     """Those whose pictures a policy sees; `frames`: axes of their inputs before the picture's own."""
-    lines = checkpoint.attrs["policy"]
-    text = re.search("^data.cameras=(.*)$", lines.decode() if isinstance(lines, bytes) else lines, re.MULTILINE)
+    text = re.search("^data.cameras=(.*)$", text_of(checkpoint.attrs["policy"]), re.MULTILINE)
     return [Camera(run, camera, frames) for camera in text[1].split(", ")] if text else []
 
 
@@ -213,7 +270,7 @@ def model_of(run, checkpoint):
     hidden = len(run.setting("policy.hidden"))
     recurrent = next((kind for kind in ("gru", "lstm") if f"{kind}0" in policy), None)
     imitates = "observation_scale" in policy  # it has no critic, and the units of its data
-    modes = run.setting("policy.modes") if imitates and run.setting("learning.loss") == "gmm" else 0
+    modes = run.setting("policy.modes") if imitates and mixes(run) else 0
     observations = weights(policy, f"{recurrent}0/input" if recurrent else "layer0")[0].shape[1]
     outputs = len(policy[f"layer{hidden}/bias"]) - (bool(run.setting("policy.shared")) and not imitates)  # without the value
     stack = run.setting("data.frame_stack", 1) if imitates else 1
@@ -390,18 +447,45 @@ def main():
         refuse(error)
 
 
+def opened(file, chosen):
+    """A checkpoint to read. If the user did not choose it, a message about damage says how to choose another one."""
+    try:
+        return open_file(file)
+    except OSError as error:
+        raise BadInput(str(error) + ("" if chosen else "; --checkpoint takes another one")) from error
+
+
+def write(model, output):
+    """Whole or not at all: on a full disk what was there before stays, and nothing else does."""
+    try:
+        if output.exists() and not output.is_file():  # (a device is not to be replaced)
+            return onnx.save(model, output)
+        place = Path(os.path.realpath(output))
+        beside = place.with_name(f".{os.getpid()}.{place.name}")  # (its suffix is the format)
+        try:
+            onnx.save(model, beside)
+            os.replace(beside, place)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                beside.unlink()
+            raise
+    except OSError as error:
+        raise BadInput(f"{output} cannot be written: {error.strerror or error}") from error
+
+
 def export(arguments):
     file = arguments.checkpoint or newest_checkpoint(arguments.run / "best" if arguments.best else arguments.run)
     if not file.is_file():
         raise BadInput(f"{file} is not there")
     try:
-        with Results(arguments.run) as run, open_file(file) as checkpoint:
+        with Results(arguments.run) as run, opened(file, arguments.checkpoint) as checkpoint:
             diffuses = "diffusion_step_encoder.1.weight" in checkpoint["policy"]
+            check_run(run, checkpoint)
             model = (diffusion_model_of if diffuses else model_of)(run, checkpoint)
     except KeyError as error:  # (h5py says what is missing)
         raise BadInput(f"{file} does not hold the policy of {arguments.run}: {error.args[0]}") from error
     output = arguments.output or arguments.run / "policy.onnx"
-    onnx.save(model, output)
+    write(model, output)
     print(f"policy of {file}: {output}")
 
 

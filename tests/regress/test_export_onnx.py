@@ -160,7 +160,9 @@ def test_refusals(maniple, tmp_path):
     bytes_ = bytearray(newest.read_bytes())
     bytes_[len(bytes_) // 2] ^= 1
     newest.write_bytes(bytes_)
-    assert str(newest) in refusal(run)
+    assert re.search(f"{newest} is damaged.*; --checkpoint takes another", refusal(run))
+    assert "takes another" not in refusal(run, "--checkpoint", newest)
+    export(maniple, run, "--checkpoint", policy, "--output", tmp_path / "policy.onnx")
     assert not (run / "policy.onnx").exists()
     assert "has no checkpoints" in refusal(run, "--best")
     assert "does not hold the policy of" in refusal(run, "--checkpoint", run / "results.h5")
@@ -170,3 +172,89 @@ def test_refusals(maniple, tmp_path):
     (run / "results.h5").write_text("no HDF5")
     assert "results.h5" in refusal(run, "--checkpoint", policy)
     assert "nowhere" in refusal(whole, "--output", tmp_path / "nowhere/policy.onnx")
+
+
+def mismatch(maniple, run, *arguments):
+    """The message about results that are not of the run that wrote the checkpoint; there is no policy then."""
+    message = export(maniple, run, *arguments, exit_code=2)
+    assert message.count("\n") == 1 and f"{run / 'results.h5'} has " in message, message
+    assert "; allowed: the results of the run that wrote the checkpoint" in message, message
+    assert not list(run.glob("*.onnx"))
+    return message
+
+
+def test_a_checkpoint_of_another_run_is_refused(maniple, tmp_path):
+    """A network takes its settings from the results: they must be those of the run that wrote its weights."""
+    file, settings = deck(tmp_path), ["policy.hidden=[8]", "learning.iterations=1"]
+    others = {
+        "mlp": [],
+        "gru": ["policy.recurrent=gru", "policy.recurrent_layers=2"],
+        "gru-of-one": ["policy.recurrent=gru"],  # its shapes fit
+        "relu": ["policy.activation=relu"],
+        "clipped": ["policy.clip_actions=0.1"],
+        "no-normalizer": ["policy.normalize_observations=false"],
+        "scaled": ["task.actions=[{term: joint_effort, joints: [slider], scale: 50}]"],
+    }
+    for name, other in others.items():
+        maniple("train", file, *settings, *other, f"output.directory={tmp_path / name}")
+    for name, difference in (
+            ("gru", 'policy.recurrent: the checkpoint has gru, .* has none;'),
+            ("gru-of-one", 'policy.recurrent: the checkpoint has gru, .* has none;'),
+            ("relu", 'policy.activation: the checkpoint has relu, .* has tanh;'),
+            ("clipped", "policy.clip_actions: the checkpoint has 0.1, .* has 0;"),
+            ("no-normalizer", "policy.normalize_observations: the checkpoint has false, .* has true;"),
+            ("scaled", "task.actions: the checkpoint has {.*scale: 50}, .* has {.*scale: 100};")):
+        checkpoint = maniple.checkpoints(tmp_path / name)[-1]
+        message = mismatch(maniple, tmp_path / "mlp", "--checkpoint", checkpoint)
+        assert message.startswith(f"export_onnx.py: error: {checkpoint}: ") and re.search(difference, message), message
+    mine = maniple.checkpoints(tmp_path / "mlp")[-1]
+    assert "policy.recurrent: the checkpoint has none, " in mismatch(maniple, tmp_path / "gru", "--checkpoint", mine)
+    for name in others:
+        export(maniple, tmp_path / name)
+
+
+def test_results_of_a_rollout_are_refused(maniple, tmp_path):
+    """They may have replaced those of the training, whether with its settings or with others."""
+    file, tanh, relu = deck(tmp_path), tmp_path / "tanh", tmp_path / "relu"
+    for run in (tanh, relu):
+        maniple("train", file, f"policy.activation={run.name}", "learning.iterations=1", f"output.directory={run}")
+    for run in (tanh, relu):
+        maniple("rollout", file, "control.source=policy", f"control.checkpoint={tanh}", "initial_state.source=task",
+                "batch.num_envs=2", "simulation.steps=2", "output.overwrite=true", f"output.directory={run}")
+        assert re.search("kind of run: the checkpoint has train, .* has rollout;", mismatch(maniple, run))
+
+
+def test_a_run_that_went_on_is_exported(maniple, tmp_path):
+    """What may change when a training goes on is no difference, but for what makes a checkpoint's policy another."""
+    run, file = tmp_path / "run", deck(tmp_path)
+    keys = ["policy.hidden=[8]", "policy.state_dependent_std=true", f"output.directory={run}", "learning.resume=auto"]
+    maniple("train", file, *keys, "learning.iterations=1")
+    first = tmp_path / "first.h5"
+    shutil.copy(maniple.checkpoints(run)[-1], first)
+    maniple("train", file, *keys, "learning.iterations=2", "learning.gamma=0.9", "policy.max_std=2")
+    for checkpoint in (first, maniple.checkpoints(run)[-1]):
+        export(maniple, run, "--checkpoint", checkpoint)
+    maniple("train", file, *keys, "learning.iterations=3", "policy.max_std=2", "policy.clip_actions=0.2")
+    export(maniple, run)
+    assert "policy.clip_actions: the checkpoint has 0," in export(maniple, run, "--checkpoint", first, exit_code=2)
+
+
+def test_a_full_disk_leaves_what_was_there(maniple, tmp_path):
+    """The policy that was there, or none."""
+    run, policy = tmp_path / "run", tmp_path / "run/policy.onnx"
+    maniple("train", deck(tmp_path), "learning.iterations=1", f"output.directory={run}")
+
+    def refused():
+        result = subprocess.run(["bash", "-c", 'ulimit -f 1; exec "$@"', "bash", sys.executable,
+                                 maniple.root / "tools/export_onnx.py", run], capture_output=True, text=True)
+        message = f"export_onnx.py: error: {policy} cannot be written: File too large\n"
+        assert (result.returncode, result.stderr) == (2, message), result
+
+    before = sorted(run.iterdir())
+    refused()
+    assert sorted(run.iterdir()) == before
+    export(maniple, run)
+    whole = policy.read_bytes()
+    assert len(whole) > 1024  # of ulimit -f 1
+    refused()
+    assert policy.read_bytes() == whole and sorted(run.iterdir()) == sorted([*before, policy])
