@@ -273,7 +273,10 @@ ExitCode run_ensemble(const Verb& verb, std::vector<Member> members, Session& se
   // (a verb without results takes no time, and its output no turns)
   const std::size_t ranks = static_cast<std::size_t>(session.size()),
                     groups = verb.results ? std::min(ranks, members.size()) : 1;
-  const std::string root = fs::path(members.front().config.output.directory).parent_path().string();
+  const Config& first = members.front().config;
+  const std::string root = fs::path(first.output.directory).parent_path().string();
+  const std::string table =
+      verb.results ? root + "/ensemble_" + fs::path(verb.results).stem().string() + ".csv" : "";
   std::string keys;
   for (const auto& [key, value] : members.front().values) keys += (keys.empty() ? "" : ", ") + key;
   open_log(session.rank(), "");
@@ -298,6 +301,12 @@ ExitCode run_ensemble(const Verb& verb, std::vector<Member> members, Session& se
         // what is wrong there is that member's own matter
       }
     }
+    std::error_code unknown;
+    if (verb.results && !first.output.overwrite && first.learning.resume != Resume::automatic &&
+        fs::exists(table, unknown))
+      throw InputError(first.where_of("output.directory"), "output.directory",
+                       "found " + table + " of an earlier ensemble",
+                       "allowed: another directory, or output.overwrite=true to replace it");
   });
   if (groups > 1)
     for (Member& member : members)
@@ -326,10 +335,9 @@ ExitCode run_ensemble(const Verb& verb, std::vector<Member> members, Session& se
   if (verb.results && !all_refused) {
     print_table(verb, members, outcomes);
     run_on_root(session.collectives(), [&] {
-      const std::string path = root + "/ensemble_" + fs::path(verb.results).stem().string() + ".csv";
       make_directory(root);
-      write_text_file(path, table_of(members, outcomes));
-      info("summary: " + path);
+      write_text_file(table, table_of(members, outcomes));
+      info("summary: " + table);
     });
   }
   refuse_failures(members, outcomes);

@@ -12,6 +12,7 @@
 #include "src/driver/progress.hpp"
 #include "src/driver/rank_report.hpp"
 #include "src/driver/stop.hpp"
+#include "src/io/checkpoint_folder.hpp"
 #include "src/io/event_file.hpp"
 #include "src/io/final_values.hpp"
 #include "src/io/rank_check.hpp"
@@ -76,13 +77,11 @@ class MetricRows {
     for (auto& series : metrics_.series)
       series.values.insert(series.values.begin(), rows - series.values.size(), std::nan(""));
   }
-  // Of all evaluations so far; nothing before the first.
-  std::optional<double> best_evaluation() {
-    std::optional<double> best;
-    if (num_evaluated_ > 0)
-      for (const double value : metrics_.series[first_evaluated_].values)
-        if (!std::isnan(value)) best = std::max(best.value_or(value), value);
-    return best;
+  // The return of the latest evaluation until an iteration; nothing where there was none.
+  std::optional<double> evaluation_at(std::int64_t iteration) const {
+    if (num_evaluated_ == 0 || iteration < 1) return std::nullopt;
+    const double value = metrics_.series[first_evaluated_].values.at(static_cast<std::size_t>(iteration - 1));
+    return std::isnan(value) ? std::nullopt : std::optional(value);
   }
   // The last row, by name.
   std::vector<std::pair<std::string, double>> last() const {
@@ -218,6 +217,7 @@ class TrainingLoop {
         stop_(run.config, run.started),
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
     keep();
+    if (resumed) find_best(*resumed);
     if (run.config.output.tensorboard && run.collectives.rank() == 0)
       events_.emplace(run.config.output.directory, !resumed, steps_of(rows.last(), first_iteration_) + 1);
   }
@@ -292,12 +292,28 @@ class TrainingLoop {
     return stopped_;
   }
 
+  // The best policy of this run's history until a checkpoint: one that was found later belongs to a history
+  // that the run has left, perhaps for other rewards. Where none remains, the next one that is evaluated is
+  // the best. Collective.
+  void find_best(std::int64_t resumed) {
+    const std::string folder = run_.config.output.directory + "/best";
+    std::int64_t iteration = 0;
+    if (run_.collectives.rank() == 0)
+      tidy_checkpoints(folder, [&] {
+        set_newer_aside(folder + "/checkpoints", resumed);
+        const std::vector<std::int64_t> steps = checkpoint_steps(folder);
+        if (!steps.empty()) iteration = steps.front();
+      });
+    run_.collectives.broadcast(&iteration, sizeof iteration, 0);
+    best_return_ = rows_.evaluation_at(iteration);
+  }
+
   // Evaluates the policy where that is due, and keeps it where it is the best so far.
   std::optional<EvaluationMeans> evaluate() {
     if (run_.evaluate_every == 0 || iteration_ % run_.evaluate_every != 0) return std::nullopt;
     const EvaluationMeans result = run_.evaluate();
-    const std::optional<double> best = rows_.best_evaluation();
-    if (!std::isnan(result.episode_return) && (!best || result.episode_return > *best)) {
+    if (!std::isnan(result.episode_return) && (!best_return_ || result.episode_return > *best_return_)) {
+      best_return_ = result.episode_return;
       write_policy(best_);
       const std::string success =
           result.success_rate ? fmt::format(", success {:.1f}%", 100 * *result.success_rate) : "";
@@ -416,6 +432,7 @@ class TrainingLoop {
   // (an earlier run that this one replaces stays until there is something to replace it with)
   CheckpointWriter checkpoints_;
   CheckpointWriter best_, last_;  // of the policy alone
+  std::optional<double> best_return_;
   const double earlier_seconds_;  // of the starts before this one
   double output_seconds_ = 0, check_seconds_ = 0;
   std::int64_t since_check_ = 0, checks_ = 0;

@@ -445,9 +445,13 @@ std::optional<Loaded> load_newest(const std::string& directory, const Checkpoint
       if (collectives.rank() == 0) warn(std::string("bad checkpoint: ") + error.what());
     }
   }
-  throw InputError(SourceLocation{directory}, "learning.resume",
-                   "no good checkpoint among " + std::to_string(count),
-                   "restore one, or remove them to start anew:" + reasons);
+  const std::string found = "no good checkpoint among " + std::to_string(count);
+  if (purpose == CheckpointPurpose::resume)
+    throw InputError(SourceLocation{directory}, "learning.resume", found,
+                     "restore one, or remove them to start anew:" + reasons);
+  throw InputError(SourceLocation{directory},
+                   purpose == CheckpointPurpose::policy ? "control.checkpoint" : "learning.warm_start", found,
+                   "allowed: a good one:" + reasons);
 }
 
 // One attempt at writing. Returns the length of the file.

@@ -37,9 +37,11 @@ LearnerMemory Optimizer::memory(const LearningConfig& config, std::int64_t param
   return memory;
 }
 
-Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers)
+Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers,
+                     std::int64_t learned)
     : config_(config),
       parameters_(parameters),
+      learned_(learned < 0 ? parameters : learned),
       count_(totals_count(parameters, metrics)),
       learning_rate_(config.learning_rate),
       totals_("maniple::gradient_totals", static_cast<std::size_t>(workers * count_)),
@@ -77,7 +79,7 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   const double summed = gradient_norm(totals_, parameters_, norm_blocks_), norm = summed / scale_;
   const bool exact = config_.reduction == Reduction::exact;
   if (inexact_ > 0 || !(summed <= (exact ? kExactLimit / 2 : std::numeric_limits<float>::max()))) {
-    if (config_.imitates()) scale_ = std::max(scale_ / 16, kLeastScale);
+    scale_ = std::max(scale_ / 16, kLeastScale);
     steps_at_scale_ = 0;
     return std::nullopt;
   }
@@ -98,7 +100,7 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   const double limit = config_.max_grad_norm;
   adam.gradient_scale = 1 / summed_scale;
   if (limit > 0) adam.gradient_scale *= std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_
-  apply_adam<float>(adam, totals_, parameters_, parameters, moment1_, moment2_);
+  apply_adam<float>(adam, totals_, learned_, parameters, moment1_, moment2_);
   return norm;
 }
 
@@ -115,7 +117,6 @@ void Optimizer::describe_moments(Archive& archive, const std::string& name) {
   archive.replicated(name + "/adam_moment2", moment2_host_.data(), moment2_host_.extent(0), "1",
                      "second moment of each parameter");
   archive.replicated(name + "/optimizer_steps", &steps_, 1, "1", "steps of the optimizer");
-  if (!config_.imitates()) return;
   archive.replicated(name + "/gradient_scale", &scale_, 1, "1", "that sums of gradients are exact with");
   archive.replicated(name + "/steps_at_scale", &steps_at_scale_, 1, "1", "steps since it changed");
 }

@@ -16,15 +16,18 @@ namespace maniple {
 
 class Optimizer {
  public:
-  // For so many parameters, with so many metrics that are summed along with their gradient.
-  Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers);
+  // For so many parameters, with so many metrics that are summed along with their gradient. The first
+  // `learned` parameters move, or all; neither decay nor moments of before move the others.
+  Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers,
+            std::int64_t learned = -1);
   static LearnerMemory memory(const LearningConfig& config, std::int64_t parameters, int metrics,
                               int workers);
 
   // Where the kernels of a minibatch add: [worker][gradient ..., metrics ..., inexact terms]; zeroed.
   double* clear_totals();
-  // What the gradients and metrics of a policy that imitates are multiplied by, a power of two: smaller once
-  // they were too large to be summed exactly (a mixture's are without bound), and back in time.
+  // What gradients and metrics are multiplied by, a power of two: smaller once they were too large to be
+  // summed exactly (those of a mixture, or of values without normalisation, are without bound), and back in
+  // time.
   double scale() const { return scale_; }
   // Collective. Adds them up over workers and ranks and returns the metrics, without that scale.
   std::vector<double> sum_totals(const TotalsSum& sum);
@@ -45,7 +48,7 @@ class Optimizer {
 
  private:
   const LearningConfig config_;
-  const std::int64_t parameters_;
+  const std::int64_t parameters_, learned_;
   const std::int64_t count_;  // of totals
   double learning_rate_;
   std::int64_t steps_ = 0;

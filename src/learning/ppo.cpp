@@ -57,7 +57,8 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
       sum_(collectives, workers_, clock_),
       rollout_(environment, config, policy_, workers_),
       advantages_(config.learning, environment.partition(), workers_),
-      optimizer_(config.learning, policy_.network().parameters, kNumLossMetrics, workers_),
+      optimizer_(config.learning, policy_.network().parameters, kNumLossMetrics, workers_,
+                 config.policy.fixed_std ? policy_.network().log_std : policy_.network().parameters),
       reference_log_std_("maniple::reference_log_std",
                          static_cast<std::size_t>(environment.partition().tiles * config.learning.horizon *
                                                   policy_.network().own_deviations())) {
@@ -85,8 +86,16 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   ++iteration_;
   if (sums.skipped > 0)
     warn(fmt::format(
-        "{} of {} minibatches of iteration {} made no step: their sums are not finite or too large",
+        "{} of {} minibatches of iteration {} made no step: their sums are not finite or too large; "
+        "learning.normalize_value=true, or a smaller learning.reward_scale, helps where that goes on",
         sums.skipped, sums.minibatches, iteration_));
+  skipped_ = sums.skipped < sums.minibatches ? 0 : skipped_ + sums.skipped;
+  constexpr std::int64_t kMostSkipped = 100;
+  if (skipped_ >= kMostSkipped)
+    throw Error(
+        fmt::format("none of the last {} minibatches made a step: sums of losses and gradients are "
+                    "not finite or too large to be exact",
+                    skipped_));
   IterationReport result = report(sums);
   std::map<std::string, double> metrics{
       {"control_steps", static_cast<double>(iteration_ * config_.learning.horizon)}};
@@ -153,7 +162,8 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
             train.loss.settings.advantage_mean = own.mean;
             train.loss.settings.advantage_scale = own.scale;
           }
-          train.scale = 1.0 / static_cast<double>(train.deal.samples(train.minibatch, partition.num_envs));
+          train.scale = optimizer_.scale() /
+                        static_cast<double>(train.deal.samples(train.minibatch, partition.num_envs));
           train.totals = optimizer_.clear_totals();
           for_tiles("maniple::train_minibatch", partition.tiles, workers_, train);
         }

@@ -91,6 +91,7 @@ class Ppo : public Learner {
   Numbers<float> reference_log_std_;  // [step][tile][actions]: of the policy that KL is measured from
 
   std::int64_t iteration_ = 0;
+  std::int64_t skipped_ = 0;       // minibatches in a row that made no step
   std::int64_t inexact_sums_ = 0;  // statistics that were too large to be exact, so far
 };
 

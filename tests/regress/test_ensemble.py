@@ -254,6 +254,9 @@ def test_directories_of_members_belong_to_them(maniple, tmp_path):
     assert not (tmp_path / "batch.seed=1").exists(), "nothing has begun"
     maniple("train", *SMALL, SEEDS, f"output.directory={tmp_path}", "learning.resume=auto")
     assert maniple.digest(tmp_path / "batch.seed=2/results.h5") == before
+    # nor does another ensemble replace the table of this one
+    message = refused(maniple, "train", *SMALL, "ensemble={batch.seed: [11]}", f"output.directory={tmp_path}")
+    assert f"found {tmp_path}/ensemble_results.csv of an earlier ensemble" in message
 
 
 @pytest.mark.parametrize("fault, words", [

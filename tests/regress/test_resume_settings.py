@@ -59,3 +59,19 @@ def test_evaluations_can_begin_and_end_later(maniple, run, tmp_path):
     np.testing.assert_array_equal(evaluated(), [*returns, returns[3], returns[3]])
     run("learning.iterations=7", "evaluation.every=1", ranks=2)
     np.testing.assert_array_equal(evaluated()[:6], [*returns, returns[3], returns[3]])
+
+
+def test_the_best_policy_is_one_of_the_run(maniple, run, tmp_path):
+    """Not of a part of its history that it has left, when the newest checkpoint was lost, and which had other rewards."""
+    every = ["evaluation.every=10", "evaluation.episodes=64", "learning.checkpoint_every=8"]
+    run("learning.iterations=11", *every)
+    assert [path.stem for path in maniple.checkpoints(tmp_path / "best")] == ["10"]
+    maniple.checkpoints(tmp_path)[-1].unlink()
+    result = run("learning.iterations=12", *every, "learning.reward_scale=-10", ranks=2)
+    assert "best/checkpoints/10.h5: belongs to an earlier run" in result.stdout + result.stderr
+    best, = maniple.checkpoints(tmp_path / "best")
+    with h5py.File(tmp_path / "results.h5") as file:
+        evaluated = file["metrics/evaluation_return"][()]
+    maniple("evaluate", DECK, "batch.num_envs=64", f"control.checkpoint={best}", f"output.directory={tmp_path / 'tried'}")
+    with h5py.File(tmp_path / "tried/evaluation.h5") as file:
+        assert file["evaluation/mean_return"][0] == pytest.approx(evaluated[int(best.stem) - 1], rel=1e-12)

@@ -7,6 +7,7 @@ import resource
 import subprocess
 
 import h5py
+import numpy as np
 import pytest
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
@@ -97,6 +98,32 @@ def test_facts_of_a_run(maniple, tmp_path):
         assert file["run/task"][()].decode() == maniple("inspect", CARTPOLE, ranks=0).stdout
         assert {"iteration", "env_steps", "wall_seconds", "episode_return", "episode_length",
                 "reward_alive"} <= set(file["metrics"])
+
+
+def test_a_fixed_deviation_stays(maniple, tmp_path):
+    """Whatever would move it: decay, or the moments of a run in which it was learned."""
+    def deviations(run, *arguments):
+        maniple("train", CARTPOLE, "batch.num_envs=64", f"output.directory={tmp_path / run}", *arguments)
+        with h5py.File(tmp_path / run / "results.h5") as file:
+            return file["metrics/action_std"][()]
+
+    learned = deviations("learned", "learning.iterations=3", "policy.init_std=0.3")
+    assert learned[-1] != pytest.approx(0.3, rel=1e-4)
+    kept = deviations("kept", "learning.iterations=3", "policy.fixed_std=true", f"learning.warm_start={tmp_path / 'learned'}")
+    np.testing.assert_allclose(kept, learned[-1], rtol=1e-6)
+    decayed = deviations("decayed", "learning.iterations=3", "policy.fixed_std=true", "policy.init_std=0.3",
+                         "learning.weight_decay=1")
+    np.testing.assert_allclose(decayed, 0.3, rtol=1e-6)
+
+
+def test_gradients_that_are_large_are_learned_from(maniple, tmp_path):
+    """Values of thousands that nothing normalizes: the first minibatches find out how small sums must be."""
+    maniple("train", "inputs/tasks/gymnasium/inverted_double_pendulum_v5.yaml", "learning.preset=brax", "batch.num_envs=64",
+            "learning.iterations=6", "learning.minibatches=2", "learning.horizon=16", "learning.epochs=1",
+            f"output.directory={tmp_path}", ranks=2)
+    with h5py.File(tmp_path / "results.h5") as file:
+        skipped, norms = file["metrics/skipped_minibatches"][()], file["metrics/gradient_norm"][()]
+    assert skipped[0] > 0 and not skipped[2:].any() and (norms[2:] > 0).all()
 
 
 def test_losses_are_told(maniple, tmp_path):
