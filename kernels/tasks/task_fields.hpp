@@ -60,7 +60,7 @@ namespace maniple {
         "each reward term, weighted; their sum is the "                                                 \
         "reward")                                                                                       \
   FIELD(terminated, 1, each_step, "1", "1: the episode ended by failure or success")                    \
-  FIELD(truncated, 1, each_step, "1", "1: the episode ran out of time")                                 \
+  FIELD(truncated, 1, each_step, "1", "1: the episode ran out of time (and may have failed as well)")   \
   FIELD(success, num_success, each_step, "1",                                                           \
         "1: the termination success held in the step (no components: the task has none)")               \
   FIELD(invalid, 1, each_step, "1",                                                                     \

@@ -54,6 +54,23 @@ class Source {
     }
     return {file_, static_cast<int>(line) + 1, static_cast<int>(column) + 1};
   }
+  // Whether the scalar there begins with a quote that nothing closes; the parser then takes all that follows.
+  bool quote_stays_open(const YAML::Mark& mark) const {
+    if (mark.line < 0) return false;
+    auto line = static_cast<std::size_t>(mark.line);
+    auto column = static_cast<std::size_t>(mark.column);
+    const char quote = at(line, column);
+    if (quote != '"' && quote != '\'') return false;
+    for (++column; line < lines_.size(); ++line, column = 0)
+      for (; column < length(line); ++column)
+        if (quote == '"' && at(line, column) == '\\')
+          ++column;
+        else if (at(line, column) == quote) {
+          if (quote == '"' || at(line, column + 1) != quote) return false;
+          ++column;
+        }
+    return true;
+  }
   // Whether a null value was written as such; the parser does not tell it from no value at all.
   bool written_null(const YAML::Mark& mark) const {
     if (mark.line < 0 || static_cast<std::size_t>(mark.line) >= lines_.size()) return false;
@@ -96,6 +113,9 @@ DeckValue convert(const YAML::Node& node, const Source& source, const std::strin
       value.kind = source.written_null(node.Mark()) ? DeckValue::Kind::null : DeckValue::Kind::nothing;
       break;
     case YAML::NodeType::Scalar:
+      if (source.quote_stays_open(node.Mark()))
+        throw InputError(value.where, path, "found a quote that nothing closes",
+                         "allowed: text between two of them");
       value.kind = DeckValue::Kind::scalar;
       value.text = node.Scalar();
       value.quoted = node.Tag() == "!";
@@ -255,7 +275,10 @@ DeckValue read_deck(const std::string& file, const SourceLocation& from, std::st
 void merge(DeckValue& base, const DeckValue& over) {
   if (over.kind == DeckValue::Kind::nothing && base.kind == DeckValue::Kind::map) return;  // an empty section
   if (base.kind != DeckValue::Kind::map || over.kind != DeckValue::Kind::map) {
+    const bool stands =
+        base.takes_out || (base.kind != DeckValue::Kind::nothing && base.kind != DeckValue::Kind::null);
     base = over;
+    base.takes_out = base.kind == DeckValue::Kind::null && (over.takes_out || stands);
     return;
   }
   std::unordered_map<std::string, std::size_t> places;

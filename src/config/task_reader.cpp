@@ -30,6 +30,21 @@ DeckValue expression_of(const DeckValue& given) {
   return vector;
 }
 
+// Whether an entry of a mapping of names is one that a later deck has taken out, with ~.
+bool is_taken_out(const DeckEntry& entry, const DeckValue& section, const std::string& path) {
+  const DeckValue& given = entry.value[0];
+  if (given.kind != Kind::null) return false;
+  if (!given.takes_out) {
+    std::vector<std::string> names;
+    for (const DeckEntry& other : section.map)
+      if (other.value[0].kind != Kind::null) names.push_back(other.key);
+    const std::string near = nearest(entry.key, names);
+    throw InputError(entry.where, path + "." + entry.key, "found ~ where there is nothing to take out",
+                     (near.empty() ? "" : "nearest: " + near + "; ") + "allowed: the name of an entry");
+  }
+  return true;
+}
+
 class TaskReader {
  public:
   TaskReader(const SectionKey& section) : section_(section) {}
@@ -43,7 +58,7 @@ class TaskReader {
         throw InputError(value.where, path, "found " + value.description(),
                          "allowed: a mapping from names to terms");
       for (const DeckEntry& entry : value.map) {
-        if (entry.value[0].kind == Kind::null) continue;  // removed by a later deck
+        if (is_taken_out(entry, value, path)) continue;
         if (!is_identifier(entry.key))
           throw InputError(entry.where, path, "found the name '" + entry.key + "'",
                            "allowed: letters, digits and _, not starting with a digit");
@@ -223,7 +238,8 @@ class TaskReader {
     if (numbers.size() != (list ? 2 : 1) || (!list && !numbers[0].expression.empty() && !near.empty())) {
       if (is_variable()) refuse_key(entry.key, entry.where, key);
       throw InputError(given.where, key, "found " + given.description() + " for a parameter of the term",
-                       "allowed: a number or [low, high]" +
+                       "allowed: a number or [low, high], where the term takes it ('maniple schema " +
+                           (term.term.empty() ? "terms" : term.term) + "')" +
                            (near.empty() ? "" : ", or the known key nearest to it: " + near));
     }
     if (list && is_reversed(numbers))
@@ -263,7 +279,7 @@ void read_definitions(TaskConfig& task, const DeckValue& value) {
                      "allowed: a mapping from names to expressions");
   for (const DeckEntry& entry : value.map) {
     const DeckValue& given = entry.value[0];
-    if (given.kind == Kind::null) continue;
+    if (is_taken_out(entry, value, "task.definitions")) continue;
     const std::string key = "task.definitions." + entry.key;
     if (!is_identifier(entry.key))
       throw InputError(entry.where, key, "found the name '" + entry.key + "'",

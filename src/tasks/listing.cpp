@@ -262,8 +262,9 @@ std::string quantities_text(const ImportedModel& imported, const TaskConfig& con
     text += padded(curriculum.name, 22) + padded("1", 22) + padded("task", 18) + "curriculum of the task\n";
   if (config.present)
     for (const auto& [name, meaning] :
-         {std::pair{"terminated", "in rewards: 1 where the episode failed in this step"},
-          {"time_out", "in rewards: 1 where it was cut off in this step"}})
+         {std::pair{"terminated",
+                    "in rewards: 1 where the episode ended in this step, by a failure or by success"},
+          {"time_out", "in rewards: 1 where its time was over in this step"}})
       text += padded(name, 22) + padded("1", 22) + padded("1", 18) + meaning + "\n";
   for (const auto& [name, expression] : config.definitions)
     text += padded(name, 22) + padded("", 22) + padded("task", 18) + "definition: " + expression + "\n";

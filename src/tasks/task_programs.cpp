@@ -107,8 +107,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
         config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
         fmt::format("{} control steps, but nothing ends an episode in time", task.max_episode_steps),
         "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
-  // What is both a failure and a time-out is a failure, and no time-out.
-  time_out = graph.apply(Operation::logical_and, time_out, graph.apply(Operation::logical_not, terminated));
+  // (both may hold in a step, as in Gymnasium and Isaac Lab)
   evaluate.set_name("terminated", terminated);
   evaluate.set_name("time_out", time_out);
   graph.store(terminated, Bank::output, 0);

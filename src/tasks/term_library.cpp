@@ -223,10 +223,10 @@ std::vector<LibraryTerm> make_library() {
                formula("(norm({command}[0:2]) < {command_threshold}) * sum(abs(joint_pos% - "
                        "default_joint_pos%))"),
                {{"command_threshold", 1, "m/s", "smallest command that moves", {0.06}, kNotNegative}})),
-      term(Kind::reward, "is_alive", kNoNames, "1 unless the episode failed in this step",
+      term(Kind::reward, "is_alive", kNoNames, "1 unless the episode was terminated in this step",
            formula("!terminated")),
-      term(Kind::reward, "is_terminated", kNoNames, "1 if the episode failed in this step",
-           formula("terminated")),
+      term(Kind::reward, "is_terminated", kNoNames,
+           "1 if the episode was terminated in this step, by a failure or by success", formula("terminated")),
       term(Kind::reward, "lin_vel_z_l2", kRootBody, "square of the vertical velocity in the body's axes",
            formula("body_lin_vel_b%.z^2")),
       term(Kind::reward, "ang_vel_xy_l2", kRootBody, "squares of roll and pitch rates",

@@ -105,10 +105,11 @@ class LocomotionTask:
         return turned
 
     def wrench(self, foot):
-        """What a foot's parent exerted on it in the last step, at its origin and in its axes: force, torque."""
-        body, felt = self.seen.body(foot), self.felt.body(foot).cfrc_int
-        torque, force = felt[:3], felt[3:]
-        arm = self.seen.subtree_com[self.model.body_rootid[body.id]] - body.xpos
+        """What a foot's parent exerted on it in the last step, at its origin and in its axes as they were when the step
+        began: force, torque."""
+        body = self.felt.body(foot)
+        torque, force = body.cfrc_int[:3], body.cfrc_int[3:]
+        arm = self.felt.subtree_com[self.model.body_rootid[body.id]] - body.xpos
         axes = body.xmat.reshape(3, 3)
         return np.concatenate([axes.T @ force, axes.T @ (torque + np.cross(arm, force))])
 

@@ -36,8 +36,8 @@ def test_isaac_cartpole_with_the_settings_of_rl_games(maniple, tmp_path):
 def test_isaac_cartpole_direct(maniple, tmp_path):
     maniple("train", "inputs/train/isaac_cartpole_direct.yaml", "batch.seed=1", f"output.directory={tmp_path}", ranks=2)
     returns, lengths = curves(tmp_path)
-    assert 280 <= returns[-1] <= 300
-    assert lengths[-1] > 280
+    assert 280 <= returns[-1] <= 299
+    assert 280 < lengths[-1] <= 299
 
 
 def test_a_trained_policy_is_evaluated(maniple, tmp_path):

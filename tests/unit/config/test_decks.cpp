@@ -127,6 +127,30 @@ TEST(Yaml, BrokenDecksAreRefusedWithTheirLine) {
   EXPECT_THAT(files.refusal("? [a, b]\n: 1\n"), HasSubstr("a key that is not plain text"));
 }
 
+// The parser itself would take all that follows for the text.
+TEST(Yaml, QuotesThatStayOpenAreRefused) {
+  const DeckFiles files;
+  EXPECT_THAT(files.refusal("task:\n  name: \"x\nbatch:\n  num_envs: 7\n"),
+              HasSubstr("deck.yaml:2: task.name: found a quote that nothing closes"));
+  EXPECT_THAT(files.refusal("task:\n  name: 'it''s\nbatch:\n  num_envs: 7\n"), HasSubstr("deck.yaml:2"));
+  EXPECT_THAT(files.refusal("output:\n  directory: \"a\\\"\n"), HasSubstr("nothing closes"));
+  EXPECT_EQ(files.refusal("output:\n  directory: 'it''s \"\n    b'\nbatch: {num_envs: 2}\n"), "");
+}
+
+TEST(Yaml, NothingIsTakenOutWhereNothingIs) {
+  const DeckFiles files;
+  files.write("base.yaml", "task: {events: {push: {term: x, mode: reset}}, definitions: {up: '1'}}\n");
+  EXPECT_THAT(
+      files.refusal("include: base.yaml\ntask:\n  events:\n    pusch: ~\n"),
+      HasSubstr("deck.yaml:4: task.events.pusch: found ~ where there is nothing to take out; nearest: push; "
+                "allowed: the name of an entry"));
+  EXPECT_THAT(files.refusal("include: base.yaml\ntask: {rewards: {slip: ~}}\n"),
+              HasSubstr("task.rewards.slip: found ~ where"));
+  EXPECT_THAT(files.refusal("include: base.yaml\ntask: {definitions: {upp: ~}}\n"), HasSubstr("nearest: up"));
+  EXPECT_EQ(
+      files.refusal("include: base.yaml\ntask: {events: {push: ~}, definitions: {up: ~}, rewards: ~}\n"), "");
+}
+
 TEST(Override, ValuesAreYamlAndWinOverDecks) {
   const DeckFiles files;
   const Config config =

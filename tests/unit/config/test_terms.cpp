@@ -125,7 +125,7 @@ TEST(Terms, BadOnesAreRefused) {
       refusal("actions: [{term: x, joint: slider}]"),
       HasSubstr(
           "task.actions[0].joint: found 'slider' for a parameter of the term; allowed: a number or [low, "
-          "high], or the known key nearest to it: joints"));
+          "high], where the term takes it ('maniple schema x'), or the known key nearest to it: joints"));
   EXPECT_THAT(refusal("resets: [{term: x, range: [1, 2, 3]}]"),
               HasSubstr("allowed: a number or [low, high]"));
   EXPECT_THAT(refusal("resets: [{term: x, range: [2, 1]}]"), HasSubstr("low <= high"));

@@ -60,13 +60,13 @@ TYPED_TEST(TaskStep, EpisodesEndInTime) {
     if (step == 3) rig.set("qpos", kHip, 4, 6);  // fails in the very step in which time is over
     const std::vector<bool> done = rig.evaluate();
     for (int env = 0; env < kTileWidth; ++env) {
-      const bool failed = step == 3 && env == 4, late = step == 3 && env != 4;
+      const bool failed = step == 3 && env == 4, late = step == 3;
       EXPECT_EQ(rig.at(rig.truncated, 0, env), late);
       EXPECT_EQ(rig.at(rig.terminated, 0, env), failed);
       EXPECT_EQ(done[static_cast<std::size_t>(env)], failed || late);
       EXPECT_EQ(rig.at(rig.reward, 0, env), 1.0f + static_cast<float>(late) + static_cast<float>(failed));
       EXPECT_EQ(rig.at(rig.episode_length, 0, env), static_cast<float>(step));
-      EXPECT_EQ(rig.at(rig.episode_return, 0, env), static_cast<float>(step + (step == 3)));
+      EXPECT_EQ(rig.at(rig.episode_return, 0, env), static_cast<float>(step + late + failed));
       EXPECT_EQ(rig.at(rig.episode_reward_term, 0, env), static_cast<float>(step));
     }
     if (step < 3) {
