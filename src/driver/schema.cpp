@@ -50,8 +50,7 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     throw InputError(SourceLocation{}, "schema", "found '" + what + "'",
                      (near.empty() || near == what ? "" : "nearest: " + near + "; ") +
                          "allowed: nothing, a key or section of decks, presets, terms, functions, metrics, "
-                         "quantities with or "
-                         "without a deck, or the name of one of these");
+                         "quantities with or without a deck, or the name of one of these");
   }
 }
 

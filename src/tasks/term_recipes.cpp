@@ -115,6 +115,12 @@ Expressions velocity_command(const TermRequest& term) {
   const auto range = [&](const char* name) { return uniform(term.parameters.at(name)); };
   const std::string body = "'" + term.names[0] + "'";
   const auto number = [&](const char* name) { return term.parameters.at(name)[0]; };
+  if (is_plain_zero(number("rel_heading_envs")))
+    for (const char* of_headings : {"heading", "heading_control_stiffness"})
+      if (const auto given = term.config.where_parameters.find(of_headings);
+          given != term.config.where_parameters.end())
+        throw InputError(given->second, term.key + "." + of_headings, "found it without rel_heading_envs",
+                         "allowed: with the fraction of draws that follow headings, 1 for all");
   const std::vector<TermNumber>& turn = term.parameters.at("ang_vel_z");
   const TermNumber ahead = number("rel_forward_envs");
   const bool has_ahead = !is_plain_zero(ahead);

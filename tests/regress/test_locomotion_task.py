@@ -178,6 +178,8 @@ def test_rollout_says_what_it_draws(maniple, deck, tmp_path):
 @pytest.mark.parametrize("change, message", [
     ("task.commands.velocity.lin_vel_x=[1, -1]", r"lin_vel_x: found \[1, -1\]; allowed: \[low, high\] with low <= high"),
     ("task.commands.velocity.rel_heading_envs=1.5", r"rel_heading_envs: found 1\.5; allowed: number, 0 to 1"),
+    ("task.commands.velocity={heading: [-1, 1], rel_heading_envs: 0}",
+     r"velocity\.heading: found it without rel_heading_envs; allowed: with the fraction of draws that follow headings, 1 for all"),
     ("task.commands.velocity.every=[0.6, 0.2]", r"every: found \[0\.6, 0\.2\]; allowed: .*\[low, high\] with low <= high"),
     ("task.observations.1.noise=[0.05, -0.05]", r"noise: found \[0\.05, -0\.05\]; allowed: .*low <= high"),
     ("task.observations.2.expression=clip(joint_pos, 0, 1)", r"unknown function 'clip', did you mean 'clamp'\?"),
