@@ -237,7 +237,7 @@ const std::vector<Key>& schema() {
       KEY(learning.warm_start, anything(), "", "a checkpoint file or a run's directory whose policy, critic, normalizers and moments of the optimizer this run begins with; they come from the same observations and actions, whatever else of the task, batch and settings; relative to the deck"),
       KEY(learning.blas_width, at_least(1), "units", "layers at least this wide use CBLAS"),
 
-      KEY(evaluation.episodes, between(0, 1e8), "episodes", "0: one per environment, while training at most 100"),
+      KEY(evaluation.episodes, at_least(0), "episodes", "0: one per environment, while training at most 100"),
       KEY(evaluation.deterministic, anything(), "", "true: the mean action, of a mixture (learning.loss gmm) that of its likeliest mode; false: sampled; auto: the mean action, of a mixture drawn with a standard deviation of 0.0001 about the mean of a drawn mode (robomimic's low_noise_eval)"),
       KEY(evaluation.every, at_least(0), "iterations", "of a training, after which its policy is evaluated; the best one is kept in <directory>/best; 0: never"),
 

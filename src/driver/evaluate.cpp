@@ -26,7 +26,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
                      "trajectories asked of evaluate",
                      "rollout records trajectories (control.source=policy)");
   const std::unique_ptr<Simulation> simulation =
-      set_up_simulation(config, session, "evaluate", Holds::policy);
+      set_up_simulation(config, session, "evaluate", Holds::evaluation);
   const LoadedPolicy loaded = load_policy(config, *simulation, session);
   info(fmt::format("policy of iteration {} from {}", loaded.iteration, config.control.checkpoint));
 

@@ -191,10 +191,16 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
     memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
     add_network(memory, config, learner);
     add_trials(memory, config, model, session);
-  } else if (holds == Holds::policy) {
+  } else if (holds == Holds::policy || holds == Holds::evaluation) {
     LearnerMemory policy;
     policy.network_bytes = learner_of(config).policy_memory(config, sizes);
     add_network(memory, config, policy);
+    // return, length and success, on every rank
+    if (const std::int64_t episodes = wanted_episodes(config, config.batch.num_envs);
+        holds == Holds::evaluation)
+      memory.add({.key = "evaluation.episodes",
+                  .what = counted(episodes, "episode"),
+                  .bytes = 3 * sizeof(double) * static_cast<std::size_t>(episodes)});
   }
   memory.add(
       {.key = "batch.num_envs", .what = counted(config.batch.num_envs, "environment"), .bytes = batch});

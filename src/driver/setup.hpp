@@ -16,9 +16,9 @@
 
 namespace maniple {
 
-// What a verb keeps in memory on each rank: environments alone, with one of these, or only those of the
-// evaluations of a policy that learns from data.
-enum class Holds { environments, policy, learner, trials };
+// What a verb keeps in memory on each rank: environments alone, with one of these (`evaluation`: a policy and
+// what its episodes returned), or only those of the evaluations of a policy that learns from data.
+enum class Holds { environments, policy, evaluation, learner, trials };
 
 // The evaluations of a policy while it is trained: environments of their own, each time the same episodes.
 class PolicyTrial {

@@ -64,7 +64,7 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
 std::string memory_lines(const Config& config, const ImportedModel& model, const Session& session) {
   const auto text = [&](Holds holds) { return memory_text(rank_memory(config, model, session, holds)); };
   std::string lines = "\n  memory: " + text(Holds::environments);
-  if (config.task.present) lines += " (rollout)\n  memory: " + text(Holds::policy) + " (evaluate)";
+  if (config.task.present) lines += " (rollout)\n  memory: " + text(Holds::evaluation) + " (evaluate)";
   // (imitate has a line with its data)
   if (config.task.present && !config.learning.imitates())
     lines += "\n  memory: " + text(Holds::learner) + " (train)";

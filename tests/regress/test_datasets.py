@@ -26,7 +26,7 @@ def rollout(maniple, directory, *keys, ranks=1, **rest):
 
 
 def recorded_episodes(directory):
-    """[(observations of T + 1 frames, actions, rewards, terminated)] of a rollout's trajectory, by environment."""
+    """[(observations of T + 1 frames, actions, rewards, (terminated, truncated))] of a rollout's trajectory, by environment."""
     with h5py.File(directory / "results.h5") as file:
         observation, final, action, reward, terminated, truncated = (
             file[f"trajectory/{name}"][()] for name in
@@ -39,7 +39,7 @@ def recorded_episodes(directory):
                 continue
             frames = np.concatenate([observation[env, first:step], final[env, step:step + 1]])
             found.append((frames, action[env, first + 1:step + 1], reward[env, first + 1:step + 1, 0],
-                          bool(terminated[env, step])))
+                          (bool(terminated[env, step]), bool(truncated[env, step]))))
             first = step
     return found
 
@@ -115,10 +115,10 @@ def test_minari(maniple, tmp_path, monkeypatch):
         assert all(file[f"episode_{number}"].attrs["id"] == number for number in range(len(expected)))
     assert_same([(np.concatenate([e.observations[key] for key in KEYS], axis=1), e.actions, e.rewards) for e in found],
                 expected)
-    for episode, (_, _, rewards, terminated) in zip(found, expected):
+    for episode, (_, _, rewards, (terminated, truncated)) in zip(found, expected):
         assert episode.terminations.dtype == bool
         assert episode.terminations.tolist() == [False] * (len(rewards) - 1) + [terminated]
-        assert episode.truncations.tolist() == [False] * (len(rewards) - 1) + [not terminated]
+        assert episode.truncations.tolist() == [False] * (len(rewards) - 1) + [truncated]
     for key, space in dataset.observation_space.spaces.items():
         assert key in KEYS and space.shape == (2,) and space.dtype == np.float32
 

@@ -48,6 +48,10 @@ def test_evaluations_are_recorded_and_the_best_policy_kept(maniple, trained, tmp
     assert "+-" not in one.stdout + one.stderr
     with h5py.File(tmp_path / "one/evaluation.h5") as file:
         assert file["evaluation/mean_return"][0] == returns[0] and np.isnan(file["evaluation/mean_return_confidence"][0])
+    # (more than any memory holds)
+    result = maniple("evaluate", DECK, "evaluation.episodes=1000000000000", f"control.checkpoint={trained}/best",
+                     f"output.directory={tmp_path}/many", exit_code=2)
+    assert "evaluation.episodes: 24000000.0 MB for 1000000000000 episodes" in result.stderr
     # and so is the last, without the states of the environments
     assert [path.name for path in maniple.checkpoints(trained / "last")] == ["60.h5"]
     maniple("evaluate", DECK, "batch.num_envs=50", f"control.checkpoint={trained}/last", f"output.directory={tmp_path}/last")
