@@ -52,13 +52,6 @@ void check_updates(const Config& config, const Refuse& refuse) {
     refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
            "allowed: what imitate learns with, or another preset");
   const bool recurrent = policy.recurrent != Recurrence::none;
-  const PolicyConfig defaults;
-  for (const auto& [key, given] :
-       {std::pair("policy.recurrent_units", policy.recurrent_units != defaults.recurrent_units),
-        std::pair("policy.recurrent_layers", policy.recurrent_layers != defaults.recurrent_layers)})
-    // (presets of imitate have them for whoever asks for a recurrent policy)
-    if (!learning.imitates() && !recurrent && given)
-      refuse(key, "found it without policy.recurrent", "allowed: with gru or lstm");
   // blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from
   const std::int64_t parts = (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : learning.horizon);
   // (a run with a checkpoint only tries its policy)

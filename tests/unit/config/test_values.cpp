@@ -173,9 +173,6 @@ TEST(Values, KeysThatContradictEachOtherAreRefused) {
   EXPECT_EQ(files.refusal("batch: {num_envs: 40}\nlearning: {minibatches: 32, horizon: 16}"), "");
   EXPECT_THAT(files.refusal("learning: {horizon: 2}"), HasSubstr("learning.minibatches: found 4"));
   EXPECT_THAT(
-      files.refusal("policy: {recurrent_units: 32}"),
-      HasSubstr("policy.recurrent_units: found it without policy.recurrent; allowed: with gru or lstm"));
-  EXPECT_THAT(
       files.refusal("batch: {num_envs: 100}\npolicy: {recurrent: gru}\nlearning: {minibatches: 5}"),
       HasSubstr(
           "found 5 with policy.recurrent gru and batch.num_envs 100; allowed: integer, 1 to 4, blocks"));
