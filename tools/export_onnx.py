@@ -33,7 +33,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from maniple_results import Results, open_file, refuse, what_is_missing
+from maniple_results import Results, open_file, refuse, text_of, what_is_missing
 from onnx import TensorProto, helper, numpy_helper
 from onnx_encoder import encode_images
 
@@ -55,10 +55,6 @@ def newest_checkpoint(run):
     if not files:
         raise BadInput(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
     return files[-1]
-
-
-def text_of(value):
-    return value.decode() if isinstance(value, bytes) else value
 
 
 def lines_of(checkpoint, name):

@@ -102,12 +102,12 @@ class Results:
         self.run = {}
         if "run" in self.file:
             group = self.file["run"]
-            self.run.update({k: _text(v) for k, v in group.attrs.items()})
-            self.run.update({k: _text(v[()]) for k, v in group.items() if v.dtype.kind in "SO"})
+            self.run.update({k: text_of(v) for k, v in group.attrs.items()})
+            self.run.update({k: text_of(v[()]) for k, v in group.items() if v.dtype.kind in "SO"})
 
     def unit(self, path):
         """The unit of a dataset, e.g. unit("metrics/wall_seconds")."""
-        return _text(self.file[path].attrs.get("unit", ""))
+        return text_of(self.file[path].attrs.get("unit", ""))
 
     def model(self):
         """The model as the run stepped it, for MuJoCo of the release that the program was built with."""
@@ -128,7 +128,7 @@ class Results:
 
     def names(self, field):
         """What the elements of a trajectory field are called; empty where they have only numbers."""
-        names = _text(self.file[f"trajectory/{field}"].attrs.get("names", ""))
+        names = text_of(self.file[f"trajectory/{field}"].attrs.get("names", ""))
         return names.split("\n") if names else []
 
     def __enter__(self):
@@ -152,7 +152,8 @@ def what_is_missing(path):
     return f"{path} has no results.h5" if Path(path).is_dir() else f"{path} is not there"
 
 
-def _text(value):
+def text_of(value):
+    """An attribute or text of a file as Python has it."""
     if isinstance(value, np.ndarray) and value.size == 1:
         value = value.reshape(-1)[0]
     return value.decode() if isinstance(value, bytes) else value

@@ -41,16 +41,24 @@ struct Incidents {
   std::vector<std::string> places;
 };
 
+// The lines of all ranks, in their order. Collective.
+template <class Lines>
+std::vector<std::string> gather_lines(const Lines& mine, Session& session) {
+  std::vector<std::string> all;
+  for (const std::string& text :
+       session.collectives().gather_text(fmt::format("{}", fmt::join(mine, "\n")))) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) all.push_back(line);
+  }
+  return all;
+}
+
 // Over all ranks; of the places the first ones.
 Incidents add_ranks(Incidents mine, Session& session) {
   session.collectives().sum(&mine.count, 1);
   Incidents all{mine.count, {}};
   if (all.count == 0) return all;
-  for (const std::string& text :
-       session.collectives().gather_text(fmt::format("{}", fmt::join(mine.places, "\n")))) {
-    std::istringstream lines(text);
-    for (std::string place; std::getline(lines, place);) all.places.push_back(place);
-  }
+  all.places = gather_lines(mine.places, session);
   if (all.places.size() > kNamedPlaces) {
     all.places.resize(kNamedPlaces);
     all.places.push_back("and others");
@@ -195,9 +203,8 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
     LearnerMemory policy;
     policy.network_bytes = learner_of(config).policy_memory(config, sizes);
     add_network(memory, config, policy);
-    // return, length and success, on every rank
-    if (const std::int64_t episodes = wanted_episodes(config, config.batch.num_envs);
-        holds == Holds::evaluation)
+    const std::int64_t episodes = wanted_episodes(config, config.batch.num_envs);
+    if (holds == Holds::evaluation)  // return, length and success of each, on every rank
       memory.add({.key = "evaluation.episodes",
                   .what = counted(episodes, "episode"),
                   .bytes = 3 * sizeof(double) * static_cast<std::size_t>(episodes)});
@@ -431,13 +438,8 @@ std::string first_bad_values(const Simulation& simulation, Session& session) {
   std::set<std::string> mine;
   for (const std::int64_t first : simulation.task_counts("first_bad_value"))
     if (first > 0) mine.insert(simulation.bad_value_text(first));
-  std::set<std::string> all;
-  for (const std::string& text :
-       session.collectives().gather_text(fmt::format("{}", fmt::join(mine, "\n")))) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) all.insert(line);
-  }
-  return fmt::format("{}", fmt::join(all, ", "));
+  const std::vector<std::string> lines = gather_lines(mine, session);
+  return fmt::format("{}", fmt::join(std::set<std::string>(lines.begin(), lines.end()), ", "));
 }
 
 }  // namespace

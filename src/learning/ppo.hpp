@@ -28,7 +28,9 @@
 //   rollout and the update see equal inputs.
 // - An invalid step (its state or reward was not finite or too large) has no weight in any sum, and the
 //   rollout of its environment is cut before it; it is counted. An episode that ends in one is not averaged.
-// - A minibatch whose sums are not finite, or too large to be exact, makes no step; it is counted.
+// - A minibatch whose sums are not finite, or too large to be exact, makes no step; it is counted, and sums
+// of
+//   the next ones are scaled (Optimizer::scale()).
 #pragma once
 
 #include <functional>
