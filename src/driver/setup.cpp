@@ -421,7 +421,7 @@ void check_training(const Config& config) {
 namespace {
 
 // What a task's counter has counted, with the first environments that count.
-Incidents counted(const Simulation& simulation, Session& session, const std::string& counter) {
+Incidents count_incidents(const Simulation& simulation, Session& session, const std::string& counter) {
   Incidents mine;
   const std::vector<std::int64_t> counts = simulation.task_counts(counter);
   for (std::size_t i = 0; i < counts.size(); ++i) {
@@ -463,7 +463,7 @@ void report_invalid_samples(const Simulation& simulation, Session& session, std:
 }
 
 void report_bad_values(const Simulation& simulation, Session& session) {
-  if (const Incidents values = counted(simulation, session, "bad_values"); values.count > 0)
+  if (const Incidents values = count_incidents(simulation, session, "bad_values"); values.count > 0)
     warn(fmt::format("{} rewards or observations were not finite or beyond 1e10 and became 0: {}; first {}",
                      values.count, fmt::join(values.places, ", "), first_bad_values(simulation, session)));
 }
@@ -487,11 +487,11 @@ void report_incidents(const Simulation& simulation, Session& session) {
                      fmt::join(dropped.places, ", ")));
   if (!simulation.has_task()) return;
   report_bad_values(simulation, session);
-  if (const Incidents refused = counted(simulation, session, "refused_resets"); refused.count > 0)
+  if (const Incidents refused = count_incidents(simulation, session, "refused_resets"); refused.count > 0)
     warn(
         fmt::format("{} episodes began with a state that task.reset_until refuses, as {} draws before it: {}",
                     refused.count, kMostDraws, fmt::join(refused.places, ", ")));
-  if (const Incidents clipped = counted(simulation, session, "clipped_actions"); clipped.count > 0)
+  if (const Incidents clipped = count_incidents(simulation, session, "clipped_actions"); clipped.count > 0)
     info(fmt::format("{} components of actions clipped (task.actions[].clip): {}", clipped.count,
                      fmt::join(clipped.places, ", ")));
 }

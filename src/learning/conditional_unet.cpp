@@ -40,7 +40,7 @@ int channels_of_condition(const UnetShape& shape) {
 }
 
 // Everything about a network that depends on its shape alone.
-struct Plan {
+struct UnetPlan {
   ParameterTensors tensors;
   Slots signals, kept;  // signals have derivatives
   Slot embedded, hidden, hidden_out, condition, condition_out, final_in, final_out;
@@ -53,7 +53,7 @@ struct Plan {
   std::int64_t most_rounded = 0;     // pairs of a tile's map that a product reads
   int most_sums = 0;                 // of a tile at once
 
-  Plan(const UnetShape& shape, bool learns) : shape_(shape), learns_(learns) {
+  UnetPlan(const UnetShape& shape, bool learns) : shape_(shape), learns_(learns) {
     make_parameters();
     make_slots();
   }
@@ -259,7 +259,7 @@ std::optional<ShapeFault> fault_of(const UnetShape& shape) {
 template <class T>
 struct ConditionalUnet<T>::Memory {
   const UnetShape shape;
-  const Plan plan;
+  const UnetPlan plan;
   const int most_tiles;
   Numbers<T> signals, deltas, kept;
   Numbers<T> scratch[3], transposed, packed, sums, frequencies;
@@ -287,11 +287,11 @@ struct ConditionalUnet<T>::Memory {
   }
 
   // Derivatives by what a convolution gave and what its block gives, or one frame of sums.
-  static std::int64_t scratch_elements(const Plan& plan) {
+  static std::int64_t scratch_elements(const UnetPlan& plan) {
     return std::max<std::int64_t>(plan.most_elements, plan.most_sums);
   }
   static std::size_t bytes(const UnetShape& shape, int tiles, bool learns, bool mixed) {
-    const Plan plan(shape, learns);
+    const UnetPlan plan(shape, learns);
     const std::int64_t elements =
         (learns ? 2 : 1) * plan.signals.most + plan.kept.most + (mixed ? plan.most_rounded : 0) +
         (learns ? 3 * scratch_elements(plan) + plan.most_transposed + plan.most_sums / kTileWidth + 1 : 0);
@@ -331,10 +331,10 @@ GroupNorm<T> norm_of(const Memory& memory, const ConvBlock& block, const T* para
 }
 
 template <class T, class Memory>
-struct ForwardPass : LayerPass<T> {
+struct UnetForward : LayerPass<T> {
   const Memory& memory;
 
-  ForwardPass(const Memory& unet_memory, const LayerPass<T>& pass)
+  UnetForward(const Memory& unet_memory, const LayerPass<T>& pass)
       : LayerPass<T>(pass), memory(unet_memory) {}
 
   FeatureMap<T> signal(const Slot& slot) const { return memory.map(memory.signals, slot); }
@@ -361,7 +361,7 @@ struct ForwardPass : LayerPass<T> {
   void residual_block(const ResidualBlock& block) const { residual_block(block, signal(block.in)); }
 
   void operator()(const UnetInput<T>& input, const TileRun<T>& prediction) const {
-    const Plan& plan = memory.plan;
+    const UnetPlan& plan = memory.plan;
     const UnetShape& shape = memory.shape;
     const FeatureMap<T> condition = signal(plan.condition);
     this->launch("maniple::embed_step", this->tiles,
@@ -395,10 +395,10 @@ struct ForwardPass : LayerPass<T> {
 };
 
 template <class T, class Memory>
-struct BackwardPass : GradientPass<T> {
+struct UnetBackward : GradientPass<T> {
   const Memory& memory;
 
-  BackwardPass(const Memory& unet_memory, const GradientPass<T>& pass)
+  UnetBackward(const Memory& unet_memory, const GradientPass<T>& pass)
       : GradientPass<T>(pass), memory(unet_memory) {}
 
   FeatureMap<T> signal(const Slot& slot) const { return memory.map(memory.signals, slot); }
@@ -458,7 +458,7 @@ struct BackwardPass : GradientPass<T> {
 
   void operator()(const UnetInput<T>& input, const TileRun<const T>& prediction_delta,
                   const TileRun<T>& condition_out) const {
-    const Plan& plan = memory.plan;
+    const UnetPlan& plan = memory.plan;
     const UnetShape& shape = memory.shape;
     const FeatureMap<T> condition_delta = delta(plan.condition_out);
     this->launch("maniple::clear_map", this->tiles, ClearMap<T>{condition_delta});
@@ -539,7 +539,7 @@ std::int64_t ConditionalUnet<T>::parameters() const {
 }
 template <class T>
 std::int64_t ConditionalUnet<T>::parameters(const UnetShape& shape) {
-  return Plan(shape, false).tensors.parameters;
+  return UnetPlan(shape, false).tensors.parameters;
 }
 template <class T>
 const std::vector<ParameterTensor>& ConditionalUnet<T>::tensors() const {
@@ -556,7 +556,7 @@ void ConditionalUnet<T>::forward(const Numbers<T>& parameters, const UnetInput<T
                                  const TileRun<T>& prediction) {
   const LayerPass<T> pass{parameters.data(), input.tiles, memory_->packed.data(), 0,
                           place_of(memory_->rounded)};
-  ForwardPass<T, Memory>(*memory_, pass)(input, prediction);
+  UnetForward<T, Memory>(*memory_, pass)(input, prediction);
 }
 
 template <class T>
@@ -570,7 +570,7 @@ void ConditionalUnet<T>::backward(const Numbers<T>& parameters, const UnetInput<
   pass.exact = exact;
   pass.totals = gradient;
   pass.inexact = inexact;
-  BackwardPass<T, Memory>(*memory_, pass)(input, delta, condition_delta);
+  UnetBackward<T, Memory>(*memory_, pass)(input, delta, condition_delta);
 }
 
 template class ConditionalUnet<float>;

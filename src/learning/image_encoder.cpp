@@ -11,8 +11,6 @@
 namespace maniple {
 namespace {
 
-using Start = ParameterTensor::Start;
-
 constexpr int kGroupChannels = 16;  // of group normalisation, where a map has as many
 constexpr TapAxis kFirst{7, 2, 3}, kPool{3, 2, 1}, kThree{3, 1, 1}, kThreeHalved{3, 2, 1}, kHalved{1, 2, 0};
 // Frames whose sums over the taps stay in the second-level cache.
@@ -44,7 +42,7 @@ struct BasicBlock {
 };
 
 // Everything about an encoder that depends on its shape alone.
-struct Plan {
+struct EncoderPlan {
   ParameterTensors tensors;
   Slots signals, kept;
   // The image is there with zeros around it, in rows of an even number of pixels, so that a row of the first
@@ -61,7 +59,7 @@ struct Plan {
   std::int64_t most_rounded = 0;     // pairs of a tile's map that a product reads
   int most_sums = 0;                 // of a tile at once
 
-  Plan(const ImageEncoderShape& shape, bool learns) : learns_(learns) {
+  EncoderPlan(const ImageEncoderShape& shape, bool learns) : learns_(learns) {
     const ImageSize whole{shape.height, shape.width};
     make_stem(shape, whole);
     ImageSize size = pooled_size;
@@ -81,8 +79,8 @@ struct Plan {
 
  private:
   void add_norm(NormedConv& conv, const std::string& name, const ImageSize& size) {
-    conv.weight = tensors.add(name + ".weight", {conv.channels()}, {0}, Start::one, 1);
-    conv.bias = tensors.add(name + ".bias", {conv.channels()}, {0}, Start::zero, 1);
+    conv.weight = tensors.add(name + ".weight", {conv.channels()}, {0}, ParameterTensor::Start::one, 1);
+    conv.bias = tensors.add(name + ".bias", {conv.channels()}, {0}, ParameterTensor::Start::zero, 1);
     conv.y = kept.add(size.pixels(), conv.channels());
     conv.moments = kept.add(1, 2 * conv.groups());
     most_sums = std::max(most_sums, 3 * conv.channels());
@@ -90,7 +88,7 @@ struct Plan {
   // Weights of a convolution, as torchvision initialises them: by what a unit goes into.
   std::int64_t add_weights(const std::string& name, int inputs, int outputs, int taps,
                            const std::vector<int>& order) {
-    return tensors.add(name + ".weight", {outputs, inputs, taps, taps}, order, Start::normal,
+    return tensors.add(name + ".weight", {outputs, inputs, taps, taps}, order, ParameterTensor::Start::normal,
                        outputs * taps * taps);
   }
   // A layer with biases, as torch initialises it: by what a unit sums over.
@@ -98,8 +96,9 @@ struct Plan {
                  const std::vector<int>& order, int fine_frames) {
     layer.coarse = shape[0];
     layer.fine = shape[1];
-    layer.weight = tensors.add(name + ".weight", shape, order, Start::uniform, layer.fine);
-    layer.bias = tensors.add(name + ".bias", {layer.coarse}, {0}, Start::uniform, layer.fine);
+    layer.weight = tensors.add(name + ".weight", shape, order, ParameterTensor::Start::uniform, layer.fine);
+    layer.bias =
+        tensors.add(name + ".bias", {layer.coarse}, {0}, ParameterTensor::Start::uniform, layer.fine);
     most_sums = std::max(most_sums, layer.coarse);
     note_layer(layer, fine_frames, fine_frames);
   }
@@ -199,7 +198,7 @@ std::optional<ShapeFault> fault_of(const ImageEncoderShape& shape) {
   if (width < 1 || (width % kGroupChannels != 0 && kGroupChannels % width != 0))
     return ShapeFault{"base_width", std::to_string(width),
                       "1, 2, 4, 8 or a multiple of the 16 channels that are normalised together"};
-  if (Plan(shape, false).last_size.pixels() == 1)
+  if (EncoderPlan(shape, false).last_size.pixels() == 1)
     return ShapeFault{"width", fmt::format("{} x {} pixels", shape.height, shape.width),
                       "more than 32 in height or width: maps of one pixel have no coordinates"};
   return std::nullopt;
@@ -208,7 +207,7 @@ std::optional<ShapeFault> fault_of(const ImageEncoderShape& shape) {
 template <class T>
 struct ImageEncoder<T>::Memory {
   const ImageEncoderShape shape;
-  const Plan plan;
+  const EncoderPlan plan;
   const int most_tiles;
   Numbers<T> signals, kept;
   Numbers<T> deltas[4];  // of maps; the last one for that of the first convolution, too
@@ -231,11 +230,11 @@ struct ImageEncoder<T>::Memory {
     for (int i = 0; i < 4; ++i) deltas[i] = numbers("encoder_deltas", learns ? delta_elements(plan, i) : 0);
   }
 
-  static std::int64_t delta_elements(const Plan& plan, int which) {
+  static std::int64_t delta_elements(const EncoderPlan& plan, int which) {
     return std::max(plan.most_elements, which == 3 ? plan.first.y.elements() : 0);
   }
   static std::size_t bytes(const ImageEncoderShape& shape, int tiles, bool learns, bool mixed) {
-    const Plan plan(shape, learns);
+    const EncoderPlan plan(shape, learns);
     std::int64_t elements = plan.signals.most + plan.kept.most + (mixed ? plan.most_rounded : 0);
     if (learns) {
       for (int i = 0; i < 4; ++i) elements += delta_elements(plan, i);
@@ -258,10 +257,10 @@ struct ImageEncoder<T>::Memory {
 namespace {
 
 template <class T, class Memory>
-struct ForwardPass : LayerPass<T> {
+struct EncoderForward : LayerPass<T> {
   const Memory& memory;
 
-  ForwardPass(const Memory& encoder_memory, const LayerPass<T>& pass)
+  EncoderForward(const Memory& encoder_memory, const LayerPass<T>& pass)
       : LayerPass<T>(pass), memory(encoder_memory) {}
 
   FeatureMap<T> signal(const Slot& slot) const { return memory.map(memory.signals, slot); }
@@ -278,7 +277,7 @@ struct ForwardPass : LayerPass<T> {
     this->launch("maniple::group_norm", static_cast<std::int64_t>(this->tiles) * conv.groups(), kernel);
   }
   void stem(const TileRun<const std::uint8_t>& pixels) const {
-    const Plan& plan = memory.plan;
+    const EncoderPlan& plan = memory.plan;
     const ImageEncoderShape& shape = memory.shape;
     const FeatureMap<T> image = kept(plan.image);
     const PadPixels<T> pad{.pixels = pixels.first,
@@ -305,7 +304,7 @@ struct ForwardPass : LayerPass<T> {
     normed_conv(block.convs[1], middle, out, block.has_shortcut ? out : in, true);
   }
   void operator()(const TileRun<const std::uint8_t>& pixels, const TileRun<T>& features) const {
-    const Plan& plan = memory.plan;
+    const EncoderPlan& plan = memory.plan;
     stem(pixels);
     for (const BasicBlock& each : plan.blocks) block(each);
     const FeatureMap<T> maps = signal(plan.maps), points = signal(plan.points);
@@ -317,10 +316,10 @@ struct ForwardPass : LayerPass<T> {
 };
 
 template <class T, class Memory>
-struct BackwardPass : GradientPass<T> {
+struct EncoderBackward : GradientPass<T> {
   const Memory& memory;
 
-  BackwardPass(const Memory& encoder_memory, const GradientPass<T>& pass)
+  EncoderBackward(const Memory& encoder_memory, const GradientPass<T>& pass)
       : GradientPass<T>(pass), memory(encoder_memory) {}
 
   FeatureMap<T> signal(const Slot& slot) const { return memory.map(memory.signals, slot); }
@@ -370,7 +369,7 @@ struct BackwardPass : GradientPass<T> {
     return 1 - place;
   }
   void operator()(const TileRun<const T>& delta) const {
-    const Plan& plan = memory.plan;
+    const EncoderPlan& plan = memory.plan;
     const FeatureMap<const T> features_delta = run_map(delta, 1, memory.shape.features);
     const FeatureMap<T> points = signal(plan.points), points_delta = memory.delta(2, plan.points),
                         maps_delta = memory.delta(3, plan.maps);
@@ -408,7 +407,7 @@ std::size_t ImageEncoder<T>::bytes(const ImageEncoderShape& shape, int most_tile
 }
 template <class T>
 int ImageEncoder<T>::good_run(const ImageEncoderShape& shape) {
-  return std::clamp(kPanels / Plan(shape, false).last_size.pixels(), 1, 4);
+  return std::clamp(kPanels / EncoderPlan(shape, false).last_size.pixels(), 1, 4);
 }
 template <class T>
 const ImageEncoderShape& ImageEncoder<T>::shape() const {
@@ -424,7 +423,7 @@ std::int64_t ImageEncoder<T>::parameters() const {
 }
 template <class T>
 std::int64_t ImageEncoder<T>::parameters(const ImageEncoderShape& shape) {
-  return Plan(shape, false).tensors.parameters;
+  return EncoderPlan(shape, false).tensors.parameters;
 }
 template <class T>
 const std::vector<ParameterTensor>& ImageEncoder<T>::tensors() const {
@@ -440,7 +439,7 @@ template <class T>
 void ImageEncoder<T>::forward(const T* parameters, int tiles, const TileRun<const std::uint8_t>& pixels,
                               const TileRun<T>& features) {
   const LayerPass<T> pass{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded)};
-  ForwardPass<T, Memory>(*memory_, pass)(pixels, features);
+  EncoderForward<T, Memory>(*memory_, pass)(pixels, features);
 }
 
 template <class T>
@@ -452,7 +451,7 @@ void ImageEncoder<T>::backward(const T* parameters, int tiles, const TileRun<con
   pass.exact = exact;
   pass.totals = gradient;
   pass.inexact = inexact;
-  BackwardPass<T, Memory>(*memory_, pass)(delta);
+  EncoderBackward<T, Memory>(*memory_, pass)(delta);
 }
 
 template class ImageEncoder<float>;

@@ -12,7 +12,7 @@ namespace maniple {
 namespace {
 
 // Added to the variance before the root, as in rl_games' RunningMeanStd.
-constexpr double kVarianceFloor = 1e-5;
+constexpr double kObservationVarianceFloor = 1e-5;
 // ln 0.0001: of a mixture's draws where it is evaluated, as in robomimic's GMMActorNetwork.
 constexpr float kLowNoiseLogStd = -9.21034037f;
 
@@ -561,9 +561,10 @@ void Policy::upload_normalizer() {
                               : imitates_ ? units_.observation_mean[i]
                                           : static_cast<float>(normalizer_.mean[i]);
     used_scale_[i] = scale(i) =
-        feature     ? 1.0f
-        : imitates_ ? units_.observation_scale[i]
-                    : static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kVarianceFloor));
+        feature ? 1.0f
+        : imitates_
+            ? units_.observation_scale[i]
+            : static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kObservationVarianceFloor));
   }
   if (imitates_) {
     upload(units_.action_mean, action_mean_);

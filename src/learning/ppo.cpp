@@ -131,6 +131,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
                   .move_reference = learning.kl_reference == KlReference::previous_epoch,
                   .seed = config_.batch.seed,
                   .first_step = static_cast<std::uint32_t>(iteration_ * rollout_.horizon()),
+                  .epoch = 0,
                   .first_env = partition.first_env(),
                   .tiles = partition.tiles};
     train.parameters = policy_.parameters().data();

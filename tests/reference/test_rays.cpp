@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTypes[] = {geom_plane, geom_sphere, geom_capsule, geom_ellipsoid, geom_cylinder, geom_box};
 
-struct Case {
+struct RayCase {
   double size[3], point[3], direction[3];
 };
 
@@ -25,8 +25,8 @@ class Rays : public ::testing::Test {
   }
   bool one_in(int count) { return generator_() % static_cast<unsigned>(count) == 0; }
 
-  Case random_case(int type) {
-    Case c;
+  RayCase random_case(int type) {
+    RayCase c;
     double length = 0;
     for (int k = 0; k < 3; ++k) {
       c.size[k] = number(0.05, 1);
@@ -46,16 +46,16 @@ class Rays : public ::testing::Test {
   std::mt19937_64 generator_{7};
 };
 
-double theirs(int type, const Case& c) {
+double theirs(int type, const RayCase& c) {
   const double pos[3] = {0, 0, 0}, mat[9] = {1, 0, 0, 0, 1, 0, 0, 0, 1};
   return mju_rayGeom(pos, mat, c.size, c.point, c.direction, type, nullptr);
 }
 
 // Rays that one rounding lets pass and another one does not say nothing.
-bool grazes(int type, const Case& c) {
+bool grazes(int type, const RayCase& c) {
   const bool hit = theirs(type, c) >= 0;
   for (const double factor : {1 - 1e-9, 1 + 1e-9}) {
-    Case other = c;
+    RayCase other = c;
     for (double& x : other.size) x *= factor;
     if ((theirs(type, other) >= 0) != hit) return true;
   }
@@ -66,7 +66,7 @@ TEST_F(Rays, MeetGeomsWhereMujocoSays) {
   for (const int type : kTypes) {
     int hits = 0, misses = 0, compared = 0;
     for (int round = 0; round < 40000; ++round) {
-      const Case c = random_case(type);
+      const RayCase c = random_case(type);
       if (grazes(type, c)) continue;
       ++compared;
       const Vec3<double> p{c.point[0], c.point[1], c.point[2]},
@@ -91,7 +91,7 @@ TEST_F(Rays, MeetGeomsWhereMujocoSays) {
 TEST_F(Rays, KeepTheirDigitsFarAway) {
   for (const int type : kTypes)
     for (int round = 0; round < 2000; ++round) {
-      Case c;
+      RayCase c;
       float size[3], away[3];
       Vec3<float> p, u;
       for (int k = 0; k < 3; ++k) c.size[k] = size[k] = static_cast<float>(number(0.1, 0.5));

@@ -10,24 +10,14 @@
 #include <random>
 
 #include "kernels/base/varying.hpp"
+#include "src/base/to_device.hpp"
 #include "src/learning/conditional_unet.hpp"
+#include "tests/unit/host_of.hpp"
 
 namespace maniple {
 namespace {
 
-template <class T>
-std::vector<T> host_of(const Numbers<T>& numbers) {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), numbers);
-  return std::vector<T>(host.data(), host.data() + host.extent(0));
-}
-template <class T>
-Numbers<T> device_of(const std::vector<T>& values) {
-  const Numbers<T> numbers("test", values.size());
-  const auto host = Kokkos::create_mirror_view(numbers);
-  std::copy(values.begin(), values.end(), host.data());
-  Kokkos::deep_copy(numbers, host);
-  return numbers;
-}
+using maniple::testing::host_of;
 
 // Blocks of tiles as a learner has them, [tile][noisy, condition, step][32], with derivatives by a
 // prediction.
@@ -67,7 +57,7 @@ struct Samples {
 };
 
 template <class T>
-struct Result {
+struct UnetResult {
   std::vector<T> prediction;
   std::vector<double> gradient;
   double inexact = 0;
@@ -75,12 +65,12 @@ struct Result {
 
 // Runs of at most the network's tiles, one after the other.
 template <class T>
-Result<T> pass(ConditionalUnet<T>& unet, const std::vector<T>& parameters, const Samples<T>& samples,
-               bool learns = true, bool exact = true) {
-  const Numbers<T> weights = device_of(parameters), blocks = device_of(samples.blocks),
-                   delta = device_of(samples.delta);
+UnetResult<T> pass(ConditionalUnet<T>& unet, const std::vector<T>& parameters, const Samples<T>& samples,
+                   bool learns = true, bool exact = true) {
+  const Numbers<T> weights = to_device("test", parameters), blocks = to_device("test", samples.blocks),
+                   delta = to_device("test", samples.delta);
   const T nan = std::numeric_limits<T>::quiet_NaN();
-  const Numbers<T> prediction = device_of(std::vector<T>(samples.delta.size(), nan));
+  const Numbers<T> prediction = to_device("test", std::vector<T>(samples.delta.size(), nan));
   const Numbers<double> totals("totals", parameters.size() + 1);
   const std::int64_t block = samples.elements() * kTileWidth, frames = samples.frames() * kTileWidth;
   for (int tile = 0; tile < samples.tiles; tile += unet.most_tiles()) {
@@ -96,7 +86,7 @@ Result<T> pass(ConditionalUnet<T>& unet, const std::vector<T>& parameters, const
                     totals.data() + parameters.size());
   }
   Kokkos::fence();
-  Result<T> result{host_of(prediction), host_of(totals)};
+  UnetResult<T> result{host_of(prediction), host_of(totals)};
   result.inexact = result.gradient.back();
   result.gradient.pop_back();
   return result;
@@ -115,7 +105,7 @@ std::vector<T> parameters_of(const ConditionalUnet<T>& unet) {
   return values;
 }
 
-UnetShape small_shape() {
+UnetShape small_unet() {
   UnetShape shape;
   shape.actions = 3;
   shape.horizon = 8;
@@ -129,14 +119,14 @@ UnetShape small_shape() {
 
 double loss_of(ConditionalUnet<double>& unet, const std::vector<double>& parameters,
                const Samples<double>& samples) {
-  const Result<double> result = pass(unet, parameters, samples, false);
+  const UnetResult<double> result = pass(unet, parameters, samples, false);
   double loss = 0;
   for (std::size_t i = 0; i < samples.delta.size(); ++i) loss += samples.delta[i] * result.prediction[i];
   return loss;
 }
 
 TEST(ConditionalUnet, GradientIsThatOfFiniteDifferences) {
-  std::vector<UnetShape> shapes(4, small_shape());
+  std::vector<UnetShape> shapes(4, small_unet());
   shapes[1].predict_scale = false;
   shapes[1].condition = 0;
   shapes[1].kernel_size = 5;
@@ -151,7 +141,7 @@ TEST(ConditionalUnet, GradientIsThatOfFiniteDifferences) {
     ConditionalUnet<double> unet(shape, 2, true);
     std::vector<double> parameters = parameters_of(unet);
     const Samples<double> samples(shape, 3, 11);
-    const Result<double> result = pass(unet, parameters, samples);
+    const UnetResult<double> result = pass(unet, parameters, samples);
     EXPECT_EQ(result.inexact, 0);
     std::mt19937_64 generator(1);
     for (const ParameterTensor& tensor : unet.tensors()) {
@@ -172,7 +162,7 @@ TEST(ConditionalUnet, GradientIsThatOfFiniteDifferences) {
 
 // Where a sample is, what is beside it, how many tiles are worked on at once: nothing of that shows.
 TEST(ConditionalUnet, SampleDecidesAboutItsPredictionAlone) {
-  const UnetShape shape = small_shape();
+  const UnetShape shape = small_unet();
   ConditionalUnet<float> two(shape, 2, true), four(shape, 4, false);
   const std::vector<float> parameters = parameters_of(two);
   Samples<float> samples(shape, 4, 2), moved = samples;
@@ -180,7 +170,7 @@ TEST(ConditionalUnet, SampleDecidesAboutItsPredictionAlone) {
   for (int i = 0; i < 4 * kTileWidth; ++i) places[static_cast<std::size_t>(i)] = i;
   std::shuffle(places.begin(), places.end(), std::mt19937(4));
   for (int i = 0; i < 4 * kTileWidth; ++i) moved.take(samples, i, places[static_cast<std::size_t>(i)]);
-  Result<float> result = pass(two, parameters, samples), other = pass(four, parameters, moved, false);
+  UnetResult<float> result = pass(two, parameters, samples), other = pass(four, parameters, moved, false);
   for (int i = 0; i < 4 * kTileWidth; ++i) {
     const int to = places[static_cast<std::size_t>(i)];
     for (int k = 0; k < samples.frames(); ++k)
@@ -190,7 +180,7 @@ TEST(ConditionalUnet, SampleDecidesAboutItsPredictionAlone) {
 }
 
 TEST(ConditionalUnet, TileDecidesAboutItsGradientAlone) {
-  const UnetShape shape = small_shape();
+  const UnetShape shape = small_unet();
   constexpr int kTiles = 6;
   ConditionalUnet<float> one(shape, 1, true), four(shape, 4, true);
   const std::vector<float> parameters = parameters_of(one);
@@ -204,18 +194,18 @@ TEST(ConditionalUnet, TileDecidesAboutItsGradientAlone) {
             std::ldexp(samples.at(samples.delta, tile, k, lane), exponents[tile]);
   for (int i = 0; i < kTiles * kTileWidth; ++i)
     turned.take(samples, i, (i + 2 * kTileWidth) % (kTiles * kTileWidth));
-  const Result<float> together = pass(four, parameters, samples), alone = pass(one, parameters, turned);
+  const UnetResult<float> together = pass(four, parameters, samples), alone = pass(one, parameters, turned);
   EXPECT_EQ(together.gradient, alone.gradient);
   EXPECT_EQ(together.inexact, 0);
-  const Result<float> fast = pass(four, parameters, samples, true, false),
-                      other = pass(one, parameters, turned, true, false);
+  const UnetResult<float> fast = pass(four, parameters, samples, true, false),
+                          other = pass(one, parameters, turned, true, false);
   EXPECT_NE(fast.gradient, other.gradient);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     ASSERT_NEAR(fast.gradient[i], together.gradient[i], 1e-11);
 }
 
 TEST(ConditionalUnet, SpareLanesContributeNothing) {
-  const UnetShape shape = small_shape();
+  const UnetShape shape = small_unet();
   ConditionalUnet<float> unet(shape, 2, true);
   const std::vector<float> parameters = parameters_of(unet);
   Samples<float> samples(shape, 2, 2), others(shape, 2, 77);
@@ -229,17 +219,18 @@ TEST(ConditionalUnet, SpareLanesContributeNothing) {
 
 // A pass leaves nothing behind that the next one reads.
 TEST(ConditionalUnet, NothingIsLeftOfAPoisonedPass) {
-  const UnetShape shape = small_shape();
+  const UnetShape shape = small_unet();
   ConditionalUnet<float> unet(shape, 2, true), fresh(shape, 2, true);
   const std::vector<float> parameters = parameters_of(unet);
   const Samples<float> samples(shape, 2, 2);
   Samples<float> poison = samples;
   for (std::vector<float>* part : {&poison.blocks, &poison.delta})
     std::fill(part->begin(), part->end(), std::numeric_limits<float>::quiet_NaN());
-  const Result<float> poisoned = pass(unet, parameters, poison);
+  const UnetResult<float> poisoned = pass(unet, parameters, poison);
   EXPECT_TRUE(std::isnan(poisoned.prediction[0]));
   EXPECT_GT(poisoned.inexact, 0);
-  const Result<float> result = pass(unet, parameters, samples), expected = pass(fresh, parameters, samples);
+  const UnetResult<float> result = pass(unet, parameters, samples),
+                          expected = pass(fresh, parameters, samples);
   EXPECT_EQ(result.prediction, expected.prediction);
   EXPECT_EQ(result.gradient, expected.gradient);
   // what lies between tensors stays zero
@@ -257,7 +248,7 @@ TEST(ConditionalUnet, NothingIsLeftOfAPoisonedPass) {
 }
 
 TEST(ConditionalUnet, ParametersBeginAsThoseOfTorch) {
-  const UnetShape shape = small_shape();
+  const UnetShape shape = small_unet();
   ConditionalUnet<float> unet(shape, 1, false);
   EXPECT_EQ(unet.parameters(), ConditionalUnet<float>::parameters(shape));
   const std::vector<float> values = unet.initial_parameters(7), again = unet.initial_parameters(7);
@@ -301,7 +292,7 @@ TEST(ConditionalUnet, ParametersBeginAsThoseOfTorch) {
 
 TEST(ConditionalUnet, ImpossibleShapesAreNamed) {
   const auto fault = [](auto&& change) {
-    UnetShape shape = small_shape();
+    UnetShape shape = small_unet();
     change(shape);
     const std::optional<ShapeFault> found = fault_of(shape);
     return found ? found->member + ": " + found->found + ", " + found->allowed : "";

@@ -11,15 +11,12 @@
 #include "kernels/base/varying.hpp"
 #include "src/base/to_device.hpp"
 #include "src/learning/image_encoder.hpp"
+#include "tests/unit/host_of.hpp"
 
 namespace maniple {
 namespace {
 
-template <class T>
-std::vector<T> host_of(const Numbers<T>& numbers) {
-  const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), numbers);
-  return std::vector<T>(host.data(), host.data() + host.extent(0));
-}
+using maniple::testing::host_of;
 
 // Tiles of images, [tile][element][32], with derivatives by their features.
 template <class T>
@@ -51,7 +48,7 @@ struct Images {
 };
 
 template <class T>
-struct Result {
+struct EncoderResult {
   std::vector<T> features;
   std::vector<double> gradient;
   double inexact = 0;
@@ -59,8 +56,8 @@ struct Result {
 
 // Runs of at most the encoder's tiles, one after the other.
 template <class T>
-Result<T> pass(ImageEncoder<T>& encoder, const std::vector<T>& parameters, const Images<T>& images,
-               bool learns = true, bool exact = true) {
+EncoderResult<T> pass(ImageEncoder<T>& encoder, const std::vector<T>& parameters, const Images<T>& images,
+                      bool learns = true, bool exact = true) {
   const Numbers<T> weights = to_device("test", parameters), delta = to_device("test", images.delta);
   const Numbers<std::uint8_t> pixels = to_device("test", images.pixel);
   const T nan = std::numeric_limits<T>::quiet_NaN();
@@ -76,7 +73,7 @@ Result<T> pass(ImageEncoder<T>& encoder, const std::vector<T>& parameters, const
                        totals.data() + parameters.size());
   }
   Kokkos::fence();
-  Result<T> result{host_of(features), host_of(totals)};
+  EncoderResult<T> result{host_of(features), host_of(totals)};
   result.inexact = result.gradient.back();
   result.gradient.pop_back();
   return result;
@@ -97,20 +94,20 @@ std::vector<T> parameters_of(const ImageEncoder<T>& encoder) {
   return values;
 }
 
-ImageEncoderShape small_shape() {
+ImageEncoderShape small_encoder() {
   return {.height = 13, .width = 42, .channels = 2, .base_width = 4, .keypoints = 3, .features = 5};
 }
 
 double loss_of(ImageEncoder<double>& encoder, const std::vector<double>& parameters,
                const Images<double>& images) {
-  const Result<double> result = pass(encoder, parameters, images, false);
+  const EncoderResult<double> result = pass(encoder, parameters, images, false);
   double loss = 0;
   for (std::size_t i = 0; i < images.delta.size(); ++i) loss += images.delta[i] * result.features[i];
   return loss;
 }
 
 TEST(ImageEncoder, GradientIsThatOfFiniteDifferences) {
-  std::vector<ImageEncoderShape> shapes(3, small_shape());
+  std::vector<ImageEncoderShape> shapes(3, small_encoder());
   shapes[1].height = 33;
   shapes[1].channels = 3;
   shapes[1].base_width = 8;
@@ -120,7 +117,7 @@ TEST(ImageEncoder, GradientIsThatOfFiniteDifferences) {
     ImageEncoder<double> encoder(shape, 2, true);
     std::vector<double> parameters = parameters_of(encoder);
     const Images<double> images(shape, 1, 11);
-    const Result<double> result = pass(encoder, parameters, images);
+    const EncoderResult<double> result = pass(encoder, parameters, images);
     EXPECT_EQ(result.inexact, 0);
     std::mt19937_64 generator(1);
     for (const ParameterTensor& tensor : encoder.tensors()) {
@@ -143,7 +140,7 @@ TEST(ImageEncoder, GradientIsThatOfFiniteDifferences) {
 // Where an image is, what is beside it, how many tiles are worked on at once, whether anything is learnt:
 // nothing of that shows.
 TEST(ImageEncoder, ImageDecidesAboutItsFeaturesAlone) {
-  const ImageEncoderShape shape = small_shape();
+  const ImageEncoderShape shape = small_encoder();
   ImageEncoder<float> two(shape, 2, true), three(shape, 3, false);
   const std::vector<float> parameters = parameters_of(two);
   const Images<float> images(shape, 3, 2);
@@ -152,7 +149,8 @@ TEST(ImageEncoder, ImageDecidesAboutItsFeaturesAlone) {
   for (int i = 0; i < 3 * kTileWidth; ++i) places[static_cast<std::size_t>(i)] = i;
   std::shuffle(places.begin(), places.end(), std::mt19937(4));
   for (int i = 0; i < 3 * kTileWidth; ++i) moved.take(images, i, places[static_cast<std::size_t>(i)]);
-  const Result<float> result = pass(two, parameters, images), other = pass(three, parameters, moved, false);
+  const EncoderResult<float> result = pass(two, parameters, images),
+                             other = pass(three, parameters, moved, false);
   for (int i = 0; i < 3 * kTileWidth; ++i)
     for (int k = 0; k < shape.features; ++k)
       ASSERT_EQ(result.features[images.at(i, k, shape.features)],
@@ -160,7 +158,7 @@ TEST(ImageEncoder, ImageDecidesAboutItsFeaturesAlone) {
 }
 
 TEST(ImageEncoder, TileDecidesAboutItsGradientAlone) {
-  const ImageEncoderShape shape = small_shape();
+  const ImageEncoderShape shape = small_encoder();
   constexpr int kTiles = 5;
   ImageEncoder<float> one(shape, 1, true), four(shape, 4, true);
   const std::vector<float> parameters = parameters_of(one);
@@ -174,18 +172,18 @@ TEST(ImageEncoder, TileDecidesAboutItsGradientAlone) {
     }
   for (int i = 0; i < kTiles * kTileWidth; ++i)
     turned.take(images, i, (i + 2 * kTileWidth) % (kTiles * kTileWidth));
-  const Result<float> together = pass(four, parameters, images), alone = pass(one, parameters, turned);
+  const EncoderResult<float> together = pass(four, parameters, images), alone = pass(one, parameters, turned);
   EXPECT_EQ(together.gradient, alone.gradient);
   EXPECT_EQ(together.inexact, 0);
-  const Result<float> fast = pass(four, parameters, images, true, false),
-                      other = pass(one, parameters, turned, true, false);
+  const EncoderResult<float> fast = pass(four, parameters, images, true, false),
+                             other = pass(one, parameters, turned, true, false);
   EXPECT_NE(fast.gradient, other.gradient);
   for (std::size_t i = 0; i < parameters.size(); ++i)
     ASSERT_NEAR(fast.gradient[i], together.gradient[i], 1e-9);
 }
 
 TEST(ImageEncoder, SpareLanesContributeNothing) {
-  const ImageEncoderShape shape = small_shape();
+  const ImageEncoderShape shape = small_encoder();
   ImageEncoder<float> encoder(shape, 2, true);
   const std::vector<float> parameters = parameters_of(encoder);
   Images<float> images(shape, 2, 2), others(shape, 2, 77);
@@ -199,17 +197,18 @@ TEST(ImageEncoder, SpareLanesContributeNothing) {
 
 // A pass leaves nothing behind that the next one reads, and is told from one that goes well.
 TEST(ImageEncoder, NothingIsLeftOfAPoisonedPass) {
-  const ImageEncoderShape shape = small_shape();
+  const ImageEncoderShape shape = small_encoder();
   ImageEncoder<float> encoder(shape, 2, true), fresh(shape, 2, true);
   const std::vector<float> parameters = parameters_of(encoder);
   const Images<float> images(shape, 2, 2);
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Images<float> poison = images;
   std::fill(poison.delta.begin(), poison.delta.end(), nan);
-  const Result<float> poisoned = pass(encoder, std::vector<float>(parameters.size(), nan), poison);
+  const EncoderResult<float> poisoned = pass(encoder, std::vector<float>(parameters.size(), nan), poison);
   EXPECT_TRUE(std::isnan(poisoned.features[0]));
   EXPECT_GT(poisoned.inexact, 0);
-  const Result<float> result = pass(encoder, parameters, images), expected = pass(fresh, parameters, images);
+  const EncoderResult<float> result = pass(encoder, parameters, images),
+                             expected = pass(fresh, parameters, images);
   EXPECT_EQ(result.features, expected.features);
   EXPECT_EQ(result.gradient, expected.gradient);
   // what lies between tensors stays zero
@@ -227,7 +226,7 @@ TEST(ImageEncoder, NothingIsLeftOfAPoisonedPass) {
 }
 
 TEST(ImageEncoder, ParametersBeginAsThoseOfTorchvision) {
-  ImageEncoderShape shape = small_shape();
+  ImageEncoderShape shape = small_encoder();
   shape.base_width = 16;
   const ImageEncoder<float> encoder(shape, 1, false);
   EXPECT_EQ(encoder.parameters(), ImageEncoder<float>::parameters(shape));
@@ -259,7 +258,7 @@ TEST(ImageEncoder, ParametersBeginAsThoseOfTorchvision) {
 
 TEST(ImageEncoder, ImpossibleShapesAreNamed) {
   const auto fault = [](auto&& change) {
-    ImageEncoderShape shape = small_shape();
+    ImageEncoderShape shape = small_encoder();
     change(shape);
     const std::optional<ShapeFault> found = fault_of(shape);
     return found ? found->member + ": " + found->found + ", " + found->allowed : "";

@@ -16,8 +16,8 @@ TEST(MixedPrecision, IsRefusedWhereTheDeviceLacksIt) {
     FAIL() << "nothing was thrown";
   } catch (const InputError& error) {
     EXPECT_THAT(error.what(),
-                testing::HasSubstr("learning.mixed_precision: found bf16 on a CPU without AVX512_BF16; "
-                                   "allowed: none; bf16 on CPUs with AVX512_BF16"));
+                ::testing::HasSubstr("learning.mixed_precision: found bf16 on a CPU without AVX512_BF16; "
+                                     "allowed: none; bf16 on CPUs with AVX512_BF16"));
   }
 }
 

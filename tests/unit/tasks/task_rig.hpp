@@ -68,6 +68,12 @@ inline const ImportedModel& zoo() {
   return model;
 }
 
+// The hip's place in qpos of the zoo.
+constexpr int kHip = 7;
+
+// Every environment of a tile, as those that are reset or observed.
+inline const std::vector<bool> kAll(kTileWidth, true);
+
 inline TermConfig expression_term(const std::string& text, const std::string& name = "x") {
   TermConfig term;
   term.name = name;

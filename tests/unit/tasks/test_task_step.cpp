@@ -18,13 +18,14 @@ namespace {
 using maniple::testing::empty_task;
 using maniple::testing::expression_term;
 using maniple::testing::import_file;
+using maniple::testing::kAll;
+using maniple::testing::kHip;
 using maniple::testing::library_term;
 using maniple::testing::TaskRig;
 using maniple::testing::zoo;
 using ::testing::HasSubstr;
 
-const std::vector<bool> kAll(kTileWidth, true);
-constexpr int kHip = 7, kKnee = 8, kKneeDof = 7;
+constexpr int kKnee = 8, kKneeDof = 7;
 
 TermConfig reset_term(const std::string& target, const std::string& text) {
   TermConfig term = expression_term(text);
@@ -41,8 +42,8 @@ int xpos_first(const ImportedModel& model) {
 
 template <class V>
 class TaskStep : public ::testing::Test {};
-using LaneTypes = ::testing::Types<Lanes<float>, Lanes<double>, double>;
-TYPED_TEST_SUITE(TaskStep, LaneTypes);
+using StepLanes = ::testing::Types<Lanes<float>, Lanes<double>, double>;
+TYPED_TEST_SUITE(TaskStep, StepLanes);
 
 // 0.06 s of 0.02 s steps: three of them, though 0.06 / 0.02 is not 3 in floating point.
 TYPED_TEST(TaskStep, EpisodesEndInTime) {

@@ -15,13 +15,13 @@ namespace {
 
 using maniple::testing::empty_task;
 using maniple::testing::expression_term;
+using maniple::testing::kAll;
+using maniple::testing::kHip;
 using maniple::testing::TaskRig;
 using maniple::testing::zoo;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-const std::vector<bool> kAll(kTileWidth, true);
-constexpr int kHip = 7;
 using V = Lanes<float>;
 
 TermConfig variable(const std::string& name, const std::string& reset, const std::string& update = "") {
@@ -108,8 +108,8 @@ double uniform_word(RandomPurpose purpose, std::uint64_t env, int step, int draw
 
 template <class Lane>
 class TaskDraws : public ::testing::Test {};
-using LaneTypes = ::testing::Types<Lanes<float>, Lanes<double>, float>;
-TYPED_TEST_SUITE(TaskDraws, LaneTypes);
+using VariableLanes = ::testing::Types<Lanes<float>, Lanes<double>, float>;
+TYPED_TEST_SUITE(TaskDraws, VariableLanes);
 
 // Numbers of the stream of (seed, purpose; environment, observation so far, draw), for any width of lanes and
 // any first environment of a rank.
