@@ -107,7 +107,10 @@ void step_by_teams(const PhysicsBatch<T>& batch, int substeps, int left, std::in
         data.team = team;
         for (int substep = 0; substep < substeps; ++substep)
           step_pack(batch, state, data, PackEnvironments{environment},
-                    {.worker = worker, .control_step = control_step, .left = left + substeps - 1 - substep});
+                    {.worker = worker,
+                     .control_step = control_step,
+                     .left = left + substeps - 1 - substep,
+                     .contacts_known = false});
       });
 }
 #else
@@ -193,7 +196,10 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
         const PackEnvironments environments{tile * kTileWidth + lane};
         for (int substep = 0; substep < substeps; ++substep)
           step_pack(batch, state, data, environments,
-                    {.worker = worker, .control_step = control_step, .left = substeps - 1 - substep});
+                    {.worker = worker,
+                     .control_step = control_step,
+                     .left = substeps - 1 - substep,
+                     .contacts_known = false});
       });
 }
 

@@ -161,7 +161,9 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
 
   switch (m.integrator) {
     case RK4:
-      integrate_rk4(m, s, d, [&] { dynamics(m, s, d, StepRequest{.all_fields = request.all_fields}); });
+      integrate_rk4(m, s, d, [&] {
+        dynamics(m, s, d, StepRequest{.all_fields = request.all_fields, .contacts_known = false});
+      });
       break;
     case implicitfast:
       integrate_implicitfast(m, s, d);

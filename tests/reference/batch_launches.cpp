@@ -53,7 +53,7 @@ void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<
   for_each_pack_of_tile<V>(
       model, states, scratch,
       KOKKOS_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int pack) {
-        const MaskOf<V> reset = step(m, s, d, {.all_fields = all_fields});
+        const MaskOf<V> reset = step(m, s, d, {.all_fields = all_fields, .contacts_known = false});
         for (int lane = 0; lane < lane_width<V>; ++lane)
           bad[pack * lane_width<V> + lane] = get_lane(reset, lane);
       });

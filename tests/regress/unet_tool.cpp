@@ -71,6 +71,7 @@ void normalisation(const std::vector<int>& sizes) {
                            .tiles = static_cast<int>(y.tiles),
                            .stride = 3 * channels,
                            .count = 3 * channels,
+                           .exact = true,
                            .totals = totals.data(),
                            .inexact = totals.data() + 3 * channels};
   for_tiles("test", add.items(), 1, add);

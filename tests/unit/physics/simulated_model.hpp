@@ -65,7 +65,7 @@ class SimulatedModel {
   }
   const Model<T>& model() const { return device_.model(); }
   MaskOf<V> step(bool all_fields = false) {
-    return maniple::step<V>(model(), state, data, {.all_fields = all_fields});
+    return maniple::step<V>(model(), state, data, {.all_fields = all_fields, .contacts_known = false});
   }
   void forward() { maniple::forward<V>(model(), state, data); }
 
