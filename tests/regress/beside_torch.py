@@ -34,16 +34,32 @@ def run_tool(tool, mode, precision, sizes, data=b""):
     return result.stdout
 
 
-def check_against_torch(answers, number, run, precision, like=None):
-    """run(data=...): the program on the inputs of a case. like: arrays that are zero but for rounding, each with one whose
+def values_of(answers, number, role):
+    """Arrays of a case by name; role: "in" or "out"."""
+    prefix = f"{number}.{role}."
+    return {key.removeprefix(prefix): values for key, values in answers.items() if key.startswith(prefix)}
+
+
+def results_of(tool, precision, cases, answers):
+    """What the program makes of the inputs of cases, {number: (mode, sizes)}, in one start: {number: values}."""
+    kind = np.float64 if precision == "double" else np.float32
+    arguments, data = [], []
+    for number, (mode, sizes) in cases.items():
+        arguments += [",", mode, precision, *sizes]
+        data += [values.astype(kind).tobytes() for values in values_of(answers, number, "in").values()]
+    _, *first = arguments
+    output = np.frombuffer(run_tool(tool, *first[:2], first[2:], b"".join(data)), dtype=kind).astype(np.float64)
+    ends = np.cumsum([sum(values.size for values in values_of(answers, number, "out").values()) for number in cases])
+    assert output.size == ends[-1]
+    return dict(zip(cases, np.split(output, ends[:-1])))
+
+
+def check_against_torch(answers, number, found, precision, like=None):
+    """found: what the program made of the inputs of a case. like: arrays that are zero but for rounding, each with one whose
     size says what it is to be compared with."""
-    kind = np.float32 if precision == "float" else np.float64
-    inputs = [answers[key] for key in answers if key.startswith(f"{number}.in.")]
-    data = b"".join(values.astype(kind).tobytes() for values in inputs)
-    found = np.frombuffer(run(data=data), dtype=kind).astype(np.float64)
-    expected = {key.removeprefix(f"{number}.out."): answers[key] for key in answers if key.startswith(f"{number}.out.")}
+    expected = values_of(answers, number, "out")
     assert found.size == sum(values.size for values in expected.values())
-    tolerance = 1e-5 if precision == "float" else 1e-9
+    tolerance = 1e-9 if precision == "double" else 1e-5
     first = 0
     for name, values in expected.items():
         part = found[first:first + values.size]

@@ -180,20 +180,29 @@ void take_times(const Body& body) {
   }
 }
 
-// main() of such a program: run(mode, precision as a value of its type, sizes).
+// main() of such a program: run(mode, precision as a value of its type, sizes) of each request among the
+// arguments, which are separated by commas.
 template <class Run>
 int run_tool(int argc, char** argv, const Run& run) {
   const Kokkos::ScopeGuard guard(argc, argv);
   try {
-    const std::vector<std::string> arguments(argv + 1, argv + argc);
-    std::vector<int> sizes;
-    for (std::size_t i = 2; i < arguments.size(); ++i) sizes.push_back(std::stoi(arguments[i]));
-    rounded_products = arguments.at(1) == "bf16";
-    if (rounded_products && !kMultipliesBfloat16) throw std::runtime_error("not built for bfloat16");
-    if (arguments.at(1) == "double")
-      run(arguments.at(0), double{}, sizes);
-    else
-      run(arguments.at(0), float{}, sizes);
+    std::vector<std::vector<std::string>> requests(1);
+    for (int i = 1; i < argc; ++i) {
+      if (std::string(argv[i]) == ",")
+        requests.emplace_back();
+      else
+        requests.back().emplace_back(argv[i]);
+    }
+    for (const std::vector<std::string>& request : requests) {
+      std::vector<int> sizes;
+      for (std::size_t i = 2; i < request.size(); ++i) sizes.push_back(std::stoi(request[i]));
+      rounded_products = request.at(1) == "bf16";
+      if (rounded_products && !kMultipliesBfloat16) throw std::runtime_error("not built for bfloat16");
+      if (request.at(1) == "double")
+        run(request.at(0), double{}, sizes);
+      else
+        run(request.at(0), float{}, sizes);
+    }
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

@@ -17,7 +17,7 @@ def curves(directory):
     return returns, lengths
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.nightly)])
 def test_isaac_cartpole_with_the_settings_of_rsl_rl(maniple, tmp_path, seed):
     maniple("train", "inputs/train/isaac_cartpole.yaml", f"batch.seed={seed}", f"output.directory={tmp_path}", ranks=2)
     returns, lengths = curves(tmp_path)
@@ -25,6 +25,7 @@ def test_isaac_cartpole_with_the_settings_of_rsl_rl(maniple, tmp_path, seed):
     assert lengths[-1] > 290
 
 
+@pytest.mark.nightly
 def test_isaac_cartpole_with_the_settings_of_rl_games(maniple, tmp_path):
     maniple("train", "inputs/train/isaac_cartpole_rl_games.yaml", "batch.seed=1", f"output.directory={tmp_path}",
             ranks=2)
@@ -33,6 +34,7 @@ def test_isaac_cartpole_with_the_settings_of_rl_games(maniple, tmp_path):
     assert 4.5 <= np.nanmax(np.convolve(returns, np.ones(10) / 10, mode="valid")) <= 5.0
 
 
+@pytest.mark.nightly
 def test_isaac_cartpole_direct(maniple, tmp_path):
     maniple("train", "inputs/train/isaac_cartpole_direct.yaml", "batch.seed=1", f"output.directory={tmp_path}", ranks=2)
     returns, lengths = curves(tmp_path)
@@ -40,6 +42,7 @@ def test_isaac_cartpole_direct(maniple, tmp_path):
     assert 280 < lengths[-1] <= 299
 
 
+@pytest.mark.nightly
 def test_a_trained_policy_is_evaluated(maniple, tmp_path):
     deck = "inputs/train/isaac_cartpole.yaml"
     run, evaluation = tmp_path / "run", tmp_path / "evaluation"

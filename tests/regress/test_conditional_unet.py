@@ -1,11 +1,10 @@
 """The denoising network, networks of policies with their losses, and each of their layers, forward and backward, against
 torch on the same weights and inputs."""
 
-from functools import partial
 
 import numpy as np
 import pytest
-from beside_torch import answers_of, check_against_torch, run_tool
+from beside_torch import answers_of, check_against_torch, results_of, run_tool
 from conftest import BUILD
 
 TOOL = BUILD / "maniple_unet_tool"
@@ -91,12 +90,18 @@ def sizes_of(case):
 
 
 # (a GPU takes samples one by one, and so does the second program)
-@pytest.mark.parametrize("tool, precision", [(TOOL, "float"), (TOOL, "double"), (BUILD / "maniple_unet_tool_scalar", "float")],
-                         ids=["single", "double", "scalar"])
+@pytest.fixture(scope="module", params=[(TOOL, "float"), (TOOL, "double"), (BUILD / "maniple_unet_tool_scalar", "float")],
+                ids=["single", "double", "scalar"])
+def found(request, answers):
+    tool, precision = request.param
+    cases = {number: (case["kind"], sizes_of(case)) for number, case in enumerate(CASES)}
+    return results_of(tool, precision, cases, answers), precision
+
+
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number]['kind']}{number}")
-def test_follows_torch(answers, number, tool, precision):
-    case = CASES[number]
-    check_against_torch(answers, number, partial(run_tool, tool, case["kind"], precision, sizes_of(case)), precision)
+def test_follows_torch(answers, found, number):
+    results, precision = found
+    check_against_torch(answers, number, results[number], precision)
 
 
 @pytest.mark.parametrize("number", [i for i, case in enumerate(CASES) if case["kind"] == "unet"])

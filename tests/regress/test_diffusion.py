@@ -90,6 +90,7 @@ def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     assert len(loss) == 4 and loss[-1] < loss[0]
 
 
+@pytest.mark.nightly
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos):
     check_kills(maniple, tmp_path, *arguments(demos, "learning.steps=150", "learning.report_every=5", "learning.batch_size=64"),
                 counts=(2, 1), most=6)

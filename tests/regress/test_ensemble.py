@@ -142,6 +142,7 @@ def policies_of(directory, copy):
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.nightly
 def test_killed_and_resumed(maniple, tmp_path, alone, ranks):
     arguments = ["train", *SMALL, SEEDS, f"output.directory={tmp_path}", "learning.resume=auto"]
     process = maniple.start(*arguments, ranks=ranks)

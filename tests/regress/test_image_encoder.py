@@ -2,12 +2,11 @@
 and as ONNX."""
 
 import sys
-from functools import partial
 
 import numpy as np
 import onnxruntime
 import pytest
-from beside_torch import answers_of, check_against_torch, run_tool
+from beside_torch import answers_of, check_against_torch, results_of, run_tool
 from conftest import BUILD, ROOT
 from onnx import TensorProto, helper
 
@@ -55,14 +54,19 @@ def sizes_of(case):
 
 
 # (a GPU takes samples one by one, and so does the second program)
-@pytest.mark.parametrize("tool, precision",
-                         [(TOOL, "float"), (TOOL, "double"), (BUILD / "maniple_encoder_tool_scalar", "float")],
-                         ids=["single", "double", "scalar"])
+@pytest.fixture(scope="module", params=[(TOOL, "float"), (TOOL, "double"), (BUILD / "maniple_encoder_tool_scalar", "float")],
+                ids=["single", "double", "scalar"])
+def found(request, answers):
+    tool, precision = request.param
+    cases = {number: (case["kind"], sizes_of(case)) for number, case in enumerate(CASES)}
+    return results_of(tool, precision, cases, answers), precision
+
+
 @pytest.mark.parametrize("number", range(len(CASES)), ids=lambda number: f"{CASES[number]['kind']}{number}")
-def test_follows_torch(answers, number, tool, precision):
-    case = CASES[number]
+def test_follows_torch(answers, found, number):
+    results, precision = found
     # (a softmax does not care about what all pixels of a map share)
-    check_against_torch(answers, number, partial(run_tool, tool, case["kind"], precision, sizes_of(case)), precision,
+    check_against_torch(answers, number, results[number], precision,
                         like={"gradient of pool.nets.bias": "gradient of pool.nets.weight"})
 
 

@@ -75,6 +75,7 @@ def test_any_number_of_ranks(maniple, tmp_path, demos, kind):
 
 
 @pytest.mark.parametrize("kind", ["bc", "diffusion"])
+@pytest.mark.nightly
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos, kind):
     check_kills(maniple, tmp_path, "imitate", *KINDS[kind], f"data.file={demos}", "learning.steps=40", "learning.report_every=2",
                 counts=(3, 1), most=6)

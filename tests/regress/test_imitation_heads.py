@@ -278,6 +278,7 @@ def test_losses_of_held_out_demonstrations(maniple, tmp_path, case):
         assert loss == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
+@pytest.mark.nightly
 def test_killed_and_continued_on_other_ranks(maniple, tmp_path, demos):
     check_kills(maniple, tmp_path, *arguments(demos, *MIXTURE, *LSTM, "learning.steps=120", "learning.report_every=3"))
 

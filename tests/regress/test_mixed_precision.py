@@ -5,7 +5,6 @@ import platform
 import random
 import re
 import time
-from functools import partial
 from pathlib import Path
 
 import h5py
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 import test_conditional_unet as unet
 import test_image_encoder as encoder
-from beside_torch import answers_of, check_against_torch, run_tool
+from beside_torch import answers_of, check_against_torch, results_of, run_tool
 from conftest import BUILD
 
 from demonstrations import episodes, write_robomimic
@@ -71,8 +70,9 @@ if HERE:
     def test_products_are_of_rounded_factors(answers, kind, number):
         module, _ = KINDS[kind]
         case = module.CASES[number]
-        run = partial(run_tool, module.TOOL, case["kind"], "bf16", module.sizes_of(case))
-        check_against_torch(answers[kind, True], number, run, "float")
+        cases = {number: (case["kind"], module.sizes_of(case))}
+        found = results_of(module.TOOL, "bf16", cases, answers[kind, True])
+        check_against_torch(answers[kind, True], number, found[number], "float")
 
     @pytest.mark.parametrize("kind, number", NETS)
     def test_networks_depart_as_torch_does(answers, kind, number):

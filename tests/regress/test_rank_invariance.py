@@ -9,7 +9,7 @@ DECK = "inputs/train/isaac_cartpole.yaml"
 RANKS = (1, 2, 3, 4, 7)
 
 
-@pytest.mark.parametrize("num_envs", [4096, 4099])
+@pytest.mark.parametrize("num_envs", [pytest.param(4096, marks=pytest.mark.nightly), 4099])
 def test_training(maniple, tmp_path, num_envs):
     digests = {}
     for ranks in RANKS:
@@ -34,7 +34,8 @@ def test_seed_changes_everything(maniple, tmp_path):
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize("num_envs, precision", [(4096, "single"), (4099, "single"), (259, "double")])
+@pytest.mark.parametrize("num_envs, precision", [
+    pytest.param(4096, "single", marks=pytest.mark.nightly), (4099, "single"), (259, "double")])
 def test_rollout(maniple, tmp_path, num_envs, precision):
     trajectories = {}
     for ranks in RANKS:
@@ -68,7 +69,7 @@ def test_an_environment_does_not_depend_on_the_batch(maniple, tmp_path):
     np.testing.assert_array_equal(rows[0], rows[1])
 
 
-@pytest.mark.parametrize("episodes, deterministic", [(0, True), (250, False)])
+@pytest.mark.parametrize("episodes, deterministic", [pytest.param(0, True, marks=pytest.mark.nightly), (250, False)])
 def test_evaluation(maniple, tmp_path, episodes, deterministic):
     """The same episodes in the same order: of each environment as many, also where ranks have none."""
     run = tmp_path / "run"

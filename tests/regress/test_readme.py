@@ -109,7 +109,12 @@ def commands_run():
     return set()
 
 
-@pytest.mark.parametrize("deck", sorted(str(path.relative_to(ROOT)) for path in (ROOT / "inputs").rglob("*.yaml")))
+DECKS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "inputs").rglob("*.yaml"))
+
+
+# (test_train_decks.py trains with each of inputs/train)
+@pytest.mark.parametrize("deck", [
+    pytest.param(deck, marks=pytest.mark.nightly if deck.startswith("inputs/train/") else []) for deck in DECKS])
 def test_commands_in_decks(folder, commands_run, deck):
     text = (ROOT / deck).read_text()
     run = {"cwd": folder, "env": environment(folder), "capture_output": True, "text": True, "timeout": 120}

@@ -44,6 +44,7 @@ def iterations_logged(directory):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.nightly
 def test_killed_at_random_times(maniple, tmp_path, undisturbed, seed):
     chance = random.Random(seed)
     kills = 0

@@ -59,7 +59,7 @@ def undisturbed(maniple, deck, tmp_path_factory):
     return final_digests(maniple, directory)
 
 
-@pytest.mark.parametrize("ranks", [1, 3, 7])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.nightly), pytest.param(3, marks=pytest.mark.nightly), 7])
 def test_same_bits_on_any_number_of_ranks(maniple, deck, tmp_path, undisturbed, ranks):
     maniple("train", deck, *SETTINGS, f"output.directory={tmp_path}", ranks=ranks)
     assert final_digests(maniple, tmp_path) == undisturbed
