@@ -15,10 +15,18 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.transforms import ScaledTranslation
+
 from maniple_results import Results, refuse, results_path
 
 INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
 BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa"
+LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, TEAL, "#a0712f", "#5c6b8a")
+
+
+def line_style(number):
+    """(colour, dashes) of line `number` of a panel; no two of 24 are alike."""
+    return LINES[number % len(LINES)], ("-", "--", ":")[number // len(LINES) % 3]
 
 
 def style():
@@ -36,6 +44,13 @@ def human(value):
         if abs(value) >= limit:
             return f"{value / limit:.3g} {suffix}"
     return f"{value:.3g}"
+
+
+def legend_below(axis, points, **how):
+    """A legend that many points below the axis, where it hides no curve."""
+    below = axis.transAxes + ScaledTranslation(0, -points / 72, axis.figure.dpi_scale_trans)
+    axis.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, ncols=2, borderpad=0, borderaxespad=0,
+                columnspacing=1, **how)
 
 
 def find(metrics, *names):
@@ -145,13 +160,11 @@ def draw(results, ceiling, title):
     figure, main, axes = panels()
 
     main.plot(steps, returns, color=BLUE, linewidth=2.2)
-    bottom = np.nanmin(np.append(returns, 0))
-    main.fill_between(steps, returns, bottom, color=BLUE, alpha=0.09, linewidth=0)
     if ceiling:
         main.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
         main.annotate(f"ceiling {ceiling:g}", (steps[0], ceiling), xytext=(4, 4), textcoords="offset points",
                       color=GREY, va="bottom")
-        main.set_ylim(bottom, ceiling * 1.09)
+        main.set_ylim(top=ceiling + 0.09 * max(ceiling - np.nanmin(np.append(returns, 0)), 1e-9))
     mark_last(main, steps, returns, BLUE, ".2f")
     over_steps(main, "Mean episode return", steps)
     main.set_xlim(0, steps[-1] * 1.02)
@@ -162,14 +175,14 @@ def draw(results, ceiling, title):
 
     terms = {k: v for k, v in metrics.items() if k.startswith(("reward_term_", "reward/", "reward_", "episode_reward_"))}
     axis = axes[0, 1]
-    colours = (BLUE, RED, ORANGE, TEAL, PURPLE, GREEN)
     prefix = ("episode_reward_", "reward_term_", "reward/", "reward_")
     for i, (name, values) in enumerate(terms.items()):
         short = next(name[len(p):] for p in prefix if name.startswith(p))
-        axis.plot(steps, values, color=colours[i % len(colours)], linewidth=1.4, label=short)
+        colour, dashes = line_style(i)
+        axis.plot(steps, values, color=colour, linestyle=dashes, linewidth=1.4, label=short)
     over_steps(axis, "Reward terms per episode", steps)
     if terms:
-        axis.legend(loc="best", fontsize=7)
+        legend_below(axis, 22, fontsize=7)
 
     axis = axes[1, 0]
     kl = find(metrics, "kl", "approx_kl", "mean_kl", "kl_divergence")
@@ -181,7 +194,7 @@ def draw(results, ceiling, title):
         handles += axis.plot(steps, rate, color=ORANGE, linewidth=1.6, label="learning rate")
     axis.set_yscale("log")
     over_steps(axis, "KL divergence and learning rate", steps)
-    axis.legend(handles=handles, loc="best")
+    legend_below(axis, 36, handles=handles)
 
     draw_speed(axes[1, 1], "Environment steps per second", steps, wall)
     for axis in (main, *axes[1]):
@@ -224,10 +237,10 @@ def draw_ensemble(settings, metric, label, ceiling, title):
     style()
     figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for i, (name, (steps, values)) in enumerate(settings.items()):
-        colour = (BLUE, ORANGE, GREEN, RED, PURPLE, TEAL)[i % 6]
+        colour, dashes = line_style(i)
         some = np.isfinite(values).any(axis=0)
         seen = values[:, some]
-        axis.plot(steps[some], np.nanmean(seen, axis=0), color=colour, linewidth=2,
+        axis.plot(steps[some], np.nanmean(seen, axis=0), color=colour, linestyle=dashes, linewidth=2,
                   label=f"{name + ': ' if name else ''}{len(values)} seed{'s' if len(values) > 1 else ''}")
         axis.fill_between(steps[some], np.nanmin(seen, axis=0), np.nanmax(seen, axis=0), color=colour, alpha=0.18,
                           linewidth=0)

@@ -30,6 +30,9 @@ SHAPES = {int(getattr(mujoco.mjtGeom, "mjGEOM_" + kind.upper())): shape for kind
     ("plane", "plane"), ("hfield", "mesh"), ("sphere", "sphere"), ("capsule", "capsule"), ("ellipsoid", "ellipsoid"),
     ("cylinder", "cylinder"), ("box", "box"), ("mesh", "mesh"))}
 FIRST_HIDDEN_GROUP = 3  # of geoms, as in MuJoCo's viewer
+DEFAULT_COLOUR = np.array([0.5, 0.5, 0.5, 1], np.float32)
+TREE_COLOURS = np.array([[0.33, 0.52, 0.80], [0.86, 0.55, 0.29], [0.36, 0.66, 0.48], [0.78, 0.38, 0.42], [0.55, 0.45, 0.72],
+                         [0.28, 0.64, 0.68]])
 
 
 class Blob:
@@ -95,8 +98,16 @@ def mesh_of(model, geom):
 
 
 def colour(model, geom):
+    """That of the model; geoms of moving bodies that have MuJoCo's default grey get a colour of their tree and body."""
     material = model.geom_matid[geom]
-    return (model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]).round(4).tolist()
+    rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
+    body = model.geom_bodyid[geom]
+    if material < 0 and (rgba == DEFAULT_COLOUR).all() and model.body_weldid[body] != 0:
+        root = model.body_rootid[body]
+        tree = int(np.unique(model.body_rootid[1:]).searchsorted(root))
+        shade = 1 - 0.22 * ((model.body_weldid[body] - root) % 2)  # neighbours are told apart
+        rgba = np.array([*(shade * TREE_COLOURS[tree % len(TREE_COLOURS)]), 1])
+    return rgba.round(4).tolist()
 
 
 def geometry(model, blob, most_faces):

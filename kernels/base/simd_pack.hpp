@@ -249,8 +249,13 @@ MANIPLE_FUNCTION Pack<T, W> multiply_add(Pack<T, W> a, Pack<T, W> b, Pack<T, W> 
     if constexpr (W == 2)
       return Pack<T, W>((R)_mm_fmadd_pd((__m128d)a.value, (__m128d)b.value, (__m128d)c.value));
   }
-#endif
+  // wider than the registers of this machine
+  R result{};
+  for (int lane = 0; lane < W; ++lane) result[lane] = std::fma(a.value[lane], b.value[lane], c.value[lane]);
+  return Pack<T, W>(result);
+#else
   return a * b + c;
+#endif
 }
 template <class T, int W>
 MANIPLE_FUNCTION T sum_lanes(Pack<T, W> v) {

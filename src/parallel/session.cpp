@@ -17,6 +17,7 @@
 #include "src/base/process.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/parallel/launch.hpp"
 #include "src/parallel/mpi_access.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
 #include "src/parallel/shared_memory.hpp"
@@ -160,6 +161,8 @@ Session::Session(int& argc, char**& argv) : started_(std::chrono::steady_clock::
   signal(SIGXFSZ, SIG_IGN);
   runtime_ = std::make_unique<Runtime>(argc, argv);
   collectives_ = make_mpi_collectives(MPI_COMM_WORLD);
+  if (const std::string error = separate_ranks_error(collectives_->size()); !error.empty())
+    throw InputError(error);
 
   RankPlace place;
   place.host = host_name();

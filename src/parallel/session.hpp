@@ -44,7 +44,8 @@ std::string shared_device_error(const std::vector<RankPlace>& places);
 class Session {
  public:
   // Starts MPI (funneled) and Kokkos unless they run already; what it started, it ends. Collective.
-  // Throws InputError, the same on every rank, when a device would be shared.
+  // Throws InputError, the same on every rank, when a device would be shared, or when the launcher started
+  // processes that MPI does not see as ranks.
   Session(int& argc, char**& argv);
   // The part of `whole` whose ranks give the same `part`, in their order there, with a communicator of its
   // own. Collective over `whole`, which outlives it.

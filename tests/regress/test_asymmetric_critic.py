@@ -1,5 +1,6 @@
 """A critic that sees what the policy does not (task.critic_observations): it learns better values, with the same bits
 on any number of ranks and over a restart, and the policy alone is evaluated."""
+# ctest: PROCESSORS 1
 
 import h5py
 import pytest

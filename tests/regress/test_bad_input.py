@@ -1,5 +1,6 @@
 """Promises 6 and 7: bad input ends with exit code 2 on every rank and one message that says where (file, line, key),
 what was found and what is allowed; a NaN in one environment touches no other, is counted and named."""
+# ctest: PROCESSORS 1
 
 import os
 import re
@@ -247,6 +248,23 @@ def test_more_ranks_than_environments(refused, deck, tmp_path):
     for verb in ("train", "validate"):
         message = refused(verb, path, *short(tmp_path), ranks=3)
         assert re.search(r"bad\.yaml:3: batch\.num_envs: .*2.*3 ranks", message)
+
+
+@pytest.mark.parametrize("variables, message", [
+    ({"SLURM_STEP_NUM_TASKS": "4"}, "SLURM_STEP_NUM_TASKS says that 4 processes were started, but MPI sees one rank: .*; "
+                                    "start them with srun --mpi=pmix .*, or with mpirun"),
+    ({"PMI_SIZE": "3", "SLURM_STEP_NUM_TASKS": "1"}, "PMI_SIZE says that 3 processes .*; start them with the mpirun of the MPI "
+                                                     "that this program was built with: Open MPI v"),
+])
+def test_processes_that_are_no_ranks_of_each_other(maniple, tmp_path, variables, message):
+    """srun with a plugin that the MPI library does not speak, or the mpirun of another MPI."""
+    for verb in (["doctor"], ["train", CARTPOLE, *short(tmp_path)]):
+        result = subprocess.run([maniple.program, *verb], cwd=maniple.root, env={**os.environ, **variables},
+                                capture_output=True, text=True, timeout=GUARD)
+        assert result.returncode == 2 and re.search(f"maniple: error: launch: {message}", result.stderr), result.stderr
+    assert not (tmp_path / "run").exists()
+    # daemons of mpirun within a job are one task on each node
+    assert maniple("doctor", ranks=2, environment={"SLURM_STEP_NUM_TASKS": "1"}).returncode == 0
 
 
 # ---- datasets ----

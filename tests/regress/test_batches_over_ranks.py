@@ -1,4 +1,5 @@
 """What an update learns from on several ranks: accumulated batches, batches of each rank, scaled learning rates."""
+# ctest: PROCESSORS 1
 
 import re
 from pathlib import Path

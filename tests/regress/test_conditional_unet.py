@@ -1,5 +1,6 @@
 """The denoising network, networks of policies with their losses, and each of their layers, forward and backward, against
 torch on the same weights and inputs."""
+# ctest: PROCESSORS 1
 
 
 import numpy as np

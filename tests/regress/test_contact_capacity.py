@@ -1,4 +1,5 @@
 """Contacts beyond simulation.max_contacts: left out, counted and named; other environments do not notice."""
+# ctest: PROCESSORS 1
 
 import re
 

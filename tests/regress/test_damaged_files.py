@@ -1,5 +1,6 @@
 """Files with a flipped bit, cut short, or of absurd size: a message and exit code 2, never a crash, a wait without
 end, or other numbers. Files of this program have a checksum of all their bytes; those of others have none."""
+# ctest: PROCESSORS 1
 
 import random
 import shutil

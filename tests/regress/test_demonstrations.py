@@ -1,5 +1,6 @@
 """Demonstrations read in place: frames and windows are robomimic's own, sample by sample; what is wrong with a file
 is named."""
+# ctest: PROCESSORS 1
 
 import itertools
 import json

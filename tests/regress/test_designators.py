@@ -4,6 +4,7 @@ nvcc 13.0 hands g++ a list by position where the type depends on a template's pa
 `{.a = 1, .c = 3}` gives 3 to b, without an error. So wherever nvcc may meet one (in kernels, and in templates and
 generic lambdas of any file), the members that an initialiser names must be all those of a struct, in their order.
 """
+# ctest: PROCESSORS 1
 
 import re
 

@@ -1,4 +1,5 @@
 """Tables of what results files hold: they read back to the bits of the results."""
+# ctest: PROCESSORS 1
 
 import csv
 import shutil

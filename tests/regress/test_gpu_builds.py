@@ -1,5 +1,6 @@
 """How a build for GPUs is configured, without a GPU and without Kokkos' sources: packages that say they are a Kokkos
 with CUDA stand in for it."""
+# ctest: PROCESSORS 1
 
 import shutil
 import subprocess

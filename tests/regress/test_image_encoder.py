@@ -1,5 +1,6 @@
 """The image encoder and each of its layers, forward and backward, against torch on the same weights and inputs;
 and as ONNX."""
+# ctest: PROCESSORS 1
 
 import sys
 

@@ -1,5 +1,6 @@
 """What a policy that imitates learns from: numbers normalized as the deck asks, the samples of each batch, learning rates; what
 is reported of them; and what another run begins with."""
+# ctest: PROCESSORS 1
 
 import h5py
 import numpy as np

@@ -1,5 +1,6 @@
 """Every kernel and every allocation has a label that begins with the program's name, so that Kokkos' tools
 (profilers, memory traces) say what they see."""
+# ctest: PROCESSORS 1
 
 import re
 import subprocess

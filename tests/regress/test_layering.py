@@ -3,6 +3,7 @@
 kernels/ never includes src/; inside a tree only lower layers; mpi.h and nccl.h only in src/parallel, hdf5.h
 only in src/io, mujoco.h only in src/model_import. Tests may look at everything.
 """
+# ctest: PROCESSORS 1
 
 import re
 import subprocess

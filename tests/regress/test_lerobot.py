@@ -1,5 +1,6 @@
 """tools/from_lerobot.py: data sets in LeRobot's parquet layouts, written here as its documentation describes them (v2: a
 file for each episode; v3: many episodes in a file), become the same demonstrations, pictures and videos included."""
+# ctest: PROCESSORS 1
 
 import io
 import json

@@ -1,6 +1,7 @@
 """A task with everything that a robot that walks is trained with: a velocity command, pushes, noise, delays and
 histories, air times of the feet, an own observation for the critic. It has the same bits on any number of ranks and
 over a restart, and what it draws is what it says."""
+# ctest: PROCESSORS 1
 
 import re
 import subprocess

@@ -1,5 +1,6 @@
 """The model in a results file is whole: libmujoco reads it where none of the model's files are, and it is the model
 that ran, meshes and the deck's settings included."""
+# ctest: PROCESSORS 1
 
 import os
 import subprocess

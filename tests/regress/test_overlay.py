@@ -1,4 +1,5 @@
 """model.overlay: MJCF that is laid over a model of others, and what is said of one that does not fit."""
+# ctest: PROCESSORS 1
 
 import re
 

@@ -1,4 +1,5 @@
 """Settings of learning by name: each preset trains, `validate` shows what it comes to, and the defaults learn."""
+# ctest: PROCESSORS 1
 
 import re
 

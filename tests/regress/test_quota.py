@@ -1,5 +1,6 @@
 """A quota that is met in the middle of a parallel write, where the file system cannot reserve space beforehand
 (NFS, older Lustre): an error on every rank within seconds, never a wait without end."""
+# ctest: PROCESSORS 1
 
 import pytest
 

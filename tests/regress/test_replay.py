@@ -1,5 +1,6 @@
 """The page of tools/replay.py, looked at in a real browser: robots are where MuJoCo says, they move, contacts appear,
 nothing is asked of the network, and the console has nothing to say."""
+# ctest: PROCESSORS 1
 
 import json
 import re
@@ -116,6 +117,9 @@ def test_policy_of_a_training(maniple, tmp_path):
         browser.evaluate("replay.seek(1.5)")
         legend = browser.evaluate("[...document.querySelectorAll('.legend em')].map((e) => e.textContent).join(' ')")
         assert legend.split() == terms
+        # numbers beside the curves are seen whole, and lines are told apart
+        assert all(widest <= left - 8 for left, widest in browser.evaluate("replay.margins()"))
+        assert len(set(browser.evaluate("replay.colours(40)"))) == 40
         assert browser.problems == []
 
 

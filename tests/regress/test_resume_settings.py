@@ -1,4 +1,5 @@
 """learning.resume=auto with other settings: what may change is named in one line, what cannot is refused."""
+# ctest: PROCESSORS 1
 
 import h5py
 import numpy as np

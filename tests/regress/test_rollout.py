@@ -1,5 +1,6 @@
 """`maniple rollout` against MuJoCo's own rollout in Python: recorded controls, recorded initial states, and the
 random controls that it draws itself (Philox4x32-10, computed again here in numpy)."""
+# ctest: PROCESSORS 1
 
 import h5py
 import mujoco

@@ -1,5 +1,6 @@
 """`maniple rollout` of the suites' robots against MuJoCo's own stepping, with recorded starts and controls; and that an
 environment's numbers depend neither on the number of ranks nor on its place in the batch."""
+# ctest: PROCESSORS 1
 
 import sys
 from pathlib import Path

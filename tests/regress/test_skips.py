@@ -1,4 +1,5 @@
 """Tests that are left out fail a run in CI (MANIPLE_FORBID_SKIPS), those of GoogleTest as those of pytest."""
+# ctest: PROCESSORS 1
 
 import shutil
 import subprocess

@@ -1,4 +1,5 @@
 """Functions of expressions against what they are named after: tolerance() of dm_control, contacts and rays of MuJoCo."""
+# ctest: PROCESSORS 1
 
 import copy
 import types

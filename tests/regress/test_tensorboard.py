@@ -1,5 +1,6 @@
 """Event files of a training, which the tensorboard package reads while the run goes on, after kills and beside other
 runs: they say what the results say, each row once."""
+# ctest: PROCESSORS 1
 
 import numpy as np
 from maniple_results import Results

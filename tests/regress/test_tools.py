@@ -1,4 +1,5 @@
 """What the scripts of tools/ tell whoever runs them."""
+# ctest: PROCESSORS 1
 
 import shutil
 import subprocess

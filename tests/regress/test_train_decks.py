@@ -1,4 +1,5 @@
 """Every deck of inputs/train: it validates, says its own name, and trains for two iterations of a small batch."""
+# ctest: PROCESSORS 1
 
 import re
 from pathlib import Path

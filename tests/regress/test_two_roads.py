@@ -1,4 +1,5 @@
 """Two roads (inputs/tasks/two_roads.yaml): what a policy makes of demonstrations that give two answers to one question."""
+# ctest: PROCESSORS 1
 
 import subprocess
 import sys

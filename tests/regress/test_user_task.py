@@ -1,5 +1,6 @@
 """A task that nobody compiled in: a pendulum swing-up, model and deck written here, runs with the program as built,
 and its rewards are those that its expressions say."""
+# ctest: PROCESSORS 1
 
 import re
 import subprocess

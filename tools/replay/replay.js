@@ -355,19 +355,24 @@
   // ---- curves ----
   const side = element("side");
   let chosen = 0;
+  // more lines than colours get hues of a circle
+  const colourOf = (k, lines) => (lines <= COLOURS.length ? COLOURS[k] : `hsl(${Math.round(360 * k / lines)}, 62%, ${k % 2 ? 36 : 52}%)`);
   const charts = run.curves.map((curve) => {
     const lines = curve.names.length, values = array(curve.values);
     const heading = document.createElement("h2"), canvas = document.createElement("canvas"), legend = document.createElement("div");
     legend.className = "legend";
     side.append(heading, canvas, legend);
     const shown = Math.min(lines, 12);
-    legend.innerHTML = curve.names.slice(0, shown).map((_, k) => `<span><i style="background:${COLOURS[k % COLOURS.length]}"></i><em></em> <b></b></span>`).join("")
+    legend.innerHTML = curve.names.slice(0, shown).map((_, k) => `<span><i style="background:${colourOf(k, lines)}"></i><em></em> <b></b></span>`).join("")
       + (lines > shown ? `<span>and ${lines - shown} more</span>` : "");
     [...legend.querySelectorAll("em")].forEach((e, k) => { e.textContent = lines > 1 ? curve.names[k] : ""; e.style.fontStyle = "normal"; });
-    const seek = (event) => { if (event.buttons) setTime(run.times[0] + duration * (event.offsetX - 40) / (canvas.clientWidth - 46)); };
+    const chart = { curve, lines, values, heading, canvas, numbers: [...legend.querySelectorAll("b")], picture: null, left: 40, widest: 0 };
+    const seek = (event) => {
+      if (event.buttons) setTime(run.times[0] + duration * (event.offsetX - chart.left) / (canvas.clientWidth - chart.left - 6));
+    };
     canvas.addEventListener("pointerdown", seek);
     canvas.addEventListener("pointermove", seek);
-    return { curve, lines, values, heading, canvas, numbers: [...legend.querySelectorAll("b")], picture: null };
+    return chart;
   });
   if (!charts.length) document.body.classList.add("narrow");
   const short = (x) => (x === 0 ? "0" : Math.abs(x) >= 1e4 || Math.abs(x) < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(3))));
@@ -387,17 +392,20 @@
       for (let k = 0; k < lines; ++k) if (isFinite(value(f, k))) { low = Math.min(low, value(f, k)); high = Math.max(high, value(f, k)); }
     if (!isFinite(low)) [low, high] = [0, 1];
     if (high - low < 1e-9) { low -= 0.5; high += 0.5; }
-    const x = (f) => 40 + (width - 46) * (run.times[f] - run.times[0]) / (duration || 1), y = (v) => 6 + (height - 14) * (1 - (v - low) / (high - low));
     ink.font = "10.5px system-ui, sans-serif";
+    const marks = low < 0 && high > 0 ? [low, 0, high] : [low, high];
+    chart.widest = Math.max(...marks.map((v) => ink.measureText(short(v)).width));
+    const left = chart.left = Math.max(40, Math.ceil(chart.widest) + 8);
+    const x = (f) => left + (width - left - 6) * (run.times[f] - run.times[0]) / (duration || 1), y = (v) => 6 + (height - 14) * (1 - (v - low) / (high - low));
     ink.fillStyle = "#6b7385";
     ink.textAlign = "right";
     ink.textBaseline = "middle";
     ink.strokeStyle = "#e6e8ee";
-    for (const v of low < 0 && high > 0 ? [low, 0, high] : [low, high]) {
+    for (const v of marks) {
       if (v === 0 && Math.min(y(low) - y(0), y(0) - y(high)) < 12) continue;
-      ink.fillText(short(v), 36, y(v));
+      ink.fillText(short(v), left - 4, y(v));
       ink.beginPath();
-      ink.moveTo(40, y(v));
+      ink.moveTo(left, y(v));
       ink.lineTo(width - 6, y(v));
       ink.stroke();
     }
@@ -414,7 +422,7 @@
     ink.lineWidth = lines > 8 ? 0.9 : 1.4;
     ink.lineJoin = "round";
     for (let k = lines - 1; k >= 0; --k) {
-      ink.strokeStyle = COLOURS[k % COLOURS.length];
+      ink.strokeStyle = colourOf(k, lines);
       ink.beginPath();
       for (let f = 1; f < frames; ++f) ink.lineTo(x(f), y(value(f, k)));
       ink.stroke();
@@ -425,12 +433,12 @@
     chart.picture = ink.getImageData(0, 0, canvas.width, canvas.height);
   }
   function markCharts(frame, time) {
-    for (const { canvas, picture, numbers, values, lines } of charts) {
+    for (const { canvas, picture, numbers, values, lines, left } of charts) {
       if (!picture) continue;
       const ink = canvas.getContext("2d");
       ink.putImageData(picture, 0, 0);
       ink.fillStyle = "#1f2430";
-      ink.fillRect(40 + (canvas.clientWidth - 46) * (time - run.times[0]) / (duration || 1) - 0.75, 2, 1.5, canvas.clientHeight - 6);
+      ink.fillRect(left + (canvas.clientWidth - left - 6) * (time - run.times[0]) / (duration || 1) - 0.75, 2, 1.5, canvas.clientHeight - 6);
       numbers.forEach((number, k) => { number.textContent = frame > 0 ? short(values[(chosen * frames + frame) * lines + k]) : ""; });
     }
   }
@@ -537,6 +545,9 @@
     camera(value) { cameras.value = value; cameras.onchange(); draw(1); },
     // where the heaviest body that moves by itself is, in the frame of its environment
     place: (env) => [rootPlaces[env].x - offsets[env][0], rootPlaces[env].y - offsets[env][1], rootPlaces[env].z],
+    // of each chart: pixels to the left of its curves, and of its widest number there
+    margins: () => charts.map(({ left, widest }) => [left, widest]),
+    colours: (lines) => Array.from({ length: lines }, (_, k) => colourOf(k, lines)),
     contacts(shown) { element("contacts").checked = shown; draw(1); return dots.visible ? dots.count : 0; },
   };
 })();

@@ -1,0 +1,50 @@
+#include "src/parallel/launch.hpp"
+
+#include <cstdlib>
+
+#include "src/parallel/mpi_access.hpp"
+
+namespace maniple {
+namespace {
+
+#ifdef OPEN_MPI
+constexpr const char* kPlugin = "--mpi=pmix";
+#else
+constexpr const char* kPlugin = "--mpi=pmi2";
+#endif
+
+struct Launcher {
+  const char* variable;  // that holds the number of processes
+  bool is_srun;
+};
+// (the first one that is set counts: mpirun within a job of SLURM starts its daemons by srun)
+constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_SIZE", false},
+                                   {"PMI_SIZE", false},
+                                   {"PALS_LOCAL_SIZE", false},
+                                   {"SLURM_STEP_NUM_TASKS", true}};
+
+}  // namespace
+
+std::string separate_ranks_error(int mpi_size) {
+  if (mpi_size != 1) return "";
+  for (const auto& [variable, is_srun] : kLaunchers) {
+    const char* const value = std::getenv(variable);
+    if (!value) continue;
+    if (std::atoi(value) <= 1) return "";
+    const std::string found =
+        "launch: " + std::string(variable) + " says that " + value +
+        " processes were started, but MPI sees one rank: each of them would be a run of its own";
+    if (is_srun)
+      return found + "; start them with srun " + kPlugin +
+             " (srun --mpi=list shows what there is), or with mpirun";
+    char version[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+    int length = 0;
+    MPI_Get_library_version(version, &length);
+    const std::string library(version, static_cast<std::size_t>(length));
+    return found + "; start them with the mpirun of the MPI that this program was built with: " +
+           library.substr(0, library.find_first_of(",\n"));
+  }
+  return "";
+}
+
+}  // namespace maniple
