@@ -39,6 +39,10 @@ namespace maniple {
 
 using ExecutionSpace = Kokkos::DefaultExecutionSpace;
 using MemorySpace = ExecutionSpace::memory_space;
+// (for the preprocessor: whether kernels work in memory of their own)
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+#define MANIPLE_SEPARATE_MEMORY
+#endif
 // Memory of the host, from which a device copies at full speed where there is one.
 #ifdef KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
 using PinnedSpace = Kokkos::SharedHostPinnedSpace;

@@ -24,8 +24,8 @@ template <class Device, class Mirror, class From>
 
 }  // namespace
 
-template <class T>
-DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
+template <class T, class Space>
+DeviceModel<T, Space>::DeviceModel(const ImportedModel& imported) {
   static_cast<ModelSizes&>(model_) = imported.sizes;
   const auto set = [&](auto to, auto from) { assign(model_.*to, imported.*from); };
   for_each_option<Model<T>, ModelNumbers>(set);
@@ -39,8 +39,8 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
   };
   for_each_array<ModelNumbers>(imported.sizes, count);
   for_each_derived_array<ModelNumbers>(imported.sizes, count);
-  integers_ = Kokkos::View<int*, MemorySpace>("maniple::model::integers", integer_count);
-  reals_ = Kokkos::View<T*, MemorySpace>("maniple::model::reals", real_count);
+  integers_ = Kokkos::View<int*, Space>("maniple::model::integers", integer_count);
+  reals_ = Kokkos::View<T*, Space>("maniple::model::reals", real_count);
   auto host_integers = Kokkos::create_mirror_view(integers_);
   auto host_reals = Kokkos::create_mirror_view(reals_);
   std::size_t next_integer = 0, next_real = 0;
@@ -59,5 +59,9 @@ DeviceModel<T>::DeviceModel(const ImportedModel& imported) {
 
 template class DeviceModel<float>;
 template class DeviceModel<double>;
+#ifdef MANIPLE_SEPARATE_MEMORY
+template class DeviceModel<float, Kokkos::HostSpace>;
+template class DeviceModel<double, Kokkos::HostSpace>;
+#endif
 
 }  // namespace maniple

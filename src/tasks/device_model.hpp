@@ -5,16 +5,17 @@
 
 namespace maniple {
 
-// The model in device memory and precision T; owns the memory that model() points into.
-template <class T>
+// The model in device memory (or the host's, for tests that run kernels there) and precision T; owns the
+// memory that model() points into.
+template <class T, class Space = MemorySpace>
 class DeviceModel {
  public:
   explicit DeviceModel(const ImportedModel& imported);
   const Model<T>& model() const { return model_; }
 
  private:
-  Kokkos::View<int*, MemorySpace> integers_;
-  Kokkos::View<T*, MemorySpace> reals_;
+  Kokkos::View<int*, Space> integers_;
+  Kokkos::View<T*, Space> reals_;
   Model<T> model_;
 };
 

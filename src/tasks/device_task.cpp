@@ -3,18 +3,18 @@
 #include "src/base/to_device.hpp"
 
 namespace maniple {
-template <class T>
-DeviceTask<T>::DeviceTask(const CompiledTask& task) {
+template <class T, class Space>
+DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
   std::vector<Instruction> instructions;
   for (const Program* program : task.programs())
     instructions.insert(instructions.end(), program->instructions.begin(), program->instructions.end());
-  instructions_ = to_device("maniple::tasks::instructions", instructions);
+  instructions_ = to_device<Space>("maniple::tasks::instructions", instructions);
 
   // Interpreters read a constant like any other lane value.
   constexpr int width = lane_width<Lanes<T>>;
   std::vector<T> constants;
   for (const double value : task.constants) constants.insert(constants.end(), width, static_cast<T>(value));
-  constants_ = to_device("maniple::tasks::constants", constants);
+  constants_ = to_device<Space>("maniple::tasks::constants", constants);
 
   std::vector<ActionTarget<T>> actions;
   for (const CompiledAction& action : task.actions)
@@ -26,9 +26,9 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
                        .high = static_cast<T>(action.high),
                        .random_low = static_cast<float>(action.random_low),
                        .random_high = static_cast<float>(action.random_high)});
-  actions_ = to_device("maniple::tasks::actions", actions);
+  actions_ = to_device<Space>("maniple::tasks::actions", actions);
 
-  contact_sides_ = to_device("maniple::tasks::contact_sides", task.contact_sides);
+  contact_sides_ = to_device<Space>("maniple::tasks::contact_sides", task.contact_sides);
 
   std::vector<RayQuery<T>> ray_queries;
   std::vector<T> rays;
@@ -45,9 +45,9 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
     for (const double number : request.rays) rays.push_back(static_cast<T>(number));
     ray_geoms.insert(ray_geoms.end(), request.geoms.begin(), request.geoms.end());
   }
-  ray_queries_ = to_device("maniple::tasks::ray_queries", ray_queries);
-  rays_ = to_device("maniple::tasks::rays", rays);
-  ray_geoms_ = to_device("maniple::tasks::ray_geoms", ray_geoms);
+  ray_queries_ = to_device<Space>("maniple::tasks::ray_queries", ray_queries);
+  rays_ = to_device<Space>("maniple::tasks::rays", rays);
+  ray_geoms_ = to_device<Space>("maniple::tasks::ray_geoms", ray_geoms);
 
   static_cast<TaskSizes&>(task_) = task;
   const Instruction* next = instructions_.data();
@@ -80,8 +80,8 @@ DeviceTask<T>::DeviceTask(const CompiledTask& task) {
   }
 }
 
-template <class T>
-void DeviceTask<T>::set_curricula(const std::vector<double>& values) const {
+template <class T, class Space>
+void DeviceTask<T, Space>::set_curricula(const std::vector<double>& values) const {
   if (values.empty()) return;
   constexpr int width = lane_width<Lanes<T>>;
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), constants_);
@@ -92,5 +92,9 @@ void DeviceTask<T>::set_curricula(const std::vector<double>& values) const {
 
 template class DeviceTask<float>;
 template class DeviceTask<double>;
+#ifdef MANIPLE_SEPARATE_MEMORY
+template class DeviceTask<float, Kokkos::HostSpace>;
+template class DeviceTask<double, Kokkos::HostSpace>;
+#endif
 
 }  // namespace maniple

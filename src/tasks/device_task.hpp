@@ -6,7 +6,7 @@
 
 namespace maniple {
 
-template <class T>
+template <class T, class Space = MemorySpace>
 class DeviceTask {
  public:
   DeviceTask() = default;
@@ -17,13 +17,13 @@ class DeviceTask {
   void set_curricula(const std::vector<double>& values) const;
 
  private:
-  Kokkos::View<Instruction*, MemorySpace> instructions_;  // the programs, one after the other
-  Kokkos::View<T*, MemorySpace> constants_;               // [constant][lane_width<Lanes<T>>]
-  Kokkos::View<ActionTarget<T>*, MemorySpace> actions_;
-  Kokkos::View<int*, MemorySpace> contact_sides_;  // [geom pair][query]
-  Kokkos::View<RayQuery<T>*, MemorySpace> ray_queries_;
-  Kokkos::View<T*, MemorySpace> rays_;  // [ray][kRayElements]
-  Kokkos::View<int*, MemorySpace> ray_geoms_;
+  Kokkos::View<Instruction*, Space> instructions_;  // the programs, one after the other
+  Kokkos::View<T*, Space> constants_;               // [constant][lane_width<Lanes<T>>]
+  Kokkos::View<ActionTarget<T>*, Space> actions_;
+  Kokkos::View<int*, Space> contact_sides_;  // [geom pair][query]
+  Kokkos::View<RayQuery<T>*, Space> ray_queries_;
+  Kokkos::View<T*, Space> rays_;  // [ray][kRayElements]
+  Kokkos::View<int*, Space> ray_geoms_;
   Task<T> task_;
 };
 

@@ -11,7 +11,7 @@
 #include "kernels/base/varying.hpp"
 #include "src/base/to_device.hpp"
 #include "src/learning/image_encoder.hpp"
-#include "tests/unit/host_of.hpp"
+#include "tests/unit/device_memory.hpp"
 
 namespace maniple {
 namespace {

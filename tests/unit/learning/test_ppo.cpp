@@ -16,6 +16,9 @@
 namespace maniple {
 namespace {
 
+using testing::host_of;
+using testing::shared_numbers;
+using testing::shared_tiles;
 using testing_learning::on_ranks;
 using testing_learning::ToyEnvironment;
 
@@ -266,13 +269,15 @@ TEST(Ppo, RecurrentPoliciesLearnFromWhatTheyRemembered) {
   environment.reset();
   rollout.collect(policy, 0, clock, [] {});
   const SampleLayout& layout = rollout.layout();
-  const std::vector<double> parameters(policy.parameters().data(),
-                                       policy.parameters().data() + policy.network().parameters);
+  const std::vector<float> on_host = host_of(policy.parameters());
+  const std::vector<double> parameters(on_host.begin(), on_host.begin() + policy.network().parameters);
+  const std::vector<float> blocks =
+      host_of(rollout.blocks(), static_cast<std::size_t>(33 * 3 * layout.elements * 32));
   int cut = 0;
   for (int env = 0; env < 70; ++env) {
     std::vector<double> state(12);
     for (int step = 0; step < 33; ++step) {
-      const float* block = rollout.blocks() + (step * 3 + env / 32) * layout.elements * 32 + env % 32;
+      const float* block = blocks.data() + (step * 3 + env / 32) * layout.elements * 32 + env % 32;
       const auto stored = [&](int element) { return static_cast<double>(block[element * 32]); };
       const auto heads = [&](double x) {
         return testing_learning::heads_by_hand(config.policy, policy.network(), parameters.data(), {x, 0.5},
@@ -320,9 +325,10 @@ TEST(Ppo, NormalisedLearningDoesNotSeeTheUnitOfRewards) {
 TEST(Policy, TheCriticSeesItsOwnObservations) {
   const Config config = toy_config(32);
   Policy policy(config, {2, 3, 1});
-  const TiledView<float> observation("observation", 1, 2), critic("critic", 1, 3);
-  const Kokkos::View<float*, MemorySpace> blocks(
-      "blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
+  const auto observation = shared_tiles<float>("observation", 1, 2),
+             critic = shared_tiles<float>("critic", 1, 3);
+  const auto blocks =
+      shared_numbers<float>("blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
   const auto outputs = [&] {
     auto act = policy.actor<LaneDense>(1);
     act.observation = observation;
@@ -331,8 +337,9 @@ TEST(Policy, TheCriticSeesItsOwnObservations) {
     act.deterministic = true;
     act.envs = 32;
     for_tiles("maniple::act", 1, 1, act);
-    return std::pair(blocks(static_cast<std::size_t>(policy.layout().mean * kTileWidth + 5)),
-                     blocks(static_cast<std::size_t>(policy.layout().value * kTileWidth + 5)));
+    Kokkos::fence();
+    return std::pair(blocks.data()[policy.layout().mean * kTileWidth + 5],
+                     blocks.data()[policy.layout().value * kTileWidth + 5]);
   };
   const auto [mean, value] = outputs();
   observation.at(5, 1) = 1.5f;
@@ -416,13 +423,13 @@ TEST(Policy, RescaledValuesAreTheOldOnes) {
     Config config = toy_config(32);
     config.policy.shared = shared;
     Policy policy(config, {2, 0, 1});
-    const TiledView<float> observation("observation", 1, 2);
+    const auto observation = shared_tiles<float>("observation", 1, 2);
     for (int env = 0; env < 32; ++env) {
       observation.at(env, 0) = 0.1f * static_cast<float>(env - 16);
       observation.at(env, 1) = 0.5f;
     }
-    const Kokkos::View<float*, MemorySpace> blocks(
-        "blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
+    const auto blocks =
+        shared_numbers<float>("blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
     const auto outputs = [&](int element) {
       auto act = policy.actor<LaneDense>(1);
       act.observation = observation;
@@ -430,6 +437,7 @@ TEST(Policy, RescaledValuesAreTheOldOnes) {
       act.deterministic = true;
       act.envs = 32;
       for_tiles("maniple::act", 1, 1, act);
+      Kokkos::fence();
       const float* first = blocks.data() + element * kTileWidth;
       return std::vector<float>(first, first + kTileWidth);
     };
@@ -572,9 +580,11 @@ TEST(Ppo, AnIterationIsCleanRlsUpdate) {
       rollout.collect(policy, 0, clock, [] {});
       const SampleLayout& layout = rollout.layout();
       const int horizon = learning.horizon, tiles = 3, envs = 96;
+      const std::vector<float> blocks =
+          host_of(rollout.blocks(), static_cast<std::size_t>(horizon * tiles * layout.elements * 32));
       const auto stored = [&](int element, int step, int env) {
-        return static_cast<double>(
-            rollout.blocks()[((step * tiles + env / 32) * layout.elements + element) * 32 + env % 32]);
+        return static_cast<double>(blocks[static_cast<std::size_t>(
+            ((step * tiles + env / 32) * layout.elements + element) * 32 + env % 32)]);
       };
       const Network& network = policy.network();
       CleanRl agent(network, learning, initial_parameters(network, config.policy, config.batch.seed));
@@ -595,12 +605,14 @@ TEST(Ppo, AnIterationIsCleanRlsUpdate) {
       }
       for (int epoch = 0; epoch < learning.epochs; ++epoch) {
         const MinibatchDeal deal = rollout.deal_minibatches(0, epoch, minibatches);
+        const std::vector<std::int32_t> order =
+            host_of(rollout.order(), static_cast<std::size_t>(tiles * horizon));
         for (int m = 0; m < minibatches; ++m) {
           std::vector<std::pair<int, int>> indices;  // step, environment
           for (int env = 0; env < envs; ++env)
             for (int position = 0; position < horizon; ++position)
               if (deal.takes(m, env / 32, position))
-                indices.emplace_back(rollout.order()[env / 32 * horizon + position], env);
+                indices.emplace_back(order[static_cast<std::size_t>(env / 32 * horizon + position)], env);
           const auto count = static_cast<double>(indices.size());
           double mean = 0, variance = 0;
           const auto advantage = [&](const std::pair<int, int>& i) {

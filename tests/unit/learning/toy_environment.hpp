@@ -16,6 +16,7 @@
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
 #include "src/tasks/task.hpp"
+#include "tests/unit/device_memory.hpp"
 
 namespace maniple::testing_learning {
 
@@ -25,7 +26,7 @@ class ToyEnvironment : public Environment {
  public:
   ToyEnvironment(std::int64_t envs, int rank, int ranks, std::uint32_t seed = 1, bool critic = false)
       : partition_(envs, rank, ranks), seed_(seed), tiles_(partition_.tiles) {
-    const auto make = [this](int elements) { return TiledView<float>("toy", tiles_, elements); };
+    const auto make = [this](int elements) { return testing::shared_tiles<float>("toy", tiles_, elements); };
     x_ = make(1);
     steps_ = make(1);
     const TaskSizes sizes{.num_actions = 1,
@@ -92,8 +93,9 @@ class ToyEnvironment : public Environment {
 
   const Transition<TiledView<float>>& transition() const override { return out_; }
   void keep_final_observation() override {
-    out_.final_observation = TiledView<float>("toy", tiles_, num_observations());
-    out_.final_critic_observation = TiledView<float>("toy", tiles_, out_.critic_observation.elements);
+    out_.final_observation = testing::shared_tiles<float>("toy", tiles_, num_observations());
+    out_.final_critic_observation =
+        testing::shared_tiles<float>("toy", tiles_, out_.critic_observation.elements);
   }
   std::int64_t bad_states() const override { return 0; }
   void describe(Archive& archive) override {
@@ -120,6 +122,7 @@ class ToyEnvironment : public Environment {
     return static_cast<std::uint64_t>(partition_.first_env() + env);
   }
   void for_all(const std::function<void(std::int64_t)>& body) {
+    Kokkos::fence();  // kernels may still read what is written here
     for (std::int64_t env = 0; env < tiles_ * kTileWidth; ++env) body(env);
   }
   void begin(std::int64_t env) {
@@ -160,8 +163,8 @@ class ThreadCollectives : public Collectives {
   int rank() const override { return rank_; }
   int size() const override { return meeting_.ranks; }
   std::string backend() const override { return "threads"; }
-  void device_sum(double* data, std::size_t count) override { combine(data, count, std::plus<double>()); }
-  void device_sum(float* data, std::size_t count) override { combine(data, count, std::plus<float>()); }
+  void device_sum(double* data, std::size_t count) override { sum_on_device(data, count); }
+  void device_sum(float* data, std::size_t count) override { sum_on_device(data, count); }
   void sum(double* data, std::size_t count) override { combine(data, count, std::plus<double>()); }
   void sum(std::int64_t* data, std::size_t count) override {
     combine(data, count, std::plus<std::int64_t>());
@@ -182,6 +185,13 @@ class ThreadCollectives : public Collectives {
   std::vector<std::string> gather_text(const std::string& text) override { return {text}; }
 
  private:
+  template <class T>
+  void sum_on_device(T* data, std::size_t count) {
+    const Kokkos::View<T*, MemorySpace, Kokkos::MemoryTraits<Kokkos::Unmanaged>> device(data, count);
+    const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), device);
+    combine(host.data(), count, std::plus<T>());
+    Kokkos::deep_copy(device, host);
+  }
   template <class T, class Operation>
   void combine(T* data, std::size_t count, Operation operation) {
     meeting_.pointers[static_cast<std::size_t>(rank_)] = data;

@@ -89,7 +89,7 @@ class SimulatedModel {
   Data<V> data;
 
  private:
-  DeviceModel<T> device_;
+  DeviceModel<T, Kokkos::HostSpace> device_;
   std::vector<V> tile_, scratch_;
 };
 

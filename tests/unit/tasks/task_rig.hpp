@@ -217,7 +217,7 @@ class TaskRig : public Transition<std::vector<ScalarOf<V>>> {
 
   CompiledTask compiled;
   ModelSizes sizes;
-  DeviceTask<T> device;
+  DeviceTask<T, Kokkos::HostSpace> device;
   Task<T> task;
 
  private:
