@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "kernels/base/team.hpp"
@@ -12,7 +13,11 @@ namespace maniple {
 // Workers at a time, if they are threads. On a GPU an eighth of those that it can hold: with all the
 // registers that a thread can have, as the kernels need them, no more fit on it anyway.
 inline int thread_count() {
-  if constexpr (kScalarLanes) return std::max(1, static_cast<int>(ExecutionSpace().concurrency()) / 8);
+  if constexpr (kScalarLanes) {
+    // where memory is estimated without a device: as many threads as an H100 holds
+    const int held = Kokkos::is_initialized() ? static_cast<int>(ExecutionSpace().concurrency()) : 132 * 2048;
+    return std::max(1, held / 8);
+  }
   return static_cast<int>(Kokkos::Experimental::UniqueToken<ExecutionSpace>().size());
 }
 
@@ -30,11 +35,12 @@ class Scratch {
   static std::size_t bytes(int elements, int workers) {
     return count(elements, workers) * sizeof(ScalarOf<V>);
   }
-  // How many workers there should be.
-  static int workers_for(int elements) {
+  // How many workers there should be for so many environments: on a GPU no more than find work.
+  static int workers_for(int elements, std::int64_t environments) {
     if constexpr (!kScalarLanes) return thread_count();
     const std::size_t fit = kScratchBytes / std::max<std::size_t>(1, bytes(elements, 1));
-    return std::max(1, static_cast<int>(std::min(fit, static_cast<std::size_t>(thread_count()))));
+    const auto most = static_cast<std::size_t>(std::min<std::int64_t>(environments, thread_count()));
+    return std::max(1, static_cast<int>(std::min(fit, most)));
   }
 
   // Element i of a worker that is a thread is base(worker)[i * stride()]: on a GPU neighbours interleave.

@@ -31,4 +31,24 @@ MANIPLE_FUNCTION double add_fast(const T* __restrict__ partial, std::int64_t cou
   return 0;
 }
 
+// Workers that are threads or teams of a GPU share one array of totals: the sums of rounded terms are exact
+// whoever adds them when, and an array for each of a thousand workers is cleared and read for nothing.
+inline constexpr bool kSharedTotals = kScalarLanes;
+
+// Where a worker adds its own.
+MANIPLE_FUNCTION double* totals_of_worker(double* totals, std::int64_t count, int worker) {
+  return kSharedTotals ? totals : totals + worker * count;
+}
+// How many arrays there are.
+inline int totals_workers(int workers) {
+  return kSharedTotals ? 1 : workers;
+}
+// total += rounded partial, while others add as well. Returns whether it was too large for that.
+template <class T>
+MANIPLE_FUNCTION bool add_shared(T partial, double* total) {
+  const double x = static_cast<double>(partial);
+  Kokkos::atomic_add(total, exact_round(x));
+  return !(::fabs(x) <= kExactLimit / 2);
+}
+
 }  // namespace maniple

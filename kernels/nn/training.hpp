@@ -159,7 +159,7 @@ struct TrainMinibatch {
   int minibatch = 0;
   double scale = 0;  // 1 / samples of the minibatch, over all ranks, times Optimizer::scale()
   bool exact = true;
-  double* totals = nullptr;  // [worker][minibatch_totals]
+  double* totals = nullptr;  // [totals_workers()][minibatch_totals]
   // Derivatives by these of the observations take their place in the blocks.
   int first_wanted = 0, wanted = 0;
 
@@ -198,13 +198,11 @@ struct TrainMinibatch {
         gradient[network.parameters + row - own.count] = sum * static_cast<T>(scale);
     });
     team.barrier();
-    double* const total = totals + static_cast<std::int64_t>(worker) * (num_sums + 1);
-    if constexpr (kScalarLanes) {
+    double* const total = totals_of_worker(totals, num_sums + 1, worker);
+    if constexpr (kSharedTotals) {
+      // (rounded also where the sums need not be exact: their order is anybody's)
       team.items(num_sums, [&](std::int64_t i) {
-        if (!exact)
-          add_fast(gradient + i, 1, total + i);
-        else if (add_exactly(gradient + i, 1, total + i) > 0)
-          Kokkos::atomic_add(total + num_sums, 1.0);
+        if (add_shared(gradient[i], total + i) && exact) Kokkos::atomic_add(total + num_sums, 1.0);
       });
     } else {
       total[num_sums] += exact ? add_exactly(gradient, num_sums, total) : add_fast(gradient, num_sums, total);

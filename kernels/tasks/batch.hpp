@@ -42,10 +42,14 @@ void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step);
 // counted here.
 template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step);
-// Lane values in which the states of one pack settle: laid out as in a tile.
+// Lane values of a worker in which the states of one pack settle. They are laid out as in a tile, of which
+// scalars that are neighbours have one lane each: hence such workers are whole tiles of them.
 template <class V>
 int settle_elements(int state_elements) {
-  return state_elements * kTileWidth / lane_width<V>;
+  return kScalarLanes ? state_elements : state_elements * kTileWidth / lane_width<V>;
+}
+inline int settle_workers(int workers) {
+  return kScalarLanes ? (workers + kTileWidth - 1) / kTileWidth * kTileWidth : workers;
 }
 // Of a task whose fresh states settle, after each call of finish_step_batch() or reset_batch(), which leave
 // observations to it: Task::settle_steps for environments whose episode begins, then observations of all.

@@ -142,9 +142,10 @@ struct TaskPack {
   // Physics steps of the lanes of `which`, with controls of 0, after which the clock stands at 0.
   MANIPLE_FUNCTION void settle(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, MaskOf<V> which,
                                std::int64_t tile, int lane, std::int32_t control_step) const {
-    T* const memory = reinterpret_cast<T*>(batch.settle_scratch.team_base(worker));
-    const State<V> copy = state_of_tile<V>(physics.model, memory, 0);
-    const Varying<V> to = tile_field<V>(memory, 0, 0);
+    const int place = kScalarLanes ? worker % kTileWidth : 0;
+    T* const memory = reinterpret_cast<T*>(batch.settle_scratch.team_base(worker - place));
+    const State<V> copy = state_of_tile<V>(physics.model, memory, place);
+    const Varying<V> to = tile_field<V>(memory, 0, place);
     for (int i = 0; i < physics.state.elements; ++i) to[i] = lanes.state[i];
     for (int k = 0; k < batch.task.settle_steps; ++k) {
       const MaskOf<V> bad = step(physics.model, copy, data);

@@ -89,6 +89,7 @@ std::unique_ptr<LoadedBatch> BatchLoader::next() {
 }
 
 void BatchLoader::give_back(std::unique_ptr<LoadedBatch> batch) {
+  Kokkos::fence();  // a device may still copy from it
   {
     const std::lock_guard lock(mutex_);
     free_.push_back(std::move(batch));

@@ -66,7 +66,8 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
     memory.encoder_bytes = CameraEncoders::bytes(sizes.cameras, frames, tiles, config.learning.mixed());
     memory.network_bytes +=
         sizeof(float) * static_cast<std::size_t>(CameraEncoders::parameters(sizes.cameras)) +
-        sizeof(double) * static_cast<std::size_t>(workers * minibatch_totals(network, kNumCloningMetrics));
+        sizeof(double) *
+            static_cast<std::size_t>(totals_workers(workers) * minibatch_totals(network, kNumCloningMetrics));
     memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * loaded_batches(config)) *
                           static_cast<std::size_t>(pixels_of(sizes.cameras));
   }
@@ -93,7 +94,7 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const W
       layout_(policy_.network().sizes),
       workers_(tile_workers(tiles.of_batch)),
       totals_("maniple::network_totals",
-              cameras_ ? static_cast<std::size_t>(workers_ *
+              cameras_ ? static_cast<std::size_t>(totals_workers(workers_) *
                                                   minibatch_totals(policy_.network(), kNumCloningMetrics))
                        : 0),
       first_states_(policy_.fresh_states(tiles.of_batch)),
@@ -211,7 +212,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
   if (!cameras_) return;
   const std::int64_t count = minibatch_totals(policy_.network(), kNumCloningMetrics);
   double* const after = totals + cameras_->parameters();
-  add_workers(totals_, workers_, count, after);
+  add_workers(totals_, totals_workers(workers_), count, after);
   if (update == kHeldOut) return;
   for_features(blocks, tiles,
                [&](const FeatureMap<float>& delta, const FeatureMap<float>& block, bool first) {

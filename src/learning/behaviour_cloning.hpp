@@ -46,7 +46,8 @@ class BehaviourCloning : public ImitationModel {
   Policy policy_;
   const DemonstratedLayout layout_;
   const int workers_;
-  Numbers<double> totals_;  // [worker][minibatch_totals] of the network, where totals are not so laid
+  Numbers<double>
+      totals_;  // [totals_workers()][minibatch_totals] of the network, where totals are not so laid
   const TiledView<float> first_states_;             // of recurrent cells: zeros
   Kokkos::View<std::int32_t*, MemorySpace> order_;  // a tile has one step
 };

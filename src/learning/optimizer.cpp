@@ -6,6 +6,7 @@
 
 #include "kernels/base/exact_sum.hpp"
 #include "kernels/nn/adam.hpp"
+#include "kernels/nn/exact_totals.hpp"
 #include "src/learning/schedule.hpp"
 
 namespace maniple {
@@ -29,7 +30,7 @@ LearnerMemory Optimizer::memory(const LearningConfig& config, std::int64_t param
                                 int workers) {
   const std::int64_t count = totals_count(parameters, metrics);
   const std::int64_t singles = 2 * parameters + (config.reduction == Reduction::exact ? 0 : count);
-  const std::int64_t doubles = workers * count + norm_blocks(parameters);
+  const std::int64_t doubles = totals_workers(workers) * count + norm_blocks(parameters);
   LearnerMemory memory;
   memory.network_bytes =
       sizeof(float) * static_cast<std::size_t>(singles) + sizeof(double) * static_cast<std::size_t>(doubles);
@@ -44,7 +45,7 @@ Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int 
       learned_(learned < 0 ? parameters : learned),
       count_(totals_count(parameters, metrics)),
       learning_rate_(config.learning_rate),
-      totals_("maniple::gradient_totals", static_cast<std::size_t>(workers * count_)),
+      totals_("maniple::gradient_totals", static_cast<std::size_t>(totals_workers(workers) * count_)),
       norm_blocks_("maniple::norm_blocks", static_cast<std::size_t>(norm_blocks(parameters))),
       moment1_("maniple::adam_moment1", static_cast<std::size_t>(parameters)),
       moment2_("maniple::adam_moment2", static_cast<std::size_t>(parameters)),
@@ -60,7 +61,7 @@ double* Optimizer::clear_totals() {
 }
 
 std::vector<double> Optimizer::sum_totals(const TotalsSum& sum) {
-  std::vector<double> tail = sum(totals_, count_, parameters_, single_);
+  std::vector<double> tail = sum.of_shared(totals_, count_, parameters_, single_);
   inexact_ = tail.back();
   tail.pop_back();
   for (double& metric : tail) metric /= scale_;

@@ -23,7 +23,8 @@ class Optimizer {
   static LearnerMemory memory(const LearningConfig& config, std::int64_t parameters, int metrics,
                               int workers);
 
-  // Where the kernels of a minibatch add: [worker][gradient ..., metrics ..., inexact terms]; zeroed.
+  // Where the kernels of a minibatch add: [totals_workers()][gradient ..., metrics ..., inexact terms];
+  // zeroed.
   double* clear_totals();
   // What gradients and metrics are multiplied by, a power of two: smaller once they were too large to be
   // summed exactly (those of a mixture, or of values without normalisation, are without bound), and back in
@@ -55,7 +56,7 @@ class Optimizer {
   double scale_ = 1;
   std::int64_t steps_at_scale_ = 0;
   double inexact_ = 0;      // of the summed totals
-  Numbers<double> totals_;  // [worker][count]
+  Numbers<double> totals_;  // [totals_workers()][count]
   Numbers<float> single_;   // [count], with reduction: fast
   Numbers<double> norm_blocks_;
   Numbers<float> moment1_, moment2_;

@@ -30,8 +30,13 @@ void convert(const Numbers<From>& from, std::int64_t count, const Numbers<To>& t
 
 std::vector<double> TotalsSum::operator()(const Numbers<double>& totals, std::int64_t count,
                                           std::int64_t first, const Numbers<float>& single) const {
+  return sum(totals, count, workers_, first, single);
+}
+
+std::vector<double> TotalsSum::sum(const Numbers<double>& totals, std::int64_t count, int arrays,
+                                   std::int64_t first, const Numbers<float>& single) const {
   const StageClock::Region region(clock_, "communication");
-  sum_workers(totals, count, workers_);
+  sum_workers(totals, count, arrays);
   if (single.extent(0) > 0) {
     convert(totals, count, single);
     Kokkos::fence();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/base/tiles.hpp"
+#include "kernels/nn/exact_totals.hpp"
 #include "src/base/timing.hpp"
 #include "src/parallel/collectives.hpp"
 
@@ -21,16 +22,25 @@ class TotalsSum {
 
   int workers() const { return workers_; }
 
-  // Collective. totals: [worker][count]; the sums are in totals[0 .. count) afterwards, on every rank.
+  // Collective. totals: [worker][count], the sums are in totals[0 .. count) afterwards, on every rank.
   // Returns a host copy of those from `first` on. `single`, where it has `count` elements: ranks exchange
   // single precision instead, half the bytes for sums that are no longer exact.
   std::vector<double> operator()(const Numbers<double>& totals, std::int64_t count, std::int64_t first = 0,
                                  const Numbers<float>& single = {}) const;
 
+  // The same of totals that workers share where they can, [totals_workers()][count].
+  std::vector<double> of_shared(const Numbers<double>& totals, std::int64_t count, std::int64_t first,
+                                const Numbers<float>& single) const {
+    return sum(totals, count, totals_workers(workers_), first, single);
+  }
+
   // Collective. sizes: [worker][count], none negative; the largest of each over workers and ranks.
   std::vector<double> largest(const Numbers<double>& sizes, std::size_t count) const;
 
  private:
+  std::vector<double> sum(const Numbers<double>& totals, std::int64_t count, int arrays, std::int64_t first,
+                          const Numbers<float>& single) const;
+
   Collectives& collectives_;
   int workers_;
   StageClock& clock_;

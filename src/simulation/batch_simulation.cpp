@@ -86,7 +86,7 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
   const ModelSizes& sizes = model_.sizes;
   physics_.model = device_model_.model();
   physics_.state = TiledView<T>("maniple::simulation::state", partition_.tiles, state_elements(sizes));
-  const int workers = Scratch<Lanes<T>>::workers_for(data_elements(sizes));
+  const int workers = Scratch<Lanes<T>>::workers_for(data_elements(sizes), partition_.tiles * kTileWidth);
   physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes), workers);
   physics_.bad_states = TiledView<std::int32_t>("maniple::simulation::bad_states", partition_.tiles, 2);
   physics_.dropped_contacts =
@@ -126,9 +126,9 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.scratch = Scratch<Lanes<T>>("maniple::simulation::task_scratch",
                                           task_batch_.task.scratch_elements(), physics_.scratch.workers());
   if (task_.settle_steps > 0)
-    task_batch_.settle_scratch =
-        Scratch<Lanes<T>>("maniple::simulation::settle_scratch",
-                          settle_elements<Lanes<T>>(physics_.state.elements), physics_.scratch.workers());
+    task_batch_.settle_scratch = Scratch<Lanes<T>>("maniple::simulation::settle_scratch",
+                                                   settle_elements<Lanes<T>>(physics_.state.elements),
+                                                   settle_workers(physics_.scratch.workers()));
   for (const auto& field : transition_fields<TiledView<T>>(task_))
     if (keeps(config_.output, field))
       task_batch_.transition.*field.member =
@@ -569,10 +569,11 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   using Single = Scratch<Lanes<float>>;
   using Double = Scratch<Lanes<double>>;
   const int data = data_elements(model.sizes);
-  const int workers = single ? Single::workers_for(data) : Double::workers_for(data);
-  const auto bytes_of_scratch = [&](int elements) {
-    return single ? Single::bytes(elements, workers) : Double::bytes(elements, workers);
+  const int workers = single ? Single::workers_for(data, envs) : Double::workers_for(data, envs);
+  const auto bytes_for = [&](int elements, int count) {
+    return single ? Single::bytes(elements, count) : Double::bytes(elements, count);
   };
+  const auto bytes_of_scratch = [&](int elements) { return bytes_for(elements, workers); };
   std::size_t scratch = bytes_of_scratch(data);
   if (regroups(model.sizes)) {
     scratch += bytes_of_scratch(single ? regroup_elements<Lanes<float>>(model.sizes)
@@ -581,8 +582,9 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
   if (config.task.present) {
     const CompiledTask task = compile_task(config, model);
     if (task.settle_steps > 0)
-      scratch += bytes_of_scratch(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
-                                         : settle_elements<Lanes<double>>(state_elements(model.sizes)));
+      scratch += bytes_for(single ? settle_elements<Lanes<float>>(state_elements(model.sizes))
+                                  : settle_elements<Lanes<double>>(state_elements(model.sizes)),
+                           settle_workers(workers));
     const int answers = kContactAnswers * task.num_contact_queries;
     reals +=
         static_cast<std::size_t>(task_elements(task) + task.contact_steps * answers) + task.stepped.size();
