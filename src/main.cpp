@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
   if (command.verb->ends_in_order) signals.emplace();
   return maniple::run_guarded([&] {
     // 3 MPI, Kokkos and this rank's device, until the end of the program
-    maniple::Session session(argc, argv);
+    maniple::Session session(argc, argv, command.verb->computes);
     // 4 the verb: reads its deck, builds what it needs, runs, writes; guarded while MPI still lives
     return maniple::run_guarded(
         [&] { return static_cast<int>(run_verb(*command.verb, command.decks, command.overrides, session)); });

@@ -34,7 +34,7 @@ RankMemory memory_of(const Config& config, const DemonstrationContents& contents
   RankMemory memory = beside;
   memory.add({.key = "data.file",
               .what = counted(contents.frames, "frame") + " of data",
-              .bytes = copies * contents.bytes()});
+              .copies = copies * contents.bytes()});
   memory.add({.key = "learning.batch_size",
               .what = "batches of " + counted(config.learning.batch_size, "sample"),
               .bytes = learner.batch_bytes});

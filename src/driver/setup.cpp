@@ -21,6 +21,7 @@
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
 #include "src/learning/policy.hpp"
+#include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
@@ -34,6 +35,10 @@ std::string megabytes(std::size_t bytes) {
 }
 
 constexpr std::size_t kNamedPlaces = 8;
+
+// How often a host holds the state of a run in its copy of the last finished iteration: it reads what is on a
+// device into memory of its own first.
+constexpr std::size_t kCopies = kLaunchesTeams ? 2 : 1;
 
 // How often something happened, and where it did, in words.
 struct Incidents {
@@ -75,20 +80,26 @@ struct SharedLimit {
 
 // Those that ranks exceed. Collective; the same on all ranks.
 std::vector<SharedLimit> exceeded(const RankMemory& memory, Session& session) {
-  if (kScalarLanes) return {};
   std::map<std::pair<std::string, std::string>, SharedLimit> shared;  // (host, limit)
-  std::string mine = fmt::format("{}\n", memory.total());
+  const bool has_device = session.place().device_index >= 0;
+  const std::size_t of_host = has_device ? memory.beside_device() : memory.total();
+  std::string mine;
   for (const MemoryLimit& limit : memory_limits())
-    mine += limit.of_process
-                ? fmt::format("{} own {} of rank {}\n", limit.available, limit.name, session.rank())
-                : fmt::format("{} shared {}\n", limit.available, limit.name);
+    mine += limit.of_process ? fmt::format("{} {} own {} of rank {}\n", of_host, limit.available, limit.name,
+                                           session.rank())
+                             : fmt::format("{} {} shared {}\n", of_host, limit.available, limit.name);
+#ifdef KOKKOS_ENABLE_CUDA
+  if (has_device)
+    mine +=
+        fmt::format("{} {} own device of rank {}\n", memory.on_device(), free_cuda_memory(), session.rank());
+#endif
   const std::vector<std::string> all = session.collectives().gather_text(mine);
   for (int rank = 0; rank < session.size(); ++rank) {
     std::istringstream lines(all[static_cast<std::size_t>(rank)]);
     std::size_t needed = 0, available = 0;
-    lines >> needed;
     const std::string& host = session.places()[static_cast<std::size_t>(rank)].host;
-    for (std::string kind, name; lines >> available >> kind && lines.get() && std::getline(lines, name);) {
+    for (std::string kind, name;
+         lines >> needed >> available >> kind && lines.get() && std::getline(lines, name);) {
       if (kind == "shared")
         available = static_cast<std::size_t>(static_cast<double>(available) * session.share_of_memory(host));
       SharedLimit& limit = shared[{host, name}];
@@ -115,11 +126,11 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
   if (limits.empty()) return;
   const SharedLimit& limit = limits.front();
   const auto largest = std::max_element(memory.parts.begin(), memory.parts.end(),
-                                        [](const auto& a, const auto& b) { return a.bytes < b.bytes; });
+                                        [](const auto& a, const auto& b) { return a.sum() < b.sum(); });
   // rank 0 has the largest share of everything that is shared
   const std::string key = broadcast_text(session.collectives(), largest->key);
   const std::string most = broadcast_text(
-      session.collectives(), fmt::format("{} for {}, {} in all on a rank", megabytes(largest->bytes),
+      session.collectives(), fmt::format("{} for {}, {} in all on a rank", megabytes(largest->sum()),
                                          largest->what, megabytes(memory.total())));
   throw InputError(config.where_of(key), key,
                    fmt::format("{}, {} for the {} rank{} of host {}", most, megabytes(limit.needed),
@@ -130,13 +141,23 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
 
 std::size_t RankMemory::total() const {
   std::size_t sum = 0;
+  for (const Part& part : parts) sum += part.sum();
+  return sum;
+}
+
+std::size_t RankMemory::on_device() const {
+  std::size_t sum = 0;
   for (const Part& part : parts) sum += part.bytes;
   return sum;
 }
 
+std::size_t RankMemory::beside_device() const {
+  return total() - on_device();
+}
+
 std::size_t RankMemory::of(const std::string& key) const {
   std::size_t sum = 0;
-  for (const Part& part : parts) sum += part.key == key ? part.bytes : 0;
+  for (const Part& part : parts) sum += part.key == key ? part.sum() : 0;
   return sum;
 }
 
@@ -152,7 +173,8 @@ void add_network(RankMemory& memory, const Config& config, const LearnerMemory& 
                      : remembers                ? "policy.recurrent_units"
                                                 : "policy.hidden",
               .what = "the policy",
-              .bytes = learner.network_bytes + learner.snapshot_bytes});
+              .bytes = learner.network_bytes,
+              .copies = kCopies * learner.snapshot_bytes});
   if (learner.encoder_bytes > 0)
     memory.add(
         {.key = "image.base_width", .what = "the encoders of pictures", .bytes = learner.encoder_bytes});
@@ -190,12 +212,14 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
   memory.bytes_per_env = simulation.bytes_per_env;
   std::size_t batch = simulation.rank_bytes;
   // (an evaluation has as many steps as its episodes take: those are not known)
-  batch += recorder_bytes(config, simulation.num_observations, simulation.num_actions, partition.envs());
+  std::size_t copies =
+      recorder_bytes(config, simulation.num_observations, simulation.num_actions, partition.envs());
   if (holds == Holds::learner) {
     const LearnerMemory learner = learner_of(config).memory(config, sizes);
     const auto envs = static_cast<std::size_t>(partition.tiles * kTileWidth);
     // and its environments' states in the copy of the last finished iteration
-    batch += learner.batch_bytes + simulation.bytes_per_env * envs;
+    batch += learner.batch_bytes;
+    copies += kCopies * simulation.bytes_per_env * envs;
     memory.bytes_per_env += learner.batch_bytes / std::max<std::size_t>(1, envs);
     add_network(memory, config, learner);
     add_trials(memory, config, model, session);
@@ -209,8 +233,10 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
                   .what = counted(episodes, "episode"),
                   .bytes = 3 * sizeof(double) * static_cast<std::size_t>(episodes)});
   }
-  memory.add(
-      {.key = "batch.num_envs", .what = counted(config.batch.num_envs, "environment"), .bytes = batch});
+  memory.add({.key = "batch.num_envs",
+              .what = counted(config.batch.num_envs, "environment"),
+              .bytes = batch,
+              .copies = copies});
   return memory;
 }
 

@@ -44,15 +44,20 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
 // What that takes.
 struct RankMemory {
   struct Part {
-    std::string key;   // of the deck, that says how much
-    std::string what;  // for people
-    std::size_t bytes = 0;
+    std::string key;         // of the deck, that says how much
+    std::string what;        // for people
+    std::size_t bytes = 0;   // where kernels work
+    std::size_t copies = 0;  // that the host keeps of it, whatever kernels work on
+    std::size_t sum() const { return bytes + copies; }
   };
   std::vector<Part> parts;
   std::size_t bytes_per_env = 0;
 
   void add(const Part& part) { parts.push_back(part); }
   std::size_t total() const;
+  // What a device takes of it, and what its host does.
+  std::size_t on_device() const;
+  std::size_t beside_device() const;
   std::size_t of(const std::string& key) const;
 };
 // A learner's, or a policy's, but for what it keeps of its batch.
@@ -61,8 +66,7 @@ void add_network(RankMemory& memory, const Config& config, const LearnerMemory& 
 std::string memory_text(const RankMemory& memory);
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Session& session, Holds holds);
 // Refuses, with the same words on every rank and the key of the largest part, what does not fit into a host
-// or a control group together with what its other ranks need. Host memory only; a device back end reports its
-// own failure at allocation.
+// or a control group together with what its other ranks need, or into a rank's device.
 void check_memory(const RankMemory& memory, Session& session, const Config& config);
 // Whether it does not refuse. Collective; the same on all ranks.
 bool fits(const RankMemory& memory, Session& session);

@@ -60,6 +60,7 @@ const std::vector<Verb>& verbs() {
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",
        .run = validate,
        .needs_model = false,
+       .computes = false,
        .runs_ensembles = true},
       {.name = "doctor",
        .help = "check ranks, devices, pinning, communication and the file system; given the directory of a "

@@ -38,6 +38,7 @@ struct Verb {
   const char* word_override = nullptr;
 
   bool needs_model = true;     // a deck without model.file is refused
+  bool computes = true;        // on devices, where the build is for them; otherwise it runs without any, too
   bool ends_in_order = false;  // when a signal asks: those count from before MPI starts (stop.hpp)
   // The file that it writes in output.directory, which it holds for itself, and where it replaces no results
   // without permission; null: it leaves no file there.

@@ -114,12 +114,11 @@ class MpiCollectives final : public Collectives, public CommunicatorOwner {
   // Kernels that write `data` may still run: wait for them, even where host memory is device memory.
   template <class T>
   void sum_on_device(T* data, std::size_t count, MPI_Datatype type) {
-    if (count == 0) return;
+    if (count == 0 || (size_ == 1 && !kHostCanReadDevice)) return;
     ExecutionSpace().fence();
     if constexpr (kHostCanReadDevice) {
       reduce(data, count, type, MPI_SUM);
     } else {
-      if (size_ == 1) return;
       if (staging_.size() < count * sizeof(T)) staging_.resize(count * sizeof(T));
       using Unmanaged = Kokkos::MemoryTraits<Kokkos::Unmanaged>;
       Kokkos::View<T*, Kokkos::HostSpace, Unmanaged> host(reinterpret_cast<T*>(staging_.data()), count);

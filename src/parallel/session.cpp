@@ -111,6 +111,17 @@ int choose_device(const RankPlace& place) {
                    "--gpus-per-node and --ntasks-per-node decide)");
 }
 
+std::string capability_error(const Device& device, int built) {
+  // (code for a device runs on later ones of its generation)
+  if (device.capability / 10 == built / 10 && device.capability % 10 >= built % 10) return "";
+  const auto version = [](int capability) {
+    return std::to_string(capability / 10) + "." + std::to_string(capability % 10);
+  };
+  return "launch: this build is for GPUs of compute capability " + version(built) + ", and " + device.name +
+         " has " + version(device.capability) +
+         "; build Kokkos and the program for it (Kokkos_ARCH_..., see README.md)";
+}
+
 std::string shared_device_error(const std::vector<RankPlace>& places) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> users;  // (host, device) -> ranks
   for (int rank = 0; rank < static_cast<int>(places.size()); ++rank) {
@@ -156,7 +167,8 @@ struct Session::Runtime {
   }
 };
 
-Session::Session(int& argc, char**& argv) : started_(std::chrono::steady_clock::now()) {
+Session::Session(int& argc, char**& argv, [[maybe_unused]] bool computes)
+    : started_(std::chrono::steady_clock::now()) {
   // a file-size limit shall be an error of the write, with a message, and not the end of the process
   signal(SIGXFSZ, SIG_IGN);
   runtime_ = std::make_unique<Runtime>(argc, argv);
@@ -177,12 +189,18 @@ Session::Session(int& argc, char**& argv) : started_(std::chrono::steady_clock::
   if (place.local_rank == 0) remove_abandoned_segments();
 
 #ifdef KOKKOS_ENABLE_CUDA
-  run_together(*collectives_, [&] {
-    const std::vector<Device> devices = cuda_devices();
-    place.visible_devices = static_cast<int>(devices.size());
-    place.device_index = choose_device(place);
-    place.device = devices[place.device_index];
-  });
+  if (computes)
+    run_together(*collectives_, [&] {
+      const std::vector<Device> devices = cuda_devices();
+      place.visible_devices = static_cast<int>(devices.size());
+      place.device_index = choose_device(place);
+      place.device = devices[place.device_index];
+      // (Kokkos would abort)
+      const std::string error = capability_error(place.device, MANIPLE_CUDA_ARCHITECTURE);
+      if (!error.empty()) throw InputError(error);
+    });
+#else
+  computes = true;
 #endif
   places_ = gather_places(*collectives_, place);
   // every rank sees the same list, hence throws the same error
@@ -192,21 +210,19 @@ Session::Session(int& argc, char**& argv) : started_(std::chrono::steady_clock::
   for (const RankPlace& each : places_) hosts.push_back(each.host);
   watchdog_ = std::make_shared<Watchdog>(*collectives_, hosts);
 
-  if (!Kokkos::is_initialized()) {
+  if (computes && !Kokkos::is_initialized()) {
     start_kokkos(place, fair_threads(place, places_));
     runtime_->owns_kokkos = true;
   }
-  place.threads = static_cast<int>(Kokkos::DefaultHostExecutionSpace().concurrency());
+  if (Kokkos::is_initialized())
+    place.threads = static_cast<int>(Kokkos::DefaultHostExecutionSpace().concurrency());
   places_ = gather_places(*collectives_, place);
   places_of_job_ = places_;
 
   if (openblas_set_num_threads && !std::getenv("OPENBLAS_NUM_THREADS") && !std::getenv("OMP_NUM_THREADS"))
     openblas_set_num_threads(1);
 
-#ifdef MANIPLE_HAVE_NCCL
-  host_collectives_ = std::move(collectives_);
-  collectives_ = make_nccl_collectives(*host_collectives_, place.device_index);
-#endif
+  sum_on_devices(place.device_index);
 }
 
 Session::Session(Session& whole, int part)
@@ -217,9 +233,15 @@ Session::Session(Session& whole, int part)
   collectives_ = make_mpi_collectives(communicator);
   MPI_Comm_free(&communicator);
   places_ = gather_places(*collectives_, whole.place());
+  sum_on_devices(place().device_index);
+}
+
+void Session::sum_on_devices([[maybe_unused]] int device) {
 #ifdef MANIPLE_HAVE_NCCL
+  // (one rank has nothing to add, and MPI's collectives see to that at once)
+  if (device < 0 || size() == 1) return;
   host_collectives_ = std::move(collectives_);
-  collectives_ = make_nccl_collectives(*host_collectives_, places_[host_collectives_->rank()].device_index);
+  collectives_ = make_nccl_collectives(*host_collectives_, device);
 #endif
 }
 

@@ -16,6 +16,7 @@ namespace maniple {
 // A device that this process can see.
 struct Device {
   std::string name, uuid, pci_bus_id;
+  int capability = 0;  // compute capability: 90 for 9.0
 };
 
 // Where a rank runs.
@@ -41,12 +42,22 @@ int choose_device(const RankPlace& place);
 // ranks. `places` is in rank order.
 std::string shared_device_error(const std::vector<RankPlace>& places);
 
+// Empty, or why kernels that were compiled for compute capability `built` (90 for 9.0) do not run on a
+// device.
+std::string capability_error(const Device& device, int built);
+
 class Session {
  public:
   // Starts MPI (funneled) and Kokkos unless they run already; what it started, it ends. Collective.
+<<<<<<< HEAD
   // Throws InputError, the same on every rank, when a device would be shared, or when the launcher started
   // processes that MPI does not see as ranks.
   Session(int& argc, char**& argv);
+=======
+  // Throws InputError, the same on every rank, when a device would be shared. Without `computes` a build for
+  // GPUs starts neither Kokkos nor a device, and needs none.
+  Session(int& argc, char**& argv, bool computes = true);
+>>>>>>> a160692 (Need a device only where something is computed, and say what does not fit one)
   // The part of `whole` whose ranks give the same `part`, in their order there, with a communicator of its
   // own. Collective over `whole`, which outlives it.
   Session(Session& whole, int part);
@@ -75,6 +86,9 @@ class Session {
 
  private:
   struct Runtime;
+  // Sums of device memory by NCCL, where there is something to sum.
+  void sum_on_devices(int device);
+
   const std::chrono::steady_clock::time_point started_;
   std::shared_ptr<Watchdog> watchdog_;  // of the whole job; outlives MPI, whose end may hang, too
   std::unique_ptr<Runtime> runtime_;

@@ -48,8 +48,9 @@ KERNELS_FOR_SOURCES = {
 # header -> folders whose files may include it
 CONFINED = {
     r"mpi\.h": ("src/parallel/", "tests/"),
-    r"nccl\.h": ("src/parallel/",),
-    r"cuda_runtime\.h": ("src/parallel/", "kernels/base/"),
+    r"nccl\.h": ("src/parallel/", "tests/device/"),
+    r"cuda_runtime(_api)?\.h": ("src/parallel/", "kernels/base/", "tests/device/"),
+    r"cuda\.h": ("src/parallel/cuda/",),
     r"hdf5\.h": ("src/io/", "tests/unit/io/"),
     r"mujoco/.*": ("src/model_import/", "tests/"),
     r"yaml-cpp/.*": ("src/config/", "tests/unit/config/"),

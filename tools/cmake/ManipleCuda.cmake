@@ -93,6 +93,12 @@ set(MANIPLE_NCCL_STATE "no")
 # these files alone, so that the other choice compiles nothing else again
 set(nccl_users src/parallel/session.cpp src/driver/doctor.cpp)
 set_property(SOURCE ${nccl_users} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+if(MANIPLE_KOKKOS_CUDA)
+  set_property(SOURCE src/parallel/session.cpp APPEND PROPERTY COMPILE_DEFINITIONS
+    MANIPLE_CUDA_ARCHITECTURE=${MANIPLE_CUDA_ARCHITECTURE})
+  # (src/parallel/cuda/driver.cpp takes the place of the driver's library, which is not everywhere)
+  target_link_options(maniple_core PUBLIC LINKER:--as-needed)
+endif()
 if(CUDAToolkit_FOUND)
   maniple_device_part(cuda "${CUDAToolkit_INCLUDE_DIRS}" CUDA::cudart)
 

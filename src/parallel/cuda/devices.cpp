@@ -11,8 +11,13 @@ namespace maniple {
 
 std::vector<Device> cuda_devices() {
   int count = 0;
-  check_cuda(cudaGetDeviceCount(&count), "cudaGetDeviceCount");
-  if (count == 0) throw Error("CUDA: no visible device");
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess || count == 0)
+    throw Error(std::string("launch: this build computes on a GPU, and there is none that it can use: ") +
+                (code == cudaSuccess      ? "no device is visible (CUDA_VISIBLE_DEVICES)"
+                 : cuda_driver_is_there() ? cudaGetErrorString(code)
+                                          : "CUDA's driver (libcuda.so.1) is not installed here") +
+                "; validate, inspect and schema need none");
   std::vector<Device> devices(count);
   for (int d = 0; d < count; ++d) {
     cudaDeviceProp properties{};
@@ -20,6 +25,7 @@ std::vector<Device> cuda_devices() {
     char bus_id[32] = {};
     check_cuda(cudaDeviceGetPCIBusId(bus_id, sizeof bus_id, d), "cudaDeviceGetPCIBusId");
     devices[d].name = properties.name;
+    devices[d].capability = 10 * properties.major + properties.minor;
     devices[d].pci_bus_id = bus_id;
     // as nvidia-smi prints it: GPU-8-4-4-4-12 hexadecimal digits
     devices[d].uuid = "GPU-";
@@ -31,6 +37,12 @@ std::vector<Device> cuda_devices() {
     }
   }
   return devices;
+}
+
+std::size_t free_cuda_memory() {
+  std::size_t available = 0, total = 0;
+  check_cuda(cudaMemGetInfo(&available, &total), "cudaMemGetInfo");
+  return available;
 }
 
 std::string cuda_version() {

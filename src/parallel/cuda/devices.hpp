@@ -2,6 +2,7 @@
 // only CUDA's host headers: CMake builds it wherever they are found, and links it where Kokkos runs on CUDA.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,12 @@ namespace maniple {
 
 // The CUDA devices visible to this process, in CUDA's order. Throws Error when there is none.
 std::vector<Device> cuda_devices();
+
+// Whether the library of CUDA's driver is installed.
+bool cuda_driver_is_there();
+
+// Free memory of the device that this process uses [B].
+std::size_t free_cuda_memory();
 
 // "13.0": CUDA's runtime as linked.
 std::string cuda_version();

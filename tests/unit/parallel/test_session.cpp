@@ -49,6 +49,18 @@ TEST(SessionDevices, SharedDeviceIsNamedByHostUuidAndRanks) {
   EXPECT_EQ(shared_device_error({place("a", 0, 2, 0, ""), place("a", 1, 2, 0, "")}), "") << "no devices";
 }
 
+TEST(SessionDevices, CodeForAnotherGenerationIsRefused) {
+  const Device hopper{.name = "NVIDIA H100", .uuid = "", .pci_bus_id = "", .capability = 90};
+  EXPECT_EQ(capability_error(hopper, 90), "");
+  Device later = hopper;
+  later.capability = 89;
+  EXPECT_EQ(capability_error(later, 86), "") << "code of 8.6 runs on 8.9";
+  EXPECT_NE(capability_error({.name = "", .uuid = "", .pci_bus_id = "", .capability = 80}, 86), "");
+  EXPECT_EQ(capability_error(hopper, 80).substr(0, 103),
+            "launch: this build is for GPUs of compute capability 8.0, and NVIDIA H100 has 9.0; build Kokkos "
+            "and the");
+}
+
 TEST(SessionDevices, PlacesTravelAsText) {
   RankPlace p = place("node 7", 3, 8, 4, "GPU-12", {0, 5, 6});
   p.threads = 12;
