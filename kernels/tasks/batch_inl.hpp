@@ -139,7 +139,8 @@ struct TaskPack {
     observe(batch.task, lanes, fresh);
   }
 
-  // Physics steps of the lanes of `which`, with controls of 0, after which the clock stands at 0.
+  // Physics steps of the lanes of `which` with the controls that they have, after which the clock stands as
+  // before. States that physics fails are drawn once more and do not settle.
   MANIPLE_FUNCTION void settle(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, MaskOf<V> which,
                                std::int64_t tile, int lane, std::int32_t control_step) const {
     const int place = kScalarLanes ? worker % kTileWidth : 0;
@@ -147,15 +148,21 @@ struct TaskPack {
     const State<V> copy = state_of_tile<V>(physics.model, memory, place);
     const Varying<V> to = tile_field<V>(memory, 0, place);
     for (int i = 0; i < physics.state.elements; ++i) to[i] = lanes.state[i];
+    const V began = state.time[0];
+    MaskOf<V> failed(false);
     for (int k = 0; k < batch.task.settle_steps; ++k) {
       const MaskOf<V> bad = step(physics.model, copy, data);
+      failed = failed || (which && bad);
       add_incidents(physics.bad_states.tile(tile) + lane, which && bad, V(1), control_step);
       const V dropped = data.contact_dropped[0];
       add_incidents(physics.dropped_contacts.tile(tile) + lane, which && dropped > V(0), dropped,
                     control_step);
     }
     for (int i = 0; i < physics.state.elements; ++i) lanes.state[i] = select(which, to[i], lanes.state[i]);
-    state.time[0] = select(which, V(0), V(state.time[0]));
+    state.time[0] = select(which, began, V(state.time[0]));
+    if (!any_lane(failed)) return;
+    reset_to_default(physics.model, state, failed);
+    draw_state(batch.task, lanes, failed);
   }
 };
 

@@ -221,17 +221,23 @@ MANIPLE_FUNCTION MaskOf<V> vary_model(const Task<ScalarOf<V>>& task, const TaskL
   return changed;
 }
 
-// Starts new episodes where the mask is true: the task's reset terms on top of the model's default state,
-// which the caller has set (reset_to_default), and fresh counters. Other environments keep their bits.
+// Draws fresh states where the mask is true: the task's reset terms on top of the model's default state,
+// which the caller has set (reset_to_default). Other environments keep their bits.
 template <class V>
-MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> which) {
+MANIPLE_FUNCTION void draw_state(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
+                                 MaskOf<V> which) {
   const Banks<V> banks = banks_of(task, lanes);
   draw_random(task.reset, lanes, banks, RandomPurpose::reset,
               lanes.counters + counter_reset_count * kTileWidth, which);
   lanes.scratch[register_episode_step] = V(0);
   lanes.scratch[register_flag] = truth<V>(which);
   run_program(task.reset, banks);
+}
 
+// Starts new episodes where the mask is true: fresh states and fresh counters.
+template <class V>
+MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> which) {
+  draw_state(task, lanes, which);
   const TaskLayout layout = task_layout(task);
   const auto clear = [&](int first, int size) {
     for (int k = first; k < first + size; ++k) lanes.fields[k] = select(which, V(0), lanes.fields[k]);

@@ -274,6 +274,9 @@ void check_control(const Config& config, const Refuse& refuse) {
   if (control.source == ControlInput::policy && !config.task.present)
     refuse("control.source", "found 'policy' without a task",
            "allowed: with the task the policy was trained on");
+  if (control.source == ControlInput::keyframe && config.task.present)
+    refuse("control.source", "found 'keyframe' with a task, whose actions set the controls",
+           "allowed: without a task; actuators without an action hold the controls of task.keyframe");
   if (!control.file.empty() && control.source != ControlInput::file)
     refuse("control.file", "found a file that nothing reads with control.source: " + text_of(control.source),
            "allowed: with control.source: file; control.file=~ leaves it out");
@@ -291,9 +294,9 @@ void check_initial_state(const Config& config, const Refuse& refuse) {
     if (!initial.file.empty())
       refuse("initial_state.file", "found a file that nothing reads",
              "allowed: with initial_state.source: file");
-    if (config.where.count("initial_state.keyframe"))
+    if (config.where.count("initial_state.keyframe") && config.control.source != ControlInput::keyframe)
       refuse("initial_state.keyframe", "found a keyframe that nothing reads",
-             "allowed: with initial_state.source: keyframe");
+             "allowed: with initial_state.source: keyframe or control.source: keyframe");
   }
 }
 

@@ -25,7 +25,7 @@ enum class SolverChoice { of_model, Newton, PGS };
 // and forces, contacts included; stepped_rewards: that old in rewards and terminations, fresh in
 // observations.
 enum class DerivedChoice { fresh, as_stepped, stepped_forces, stepped_rewards };
-enum class ControlInput { zero, random, file, policy };
+enum class ControlInput { zero, random, keyframe, file, policy };
 enum class StartState { of_model, keyframe, file, task };
 enum class ActivationChoice { elu, relu, tanh, leaky_relu, silu, gelu, identity };
 // adaptive: by the KL divergence; linear and cosine: down to 0
@@ -72,7 +72,7 @@ template <>
 inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces",
                                                     "stepped_rewards"};
 template <>
-inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "file", "policy"};
+inline constexpr std::array kTextsOf<ControlInput>{"zero", "random", "keyframe", "file", "policy"};
 template <>
 inline constexpr std::array kTextsOf<StartState>{"default", "keyframe", "file", "task"};
 template <>
@@ -176,7 +176,7 @@ struct SimulationConfig {
 };
 
 struct ControlConfig {
-  ControlInput source = ControlInput::zero;
+  ControlInput source = ControlInput::zero;  // a keyframe's where the state is one and no key says so
   std::string file;        // HDF5 with /ctrl [env or 1, step, nu]; absolute path
   std::string checkpoint;  // policy: checkpoint file, or a run directory; absolute path
   SourceLocation where;    // of control.file or control.checkpoint
@@ -283,7 +283,7 @@ struct TaskConfig {
   std::string name;
   double episode_length = 0;       // s; 0: endless, or episode_steps
   std::int64_t episode_steps = 0;  // control steps; 0: endless, or episode_length
-  std::string keyframe;            // of the model, whose positions are the task's default ones; "": qpos0
+  std::string keyframe;            // of the model, the state that resets start from; "": the model's own
   SourceLocation where_keyframe;
   std::string reset_until;  // expression that a fresh state must fulfil; "": any state
   SourceLocation where_reset_until;

@@ -136,6 +136,10 @@ Config configure(const DeckValue& root, const Config& as_given, const std::strin
   const std::vector<std::string> known = known_paths();
   apply_preset(config, root, known);
   read_section(config, root, "", known);
+  // a keyframe is a state with its controls, which nothing else sets without a task
+  if (!config.where.contains("control.source") && !config.task.present &&
+      config.initial_state.source == StartState::keyframe)
+    config.control.source = ControlInput::keyframe;
   resolve_files(config, member, needs_model);
   check_together(config);
   if (!member.empty())

@@ -117,8 +117,11 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
                          "a checkpoint file or the directory of a run");
 
   InitialStateConfig& initial = config.initial_state;
-  initial.where = config.where_of(initial.source == StartState::keyframe ? "initial_state.keyframe"
-                                                                         : "initial_state.file");
+  const bool from_keyframe =
+      initial.source == StartState::keyframe || control.source == ControlInput::keyframe;
+  initial.where = config.where_of(initial.source == StartState::file ? "initial_state.file"
+                                  : from_keyframe                    ? "initial_state.keyframe"
+                                                                     : "initial_state.source");
   if (!initial.file.empty())
     initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
                                  false, "an HDF5 file with /qpos [env or 1, nq]");

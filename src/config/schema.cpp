@@ -86,7 +86,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),
 
-      KEY(control.source, anything(), "", "of controls, with a task of actions; random: such that controls are uniform in their range, one draw per control step (unlimited: in [-1, 1])"),
+      KEY(control.source, anything(), "", "of controls, with a task of actions; random: such that controls are uniform in their range, one draw per control step (unlimited: in [-1, 1]); keyframe: the controls of initial_state.keyframe, without a task, and the default there where initial_state.source is keyframe"),
       KEY(control.file, anything(), "", "HDF5 with /ctrl [env or 1, step, nu], with a task /action [env or 1, step, size]; relative to the deck"),
       KEY(control.checkpoint, anything(), "", "policy: a checkpoint file or a run's directory; relative to the deck"),
 
@@ -108,9 +108,9 @@ const std::vector<Key>& schema() {
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),
       KEY(task.episode_steps, between(0, 16777216), "control steps", "the same in control steps, instead of task.episode_length"),
-      KEY(task.keyframe, anything(), "", "name or number of the model's keyframe that has the default positions: those of a reset, of joint_pos_rel, of position actions; \"\": qpos0"),
+      KEY(task.keyframe, anything(), "", "name or number of the model's keyframe that resets start from, with its time, positions, velocities, activations and controls: those of actuators without an action hold; its positions and velocities are also the default ones, of joint_pos_rel, of position actions; \"\": qpos0 at rest, controls of 0"),
       KEY(task.reset_until, anything(), "", "expression over derived quantities, too: a fresh state for which it is false is drawn again, at most 1000 times; \"\": none is"),
-      KEY(task.settle_steps, between(0, 1e6), "physics steps", "of a fresh state without actions, before its episode begins"),
+      KEY(task.settle_steps, between(0, 1e6), "physics steps", "of a fresh state without actions, with the controls that it has, before its episode begins"),
       KEY(task.reward_times_dt, anything(), "", "each reward is its value x weight x duration of a control step"),
 
       KEY(data.file, anything(), "", "demonstrations in robomimic's, Minari's or DROID's HDF5 layout, read as they are: a file or a list of files; relative to the deck. A JSON file is a manifest of DROID's, [{path: ...}, ...]: a file of each demonstration, relative to the manifest"),

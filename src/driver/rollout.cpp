@@ -1,4 +1,4 @@
-// maniple rollout: steps the batch with zero, random, recorded or learned controls and records
+// maniple rollout: steps the batch with controls that are zero, a keyframe's, random, recorded or learned and records
 // trajectories of any field. Without a task this is MuJoCo's rollout; with one, the task's episodes, and
 // what is zero, random or recorded are its actions.
 #include <fmt/format.h>
@@ -34,6 +34,12 @@ class ControlSource {
           config.control.file, config.control.where,
           acts ? simulation.num_actions() : simulation.model().sizes.nu, config.simulation.steps,
           simulation.partition());
+    } else if (config.control.source == ControlInput::keyframe) {
+      const ImportedModel& model = simulation.model();
+      const auto nu = static_cast<std::ptrdiff_t>(model.sizes.nu);
+      const auto key = static_cast<std::ptrdiff_t>(keyframe_of(
+          model, config.initial_state.keyframe, config.initial_state.where, "initial_state.keyframe"));
+      held_.assign(model.key_ctrl.begin() + key * nu, model.key_ctrl.begin() + (key + 1) * nu);
     } else if (config.control.source == ControlInput::policy) {
       if (!simulation.has_task())
         throw InputError(config.control.where, "control.source", "policy without a task",
@@ -59,6 +65,7 @@ class ControlSource {
     }
     if (source == ControlInput::random) simulation_.random_control(control_step);
     if (source == ControlInput::zero) simulation_.zero_control();
+    if (source == ControlInput::keyframe) simulation_.set_control(held_);
     if (source == ControlInput::file) simulation_.set_control(controls_.rows(control_step));
     simulation_.step_physics();
   }
@@ -67,6 +74,7 @@ class ControlSource {
   const Config& config_;
   Simulation& simulation_;
   ControlRows controls_;
+  std::vector<double> held_;  // controls of a keyframe
   std::unique_ptr<ActingPolicy> policy_;
   std::unique_ptr<PolicyRunner> runner_;
 };
@@ -90,7 +98,7 @@ ExitCode rollout(const Config& config, Session& session) {
   simulation->initialize(config.initial_state);
   if (config.initial_state.source == StartState::of_model && !config.task.resets.empty())
     info(
-        "the first episodes begin in the model's own pose: initial_state.source=task begins them by the "
+        "the first episodes begin in the default pose: initial_state.source=task begins them by the "
         "task's resets");
   if (episodes) episodes->watch();
 

@@ -209,8 +209,12 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
   } else {
     default_state_batch(physics_);
   }
-  if (initial.source == StartState::keyframe) {
-    const std::size_t key = keyframe_of(model_, initial.keyframe, initial.where, "initial_state.keyframe");
+  const bool own_keyframe = initial.source == StartState::keyframe;
+  if (own_keyframe || (initial.source != StartState::task && !config_.task.keyframe.empty())) {
+    const std::size_t key =
+        own_keyframe
+            ? keyframe_of(model_, initial.keyframe, initial.where, "initial_state.keyframe")
+            : keyframe_of(model_, config_.task.keyframe, config_.task.where_keyframe, "task.keyframe");
     const auto row = [key](const std::vector<double>& values, int size) {
       return std::vector<double>(values.begin() + static_cast<std::ptrdiff_t>(key) * size,
                                  values.begin() + static_cast<std::ptrdiff_t>(key + 1) * size);
@@ -220,10 +224,10 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     set_state_rows("qvel", row(model_.key_qvel, model_.sizes.nv));
     set_state_rows("act", row(model_.key_act, model_.sizes.na));
     set_state_rows("ctrl", row(model_.key_ctrl, model_.sizes.nu));
-  } else if (initial.source == StartState::file) {
+  }
+  if (initial.source == StartState::file)
     for (const auto& [field, rows] : read_initial_state(initial, model_.sizes, partition_))
       set_state_rows(field, rows);
-  }
   if (!has_task()) return;
   if (initial.source != StartState::task) observe_batch(task_batch_, physics_);
   const Transition<TiledView<T>>& transition = task_batch_.transition;

@@ -125,6 +125,11 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
   return of_model;
 }
 
+void ExpressionCompiler::assign(int element, double value) {
+  if (!assigned_.contains(element)) assignment_order_.push_back(element);
+  assigned_[element] = graph_.constant(value);
+}
+
 Program ExpressionCompiler::program(ConstantPool& constants) const {
   Program program = graph_.compile(constants);
   program.num_random = num_random_;

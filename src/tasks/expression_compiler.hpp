@@ -38,6 +38,8 @@ class ExpressionCompiler {
   // and interval: to those of fields of the model. interval and vary: where the mask is true. Returns whether
   // it was the model.
   bool assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
+  // reset: assigns a number to an element of the state, whichever.
+  void assign(int element, double value);
   // 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
   Node interval(const std::vector<double>& steps);
   // Is Data not there, as while resetting and acting.

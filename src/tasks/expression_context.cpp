@@ -173,7 +173,7 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
   const std::vector<FieldInfo> state = state_fields(model.sizes);
   const int qpos = field_named(state, "qpos").first, qvel = field_named(state, "qvel").first;
   std::vector<int> positions, velocities;
-  std::vector<double> default_positions;
+  std::vector<double> default_positions, default_velocities;
   std::vector<std::string> names;
   std::vector<const TaskJoint*> scalar;
   for (const TaskJoint& joint : model.joints) {
@@ -183,6 +183,7 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
     positions.push_back(qpos + joint.qposadr);
     velocities.push_back(qvel + joint.dofadr);
     default_positions.push_back(model.qpos0[static_cast<std::size_t>(joint.qposadr)]);
+    default_velocities.push_back(model.qvel0[static_cast<std::size_t>(joint.dofadr)]);
   }
   const auto joints = [&](const char* name, const char* unit, const char* description, Component component) {
     add({.name = name,
@@ -198,6 +199,8 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
   joints("joint_vel", "m/s or rad/s", "velocity of each hinge and slide joint", in_state(velocities));
   joints("default_joint_pos", "m or rad", "default position of each hinge and slide joint",
          constants(default_positions));
+  joints("default_joint_vel", "m/s or rad/s", "default velocity of each hinge and slide joint",
+         constants(default_velocities));
   const auto normalized = [scalar, positions](ExpressionCompiler& compiler, int i) {
     const auto place = static_cast<std::size_t>(i);
     const TaskJoint& joint = *scalar[place];
@@ -220,6 +223,14 @@ void ExpressionContext::add_joint_quantities(const TaskModel& model) {
        .elements = by_qpos(model),
        .in_reset = true,
        .component = constants(model.qpos0)});
+  add({.name = "default_qvel",
+       .unit = "m/s or rad/s",
+       .description = "default generalized velocity, 0 or that of task.keyframe",
+       .size = model.sizes.nv,
+       .element_kind = "joint",
+       .elements = by_dof(model, 1),
+       .in_reset = true,
+       .component = constants(model.qvel0)});
 }
 
 // Velocities of the body frame's origin and gravity, in the world's axes and in the body's own.

@@ -320,6 +320,11 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
     rows += row(action.name, rest);
   }
   section(fmt::format("actions ({})", task.num_actions), rows);
+  rows.clear();
+  for (const auto& [name, control] : task.held_controls) rows += row(name, fmt::format("holds {:.6g}", control));
+  section(fmt::format("actuators without an action ({}), controls {}", task.held_controls.size(),
+                      config.keyframe.empty() ? "after a reset" : "of task.keyframe " + config.keyframe),
+          rows);
   // components of one term in one row, joint_pos[0], joint_pos[1] ..., with what is done to them
   const auto observations = [&](std::vector<TermConfig> terms, const std::vector<std::string>& names) {
     std::string result;

@@ -206,6 +206,11 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   task.num_actions = static_cast<int>(task.actions.size());
   if (task.num_actions == 0)
     throw InputError(config.where, "task.actions", "no actions", "at least one action term");
+  for (std::size_t i = 0; i < model.actuators.size(); ++i)
+    if (std::none_of(task.actions.begin(), task.actions.end(), [i](const CompiledAction& action) {
+          return static_cast<std::size_t>(action.actuator) == i;
+        }))
+      task.held_controls.emplace_back(model.actuators[i].name, model.ctrl0[i]);
   if (config.observations.empty())
     throw InputError(config.where, "task.observations", "no observations", "at least one observation term");
 
@@ -276,11 +281,9 @@ ControlStep control_step(const ImportedModel& model, double step_dt) {
 CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported, double step_dt,
                           DerivedChoice derived) {
   TaskModel model = task_model(imported);
-  if (!given.keyframe.empty()) {
-    const std::size_t key = keyframe_of(imported, given.keyframe, given.where_keyframe, "task.keyframe");
-    const auto first = imported.key_qpos.begin() + static_cast<std::ptrdiff_t>(key * model.qpos0.size());
-    std::copy_n(first, model.qpos0.size(), model.qpos0.begin());
-  }
+  if (!given.keyframe.empty())
+    start_from_keyframe(model, imported,
+                        keyframe_of(imported, given.keyframe, given.where_keyframe, "task.keyframe"));
   TaskConfig config = given;
   complete_commands(config);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/base/tiles.hpp"
@@ -33,6 +34,8 @@ struct CompiledTask : TaskSizes {
   std::int64_t max_episode_steps = 0;  // 0: endless
 
   std::vector<CompiledAction> actions;
+  // Actuators that no action drives, and the controls that they hold.
+  std::vector<std::pair<std::string, double>> held_controls;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
   std::vector<std::string> critic_observation_names;
   std::vector<int> observation_widths;  // components of each term of task.observations

@@ -23,6 +23,9 @@ TaskModel task_model(const ImportedModel& model) {
   TaskModel result;
   result.sizes = model.sizes;
   result.qpos0 = model.qpos0;
+  result.qvel0.resize(static_cast<std::size_t>(model.sizes.nv));
+  result.act0.resize(static_cast<std::size_t>(model.sizes.na));
+  result.ctrl0.resize(static_cast<std::size_t>(model.sizes.nu));
   result.fields = varying_fields(model);
   std::copy(model.gravity.begin(), model.gravity.end(), result.gravity);
   result.bodies = complete_names(model.body_names, "body");
@@ -80,6 +83,17 @@ TaskModel task_model(const ImportedModel& model) {
     result.sensors.push_back({sensor_names[i], model.sensor_adr[i], model.sensor_dim[i],
                               sensor_stage(model.sensor_type[i]) == SensorStage::acceleration});
   return result;
+}
+
+void start_from_keyframe(TaskModel& model, const ImportedModel& imported, std::size_t key) {
+  const auto copy = [key](std::vector<double>& to, const std::vector<double>& of_keys) {
+    std::copy_n(of_keys.begin() + static_cast<std::ptrdiff_t>(key * to.size()), to.size(), to.begin());
+  };
+  model.reset_time = imported.key_time[key];
+  copy(model.qpos0, imported.key_qpos);
+  copy(model.qvel0, imported.key_qvel);
+  copy(model.act0, imported.key_act);
+  copy(model.ctrl0, imported.key_ctrl);
 }
 
 }  // namespace maniple

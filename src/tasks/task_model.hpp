@@ -58,12 +58,18 @@ struct TaskModel {
   std::vector<bool> geom_visible;  // its color is not fully transparent
   std::vector<std::array<int, 2>>
       geom_pairs;                     // geoms that may touch, the numbers of the pairs in the kernels
-  std::vector<double> qpos0;          // default positions
+  // The state that a reset starts from: the model's default one, or that of task.keyframe.
+  double reset_time = 0;      // s
+  std::vector<double> qpos0;  // default positions
+  std::vector<double> qvel0, act0, ctrl0;
   std::vector<VaryingField> fields;   // that events may set
   double gravity[3] = {0, 0, -9.81};  // m/s^2
 };
 
 TaskModel task_model(const ImportedModel& model);
+
+// Makes the state of a keyframe that of resets, with all that mj_resetDataKeyframe sets.
+void start_from_keyframe(TaskModel& model, const ImportedModel& imported, std::size_t key);
 
 // The field of this name, which must be there.
 inline const FieldInfo& field_named(const std::vector<FieldInfo>& fields, const std::string& name) {

@@ -164,9 +164,19 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
       reset.assign({expression.target, term.where_of("set"), key + ".set"},
                    source_of(term, expression.text, key));
   };
-  if (!config.keyframe.empty())
-    reset.assign({"qpos", config.where_keyframe, "task.keyframe"},
-                 {"default_qpos", config.where_keyframe, "task.keyframe"});
+  if (!config.keyframe.empty()) {
+    const std::vector<FieldInfo> fields = state_fields(model.sizes);
+    const auto begin_with = [&](const char* field, const std::vector<double>& values) {
+      const int first = field_named(fields, field).first;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        reset.assign(first + static_cast<int>(i), values[i]);
+    };
+    begin_with("qpos", model.qpos0);
+    begin_with("qvel", model.qvel0);
+    begin_with("act", model.act0);
+    begin_with("ctrl", model.ctrl0);
+    begin_with("time", {model.reset_time});
+  }
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
   for (std::size_t i = 0; i < config.events.size(); ++i)
     if (config.events[i].mode == EventMode::reset && !sets_model(config.events[i], model))

@@ -152,7 +152,8 @@ std::vector<LibraryTerm> make_library() {
       term(Kind::observation, "joint_vel", kAllJoints, "joint velocities [m/s or rad/s]",
            formula("joint_vel%")),
       term(Kind::observation, "joint_vel_rel", kAllJoints,
-           "joint velocities; default ones are 0 [m/s or rad/s]", formula("joint_vel%")),
+           "joint velocities minus the default ones [m/s or rad/s]",
+           formula("joint_vel% - default_joint_vel%")),
       term(Kind::observation, "joint_effort", kAllJoints, "actuator forces on the joints [N or Nm]",
            formula("qfrc_actuator%")),
       term(Kind::observation, "last_action", kNoNames,
@@ -303,12 +304,13 @@ std::vector<LibraryTerm> make_library() {
              kFraction}}),
       // ---- resets ----
       term(Kind::reset, "reset_scene_to_default", kNoNames,
-           "the model's default state, which every reset starts from",
+           "the default state, of the model or of task.keyframe, which every reset starts from",
            [](const TermRequest&) { return Expressions{}; }),
       term(Kind::reset, "reset_joints_by_offset", kAllJoints,
-           "default position + draw, within the joint's range; velocity = draw", reset_joints(false), ranges),
+           "default position + draw, within the joint's range; default velocity + draw", reset_joints(false),
+           ranges),
       term(Kind::reset, "reset_joints_by_scale", kAllJoints,
-           "default position * draw, within the joint's range; velocity = default velocity (0) * draw",
+           "default position * draw, within the joint's range; default velocity * draw",
            reset_joints(true), ranges),
       needing(
           {has_no_limited_ball_joint, "on a model with a ball joint that has a range", "an expression"},
@@ -322,8 +324,8 @@ std::vector<LibraryTerm> make_library() {
                    "free joint: draws are added to the velocities", push, push_parameters())),
       needing({has_free_joint, "on a model without a free joint", "reset_joints_by_offset for joints"},
               term(Kind::reset, "reset_root_state_uniform", kNoNames,
-                   "free joint: default position + draws, default orientation turned by draws, velocities = "
-                   "draws",
+                   "free joint: default position + draws, default orientation turned by draws, default "
+                   "velocities + draws",
                    reset_root, root_parameters())),
   };
 }

@@ -177,10 +177,10 @@ Recipe reset_joints(bool scale) {
         position = "clamp(" + position + ", " + text(joint.low) + ", " + text(joint.high) + ")";
       result.push_back({"joint_pos['" + joint.name + "']", position});
     }
-    // Default velocities are zero, hence stay zero when scaled.
     for (const std::string& name : term.names)
-      result.push_back({"joint_vel['" + name + "']",
-                        (scale ? "0 * " : "") + uniform(term.parameters.at("velocity_range"))});
+      result.push_back({"joint_vel['" + name + "']", "default_joint_vel['" + name + "']" +
+                                                         (scale ? " * " : " + ") +
+                                                         uniform(term.parameters.at("velocity_range"))});
     return result;
   };
 }
@@ -214,9 +214,14 @@ Expressions reset_root(const TermRequest& term) {
   }
   result.push_back({q + "[3:7]", "quat_mul(" + base + "[3:7], quat_from_euler(" + drawn(term, "roll") + ", " +
                                      drawn(term, "pitch") + ", " + drawn(term, "yaw") + "))"});
-  const std::string v = "qvel['" + free->name + "']";
-  result.push_back({v + "[0:3]", drawn(term, {"vx", "vy", "vz"})});
-  result.push_back({v + "[3:6]", "rotate_inverse(" + q + "[3:7], " + drawn(term, {"wx", "wy", "wz"}) + ")"});
+  const std::string v = "qvel['" + free->name + "']", still = "default_qvel['" + free->name + "']";
+  const auto first = term.model.qvel0.begin() + free->dofadr;
+  const bool spins = std::any_of(first + 3, first + 6, [](double rate) { return rate != 0; });
+  result.push_back({v + "[0:3]", still + "[0:3] + " + drawn(term, {"vx", "vy", "vz"})});
+  // rates are in the axes of the body, draws in those of the world
+  const std::string rates = spins ? "rotate(" + base + "[3:7], " + still + "[3:6]) + " : "";
+  result.push_back(
+      {v + "[3:6]", "rotate_inverse(" + q + "[3:7], " + rates + drawn(term, {"wx", "wy", "wz"}) + ")"});
   return result;
 }
 
