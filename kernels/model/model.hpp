@@ -134,6 +134,11 @@ struct ModelSizes {
   VariedOffsets varied;
 };
 
+// Whether environments have sliding friction of their own.
+MANIPLE_FUNCTION bool varies_friction(const ModelSizes& sizes) {
+  return sizes.varied.geom_friction >= 0 || sizes.varied.pair_friction >= 0;
+}
+
 // Whether a team of threads steps each environment of this model.
 MANIPLE_FUNCTION bool is_for_teams(const ModelSizes& sizes) {
   return kScalarLanes && sizes.nv > kDenseDofs;

@@ -247,7 +247,7 @@
   INTEGER(geompair_dofset2, ngeompair* ndofword, "dofs that move geom2 alone, as bits")                 \
   INTEGER(geompair_bodypair, ngeompair, "body pair of its contacts; -1: none")                          \
   INTEGER(geompair_frictiongeom, 2 * ngeompair,                                                         \
-          "geoms whose friction counts, the larger one; -1: that of an explicit pair does")             \
+          "geoms whose friction counts, the larger one; -1 - i: that of the explicit pair i does")      \
   INTEGER(bodypair_bodyid, nbodypair, "body whose position is the body pair's point")                   \
   INTEGER(bodypair_dofnum, nbodypair, "dofs that move the two bodies against each other")               \
   INTEGER(bodypair_dof, nbodypair* nv, "these dofs, leaves first")                                      \
@@ -325,6 +325,7 @@
   FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                             \
   FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                       \
   FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                            \
+  FIELD(pair_friction, npair, 2, 5, pair, "1", "sliding friction of the explicit pair, along its tangents") \
   FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")      \
   FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")      \
   FIELD(actuator_forcerange, nu, 2, 2, actuator, "N or N m", "range of the force, where it is limited")

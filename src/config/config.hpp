@@ -57,7 +57,7 @@ enum class EventMode { reset, interval, startup };
 enum class FieldOperation { none, scale, add, abs };
 enum class Distribution { uniform, log_uniform, gaussian };
 // What the names of a term name.
-enum class ElementKind { none, joints, bodies, geoms, actuators, sensors };
+enum class ElementKind { none, joints, bodies, geoms, pairs, actuators, sensors };
 
 // How decks write them, in the order of the enumerators.
 template <class Choice>
@@ -129,7 +129,8 @@ inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
 template <>
 inline constexpr std::array kTextsOf<Distribution>{"uniform", "log_uniform", "gaussian"};
 template <>
-inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "geoms", "actuators", "sensors"};
+inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "geoms",
+                                                        "pairs", "actuators", "sensors"};
 
 template <class Choice>
 std::string text_of(Choice choice) {

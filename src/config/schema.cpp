@@ -265,6 +265,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("joints", names, kTerms, anything(), "", "joints that the term acts on, in this order"),
       TERM_KEY("bodies", names, kTerms, anything(), "", "bodies that the term acts on"),
       TERM_KEY("geoms", names, kTerms, anything(), "", "geoms that the term acts on"),
+      TERM_KEY("pairs", names, kEvents, anything(), "", "explicit contact pairs that the term acts on; one without a name is called pair and its number, pair0, in the order of MuJoCo's model"),
       TERM_KEY("actuators", names, kTerms, anything(), "", "actuators that the term acts on"),
       TERM_KEY("sensors", names, kTerms, anything(), "", "sensors that the term acts on"),
       TERM_KEY("weight", weight, kRewards, anything(), "1", "multiplies the reward"),

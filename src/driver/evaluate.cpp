@@ -42,6 +42,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
     if (episodes) episodes->watch();
   };
   const EvaluationResult result = evaluate(*simulation, *loaded.policy, config, session.collectives(), watch);
+  report_idle_draws(*simulation, session);
   report_incidents(*simulation, session);
 
   ResultsWriter results(config.output.directory, run_record(config, session, *simulation, "evaluate"),

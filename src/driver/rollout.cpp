@@ -96,6 +96,7 @@ ExitCode rollout(const Config& config, Session& session) {
   if (config.output.dataset != DatasetLayout::none)
     run_together(session.collectives(), [&] { episodes.emplace(config, *simulation); });
   simulation->initialize(config.initial_state);
+  report_idle_draws(*simulation, session);
   if (config.initial_state.source == StartState::of_model && !config.task.resets.empty())
     info(
         "the first episodes begin in the default pose: initial_state.source=task begins them by the "

@@ -80,6 +80,7 @@ ExitCode train(const Config& given, Session& session) {
                                                                 report.invalid_samples,
                                                                 config.learning.horizon);
                                        deviations.see(report, iteration);
+                                       if (iteration == 1) report_idle_draws(*simulation, session);
                                        // (soon, since an observation that is never a number may cost hours)
                                        if (iteration == 1 && config.learning.iterations > 1)
                                          report_bad_values(*simulation, session);

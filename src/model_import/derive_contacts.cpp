@@ -20,7 +20,7 @@ struct ContactClass {
   std::array<double, 2> friction;
   std::array<double, 5> solimp;
   double K, B, margin;
-  std::array<int, 2> geoms;  // whose friction it is; -1: an explicit pair's
+  std::array<int, 2> geoms;  // whose friction it is; -1 - i: that of the explicit pair i
 
   friend bool operator==(const ContactClass& a, const ContactClass& b) {
     return a.condim == b.condim && a.friction == b.friction && a.solimp == b.solimp && a.K == b.K &&
@@ -51,6 +51,7 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
     copy(m.pair_solref + 2 * i, m.pair_solimp + 5 * i);
     friction[0] = m.pair_friction[5 * i];
     friction[1] = m.pair_friction[5 * i + 1];
+    geoms = {-1 - i, -1 - i};
     margin = m.pair_margin[i];
   } else {
     margin = m.geom_margin[g1] + m.geom_margin[g2];
@@ -260,7 +261,7 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
   sizes.nbodypair = static_cast<int>(body_pairs_of(m, pairs).size());
   sizes.nbodypaircontact = sizes.nbodypair > 0 ? sizes.ncontact : 0;
-  sizes.nwide = m.varied.geom_friction >= 0 ||
+  sizes.nwide = varies_friction(m) ||
                 std::any_of(classes.begin(), classes.end(),
                             [&](const ContactClass& kind) { return stiffness(m, kind) > kStiffRow; });
 }

@@ -171,6 +171,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.sensor_names = names_of(m, mjOBJ_SENSOR, m.nsensor);
   imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);
   imported.tendon_names = names_of(m, mjOBJ_TENDON, m.ntendon);
+  imported.pair_names = names_of(m, mjOBJ_PAIR, m.npair);
   imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
   for (int i = 0; i < m.ngeom; ++i) {
     const int material = m.geom_matid[i];

@@ -1,8 +1,12 @@
 #include "src/model_import/vary.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <map>
 #include <set>
+
+#include "kernels/physics/constraint/contact.hpp"
 
 namespace maniple {
 namespace {
@@ -57,7 +61,7 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model) {
 bool is_not_negative(const std::string& field) {
   static const std::set<std::string> fields{"body_mass",    "body_inertia", "jnt_stiffness",
                                             "dof_damping",  "dof_armature", "dof_frictionloss",
-                                            "geom_friction"};
+                                            "geom_friction", "pair_friction"};
   return fields.contains(field);
 }
 
@@ -81,6 +85,68 @@ void vary_model(ImportedModel& model, const std::vector<std::string>& fields, co
   MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
 #undef MANIPLE_FIELD
   model.sizes.nmodelvalue = static_cast<int>(model.model_values.size());
+}
+
+std::vector<std::string> fields_without_effect(const ImportedModel& model,
+                                               const std::vector<std::string>& fields,
+                                               const std::vector<double>& rows) {
+  const ModelSizes& sizes = model.sizes;
+  MANIPLE_ALL_SIZES(MANIPLE_LOCAL_SIZE)
+  struct Numbers {
+    int first = -1, count = 0;  // of model_values
+  };
+  std::map<std::string, Numbers> numbers;
+#define MANIPLE_FIELD(name, rows, row, ...) numbers[#name] = {sizes.varied.name, (rows) * (row)};
+  MANIPLE_VARYING_FIELDS(MANIPLE_FIELD)
+  MANIPLE_CONSEQUENT_FIELDS(MANIPLE_FIELD)
+#undef MANIPLE_FIELD
+  // what of a field the physics reads, where it is not the field itself
+  static const std::map<std::string, std::string> read_as{
+      {"dof_damping", "dof_totaldamping"}, {"dof_armature", "dof_totalarmature"},
+      {"body_mass", "body_subtreemass"},   {"body_inertia", "body_inertialocal"},
+      {"jnt_range", "limit_bound"},        {"dof_frictionloss", "friction_loss"}};
+  const auto differ = [](double a, double b) {
+    constexpr double rounding = 1e-5;
+    return std::abs(a - b) > rounding * std::max(std::abs(a), std::abs(b));
+  };
+  const auto width = static_cast<std::size_t>(sizes.nmodelvalue);
+  const auto changes = [&](const Numbers& of, const double* own) {
+    for (int i = of.first; of.first >= 0 && i < of.first + of.count; ++i)
+      if (differ(own[i], model.model_values[static_cast<std::size_t>(i)])) return true;
+    return false;
+  };
+  // the friction of contacts that geoms decide, or that explicit pairs do
+  const auto changes_contacts = [&](bool of_geoms, const double* own) {
+    for (std::size_t c = 0; c < model.geompair_class.size(); ++c) {
+      const int kind = model.geompair_class[c];
+      const int of[2] = {model.geompair_frictiongeom[2 * c], model.geompair_frictiongeom[2 * c + 1]};
+      if (kind < 0 || model.contactclass_condim[static_cast<std::size_t>(kind)] == 1 ||
+          (of[0] >= 0) != of_geoms)
+        continue;
+      for (int k = 0; k < 2; ++k) {
+        const double* const friction =
+            own + (of_geoms ? sizes.varied.geom_friction : sizes.varied.pair_friction + 2 * (-1 - of[0]));
+        const double now = of_geoms ? std::max(friction[of[0]], friction[of[1]]) : friction[k];
+        if (differ(std::max(kSmallestFriction, now),
+                   model.contactclass_friction[static_cast<std::size_t>(2 * kind + k)]))
+          return true;
+      }
+    }
+    return false;
+  };
+  std::vector<std::string> idle;
+  for (const std::string& field : fields) {
+    const auto as = read_as.find(field);
+    bool any = false;
+    for (std::size_t first = 0; first < rows.size() && !any; first += width) {
+      const double* const own = rows.data() + first;
+      any = field == "geom_friction" || field == "pair_friction"
+                ? changes_contacts(field == "geom_friction", own)
+                : changes(numbers.at(as == read_as.end() ? field : as->second), own);
+    }
+    if (!any && !rows.empty()) idle.push_back(field);
+  }
+  return idle;
 }
 
 int varied_elements(const ModelSizes& sizes) {

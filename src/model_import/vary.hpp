@@ -27,6 +27,12 @@ bool is_not_negative(const std::string& field);
 // them. Sets sizes, flags and model_values; the model is as it was where there are none.
 void vary_model(ImportedModel& model, const std::vector<std::string>& fields, const SourceLocation& where);
 
+// Of these fields, those whose numbers leave what follows from them as it is in the model, in all of these
+// environments: rows of model_values, [environment][nmodelvalue], up to the rounding of single precision.
+std::vector<std::string> fields_without_effect(const ImportedModel& model,
+                                               const std::vector<std::string>& fields,
+                                               const std::vector<double>& rows);
+
 // Elements of model_values that are fields of varying_fields(); what follows from them comes after.
 int varied_elements(const ModelSizes& sizes);
 

@@ -12,6 +12,8 @@
 #include "src/base/log.hpp"
 #include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
+#include "src/model_import/vary.hpp"
+#include "src/tasks/model_events.hpp"
 
 namespace maniple {
 namespace {
@@ -234,6 +236,25 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
   if (transition.final_observation.elements > 0)
     Kokkos::deep_copy(transition.final_observation.data, transition.observation.data);
   show_to_learning();
+}
+
+template <class T>
+std::vector<std::pair<std::string, std::string>> BatchSimulation<T>::idle_draws() const {
+  constexpr std::int64_t most_envs = 256;
+  const std::map<std::string, std::string> drawn = startup_fields(config_.task, model_);
+  if (drawn.empty()) return {};
+  const HostTiles<T> state(physics_.state);
+  const int first = field_named(state_fields_, "model_values").first;
+  std::vector<double> rows;
+  for (std::int64_t env = 0; env < std::min(most_envs, partition_.envs()); ++env)
+    for (int i = 0; i < model_.sizes.nmodelvalue; ++i)
+      rows.push_back(static_cast<double>(state.env(env)[(first + i) * kTileWidth]));
+  std::vector<std::string> fields;
+  for (const auto& [field, key] : drawn) fields.push_back(field);
+  std::vector<std::pair<std::string, std::string>> idle;
+  for (const std::string& field : fields_without_effect(model_, fields, rows))
+    idle.emplace_back(drawn.at(field), field);
+  return idle;
 }
 
 template <class T>

@@ -96,6 +96,7 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
   const int first_of_model = field_named(state_fields(sizes), "model_values").first;
   const int end_of_model = first_of_model + varied_elements(sizes);
   bool of_model = false;
+  last_assigned_.clear();
   for (std::size_t i = 0; i < place.size(); ++i) {
     int index = -1;
     const bool known = graph_.is_operand(place[i], Bank::state, index);
@@ -121,6 +122,7 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
     if (mask >= 0) now = graph_.apply(Operation::select, mask, now, read(Bank::state, index));
     if (!assigned_.contains(index)) assignment_order_.push_back(index);
     assigned_[index] = now;
+    last_assigned_.push_back(index);
   }
   return of_model;
 }

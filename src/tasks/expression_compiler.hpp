@@ -38,6 +38,8 @@ class ExpressionCompiler {
   // and interval: to those of fields of the model. interval and vary: where the mask is true. Returns whether
   // it was the model.
   bool assign(const ExpressionSource& target, const ExpressionSource& source, Node mask = -1);
+  // The elements of the state that the last call assigned.
+  const std::vector<int>& last_assigned() const { return last_assigned_; }
   // reset: assigns a number to an element of the state, whichever.
   void assign(int element, double value);
   // 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
@@ -140,7 +142,7 @@ class ExpressionCompiler {
   std::map<std::string, Value> names_;
   std::vector<std::string> open_definitions_;
   std::map<int, Node> assigned_;  // by element of the state
-  std::vector<int> assignment_order_;
+  std::vector<int> assignment_order_, last_assigned_;
   bool reading_target_ = false;
   int num_random_ = 0;
   const WithoutDraws* without_draws_ = nullptr;

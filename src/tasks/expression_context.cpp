@@ -115,6 +115,8 @@ void name_elements(Quantity& field, FieldElement element, const TaskModel& model
       return named_rows("body", model.bodies);
     case FieldElement::geom:
       return named_rows("geom", model.geoms);
+    case FieldElement::pair:
+      return named_rows("pair", model.pairs);
     case FieldElement::site:
       return named_rows("site", model.sites);
     case FieldElement::tendon:

@@ -53,6 +53,9 @@ Elements elements_of(const VaryingField& field, const TaskModel& model) {
     case FieldElement::geom:
       add_rows(ElementKind::geoms, model.geoms, 0);
       break;
+    case FieldElement::pair:
+      add_rows(ElementKind::pairs, model.pairs, 0);
+      break;
     case FieldElement::actuator:
       add_rows(ElementKind::actuators, names_of(model.actuators), 0);
       break;
@@ -75,6 +78,57 @@ Elements elements_of(const VaryingField& field, const TaskModel& model) {
   return result;
 }
 
+// What switches off all that a field is about, and how MuJoCo's XML calls that.
+struct OffSwitch {
+  int disableflags;
+  const char* name;
+};
+OffSwitch off_switch_of(const std::string& field) {
+  static const std::map<std::string, OffSwitch> switches{
+      {"gravity", {disable_gravity, "gravity"}},
+      {"jnt_stiffness", {disable_spring, "spring"}},
+      {"dof_damping", {disable_damper, "damper"}},
+      {"jnt_range", {disable_limit | disable_constraint, "limit"}},
+      {"dof_frictionloss", {disable_frictionloss | disable_constraint, "frictionloss"}},
+      {"geom_friction", {disable_contact | disable_constraint, "contact"}},
+      {"pair_friction", {disable_contact | disable_constraint, "contact"}},
+      {"actuator_gainprm", {disable_actuation, "actuation"}},
+      {"actuator_biasprm", {disable_actuation, "actuation"}},
+      {"actuator_forcerange", {disable_actuation, "actuation"}}};
+  const auto found = switches.find(field);
+  return found == switches.end() ? OffSwitch{0, ""} : found->second;
+}
+
+void check_switch(const TermConfig& term, const std::string& field, const TaskModel& model,
+                  const std::string& key) {
+  if (const OffSwitch off = off_switch_of(field); model.disableflags & off.disableflags)
+    throw InputError(term.where, key,
+                     fmt::format("an event without effect: the model's flag {} is off", off.name),
+                     "a model in which it is on, or no event on " + term.field);
+}
+
+// Does the friction of this row count in some contact; true of other fields.
+bool rubs(const std::string& field, std::size_t row, const TaskModel& model) {
+  return field == "geom_friction" ? model.geom_rubs[row] : field != "pair_friction" || model.pair_rubs[row];
+}
+
+// Why the friction of a geom or explicit pair changes no contact, and whose does.
+std::pair<std::string, std::string> friction_advice(const std::string& field, const TaskModel& model) {
+  const bool of_geoms = field == "geom_friction";
+  const std::vector<std::string>& names = of_geoms ? model.geoms : model.pairs;
+  std::vector<std::string> count;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (rubs(field, i, model)) count.push_back(names[i]);
+  std::string allowed = of_geoms ? "geoms whose friction counts: " : "pairs whose friction counts: ";
+  allowed += count.empty() ? "none in this model" : list(count, 60);
+  if (of_geoms && !model.pairs.empty()) allowed += "; pair_friction is that of explicit pairs";
+  return {of_geoms ? "is that of no contact: it touches nothing with friction (condim 1), or all that it "
+                     "touches has a higher priority or is in an explicit pair with it"
+                   : "is that of no contact: nothing of the pair moves, or its contacts have no friction "
+                     "(condim 1)",
+          allowed};
+}
+
 // The elements that the event names, each once.
 std::vector<Element> chosen(const Elements& elements, const TermConfig& term, const std::string& key) {
   const std::string kind = text_of(elements.kind);
@@ -85,6 +139,11 @@ std::vector<Element> chosen(const Elements& elements, const TermConfig& term, co
   if (elements.kind == ElementKind::none) return elements.all;
   std::vector<std::string> known;
   for (const Element& element : elements.all) known.push_back(element.name);
+  if (known.empty())
+    throw InputError(term.where_of("field"), key + ".field",
+                     "'" + term.field + "' in a model without " + kind,
+                     elements.kind == ElementKind::pairs ? "geom_friction, where no <pair> says which geoms touch"
+                                                         : "a field of what the model has");
   if (term.names.empty())
     throw InputError(term.where, key, "'" + term.field + "' without " + kind,
                      kind + ": [names or patterns], of " + list(known, 60));
@@ -172,28 +231,42 @@ bool is_negative(const TermConfig& term, const std::vector<TermNumber>& range, d
          least < 0;
 }
 
-// Refuses events that change nothing: ranges that do not hold, and zeros that are scaled.
+// Refuses events that change nothing: ranges that do not hold, zeros that are scaled, friction of no contact,
+// what the model has switched off. Of each name or pattern that the event has, some element must change.
 void check_effect(const TermConfig& term, const VaryingField& field, const std::vector<Element>& elements,
                   const TaskModel& model, const std::string& key) {
-  const auto of_all = [&](const auto& is_so) { return std::all_of(elements.begin(), elements.end(), is_so); };
-  const auto refuse = [&](const std::string& why, const std::string& allowed) {
-    const std::string of = elements[0].name.empty() ? "" : " of '" + elements[0].name + "'";
+  check_switch(term, field.name, model, key);
+  // why the element does not change, and what is allowed
+  const auto idle = [&](const Element& element) -> std::pair<std::string, std::string> {
+    const auto row = static_cast<std::size_t>(element.first / field.row);
+    if (field.name == "jnt_range" && !model.joints[row].limited)
+      return {"does not hold", "joints that are limited in the model"};
+    if (field.name == "actuator_forcerange" && !model.actuators[row].force_limited)
+      return {"does not hold", "actuators whose forces are limited in the model"};
+    if (!rubs(field.name, row, model)) return friction_advice(field.name, model);
+    const auto first = field.values.begin() + element.first;
+    if (term.operation == FieldOperation::scale &&
+        std::all_of(first, first + element.size, [](double value) { return value == 0; }))
+      return {"is 0 in the model", "add | abs, or elements that have other values"};
+    return {"", ""};
+  };
+  const auto check = [&](const std::vector<Element>& of_entry) {
+    for (const Element& element : of_entry)
+      if (idle(element).first.empty()) return;
+    const auto [why, allowed] = idle(of_entry[0]);
+    const std::string of = of_entry[0].name.empty() ? "" : " of '" + of_entry[0].name + "'";
     throw InputError(term.where, key, "an event without effect: " + field.name + of + " " + why, allowed);
   };
-  const auto row_of = [&](const Element& element) {
-    return static_cast<std::size_t>(element.first / field.row);
-  };
-  if (field.name == "jnt_range" &&
-      of_all([&](const Element& element) { return !model.joints[row_of(element)].limited; }))
-    refuse("does not hold", "joints that are limited in the model");
-  if (field.name == "actuator_forcerange" &&
-      of_all([&](const Element& element) { return !model.actuators[row_of(element)].force_limited; }))
-    refuse("does not hold", "actuators whose forces are limited in the model");
-  if (term.operation == FieldOperation::scale && of_all([&](const Element& element) {
-        const auto first = field.values.begin() + element.first;
-        return std::all_of(first, first + element.size, [](double value) { return value == 0; });
-      }))
-    refuse("is 0 in the model", "add | abs, or elements that have other values");
+  if (term.names.empty()) check(elements);
+  std::vector<std::string> names;
+  for (const Element& element : elements) names.push_back(element.name);
+  for (const std::string& entry : term.names) {
+    std::vector<Element> of_entry;
+    for (const std::size_t place :
+         matching_names(entry, names, term.where_names, key, "'" + term.field + "' has no element"))
+      of_entry.push_back(elements[place]);
+    check(of_entry);
+  }
 }
 
 // kp and kd of position servos: the numbers that they are in the model change together.
@@ -202,6 +275,7 @@ std::vector<TermExpression> gain_assignments(const TermConfig& term, const TaskM
   const bool stiffness = term.field == kStiffness;
   const VaryingField& gain = field_named(model, "actuator_gainprm");
   const std::vector<Element> elements = chosen(elements_of(gain, model), term, key);
+  check_switch(term, gain.name, model, key);
   std::vector<std::string> names;
   for (const Element& element : elements) names.push_back(element.name);
   if (term.operation == FieldOperation::add)
@@ -323,6 +397,47 @@ bool sets_model(const TermConfig& term, const TaskModel& model) {
   return !roots.empty() && std::all_of(roots.begin(), roots.end(), [&](const std::string& root) {
     return std::find(known.begin(), known.end(), root) != known.end();
   });
+}
+
+void check_contacts_of(const std::vector<int>& elements, const TermConfig& term, const TaskModel& model,
+                       const std::string& key) {
+  if (!term.field.empty()) return;  // check_effect() has seen it
+  const int first_of_model = maniple::field_named(state_fields(model.sizes), "model_values").first;
+  for (const char* const name : {"geom_friction", "pair_friction"}) {
+    const VaryingField& field = field_named(model, name);
+    const int first = first_of_model + model.sizes.varied.*(field.offset);
+    std::vector<std::size_t> rows;
+    for (const int element : elements)
+      if (model.sizes.varied.*(field.offset) >= 0 && element >= first &&
+          element < first + static_cast<int>(field.values.size()))
+        rows.push_back(static_cast<std::size_t>((element - first) / field.row));
+    if (rows.empty() ||
+        std::any_of(rows.begin(), rows.end(), [&](std::size_t row) { return rubs(name, row, model); }))
+      continue;
+    const auto [why, allowed] = friction_advice(name, model);
+    throw InputError(term.where_of("set"), key + ".set",
+                     "an event without effect: '" + term.target + "' " + why, allowed);
+  }
+}
+
+std::map<std::string, std::string> startup_fields(const TaskConfig& config, const ImportedModel& imported) {
+  std::map<std::string, std::string> fields;
+  const TaskModel model = task_model(imported);
+  const std::vector<std::string> known = field_names(model);
+  for (const TermConfig& term : config.events) {
+    if (term.mode != EventMode::startup) continue;
+    const std::string key = "task.events." + term.name;
+    std::vector<std::string> targets;
+    if (!term.field.empty())
+      for (const TermExpression& assignment : field_assignments(term, model, key))
+        targets.push_back(assignment.target);
+    else if (!term.target.empty())
+      targets.push_back(term.target);
+    for (const std::string& target : targets)
+      for (const std::string& name : roots_of(target, term, key))
+        if (std::find(known.begin(), known.end(), name) != known.end()) fields.try_emplace(name, key);
+  }
+  return fields;
 }
 
 ImportedModel import_model_of(const Config& config) {

@@ -2,6 +2,7 @@
 // the model): what they assign, and which fields hence vary.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,14 @@ std::vector<TermExpression> field_assignments(const TermConfig& term, const Task
 
 // Does an event set fields of the model: all that it assigns to is of the model, or nothing is.
 bool sets_model(const TermConfig& term, const TaskModel& model);
+
+// Refuses an event by expression that sets friction of geoms or explicit pairs alone which no contact has.
+// `elements`: of State, that it assigns.
+void check_contacts_of(const std::vector<int>& elements, const TermConfig& term, const TaskModel& model,
+                       const std::string& key);
+
+// The fields that events draw at start-up, each with the key of the first such event.
+std::map<std::string, std::string> startup_fields(const TaskConfig& config, const ImportedModel& imported);
 
 // The model of a deck, as its task needs it: with the fields that its events set varied.
 ImportedModel import_model_of(const Config& config);

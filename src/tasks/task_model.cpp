@@ -32,6 +32,23 @@ TaskModel task_model(const ImportedModel& model) {
   result.geoms = complete_names(model.geom_names, "geom");
   result.sites = complete_names(model.site_names, "site");
   result.tendons = complete_names(model.tendon_names, "tendon");
+  result.pairs = complete_names(model.pair_names, "pair");
+  result.disableflags = model.disableflags;
+  result.geom_rubs.resize(result.geoms.size());
+  result.pair_rubs.resize(result.pairs.size());
+  for (std::size_t c = 0; c < model.geompair_class.size(); ++c) {
+    const int kind = model.geompair_class[c];
+    if (kind < 0 || model.geompair_types[c] < 0 ||
+        model.contactclass_condim[static_cast<std::size_t>(kind)] == 1)
+      continue;
+    for (std::size_t k = 2 * c; k < 2 * c + 2; ++k) {
+      const int of = model.geompair_frictiongeom[k];
+      if (of >= 0)
+        result.geom_rubs[static_cast<std::size_t>(of)] = true;
+      else
+        result.pair_rubs[static_cast<std::size_t>(-1 - of)] = true;
+    }
+  }
   result.body_root = model.body_rootid;
   result.body_parent = model.body_parentid;
   result.geom_body = model.geom_bodyid;

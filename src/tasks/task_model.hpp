@@ -49,7 +49,10 @@ struct TaskModel {
   std::vector<TaskJoint> joints;
   std::vector<TaskActuator> actuators;
   std::vector<TaskSensor> sensors;
-  std::vector<std::string> bodies, geoms, sites, tendons;
+  std::vector<std::string> bodies, geoms, sites, tendons, pairs;
+  // Geoms, and explicit pairs, whose friction some contact between moving bodies has.
+  std::vector<bool> geom_rubs, pair_rubs;
+  int disableflags = 0;        // DisableBit
   std::vector<int> body_root;  // root of each body's tree
   std::vector<int> body_parent;
   std::vector<int> geom_body;

@@ -146,9 +146,11 @@ void compile_model_events(const TaskConfig& config, const TaskModel& model, Expr
     const std::string key = key_of(TermKind::event, term, i);
     const ExpressionGraph::Node where =
         vary.graph().operand(Bank::registers, startup ? register_first : register_flag);
-    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
+    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key)) {
       vary.assign({expression.target, term.where_of("set"), key + ".set"},
                   source_of(term, expression.text, key), where);
+      check_contacts_of(vary.last_assigned(), term, model, key);
+    }
   }
   if (!any) return;
   vary.finish();
@@ -257,6 +259,7 @@ void compile_intervals(const TaskConfig& config, const TaskModel& model, Express
     for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
       if (interval.assign({expression.target, term.where_of("set"), key + ".set"},
                           source_of(term, expression.text, key), due)) {
+        check_contacts_of(interval.last_assigned(), term, model, key);
         varied = graph.apply(Operation::logical_or, varied, due);
         task.varies_in_intervals = true;
       }

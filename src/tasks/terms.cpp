@@ -20,6 +20,8 @@ std::vector<std::string> element_names(const TaskModel& model, ElementKind kind)
       return model.bodies;
     case ElementKind::geoms:
       return model.geoms;
+    case ElementKind::pairs:
+      return model.pairs;
     case ElementKind::actuators:
       return names_of(model.actuators);
     case ElementKind::sensors:

@@ -151,15 +151,25 @@ MANIPLE_FUNCTION std::uint32_t union_of_lanes(bits::Integer<V> set) {
   return all;
 }
 
-// Sliding friction of each lane's own geom pair, where it varies: the larger one of both geoms', that of the
-// geom with priority, or `of_pair`, that of an explicit pair (mj_contactParam).
+// Sliding friction along a tangent of each lane's own geom pair, where it varies: the larger one of both
+// geoms', that of the geom with priority, or that of an explicit pair (mj_contactParam). `uniform`: in the
+// model, for the kind that does not vary.
 template <class V>
-MANIPLE_FUNCTION V varied_friction(const LaneModel<V>& lanes, V index, V of_pair) {
+MANIPLE_FUNCTION V varied_friction(const LaneModel<V>& lanes, V index, int tangent, V uniform) {
+  const V smallest{ScalarOf<V>(kSmallestFriction)};
   const V geom1 = gather(lanes.m.geompair_frictiongeom, index, 2, 0),
           geom2 = gather(lanes.m.geompair_frictiongeom, index, 2, 1);
-  const V larger = max(gather_own(lanes.geom_friction(), max(geom1, V(0)), 0),
-                       gather_own(lanes.geom_friction(), max(geom2, V(0)), 0));
-  return select(geom1 < V(0), of_pair, max(V(ScalarOf<V>(kSmallestFriction)), larger));
+  V result = uniform;
+  if (lanes.m.varied.geom_friction >= 0) {
+    const V larger = max(gather_own(lanes.geom_friction(), max(geom1, V(0)), 0),
+                         gather_own(lanes.geom_friction(), max(geom2, V(0)), 0));
+    result = select(geom1 < V(0), result, max(smallest, larger));
+  }
+  if (lanes.m.varied.pair_friction >= 0) {
+    const V own = gather_own(lanes.pair_friction(), max(V(-1) - geom1, V(0)), tangent);
+    result = select(geom1 < V(0), max(smallest, own), result);
+  }
+  return result;
 }
 
 // Inverse weight of the two bodies of each lane's own geom pair.
@@ -208,8 +218,9 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
       result.friction2 = select(here, V(friction2), result.friction2);
     };
     const T friction1 = m.contactclass_friction[2 * c], friction2 = m.contactclass_friction[2 * c + 1];
-    if (frictional && m.varied.geom_friction >= 0)
-      add_friction(varied_friction(lanes, index, V(friction1)), varied_friction(lanes, index, V(friction2)));
+    if (frictional && varies_friction(m))
+      add_friction(varied_friction(lanes, index, 0, V(friction1)),
+                   varied_friction(lanes, index, 1, V(friction2)));
     else
       add_friction(friction1, friction2);
     reference = select(here, V(-m.contactclass_K[c]) * imp * beyond, reference);
