@@ -1,10 +1,11 @@
 """Writes a LeRobot data set (parquet, layouts v2 and v3) as demonstrations in robomimic's layout, which imitate reads.
 
-    python tools/from_lerobot.py DATASET DEMONSTRATIONS.hdf5
+    python tools/from_lerobot.py DATASET DEMONSTRATIONS.hdf5 [--task TASK]
 
 DATASET is the folder with meta/info.json, data/ and, where cameras were filmed, videos/. Its `observation.<name>` become
 obs/<name> (dots become _), pictures and frames of videos as uint8 [frame, height, width, 3]; `action` becomes actions;
-rewards and ends come along where there are any. Needs pyarrow and, for videos, PyAV: pip install pyarrow av
+rewards and ends come along where there are any. Of a data set of several tasks --task names those that are wanted, by
+their text or number; all of what is left out is said. Needs pyarrow and, for videos, PyAV: pip install pyarrow av
 """
 
 import argparse
@@ -97,6 +98,38 @@ class Videos:
             yield self.open[camera].frame(index)
 
 
+def tasks_of(dataset):
+    """Task numbers with their texts: v2 has them in meta/tasks.jsonl, v3 in meta/tasks.parquet."""
+    lines, table = dataset / "meta/tasks.jsonl", dataset / "meta/tasks.parquet"
+    if lines.is_file():
+        rows = [json.loads(line) for line in lines.read_text().splitlines() if line.strip()]
+    elif table.is_file():
+        rows = pyarrow.parquet.read_table(table).to_pylist()
+    else:
+        rows = []
+    # (pandas keeps the texts as the index of the table)
+    return {row["task_index"]: str(row.get("task", row.get("__index_level_0__", row["task_index"]))) for row in rows}
+
+
+def wanted_tasks(given, texts, found, info_path):
+    """The numbers of the tasks that are asked for, all of a data set of one."""
+    listed = "; ".join(f"{number}: {texts.get(number, 'no text')!r} ({count} episodes)" for number, count in sorted(found.items()))
+    if given is None:
+        if len(found) > 1:
+            fail(f"{info_path.parent}: the data set has {len(found)} tasks, and --task does not say which are wanted "
+                 f"(--task all: together): {listed}")
+        return set(found)
+    if given == ["all"]:
+        return set(found)
+    wanted = set()
+    for entry in given:
+        numbers = {number for number in found if entry in (str(number), texts.get(number))}
+        if not numbers:
+            fail(f"{info_path.parent}: no task {entry!r}; there are {listed}")
+        wanted |= numbers
+    return wanted
+
+
 def write_pictures(group, key, pictures, count):
     """`count` pictures, uint8 [height, width, 3] each, one after another: an episode of them may not fit into memory."""
     for index, picture in enumerate(pictures):
@@ -127,6 +160,7 @@ def main():
     parser.add_argument("dataset", type=Path)
     parser.add_argument("demonstrations", type=Path)
     parser.add_argument("--without-pictures", action="store_true", help="leave out images and videos")
+    parser.add_argument("--task", action="append", help="a task by its text or number, given once or several times; all: every one")
     given = parser.parse_args()
 
     info_path = given.dataset / "meta/info.json"
@@ -148,7 +182,9 @@ def main():
     if "action" not in features or not observations:
         fail(f"{info_path}: no action or no observation.<name> of numbers or pictures among the features "
              f"{', '.join(features)}")
-    rest = [name for name in observed if name not in observations]
+    known = {"action", "next.reward", "next.done", "next.success", "timestamp", "frame_index", "episode_index", "index",
+             "task_index", *observations}
+    rest = [name for name in features if name not in known]
     if rest:
         print(f"left out: {', '.join(rest)}")
     if videos and av is None:
@@ -159,8 +195,20 @@ def main():
     files = sorted((given.dataset / "data").glob("*/*.parquet"))
     if not files:
         fail(f"{given.dataset / 'data'} has no */*.parquet")
+    texts, of_episode = tasks_of(given.dataset), {}  # task numbers of each episode
+    for file in files:
+        names = ["episode_index"] + (["task_index"] if "task_index" in features else [])
+        table = pyarrow.parquet.read_table(file, columns=names)
+        episode = column(table, "episode_index").reshape(-1)
+        task = column(table, "task_index").reshape(-1) if "task_index" in features else np.zeros(len(episode), int)
+        for pair in np.unique(np.stack([episode, task]), axis=1).T:
+            of_episode.setdefault(int(pair[0]), set()).add(int(pair[1]))
+    found = {task: sum(task in tasks for tasks in of_episode.values()) for task in set().union(*of_episode.values())}
+    wanted = wanted_tasks(given.task, texts, found, info_path)
+    passed_over = {"episodes": 0, "frames": 0}
+
     temporary = given.demonstrations.with_name(f"{given.demonstrations.name}.tmp.{os.getpid()}")
-    total = number = 0
+    total = number = due = 0
     succeeded = []
     try:
         with h5py.File(temporary, "w") as output:
@@ -176,10 +224,16 @@ def main():
                     rows = rows[np.argsort(frame[rows], kind="stable")]
                     if not np.array_equal(frame[rows], np.arange(len(rows))):
                         fail(f"{file}: the frames of episode {which} are not 0 to {len(rows) - 1}, each once")
-                    if which != number:
-                        fail(f"{file}: episode {which} where {number} is due")
+                    if which != due:
+                        fail(f"{file}: episode {which} where {due} is due")
+                    due += 1
+                    if not of_episode[int(which)] <= wanted:
+                        passed_over["episodes"] += 1
+                        passed_over["frames"] += len(rows)
+                        continue
                     demo = data.create_group(f"demo_{number}")
                     demo.attrs["num_samples"] = len(rows)
+                    demo.attrs["task"] = "; ".join(texts.get(task, str(task)) for task in sorted(of_episode[int(which)]))
                     demo["actions"] = values["action"][rows]
                     for name in vectors:
                         demo[f"obs/{observations[name]}"] = values[name][rows]
@@ -194,15 +248,19 @@ def main():
                     if "next.success" in values and values["next.success"][rows].any():
                         succeeded.append(f"demo_{number}")
                     number, total = number + 1, total + len(rows)
-            for name, count in (("total_episodes", number), ("total_frames", total)):
+            for name, count in (("total_episodes", due), ("total_frames", total + passed_over["frames"])):
                 if info.get(name, count) != count:
                     fail(f"{info_path}: {name} is {info[name]}, found {count}: files are missing")
+            if number == 0:
+                fail(f"{given.dataset}: no episode is of the tasks asked for alone: each has frames of others, too")
             data.attrs["total"] = total
             if "next.success" in extras:
                 output["mask/success"] = np.array(succeeded, dtype="S") if succeeded else np.zeros(0, "S1")
         os.replace(temporary, given.demonstrations)
     finally:
         temporary.unlink(missing_ok=True)
+    if passed_over["episodes"]:
+        print(f"left out: {passed_over['episodes']} episodes, {passed_over['frames']} samples, with frames of other tasks")
     print(f"{given.demonstrations}: {number} demonstrations, {total} samples; observations "
           f"{', '.join(sorted(observations.values()))}")
 

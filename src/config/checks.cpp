@@ -319,6 +319,7 @@ void check_dataset(const Config& config, const Refuse& refuse) {
     no_use("output.dataset_episodes", output.dataset_episodes != none.dataset_episodes);
     no_use("output.dataset_min_return", output.dataset_min_return != none.dataset_min_return);
     no_use("output.dataset_success", output.dataset_success != none.dataset_success);
+    no_use("output.dataset_unfinished", output.dataset_unfinished != none.dataset_unfinished);
   } else {
     if (!config.task.present)
       refuse("output.dataset", "found " + text_of(output.dataset) + " without a task in the deck",

@@ -200,6 +200,7 @@ struct OutputConfig {
   std::int64_t dataset_episodes = 0;            // at most; 0: all
   double dataset_min_return = -1e30;
   bool dataset_success = false;  // only episodes in which the termination success held
+  bool dataset_unfinished = false;  // also those that the end of a rollout cuts off, as truncated ones
   SourceLocation where_fields;
 };
 

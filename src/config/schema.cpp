@@ -104,6 +104,7 @@ const std::vector<Key>& schema() {
       KEY(output.dataset_episodes, at_least(0), "episodes", "the first of those that the other keys let pass; 0: all"),
       KEY(output.dataset_min_return, anything(), "reward", "episodes with a smaller sum of rewards are left out"),
       KEY(output.dataset_success, anything(), "", "true: only episodes in which the task's termination success held"),
+      KEY(output.dataset_unfinished, anything(), "", "true: rollout also writes the episodes that its end cuts off, as truncated ones; without them long episodes are rarer in the data set than in the task"),
 
       KEY(task.name, anything(), "", "for people and reports"),
       KEY(task.episode_length, at_least(0), "s", "after which the term time_out truncates an episode; 0: endless"),

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
@@ -51,6 +52,39 @@ double EpisodeRecorder::number(const std::string& field, std::int64_t env) {
   return static_cast<double>(value);
 }
 
+void EpisodeRecorder::end_episode(Course& course, double episode_return) {
+  Episode& episode = course.running;
+  const OutputConfig& output = config_.output;
+  const std::int64_t steps = episode.steps();
+  if (course.invalid)
+    left_out_[bad_states].add(steps);
+  else if (output.dataset_success && !episode.success)
+    left_out_[no_success].add(steps);
+  else if (episode_return < output.dataset_min_return)
+    left_out_[low_return].add(steps);
+  else if (output.dataset_episodes > 0 &&
+           static_cast<std::int64_t>(course.passed.size()) >= output.dataset_episodes)
+    left_out_[beyond].add(steps);
+  else
+    course.passed.push_back(std::move(episode));
+  episode = {};
+  course.invalid = false;
+}
+
+void EpisodeRecorder::end_unfinished() {
+  for (Course& course : courses_) {
+    Episode& episode = course.running;
+    if (episode.steps() == 0) continue;
+    if (!config_.output.dataset_unfinished) {
+      left_out_[unfinished].add(episode.steps());
+      episode = {};
+      continue;
+    }
+    episode.truncated = true;
+    end_episode(course, std::accumulate(episode.rewards.begin(), episode.rewards.end(), 0.0));
+  }
+}
+
 void EpisodeRecorder::watch() {
   for (auto& [name, rows] : fields_)
     if (name != "success" || format_.has_success) simulation_.read_field(name, rows);
@@ -61,7 +95,10 @@ void EpisodeRecorder::watch() {
   for (std::int64_t env = 0; env < partition.envs(); ++env) {
     Course& course = courses_[static_cast<std::size_t>(env)];
     const std::int64_t global = partition.first_env() + env;
-    if (counts_ && !counts_(global, course.number)) continue;
+    if (counts_ && !counts_(global, course.number)) {
+      left_out_[uncounted].steps += begun_ ? 1 : 0;
+      continue;
+    }
     const std::byte* const observation = row("observation", env, observation_bytes_);
     if (!begun_) {
       append(course.running.observations, observation, observation_bytes_);
@@ -78,20 +115,7 @@ void EpisodeRecorder::watch() {
     append(episode.observations, over ? row("final_observation", env, observation_bytes_) : observation,
            observation_bytes_);
     if (!over) continue;
-    ++whole_;
-    const bool poor = number("episode_return", env) < config_.output.dataset_min_return;
-    const bool failed = config_.output.dataset_success && !episode.success;
-    if (course.invalid)
-      ++invalid_;
-    else if (failed)
-      ++failed_;
-    else if (poor)
-      ++poor_;
-    else if (const std::int64_t most = config_.output.dataset_episodes;
-             most == 0 || static_cast<std::int64_t>(course.passed.size()) < most)
-      course.passed.push_back(std::move(episode));
-    episode = {};
-    course.invalid = false;
+    end_episode(course, number("episode_return", env));
     ++course.number;
     append(episode.observations, observation, observation_bytes_);
   }
@@ -111,26 +135,55 @@ std::vector<Episode> EpisodeRecorder::chosen(Session& session) {
   for (int rank = 0; rank < session.rank(); ++rank) before += counts[static_cast<std::size_t>(rank)];
   if (const std::int64_t most = config_.output.dataset_episodes; most > 0) {
     const auto keep = std::clamp<std::int64_t>(most - before, 0, static_cast<std::int64_t>(mine.size()));
+    for (std::int64_t i = keep; i < static_cast<std::int64_t>(mine.size()); ++i)
+      left_out_[beyond].add(mine[static_cast<std::size_t>(i)].steps());
     mine.resize(static_cast<std::size_t>(keep));
   }
   return mine;
 }
 
 void EpisodeRecorder::write(Session& session) {
+  end_unfinished();
   const std::vector<Episode> episodes = chosen(session);
-  std::int64_t steps = 0;
-  for (const Episode& episode : episodes) steps += episode.steps();
-  std::int64_t sums[] = {static_cast<std::int64_t>(episodes.size()), steps, whole_, invalid_, failed_, poor_};
-  session.collectives().sum(sums, std::size(sums));
-  const std::string left_out = fmt::format(
-      "{} of {} whole episodes left out: {} with bad states, {} without success, {} with a return "
-      "below output.dataset_min_return, {} beyond output.dataset_episodes",
-      sums[2] - sums[0], sums[2], sums[3], sums[4], sums[5], sums[2] - sums[0] - sums[3] - sums[4] - sums[5]);
+  Count written{static_cast<std::int64_t>(episodes.size()), 0};
+  for (const Episode& episode : episodes) written.steps += episode.steps();
+  std::vector<std::int64_t> sums{written.episodes, written.steps};
+  for (const Count& count : left_out_) sums.insert(sums.end(), {count.episodes, count.steps});
+  session.collectives().sum(sums.data(), sums.size());
+  const bool evaluates = counts_ != nullptr;
+  const std::array<const char*, kReasons> reasons{
+      "with bad states",
+      "without success",
+      "with a return below output.dataset_min_return",
+      "beyond output.dataset_episodes",
+      "of episodes beyond evaluation.episodes",
+      evaluates ? "that did not come to their end" : "that the end of the rollout cuts off"};
+  std::string left_out;
+  Count all;
+  for (std::size_t reason = 0; reason < kReasons; ++reason) {
+    const Count count{sums[2 + 2 * reason], sums[3 + 2 * reason]};
+    if (count.steps == 0) continue;
+    all.episodes += count.episodes;
+    all.steps += count.steps;
+    left_out += fmt::format("{}{} {}", left_out.empty() ? "" : ", ",
+                            reason == uncounted ? counted(count.steps, "sample")
+                                                : fmt::format("{} ({})", counted(count.episodes, "episode"),
+                                                              counted(count.steps, "sample")),
+                            reasons[reason]);
+  }
+  if (all.steps > 0)
+    left_out = fmt::format("left out of the data set: {} of {}: {}", counted(all.steps, "sample"),
+                           all.steps + sums[1], left_out);
   if (sums[0] == 0)
-    throw Error("output.dataset: no episode to write: " +
-                (sums[2] > 0 ? left_out : std::string("none came to its end in this run")));
+    throw Error("output.dataset: no episode to write" +
+                (left_out.empty() ? std::string(": the run has no control step") : "; " + left_out));
   const std::string path = write_episodes(config_.output.directory, format_, episodes, session.collectives());
-  if (sums[2] > sums[0]) info(left_out);
+  if (!left_out.empty()) info(left_out);
+  if (const std::int64_t cut = sums[2 + 2 * unfinished]; cut > 0 && !evaluates)
+    warn(fmt::format("output.dataset: {} of {} left out because the rollout ends in them, so that long ones are "
+                     "rarer in the data set than in the task: output.dataset_unfinished=true writes them as "
+                     "truncated ones, more simulation.steps make them few",
+                     cut, counted(cut + sums[0], "episode")));
   info(fmt::format("data set: {} ({}, {})", path, counted(sums[0], "episode"), counted(sums[1], "sample")));
 }
 

@@ -2,6 +2,7 @@
 // demonstrations.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <functional>
 #include <string>
@@ -24,7 +25,7 @@ class EpisodeRecorder {
 
   // Once with the first observations there, then after each control step.
   void watch();
-  // Collective. Throws Error where no episode passes.
+  // Collective. All steps that were watched are written or named. Throws Error where no episode passes.
   void write(Session& session);
 
  private:
@@ -38,6 +39,18 @@ class EpisodeRecorder {
 
   const std::byte* row(const std::string& field, std::int64_t env, std::size_t bytes);
   double number(const std::string& field, std::int64_t env);
+  // Why episodes do not come into the data set.
+  enum LeftOut { bad_states, no_success, low_return, beyond, uncounted, unfinished, kReasons };
+  struct Count {
+    std::int64_t episodes = 0, steps = 0;
+    void add(std::int64_t of_steps) {
+      ++episodes;
+      steps += of_steps;
+    }
+  };
+  // An episode that has come to its end, or to that of the rollout.
+  void end_episode(Course& course, double episode_return);
+  void end_unfinished();
   // Leaves only what output.dataset_episodes takes, the first over all ranks. Collective.
   std::vector<Episode> chosen(Session& session);
 
@@ -49,7 +62,7 @@ class EpisodeRecorder {
   std::vector<std::pair<std::string, std::vector<std::byte>>> fields_;  // [env][size] of this step
   std::vector<Course> courses_;
   bool begun_ = false;
-  std::int64_t whole_ = 0, invalid_ = 0, failed_ = 0, poor_ = 0;
+  std::array<Count, kReasons> left_out_;
 };
 
 // What one rank keeps of the episodes of this run at most, in B.

@@ -3,6 +3,7 @@ say what has to be in the file; robomimic's and Minari's own readers open it."""
 # ctest: PROCESSORS 1
 
 import json
+import re
 import time
 
 import h5py
@@ -124,6 +125,64 @@ def test_minari(maniple, tmp_path, monkeypatch):
         assert key in KEYS and space.shape == (2,) and space.dtype == np.float32
 
 
+def samples_left_out(text):
+    """Of the line about a data set, the samples left out, and by reason."""
+    total, of, rest = re.search(r"left out of the data set: (\d+) samples? of (\d+): (.*)", text).groups()
+    parts = {reason: int(samples) for samples, reason in
+             re.findall(r"\((\d+) samples?\) ([^,\n]+)", rest) + re.findall(r"(?:, |^)(\d+) samples? (of episodes beyond[^,\n]+)", rest)}
+    assert sum(parts.values()) == int(total), text
+    return int(of), parts
+
+
+TWO_KINDS = """model: {file: model.xml}
+batch: {num_envs: 64}
+simulation: {steps: 130}
+initial_state: {source: task}
+task:
+  name: two kinds
+  reward_times_dt: false
+  episode_steps: 100
+  actions: [{term: actuator_control, actuators: [m]}]
+  observations: [{name: kind, expression: "kind"}]
+  rewards: {r: {expression: "1"}}
+  variables: {kind: {reset: "uniform(0, 1) < 0.5"}}
+  terminations: {time_out: {term: time_out}, short: {expression: "kind == 1 && episode_step >= 10"}}
+"""
+
+
+def test_every_sample_is_written_or_named(maniple, tmp_path):
+    """Half of the episodes are long, half short. Without those that the end of the rollout cuts off the long ones are few."""
+    (tmp_path / "model.xml").write_text('<mujoco><worldbody><body><joint name="j"/><geom size=".1"/></body></worldbody>'
+                                        '<actuator><motor name="m" joint="j"/></actuator></mujoco>')
+    (tmp_path / "deck.yaml").write_text(TWO_KINDS)
+    files = {}
+    for name, keys in {"whole": [], "all": ["output.dataset_unfinished=true"], "few": ["output.dataset_episodes=20"],
+                       "good": ["output.dataset_unfinished=true", "output.dataset_min_return=20"]}.items():
+        for ranks in (1, 2):
+            result = maniple("rollout", tmp_path / "deck.yaml", "output.dataset=robomimic", *keys,
+                             f"output.directory={tmp_path}/{name}{ranks}", ranks=ranks)
+            text = result.stdout + result.stderr
+            written = int(re.search(r"episodes?, (\d+) samples?\)", text)[1])
+            if name == "all":
+                assert "left out" not in text and written == 64 * 130
+            else:
+                of, parts = samples_left_out(text)
+                assert of == 64 * 130 and written == of - sum(parts.values())
+            cut = re.search(r"(\d+) of (\d+) episodes left out because the rollout ends in them", text)
+            assert (cut is not None) == (name in ("whole", "few"))
+            if name == "whole":
+                assert 0 < int(cut[1]) <= 64 and list(parts) == ["that the end of the rollout cuts off"]
+        paths = [tmp_path / f"{name}{ranks}/demonstrations.hdf5" for ranks in (1, 2)]
+        assert paths[0].read_bytes() == paths[1].read_bytes()
+        with h5py.File(paths[0]) as file:
+            files[name] = [(len(demo["actions"]), demo["obs/kind"][0, 0]) for demo in file["data"].values()]
+            assert all(demo["dones"][-1] == 1 for demo in file["data"].values())
+    first = [kind for _, kind in files["all"]]
+    assert sum(length for length, _ in files["all"]) == 64 * 130
+    assert np.mean(np.array(first) == 0) > np.mean([length > 10 for length, _ in files["whole"]]) + 0.05
+    assert all(length >= 20 for length, _ in files["good"]) and len(files["few"]) == 20
+
+
 def test_filters(maniple, tmp_path):
     rollout(maniple, tmp_path / "all", SUCCESS)
     every = read_robomimic(tmp_path / "all/demonstrations.hdf5")
@@ -142,14 +201,18 @@ def test_filters(maniple, tmp_path):
                      ranks=3)
     good = [episode for episode, value in zip(every, returns) if value >= least]
     assert_same(read_robomimic(tmp_path / "good/demonstrations.hdf5"), good[:7])
-    assert f"{len(every) - len(good)} with a return below output.dataset_min_return, {len(good) - 7} beyond" in result.stdout
+    assert re.search(rf"{len(every) - len(good)} episodes \(\d+ samples\) with a return below output.dataset_min_return, "
+                     rf"{len(good) - 7} episodes \(\d+ samples\) beyond output.dataset_episodes, 70 episodes \(\d+ samples\) that the end",
+                     result.stdout), result.stdout
+    of, parts = samples_left_out(result.stdout)
+    assert of == 70 * 130 and of - sum(parts.values()) == sum(len(rewards) for _, _, rewards, _ in good[:7])
 
 
 def test_bad_states_are_left_out(maniple, tmp_path):
     rollout(maniple, tmp_path / "whole")
     result = rollout(maniple, tmp_path / "bad", "simulation.inject_nan_env=0", "simulation.inject_nan_step=3")
     whole, others = (read_robomimic(tmp_path / name / "demonstrations.hdf5") for name in ("whole", "bad"))
-    assert "1 with bad states" in result.stdout
+    assert re.search(r"1 episode \(\d+ samples?\) with bad states", result.stdout)
     assert np.isfinite(np.concatenate([frames for frames, _, _, _ in others])).all()
     # the other environments' episodes are as they were
     assert_same(others[-100:], whole[-100:])
@@ -165,6 +228,9 @@ def test_evaluate_writes_what_it_counts(maniple, tmp_path):
     with h5py.File(tmp_path / "1/evaluation.h5") as file:
         returns, success = file["evaluation/episode_return"][()], file["evaluation/success"][()]
         assert file["evaluation/success_rate"][0] == success.mean()
+    of, parts = samples_left_out(out)
+    with h5py.File(tmp_path / "1/demonstrations.hdf5") as file:
+        assert file["data"].attrs["total"] == of - sum(parts.values()) and of % 40 == 0
     assert f"success {100 * success.mean():.1f}%" in out and 0 < success.sum() < 50
     # by round there, by environment and start here
     order = [index for env in range(40) for index in (env, env + 40) if index < 50]

@@ -50,7 +50,8 @@ def film(path, frames):
         container.mux(stream.encode())
 
 
-def write(folder, made, version):
+def write(folder, made, version, tasks=lambda number, frames: np.zeros(frames, np.int64)):
+    """`tasks`: the task of each frame of an episode."""
     features = {
         "observation.state": {"dtype": "float32", "shape": [3], "names": ["x", "y", "z"]},
         "observation.environment.velocity": {"dtype": "float32", "shape": [2], "names": None},
@@ -81,7 +82,7 @@ def write(folder, made, version):
             "observation.wrist": pyarrow.array([png(picture) for picture in filmed[number]["wrist"]]),
             "timestamp": pyarrow.array(np.arange(frames, dtype=np.float32) / FPS),
             "frame_index": pyarrow.array(np.arange(frames)), "episode_index": pyarrow.array(np.full(frames, number)),
-            "index": pyarrow.array(index + np.arange(frames)), "task_index": pyarrow.array(np.zeros(frames, np.int64))}))
+            "index": pyarrow.array(index + np.arange(frames)), "task_index": pyarrow.array(tasks(number, frames))}))
         index += frames
     if version.startswith("v2"):
         files = {f"episode_{number:06d}": [table] for number, table in enumerate(tables)}
@@ -145,6 +146,37 @@ def test_pictures_are_left_out_where_asked(tmp_path):
     assert "left out: observation.images.top, observation.images.depth, observation.wrist\n" in result.stdout
     with h5py.File(tmp_path / "demos.hdf5") as file:
         assert sorted(file["data/demo_0/obs"]) == ["environment_velocity", "state"]
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_tasks_are_not_mixed(tmp_path, version):
+    """Of several tasks one says which are wanted, by text or number; what is left out is counted. Episode 4 changes its task."""
+    made = episodes(9)
+    folder = write(tmp_path / "set", made, version,
+                   lambda number, frames: np.where((np.arange(frames) > 0) & (number == 4), 2, number % 3))
+    texts = ["open the door", "close the door", "wait"]
+    if version.startswith("v2"):
+        (folder / "meta/tasks.jsonl").write_text("".join(json.dumps({"task_index": n, "task": text}) + "\n" for n, text in enumerate(texts)))
+    else:
+        pyarrow.parquet.write_table(pyarrow.table({"task_index": [0, 1, 2], "__index_level_0__": texts}), folder / "meta/tasks.parquet")
+    result = convert(folder, tmp_path / "demos.hdf5", "--without-pictures")
+    assert result.returncode == 1 and not (tmp_path / "demos.hdf5").exists()
+    assert ("has 3 tasks, and --task does not say which are wanted (--task all: together): 0: 'open the door' (3 episodes); "
+            "1: 'close the door' (3 episodes); 2: 'wait' (4 episodes)") in result.stderr
+    lengths = [len(action) for _, _, action in made]
+    for arguments, kept in ((["--task", "open the door"], [0, 3, 6]), (["--task", "1"], [1, 7]),
+                            (["--task", "wait", "--task", "1"], [1, 2, 4, 5, 7, 8]), (["--task", "all"], list(range(9)))):
+        result = convert(folder, tmp_path / "demos.hdf5", "--without-pictures", *arguments)
+        assert result.returncode == 0, result.stderr
+        taken, left = sum(lengths[number] for number in kept), 9 - len(kept)
+        assert f"{len(kept)} demonstrations, {taken} samples" in result.stdout
+        assert (f"left out: {left} episodes, {sum(lengths) - taken} samples, with frames of other tasks" in result.stdout) == (left > 0)
+        with h5py.File(tmp_path / "demos.hdf5") as file:
+            assert len(file["data"]) == len(kept)
+            for demo, number in enumerate(kept):
+                np.testing.assert_array_equal(file[f"data/demo_{demo}/actions"], made[number][2])
+                assert file[f"data/demo_{demo}"].attrs["task"] == (texts[number % 3] if number != 4 else "close the door; wait")
+    assert "no task 'jump'; there are 0: 'open the door'" in convert(folder, tmp_path / "a.hdf5", "--task", "jump").stderr
 
 
 def test_videos_that_are_damaged_are_named(tmp_path):
