@@ -9,8 +9,9 @@ another output `next_state`, the input of the next step: of each layer the hidde
 it. A mixture (learning.loss: gmm) gives the mean of its likeliest mode, and for draws `mode_actions` [batch, modes,
 actions] and `mode_probabilities` [batch, modes]. Clipping and normalisation of observations, the network and the clipping
 of actions are inside, in single precision as in the program; what the task makes of an action (scale, clip) belongs to the
-environment. The model's metadata have it, as `task`: the table of `maniple inspect`, with observations and actions in their
-order, joint by joint, scales and offsets; as `deck`, every key of the run.
+environment. The model's metadata have it, as `task`: JSON with each component of observations and actions, in order, with
+name, expression, scale, offset, clip, delay and age, the servos, the default pose and the duration of steps; as `task_table`
+what `maniple inspect` prints, for people; as `deck`, every key of the run, with files by their names alone.
 
 A policy that sees pictures has an input for each camera, by the name of its key, as they come from it: uint8 [batch, height,
 width, channels], with data.frame_stack [batch, frames, height, width, channels], the oldest first. The middle crop and the
@@ -249,13 +250,22 @@ def cameras_of(run, checkpoint, frames):
     return [Camera(run, camera, frames) for camera in text[1].split(", ")] if text else []
 
 
+def without_folders(deck):
+    """A resolved deck with files and directories by their names alone: where they are on this machine helps nobody."""
+    def name(path):
+        return path[0] if path[1].startswith("package:") else f'"{Path(path[1]).name}"'
+
+    keys = r"^  (file|overlay|checkpoint|directory|warm_start|status_file): "
+    return "\n".join(re.sub(r'"([^"]*)"', name, line) if re.match(keys, line) else line for line in deck.split("\n"))
+
+
 def finished(run, checkpoint, description, **properties):
     """The model of a graph, with where it comes from."""
     model = helper.make_model(description, opset_imports=[helper.make_opsetid("", OPSET)], producer_name="maniple",
                               producer_version=str(run.run["version"]))
     model.ir_version = 8  # of the runtimes that know the opset
-    helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": run.run["resolved"],
-                                  "task": run.run.get("task", ""), **properties})
+    helper.set_model_props(model, {"checkpoint": Path(checkpoint.filename).name, "deck": without_folders(run.run["resolved"]),
+                                  "task": run.run.get("task", ""), "task_table": run.run.get("task_table", ""), **properties})
     onnx.checker.check_model(model, full_check=True)
     return model
 

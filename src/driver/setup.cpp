@@ -23,6 +23,7 @@
 #include "src/learning/policy.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/tasks/contract.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
 #include "src/tasks/task.hpp"
@@ -413,7 +414,11 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
   RunRecord record = run_record(config, session, verb);
   const ImportedModel& model = simulation.model();
   record.model_xml = model.xml;
-  if (config.task.present) record.task_text = task_table(config.task, compile_task(config, model));
+  if (config.task.present) {
+    const CompiledTask task = compile_task(config, model);
+    record.task_text = task_table(config.task, task);
+    record.contract = policy_contract(config, task, model);
+  }
   if (model.mjb) record.model_mjb = deflate_aside(model.mjb);
   return record;
 }

@@ -10,6 +10,7 @@
 #include <functional>
 #include <set>
 
+#include "src/base/json.hpp"
 #include "src/base/version.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/demonstration_layout.hpp"
@@ -138,19 +139,6 @@ Plan agree(const std::vector<Episode>& episodes, Collectives& collectives) {
   collectives.sum(plan.steps.data(), plan.steps.size());
   collectives.sum(plan.success.data(), plan.success.size());
   return plan;
-}
-
-std::string json_text(const std::string& text) {
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\')
-      out += std::string("\\") + c;
-    else if (static_cast<unsigned char>(c) < 0x20)
-      out += fmt::format("\\u{:04x}", static_cast<int>(c));
-    else
-      out += c;
-  }
-  return out + "\"";
 }
 
 // Gymnasium's Box without bounds, as Minari writes it.

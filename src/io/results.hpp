@@ -21,6 +21,7 @@ struct RunRecord {
   std::string verb, deck_text, resolved_text, model_xml, version, build;
   int ranks = 1;
   std::string task_text = {};  // what the task consists of, as a table; "" without one
+  std::string contract = {};   // of its policies with the robot, as JSON
   // MuJoCo's binary of the model, meshes included; it can be large. Only rank 0 needs it.
   std::shared_future<Deflated> model_mjb = {};
 };

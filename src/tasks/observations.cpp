@@ -20,9 +20,9 @@ std::array<double, 2> range_about_zero(const std::vector<double>& numbers) {
 }
 
 // What happens to an observation on its way to the policy: Isaac Lab's order of noise, clip and scale, then
-// mjlab's delay and history. `names`: of the model's elements that the values are of, for a scale by name.
+// mjlab's delay and history.
 ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompiler::Value values,
-                                   const std::vector<std::string>& names, const TermConfig& term,
+                                   const std::vector<double>& scales, const TermConfig& term,
                                    const std::string& key) {
   ExpressionGraph& graph = observe.graph();
   const auto add_uniform = [&](const std::vector<double>& numbers, bool at_reset) {
@@ -38,7 +38,6 @@ ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompil
     throw InputError(term.where_of("noise_std"), key + ".noise_std", "noise_std beside noise", "one of them");
   add_uniform(term.bias, true);
   add_uniform(term.noise, false);
-  const std::vector<double> scales = numbers_of(term.scale, names, values.size(), 1, term, key + ".scale");
   for (std::size_t k = 0; k < values.size(); ++k) {
     ExpressionGraph::Node& value = values[k];
     if (term.noise_std > 0) value = graph.apply(Operation::add, value, observe.drawn_normal(term.noise_std));
@@ -71,10 +70,11 @@ void check_room(ExpressionCompiler& observe, std::size_t before, std::size_t siz
                      fmt::format("at most {} of all", ExpressionGraph::kMostElements));
 }
 
-// Outputs from `first` on; their names, by component, and how many each term has.
+// Outputs from `first` on; their names, by component, how many each term has, and what they are.
 std::vector<std::string> compile_observations(const std::vector<TermConfig>& terms, TermKind kind,
                                               const TaskModel& model, ExpressionCompiler& observe, int first,
-                                              std::vector<int>& widths) {
+                                              std::vector<int>& widths,
+                                              std::vector<CompiledObservation>& observations) {
   std::vector<std::string> names;
   for (std::size_t i = 0; i < terms.size(); ++i) {
     const TermConfig& term = terms[i];
@@ -88,10 +88,16 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
       if (!term.term.empty()) elements = resolve_term(find_term(term, kind, key), term, model, key).names;
       if (elements.size() != plain.size()) elements.clear();
       check_room(observe, first + names.size(), plain.size(), term, key);
-      const ExpressionCompiler::Value value = modified(observe, plain, elements, term, key);
+      const std::vector<double> scales =
+          numbers_of(term.scale, elements, plain.size(), 1, term, key + ".scale");
+      const ExpressionCompiler::Value value = modified(observe, plain, scales, term, key);
       const std::string name = term.name.empty() ? term.term : term.name;
       for (std::size_t k = 0; k < value.size(); ++k) {
         observe.graph().store(value[k], Bank::output, first + static_cast<int>(names.size()));
+        const std::size_t component = k % plain.size(), steps = static_cast<std::size_t>(term.history);
+        observations.push_back({i, expression.text, component,
+                                elements.empty() ? "" : elements[component], scales[component],
+                                steps - 1 - k / plain.size()});
         names.push_back(value.size() == 1 ? name : fmt::format("{}[{}]", name, k));
       }
     }
@@ -105,12 +111,13 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
 void compile_observing(const TaskConfig& config, const TaskModel& model, ExpressionCompiler& observe,
                        ConstantPool& constants, CompiledTask& task) {
   task.observation_names = compile_observations(config.observations, TermKind::observation, model, observe, 0,
-                                                task.observation_widths);
+                                                task.observation_widths, task.observations);
   task.num_observations = static_cast<int>(task.observation_names.size());
   std::vector<int> critic_widths;
+  std::vector<CompiledObservation> of_critic;
   task.critic_observation_names =
       compile_observations(config.critic_observations, TermKind::critic_observation, model, observe,
-                           task.num_observations, critic_widths);
+                           task.num_observations, critic_widths, of_critic);
   task.num_critic_observations = static_cast<int>(task.critic_observation_names.size());
   observe.finish();
   task.observe = observe.program(constants);

@@ -280,10 +280,7 @@ ControlStep control_step(const ImportedModel& model, double step_dt) {
 
 CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported, double step_dt,
                           DerivedChoice derived) {
-  TaskModel model = task_model(imported);
-  if (!given.keyframe.empty())
-    start_from_keyframe(model, imported,
-                        keyframe_of(imported, given.keyframe, given.where_keyframe, "task.keyframe"));
+  const TaskModel model = task_model(imported, given);
   TaskConfig config = given;
   complete_commands(config);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);

@@ -29,6 +29,16 @@ struct CompiledVariable {
   std::string field() const { return (is_command ? "commands/" : "variables/") + name; }
 };
 
+// A component of what the policy sees: which number it is of which expression, before what is done to it.
+struct CompiledObservation {
+  std::size_t term = 0;  // of task.observations
+  std::string expression;
+  std::size_t component = 0;
+  std::string element;  // of the model, whose number it is; "": of none by name
+  double scale = 1;
+  std::size_t age = 0;  // control steps, in the history
+};
+
 struct CompiledTask : TaskSizes {
   double step_dt = 0;                  // s per control step
   std::int64_t max_episode_steps = 0;  // 0: endless
@@ -37,6 +47,7 @@ struct CompiledTask : TaskSizes {
   // Actuators that no action drives, and the controls that they hold.
   std::vector<std::pair<std::string, double>> held_controls;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"
+  std::vector<CompiledObservation> observations;
   std::vector<std::string> critic_observation_names;
   std::vector<int> observation_widths;  // components of each term of task.observations
   std::vector<CompiledVariable> variables;

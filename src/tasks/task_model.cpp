@@ -102,7 +102,10 @@ TaskModel task_model(const ImportedModel& model) {
   return result;
 }
 
-void start_from_keyframe(TaskModel& model, const ImportedModel& imported, std::size_t key) {
+TaskModel task_model(const ImportedModel& imported, const TaskConfig& config) {
+  TaskModel model = task_model(imported);
+  if (config.keyframe.empty()) return model;
+  const std::size_t key = keyframe_of(imported, config.keyframe, config.where_keyframe, "task.keyframe");
   const auto copy = [key](std::vector<double>& to, const std::vector<double>& of_keys) {
     std::copy_n(of_keys.begin() + static_cast<std::ptrdiff_t>(key * to.size()), to.size(), to.begin());
   };
@@ -111,6 +114,7 @@ void start_from_keyframe(TaskModel& model, const ImportedModel& imported, std::s
   copy(model.qvel0, imported.key_qvel);
   copy(model.act0, imported.key_act);
   copy(model.ctrl0, imported.key_ctrl);
+  return model;
 }
 
 }  // namespace maniple

@@ -71,8 +71,8 @@ struct TaskModel {
 
 TaskModel task_model(const ImportedModel& model);
 
-// Makes the state of a keyframe that of resets, with all that mj_resetDataKeyframe sets.
-void start_from_keyframe(TaskModel& model, const ImportedModel& imported, std::size_t key);
+// The same with the state of the task's keyframe for that of resets, with all that mj_resetDataKeyframe sets.
+TaskModel task_model(const ImportedModel& model, const TaskConfig& config);
 
 // The field of this name, which must be there.
 inline const FieldInfo& field_named(const std::vector<FieldInfo>& fields, const std::string& name) {

@@ -2,10 +2,12 @@
 README.md's function drives Gymnasium's environment to the return that `evaluate` finds."""
 # ctest: PROCESSORS 1
 
+import json
 import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -91,8 +93,15 @@ def test_metadata_have_the_task(maniple, tmp_path):
     maniple("train", file, "learning.iterations=1", f"output.directory={run}")
     export(maniple, run)
     metadata = {entry.key: entry.value for entry in onnx.load(run / "policy.onnx").metadata_props}
-    assert metadata["task"] == maniple("inspect", file, ranks=0).stdout
-    assert "joint_effort/slider" in metadata["task"]
+    assert metadata["task_table"] == maniple("inspect", file, ranks=0).stdout
+    assert "joint_effort/slider" in metadata["task_table"]
+    with Results(run) as results:
+        assert metadata["task"] == results.run["task"]
+    contract = json.loads(metadata["task"])
+    assert [row["name"] for row in contract["actions"]] == ["joint_effort/slider"] and contract["control_step"] == 0.04
+    # no word of where things are on this machine
+    for folder in {str(tmp_path), str(maniple.root), str(Path.home())} - {"/"}:
+        assert not [key for key, value in metadata.items() if folder in value], folder
 
 
 def in_double_precision(policy, observation):

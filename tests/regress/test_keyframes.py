@@ -93,7 +93,7 @@ def test_every_reset_restores_all_of_it(maniple, folder, settle):
     with h5py.File(folder / "run/results.h5") as file:
         assert settle or np.all(file["trajectory/observation"][:, [0, 5, 10]] == 0)  # default velocities
         assert re.search(r"actuators without an action \(2\), controls of task.keyframe busy\n +hold +holds 0\.6\n +lag +holds -0\.5",
-                         file["run/task"].asstr()[()])
+                         file["run/task_table"].asstr()[()])
 
 
 def test_first_episodes_that_no_reset_begins(maniple, folder):
