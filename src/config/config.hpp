@@ -20,6 +20,7 @@ namespace maniple {
 enum class Precision { fp32, fp64 };
 enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
 enum class SolverChoice { of_model, Newton, PGS };
+enum class ConeChoice { of_model, pyramidal };
 // What a task reads of derived quantities. fresh: those of the state after the control step; as_stepped: as
 // mj_step leaves them, one physics step old; stepped_forces: that old only what follows from accelerations
 // and forces, contacts included; stepped_rewards: that old in rewards and terminations, fresh in
@@ -68,6 +69,8 @@ template <>
 inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicitfast"};
 template <>
 inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
+template <>
+inline constexpr std::array kTextsOf<ConeChoice>{"", "pyramidal"};
 template <>
 inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces",
                                                     "stepped_rewards"};
@@ -168,6 +171,13 @@ struct SimulationConfig {
   SolverChoice solver = SolverChoice::of_model;
   int iterations = 0;     // of the solver, at most; 0: the model's
   int ls_iterations = 0;  // of its line search, at most; 0: the model's
+  // what follows: where it is given, over the options of the model
+  ConeChoice cone = ConeChoice::of_model;
+  std::optional<double> tolerance, ls_tolerance, impratio, density, viscosity;
+  int noslip_iterations = -1;  // -1: the model's
+  std::optional<std::array<double, 3>> gravity, wind;
+  std::vector<std::string> disable, enable;  // flags, in this order
+  SourceLocation where_disable, where_enable;
   int decimation = 1;     // physics steps per control step
   DerivedChoice derived = DerivedChoice::fresh;
   int max_contacts = 0;              // of one environment; 0: from the model

@@ -125,6 +125,8 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
   if (!initial.file.empty())
     initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
                                  false, "an HDF5 file with /qpos [env or 1, nq]");
+  config.simulation.where_disable = config.where_of("simulation.disable");
+  config.simulation.where_enable = config.where_of("simulation.enable");
   config.output.where_fields = config.where_of("output.trajectory.fields");
   config.task.where_keyframe = config.where_of("task.keyframe");
   config.task.where_reset_until = config.where_of("task.reset_until");

@@ -79,6 +79,17 @@ const std::vector<Key>& schema() {
       KEY(simulation.solver, anything(), "", "of contacts, limits and dry friction; \"\": the model's, with Newton in place of CG"),
       KEY(simulation.iterations, between(0, 1e6), "iterations", "of the solver, at most; 0: the model's"),
       KEY(simulation.ls_iterations, between(0, 1e6), "iterations", "of the line search of the solver Newton, at most; 0: the model's"),
+      KEY(simulation.tolerance, at_least(0), "1", "of the solver: improvement, and gradient, below which it stops, scaled; ~: the model's"),
+      KEY(simulation.ls_tolerance, at_least(0), "1", "of the line search of the solver Newton; ~: the model's"),
+      KEY(simulation.cone, anything(), "", "of the friction of contacts; pyramidal: also where the model asks for elliptic ones, which are not supported; \"\": the model's"),
+      KEY(simulation.impratio, above(0), "1", "ratio of friction to normal impedance of contacts; ~: the model's"),
+      KEY(simulation.noslip_iterations, between(-1, 1e6), "iterations", "0: none, also where the model asks for them, which are not supported; -1: the model's"),
+      KEY(simulation.gravity, anything(), "m/s^2", "[x, y, z]; ~: the model's"),
+      KEY(simulation.wind, anything(), "m/s", "[x, y, z], velocity of the fluid; ~: the model's"),
+      KEY(simulation.density, at_least(0), "kg/m^3", "of the fluid; ~: the model's"),
+      KEY(simulation.viscosity, at_least(0), "kg/(m s)", "of the fluid; ~: the model's"),
+      KEY(simulation.disable, anything(), "", "flags of MuJoCo's <flag> that are off, whatever the model says: [warmstart, eulerdamp]; a name that is none is answered with the list"),
+      KEY(simulation.enable, anything(), "", "the same of those that are on"),
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
       KEY(simulation.derived, anything(), "", "poses, velocities, forces ... that a task reads; fresh: of the state that it sees; as_stepped: as mj_step leaves them, one physics step old (as in Gymnasium); stepped_forces: only accelerations, forces, contacts and sensors of them are that old (as in dm_control); stepped_rewards: rewards, terminations and what variables become with them see all of that age but rays, observations and prev(x) fresh (as in mjlab)"),
       KEY(simulation.max_contacts, between(0, 100000), "contacts", "of one environment at a time; more are left out, counted and named; 0: what shapes at rest can have"),
@@ -455,7 +466,9 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         using T = std::remove_pointer_t<std::decay_t<decltype(member)>>;
         if constexpr (std::is_same_v<T, ChoiceMember>) return choices_text(member.texts);
         if constexpr (std::is_same_v<T, bool>) return "true or false";
-        if constexpr (std::is_same_v<T, double>) return "number" + range_text(allowed);
+        if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>)
+          return "number" + range_text(allowed);
+        if constexpr (std::is_same_v<T, std::optional<std::array<double, 3>>>) return "[x, y, z]";
         if constexpr (is_number<T>) return "integer" + range_text(allowed);
         if constexpr (std::is_same_v<T, std::vector<int>>)
           return "list of integers" + range_text(allowed) + ", for instance [64, 64]";
@@ -495,6 +508,13 @@ struct Assignment {
     if (!is_scalar() || (!allowed.choices.empty() && !contains(allowed.choices, value.text)))
       refuse_value(value);
     *member = value.text;
+  }
+  void operator()(std::optional<double>* member) const { *member = number_in_range(value); }
+  void operator()(std::optional<std::array<double, 3>>* member) const {
+    if (value.list.size() != 3) refuse_value(value);
+    const std::vector<double> numbers = numbers_in_range(value.list);
+    member->emplace();
+    std::copy(numbers.begin(), numbers.end(), (*member)->begin());
   }
   template <class Number>
   void operator()(Number* member) const {
@@ -643,6 +663,10 @@ std::string yaml_text(const Target& target) {
           return yaml_quoted(*member);
         else if constexpr (std::is_same_v<T, std::optional<std::vector<double>>>)
           return *member ? joined(**member) : "~";
+        else if constexpr (std::is_same_v<T, std::optional<double>>)
+          return *member ? yaml_number(**member) : "~";
+        else if constexpr (std::is_same_v<T, std::optional<std::array<double, 3>>>)
+          return *member ? joined(std::vector<double>((*member)->begin(), (*member)->end())) : "~";
         else if constexpr (std::is_same_v<T, PerElement>)
           return per_element_text(*member);
         else if constexpr (std::is_same_v<T, Ranges>)

@@ -2,6 +2,7 @@
 // unit and its meaning. Checks, `maniple schema` and the dump of the resolved deck all walk it.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -23,9 +24,10 @@ struct ChoiceMember {
 };
 
 // The member that a key sets. A vector of doubles is a number or a range [low, high], empty where not given;
-// an optional one is a range.
+// an optional one is a range, an optional array a vector of three.
 using Target = std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*,
                             std::vector<int>*, std::vector<std::string>*, std::optional<std::vector<double>>*,
+                            std::optional<double>*, std::optional<std::array<double, 3>>*,
                             std::vector<double>*, PerElement*, Ranges*, ChoiceMember>;
 
 template <class Member>

@@ -100,6 +100,7 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   std::map<std::string, double> metrics{
       {"control_steps", static_cast<double>(iteration_ * config_.learning.horizon)}};
   for (const auto& value : result.values) metrics[value.name] = value.value;
+  metrics["mean_episode_steps"] = rollout_.episode_means()[1];
   environment_.advance_curricula(metrics, collectives_);
   return result;
 }

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <cmath>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 
 #include "kernels/physics/smooth/transmission.hpp"
@@ -85,6 +86,64 @@ std::vector<std::uint8_t> as_mjb(const mjModel& model, std::vector<std::string>&
   return bytes;
 }
 
+// A flag by the name that it has in <flag>: its bit, in the words of what is disabled and enabled by default.
+void set_flag(mjOption& options, const std::string& name, bool on, const SourceLocation& where) {
+  std::string known;
+  const auto find = [&](const char* const* names, int count) {
+    for (int i = 0; i < count; ++i) {
+      std::string flag = names[i];
+      std::transform(flag.begin(), flag.end(), flag.begin(), [](unsigned char c) { return std::tolower(c); });
+      if (flag == name) return 1 << i;
+      known += (known.empty() ? "" : ", ") + flag;
+    }
+    return 0;
+  };
+  if (const int bit = find(mjDISABLESTRING, mjNDISABLE); bit != 0)
+    options.disableflags = on ? options.disableflags & ~bit : options.disableflags | bit;
+  else if (const int extra = find(mjENABLESTRING, mjNENABLE); extra != 0)
+    options.enableflags = on ? options.enableflags | extra : options.enableflags & ~extra;
+  else
+    throw InputError(where, on ? "simulation.enable" : "simulation.disable", "no flag '" + name + "'",
+                     "allowed: " + known);
+}
+
+// What a deck sets over the options of the model.
+void apply_options(mjOption& options, const SimulationConfig& simulation, const ModelConfig& config) {
+  if (simulation.timestep > 0) options.timestep = simulation.timestep;
+  // MuJoCo's compiler takes any
+  if (!(options.timestep > 0) || !std::isfinite(options.timestep))
+    throw InputError(config.where, "model.file",
+                     fmt::format("the timestep {} of the model's <option>", options.timestep),
+                     "allowed: more than 0 seconds, there or in simulation.timestep");
+  if (simulation.integrator == IntegratorChoice::Euler) options.integrator = mjINT_EULER;
+  if (simulation.integrator == IntegratorChoice::RK4) options.integrator = mjINT_RK4;
+  if (simulation.integrator == IntegratorChoice::implicitfast) options.integrator = mjINT_IMPLICITFAST;
+  if (simulation.solver == SolverChoice::Newton) options.solver = mjSOL_NEWTON;
+  if (simulation.solver == SolverChoice::PGS) options.solver = mjSOL_PGS;
+  if (simulation.cone == ConeChoice::pyramidal) options.cone = mjCONE_PYRAMIDAL;
+  if (simulation.iterations > 0) options.iterations = simulation.iterations;
+  if (simulation.ls_iterations > 0) options.ls_iterations = simulation.ls_iterations;
+  if (simulation.noslip_iterations >= 0) options.noslip_iterations = simulation.noslip_iterations;
+  const auto set = [](mjtNum& option, const std::optional<double>& given) {
+    if (given) option = *given;
+  };
+  set(options.tolerance, simulation.tolerance);
+  set(options.ls_tolerance, simulation.ls_tolerance);
+  set(options.impratio, simulation.impratio);
+  set(options.density, simulation.density);
+  set(options.viscosity, simulation.viscosity);
+  if (simulation.gravity) std::copy(simulation.gravity->begin(), simulation.gravity->end(), options.gravity);
+  if (simulation.wind) std::copy(simulation.wind->begin(), simulation.wind->end(), options.wind);
+  for (const std::string& flag : simulation.disable)
+    set_flag(options, flag, false, simulation.where_disable);
+  for (const std::string& flag : simulation.enable) {
+    if (std::find(simulation.disable.begin(), simulation.disable.end(), flag) != simulation.disable.end())
+      throw InputError(simulation.where_enable, "simulation.enable",
+                       "found '" + flag + "', which simulation.disable has, too", "allowed: one of them");
+    set_flag(options, flag, true, simulation.where_enable);
+  }
+}
+
 }  // namespace
 
 MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig& simulation) {
@@ -144,19 +203,7 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   }
 
   mjModel& m = *loaded.model;
-  if (simulation.timestep > 0) m.opt.timestep = simulation.timestep;
-  // MuJoCo's compiler takes any
-  if (!(m.opt.timestep > 0) || !std::isfinite(m.opt.timestep))
-    throw InputError(config.where, "model.file",
-                     fmt::format("the timestep {} of the model's <option>", m.opt.timestep),
-                     "allowed: more than 0 seconds, there or in simulation.timestep");
-  if (simulation.integrator == IntegratorChoice::Euler) m.opt.integrator = mjINT_EULER;
-  if (simulation.integrator == IntegratorChoice::RK4) m.opt.integrator = mjINT_RK4;
-  if (simulation.integrator == IntegratorChoice::implicitfast) m.opt.integrator = mjINT_IMPLICITFAST;
-  if (simulation.solver == SolverChoice::Newton) m.opt.solver = mjSOL_NEWTON;
-  if (simulation.solver == SolverChoice::PGS) m.opt.solver = mjSOL_PGS;
-  if (simulation.iterations > 0) m.opt.iterations = simulation.iterations;
-  if (simulation.ls_iterations > 0) m.opt.ls_iterations = simulation.ls_iterations;
+  apply_options(m.opt, simulation, config);
   if (!config.contacts) m.opt.disableflags |= mjDSBL_CONTACT;
   if (!config.limits) m.opt.disableflags |= mjDSBL_LIMIT;
   if (!config.equality) m.opt.disableflags |= mjDSBL_EQUALITY;

@@ -217,8 +217,8 @@ class Inspection {
              std::string("option integrator=\"") +
                  (m_.opt.integrator == mjINT_IMPLICIT ? "implicit" : "discrete") +
                  "\" (simulation.integrator: Euler, RK4 or implicitfast chooses another)");
-    if (m_.opt.enableflags & mjENBL_SLEEP) option("flag", "sleep", "flag sleep=\"enable\"");
-    if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\"");
+    if (m_.opt.enableflags & mjENBL_SLEEP) option("flag", "sleep", "flag sleep=\"enable\" (simulation.disable: [sleep] switches it off)");
+    if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\" (simulation.disable: [ipc] switches it off)");
   }
 
   void contacts() {
@@ -244,8 +244,9 @@ class Inspection {
       element(mjOBJ_GEOM, reason.first, text + ": " + reason.second, "model.contacts");
     }
     if (m_.opt.cone != mjCONE_PYRAMIDAL)
-      option("option", "cone", "option cone=\"elliptic\"; supported: pyramidal");
-    if (m_.opt.enableflags & mjENBL_OVERRIDE) option("flag", "override", "flag override=\"enable\"");
+      option("option", "cone",
+             "option cone=\"elliptic\"; supported: pyramidal (simulation.cone: pyramidal chooses it)");
+    if (m_.opt.enableflags & mjENBL_OVERRIDE) option("flag", "override", "flag override=\"enable\" (simulation.disable: [override] switches it off)");
     for (int i = 0; i < m_.ngeom; ++i) {
       if (m_.geom_adhesion[i] != 0) element(mjOBJ_GEOM, i, "has adhesion");
       if (any_nonzero(m_.geom_surfacevel + 6 * i, 6)) element(mjOBJ_GEOM, i, "has a surface velocity");
@@ -266,9 +267,10 @@ class Inspection {
                                                         any_nonzero(m_.tendon_frictionloss, m_.ntendon));
     const bool contacts = !geom_pairs_.empty();
     if (m_.opt.noslip_iterations > 0 && (friction || contacts))
-      option("option", "noslip_iterations", "option noslip_iterations");
+      option("option", "noslip_iterations",
+             "option noslip_iterations (simulation.noslip_iterations: 0 leaves them out)");
     if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (limits || friction || contacts))
-      option("flag", "diagexact", "flag diagexact=\"enable\"");
+      option("flag", "diagexact", "flag diagexact=\"enable\" (simulation.disable: [diagexact] switches it off)");
   }
 
   void equality() {

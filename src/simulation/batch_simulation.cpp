@@ -370,13 +370,13 @@ void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& 
       names[mean.name] = exact_mean(values, partition_.num_envs, collectives);
     }
   }
-  const AdvancedCurricula next = advance(task_.curricula, curricula_, names);
+  const AdvancedCurricula next = advance(task_.curricula, curricula_, names, task_.numbers);
   curricula_ = next.values;
   for (const std::size_t i : next.stuck)
     if (collectives.rank() == 0 && stuck_.insert(i).second)
       warn(fmt::format("{}: no finite number in iteration {}: the curriculum stays {}",
                        task_.curricula[i].update.key, metrics.at("iteration"), curricula_[i]));
-  check_numbers(config_.task, task_.curricula, curricula_,
+  check_numbers(config_.task, task_.curricula, curricula_, task_.numbers,
                 fmt::format("has become, by curricula in iteration {},", metrics.at("iteration")));
   device_task_.set_curricula(curricula_);
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_functions.hpp"
@@ -14,24 +15,40 @@
 namespace maniple {
 namespace {
 
-// InputError for a name that is none of these.
-void check_names(const Syntax& tree, const ExpressionSource& source, const std::vector<std::string>& known,
-                 const std::string& what) {
-  if (tree.kind == Syntax::Kind::name && std::find(known.begin(), known.end(), tree.text) == known.end() &&
-      tree.text != "pi" && tree.text != "inf")
-    refuse_expression(source, tree.column,
-                      "unknown " + what + " '" + tree.text + "'" + did_you_mean(tree.text, known),
-                      known.empty() ? "a number" : "known: " + list(known));
-  if (tree.kind == Syntax::Kind::call && !find_function(tree.text))
-    refuse_expression(source, tree.column, "unknown function '" + tree.text + "'",
-                      "'maniple schema functions'");
-  for (const auto& child : tree.children) check_names(*child, source, known, what);
+// What updates called the metric that has a name of its own now, and what expressions of tasks mean by it.
+constexpr const char* kAmbiguous = "episode_length";
+
+// Visits the tree and those of the definitions that it uses, each once: visit(tree, source).
+template <class Visit>
+void walk(const Syntax& tree, const ExpressionSource& source, const TaskNumbers& task,
+          std::set<std::string>& seen, const Visit& visit) {
+  visit(tree, source);
+  if (tree.kind == Syntax::Kind::name)
+    if (const auto used = task.definitions.find(tree.text);
+        used != task.definitions.end() && seen.insert(tree.text).second)
+      walk(*parse_expression(used->second), used->second, task, seen, visit);
+  for (const auto& child : tree.children) walk(*child, source, task, seen, visit);
 }
 
-bool mentions(const Syntax& tree, const std::string& name) {
-  if (tree.kind == Syntax::Kind::name && tree.text == name) return true;
-  return std::any_of(tree.children.begin(), tree.children.end(),
-                     [&](const auto& child) { return mentions(*child, name); });
+// InputError for a name that is none of these.
+void check_names(const ExpressionSource& source, const std::vector<std::string>& known,
+                 const TaskNumbers& task, const std::string& what) {
+  std::set<std::string> seen;
+  walk(*parse_expression(source), source, task, seen, [&](const Syntax& tree, const ExpressionSource& place) {
+    if (tree.kind == Syntax::Kind::name && std::find(known.begin(), known.end(), tree.text) == known.end() &&
+        tree.text != "pi" && tree.text != "inf")
+      refuse_expression(place, tree.column,
+                        "unknown " + what + " '" + tree.text + "'" +
+                            (tree.text == kAmbiguous ? "" : did_you_mean(tree.text, known)),
+                        tree.text == kAmbiguous
+                            ? "mean_episode_steps, the mean of the episodes that ended, or max_episode_steps * "
+                              "dt, the longest one of the task in seconds"
+                        : known.empty() ? "a number"
+                                        : "known: " + list(known));
+    if (tree.kind == Syntax::Kind::call && !find_function(tree.text))
+      refuse_expression(place, tree.column, "unknown function '" + tree.text + "'",
+                        "'maniple schema functions'");
+  });
 }
 
 }  // namespace
@@ -43,7 +60,7 @@ const std::vector<CurriculumMetric>& curriculum_metrics() {
       {"control_steps", "1", "control steps of each environment, env_steps / batch.num_envs"},
       {"episode_return", "reward",
        "mean return of the episodes that ended in the iteration, or the last known"},
-      {"episode_length", "control steps", "their mean length"},
+      {"mean_episode_steps", "control steps", "their mean length"},
       {"episode_return_100", "reward", "mean return of the latest 100 episodes, or of all of the iteration"}};
   return metrics;
 }
@@ -55,17 +72,24 @@ std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewa
   return names;
 }
 
-bool mentions_name(const ExpressionSource& source, const std::string& name) {
-  return mentions(*parse_expression(source), name);
+bool mentions_name(const ExpressionSource& source, const std::string& name, const TaskNumbers& task) {
+  std::set<std::string> seen;
+  bool found = false;
+  walk(*parse_expression(source), source, task, seen, [&](const Syntax& tree, const ExpressionSource&) {
+    found = found || (tree.kind == Syntax::Kind::name && tree.text == name);
+  });
+  return found;
 }
 
 double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names,
-                        const std::string& what) {
+                        const TaskNumbers& task, const std::string& what) {
   std::vector<std::string> known;
   for (const auto& [name, value] : names) known.push_back(name);
-  check_names(*parse_expression(source), source, known, what);
+  for (const char* const name : {"dt", "max_episode_steps"}) known.emplace_back(name);
+  for (const auto& [name, text] : task.definitions) known.push_back(name);
+  check_names(source, known, task, what);
   const TaskModel none;
-  ExpressionContext context(none, 0, {.dt = 1}, 0, 0, {}, {});
+  ExpressionContext context(none, 0, {.dt = task.dt}, 0, task.max_episode_steps, task.definitions, {});
   ExpressionCompiler compiler(context, Phase::observe);
   const ExpressionCompiler::WithoutDraws without_draws(
       compiler, "in a number that all environments have in common", what + "s, and functions of them");
@@ -77,27 +101,27 @@ double evaluate_numbers(const ExpressionSource& source, const std::map<std::stri
 }
 
 AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, const std::vector<double>& values,
-                          const std::map<std::string, double>& metrics) {
+                          const std::map<std::string, double>& metrics, const TaskNumbers& task) {
   std::map<std::string, double> names = metrics;
   for (std::size_t i = 0; i < curricula.size(); ++i) names[curricula[i].name] = values[i];
   AdvancedCurricula next{values, {}};
   for (std::size_t i = 0; i < curricula.size(); ++i) {
     const CompiledCurriculum& curriculum = curricula[i];
     if (curriculum.update.text.empty()) continue;
-    const double value = evaluate_numbers(curriculum.update, names);
+    const double value = evaluate_numbers(curriculum.update, names, task);
     if (std::isfinite(value)) {
       next.values[i] = value;
       continue;
     }
     const bool waits = std::any_of(names.begin(), names.end(), [&](const auto& entry) {
-      return !std::isfinite(entry.second) && mentions_name(curriculum.update, entry.first);
+      return !std::isfinite(entry.second) && mentions_name(curriculum.update, entry.first, task);
     });
     if (!waits) next.stuck.push_back(i);
   }
   return next;
 }
 
-std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
+std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config, const TaskNumbers& task) {
   std::vector<CompiledCurriculum> curricula;
   for (std::size_t i = 0; i < config.curricula.size(); ++i) {
     const TermConfig& term = config.curricula[i];
@@ -106,13 +130,13 @@ std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config) {
       return ExpressionSource{text, term.where_of(part), key + "." + part};
     };
     curricula.push_back(
-        {term.name, evaluate_numbers(source(term.reset, "reset"), {}), source(term.update, "update")});
+        {term.name, evaluate_numbers(source(term.reset, "reset"), {}, task), source(term.update, "update")});
   }
   return curricula;
 }
 
 void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula,
-                   const std::vector<double>& values, const std::string& when) {
+                   const std::vector<double>& values, const TaskNumbers& task, const std::string& when) {
   std::map<std::string, double> names;
   for (std::size_t i = 0; i < curricula.size(); ++i) names[curricula[i].name] = values[i];
   const auto check = [&](const std::vector<TermNumber>& numbers, const SourceLocation& where,
@@ -121,7 +145,7 @@ void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculu
     for (const TermNumber& number : numbers)
       range.push_back(number.expression.empty()
                           ? number.value
-                          : evaluate_numbers({number.expression, where, key}, names, "curriculum"));
+                          : evaluate_numbers({number.expression, where, key}, names, task, "curriculum"));
     if (range.size() != 2) return;
     if (ordered && !(range[0] <= range[1]))
       throw InputError(where, key, fmt::format("a range that {} [{}, {}]", when, range[0], range[1]),
@@ -147,7 +171,8 @@ void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculu
 }
 
 std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
-                                        const std::vector<CompiledCurriculum>& curricula) {
+                                        const std::vector<CompiledCurriculum>& curricula,
+                                        const TaskNumbers& task) {
   std::vector<std::string> rewards;
   for (const TermConfig& term : config.rewards) rewards.push_back(term.name);
   std::map<std::string, double> names;
@@ -164,13 +189,20 @@ std::vector<VariableMean> check_updates(const TaskConfig& config, const Expressi
     if (names.contains(curricula[i].name))
       throw InputError(config.curricula[i].where, key_of(TermKind::curriculum, config.curricula[i], i),
                        "'" + curricula[i].name + "' is the name of a metric, too", "another name");
+  for (const auto& [name, definition] : task.definitions)
+    if (names.contains(name) && std::any_of(curricula.begin(), curricula.end(), [&](const auto& curriculum) {
+          return !curriculum.update.text.empty() && mentions_name(curriculum.update, name, task);
+        }))
+      throw InputError(definition.where, definition.key,
+                       "'" + name + "', which an update of curricula reads, is the name of a metric, too",
+                       "another name");
   for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
   std::vector<VariableMean> read;
   for (const CompiledCurriculum& curriculum : curricula)
-    if (!curriculum.update.text.empty()) evaluate_numbers(curriculum.update, names);
+    if (!curriculum.update.text.empty()) evaluate_numbers(curriculum.update, names, task);
   for (const VariableMean& mean : means)
     if (std::any_of(curricula.begin(), curricula.end(), [&](const CompiledCurriculum& curriculum) {
-          return !curriculum.update.text.empty() && mentions_name(curriculum.update, mean.name);
+          return !curriculum.update.text.empty() && mentions_name(curriculum.update, mean.name, task);
         }))
       read.push_back(mean);
   return read;

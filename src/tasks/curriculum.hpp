@@ -2,6 +2,7 @@
 // training with what it measures.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -35,13 +36,21 @@ const std::vector<CurriculumMetric>& curriculum_metrics();
 // Names that updates know beside curricula and means: these, and the parts of a training with these rewards.
 std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards);
 
-// Does the expression use this name.
-bool mentions_name(const ExpressionSource& source, const std::string& name);
+// Does the expression use this name, itself or in a definition.
+bool mentions_name(const ExpressionSource& source, const std::string& name, const TaskNumbers& task);
 
-// The number that an expression of named numbers is. InputError: other names (what they are: "metric"), no
-// number.
+// What of a task is a number whatever the environments do, for expressions of numbers: `dt`,
+// `max_episode_steps`, and definitions that are made of numbers.
+struct TaskNumbers {
+  double dt = 0;  // s
+  std::int64_t max_episode_steps = 0;
+  std::map<std::string, ExpressionSource> definitions;
+};
+
+// The number that an expression of named numbers, and of the task's, is. InputError: other names (what they
+// are: "metric"), no number.
 double evaluate_numbers(const ExpressionSource& source, const std::map<std::string, double>& names,
-                        const std::string& what = "metric");
+                        const TaskNumbers& task, const std::string& what = "metric");
 
 // The next values, and the places of those that the update gave none though it knew all that it reads.
 struct AdvancedCurricula {
@@ -52,20 +61,21 @@ struct AdvancedCurricula {
 // Each from the metrics and all last values. One that is not finite (no episode has ended yet) leaves its
 // curriculum as it is.
 AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, const std::vector<double>& values,
-                          const std::map<std::string, double>& metrics);
+                          const std::map<std::string, double>& metrics, const TaskNumbers& task);
 
 // ---- for the compiler of a task ----
 
-std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config);
+std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config, const TaskNumbers& task);
 
-// Expressions in the place of numbers know the curricula alone, whose values these are. InputError: others,
-// or a range that is upside down (when: "begins as").
+// Expressions in the place of numbers know the curricula, whose values these are, and the numbers of the task.
+// InputError: others, or a range that is upside down (when: "begins as").
 void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula,
-                   const std::vector<double>& values, const std::string& when);
+                   const std::vector<double>& values, const TaskNumbers& task, const std::string& when);
 
 // The updates of curricula must be right: they are tried with every metric at 1. Returns the means of
 // variables that they read.
 std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
-                                        const std::vector<CompiledCurriculum>& curricula);
+                                        const std::vector<CompiledCurriculum>& curricula,
+                                        const TaskNumbers& task);
 
 }  // namespace maniple

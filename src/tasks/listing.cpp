@@ -235,6 +235,9 @@ std::string metrics_text() {
     text += padded(name, 22) + padded(unit, 18) + meaning + "\n";
   };
   for (const CurriculumMetric& metric : curriculum_metrics()) add(metric.name, metric.unit, metric.meaning);
+  add("dt", "s", "duration of a control step");
+  add("max_episode_steps", "1", "control steps of the longest episode; 0: endless");
+  add("<definition>", "task", "a definition of the task, where it is made of numbers that updates know");
   add("reward_<name>", "reward", "part of episode_return that this reward makes up");
   add("mean_<variable>", "of the variable",
       "its mean over the environments; of a vector mean_<variable>_0 ...");

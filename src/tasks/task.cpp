@@ -222,15 +222,16 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   }
   ExpressionContext context(model, task.num_actions, step, episode_length, task.max_episode_steps,
                             definitions, variables);
-  task.curricula = curricula_of(config);
+  task.numbers = {step_dt, task.max_episode_steps, definitions};
+  task.curricula = curricula_of(config, task.numbers);
   std::vector<double> initial;
   for (const CompiledCurriculum& curriculum : task.curricula) initial.push_back(curriculum.initial);
-  check_numbers(config, task.curricula, initial, "begins as");
+  check_numbers(config, task.curricula, initial, task.numbers, "begins as");
   context.add_curricula(task.curricula);
   ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
   observe.compile_variables();
-  task.variable_means = check_updates(config, context, task.curricula);
+  task.variable_means = check_updates(config, context, task.curricula, task.numbers);
   compile_evaluation(config, model, context, constants, task);
   compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);

@@ -316,7 +316,7 @@ def test_listed(maniple, deck):
 LEVEL = """{}
   curricula:
     level: {reset: "0.25", update: "iteration >= 2 ? level + 0.5 : level"}
-    slow: {reset: "1", update: "episode_length > 20 && reward_up < 1e9 ? slow / 2 : slow"}
+    slow: {reset: "1", update: "mean_episode_steps > 20 && reward_up < 1e9 ? slow / 2 : slow"}
 """
 
 

@@ -29,7 +29,7 @@ EVENTS = """
     stiffness: {field: actuator_kp, actuators: [".*"], mode: interval, every: [0.1, 0.3], operation: scale, ranges: [0.8, 1.2]}
     harder: {set: "qvel[0:2]", expression: "qvel[0:2] + level * uniform(-1, 1, 2)", every: [0.2, 0.4]}
   curricula:
-    level: {reset: "0", update: "episode_length > 5 ? min(1, level + 0.25) : level"}
+    level: {reset: "0", update: "mean_episode_steps > 5 ? min(1, level + 0.25) : level"}
 """
 
 

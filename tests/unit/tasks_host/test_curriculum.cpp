@@ -36,7 +36,7 @@ TEST(Curricula, AdvanceTogetherFromTheLastValues) {
                                                   {"b", 0, source("a / 2")},
                                                   {"fixed", 0, {}},
                                                   {"own", 0, source("min(own + 1, a)")}};
-  EXPECT_THAT(advance(curricula, {4, 10, 3, 7}, {{"iteration", 5}}).values, ElementsAre(15, 2, 3, 4));
+  EXPECT_THAT(advance(curricula, {4, 10, 3, 7}, {{"iteration", 5}}, {}).values, ElementsAre(15, 2, 3, 4));
 }
 
 TEST(Curricula, StayWhereTheyAreWithoutANumber) {
@@ -44,17 +44,43 @@ TEST(Curricula, StayWhereTheyAreWithoutANumber) {
   const std::vector<CompiledCurriculum> curricula{{"a", 0, source("episode_return")},
                                                   {"b", 0, source("1 / (a - 1)")},
                                                   {"c", 0, source("episode_return > 2 ? 1 : 5")}};
-  AdvancedCurricula next = advance(curricula, {1, 2, 3}, {{"episode_return", nan}});
+  AdvancedCurricula next = advance(curricula, {1, 2, 3}, {{"episode_return", nan}}, {});
   EXPECT_THAT(next.values, ElementsAre(1, 2, 5));
   EXPECT_THAT(next.stuck, ElementsAre(1));  // b knows a; a waits for the first episode
-  next = advance(curricula, {2, 2, 3}, {{"episode_return", 3}});
+  next = advance(curricula, {2, 2, 3}, {{"episode_return", 3}}, {});
   EXPECT_THAT(next.values, ElementsAre(3, 1, 1));
   EXPECT_TRUE(next.stuck.empty());
 }
 
+TEST(Curricula, KnowTheNumbersOfTheTask) {
+  TaskConfig config = empty_task(zoo());
+  config.episode_length = 4;  // s, of 0.02 s a step
+  config.terminations = {maniple::testing::library_term("time_out")};
+  config.definitions = {{"longest", "max_episode_steps * dt"},
+                        {"half", "longest / 2"},
+                        {"lasts", "mean_episode_steps * dt > half"},
+                        {"height", "qpos[0]"}};
+  config.curricula = {curriculum("level", "half + dt", "lasts ? level + longest : level"),
+                      curriculum("slow", "1", "mean_episode_steps")};
+  TermConfig reset = maniple::testing::library_term("reset_joints_by_offset", {"hip"}, "joints",
+                                                    {{"position_range", {0, 1}}, {"velocity_range", {0, 0}}});
+  reset.parameters["position_range"] = {0, TermNumber("level * dt + half")};
+  config.resets = {reset};
+  const CompiledTask task = compile_task(config, zoo(), 0.02);
+  EXPECT_DOUBLE_EQ(task.curricula[0].initial, 2.02);
+  EXPECT_EQ(task.numbers.max_episode_steps, 200);
+  EXPECT_THAT(advance(task.curricula, {1, 1}, {{"mean_episode_steps", 100}}, task.numbers).values,
+              ElementsAre(1, 100));
+  EXPECT_THAT(advance(task.curricula, {1, 1}, {{"mean_episode_steps", 101}}, task.numbers).values,
+              ElementsAre(5, 101));
+  // an unknown mean, read in a definition, is waited for
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(advance(task.curricula, {1, 1}, {{"mean_episode_steps", nan}}, task.numbers).stuck.empty());
+}
+
 TEST(Curricula, KnowEveryMetric) {
   EXPECT_THAT(curriculum_metrics({"up", "alive"}),
-              ElementsAre("iteration", "env_steps", "control_steps", "episode_return", "episode_length",
+              ElementsAre("iteration", "env_steps", "control_steps", "episode_return", "mean_episode_steps",
                           "episode_return_100", "reward_up", "reward_alive"));
 }
 
@@ -123,13 +149,20 @@ TEST(Curricula, SayWhatIsWrong) {
   clock.name = "clock";
   clock.reset = "[0, 1]";
   config.variables = {clock};
+  config.definitions = {
+      {"late", "episode_length / 2"}, {"high", "qpos[0] > 1 ? 1 : 0"}, {"iteration", "3"}};
   for (const auto& [update, message] : std::vector<std::pair<std::string, std::string>>{
            {"mean_clock", "unknown metric 'mean_clock', did you mean 'mean_clock_0'?"},
            {"mean_cloc_1", "did you mean 'mean_clock_1'?"},
+           {"episode_length > 5", "unknown metric 'episode_length'; mean_episode_steps"},
+           {"late", "unknown metric 'episode_length'"},
+           {"high", "unknown metric 'qpos'"},
+           {"iteration + 1", "'iteration', which an update of curricula reads, is the name of a metric, too"},
            {"level", "unknown metric 'level'"}}) {
     config.curricula = {curriculum("a", "0", update)};
     EXPECT_THAT(refusal(config), HasSubstr(message));
   }
+  config.definitions.clear();
   config.curricula = {curriculum("mean_clock_0", "0")};
   EXPECT_THAT(refusal(config), HasSubstr("'mean_clock_0' is the name of a metric, too"));
   config.curricula = {curriculum("a", "1")};
