@@ -49,15 +49,10 @@ std::string capability_error(const Device& device, int built);
 class Session {
  public:
   // Starts MPI (funneled) and Kokkos unless they run already; what it started, it ends. Collective.
-<<<<<<< HEAD
   // Throws InputError, the same on every rank, when a device would be shared, or when the launcher started
-  // processes that MPI does not see as ranks.
-  Session(int& argc, char**& argv);
-=======
-  // Throws InputError, the same on every rank, when a device would be shared. Without `computes` a build for
-  // GPUs starts neither Kokkos nor a device, and needs none.
+  // processes that MPI does not see as ranks. Without `computes` a build for GPUs starts neither Kokkos nor a
+  // device, and needs none.
   Session(int& argc, char**& argv, bool computes = true);
->>>>>>> a160692 (Need a device only where something is computed, and say what does not fit one)
   // The part of `whole` whose ranks give the same `part`, in their order there, with a communicator of its
   // own. Collective over `whole`, which outlives it.
   Session(Session& whole, int part);
