@@ -9,7 +9,20 @@
 namespace maniple {
 
 // What the elements of a field are of, in the order of the model: each body, say, has a row of them.
-enum class FieldElement { none, qpos, dof, joint, body, geom, pair, site, tendon, actuator, activation, sensor };
+enum class FieldElement {
+  none,
+  qpos,
+  dof,
+  joint,
+  body,
+  geom,
+  pair,
+  site,
+  tendon,
+  actuator,
+  activation,
+  sensor
+};
 
 // What fills a field: forward_kinematics (physics/step.hpp), forward alone, or either, sensor by sensor.
 enum class FieldStage { kinematics, forward, sensor };

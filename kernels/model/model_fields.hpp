@@ -313,21 +313,21 @@
 // the model, the first numbers vary, as many as kernels read.
 //      name, rows, numbers of a row that vary, all of them, what the rows are of (FieldElement), unit,
 //      meaning
-#define MANIPLE_VARYING_FIELDS(FIELD)                                                                     \
-  FIELD(gravity, 1, 3, 3, none, "m/s^2", "gravity")                                                       \
-  FIELD(qpos0, nq, 1, 1, qpos, "m or rad", "generalized position at reset, zero of each hinge and slide") \
-  FIELD(body_mass, nbody, 1, 1, body, "kg", "mass of the body")                                           \
-  FIELD(body_ipos, nbody, 3, 3, body, "m", "center of mass in the body frame")                            \
-  FIELD(body_inertia, nbody, 3, 3, body, "kg m^2", "principal moments of inertia")                        \
-  FIELD(jnt_range, njnt, 2, 2, joint, "m or rad", "range of the joint, where it is limited")              \
-  FIELD(jnt_stiffness, njnt, 1, 1, joint, "N/m or N m/rad", "linear spring coefficient")                  \
-  FIELD(dof_damping, nv, 1, 1, dof, "N s/m or N m s/rad", "linear damping coefficient")                   \
-  FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                             \
-  FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                       \
-  FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                            \
+#define MANIPLE_VARYING_FIELDS(FIELD)                                                                       \
+  FIELD(gravity, 1, 3, 3, none, "m/s^2", "gravity")                                                         \
+  FIELD(qpos0, nq, 1, 1, qpos, "m or rad", "generalized position at reset, zero of each hinge and slide")   \
+  FIELD(body_mass, nbody, 1, 1, body, "kg", "mass of the body")                                             \
+  FIELD(body_ipos, nbody, 3, 3, body, "m", "center of mass in the body frame")                              \
+  FIELD(body_inertia, nbody, 3, 3, body, "kg m^2", "principal moments of inertia")                          \
+  FIELD(jnt_range, njnt, 2, 2, joint, "m or rad", "range of the joint, where it is limited")                \
+  FIELD(jnt_stiffness, njnt, 1, 1, joint, "N/m or N m/rad", "linear spring coefficient")                    \
+  FIELD(dof_damping, nv, 1, 1, dof, "N s/m or N m s/rad", "linear damping coefficient")                     \
+  FIELD(dof_armature, nv, 1, 1, dof, "kg or kg m^2", "rotor inertia or mass")                               \
+  FIELD(dof_frictionloss, nv, 1, 1, dof, "N or N m", "dry friction: largest force")                         \
+  FIELD(geom_friction, ngeom, 1, 3, geom, "1", "sliding friction of the geom")                              \
   FIELD(pair_friction, npair, 2, 5, pair, "1", "sliding friction of the explicit pair, along its tangents") \
-  FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")      \
-  FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")      \
+  FIELD(actuator_gainprm, nu, 3, 10, actuator, "actuator", "gain: constant, by length, by velocity")        \
+  FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")        \
   FIELD(actuator_forcerange, nu, 2, 2, actuator, "N or N m", "range of the force, where it is limited")
 
 // What follows from them, and hence varies with them (physics/set_const.hpp).

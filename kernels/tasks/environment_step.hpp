@@ -224,8 +224,7 @@ MANIPLE_FUNCTION MaskOf<V> vary_model(const Task<ScalarOf<V>>& task, const TaskL
 // Draws fresh states where the mask is true: the task's reset terms on top of the model's default state,
 // which the caller has set (reset_to_default). Other environments keep their bits.
 template <class V>
-MANIPLE_FUNCTION void draw_state(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
-                                 MaskOf<V> which) {
+MANIPLE_FUNCTION void draw_state(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> which) {
   const Banks<V> banks = banks_of(task, lanes);
   draw_random(task.reset, lanes, banks, RandomPurpose::reset,
               lanes.counters + counter_reset_count * kTileWidth, which);

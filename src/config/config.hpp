@@ -132,8 +132,8 @@ inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
 template <>
 inline constexpr std::array kTextsOf<Distribution>{"uniform", "log_uniform", "gaussian"};
 template <>
-inline constexpr std::array kTextsOf<ElementKind>{"", "joints", "bodies", "geoms",
-                                                        "pairs", "actuators", "sensors"};
+inline constexpr std::array kTextsOf<ElementKind>{"",      "joints",    "bodies", "geoms",
+                                                  "pairs", "actuators", "sensors"};
 
 template <class Choice>
 std::string text_of(Choice choice) {
@@ -178,7 +178,7 @@ struct SimulationConfig {
   std::optional<std::array<double, 3>> gravity, wind;
   std::vector<std::string> disable, enable;  // flags, in this order
   SourceLocation where_disable, where_enable;
-  int decimation = 1;     // physics steps per control step
+  int decimation = 1;  // physics steps per control step
   DerivedChoice derived = DerivedChoice::fresh;
   int max_contacts = 0;              // of one environment; 0: from the model
   std::int64_t steps = 1000;         // control steps of a rollout
@@ -188,9 +188,9 @@ struct SimulationConfig {
 
 struct ControlConfig {
   ControlInput source = ControlInput::zero;  // a keyframe's where the state is one and no key says so
-  std::string file;        // HDF5 with /ctrl [env or 1, step, nu]; absolute path
-  std::string checkpoint;  // policy: checkpoint file, or a run directory; absolute path
-  SourceLocation where;    // of control.file or control.checkpoint
+  std::string file;                          // HDF5 with /ctrl [env or 1, step, nu]; absolute path
+  std::string checkpoint;                    // policy: checkpoint file, or a run directory; absolute path
+  SourceLocation where;                      // of control.file or control.checkpoint
 };
 
 struct InitialStateConfig {
@@ -209,7 +209,7 @@ struct OutputConfig {
   DatasetLayout dataset = DatasetLayout::none;  // episodes as demonstrations, beside the results
   std::int64_t dataset_episodes = 0;            // at most; 0: all
   double dataset_min_return = -1e30;
-  bool dataset_success = false;  // only episodes in which the termination success held
+  bool dataset_success = false;     // only episodes in which the termination success held
   bool dataset_unfinished = false;  // also those that the end of a rollout cuts off, as truncated ones
   SourceLocation where_fields;
 };

@@ -180,10 +180,11 @@ void EpisodeRecorder::write(Session& session) {
   const std::string path = write_episodes(config_.output.directory, format_, episodes, session.collectives());
   if (!left_out.empty()) info(left_out);
   if (const std::int64_t cut = sums[2 + 2 * unfinished]; cut > 0 && !evaluates)
-    warn(fmt::format("output.dataset: {} of {} left out because the rollout ends in them, so that long ones are "
-                     "rarer in the data set than in the task: output.dataset_unfinished=true writes them as "
-                     "truncated ones, more simulation.steps make them few",
-                     cut, counted(cut + sums[0], "episode")));
+    warn(fmt::format(
+        "output.dataset: {} of {} left out because the rollout ends in them, so that long ones are "
+        "rarer in the data set than in the task: output.dataset_unfinished=true writes them as "
+        "truncated ones, more simulation.steps make them few",
+        cut, counted(cut + sums[0], "episode")));
   info(fmt::format("data set: {} ({}, {})", path, counted(sums[0], "episode"), counted(sums[1], "sample")));
 }
 

@@ -1,6 +1,6 @@
-// maniple rollout: steps the batch with controls that are zero, a keyframe's, random, recorded or learned and records
-// trajectories of any field. Without a task this is MuJoCo's rollout; with one, the task's episodes, and
-// what is zero, random or recorded are its actions.
+// maniple rollout: steps the batch with controls that are zero, a keyframe's, random, recorded or learned and
+// records trajectories of any field. Without a task this is MuJoCo's rollout; with one, the task's episodes,
+// and what is zero, random or recorded are its actions.
 #include <fmt/format.h>
 
 #include <chrono>

@@ -502,11 +502,11 @@ void report_bad_values(const Simulation& simulation, Session& session) {
 void report_idle_draws(const Simulation& simulation, const Session& session) {
   if (session.rank() != 0 || !simulation.has_task()) return;
   for (const auto& [key, field] : simulation.idle_draws())
-    warn(fmt::format("{}: what was drawn of {} at start-up changes nothing, in none of the first environments{}",
-                     key, field,
-                     field == "geom_friction"
-                         ? ": the friction of each contact is that of its other geom, the larger one"
-                         : ""));
+    warn(fmt::format(
+        "{}: what was drawn of {} at start-up changes nothing, in none of the first environments{}", key,
+        field,
+        field == "geom_friction" ? ": the friction of each contact is that of its other geom, the larger one"
+                                 : ""));
 }
 
 void report_incidents(const Simulation& simulation, Session& session) {

@@ -101,8 +101,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
   model = import_model_of(config);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
   check_trajectory_fields(config, model.sizes);
-  if (config.initial_state.source == StartState::keyframe ||
-      config.control.source == ControlInput::keyframe)
+  if (config.initial_state.source == StartState::keyframe || config.control.source == ControlInput::keyframe)
     keyframe_of(model, config.initial_state.keyframe, config.initial_state.where, "initial_state.keyframe");
   check_input_files(config, session);
   if (config.initial_state.source == StartState::file)

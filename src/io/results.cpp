@@ -100,8 +100,7 @@ struct ResultsWriter::Impl {
       remove_abandoned(directory);
       unlink(temporary.c_str());
       const std::size_t bytes = record.deck_text.size() + record.resolved_text.size() +
-                                record.task_text.size() + record.contract.size() +
-                                record.model_xml.size();
+                                record.task_text.size() + record.contract.size() + record.model_xml.size();
       hdf5::File h5 = hdf5::create_file(temporary, file_bytes(static_cast<std::int64_t>(bytes), 4));
       hdf5::Group root(hdf5::check_id(H5Gopen2(h5, "/", H5P_DEFAULT), temporary));
       hdf5::write_attribute(root, "file", std::string("maniple results"));
@@ -111,8 +110,9 @@ struct ResultsWriter::Impl {
       if (!record.task_text.empty()) {
         hdf5::create_text(h5, "run/task", record.contract,
                           "observations and actions, component by component, servos and pose, as JSON");
-        hdf5::create_text(h5, "run/task_table", record.task_text,
-                          "what observations, actions, rewards and the rest consist of, in order, for people");
+        hdf5::create_text(
+            h5, "run/task_table", record.task_text,
+            "what observations, actions, rewards and the rest consist of, in order, for people");
       }
       hdf5::create_text(h5, "run/model_xml", record.model_xml, "the model's text, included files in place");
       hdf5::Group run(hdf5::check_id(H5Gopen2(h5, "run", H5P_DEFAULT), temporary));

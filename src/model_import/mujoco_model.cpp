@@ -134,8 +134,7 @@ void apply_options(mjOption& options, const SimulationConfig& simulation, const 
   set(options.viscosity, simulation.viscosity);
   if (simulation.gravity) std::copy(simulation.gravity->begin(), simulation.gravity->end(), options.gravity);
   if (simulation.wind) std::copy(simulation.wind->begin(), simulation.wind->end(), options.wind);
-  for (const std::string& flag : simulation.disable)
-    set_flag(options, flag, false, simulation.where_disable);
+  for (const std::string& flag : simulation.disable) set_flag(options, flag, false, simulation.where_disable);
   for (const std::string& flag : simulation.enable) {
     if (std::find(simulation.disable.begin(), simulation.disable.end(), flag) != simulation.disable.end())
       throw InputError(simulation.where_enable, "simulation.enable",

@@ -217,8 +217,10 @@ class Inspection {
              std::string("option integrator=\"") +
                  (m_.opt.integrator == mjINT_IMPLICIT ? "implicit" : "discrete") +
                  "\" (simulation.integrator: Euler, RK4 or implicitfast chooses another)");
-    if (m_.opt.enableflags & mjENBL_SLEEP) option("flag", "sleep", "flag sleep=\"enable\" (simulation.disable: [sleep] switches it off)");
-    if (m_.opt.enableflags & mjENBL_IPC) option("flag", "ipc", "flag ipc=\"enable\" (simulation.disable: [ipc] switches it off)");
+    if (m_.opt.enableflags & mjENBL_SLEEP)
+      option("flag", "sleep", "flag sleep=\"enable\" (simulation.disable: [sleep] switches it off)");
+    if (m_.opt.enableflags & mjENBL_IPC)
+      option("flag", "ipc", "flag ipc=\"enable\" (simulation.disable: [ipc] switches it off)");
   }
 
   void contacts() {
@@ -246,7 +248,8 @@ class Inspection {
     if (m_.opt.cone != mjCONE_PYRAMIDAL)
       option("option", "cone",
              "option cone=\"elliptic\"; supported: pyramidal (simulation.cone: pyramidal chooses it)");
-    if (m_.opt.enableflags & mjENBL_OVERRIDE) option("flag", "override", "flag override=\"enable\" (simulation.disable: [override] switches it off)");
+    if (m_.opt.enableflags & mjENBL_OVERRIDE)
+      option("flag", "override", "flag override=\"enable\" (simulation.disable: [override] switches it off)");
     for (int i = 0; i < m_.ngeom; ++i) {
       if (m_.geom_adhesion[i] != 0) element(mjOBJ_GEOM, i, "has adhesion");
       if (any_nonzero(m_.geom_surfacevel + 6 * i, 6)) element(mjOBJ_GEOM, i, "has a surface velocity");
@@ -270,7 +273,8 @@ class Inspection {
       option("option", "noslip_iterations",
              "option noslip_iterations (simulation.noslip_iterations: 0 leaves them out)");
     if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (limits || friction || contacts))
-      option("flag", "diagexact", "flag diagexact=\"enable\" (simulation.disable: [diagexact] switches it off)");
+      option("flag", "diagexact",
+             "flag diagexact=\"enable\" (simulation.disable: [diagexact] switches it off)");
   }
 
   void equality() {

@@ -59,8 +59,8 @@ std::vector<VaryingField> varying_fields(const ImportedModel& model) {
 }
 
 bool is_not_negative(const std::string& field) {
-  static const std::set<std::string> fields{"body_mass",    "body_inertia", "jnt_stiffness",
-                                            "dof_damping",  "dof_armature", "dof_frictionloss",
+  static const std::set<std::string> fields{"body_mass",     "body_inertia", "jnt_stiffness",
+                                            "dof_damping",   "dof_armature", "dof_frictionloss",
                                             "geom_friction", "pair_friction"};
   return fields.contains(field);
 }

@@ -45,8 +45,8 @@ class Simulation : public Environment {
   // Derived fields (xpos, sensordata, ...) of the current state, without stepping.
   virtual void forward() = 0;
 
-  // What events drew at start-up though nothing follows from it in any of the first environments of this rank:
-  // keys of the events with the fields.
+  // What events drew at start-up though nothing follows from it in any of the first environments of this
+  // rank: keys of the events with the fields.
   virtual std::vector<std::pair<std::string, std::string>> idle_draws() const = 0;
 
   // ---- without a policy: actions of a task, in the run's precision, and the control step with them ----

@@ -58,7 +58,8 @@ Rows observation_rows(const std::vector<TermConfig>& terms, const CompiledTask& 
          entry("component", std::to_string(observation.component)),
          entry("element", observation.element.empty() ? "null" : json_text(observation.element)),
          entry("bias", symmetric_range(term.bias)), entry("noise", symmetric_range(term.noise)),
-         entry("noise_std", json_number(term.noise_std)), entry("clip", term.clip ? json_list(*term.clip) : "null"),
+         entry("noise_std", json_number(term.noise_std)),
+         entry("clip", term.clip ? json_list(*term.clip) : "null"),
          entry("scale", json_number(observation.scale)), entry("offset", "0"),
          entry("delay", delay_range(term.delay)), entry("age", std::to_string(observation.age))}));
   }
@@ -68,12 +69,12 @@ Rows observation_rows(const std::vector<TermConfig>& terms, const CompiledTask& 
 // The law of an actuator whose gain and bias do not depend on more than length and velocity.
 std::string servo(const TaskActuator& actuator) {
   const bool plain = actuator.fixed_gain && actuator.stateless;
-  return inline_object({entry("gear", json_number(actuator.gear)), entry("affine", json_truth(plain)),
-                        entry("gain", json_number(actuator.gain)), entry("bias", json_list(actuator.bias)),
-                        entry("control_range", actuator.limited
-                                                   ? json_list(std::vector{actuator.low, actuator.high})
-                                                   : "null"),
-                        entry("force_limited", json_truth(actuator.force_limited))});
+  return inline_object(
+      {entry("gear", json_number(actuator.gear)), entry("affine", json_truth(plain)),
+       entry("gain", json_number(actuator.gain)), entry("bias", json_list(actuator.bias)),
+       entry("control_range",
+             actuator.limited ? json_list(std::vector{actuator.low, actuator.high}) : "null"),
+       entry("force_limited", json_truth(actuator.force_limited))});
 }
 
 Rows action_rows(const CompiledTask& task, const TaskModel& model) {
@@ -108,10 +109,9 @@ Rows pose_rows(const TaskModel& model) {
   Rows rows;
   for (const TaskJoint& joint : model.joints) {
     const auto q = model.qpos0.begin() + joint.qposadr, v = model.qvel0.begin() + joint.dofadr;
-    rows.push_back(
-        inline_object({entry("joint", json_text(joint.name)),
-                       entry("qpos", json_list(std::vector<double>(q, q + joint.qpos_size))),
-                       entry("qvel", json_list(std::vector<double>(v, v + joint.dof_size)))}));
+    rows.push_back(inline_object({entry("joint", json_text(joint.name)),
+                                  entry("qpos", json_list(std::vector<double>(q, q + joint.qpos_size))),
+                                  entry("qvel", json_list(std::vector<double>(v, v + joint.dof_size)))}));
   }
   return rows;
 }
@@ -139,33 +139,34 @@ std::string policy_contract(const Config& config, const CompiledTask& task, cons
   const TaskModel model = task_model(imported, config.task);
   Rows held;
   for (const auto& [name, control] : task.held_controls) held.push_back(entry(name, json_number(control)));
-  Rows rows{entry("format", "1"),
-            entry("task", json_text(config.task.name)),
-            entry("model", json_text(portable(config.model.file))),
-            entry("control_step", json_number(task.step_dt)),
-            entry("physics_step", json_number(imported.timestep)),
-            entry("decimation", std::to_string(config.simulation.decimation)),
-            entry("integrator", json_text(integrator_name(imported.integrator))),
-            entry("derived", json_text(text_of(config.simulation.derived))),
-            entry("observation",
-                  json_text("clip(expression + bias + noise) * scale + offset, delay control steps late; of "
-                            "the age in control steps")),
-            entry("observations", list_of(observation_rows(config.task.observations, task), 1)),
-            entry("control",
-                  json_text("clip(scale * action + offset + per_unit * (qpos[relative_to] + "
-                            "offset_expression)) of the action, or of the expression where there is one, delay "
-                            "control steps late; held for a control step")),
-            entry("actions", list_of(action_rows(task, model), 1)),
-            entry("force", json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
-                                     "actuator, where the servo is affine; length is gear times the joint's")),
-            entry("held_controls", object(held, 1)),
-            entry("default_pose", list_of(pose_rows(model), 1)),
-            entry("joints", [&] {
-              std::vector<std::string> names;
-              for (const TaskJoint& joint : model.joints)
-                if (joint.is_scalar()) names.push_back(joint.name);
-              return json_texts(names);
-            }())};
+  Rows rows{
+      entry("format", "1"),
+      entry("task", json_text(config.task.name)),
+      entry("model", json_text(portable(config.model.file))),
+      entry("control_step", json_number(task.step_dt)),
+      entry("physics_step", json_number(imported.timestep)),
+      entry("decimation", std::to_string(config.simulation.decimation)),
+      entry("integrator", json_text(integrator_name(imported.integrator))),
+      entry("derived", json_text(text_of(config.simulation.derived))),
+      entry("observation",
+            json_text("clip(expression + bias + noise) * scale + offset, delay control steps late; of "
+                      "the age in control steps")),
+      entry("observations", list_of(observation_rows(config.task.observations, task), 1)),
+      entry("control",
+            json_text("clip(scale * action + offset + per_unit * (qpos[relative_to] + "
+                      "offset_expression)) of the action, or of the expression where there is one, delay "
+                      "control steps late; held for a control step")),
+      entry("actions", list_of(action_rows(task, model), 1)),
+      entry("force", json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
+                               "actuator, where the servo is affine; length is gear times the joint's")),
+      entry("held_controls", object(held, 1)),
+      entry("default_pose", list_of(pose_rows(model), 1)),
+      entry("joints", [&] {
+        std::vector<std::string> names;
+        for (const TaskJoint& joint : model.joints)
+          if (joint.is_scalar()) names.push_back(joint.name);
+        return json_texts(names);
+      }())};
   for (const std::string& row : expression_rows(config.task, task)) rows.push_back(row);
   return object(rows, 0) + "\n";
 }

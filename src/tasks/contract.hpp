@@ -11,7 +11,8 @@
 namespace maniple {
 
 // Every component of observations and actions in order, with name, scale, offset, clip, delay and place in
-// the history; the servos, the default pose, and the duration of steps. Files are named without their folders.
+// the history; the servos, the default pose, and the duration of steps. Files are named without their
+// folders.
 std::string policy_contract(const Config& config, const CompiledTask& task, const ImportedModel& model);
 
 }  // namespace maniple

@@ -37,14 +37,15 @@ void check_names(const ExpressionSource& source, const std::vector<std::string>&
   walk(*parse_expression(source), source, task, seen, [&](const Syntax& tree, const ExpressionSource& place) {
     if (tree.kind == Syntax::Kind::name && std::find(known.begin(), known.end(), tree.text) == known.end() &&
         tree.text != "pi" && tree.text != "inf")
-      refuse_expression(place, tree.column,
-                        "unknown " + what + " '" + tree.text + "'" +
-                            (tree.text == kAmbiguous ? "" : did_you_mean(tree.text, known)),
-                        tree.text == kAmbiguous
-                            ? "mean_episode_steps, the mean of the episodes that ended, or max_episode_steps * "
-                              "dt, the longest one of the task in seconds"
-                        : known.empty() ? "a number"
-                                        : "known: " + list(known));
+      refuse_expression(
+          place, tree.column,
+          "unknown " + what + " '" + tree.text + "'" +
+              (tree.text == kAmbiguous ? "" : did_you_mean(tree.text, known)),
+          tree.text == kAmbiguous
+              ? "mean_episode_steps, the mean of the episodes that ended, or max_episode_steps * "
+                "dt, the longest one of the task in seconds"
+          : known.empty() ? "a number"
+                          : "known: " + list(known));
     if (tree.kind == Syntax::Kind::call && !find_function(tree.text))
       refuse_expression(place, tree.column, "unknown function '" + tree.text + "'",
                         "'maniple schema functions'");

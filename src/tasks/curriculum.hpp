@@ -36,9 +36,6 @@ const std::vector<CurriculumMetric>& curriculum_metrics();
 // Names that updates know beside curricula and means: these, and the parts of a training with these rewards.
 std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards);
 
-// Does the expression use this name, itself or in a definition.
-bool mentions_name(const ExpressionSource& source, const std::string& name, const TaskNumbers& task);
-
 // What of a task is a number whatever the environments do, for expressions of numbers: `dt`,
 // `max_episode_steps`, and definitions that are made of numbers.
 struct TaskNumbers {
@@ -46,6 +43,9 @@ struct TaskNumbers {
   std::int64_t max_episode_steps = 0;
   std::map<std::string, ExpressionSource> definitions;
 };
+
+// Does the expression use this name, itself or in a definition.
+bool mentions_name(const ExpressionSource& source, const std::string& name, const TaskNumbers& task);
 
 // The number that an expression of named numbers, and of the task's, is. InputError: other names (what they
 // are: "metric"), no number.
@@ -67,8 +67,8 @@ AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, cons
 
 std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config, const TaskNumbers& task);
 
-// Expressions in the place of numbers know the curricula, whose values these are, and the numbers of the task.
-// InputError: others, or a range that is upside down (when: "begins as").
+// Expressions in the place of numbers know the curricula, whose values these are, and the numbers of the
+// task. InputError: others, or a range that is upside down (when: "begins as").
 void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula,
                    const std::vector<double>& values, const TaskNumbers& task, const std::string& when);
 

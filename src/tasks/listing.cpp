@@ -43,7 +43,8 @@ TaskModel one_of_everything() {
   model.geom_static = {true, false};
   model.geom_visible = {true, true};
   model.geom_pairs = {{0, 1}};
-  model.qpos0 = {0};
+  model.pairs = {"pair"};
+  model.qpos0 = model.qvel0 = model.act0 = model.ctrl0 = {0};
   model.fields = varying_fields(ImportedModel());
   for (VaryingField& field : model.fields) {
     const bool several = field.element == FieldElement::body || field.element == FieldElement::geom;
@@ -324,7 +325,8 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   }
   section(fmt::format("actions ({})", task.num_actions), rows);
   rows.clear();
-  for (const auto& [name, control] : task.held_controls) rows += row(name, fmt::format("holds {:.6g}", control));
+  for (const auto& [name, control] : task.held_controls)
+    rows += row(name, fmt::format("holds {:.6g}", control));
   section(fmt::format("actuators without an action ({}), controls {}", task.held_controls.size(),
                       config.keyframe.empty() ? "after a reset" : "of task.keyframe " + config.keyframe),
           rows);

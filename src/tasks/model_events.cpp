@@ -140,10 +140,10 @@ std::vector<Element> chosen(const Elements& elements, const TermConfig& term, co
   std::vector<std::string> known;
   for (const Element& element : elements.all) known.push_back(element.name);
   if (known.empty())
-    throw InputError(term.where_of("field"), key + ".field",
-                     "'" + term.field + "' in a model without " + kind,
-                     elements.kind == ElementKind::pairs ? "geom_friction, where no <pair> says which geoms touch"
-                                                         : "a field of what the model has");
+    throw InputError(
+        term.where_of("field"), key + ".field", "'" + term.field + "' in a model without " + kind,
+        elements.kind == ElementKind::pairs ? "geom_friction, where no <pair> says which geoms touch"
+                                            : "a field of what the model has");
   if (term.names.empty())
     throw InputError(term.where, key, "'" + term.field + "' without " + kind,
                      kind + ": [names or patterns], of " + list(known, 60));

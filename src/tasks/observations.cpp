@@ -95,9 +95,8 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
       for (std::size_t k = 0; k < value.size(); ++k) {
         observe.graph().store(value[k], Bank::output, first + static_cast<int>(names.size()));
         const std::size_t component = k % plain.size(), steps = static_cast<std::size_t>(term.history);
-        observations.push_back({i, expression.text, component,
-                                elements.empty() ? "" : elements[component], scales[component],
-                                steps - 1 - k / plain.size()});
+        observations.push_back({i, expression.text, component, elements.empty() ? "" : elements[component],
+                                scales[component], steps - 1 - k / plain.size()});
         names.push_back(value.size() == 1 ? name : fmt::format("{}[{}]", name, k));
       }
     }

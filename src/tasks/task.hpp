@@ -57,7 +57,7 @@ struct CompiledTask : TaskSizes {
   bool varies_at_resets = false, varies_in_intervals = false;  // see Task
   std::vector<double> constants;                               // those of curricula first
   std::vector<CompiledCurriculum> curricula;
-  TaskNumbers numbers;  // that their updates know
+  TaskNumbers numbers;                       // that their updates know
   std::vector<VariableMean> variable_means;  // that their updates read
   // ContactQueries::sides, and its width
   std::vector<int> contact_sides;

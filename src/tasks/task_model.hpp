@@ -60,7 +60,7 @@ struct TaskModel {
   std::vector<bool> geom_static;   // no joint moves it
   std::vector<bool> geom_visible;  // its color is not fully transparent
   std::vector<std::array<int, 2>>
-      geom_pairs;                     // geoms that may touch, the numbers of the pairs in the kernels
+      geom_pairs;  // geoms that may touch, the numbers of the pairs in the kernels
   // The state that a reset starts from: the model's default one, or that of task.keyframe.
   double reset_time = 0;      // s
   std::vector<double> qpos0;  // default positions

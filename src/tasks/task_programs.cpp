@@ -170,8 +170,7 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
     const std::vector<FieldInfo> fields = state_fields(model.sizes);
     const auto begin_with = [&](const char* field, const std::vector<double>& values) {
       const int first = field_named(fields, field).first;
-      for (std::size_t i = 0; i < values.size(); ++i)
-        reset.assign(first + static_cast<int>(i), values[i]);
+      for (std::size_t i = 0; i < values.size(); ++i) reset.assign(first + static_cast<int>(i), values[i]);
     };
     begin_with("qpos", model.qpos0);
     begin_with("qvel", model.qvel0);

@@ -310,8 +310,8 @@ std::vector<LibraryTerm> make_library() {
            "default position + draw, within the joint's range; default velocity + draw", reset_joints(false),
            ranges),
       term(Kind::reset, "reset_joints_by_scale", kAllJoints,
-           "default position * draw, within the joint's range; default velocity * draw",
-           reset_joints(true), ranges),
+           "default position * draw, within the joint's range; default velocity * draw", reset_joints(true),
+           ranges),
       needing(
           {has_no_limited_ball_joint, "on a model with a ball joint that has a range", "an expression"},
           term(

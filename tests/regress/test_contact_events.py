@@ -14,7 +14,7 @@ MODEL = """<mujoco>
   <worldbody>
     <geom name="ice" type="plane" size="9 9 0.1"/>
     <geom name="mat" type="plane" size="9 9 0.1" contype="2" conaffinity="2" friction="0.9" pos="0 0 -.01"/>
-    <geom name="wall" type="box" size=".1 9 9" pos="-8 0 0" contype="2" conaffinity="2"/>
+    <geom name="wall" type="capsule" fromto="-8 -9 .1 -8 9 .1" size=".1" contype="2" conaffinity="2"/>
     <body name="sled" pos="0 0 0.1"><freejoint name="root"/>
       <geom name="runner" type="capsule" fromto="-0.2 0 0 0.2 0 0" size="0.1" mass="2"/>
       <geom name="runner2" type="capsule" fromto="-0.2 0.3 0 0.2 0.3 0" size="0.1" mass="2"/></body>
@@ -81,7 +81,7 @@ def test_pairs_have_friction_of_their_own(maniple, deck, tmp_path, precision, to
             np.testing.assert_allclose(run["qvel"][env, step + 1], data.qvel, rtol=0, atol=tolerance, err_msg=f"{env} {step}")
             slid += data.ncon
     assert slid > 1000
-    assert np.ptp(run["qpos"][:, -1, 0]) > 0.01  # some sleds hold, others slide
+    assert np.ptp(run["qpos"][:, -1, 0]) > 0.004  # some sleds hold, others slide
 
 
 @pytest.mark.parametrize("event, expected", [
@@ -91,7 +91,7 @@ def test_pairs_have_friction_of_their_own(maniple, deck, tmp_path, precision, to
     ("{field: geom_friction, geoms: [stone, ice], mode: reset, operation: scale, ranges: [0.1, 2]}", ["geom_friction of 'ice'"]),
     ("{field: geom_friction, geoms: [drop], mode: interval, every: 1, operation: scale, ranges: [0.1, 2]}", ["geom_friction of 'drop'"]),
     ("{set: \"geom_friction[runner]\", expression: \"uniform(0, 1)\", mode: startup}", ["'geom_friction[runner]' is that of no contact"]),
-    ("{set: \"geom_friction[[runner, ice]]\", expression: \"uniform(0, 1)\", mode: interval, every: 1}", ["is that of no contact"]),
+    ("{set: \"[geom_friction[runner], geom_friction[ice]]\", expression: \"uniform(0, 1)\", mode: interval, every: 1}", ["is that of no contact"]),
     ("{field: pair_friction, pairs: [slick], mode: startup, operation: scale, ranges: [1, 2]}",
      ["pair_friction of 'slick' is that of no contact", "condim 1", "pairs whose friction counts: left, pair1"]),
     ("{field: pair_friction, pairs: [right], mode: startup, operation: scale, ranges: [1, 2]}", ["pairs", "'right'"]),

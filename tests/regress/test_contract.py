@@ -18,7 +18,7 @@ LEG = """<body name="{side}_thigh" pos="0 {y} 0"><joint name="{side}_hip" axis="
 MODEL = f"""<mujoco>
   <option timestep="0.005" integrator="implicitfast"/>
   <worldbody><geom type="plane" size="5 5 .1"/>
-    <body name="torso" pos="0 0 .42"><freejoint name="root"/><geom type="box" size=".2 .1 .05" mass="4"/>
+    <body name="torso" pos="0 0 .42"><freejoint name="root"/><geom type="box" size=".2 .1 .05" mass="4" contype="0" conaffinity="0"/>
       {LEG.format(side="left", y=.15)}{LEG.format(side="right", y=-.15)}
       <body name="tail" pos="-.2 0 0"><joint name="tail" axis="0 0 1" damping=".1"/><geom type="capsule" fromto="0 0 0 -.2 0 0" size=".02"/>
         <site name="tip" pos="-.2 0 0"/></body>
@@ -55,7 +55,7 @@ task:
     - {term: sensor, sensors: [gyro]}
     - {name: speed, expression: "speed"}
     - {term: last_action}
-  resets: [{term: reset_joints_by_offset, joints: [".*"], position_range: [-0.1, 0.1], velocity_range: [-0.2, 0.2]}]
+  resets: [{term: reset_joints_by_offset, position_range: [-0.1, 0.1], velocity_range: [-0.2, 0.2]}]
   rewards: {up: {expression: "1"}}
   terminations: {time_out: {term: time_out}}
 policy: {hidden: [16], init_std: 0.5, actor_gain: 1, normalize_observations: true}

@@ -202,7 +202,7 @@ def test_filters(maniple, tmp_path):
     good = [episode for episode, value in zip(every, returns) if value >= least]
     assert_same(read_robomimic(tmp_path / "good/demonstrations.hdf5"), good[:7])
     assert re.search(rf"{len(every) - len(good)} episodes \(\d+ samples\) with a return below output.dataset_min_return, "
-                     rf"{len(good) - 7} episodes \(\d+ samples\) beyond output.dataset_episodes, 70 episodes \(\d+ samples\) that the end",
+                     rf"{len(good) - 7} episodes \(\d+ samples\) beyond output.dataset_episodes, 64 episodes \(\d+ samples\) that the end",
                      result.stdout), result.stdout
     of, parts = samples_left_out(result.stdout)
     assert of == 70 * 130 and of - sum(parts.values()) == sum(len(rewards) for _, _, rewards, _ in good[:7])

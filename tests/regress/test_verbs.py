@@ -94,7 +94,7 @@ def test_facts_of_a_run(maniple, tmp_path):
         file.visititems(lambda name, item: {"unit", "description"} <= set(item.attrs) or pytest.fail(name)
                         if isinstance(item, h5py.Dataset) else None)
         assert {"verb", "version", "build", "host", "ranks", "date"} <= set(file["run"].attrs)
-        assert {"deck", "resolved", "task", "model_xml", "model_mjb"} == set(file["run"])
+        assert {"deck", "resolved", "task", "task_table", "model_xml", "model_mjb"} == set(file["run"])
         assert file["run/task_table"][()].decode() == maniple("inspect", CARTPOLE, ranks=0).stdout
         assert {"iteration", "env_steps", "wall_seconds", "episode_return", "episode_length",
                 "reward_alive"} <= set(file["metrics"])

@@ -165,7 +165,7 @@ MANIPLE_FUNCTION V varied_friction(const LaneModel<V>& lanes, V index, int tange
                          gather_own(lanes.geom_friction(), max(geom2, V(0)), 0));
     result = select(geom1 < V(0), result, max(smallest, larger));
   }
-  if (lanes.m.varied.pair_friction >= 0) {
+  if (lanes.m.varied.pair_friction >= 0 && lanes.m.npair > 0) {
     const V own = gather_own(lanes.pair_friction(), max(V(-1) - geom1, V(0)), tangent);
     result = select(geom1 < V(0), max(smallest, own), result);
   }

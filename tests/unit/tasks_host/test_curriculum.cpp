@@ -149,8 +149,7 @@ TEST(Curricula, SayWhatIsWrong) {
   clock.name = "clock";
   clock.reset = "[0, 1]";
   config.variables = {clock};
-  config.definitions = {
-      {"late", "episode_length / 2"}, {"high", "qpos[0] > 1 ? 1 : 0"}, {"iteration", "3"}};
+  config.definitions = {{"late", "episode_length / 2"}, {"high", "qpos[0] > 1 ? 1 : 0"}, {"iteration", "3"}};
   for (const auto& [update, message] : std::vector<std::pair<std::string, std::string>>{
            {"mean_clock", "unknown metric 'mean_clock', did you mean 'mean_clock_0'?"},
            {"mean_cloc_1", "did you mean 'mean_clock_1'?"},
