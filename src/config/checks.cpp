@@ -44,6 +44,12 @@ bool preset_imitates(const std::string& name) {
   return false;
 }
 
+// Blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from.
+std::int64_t most_minibatches(const Config& config) {
+  const bool recurrent = config.policy.recurrent != Recurrence::none;
+  return (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : config.learning.horizon);
+}
+
 // What a policy learns with, and in what parts.
 void check_updates(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
@@ -52,8 +58,7 @@ void check_updates(const Config& config, const Refuse& refuse) {
     refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
            "allowed: what imitate learns with, or another preset");
   const bool recurrent = policy.recurrent != Recurrence::none;
-  // blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from
-  const std::int64_t parts = (config.batch.num_envs + 31) / 32 * (recurrent ? 1 : learning.horizon);
+  const std::int64_t parts = most_minibatches(config);
   // (a run with a checkpoint only tries its policy)
   if (!learning.imitates() && config.control.checkpoint.empty() && learning.minibatches > parts)
     refuse("learning.minibatches",
@@ -332,7 +337,43 @@ void check_dataset(const Config& config, const Refuse& refuse) {
   }
 }
 
+// Within the bounds of deviations, which some heads come near to and never meet.
+double deviation_within(const Config& config) {
+  const PolicyConfig& policy = config.policy;
+  const bool open = config.learning.mixes() ||
+                    (policy.state_dependent_std && policy.std_transform == StdTransform::softplus);
+  double fitting = policy.init_std;
+  if (policy.max_std > 0) fitting = std::min(fitting, policy.max_std);
+  if (fitting < policy.min_std || (open && fitting == policy.min_std))
+    fitting = !open                ? policy.min_std
+              : policy.max_std > 0 ? (policy.min_std + policy.max_std) / 2
+                                   : 2 * policy.min_std;
+  return fitting;
+}
+
 }  // namespace
+
+void fit_defaults(Config& config) {
+  const auto fit = [&](const std::string& key, auto& value, auto fitting, const std::string& why) {
+    if (config.where.contains(key) || value == fitting) return;
+    config.notes.push_back(key + " is " + yaml_number(static_cast<double>(fitting)) + ", not " +
+                           yaml_number(static_cast<double>(value)) + ", which nobody asked for: " + why);
+    value = fitting;
+  };
+  LearningConfig& learning = config.learning;
+  PolicyConfig& policy = config.policy;
+  if (!learning.imitates())
+    fit("learning.minibatches", learning.minibatches,
+        static_cast<int>(std::min<std::int64_t>(learning.minibatches, most_minibatches(config))),
+        "batch.num_envs " + std::to_string(config.batch.num_envs) +
+            (policy.recurrent != Recurrence::none ? " with policy.recurrent " + text_of(policy.recurrent)
+                                                  : "") +
+            " can be divided no further");
+  const std::string bounds =
+      "policy.min_std is " + yaml_number(policy.min_std) +
+      (policy.max_std > 0 ? ", policy.max_std " + yaml_number(policy.max_std) : std::string());
+  fit("policy.init_std", policy.init_std, deviation_within(config), bounds);
+}
 
 void check_together(const Config& config) {
   const Refuse refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {

@@ -6,6 +6,10 @@
 
 namespace maniple {
 
+// Makes the defaults of keys that nobody gave, a preset's included, fit what was given: what they shrink to
+// is said in Config::notes.
+void fit_defaults(Config& config);
+
 // Throws InputError for the first two keys that contradict each other.
 void check_together(const Config& config);
 

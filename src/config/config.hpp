@@ -472,6 +472,7 @@ struct Config {
   EvaluationConfig evaluation;
   BenchConfig bench;
   RunConfig run;
+  std::vector<std::string> notes;               // what unset keys became, where their defaults do not fit
   std::string deck_text;                        // the decks and overrides as given
   std::string resolved_text;                    // every key with its value, as YAML: itself a deck
   std::map<std::string, SourceLocation> where;  // of every key that was given

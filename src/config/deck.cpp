@@ -140,6 +140,7 @@ Config configure(const DeckValue& root, const Config& as_given, const std::strin
   if (!config.where.contains("control.source") && !config.task.present &&
       config.initial_state.source == StartState::keyframe)
     config.control.source = ControlInput::keyframe;
+  fit_defaults(config);
   resolve_files(config, member, needs_model);
   check_together(config);
   if (!member.empty())

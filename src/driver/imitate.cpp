@@ -72,11 +72,12 @@ void check_task(const Config& config, const DemonstrationContents& contents, int
 
 }  // namespace
 
-std::string validate_demonstrations(const Config& given, const ImportedModel* model, const CompiledTask& task,
-                                    Session& session) {
-  check_keys(given);
+std::string validate_demonstrations(const Config& as_given, const ImportedModel* model,
+                                    const CompiledTask& task, Session& session) {
+  check_keys(as_given);
+  DemonstrationContents contents = look_together(as_given, session);
+  const Config given = fit_batch(as_given, contents, session.size());
   const Config config = for_ranks(given, session.size());
-  DemonstrationContents contents = look_together(config, session);
   check_pictures(config, contents);
   if (model != nullptr) check_task(config, contents, task.num_observations, task.num_actions);
   std::string text = "data\n";
@@ -87,20 +88,23 @@ std::string validate_demonstrations(const Config& given, const ImportedModel* mo
   DemonstrationPlan plan = plan_demonstrations(config, std::move(contents), session, beside);
   text += fmt::format("  {}\n  {}\n", contents_text(plan.contents), plan.memory);
   const Windows windows(config, plan.contents, window_shape(config));
-  text += fmt::format("  {}", epoch_text(config, plan.contents, make_sampler(config, windows)));
+  text += fmt::format("  {}", epoch_text(config, plan.contents, windows, make_sampler(config, windows)));
   if (const WindowShape shape = window_shape(config); shape.sequence > 1)
     text += fmt::format("; a sample has {} frames", shape.frames());
   if (const std::string batch = effective_batch_text(given, session.size()); !batch.empty())
     text += "\n  " + batch;
+  for (std::size_t n = as_given.notes.size(); n < given.notes.size(); ++n) text += "\n  " + given.notes[n];
   read_demonstrations(config, std::move(plan), session);  // (the numbers, too)
   return text + "\n";
 }
 
-ExitCode imitate(const Config& given, Session& session) {
-  check_keys(given);
+ExitCode imitate(const Config& as_given, Session& session) {
+  check_keys(as_given);
+  DemonstrationContents contents = look_together(as_given, session);
+  const Config given = fit_batch(as_given, contents, session.size());
+  for (std::size_t i = as_given.notes.size(); i < given.notes.size(); ++i) info(given.notes[i]);
   Config config = for_ranks(given, session.size());
   config.learning.iterations = ImitationLearner::iterations(given.learning);
-  DemonstrationContents contents = look_together(config, session);
   check_pictures(config, contents);
   std::unique_ptr<Simulation> simulation;
   if (config.task.present) {
@@ -135,6 +139,7 @@ ExitCode imitate(const Config& given, Session& session) {
   } else {
     identity.policy = policy_lines(config, sizes, cameras_of(config, demonstrations->contents()));
     identity.settings = settings_lines(config);
+    identity.unset = unset_beginnings(config);
   }
   identity.kind = "imitate";
   identity.num_envs = 0;

@@ -300,6 +300,14 @@ void check_input_files(const Config& config, Session& session) {
     check_input(config.control.file, config.control.where, "control.file", session.collectives());
 }
 
+namespace {
+
+// Keys of the first policy.
+const std::set<std::string> kBeginnings{"policy.initialization", "policy.hidden_gain", "policy.actor_gain",
+                                        "policy.critic_gain", "policy.init_std"};
+
+}  // namespace
+
 std::string policy_lines(Config config, const PolicySizes& sizes, const std::vector<Camera>& cameras) {
   const PolicyConfig defaults;
   PolicyConfig& policy = config.policy;
@@ -326,18 +334,23 @@ std::string policy_lines(Config config, const PolicySizes& sizes, const std::vec
   lines +=
       fmt::format("task.observations={}\ntask.critic_observations={}\ntask.actions={}\n", sizes.observations,
                   config.learning.imitates() ? 0 : sizes.critic_observations, sizes.actions);
-  static const std::set<std::string> beginnings{"policy.initialization", "policy.hidden_gain",
-                                                "policy.actor_gain",     "policy.critic_gain",
-                                                "policy.init_std",       "policy.fixed_std"};
   // how plans are made of what was learned is a run's own
   static const std::set<std::string> planning{"diffusion.action_horizon", "diffusion.pad_after",
                                               "diffusion.inference_steps", "diffusion.sampler",
                                               "diffusion.clip_sample"};
   const std::string section = config.learning.diffuses() ? "diffusion." : "policy.";
   for (const Key& key : schema())
-    if (key.path.starts_with(section) && !beginnings.contains(key.path) && !planning.contains(key.path))
+    if (key.path.starts_with(section) && !kBeginnings.contains(key.path) && key.path != "policy.fixed_std" &&
+        !planning.contains(key.path))
       lines += key.path + "=" + yaml_text(key.target(config)) + "\n";
   return lines;
+}
+
+std::set<std::string> unset_beginnings(const Config& config) {
+  std::set<std::string> unset;
+  for (const std::string& key : kBeginnings)
+    if (!config.where.contains(key)) unset.insert(key);
+  return unset;
 }
 
 std::vector<std::string> settings_lines(Config config) {
@@ -373,6 +386,7 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
   identity.precision = text_of(config.simulation.precision);
   identity.policy = policy_lines(config, policy_sizes(simulation));
   identity.settings = settings_lines(config);
+  identity.unset = unset_beginnings(config);
   identity.num_envs = config.batch.num_envs;
   identity.seed = config.batch.seed;
   return identity;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "src/config/config.hpp"
@@ -77,6 +78,8 @@ void check_input_files(const Config& config, Session& session);
 std::string policy_lines(Config config, const PolicySizes& sizes, const std::vector<Camera>& cameras = {});
 // Keys that decide how a policy comes about, as "key: value".
 std::vector<std::string> settings_lines(Config config);
+// Of these, those of the first policy that nobody gave.
+std::set<std::string> unset_beginnings(const Config& config);
 // What checkpoints of this run must agree with.
 CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& simulation);
 // Of the simulation's task, as learners see it.

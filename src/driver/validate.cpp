@@ -89,7 +89,9 @@ std::string learning_text(Config config) {
     }
     text += entry;
   }
-  return text + "\n";
+  text += "\n";
+  for (const std::string& note : config.notes) text += "  " + note + "\n";
+  return text;
 }
 
 // Model, batch and task of a deck with a model.

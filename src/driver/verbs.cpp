@@ -110,6 +110,8 @@ ExitCode run_configured(const Verb& verb, const Config& config, Session& session
   try {
     run_together(session.collectives(),
                  [&] { open_log(session.rank(), verb.results ? config.output.directory : "", true, name); });
+    if (verb.resumes)
+      for (const std::string& note : config.notes) info(note);
     code = verb.run(config, session);
   } catch (const InputError&) {
     if (directory) directory->withdraw();

@@ -555,7 +555,7 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
   const std::optional<Loaded> loaded = load_newest(directory + "/checkpoints", identity, archive, partition,
                                                    collectives, CheckpointPurpose::resume);
   if (!loaded) return std::nullopt;
-  if (const std::vector<Difference> found = differences_of(loaded->identity.settings, identity.settings);
+  if (const std::vector<Difference> found = differences_of_settings(loaded->identity, identity);
       !found.empty())
     info(directory + " goes on with other settings: " + text_of(found));
   return loaded->step;

@@ -165,6 +165,13 @@ std::vector<Difference> differences_of(const std::vector<std::string>& stored,
   return differences_between(stored, run);
 }
 
+std::vector<Difference> differences_of_settings(const CheckpointIdentity& stored,
+                                                const CheckpointIdentity& run) {
+  std::vector<Difference> found = differences_of(stored.settings, run.settings);
+  std::erase_if(found, [&](const Difference& difference) { return run.unset.contains(difference.key); });
+  return found;
+}
+
 std::vector<Difference> differences_for_policy(const CheckpointIdentity& stored,
                                                const CheckpointIdentity& run, bool critic) {
   std::vector<std::string> keys{"task.observations", "task.actions"};
@@ -224,7 +231,7 @@ void check_identity(const std::string& path, const CheckpointIdentity& stored, c
   compare("kind of run", stored.kind, run.kind);
   const bool rate_lasts = std::find(run.settings.begin(), run.settings.end(),
                                     "learning.schedule: \"adaptive\"") != run.settings.end();
-  for (const Difference& difference : differences_of(stored.settings, run.settings)) {
+  for (const Difference& difference : differences_of_settings(stored, run)) {
     if (difference.stored.empty()) continue;  // a checkpoint of an earlier version
     if (kLastingSettings.contains(difference.key) ||
         (rate_lasts && difference.key == "learning.learning_rate"))

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct CheckpointIdentity {
   std::string policy;
   // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
   std::vector<std::string> settings;
+  // Of these, keys that act at the beginning of a run alone and that nobody gave to this one, in which they
+  // hence are what they were; not written.
+  std::set<std::string> unset = {};
   std::int64_t num_envs = 0;
   std::uint32_t seed = 0;
 };
@@ -47,6 +51,10 @@ struct Difference {
 // known.
 std::vector<Difference> differences_of(const std::vector<std::string>& stored,
                                        const std::vector<std::string>& run);
+
+// How the settings of a run that goes on differ from those of its checkpoint.
+std::vector<Difference> differences_of_settings(const CheckpointIdentity& stored,
+                                                const CheckpointIdentity& run);
 
 // How what a policy sees and does differs, but for noise, bias and delay. `critic`: what is kept has one,
 // too.

@@ -51,7 +51,7 @@ ImitationLearner::ImitationLearner(const Demonstrations& demonstrations, const C
       batch_size_(config.learning.batch_size),
       places_(sampler_.samples_per_epoch()) {
   check_batch(config, sampler_, collectives.size());
-  info(epoch_text(config, demonstrations.contents(), sampler_));
+  info(epoch_text(config, demonstrations.contents(), windows_, sampler_));
   for (const char* stage : {"loader", "update", "communication"}) clock_.add(stage, 0.0);
 }
 

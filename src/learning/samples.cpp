@@ -36,12 +36,21 @@ Windows::Windows(const Config& config, const DemonstrationContents& contents, co
     std::int64_t count = demonstration.frames;
     if (!shape.pad_stack) count -= shape.stack - 1;
     count -= shape.sequence - 1 - shape.padding_after();
-    if (count < 1) refuse_short(config, shape, demonstration, demonstration.frames + 1 - count);
+    if (count < 1 && !config.learning.diffuses())
+      refuse_short(config, shape, demonstration, demonstration.frames + 1 - count);
+    if (count < 1) {
+      ++skipped_;
+      skipped_frames_ += demonstration.frames;
+      count = 0;
+    }
     first_.push_back(first_.back() + count);
     if (first_.size() > demonstrations_.size() - contents.held_out + 1) continue;
     learned_ += count;
     of_files_[static_cast<std::size_t>(demonstration.file)] += count;
   }
+  if (learned_ == 0 && !demonstrations_.empty())
+    refuse_short(config, shape, demonstrations_.front(),
+                 shape.frames() - (shape.pad_stack ? shape.stack - 1 : 0) - shape.padding_after());
 }
 
 void Windows::rows(std::int64_t sample, std::int64_t* rows) const {
@@ -107,6 +116,10 @@ Sampler make_sampler(const Config& config, const Windows& windows) {
   for (const std::int64_t samples : windows.samples_of_files()) {
     const double weight = weights.size() == 1 ? weights[0] : weights[sources.size()];
     const double places = weight * static_cast<double>(samples);
+    if (samples == 0) {  // all of its demonstrations are too short
+      sources.push_back({0, weight});
+      continue;
+    }
     total += places;
     if (!(places >= 0.5 && total <= kMostSamples))
       throw InputError(
@@ -133,7 +146,8 @@ void check_batch(const Config& config, const Sampler& sampler, int ranks) {
                      "at least one sample per rank");
 }
 
-std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler) {
+std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Windows& windows,
+                       const Sampler& sampler) {
   std::string text =
       fmt::format("{}, {}, {} of {} per epoch",
                   counted(contents.demonstrations.size() - contents.held_out, "demonstration"),
@@ -141,7 +155,30 @@ std::string epoch_text(const Config& config, const DemonstrationContents& conten
                   counted(sampler.batches_per_epoch(), "batch", "batches"), config.learning.batch_size);
   if (contents.held_out > 0)
     text += fmt::format("; {} held out", counted(contents.held_out, "demonstration"));
+  const std::int64_t left = sampler.samples_per_epoch() % config.learning.batch_size;
+  if (config.data.drop_last && left > 0)
+    text += fmt::format("; {} of each epoch fill no batch and are left out (data.drop_last)",
+                        counted(left, "sample"));
+  if (windows.skipped() > 0)
+    text += fmt::format("; {} ({}) of these too short, left out", counted(windows.skipped(), "demonstration"),
+                        counted(windows.skipped_frames(), "frame"));
   return text;
+}
+
+Config fit_batch(Config given, const DemonstrationContents& contents, int ranks) {
+  LearningConfig& learning = given.learning;
+  if (given.where.contains("learning.batch_size")) return given;
+  const std::int64_t samples =
+      make_sampler(given, Windows(given, contents, window_shape(given))).samples_per_epoch();
+  const std::int64_t parts = learning.accumulate * (learning.batch_per_rank ? ranks : 1);
+  const std::int64_t fitting = std::min(learning.batch_size, samples / parts);
+  if (fitting == learning.batch_size || fitting == 0) return given;
+  given.notes.push_back(
+      fmt::format("learning.batch_size is {}, not {}, which nobody asked for: an epoch has {}{}", fitting,
+                  learning.batch_size, counted(samples, "sample"),
+                  parts > 1 ? fmt::format(" for {} such batches", parts) : ""));
+  learning.batch_size = fitting;
+  return given;
 }
 
 }  // namespace maniple

@@ -27,13 +27,17 @@ struct WindowShape {
 
 class Windows {
  public:
-  // InputError, with data.file's place in the deck, where a demonstration is too short without padding.
+  // InputError, with data.file's place in the deck, where a demonstration is too short without padding; a
+  // policy of diffusion learns from the others, as the original does.
   Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape);
 
   const WindowShape& shape() const { return shape_; }
   // Of the demonstrations to learn from; those of the ones that are held out come behind them.
   std::int64_t samples() const { return learned_; }
   std::int64_t held_out_samples() const { return first_.back() - learned_; }
+  // Of demonstrations that are too short.
+  std::int64_t skipped() const { return skipped_; }
+  std::int64_t skipped_frames() const { return skipped_frames_; }
   // By file, to learn from.
   const std::vector<std::int64_t>& samples_of_files() const { return of_files_; }
   // Rows of a sample's frames: [shape.frames()], the oldest first.
@@ -44,6 +48,7 @@ class Windows {
   const WindowShape shape_;
   std::vector<std::int64_t> first_;  // sample of each demonstration, and one more: their number
   std::int64_t learned_ = 0;         // samples
+  std::int64_t skipped_ = 0, skipped_frames_ = 0;
   std::vector<std::int64_t> of_files_;
 };
 
@@ -87,7 +92,11 @@ WindowShape window_shape(const Config& config);
 Sampler make_sampler(const Config& config, const Windows& windows);
 // InputError where a batch is larger than an epoch, or has fewer samples than there are ranks.
 void check_batch(const Config& config, const Sampler& sampler, int ranks);
-// "12 demonstrations, 250 samples, 3 batches of 100 per epoch; 2 demonstrations held out"
-std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Sampler& sampler);
+// "12 demonstrations, 250 samples, 3 batches of 100 per epoch; 2 demonstrations held out", and what of them
+// is too short.
+std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Windows& windows,
+                       const Sampler& sampler);
+// `given` with a batch that an epoch of these demonstrations fills on so many ranks, where nobody gave one.
+Config fit_batch(Config given, const DemonstrationContents& contents, int ranks);
 
 }  // namespace maniple
