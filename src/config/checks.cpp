@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/config/learning_numbers.hpp"
 #include "src/config/paths.hpp"
 #include "src/config/presets.hpp"
 #include "src/config/schema.hpp"
@@ -242,13 +243,21 @@ void check_deviations(const Config& config, const Refuse& refuse) {
   if (learning.mixes() && policy.state_dependent_std)
     refuse("policy.state_dependent_std", "found true with learning.loss: gmm",
            "allowed: false; a mixture gives its deviations anyway");
-  if (policy.state_dependent_std || learning.mixes()) {
-    if (policy.fixed_std)
-      refuse("policy.fixed_std",
-             "found true with " +
-                 std::string(learning.mixes() ? "learning.loss: gmm" : "policy.state_dependent_std"),
-             "allowed: false");
-    const bool softplus = policy.std_transform == StdTransform::softplus;
+  if (policy.max_std > 0 && policy.min_std > policy.max_std)
+    refuse("policy.min_std", "found " + yaml_number(policy.min_std),
+           "allowed: at most policy.max_std (" + yaml_number(policy.max_std) + ")");
+  const bool of_network = policy.state_dependent_std || learning.mixes();
+  const bool bounded = policy.min_std > 0 || policy.max_std > 0;
+  if (of_network && policy.fixed_std)
+    refuse("policy.fixed_std",
+           "found true with " +
+               std::string(learning.mixes() ? "learning.loss: gmm" : "policy.state_dependent_std"),
+           "allowed: false");
+  if (of_network || (!learning.imitates() && bounded)) {
+    if (!of_network && policy.fixed_std)
+      refuse(policy.max_std > 0 ? "policy.max_std" : "policy.min_std", "found it with policy.fixed_std: true",
+             "allowed: 0; a deviation that is not learned needs no bounds");
+    const bool softplus = policy.state_dependent_std && policy.std_transform == StdTransform::softplus;
     // (softplus comes above min_std and never meets it)
     if (policy.init_std < policy.min_std ||
         ((softplus || learning.mixes()) && policy.init_std == policy.min_std) ||
@@ -258,13 +267,30 @@ void check_deviations(const Config& config, const Refuse& refuse) {
           "allowed: " + std::string(softplus || learning.mixes() ? "above " : "at least ") +
               "policy.min_std (" + yaml_number(policy.min_std) + ")" +
               (policy.max_std > 0 ? ", at most policy.max_std (" + yaml_number(policy.max_std) + ")" : ""));
-  } else if (!learning.imitates() &&  // (where a preset has them for whoever asks for a mixture)
-             (policy.min_std > 0 || policy.max_std > 0 || policy.std_transform != StdTransform::exp)) {
-    const char* const key = policy.min_std > 0   ? "policy.min_std"
-                            : policy.max_std > 0 ? "policy.max_std"
-                                                 : "policy.std_transform";
-    refuse(key, "found it without policy.state_dependent_std",
+  }
+  // (where a preset has it for whoever asks for a mixture)
+  if (!of_network && !learning.imitates() && policy.std_transform != StdTransform::exp)
+    refuse("policy.std_transform", "found it without policy.state_dependent_std",
            "allowed: with policy.state_dependent_std: true");
+}
+
+// Numbers of learning that follow what a training measures.
+void check_learning_numbers(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  for (const auto& [name, expression] : learning.curricula) {
+    const std::string key = "learning.curricula." + name;
+    std::string allowed;
+    for (const LearningNumber& number : kLearningNumbers)
+      allowed += (allowed.empty() ? "" : ", ") + std::string(number.name);
+    if (std::none_of(kLearningNumbers.begin(), kLearningNumbers.end(),
+                     [&, of = name](const LearningNumber& number) { return of == number.name; }))
+      refuse(key, "found a number that follows nothing", "allowed: " + allowed);
+    if (learning.imitates())
+      refuse(key, "found it with learning.algorithm: " + learning.algorithm,
+             "allowed: with what learns in environments");
+    if (name == "learning_rate" && learning.schedule != RateSchedule::fixed)
+      refuse(key, "found it with learning.schedule: " + text_of(learning.schedule),
+             "allowed: with learning.schedule: fixed");
   }
 }
 
@@ -393,6 +419,7 @@ void check_together(const Config& config) {
            "allowed: false, or with learning.algorithm: diffusion");
   check_network(config, refuse);
   check_deviations(config, refuse);
+  check_learning_numbers(config, refuse);
   check_control(config, refuse);
   check_initial_state(config, refuse);
   if (config.task.episode_length > 0 && config.task.episode_steps > 0)

@@ -426,6 +426,8 @@ struct LearningConfig {
   Resume resume = Resume::never;
   std::string warm_start;         // checkpoint file, or a run directory; absolute path
   std::int64_t blas_width = 256;  // layers at least this wide use CBLAS
+  // Numbers of kLearningNumbers that follow what a training measures: name -> expression.
+  std::map<std::string, std::string> curricula;
 
   bool mixed() const { return mixed_precision != MixedPrecision::none; }
   bool diffuses() const { return algorithm == "diffusion"; }

@@ -53,7 +53,17 @@ void read_section(Config& config, const DeckValue& section, const std::string& p
       continue;
     }
     if (path == "task.definitions") {
-      read_definitions(config.task, value);
+      for (const auto& [name, expression] : read_expressions(value, path)) {
+        config.task.definitions[name] = expression.text;
+        config.task.where_definitions[name] = expression.where;
+      }
+      continue;
+    }
+    if (path == "learning.curricula") {
+      for (const auto& [name, expression] : read_expressions(value, path)) {
+        config.learning.curricula[name] = expression.text;
+        config.where[path + "." + name] = expression.where;
+      }
       continue;
     }
     const auto terms = std::find_if(section_schema().begin(), section_schema().end(),
@@ -119,7 +129,7 @@ void apply_preset(Config& config, const DeckValue& root, const std::vector<std::
 }  // namespace
 
 std::vector<std::string> known_paths() {
-  std::vector<std::string> paths{"include", "ensemble", "task.definitions"};
+  std::vector<std::string> paths{"include", "ensemble", "task.definitions", "learning.curricula"};
   for (const SectionKey& section : section_schema()) paths.push_back("task." + section.name);
   for (const Key& key : schema()) {
     for (auto dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1))

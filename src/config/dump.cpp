@@ -5,6 +5,7 @@
 #include <set>
 #include <variant>
 
+#include "src/config/learning_numbers.hpp"
 #include "src/config/schema.hpp"
 
 namespace maniple {
@@ -71,8 +72,14 @@ std::string resolved_deck(Config config) {
   DeckWriter deck;
   // absolute paths, because the dump is read from another place; packages stay packages
   if (config.model.file.rfind("package:", 0) != 0) config.model.file = config.model.path;
+  bool learning = false;
   for (const Key& key : schema())
     if (key.path.rfind("task.", 0) != 0) {
+      const bool of_learning = key.path.starts_with("learning.");
+      if (learning && !of_learning)
+        for (const auto& [name, expression] : config.learning.curricula)
+          deck.key("learning.curricula." + name, yaml_quoted(expression));
+      learning = of_learning;
       // an empty text is one that was not given
       const std::string text = yaml_text(key.target(config));
       deck.key(key.path, text == "\"\"" ? "~" : text);
@@ -124,6 +131,15 @@ std::string schema_text(const std::string& asked) {
                     yaml_text(key.target(defaults)), key.unit, key.meaning});
   rows.push_back(
       {"task.definitions.<name>", "expression", "", "", "a named expression, for use in every expression"});
+  rows.push_back({"learning.curricula.<name>", "expression", "", "",
+                  "a number of learning that follows the iteration or what else a training measures, as "
+                  "updates of task.curricula do, in place of learning.<name>: " +
+                      [] {
+                        std::string names;
+                        for (const LearningNumber& number : kLearningNumbers)
+                          names += (names.empty() ? "" : ", ") + std::string(number.name);
+                        return names;
+                      }()});
   for (const SectionKey& section : section_schema())
     rows.push_back(
         {"task." + section.name + (section.named ? ".<name>" : "[]"), "term", "", "", section.meaning});

@@ -272,24 +272,26 @@ std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& v
   return TaskReader(section).read(value);
 }
 
-void read_definitions(TaskConfig& task, const DeckValue& value) {
-  if (value.kind == Kind::nothing || value.kind == Kind::null) return;
+std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path) {
+  std::map<std::string, DeckValue> expressions;
+  if (value.kind == Kind::nothing || value.kind == Kind::null) return expressions;
   if (value.kind != Kind::map)
-    throw InputError(value.where, "task.definitions", "found " + value.description(),
+    throw InputError(value.where, path, "found " + value.description(),
                      "allowed: a mapping from names to expressions");
   for (const DeckEntry& entry : value.map) {
     const DeckValue& given = entry.value[0];
-    if (is_taken_out(entry, value, "task.definitions")) continue;
-    const std::string key = "task.definitions." + entry.key;
+    if (is_taken_out(entry, value, path)) continue;
+    const std::string key = path + "." + entry.key;
     if (!is_identifier(entry.key))
       throw InputError(entry.where, key, "found the name '" + entry.key + "'",
                        "allowed: letters, digits and _, not starting with a digit");
     const DeckValue expression = expression_of(given);
     if (expression.kind != Kind::scalar)
       throw InputError(given.where, key, "found " + given.description(), "allowed: an expression");
-    task.definitions[entry.key] = expression.text;
-    task.where_definitions[entry.key] = given.where;
+    expressions[entry.key] = expression;
+    expressions[entry.key].where = given.where;
   }
+  return expressions;
 }
 
 }  // namespace maniple

@@ -1,8 +1,10 @@
-// The task section of a deck, term by term: each key of a term meets its row of the schema of terms, and keys
-// of a term that must fit each other are compared. What the names of terms mean is the task compiler's
-// matter.
+// The task section of a deck, term by term, and named expressions: each key of a term meets its row of the
+// schema of terms, and keys of a term that must fit each other are compared. What the names of terms mean is
+// the task compiler's matter.
 #pragma once
 
+#include <map>
+#include <string>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -14,6 +16,7 @@ namespace maniple {
 // The terms of one section of a task, `value` in the deck.
 std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& value);
 
-void read_definitions(TaskConfig& task, const DeckValue& value);
+// A mapping from names to expressions, `value` of the key `path`.
+std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path);
 
 }  // namespace maniple

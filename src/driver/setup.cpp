@@ -368,6 +368,8 @@ std::vector<std::string> settings_lines(Config config) {
     if (std::any_of(sections.begin(), sections.end(), within) && !others.contains(key.path))
       lines.push_back(key.path + ": " + yaml_text(key.target(config)));
   }
+  for (const auto& [name, expression] : config.learning.curricula)
+    lines.push_back("learning.curricula." + name + ": " + yaml_quoted(expression));
   return lines;
 }
 

@@ -18,7 +18,7 @@ namespace {
 // the actuators cut off costs a policy nothing, and nothing else keeps its deviations small.
 class DeviationWatch {
  public:
-  explicit DeviationWatch(const PolicyConfig& policy) : policy_(policy) {}
+  explicit DeviationWatch(const Config& config) : policy_(config.policy), learning_(config.learning) {}
 
   void see(const IterationReport& report, std::int64_t iteration) {
     constexpr double kMostGrowth = 1000;
@@ -26,17 +26,29 @@ class DeviationWatch {
       if (said_ || value.name != "action_std" || value.value <= kMostGrowth * std::max(1.0, policy_.init_std))
         continue;
       said_ = true;
-      warn(fmt::format(
-          "iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
-          "(policy.init_std): they are all but noise; {} or a smaller learning.entropy_coef keeps it "
-          "small",
-          iteration, value.value, policy_.init_std,
-          policy_.state_dependent_std ? "policy.max_std" : "policy.fixed_std: true"));
+      warn(
+          fmt::format("iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
+                      "(policy.init_std): they are all but noise; {} keeps it small",
+                      iteration, value.value, policy_.init_std, advice()));
     }
   }
 
  private:
+  // What is not set yet.
+  std::string advice() const {
+    std::vector<std::string> keys{policy_.max_std > 0
+                                      ? fmt::format("a smaller policy.max_std (it is {:g})", policy_.max_std)
+                                      : "policy.max_std"};
+    if (learning_.curricula.contains("entropy_coef"))
+      keys.push_back("a smaller learning.curricula.entropy_coef");
+    else if (learning_.entropy_coef > 0)
+      keys.push_back(fmt::format("a smaller learning.entropy_coef (it is {:g})", learning_.entropy_coef));
+    if (!policy_.state_dependent_std) keys.push_back("policy.fixed_std: true");
+    return fmt::format("{}", fmt::join(keys, " or "));
+  }
+
   const PolicyConfig& policy_;
+  const LearningConfig& learning_;
   bool said_ = false;
 };
 
@@ -65,7 +77,7 @@ ExitCode train(const Config& given, Session& session) {
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .environment = simulation.get()});
   const PolicyTrial trial(config, *simulation, session);
-  DeviationWatch deviations(config.policy);
+  DeviationWatch deviations(config);
   return run_training(*learner, {.config = config,
                                  .collectives = session.collectives(),
                                  .record = run_record(config, session, *simulation, "train"),

@@ -22,6 +22,10 @@ class Optimizer {
             std::int64_t learned = -1);
   static LearnerMemory memory(const LearningConfig& config, std::int64_t parameters, int metrics,
                               int workers);
+  // Steps leave these parameters within bounds.
+  void keep_within(std::int64_t first, std::int64_t count, double lowest, double highest);
+  // Takes over numbers that have changed: learning rate, desired KL divergence, largest norm.
+  void follow(const LearningConfig& config);
 
   // Where the kernels of a minibatch add: [totals_workers()][gradient ..., metrics ..., inexact terms];
   // zeroed.
@@ -48,14 +52,16 @@ class Optimizer {
   void restored();
 
  private:
-  const LearningConfig config_;
+  LearningConfig config_;
   const std::int64_t parameters_, learned_;
   const std::int64_t count_;  // of totals
   double learning_rate_;
   std::int64_t steps_ = 0;
   double scale_ = 1;
   std::int64_t steps_at_scale_ = 0;
-  double inexact_ = 0;      // of the summed totals
+  double inexact_ = 0;  // of the summed totals
+  std::int64_t bounded_first_ = 0, bounded_count_ = 0;
+  double lowest_ = 0, highest_ = 0;
   Numbers<double> totals_;  // [totals_workers()][count]
   Numbers<float> single_;   // [count], with reduction: fast
   Numbers<double> norm_blocks_;

@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
 #include "kernels/nn/ppo_loss.hpp"
 #include "src/base/log.hpp"
+#include "src/config/learning_numbers.hpp"
 
 namespace maniple {
 namespace {
@@ -51,6 +53,7 @@ struct Ppo::UpdateSums {
 Ppo::Ppo(Environment& environment, const Config& config, Collectives& collectives)
     : environment_(environment),
       config_(config),
+      learning_(config.learning),
       collectives_(collectives),
       policy_(config, policy_sizes(environment)),
       workers_(tile_workers(environment.partition().tiles)),
@@ -63,11 +66,33 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
                          static_cast<std::size_t>(environment.partition().tiles * config.learning.horizon *
                                                   policy_.network().own_deviations())) {
   for (const char* stage : {"policy", "update", "communication"}) clock_.add(stage, 0.0);
+  for (const LearningNumber& number : kLearningNumbers) numbers_.push_back(learning_.*number.member);
+  const PolicyConfig& policy = config.policy;
+  if (policy.min_std > 0 || policy.max_std > 0)
+    optimizer_.keep_within(
+        policy_.network().log_std, policy_.network().own_deviations(),
+        policy.min_std > 0 ? std::log(policy.min_std) : std::numeric_limits<float>::lowest(),
+        policy.max_std > 0 ? std::log(policy.max_std) : std::numeric_limits<float>::max());
+}
+
+void Ppo::follow(const std::map<std::string, double>& metrics) {
+  const std::map<std::string, double> now = environment_.learning_numbers(metrics);
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    if (const auto found = now.find(kLearningNumbers[i].name); found != now.end())
+      numbers_[i] = found->second;
+    learning_.*kLearningNumbers[i].member = numbers_[i];
+  }
+  optimizer_.follow(learning_);
 }
 
 void Ppo::start() {
   environment_.reset();
   if (config_.learning.random_initial_episode_length) environment_.randomize_episode_steps();
+  std::map<std::string, double> metrics{{"iteration", 0}, {"env_steps", 0}, {"control_steps", 0}};
+  std::vector<std::string> unknown{"episode_return", "mean_episode_steps", "episode_return_100"};
+  for (const std::string& term : environment_.reward_terms()) unknown.push_back("reward_" + term);
+  for (const std::string& name : unknown) metrics[name] = std::numeric_limits<double>::quiet_NaN();
+  follow(metrics);
 }
 
 IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
@@ -102,11 +127,12 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   for (const auto& value : result.values) metrics[value.name] = value.value;
   metrics["mean_episode_steps"] = rollout_.episode_means()[1];
   environment_.advance_curricula(metrics, collectives_);
+  follow(metrics);
   return result;
 }
 
 Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
-  const LearningConfig& learning = config_.learning;
+  const LearningConfig& learning = learning_;
   const Network& network = policy_.network();
   const Partition& partition = rollout_.partition();
   UpdateSums sums;
@@ -243,6 +269,11 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("gradient_norm", "1", "before clipping, mean over the steps made",
       sums.gradient_norm / std::max(1.0, static_cast<double>(sums.minibatches - sums.skipped)));
   add("learning_rate", "1", "at the end", optimizer_.learning_rate());
+  for (const auto& [name, expression] : config_.learning.curricula)
+    for (const LearningNumber& number : kLearningNumbers)
+      if (name == number.name && name != "learning_rate")
+        add("learning_" + name, "1", "learning." + name + " of this iteration, by learning.curricula",
+            learning_.*number.member);
   add("updates", "1", "minibatches of this iteration", static_cast<double>(sums.minibatches));
   add("skipped_minibatches", "1", "minibatches without a step: sums not finite or too large to be exact",
       static_cast<double>(sums.skipped));
@@ -272,6 +303,8 @@ void Ppo::describe(Archive& archive) {
   advantages_.describe(archive, "ppo");
   rollout_.describe(archive, "ppo");
   archive.replicated("ppo/iteration", &iteration_, 1, "1", "iterations done");
+  archive.replicated("ppo/learning_numbers", numbers_.data(), numbers_.size(), "1",
+                     "numbers that learning.curricula may change, of the next iteration");
   archive.replicated("ppo/inexact_statistics", &inexact_sums_, 1, "1", "statistics that were not exact");
 }
 
@@ -297,6 +330,13 @@ void Ppo::restored() {
   optimizer_.restored();
   advantages_.restored();
   rollout_.restored();
+  // what follows nothing is the deck's own, whatever it was
+  for (std::size_t i = 0; i < numbers_.size(); ++i) {
+    const LearningNumber& number = kLearningNumbers[i];
+    if (!config_.learning.curricula.contains(number.name)) numbers_[i] = config_.learning.*number.member;
+    learning_.*number.member = numbers_[i];
+  }
+  optimizer_.follow(learning_);
 }
 
 }  // namespace maniple

@@ -34,6 +34,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -78,10 +79,14 @@ class Ppo : public Learner {
   struct UpdateSums;
 
   UpdateSums update(const std::function<void()>& between_steps);
+  // The numbers of the next iteration (learning.curricula), of these metrics.
+  void follow(const std::map<std::string, double>& metrics);
   IterationReport report(const UpdateSums& sums) const;
 
   Environment& environment_;
   const Config config_;
+  LearningConfig learning_;      // of the iteration
+  std::vector<double> numbers_;  // of kLearningNumbers there
   Collectives& collectives_;
   Policy policy_;
   const int workers_;

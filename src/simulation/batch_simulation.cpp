@@ -382,6 +382,14 @@ void BatchSimulation<T>::advance_curricula(const std::map<std::string, double>& 
 }
 
 template <class T>
+std::map<std::string, double> BatchSimulation<T>::learning_numbers(
+    const std::map<std::string, double>& metrics) const {
+  std::map<std::string, double> names = metrics;
+  for (const auto& [name, value] : curricula()) names[name] = value;
+  return followed_numbers(config_, names, task_.numbers);
+}
+
+template <class T>
 std::vector<std::pair<std::string, double>> BatchSimulation<T>::curricula() const {
   std::vector<std::pair<std::string, double>> result;
   for (std::size_t i = 0; i < curricula_.size(); ++i)

@@ -52,6 +52,11 @@ class Environment {
   // Lets the task's curricula follow these metrics of a training, the same on every rank, and means over the
   // environments as they are now. Collective.
   virtual void advance_curricula(const std::map<std::string, double>&, Collectives&) {}
+  // The numbers of learning that follow these metrics and the curricula (learning.curricula), by the names of
+  // their keys; not those that come to no number yet.
+  virtual std::map<std::string, double> learning_numbers(const std::map<std::string, double>&) const {
+    return {};
+  }
   // Their names and values.
   virtual std::vector<std::pair<std::string, double>> curricula() const {
     return {};

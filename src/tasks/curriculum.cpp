@@ -7,6 +7,7 @@
 #include <cmath>
 #include <set>
 
+#include "src/config/schema.hpp"
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/expression_functions.hpp"
 #include "src/tasks/names.hpp"
@@ -207,6 +208,47 @@ std::vector<VariableMean> check_updates(const TaskConfig& config, const Expressi
         }))
       read.push_back(mean);
   return read;
+}
+
+namespace {
+
+ExpressionSource source_of_number(const Config& config, const std::string& name, const std::string& text) {
+  const std::string key = "learning.curricula." + name;
+  return {text, config.where_of(key), key};
+}
+
+}  // namespace
+
+void check_learning_numbers(const Config& config, const std::vector<CompiledCurriculum>& curricula,
+                            const TaskNumbers& task) {
+  std::vector<std::string> rewards;
+  for (const TermConfig& term : config.task.rewards) rewards.push_back(term.name);
+  std::map<std::string, double> names;
+  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
+  for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  for (const auto& [name, text] : config.learning.curricula)
+    evaluate_numbers(source_of_number(config, name, text), names, task);
+}
+
+std::map<std::string, double> followed_numbers(const Config& config,
+                                               const std::map<std::string, double>& names,
+                                               const TaskNumbers& task) {
+  std::map<std::string, double> numbers;
+  for (const auto& [name, text] : config.learning.curricula) {
+    const ExpressionSource source = source_of_number(config, name, text);
+    const double value = evaluate_numbers(source, names, task);
+    if (!std::isfinite(value)) continue;
+    const auto key = std::find_if(schema().begin(), schema().end(),
+                                  [path = "learning." + name](const Key& row) { return row.path == path; });
+    if (!in_range(value, key->allowed)) {
+      Config defaults;
+      throw InputError(source.where, source.key,
+                       fmt::format("has become {} in iteration {}", value, names.at("iteration")),
+                       "allowed: " + allowed_text(key->target(defaults), key->allowed));
+    }
+    numbers[name] = value;
+  }
+  return numbers;
 }
 
 }  // namespace maniple

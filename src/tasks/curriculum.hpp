@@ -63,7 +63,17 @@ struct AdvancedCurricula {
 AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, const std::vector<double>& values,
                           const std::map<std::string, double>& metrics, const TaskNumbers& task);
 
+// The numbers of learning.curricula, of these metrics and curricula; not those that are not finite.
+// InputError: a number that its key does not take.
+std::map<std::string, double> followed_numbers(const Config& config,
+                                               const std::map<std::string, double>& names,
+                                               const TaskNumbers& task);
+
 // ---- for the compiler of a task ----
+
+// learning.curricula must be right: they are tried with every metric at 1.
+void check_learning_numbers(const Config& config, const std::vector<CompiledCurriculum>& curricula,
+                            const TaskNumbers& task);
 
 std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config, const TaskNumbers& task);
 

@@ -298,8 +298,10 @@ CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported
 }
 
 CompiledTask compile_task(const Config& config, const ImportedModel& model) {
-  return compile_task(config.task, model, model.timestep * config.simulation.decimation,
-                      config.simulation.derived);
+  CompiledTask task = compile_task(config.task, model, model.timestep * config.simulation.decimation,
+                                   config.simulation.derived);
+  check_learning_numbers(config, task.curricula, task.numbers);
+  return task;
 }
 
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {

@@ -30,6 +30,7 @@ FieldOfMujoco field_of(mjModel& m, const std::string& name) {
                                               {"dof_armature", {m.dof_armature, 1}},
                                               {"dof_frictionloss", {m.dof_frictionloss, 1}},
                                               {"geom_friction", {m.geom_friction, 3}},
+                                              {"pair_friction", {m.pair_friction, 5}},
                                               {"actuator_gainprm", {m.actuator_gainprm, mjNGAIN}},
                                               {"actuator_biasprm", {m.actuator_biasprm, mjNBIAS}},
                                               {"actuator_forcerange", {m.actuator_forcerange, 2}}}
@@ -62,7 +63,7 @@ Numbers drawn(const VaryingField& field, const mjModel& m, std::mt19937_64& gene
       x = scaled(x) + 0.5 * uniform(generator);
     } else if (field.name == "dof_damping" || field.name == "dof_armature") {
       x = scaled(x) + 0.02 * uniform(generator);
-    } else if (field.name == "geom_friction") {
+    } else if (field.name == "geom_friction" || field.name == "pair_friction") {
       x = 0.2 + 1.2 * uniform(generator);
     } else if (field.name == "body_inertia") {
       x = k == 0 ? scaled(x) : x * values[i - k] / field.values[i - k];  // one factor for a body

@@ -535,8 +535,15 @@ def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
     arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true",
                  "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.05"]
     said = lambda *keys: re.findall(r"warning: (iteration \d+: the standard deviation of the actions has grown to [\d.e+]+, from 1 "
-                                    r"\(policy.init_std\): they are all but noise; policy.max_std.*)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
-    assert len(said()) == 1 and said("policy.max_std=5") == []
+                                    r"\(policy.init_std\): they are all but noise; .* keeps it small)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
+    first, = said()
+    assert first.endswith("; policy.max_std or a smaller learning.entropy_coef (it is 10) keeps it small")
+    # no advice that is taken already
+    assert said("policy.max_std=5") == []
+    wide, = said("policy.max_std=1e9", "learning.curricula.entropy_coef=10")
+    assert wide.endswith("; a smaller policy.max_std (it is 1e+09) or a smaller learning.curricula.entropy_coef keeps it small")
+    shared, = said("policy.state_dependent_std=false", "learning.learning_rate=1")
+    assert shared.endswith("; policy.max_std or a smaller learning.entropy_coef (it is 10) or policy.fixed_std: true keeps it small")
 
 
 # ---- a NaN in one environment ----
