@@ -542,8 +542,6 @@ def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
     assert said("policy.max_std=5") == []
     wide, = said("policy.max_std=1e9", "learning.curricula.entropy_coef=10")
     assert wide.endswith("; a smaller policy.max_std (it is 1e+09) or a smaller learning.curricula.entropy_coef keeps it small")
-    shared, = said("policy.state_dependent_std=false", "learning.learning_rate=1")
-    assert shared.endswith("; policy.max_std or a smaller learning.entropy_coef (it is 10) or policy.fixed_std: true keeps it small")
 
 
 # ---- a NaN in one environment ----
