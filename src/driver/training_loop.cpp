@@ -311,7 +311,9 @@ class TrainingLoop {
   // Evaluates the policy where that is due, and keeps it where it is the best so far.
   std::optional<EvaluationMeans> evaluate() {
     if (run_.evaluate_every == 0 || iteration_ % run_.evaluate_every != 0) return std::nullopt;
+    const auto begun = Clock::now();
     const EvaluationMeans result = run_.evaluate();
+    evaluation_seconds_ += seconds_since(begun);
     if (!std::isnan(result.episode_return) && (!best_return_ || result.episode_return > *best_return_)) {
       best_return_ = result.episode_return;
       write_policy(best_);
@@ -387,11 +389,18 @@ class TrainingLoop {
     saved_ = iteration_;
   }
 
+  // Of the learner and of what the loop does beside it.
+  std::vector<std::pair<std::string, double>> stage_seconds() const {
+    std::vector<std::pair<std::string, double>> stages = learner_.stage_seconds();
+    if (run_.evaluate_every > 0) stages.emplace_back("evaluation", evaluation_seconds_);
+    stages.emplace_back("output", output_seconds_);
+    return stages;
+  }
+
   // Collective. Since the loop began.
   RankReport report_of_ranks() {
     RankUse mine;
-    mine.seconds = learner_.stage_seconds();
-    mine.seconds.emplace_back("output", output_seconds_);
+    mine.seconds = stage_seconds();
     mine.total = seconds_since(loop_started_);
     const Learner::Share share = learner_.share();
     mine.share = share.amount;
@@ -410,9 +419,7 @@ class TrainingLoop {
   // What a user wants to know at the end.
   void conclude(double loop_seconds) const {
     if (iteration_ > first_iteration_) {
-      auto stages = learner_.stage_seconds();
-      stages.emplace_back("output", output_seconds_);
-      info(time_of_stages(stages, seconds_since(loop_started_)));
+      info(time_of_stages(stage_seconds(), seconds_since(loop_started_)));
       info(fmt::format("{} over {:.1f} s", rate(loop_seconds), loop_seconds));
       for (const std::string& line : report_lines(report_, kReportedRanks)) info(line);
     }
@@ -434,7 +441,7 @@ class TrainingLoop {
   CheckpointWriter best_, last_;  // of the policy alone
   std::optional<double> best_return_;
   const double earlier_seconds_;  // of the starts before this one
-  double output_seconds_ = 0, check_seconds_ = 0;
+  double output_seconds_ = 0, check_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t since_check_ = 0, checks_ = 0;
   RankReport report_;
   const Clock::time_point loop_started_ = Clock::now();
