@@ -55,9 +55,9 @@ def test_every_verb_runs(maniple, tmp_path, ranks):
     start("train", CARTPOLE, *few, "learning.iterations=2")
     start("train", CARTPOLE, *few, "learning.iterations=3", "learning.resume=auto")
     start("train", CARTPOLE, "batch.num_envs=128", "learning.iterations=2", "evaluation.every=1", "evaluation.episodes=4",
-          "task.max_episode_steps=5", f"output.directory={tmp_path / 'evaluated'}")
+          "task.episode_length=0.1", f"output.directory={tmp_path / 'evaluated'}")
     start("rollout", HUMANOID, "batch.num_envs=70", "simulation.steps=3", "control.source=random",
-          "output.trajectory.every=1", "output.trajectory.fields=[qpos, qvel, sensordata]",
+          "output.trajectory.every=1", "output.trajectory.fields=[qpos, qvel, cfrc_ext]",
           f"output.directory={tmp_path / 'rollout'}")
     start("rollout", CARTPOLE, "batch.num_envs=64", "simulation.steps=3", "initial_state.source=task",
           "control.source=policy", f"control.checkpoint={run}", f"output.directory={tmp_path / 'played'}")
