@@ -44,6 +44,10 @@ struct Inertia {
   Vec3<V> moment;
   V mass;
 };
+template <class V>
+MANIPLE_FUNCTION Inertia<V> zero10() {
+  return {V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)};
+}
 
 // Momentum (or force) of the motion v: mju_mulInertVec.
 template <class V>

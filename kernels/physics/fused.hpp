@@ -2,11 +2,14 @@
 // inertia.hpp and bias.hpp in three passes over the tree, which keep in registers what those files write
 // for readers of results (matrices, cinert, cdof_dot, ...). On a CPU memory traffic is half of the cost.
 // The passes leave xpos, xquat, xipos, subtree_com of the roots, cdof, crb, cfrc_body, qM and qfrc_bias.
+// Where a step is asked for all fields, the same passes write what they else keep to themselves, and
+// complete_fields() the rest, so that no bit of what the step computes depends on what is read of it.
 #pragma once
 
 #include "kernels/math/spatial.hpp"
 #include "kernels/physics/collision/collision.hpp"
 #include "kernels/physics/smooth/kinematics.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/tree_walk.hpp"
 
 namespace maniple {
@@ -141,7 +144,8 @@ MANIPLE_FUNCTION void join_translation(const Vec3<V>& axis, V qvel, bool at_rest
 }
 
 // cdof of body i, its spatial inertia (into crb), velocity, acceleration and cfrc_body, after its parent's.
-template <class V>
+// kAllFields: also cinert, cdof_dot, and the velocity and acceleration of bodies on which none depends.
+template <bool kAllFields, class V>
 MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
                                 const Spatial<V>& world_acceleration) {
   const int flags = m.body_flags[i];
@@ -152,12 +156,17 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
     cvel = load6<V>(d.cvel, 6 * m.body_parentid[i]);
     cacc = load6<V>(d.cacc_bias, 6 * m.body_parentid[i]);
   }
+  // before the dof joins
+  const auto store_dot = [&](int dof, const Spatial<V>& axis) {
+    if constexpr (kAllFields) store6(d.cdof_dot, 6 * dof, at_rest ? zero6<V>() : cross_motion(cvel, axis));
+  };
   for (int j = m.body_jntadr[i], end = j + m.body_jntnum[i]; j < end; ++j) {
     int dof = m.jnt_dofadr[j];
     const int type = m.jnt_type[j];
     if (type == joint_slide) {
       const Vec3<V> axis = load3<V>(d.xaxis, 3 * j);
       store6(d.cdof, 6 * dof, Spatial<V>{zero3<V>(), axis});
+      store_dot(dof, Spatial<V>{zero3<V>(), axis});
       join_translation(axis, V(s.qvel[dof]), at_rest, cvel, cacc);
       at_rest = false;
       continue;
@@ -167,6 +176,7 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
       const Vec3<V> axis = load3<V>(d.xaxis, 3 * j);
       const Spatial<V> cdof{axis, cross(axis, to_com)};
       store6(d.cdof, 6 * dof, cdof);
+      store_dot(dof, cdof);
       join_dof(cdof, V(s.qvel[dof]), at_rest, cvel, cacc);
       at_rest = false;
       continue;
@@ -175,6 +185,9 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
       store6(d.cdof, 6 * dof, Spatial<V>{zero3<V>(), {V(1), V(0), V(0)}});
       store6(d.cdof, 6 * dof + 6, Spatial<V>{zero3<V>(), {V(0), V(1), V(0)}});
       store6(d.cdof, 6 * dof + 12, Spatial<V>{zero3<V>(), {V(0), V(0), V(1)}});
+      // translations along the axes of the world: they do not turn
+      if constexpr (kAllFields)
+        for (int k = 0; k < 3; ++k) store6(d.cdof_dot, 6 * (dof + k), zero6<V>());
       cvel.lin = cvel.lin + load3<V>(s.qvel, dof);
       dof += 3;
       at_rest = false;
@@ -186,17 +199,21 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
     store6(d.cdof, 6 * dof, x);
     store6(d.cdof, 6 * dof + 6, y);
     store6(d.cdof, 6 * dof + 12, z);
+    store_dot(dof, x);
+    store_dot(dof + 1, y);
+    store_dot(dof + 2, z);
     const Spatial<V> velocity = V(s.qvel[dof]) * x + V(s.qvel[dof + 1]) * y + V(s.qvel[dof + 2]) * z;
     if (!at_rest) cacc = cacc + cross_motion(cvel, velocity);
     cvel = cvel + velocity;
     at_rest = false;
   }
-  if (!(flags & body_leaf)) {
+  if (kAllFields || !(flags & body_leaf)) {
     store6(d.cvel, 6 * i, cvel);
     store6(d.cacc_bias, 6 * i, cacc);
   }
   if (flags & body_massless) {
-    store10(d.crb, 10 * i, Inertia<V>{V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)});
+    store10(d.crb, 10 * i, zero10<V>());
+    if constexpr (kAllFields) store10(d.cinert, 10 * i, zero10<V>());
     store6(d.cfrc_body, 6 * i, zero6<V>());
     return;
   }
@@ -212,21 +229,27 @@ MANIPLE_FUNCTION void move_body(const Model<ScalarOf<V>>& m, const State<V>& s, 
                            moment,
                            mass};
   store10(d.crb, 10 * i, inertia);
+  if constexpr (kAllFields) store10(d.cinert, 10 * i, inertia);
   Spatial<V> force = inertia * cacc;
   if (!at_rest) force = force + cross_force(cvel, inertia * cvel);
   store6(d.cfrc_body, 6 * i, force);
 }
 
-// Roots to leaves: cdof, spatial inertias (into crb), velocities, accelerations and cfrc_body.
+// The acceleration of the world as which gravity enters.
 template <class V>
-MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+MANIPLE_FUNCTION Spatial<V> acceleration_of_world(const Model<ScalarOf<V>>& m, const State<V>& s) {
   const bool gravity = !(m.disableflags & disable_gravity);
-  const Spatial<V> world_acceleration{zero3<V>(),
-                                      gravity ? -LaneModel<V>(m, s).gravity().vector(0) : zero3<V>()};
+  return {zero3<V>(), gravity ? -LaneModel<V>(m, s).gravity().vector(0) : zero3<V>()};
+}
+
+// Roots to leaves: cdof, spatial inertias (into crb), velocities, accelerations and cfrc_body.
+template <bool kAllFields, class V>
+MANIPLE_FUNCTION void fused_velocities(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const Spatial<V> world_acceleration = acceleration_of_world(m, s);
   const BodyLevels<V> levels(m, d);
   for (int level = 0; level < levels.count; ++level)
     for (const int k : d.team.share(levels.size(level)))
-      move_body(m, s, d, levels.body(level, k), world_acceleration);
+      move_body<kAllFields>(m, s, d, levels.body(level, k), world_acceleration);
 }
 
 // Leaves to roots: composite inertias and forces. Then the rows of qM and qfrc_bias.
@@ -259,6 +282,82 @@ MANIPLE_SUBSTAGE void fused_inertia_and_bias(const Model<ScalarOf<V>>& m, const 
     }
     store_inertia_row(m, s, d, k, momentum);
   }
+}
+
+// What the passes leave out of the fields of the world, which nothing moves.
+template <class V>
+MANIPLE_FUNCTION void complete_world(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const V zero(0), one(1);
+  const Mat3<V> identity{one, zero, zero, zero, one, zero, zero, zero, one};
+  store3(d.xpos, 0, zero3<V>());
+  store4(d.xquat, 0, Quat<V>{one, zero, zero, zero});
+  store9(d.xmat, 0, identity);
+  store3(d.xipos, 0, zero3<V>());
+  store9(d.ximat, 0, identity);
+  store10(d.cinert, 0, zero10<V>());
+  store10(d.crb, 0, zero10<V>());
+  store6(d.cvel, 0, zero6<V>());
+  store6(d.cacc_bias, 0, acceleration_of_world(m, s));
+  store6(d.cfrc_body, 0, zero6<V>());
+}
+
+// subtree_com of all bodies but the roots of trees, which have theirs.
+template <class V>
+MANIPLE_FUNCTION void complete_centers(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  const LaneModel<V> lanes(m, s);
+  const auto is_root = [&](int i) { return i > 0 && m.body_rootid[i] == i; };
+  const auto add = [&](int i, const Vec3<V>& moment) {
+    store3(d.subtree_com, 3 * i, load3<V>(d.subtree_com, 3 * i) + moment);
+  };
+  store3(d.subtree_com, 0, zero3<V>());
+  for (int i = 1; i < m.nbody; ++i)
+    if (!is_root(i)) store3(d.subtree_com, 3 * i, lanes.body_mass(i) * load3<V>(d.xipos, 3 * i));
+  for (int i = m.nbody - 1; i > 0; --i) {
+    const int parent = m.body_parentid[i];
+    const Vec3<V> own = load3<V>(d.subtree_com, 3 * i);
+    if (is_root(i))
+      add(0, lanes.body_subtreemass(i) * own);
+    else if (!is_root(parent))
+      add(parent, own);
+  }
+  for (int i = 0; i < m.nbody; ++i) {
+    if (m.body_inversesubtreemass[i] == 0)
+      store3(d.subtree_com, 3 * i, load3<V>(d.xipos, 3 * i));
+    else if (!is_root(i))
+      store3(d.subtree_com, 3 * i, lanes.body_inversesubtreemass(i) * load3<V>(d.subtree_com, 3 * i));
+  }
+}
+
+// What bodies that nothing moves carry: crb and cfrc_body of those on them, which the passes leave out.
+template <class V>
+MANIPLE_FUNCTION void complete_static_bodies(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+  for (int i = m.nbody - 1; i > 0; --i) {
+    const int parent = m.body_parentid[i];
+    if (parent == 0 || !(m.body_flags[i] & body_parent_static)) continue;
+    for (int k = 0; k < 10; ++k) d.crb[10 * parent + k] += d.crb[10 * i + k];
+    for (int k = 0; k < 6; ++k) d.cfrc_body[6 * parent + k] += d.cfrc_body[6 * i + k];
+  }
+}
+
+// The fields that neither the passes nor a later stage of a time step writes. Nothing of what a step goes on
+// to read changes: it comes after the accelerations and before the integrator.
+template <class V>
+MANIPLE_STAGE void complete_fields(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  complete_world(m, s, d);
+  complete_static_bodies(m, d);
+  for (int i = 1; i < m.nbody; ++i) {
+    const int flags = m.body_flags[i];
+    const Mat3<V> xmat = matrix(load4<V>(d.xquat, 4 * i));
+    store9(d.xmat, 9 * i, xmat);
+    store9(d.ximat, 9 * i, inertial_matrix(m, d, i));
+    if ((flags & body_massless) && !(flags & body_ipos_zero))
+      store3(d.xipos, 3 * i, load3<V>(d.xpos, 3 * i) + xmat * LaneModel<V>(m, s).body_ipos().vector(i));
+  }
+  geom_kinematics(m, d);
+  if (m.nsite > 0) site_kinematics(m, d);
+  complete_centers(m, s, d);
+  if (!(m.flags & model_fluid))
+    for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
 }
 
 }  // namespace maniple

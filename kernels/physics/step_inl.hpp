@@ -56,23 +56,24 @@ MANIPLE_STAGE void positions_and_velocities(const Model<ScalarOf<V>>& m, const S
     for (int i = 0; i < m.nv; ++i) d.qfrc_fluid[i] = V(0);
 }
 
-// mj_forward without sensors: every field, or only what a time step needs.
+// mj_forward without sensors, by the fused passes: what a time step needs, with the same bits whether or not
+// every field is asked for.
 template <class V>
 MANIPLE_SUBSTAGE void dynamics(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                StepRequest request) {
-  if (request.all_fields) {
-    positions_and_velocities(m, s, d);
-  } else {
-    fused_kinematics(m, s, d, !request.contacts_known);
-    end_stage(d, PhysicsStage::kinematics);
-    fused_velocities(m, s, d);
-    fused_inertia_and_bias(m, s, d);
-  }
+  fused_kinematics(m, s, d, !request.contacts_known);
+  end_stage(d, PhysicsStage::kinematics);
+  if (request.all_fields)
+    fused_velocities<true>(m, s, d);
+  else
+    fused_velocities<false>(m, s, d);
+  fused_inertia_and_bias(m, s, d);
   end_stage(d, PhysicsStage::inertia_and_bias);
   if (!request.contacts_known) collide(m, d);
   end_stage(d, PhysicsStage::collision);
   accelerations(m, s, d);
   end_stage(d, PhysicsStage::solver);
+  if (request.all_fields) complete_fields(m, s, d);
 }
 
 // All sensors, stage by stage.
@@ -161,8 +162,8 @@ MANIPLE_STAGE MaskOf<V> step(const Model<ScalarOf<V>>& m, const State<V>& s, con
 
   switch (m.integrator) {
     case RK4:
-      integrate_rk4(m, s, d, [&] {
-        dynamics(m, s, d, StepRequest{.all_fields = request.all_fields, .contacts_known = false});
+      integrate_rk4(m, s, d, [&](bool last) {
+        dynamics(m, s, d, StepRequest{.all_fields = request.all_fields && last, .contacts_known = false});
       });
       break;
     case implicitfast:

@@ -197,7 +197,8 @@ MANIPLE_FUNCTION void integrate_implicitfast(const Model<ScalarOf<V>>& m, const 
 }
 
 // Classical fourth-order Runge-Kutta. Quaternions are combined in the tangent space of the first stage,
-// as MuJoCo does, which leaves order two for ball and free joints. `evaluate` fills qacc and act_dot.
+// as MuJoCo does, which leaves order two for ball and free joints. `evaluate` fills qacc and act_dot;
+// its argument says whether it is for the last time.
 template <class V, class Evaluate>
 MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                     const Evaluate& evaluate) {
@@ -227,7 +228,7 @@ MANIPLE_FUNCTION void integrate_rk4(const Model<ScalarOf<V>>& m, const State<V>&
     integrate_positions(m, d.team, s.qpos, s.qvel, dt);
     for (const int i : d.team.share(nv)) s.qvel[i] = d.qvel_start[i] + dt * d.qacc[i];
     for (const int i : d.team.share(na)) s.act[i] = d.act_start[i] + dt * d.act_dot[i];
-    evaluate();
+    evaluate(stage == 3);
     for (const int i : d.team.share(nv)) {
       d.qvel_sum[i] += weight * s.qvel[i];
       d.qacc_sum[i] += weight * d.qacc[i];

@@ -14,19 +14,16 @@ template <class V>
 MANIPLE_FUNCTION void subtree_centers(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const int nbody = m.nbody;
   const LaneModel<V> lanes(m, s);
-  // the world has no mass, and the fused passes do not write its pose
-  store3(d.subtree_com, 0, zero3<V>());
-  for (int i = 1; i < nbody; ++i) store3(d.subtree_com, 3 * i, lanes.body_mass(i) * load3<V>(d.xipos, 3 * i));
+  for (int i = 0; i < nbody; ++i) store3(d.subtree_com, 3 * i, lanes.body_mass(i) * load3<V>(d.xipos, 3 * i));
   for (int i = nbody - 1; i > 0; --i) {
     const int parent = m.body_parentid[i];
     store3(d.subtree_com, 3 * parent, load3<V>(d.subtree_com, 3 * parent) + load3<V>(d.subtree_com, 3 * i));
   }
   for (int i = 0; i < nbody; ++i) {
-    if (m.body_inversesubtreemass[i] != 0)
-      store3(d.subtree_com, 3 * i, lanes.body_inversesubtreemass(i) * load3<V>(d.subtree_com, 3 * i));
-    else if (i > 0)  // where the fused passes leave xipos at the body's origin
-      store3(d.subtree_com, 3 * i,
-             load3<V>(d.xpos, 3 * i) + rotate(load4<V>(d.xquat, 4 * i), lanes.body_ipos().vector(i)));
+    const bool massless = m.body_inversesubtreemass[i] == 0;
+    store3(d.subtree_com, 3 * i,
+           massless ? load3<V>(d.xipos, 3 * i)
+                    : lanes.body_inversesubtreemass(i) * load3<V>(d.subtree_com, 3 * i));
   }
 }
 
@@ -36,7 +33,7 @@ MANIPLE_FUNCTION void com_positions(const Model<ScalarOf<V>>& m, const State<V>&
   const int nbody = m.nbody;
   const LaneModel<V> lanes(m, s);
   subtree_centers(m, s, d);
-  store10(d.cinert, 0, Inertia<V>{V(0), V(0), V(0), V(0), V(0), V(0), zero3<V>(), V(0)});
+  store10(d.cinert, 0, zero10<V>());
   for (int i = 1; i < nbody; ++i) {
     const Vec3<V> com = load3<V>(d.subtree_com, 3 * m.body_rootid[i]);
     const Vec3<V> offset = load3<V>(d.xipos, 3 * i) - com;

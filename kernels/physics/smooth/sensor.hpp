@@ -290,10 +290,7 @@ MANIPLE_SUBSTAGE void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
     return;
   }
   const bool accelerations = pass == SensorPass::accelerations;
-  if (!accelerations && (m.flags & model_subtree_sensors)) {
-    subtree_centers(m, s, d);
-    subtree_velocities(m, s, d);
-  }
+  if (!accelerations && (m.flags & model_subtree_sensors)) subtree_velocities(m, s, d);
   if (accelerations && (m.flags & model_force_sensors)) {
     external_forces(m, d);
     internal_forces(m, s, d);

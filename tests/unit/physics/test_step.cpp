@@ -185,7 +185,12 @@ TEST(Physics, StepAndForwardAgree) {
         << i;
   }
   ASSERT_GT(m.nsensordata, 0);
-  for (int i = 0; i < m.nsensordata; ++i) EXPECT_EQ(whole.data.sensordata[i], full.data.sensordata[i]) << i;
+  for (int i = 0; i < m.nsensordata; ++i) {
+    const double expected = full.data.sensordata[i];
+    EXPECT_NEAR(whole.data.sensordata[i], expected, 1e-10 * std::max(1.0, std::abs(expected))) << i;
+  }
+  // what is asked of a step beside the state changes no bit of it
+  EXPECT_EQ(whole.lane(0), part.lane(0));
 }
 
 // A quarter turn about an anchor away from the body frame, and a slide along a turned axis.
