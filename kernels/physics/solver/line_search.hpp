@@ -68,11 +68,27 @@ struct LinePoint {
 // a whole step if no row changed its state, Newton's measure of what is left. (What it falls by says little:
 // a stiff row that is about to change its state makes a step short, however far the minimum.) `exact`: the
 // rows are in the states in which they were, so that a step without rounding meets the minimum of the cost
-// itself.
+// itself. Where they are not, the prospect says nothing of what is left either: a stiff row that hardly acts
+// makes it small, and once it lets go the way is free.
 template <class V>
 struct LineMinimum {
   V alpha, prospect;
   MaskOf<V> exact;
+};
+
+// The lanes whose iterations go on after a step. Rows that rest on the end of their range may change their
+// states by rounding for ever; so of the steps that promise less than the tolerance and change some state no
+// more than a few follow each other.
+inline constexpr int kIdleSteps = 4;
+template <class V>
+struct Progress {
+  V idle{0};  // such steps so far, in succession
+
+  MANIPLE_FUNCTION MaskOf<V> goes_on(V prospect, V tolerance, MaskOf<V> changed) {
+    const MaskOf<V> promising = prospect >= tolerance;
+    idle = select(promising, V(0), idle + V(1));
+    return promising || (changed && idle < V(ScalarOf<V>{kIdleSteps}));
+  }
 };
 
 // The longest step: a longer one would magnify the rounding of its direction, and another iteration costs no

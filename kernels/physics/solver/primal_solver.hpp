@@ -114,9 +114,10 @@ MANIPLE_FUNCTION void warm_start(const Model<ScalarOf<V>>& m, const Data<V>& d, 
 }
 
 // A step that should end at the minimum has done so if no more than this fraction of the gradient's square is
-// left. Where rounding leaves more, stiff rows are still far from their equilibrium.
+// left. Where rounding leaves more, stiff rows are still far from their equilibrium, or what it leaves of
+// their forces is much for a direction in which nothing is stiff.
 template <class V>
-inline constexpr double kSolvedSquare = sizeof(V) == lane_width<V> * sizeof(float) ? 1e-4 : 1e-6;
+inline constexpr double kSolvedSquare = sizeof(V) == lane_width<V> * sizeof(float) ? 1e-4 : 1e-16;
 
 // qacc of the lanes in `active`, jar of their rows and qfrc_constraint, from the rows and the warm start,
 // whose difference to qacc_smooth is in `search`.
@@ -137,6 +138,7 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, con
     return square;
   };
   const V solved(kSolvedSquare<V>);
+  Progress<V> progress;
   V square = gradient_square();
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
     active = active && sqrt(square) * scale >= tolerance;
@@ -150,7 +152,8 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, con
     evaluate_search(m, d, dofs, rows);
     const LineMinimum<V> minimum = line_search(m, d, rows, active, decrement, scale);
     move_along_search(m, d, rows, active, minimum.alpha);
-    active = active && minimum.prospect * scale >= tolerance && minimum.alpha > V(0);
+    active = active && minimum.alpha > V(0) &&
+             progress.goes_on(minimum.prospect * scale, tolerance, !minimum.exact);
     // where no row has changed its state, the gradient is gone but for rounding
     const V before = square;
     square = gradient_square();

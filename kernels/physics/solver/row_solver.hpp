@@ -472,6 +472,7 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
   const int size = 3 * x.blocks.count;
   // what rounding leaves of the derivative
   const V enough(T(16) * std::numeric_limits<T>::epsilon());
+  Progress<V> progress;
   for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
     find_newton_step(m, d, x.blocks, iteration == 0);
     // Mostly no row changes its state any more: then the step is the whole one, whatever the square, which is
@@ -497,7 +498,8 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
       jar[k] = select(active, multiply_add(alpha, V(djar[k]), V(jar[k])), V(jar[k]));
     }
     x.fraction = select(active, x.fraction - alpha * x.fraction, x.fraction);
-    active = active && end.changed && prospect * scale >= tolerance && alpha > V(0);
+    active =
+        active && end.changed && alpha > V(0) && progress.goes_on(prospect * scale, tolerance, end.changed);
   }
   finish_row_space(m, d, x);
 }
