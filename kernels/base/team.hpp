@@ -171,14 +171,14 @@ class Team<double> : public ScalarTeam<double> {
 // that share what they load; members of a team take single ones. With the barriers of Team::share.
 template <int kMost, int kLess, class V, class Body>
 MANIPLE_FUNCTION void share_runs(const Team<V>& team, int count, const Body& body) {
-  int i = 0;
-  if (team.size() == 1) {
-    for (; i + kMost <= count; i += kMost) body(std::integral_constant<int, kMost>(), i);
-    for (; i + kLess <= count; i += kLess) body(std::integral_constant<int, kLess>(), i);
-    for (; i < count; ++i) body(std::integral_constant<int, 1>(), i);
+  if (team.size() > 1) {
+    for (const int k : team.share(count)) body(std::integral_constant<int, 1>(), k);
     return;
   }
-  for (const int k : team.share(count)) body(std::integral_constant<int, 1>(), k);
+  int i = 0;
+  for (; i + kMost <= count; i += kMost) body(std::integral_constant<int, kMost>(), i);
+  for (; i + kLess <= count; i += kLess) body(std::integral_constant<int, kLess>(), i);
+  for (; i < count; ++i) body(std::integral_constant<int, 1>(), i);
 }
 
 }  // namespace maniple

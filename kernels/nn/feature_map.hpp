@@ -25,7 +25,9 @@ struct FeatureMap {
     using Pack = std::conditional_t<std::is_const_v<T>, const V, V>;
     return *reinterpret_cast<Pack*>(at(tile, frame) + channel * kTileWidth + lane);
   }
-  MANIPLE_FUNCTION operator FeatureMap<const T>() const {
+  // (a template, for a map of constants has no such conversion)
+  template <class Const>
+  requires std::is_same_v<Const, const T> MANIPLE_FUNCTION operator FeatureMap<Const>() const {
     return {first, distance, frames, channels, stride};
   }
 };

@@ -64,14 +64,16 @@ MANIPLE_FUNCTION void end_stage([[maybe_unused]] const Data<V>& d, [[maybe_unuse
 }
 
 // The times of a worker that begins to work; null where nobody asked for them.
-MANIPLE_FUNCTION StageTimes* begin_stages(
-    [[maybe_unused]] const Kokkos::View<StageTimes*, MemorySpace>& workers, [[maybe_unused]] int worker) {
-  if constexpr (!kScalarLanes)
-    if (workers.extent(0) > 0) {
-      workers(worker).begin();
-      return &workers(worker);
-    }
+#ifdef MANIPLE_SCALAR_LANES
+MANIPLE_FUNCTION StageTimes* begin_stages(const Kokkos::View<StageTimes*, MemorySpace>&, int) {
   return nullptr;
 }
+#else
+MANIPLE_FUNCTION StageTimes* begin_stages(const Kokkos::View<StageTimes*, MemorySpace>& workers, int worker) {
+  if (workers.extent(0) == 0) return nullptr;
+  workers(worker).begin();
+  return &workers(worker);
+}
+#endif
 
 }  // namespace maniple
