@@ -171,7 +171,9 @@ TEST(Values, KeysThatContradictEachOtherAreRefused) {
               HasSubstr("deck.yaml:3: learning.minibatches: found 33 with learning.horizon 16 and "
                         "batch.num_envs 40; allowed: integer, 1 to 32"));
   EXPECT_EQ(files.refusal("batch: {num_envs: 40}\nlearning: {minibatches: 32, horizon: 16}"), "");
-  EXPECT_THAT(files.refusal("learning: {horizon: 2}"), HasSubstr("learning.minibatches: found 4"));
+  EXPECT_THAT(files.refusal("learning: {horizon: 2, minibatches: 4}"),
+              HasSubstr("learning.minibatches: found 4"));
+  EXPECT_EQ(files.refusal("learning: {horizon: 2}"), "");  // nobody asked for four
   EXPECT_THAT(
       files.refusal("batch: {num_envs: 100}\npolicy: {recurrent: gru}\nlearning: {minibatches: 5}"),
       HasSubstr(
