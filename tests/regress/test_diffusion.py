@@ -305,9 +305,9 @@ def test_windows_are_those_of_the_references(demos):
     _, done, lengths = frames_of(demos)
     width = 7  # 3 + 2 observations, 2 actions
     for after, before in ((7, 1), (14, 1), (0, 1), (7, 0), (0, 0)):
-        shortest = 16 - before - after
         result = subprocess.run([BUILD / "maniple_window_tool", "2", "15", str(before), "1", f"data.file={demos}", KEYS[0],
-                                 f"diffusion.pad_after={after}"], capture_output=True, env=ENVIRONMENT)
+                                 "learning.algorithm=diffusion", f"diffusion.pad_after={after}"], capture_output=True,
+                                env=ENVIRONMENT)
         assert result.returncode == 0, result.stderr.decode()
         found = np.frombuffer(result.stdout, np.float32).reshape(-1, 16, width)[:, :, 5:]
         expected = done[windows(lengths, 16, before, after)]

@@ -41,14 +41,14 @@ def closure(name):
 def compiler():
     """The command that compiles a test, without the source and what belongs to its output."""
     entries = json.loads((BUILD / "compile_commands.json").read_text())
-    entry = next(entry for entry in entries if entry["file"].endswith("tests/reference/test_guard.cpp"))
+    entry = next(entry for entry in entries if re.search("test_guard.cpp$|unity_reference_cxx.cxx$", entry["file"]))
     words = shlex.split(entry["command"])
     first = next(i for i, word in enumerate(words) if re.search(r"(\+\+|nvcc_wrapper)[-\d.]*$", word))
     kept, skip = [words[first]], False
     for word in words[first + 1:]:
         if skip or word in ("-c", "-o", "-include", "-Winvalid-pch", "-MD", "-MT", "-MF", "-Xclang"):
             skip = word in ("-o", "-include", "-MT", "-MF")
-        elif word != "-include-pch" and not word.endswith((".pch", ".cpp", "cmake_pch.hxx")):
+        elif word != "-include-pch" and not word.endswith((".pch", ".cpp", ".cxx", "cmake_pch.hxx")):
             kept.append(word)
     return kept
 
