@@ -73,7 +73,9 @@ def precompiled(tmp_path_factory):
     return header
 
 
-HEADERS = sorted(str(path.relative_to(ROOT)) for tree in ("kernels", "src", "tests") for path in (ROOT / tree).rglob("*.hpp"))
+# (a stand-in for Kokkos is for nvcc alone)
+HEADERS = sorted(str(path.relative_to(ROOT)) for tree in ("kernels", "src", "tests") for path in (ROOT / tree).rglob("*.hpp")
+                 if path.parent.name != "kokkos")
 
 
 def changed_lately():
