@@ -159,21 +159,20 @@ void EpisodeRecorder::write(Session& session) {
       "of episodes beyond evaluation.episodes",
       evaluates ? "that did not come to their end" : "that the end of the rollout cuts off"};
   std::string left_out;
-  Count all;
+  std::int64_t samples_left = 0;
   for (std::size_t reason = 0; reason < kReasons; ++reason) {
     const Count count{sums[2 + 2 * reason], sums[3 + 2 * reason]};
     if (count.steps == 0) continue;
-    all.episodes += count.episodes;
-    all.steps += count.steps;
+    samples_left += count.steps;
     left_out += fmt::format("{}{} {}", left_out.empty() ? "" : ", ",
                             reason == uncounted ? counted(count.steps, "sample")
                                                 : fmt::format("{} ({})", counted(count.episodes, "episode"),
                                                               counted(count.steps, "sample")),
                             reasons[reason]);
   }
-  if (all.steps > 0)
-    left_out = fmt::format("left out of the data set: {} of {}: {}", counted(all.steps, "sample"),
-                           all.steps + sums[1], left_out);
+  if (samples_left > 0)
+    left_out = fmt::format("left out of the data set: {} of {}: {}", counted(samples_left, "sample"),
+                           samples_left + sums[1], left_out);
   if (sums[0] == 0)
     throw Error("output.dataset: no episode to write" +
                 (left_out.empty() ? std::string(": the run has no control step") : "; " + left_out));
