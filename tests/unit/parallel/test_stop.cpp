@@ -4,6 +4,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <thread>
 
 #include "src/driver/stop.hpp"
@@ -20,8 +21,17 @@ class StopMpi : public testing::Test {
   std::unique_ptr<Collectives> world = make_mpi_collectives(MPI_COMM_WORLD);
   TemporaryDirectory directory{*world};
   Config config;
+  std::map<int, void (*)(int)> inherited;  // handlers that the tests were started with
 
-  void SetUp() override { config.output.directory = directory.path(); }
+  // Whoever starts the tests in the background of a script has them ignore SIGINT.
+  void SetUp() override {
+    config.output.directory = directory.path();
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGCONT})
+      inherited[number] = signal(number, SIG_DFL);
+  }
+  void TearDown() override {
+    for (const auto& [number, handler] : inherited) signal(number, handler);
+  }
   bool is_last() const { return world->rank() == world->size() - 1; }
 };
 
