@@ -12,14 +12,14 @@
 
 // Callable from host and device; forced inline, because stages pass lane values in registers. The sanitizers'
 // builds, which nobody times, would compile for a quarter of an hour that way.
-#ifdef __SANITIZE_ADDRESS__
+#ifdef MANIPLE_SANITIZED
 #define MANIPLE_FUNCTION KOKKOS_INLINE_FUNCTION
 #else
 #define MANIPLE_FUNCTION KOKKOS_FORCEINLINE_FUNCTION
 #endif
 // After a lambda's parameters: the same for the body of a walk over types, of which the compiler would make a
 // function that is called once, with all lane values in memory.
-#if defined(__SANITIZE_ADDRESS__) || defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
+#if defined(MANIPLE_SANITIZED) || defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP)
 #define MANIPLE_INLINE_LAMBDA
 #else
 #define MANIPLE_INLINE_LAMBDA __attribute__((always_inline))

@@ -21,8 +21,13 @@ inline int thread_count() {
   return static_cast<int>(Kokkos::Experimental::UniqueToken<ExecutionSpace>().size());
 }
 
-// Memory of a GPU that its workers may have. Where it is scarce, they are fewer.
-inline constexpr std::size_t kScratchBytes = std::size_t{1} << 31;
+// Memory of a GPU that its workers may have, a quarter of it; where it is scarce, they are fewer.
+inline std::size_t scratch_bytes() {
+#ifdef KOKKOS_ENABLE_CUDA
+  if (Kokkos::is_initialized()) return ExecutionSpace().cuda_device_prop().totalGlobalMem / 4;
+#endif
+  return std::size_t{20} << 30;  // where memory is estimated without a device: of an H100
+}
 
 template <class V>
 class Scratch {
@@ -38,7 +43,7 @@ class Scratch {
   // How many workers there should be for so many environments: on a GPU no more than find work.
   static int workers_for(int elements, std::int64_t environments) {
     if constexpr (!kScalarLanes) return thread_count();
-    const std::size_t fit = kScratchBytes / std::max<std::size_t>(1, bytes(elements, 1));
+    const std::size_t fit = scratch_bytes() / std::max<std::size_t>(1, bytes(elements, 1));
     const auto most = static_cast<std::size_t>(std::min<std::int64_t>(environments, thread_count()));
     return std::max(1, static_cast<int>(std::min(fit, most)));
   }
@@ -73,8 +78,10 @@ template <class Body>
 void for_each_item(const std::string& label, std::int64_t items, [[maybe_unused]] int workers,
                    const Body& body) {
 #ifdef MANIPLE_SCALAR_LANES
+  // (blocks of a warp, which spread over all processors where workers are few)
+  using Launch = Kokkos::RangePolicy<ExecutionSpace, Kokkos::LaunchBounds<32, 8>>;
   Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<ExecutionSpace>(0, workers), KOKKOS_LAMBDA(int worker) {
+      label, Launch(0, workers), KOKKOS_LAMBDA(int worker) {
         for (std::int64_t item = worker; item < items; item += workers) body(item, worker);
       });
 #else
@@ -111,11 +118,11 @@ inline constexpr int kTeamsPerProcessor = 8;
 // kTeamBytes - kTeamExchangeBytes of a team's fast memory. The body's first write is behind a barrier.
 template <class T, class Body>
 void for_each_item_by_team(const std::string& label, std::int64_t items, int workers, const Body& body) {
-  using Policy = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<kTeamThreads, kTeamsPerProcessor>>;
+  using Launch = Kokkos::TeamPolicy<ExecutionSpace, Kokkos::LaunchBounds<kTeamThreads, kTeamsPerProcessor>>;
   constexpr int threads = kLaunchesTeams ? kTeamThreads : 1;
   const int teams = std::min(workers, std::max(1, thread_count() / threads));
   Kokkos::parallel_for(
-      label, Policy(teams, threads).set_scratch_size(0, Kokkos::PerTeam(kTeamBytes)),
+      label, Launch(teams, threads).set_scratch_size(0, Kokkos::PerTeam(kTeamBytes)),
       KOKKOS_LAMBDA(const TeamMember& member) {
         const int bytes = kTeamBytes;  // Kokkos takes it by reference
         char* const memory = static_cast<char*>(member.team_scratch(0).get_shmem(bytes));

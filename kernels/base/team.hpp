@@ -1,6 +1,7 @@
 // The threads that step one lane value together. On a CPU that is one thread with a pack of environments, and
-// nothing here costs anything. On a GPU it is one thread as well for a small robot, and a team of them for a
-// large one, whose working set then lies in the memory that a team shares.
+// nothing here costs anything. On a GPU it is one thread as well, or, where it is asked for
+// (simulation.threads_per_environment), a team of them, whose working set then lies in the memory that a team
+// shares.
 //
 // Members of a team run the same code on the same values: what they compute in registers, all of them
 // compute, and a sum over elements is made by whoever needs it, in the order of the elements, so that no bit

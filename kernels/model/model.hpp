@@ -132,6 +132,7 @@ struct ModelSizes {
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
 #undef MANIPLE_SIZE
   VariedOffsets varied;
+  bool teams = false;  // a GPU steps each environment by a team of threads, where the model is large enough
 };
 
 // Whether environments have sliding friction of their own.
@@ -141,7 +142,7 @@ MANIPLE_FUNCTION bool varies_friction(const ModelSizes& sizes) {
 
 // Whether a team of threads steps each environment of this model.
 MANIPLE_FUNCTION bool is_for_teams(const ModelSizes& sizes) {
-  return kScalarLanes && sizes.nv > kDenseDofs;
+  return kScalarLanes && sizes.teams && sizes.nv > kDenseDofs;
 }
 
 // T is float or double; integers are int in both.

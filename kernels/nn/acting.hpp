@@ -70,6 +70,7 @@ struct TileScratch {
 // One control step's decisions for all tiles of this rank.
 template <class T, class Dense>
 struct Act {
+  static constexpr int kThreads = kDenseThreads;
   Network network;
   SampleLayout layout;
   TileScratch scratch;
@@ -211,6 +212,7 @@ enum class Bootstrap : int {
 // statistics.
 template <class T, class Dense>
 struct Record {
+  static constexpr int kThreads = kDenseThreads;
   SampleLayout layout;
   T* blocks = nullptr;  // of this step
   TiledView<T> reward, terminated, truncated, invalid;
@@ -331,6 +333,7 @@ struct DiscountedReturns {
 // Advantages and value targets of a tile's steps, backwards from the value of the last observation.
 template <class T, class Dense>
 struct EstimateAdvantages {
+  static constexpr int kThreads = kDenseThreads;
   Act<T, Dense> act;    // to value the observation after the last step: deterministic, nothing kept
   T* blocks = nullptr;  // [step][tile][layout.elements][32]
   std::int64_t tiles = 0;

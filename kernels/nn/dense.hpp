@@ -8,8 +8,11 @@
 
 #if defined(__GNUC__) && !defined(__CUDACC__)
 #define MANIPLE_UNROLL _Pragma("GCC unroll 32")
+#define MANIPLE_UNROLL_SUM
 #else
 #define MANIPLE_UNROLL _Pragma("unroll")
+// (a thread of a GPU waits for a load: let there be several)
+#define MANIPLE_UNROLL_SUM _Pragma("unroll 8")
 #endif
 
 namespace maniple {
@@ -46,6 +49,7 @@ MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const Scala
     MANIPLE_UNROLL
     for (int pack = 0; pack < Packs; ++pack) sum[row][pack] = V(bias[row]);
   }
+  MANIPLE_UNROLL_SUM
   for (int i = 0; i < inputs; ++i) {
     V x[Packs];
     MANIPLE_UNROLL
@@ -65,24 +69,26 @@ MANIPLE_FUNCTION void dense_forward_block(const ScalarOf<V>* weight, const Scala
   }
 }
 
-// A layer for Packs packs of samples from `lane` on; source and target are tiles [unit][32].
+// Outputs `first` to `last` of a layer for Packs packs of samples from `lane` on; source and target are tiles
+// [unit][32].
 template <class V, int Packs>
 MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* parameters,
-                                    const ScalarOf<V>* source, ScalarOf<V>* target, int lane) {
+                                    const ScalarOf<V>* source, ScalarOf<V>* target, int lane, int first,
+                                    int last) {
   constexpr int lane_stride = kTileWidth / lane_width<V>;
   const V* in = reinterpret_cast<const V*>(source + lane);
   V* out = reinterpret_cast<V*>(target + lane);
   const ScalarOf<V>* weight = parameters + layer.weight;
   const ScalarOf<V>* bias = parameters + layer.bias;
   const std::int64_t stride = layer.stride();
-  int row = 0;
-  for (; row + kDenseRows <= layer.outputs; row += kDenseRows)
+  int row = first;
+  for (; row + kDenseRows <= last; row += kDenseRows)
     dense_forward_block<V, Packs, kDenseRows>(weight + row * stride, bias + row, layer.inputs, stride, in,
                                               out + row * lane_stride, layer.activation);
-  for (; row + 2 <= layer.outputs; row += 2)
+  for (; row + 2 <= last; row += 2)
     dense_forward_block<V, Packs, 2>(weight + row * stride, bias + row, layer.inputs, stride, in,
                                      out + row * lane_stride, layer.activation);
-  for (; row < layer.outputs; ++row)
+  for (; row < last; ++row)
     dense_forward_block<V, Packs, 1>(weight + row * stride, bias + row, layer.inputs, stride, in,
                                      out + row * lane_stride, layer.activation);
 }
@@ -99,6 +105,7 @@ MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int output
     MANIPLE_UNROLL
     for (int pack = 0; pack < Packs; ++pack) sum[column][pack] = V(ScalarOf<V>(0));
   }
+  MANIPLE_UNROLL_SUM
   for (int o = 0; o < outputs; ++o) {
     V d[Packs];
     MANIPLE_UNROLL
@@ -120,44 +127,25 @@ MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int output
   }
 }
 
-// Carries the derivatives of a loss from a layer's outputs (before their activation) to those of the
-// layer below, for Packs packs of samples from `lane` on. `source` holds that layer's outputs.
+// Carries the derivatives of a loss from a layer's outputs (before their activation) to outputs `first` to
+// `last` of the layer below, for Packs packs of samples from `lane` on. `source` holds that layer's outputs.
 template <class V, int Packs>
 MANIPLE_FUNCTION void dense_backward(const DenseLayer& layer, const ScalarOf<V>* parameters,
                                      const ScalarOf<V>* delta, const ScalarOf<V>* source,
-                                     ScalarOf<V>* source_delta, int lane) {
+                                     ScalarOf<V>* source_delta, int lane, int first, int last) {
   constexpr int lane_stride = kTileWidth / lane_width<V>;
   const V* d = reinterpret_cast<const V*>(delta + lane);
   const V* y = reinterpret_cast<const V*>(source + lane);
   V* out = reinterpret_cast<V*>(source_delta + lane);
   const ScalarOf<V>* weight = parameters + layer.weight;
   const std::int64_t stride = layer.stride();
-  int i = 0;
-  for (; i + kDenseRows <= layer.inputs; i += kDenseRows)
+  int i = first;
+  for (; i + kDenseRows <= last; i += kDenseRows)
     dense_backward_block<V, Packs, kDenseRows>(weight + i, layer.outputs, stride, d, y + i * lane_stride,
                                                out + i * lane_stride, layer.source_activation);
-  for (; i < layer.inputs; ++i)
+  for (; i < last; ++i)
     dense_backward_block<V, Packs, 1>(weight + i, layer.outputs, stride, d, y + i * lane_stride,
                                       out + i * lane_stride, layer.source_activation);
-}
-
-// One parameter's part of the gradient over a tile: a weight's samples in order. `index` counts the padded
-// weights of the layer row by row, then the biases. The form that a GPU thread computes.
-template <class T>
-MANIPLE_FUNCTION T dense_gradient_of(const DenseLayer& layer, std::int64_t index, const T* source,
-                                     const T* delta) {
-  const std::int64_t stride = layer.stride();
-  T sum(0);
-  if (index < layer.outputs * stride) {
-    const std::int64_t o = index / stride, i = index % stride;
-    if (i < layer.inputs)
-      for (int lane = 0; lane < kTileWidth; ++lane)
-        sum = multiply_add(delta[o * kTileWidth + lane], source[i * kTileWidth + lane], sum);
-  } else {
-    const std::int64_t o = index - layer.outputs * stride;
-    sum = sum_samples<T>([&](int lane) { return delta[o * kTileWidth + lane]; });
-  }
-  return sum;
 }
 
 // [unit][32] -> [32][stride], units beyond `units` filled with zeros.
@@ -265,6 +253,32 @@ MANIPLE_FUNCTION void dense_gradient(const DenseLayer& layer, const ScalarOf<V>*
   }
 }
 
+// The same, to the bit, by a team: each thread takes a few rows of a column.
+template <class T>
+MANIPLE_FUNCTION void dense_gradient_by_team(const TileTeam& team, const DenseLayer& layer, const T* source,
+                                             const T* delta, T* transposed, T* gradient) {
+  const std::int64_t stride = layer.stride(), inputs = layer.inputs;
+  team.barrier();
+  team.items(inputs * kTileWidth,
+             [&](std::int64_t i) { transposed[i % kTileWidth * stride + i / kTileWidth] = source[i]; });
+  team.barrier();
+  const std::int64_t blocks = (layer.outputs + kDenseRows - 1) / kDenseRows;
+  team.items(blocks * inputs, [&](std::int64_t i) {
+    const std::int64_t column = i % inputs, row = i / inputs * kDenseRows;
+    const T* const x = transposed + column;
+    T* const weight = gradient + layer.weight + row * stride + column;
+    if (row + kDenseRows <= layer.outputs) {
+      dense_gradient_block<T, kDenseRows, 1>(delta + row * kTileWidth, x, stride, weight);
+      return;
+    }
+    for (std::int64_t o = row; o < layer.outputs; ++o)
+      dense_gradient_block<T, 1, 1>(delta + o * kTileWidth, x, stride, weight + (o - row) * stride);
+  });
+  team.items(layer.outputs, [&](std::int64_t o) {
+    gradient[layer.bias + o] += sum_samples<T>([&](int lane) { return delta[o * kTileWidth + lane]; });
+  });
+}
+
 // The three operations on whole tiles by a team, in lane kernels. src/learning/dense_blas.hpp offers the
 // same through a vendor's library.
 struct LaneDense {
@@ -272,29 +286,43 @@ struct LaneDense {
   static MANIPLE_FUNCTION void forward(const TileTeam& team, const DenseLayer& layer, const T* parameters,
                                        const T* source, T* target) {
     using V = Lanes<T>;
-    team.lanes<V, kTilePacks>(
-        [&](int lane) { dense_forward<V, kTilePacks>(layer, parameters, source, target, lane); });
+    share<V>(team, layer.outputs, [&](int lane, int first, int last) {
+      dense_forward<V, kTilePacks>(layer, parameters, source, target, lane, first, last);
+    });
   }
   template <class T>
   static MANIPLE_FUNCTION void backward(const TileTeam& team, const DenseLayer& layer, const T* parameters,
                                         const T* delta, const T* source, T* source_delta) {
     using V = Lanes<T>;
-    team.lanes<V, kTilePacks>([&](int lane) {
-      dense_backward<V, kTilePacks>(layer, parameters, delta, source, source_delta, lane);
+    share<V>(team, layer.inputs, [&](int lane, int first, int last) {
+      dense_backward<V, kTilePacks>(layer, parameters, delta, source, source_delta, lane, first, last);
     });
   }
   template <class T>
   static MANIPLE_FUNCTION void gradient(const TileTeam& team, const DenseLayer& layer, const T* source,
                                         const T* delta, T* transposed, T* gradient) {
     if constexpr (kScalarLanes) {
-      const std::int64_t weights = layer.outputs * layer.stride();
-      team.items(weights + layer.outputs, [&](std::int64_t i) {
-        const std::int64_t parameter = i < weights ? layer.weight + i : layer.bias + i - weights;
-        gradient[parameter] += dense_gradient_of(layer, i, source, delta);
-      });
+      dense_gradient_by_team(team, layer, source, delta, transposed, gradient);
     } else {
       dense_gradient<Lanes<T>>(layer, source, delta, transposed, gradient);
     }
+  }
+
+ private:
+  // body(lane, first, last) for units `first` to `last` of all lanes: on a CPU all units at once, on a GPU a
+  // few for each thread, between barriers.
+  template <class V, class Body>
+  static MANIPLE_FUNCTION void share(const TileTeam& team, int units, const Body& body) {
+#ifdef MANIPLE_SCALAR_LANES
+    team.barrier();
+    team.blocks((units + kDenseRows - 1) / kDenseRows, [&](int lane, int block) {
+      const int first = block * kDenseRows, last = first + kDenseRows;
+      body(lane, first, last < units ? last : units);
+    });
+    team.barrier();
+#else
+    team.lanes<V, kTilePacks>([&](int lane) { body(lane, 0, units); });
+#endif
   }
 };
 

@@ -1,6 +1,7 @@
 // Launches over tiles of 32 samples. On a CPU one worker (a thread of the execution space) walks whole
-// tiles, so that a tile's activations stay in its first-level cache; on a GPU a team of 32 threads
-// shares a tile, one sample each. Code written against TileTeam serves both.
+// tiles, so that a tile's activations stay in its first-level cache; on a GPU a team of threads shares a
+// tile, a sample for each of the first 32, and units of dense layers for all. Code written against TileTeam
+// serves both.
 #pragma once
 
 #include <algorithm>
@@ -15,23 +16,35 @@ namespace maniple {
 #ifdef MANIPLE_SCALAR_LANES
 class TileTeam {
  public:
-  MANIPLE_FUNCTION explicit TileTeam(const TeamMember& member) : member_(member) {}
+  // One thread alone, of the host (src/driver/self_test_learning.cpp).
+  TileTeam() = default;
+  MANIPLE_FUNCTION explicit TileTeam(const TeamMember& member) : member_(&member) {}
 
   // body(lane) for each group of `Packs` packs of V in the tile.
   template <class V, int Packs, class Body>
   MANIPLE_FUNCTION void lanes(const Body& body) const {
-    for (int lane = member_.team_rank(); lane < kTileWidth; lane += member_.team_size()) body(lane);
+    for (int lane = rank(); lane < kTileWidth; lane += size()) body(lane);
+  }
+  // body(lane, block) for each lane of the tile and 0 <= block < count, in any order.
+  template <class Body>
+  MANIPLE_FUNCTION void blocks(int count, const Body& body) const {
+    for (int i = rank(); i < kTileWidth * count; i += size()) body(i % kTileWidth, i / kTileWidth);
   }
   // body(i) for 0 <= i < count, in any order.
   template <class Body>
   MANIPLE_FUNCTION void items(std::int64_t count, const Body& body) const {
-    for (std::int64_t i = member_.team_rank(); i < count; i += member_.team_size()) body(i);
+    for (std::int64_t i = rank(); i < count; i += size()) body(i);
   }
-  MANIPLE_FUNCTION bool leads() const { return member_.team_rank() == 0; }
-  MANIPLE_FUNCTION void barrier() const { member_.team_barrier(); }
+  MANIPLE_FUNCTION bool leads() const { return rank() == 0; }
+  MANIPLE_FUNCTION void barrier() const {
+    if (member_ != nullptr) member_->team_barrier();
+  }
 
  private:
-  const TeamMember& member_;
+  MANIPLE_FUNCTION int rank() const { return member_ == nullptr ? 0 : member_->team_rank(); }
+  MANIPLE_FUNCTION int size() const { return member_ == nullptr ? 1 : member_->team_size(); }
+
+  const TeamMember* member_ = nullptr;
 };
 #else
 class TileTeam {
@@ -60,12 +73,20 @@ inline int tile_workers(std::int64_t tiles) {
   return static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(tiles, 1), most));
 }
 
+// Threads of a team that passes through dense layers (Body::kThreads): eight warps, for a minibatch seldom
+// has more tiles than a GPU has processors. All others have one.
+inline constexpr int kDenseThreads = 256;
+template <class Body>
+inline constexpr int kThreadsOf = kTileWidth;
+template <class Body>
+requires(Body::kThreads > 0) inline constexpr int kThreadsOf<Body> = Body::kThreads;
+
 // Calls body(team, tile, worker) for every tile; a worker's tiles are contiguous and in order.
 template <class Body>
 void for_tiles(const std::string& name, std::int64_t tiles, int workers, const Body& body) {
 #ifdef MANIPLE_SCALAR_LANES
   Kokkos::parallel_for(
-      name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kLaunchesTeams ? kTileWidth : 1),
+      name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kLaunchesTeams ? kThreadsOf<Body> : 1),
       KOKKOS_LAMBDA(const TeamMember& member) {
         const int worker = member.league_rank();
         for (std::int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile) {

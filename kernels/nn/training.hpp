@@ -145,6 +145,7 @@ MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network, int num_m
 //                                          called once the block's deltas have gone down the network
 template <class T, class Dense, class Loss>
 struct TrainMinibatch {
+  static constexpr int kThreads = kDenseThreads;
   Network network;
   TileScratch scratch;
   Loss loss;

@@ -18,6 +18,7 @@ namespace maniple {
 
 // ---- choices: the key takes one of these ----
 enum class Precision { fp32, fp64 };
+enum class ThreadsChoice { automatic, one, team };
 enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
 enum class SolverChoice { of_model, Newton, PGS };
 enum class ConeChoice { of_model, pyramidal };
@@ -65,6 +66,8 @@ template <class Choice>
 inline constexpr auto kTextsOf = std::array<const char*, 0>{};
 template <>
 inline constexpr std::array kTextsOf<Precision>{"single", "double"};
+template <>
+inline constexpr std::array kTextsOf<ThreadsChoice>{"auto", "1", "32"};
 template <>
 inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "implicitfast"};
 template <>
@@ -180,7 +183,8 @@ struct SimulationConfig {
   SourceLocation where_disable, where_enable;
   int decimation = 1;  // physics steps per control step
   DerivedChoice derived = DerivedChoice::fresh;
-  int max_contacts = 0;              // of one environment; 0: from the model
+  int max_contacts = 0;  // of one environment; 0: from the model
+  ThreadsChoice threads_per_environment = ThreadsChoice::automatic;
   std::int64_t steps = 1000;         // control steps of a rollout
   std::int64_t inject_nan_env = -1;  // test hook: this environment's qpos becomes NaN ...
   std::int64_t inject_nan_step = 0;  // ... before this control step

@@ -93,6 +93,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "physics steps in one control step"),
       KEY(simulation.derived, anything(), "", "poses, velocities, forces ... that a task reads; fresh: of the state that it sees; as_stepped: as mj_step leaves them, one physics step old (as in Gymnasium); stepped_forces: only accelerations, forces, contacts and sensors of them are that old (as in dm_control); stepped_rewards: rewards, terminations and what variables become with them see all of that age but rays, observations and prev(x) fresh (as in mjlab)"),
       KEY(simulation.max_contacts, between(0, 100000), "contacts", "of one environment at a time; more are left out, counted and named; 0: what shapes at rest can have"),
+      KEY(simulation.threads_per_environment, anything(), "", "Threads of a GPU that step one environment together; auto: 1, which was the faster on an H100; 32 for models of more than 9 dofs alone"),
       KEY(simulation.steps, at_least(0), "control steps", "length of a rollout"),
       KEY(simulation.inject_nan_env, between(-1, 1e12), "environment", "test hook: qpos of this environment becomes NaN; -1: none"),
       KEY(simulation.inject_nan_step, at_least(0), "control step", "test hook: before this control step"),

@@ -10,11 +10,15 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <sstream>
 
 #include "kernels/base/pack.hpp"
 #include "src/base/counted.hpp"
+#include "src/base/to_device.hpp"
 #include "src/base/version.hpp"
 #include "src/driver/rank_report.hpp"
+#include "src/driver/self_test.hpp"
+#include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/final_values.hpp"
 #include "src/io/isolated.hpp"
@@ -24,6 +28,7 @@
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/measure.hpp"
 #include "src/parallel/nccl/nccl_collectives.hpp"
+#include "src/tasks/model_events.hpp"
 
 namespace maniple {
 
@@ -31,6 +36,20 @@ namespace {
 
 constexpr std::int64_t kTestBytes = std::int64_t{32} << 20;  // per rank
 constexpr std::size_t kSumBytes = std::size_t{1} << 20;
+
+// Whether numbers in the memory of devices, or of a CPU, add up over all ranks. Collective.
+bool device_sum_is_right(Session& session) {
+  std::vector<double> numbers(1000);
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<double>(i) + session.rank();
+  const auto device = to_device("maniple::doctor::sum", numbers);
+  session.collectives().device_sum(device.data(), numbers.size());
+  const auto sums = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), device);
+  const double ranks = session.size();
+  bool right = true;
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    right = right && sums(i) == ranks * static_cast<double>(i) + ranks * (ranks - 1) / 2;
+  return right;
+}
 
 }  // namespace
 
@@ -104,6 +123,12 @@ ExitCode doctor(const Config& config, Session& session) {
                         ? "-"
                         : fmt::format("{} {} {}", place.device_index, place.device.name, place.device.uuid)));
   }
+#ifdef KOKKOS_ENABLE_CUDA
+  say("\nrank  its device");
+  const std::vector<std::string> devices =
+      collectives.gather_text(cuda_device_text(session.place().device_index));
+  for (std::size_t rank = 0; rank < devices.size(); ++rank) say(fmt::format("{:<5} {}", rank, devices[rank]));
+#endif
 
   if (session.size() > 1) {
     const std::vector<LinkTimes> links = measure_links(collectives);
@@ -119,6 +144,33 @@ ExitCode doctor(const Config& config, Session& session) {
     else
       say(fmt::format("sum of 1 MiB over {} ranks ({}): {:.1f} us", session.size(), collectives.backend(),
                       sum_seconds * 1e6));
+  }
+
+  say(fmt::format("\nkernels on {} against one environment at a time on the host",
+                  session.execution_space()));
+  std::string differences;
+  for (const SelfTest& test : run_self_tests()) {
+    say(fmt::format("{:<48} {}", test.what, test.difference.empty() ? "the same bits" : "differ"));
+    if (!test.difference.empty())
+      differences += fmt::format("rank {}: {}: {}\n", session.rank(), test.what, test.difference);
+  }
+  std::istringstream lines(fmt::format("{}", fmt::join(collectives.gather_text(differences), "")));
+  for (std::string line; std::getline(lines, line);) broken.push_back(line);
+  const bool sums = device_sum_is_right(session);
+  say(fmt::format("{:<48} {}", "sum over ranks (" + std::string(collectives.backend()) + ")",
+                  sums ? "right" : "wrong"));
+  if (!sums) broken.push_back("the sum of device memory over all ranks is wrong");
+
+  if (!config.model.path.empty()) {
+    const bool learns = config.task.present && !config.learning.imitates();
+    const RankMemory memory =
+        rank_memory(config, import_model_of(config), session, learns ? Holds::learner : Holds::environments);
+    say("\nmemory of the deck: " + memory_text(memory));
+    try {
+      check_memory(memory, session, config);
+    } catch (const InputError& error) {
+      broken.push_back(error.what());
+    }
   }
 
   try {

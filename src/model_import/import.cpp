@@ -1,5 +1,6 @@
 #include "src/model_import/import.hpp"
 
+#include <fmt/format.h>
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
@@ -191,6 +192,11 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.digest = digest_of(imported);
 
   sizes.ncontact = simulation.max_contacts;
+  sizes.teams = simulation.threads_per_environment == ThreadsChoice::team;
+  if (sizes.teams && !is_for_teams(sizes))
+    imported.warnings.push_back(
+        fmt::format("simulation.threads_per_environment: 32 has no effect {}",
+                    kScalarLanes ? fmt::format("on a model of at most {} dofs", kDenseDofs) : "on a CPU"));
   derive_numbers(imported, config.where);
   if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
   return imported;

@@ -93,3 +93,8 @@ def test_refused(maniple, tmp_path, key, expected):
     both = maniple("validate", f"model.file={tmp_path}/model.xml", "simulation.disable=[limit]", "simulation.enable=[limit]", ranks=0,
                    exit_code=2).stderr
     assert "simulation.enable: found 'limit', which simulation.disable has, too" in both
+
+
+def test_threads_that_a_cpu_has_not(maniple):
+    said = maniple("validate", "model.file=package:gymnasium/envs/mujoco/assets/ant.xml", "simulation.threads_per_environment=32")
+    assert "simulation.threads_per_environment: 32 has no effect on a CPU" in said.stdout + said.stderr

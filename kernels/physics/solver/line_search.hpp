@@ -81,7 +81,7 @@ struct LineMinimum {
 // more than a few follow each other.
 inline constexpr int kIdleSteps = 4;
 template <class V>
-struct Progress {
+struct SolverProgress {
   V idle{0};  // such steps so far, in succession
 
   MANIPLE_FUNCTION MaskOf<V> goes_on(V prospect, V tolerance, MaskOf<V> changed) {

@@ -138,7 +138,7 @@ MANIPLE_STAGE void solve_over(const Model<ScalarOf<V>>& m, const Data<V>& d, con
     return square;
   };
   const V solved(kSolvedSquare<V>);
-  Progress<V> progress;
+  SolverProgress<V> progress;
   V square = gradient_square();
   for (int iteration = 0; iteration < m.iterations; ++iteration) {
     active = active && sqrt(square) * scale >= tolerance;

@@ -472,7 +472,7 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
   const int size = 3 * x.blocks.count;
   // what rounding leaves of the derivative
   const V enough(T(16) * std::numeric_limits<T>::epsilon());
-  Progress<V> progress;
+  SolverProgress<V> progress;
   for (int iteration = 0; iteration < m.iterations && any_lane(active); ++iteration) {
     find_newton_step(m, d, x.blocks, iteration == 0);
     // Mostly no row changes its state any more: then the step is the whole one, whatever the square, which is

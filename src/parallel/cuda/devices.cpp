@@ -45,10 +45,37 @@ std::size_t free_cuda_memory() {
   return available;
 }
 
+// 13000 is "13.0".
+static std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
 std::string cuda_version() {
   int version = 0;
-  cudaRuntimeGetVersion(&version);
-  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  check_cuda(cudaRuntimeGetVersion(&version), "cudaRuntimeGetVersion");
+  return version_text(version);
+}
+
+std::string cuda_device_text(int device) {
+  cudaDeviceProp properties{};
+  check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  int driver = 0, devices = 0;
+  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  check_cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
+  std::string peers;
+  for (int peer = 0; peer < devices; ++peer) {
+    int can = 0;
+    if (peer != device) check_cuda(cudaDeviceCanAccessPeer(&can, device, peer), "cudaDeviceCanAccessPeer");
+    if (can != 0) peers += (peers.empty() ? " to devices " : ", ") + std::to_string(peer);
+  }
+  char memory[64];
+  std::snprintf(memory, sizeof memory, "%.1f of %.1f GB free", static_cast<double>(free_cuda_memory()) / 1e9,
+                static_cast<double>(properties.totalGlobalMem) / 1e9);
+  return "compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) +
+         ", driver " + version_text(driver) + ", " + memory +
+         (devices < 2     ? ""
+          : peers.empty() ? ", no peer access"
+                          : ", peer access" + peers);
 }
 
 void check_cuda(int code, const char* what) {

@@ -19,6 +19,10 @@ bool cuda_driver_is_there();
 // Free memory of the device that this process uses [B].
 std::size_t free_cuda_memory();
 
+// Of a visible device, for people: "compute capability 9.0, driver 13.0, 84.1 of 85.0 GB free, peer access to
+// devices 1, 2".
+std::string cuda_device_text(int device);
+
 // "13.0": CUDA's runtime as linked.
 std::string cuda_version();
 

@@ -115,7 +115,7 @@ TEST(Isolated, WhatEndsTheChildOtherwiseIsTheMachines) {
 }
 
 // The address sanitizer's allocator ends the process where others throw.
-#ifndef __SANITIZE_ADDRESS__
+#ifndef MANIPLE_SANITIZED
 // Touched, so that no compiler leaves it out.
 void allocate(std::size_t bytes) {
   std::vector<char> memory(bytes, 'x');

@@ -1,10 +1,11 @@
-// The physics of one environment in double precision, beside the registers of them that the program has.
+// The physics of one environment in single precision: what `maniple doctor` and tests compare registers of
+// them with.
 #include "kernels/base/macros.hpp"
 
 #ifndef MANIPLE_SCALAR_LANES
 #include "kernels/physics/instantiate.hpp"
 
 namespace maniple {
-MANIPLE_INSTANTIATE_PHYSICS(double)
+MANIPLE_INSTANTIATE_PHYSICS(float)
 }  // namespace maniple
 #endif
