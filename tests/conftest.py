@@ -1,11 +1,14 @@
 """What every Python test shares: how to start the program on a number of ranks, and how to read its digests."""
 
+import importlib
 import os
 import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import pytest
@@ -23,6 +26,8 @@ ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     # more ranks than cores must wait politely for each other
     "OMPI_MCA_mpi_yield_when_idle": "1",
+    # a rank that leaves with an error ends the job at once, its message being out; by itself mpirun waits two seconds
+    "OMPI_MCA_odls_base_sigkill_timeout": "0",
     "VIRTUAL_ENV": str(ROOT / ".venv"),
 }
 
@@ -112,6 +117,42 @@ class Maniple:
             if time.monotonic() > end:
                 raise AssertionError(f"not within {timeout} s: {what}")
             time.sleep(0.02)
+
+
+def start_tool(tool, *arguments):
+    """A script of tools/ in a process of its own, which has what this one has imported: starting Python and importing all of
+    it anew takes a second. (test_readme.py starts the scripts as anyone does.)"""
+    main = importlib.import_module(Path(tool).stem).main
+    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+        process = os.fork()
+        if process == 0:
+            code = 1
+            try:
+                for number, file in ((1, output), (2, errors)):
+                    os.dup2(file.fileno(), number)
+                sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+                sys.argv = [str(ROOT / "tools" / tool), *map(str, arguments)]
+                main()
+                code = 0
+            except SystemExit as end:
+                code = end.code if isinstance(end.code, int) else 0 if end.code is None else 1
+                if isinstance(end.code, str):
+                    print(end.code, file=sys.stderr)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                sys.stdout.flush(), sys.stderr.flush()
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        output.seek(0), errors.seek(0)
+        return subprocess.CompletedProcess([tool, *arguments], code, output.read(), errors.read())
+
+
+def of_the_day(cases, *quick):
+    """All cases as parameters of a test, tuples for several; those that are not quick are for the night."""
+    assert set(quick) <= set(cases)
+    return [pytest.param(*(case if isinstance(case, tuple) else [case]), marks=[] if case in quick else pytest.mark.nightly)
+            for case in cases]
 
 
 @pytest.fixture(scope="session")
