@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from conftest import of_the_day, start_tool
 from test_presets import PRESETS
 from maniple_results import Results
 from onnx import numpy_helper
@@ -41,8 +42,8 @@ learning: {iterations: 60, horizon: 32, epochs: 5, minibatches: 4, learning_rate
 """
 
 
-def export(maniple, run, *more, exit_code=0):
-    result = subprocess.run([sys.executable, maniple.root / "tools/export_onnx.py", run, *more], capture_output=True, text=True)
+def export(run, *more, exit_code=0):
+    result = start_tool("export_onnx.py", run, *more)
     assert result.returncode == exit_code, result.stdout + result.stderr
     return result.stdout + result.stderr
 
@@ -53,24 +54,28 @@ def deck(folder, text=INVERTED_PENDULUM):
     return file
 
 
-@pytest.mark.parametrize("settings", [
-    ["policy.activation=tanh", "policy.shared=false", "policy.normalize_observations=true", "policy.hidden=[64,64]"],
-    ["policy.activation=elu", "policy.shared=true", "policy.clip_observations=0.5", "policy.clip_actions=0.3"],
-    ["policy.activation=relu", "policy.hidden=[300,20]", "learning.blas_width=256"],
-    ["policy.hidden=[16]", "policy.shared=true", "policy.normalize_observations=true", "policy.clip_observations=0.1"],
-    ["policy.activation=silu", "policy.layer_norm=true", "policy.critic_hidden=[8]", "policy.squash_actions=true",
-     "policy.state_dependent_std=true", "policy.std_transform=softplus", "policy.min_std=0.001"],
-    ["policy.activation=gelu", "policy.shared=true", "policy.state_dependent_std=true", "policy.max_std=2"],
-    ["policy.activation=leaky_relu", "policy.layer_norm=true"],
+NETWORKS = {
+    "tanh": ["policy.activation=tanh", "policy.shared=false", "policy.normalize_observations=true", "policy.hidden=[64,64]"],
+    "elu": ["policy.activation=elu", "policy.shared=true", "policy.clip_observations=0.5", "policy.clip_actions=0.3"],
+    "relu": ["policy.activation=relu", "policy.hidden=[300,20]", "learning.blas_width=256"],
+    "one-layer": ["policy.hidden=[16]", "policy.shared=true", "policy.normalize_observations=true", "policy.clip_observations=0.1"],
+    "brax-like": ["policy.activation=silu", "policy.layer_norm=true", "policy.critic_hidden=[8]", "policy.squash_actions=true",
+                  "policy.state_dependent_std=true", "policy.std_transform=softplus", "policy.min_std=0.001"],
+    "gelu": ["policy.activation=gelu", "policy.shared=true", "policy.state_dependent_std=true", "policy.max_std=2"],
+    "leaky-relu": ["policy.activation=leaky_relu", "policy.layer_norm=true"],
     # a critic with observations of its own, which the policy does not take
-    ["task.critic_observations=[{expression: \"qvel\"}, {expression: \"3 + qpos\"}, {expression: \"qvel[hinge]^2\"}]",
-     "policy.normalize_observations=true", "policy.clip_observations=0.5"],
-    *(["policy=~", "learning=~", f"learning.preset={preset}", "learning.epochs=2"] for preset in PRESETS),
-], ids=["tanh", "elu", "relu", "one-layer", "brax-like", "gelu", "leaky-relu", "asymmetric", *PRESETS])
-def test_actions_are_the_programs(maniple, tmp_path, settings):
+    "asymmetric": ["task.critic_observations=[{expression: \"qvel\"}, {expression: \"3 + qpos\"}, {expression: \"qvel[hinge]^2\"}]",
+                   "policy.normalize_observations=true", "policy.clip_observations=0.5"],
+    **{preset: ["policy=~", "learning=~", f"learning.preset={preset}", "learning.epochs=2"] for preset in PRESETS},
+}
+
+
+@pytest.mark.parametrize("network", of_the_day(NETWORKS, "elu", "brax-like", "asymmetric"))
+def test_actions_are_the_programs(maniple, tmp_path, network):
+    settings = NETWORKS[network]
     run, file = tmp_path / "run", deck(tmp_path)
     maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
-    export(maniple, run)
+    export(run)
     maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
             "batch.num_envs=1000", "simulation.steps=101", "output.trajectory.every=1",
             "output.trajectory.fields=[observation,action]", f"output.directory={tmp_path / 'rollout'}")
@@ -91,7 +96,7 @@ def test_actions_are_the_programs(maniple, tmp_path, settings):
 def test_metadata_have_the_task(maniple, tmp_path):
     run, file = tmp_path / "run", deck(tmp_path)
     maniple("train", file, "learning.iterations=1", f"output.directory={run}")
-    export(maniple, run)
+    export(run)
     metadata = {entry.key: entry.value for entry in onnx.load(run / "policy.onnx").metadata_props}
     assert metadata["task_table"] == maniple("inspect", file, ranks=0).stdout
     assert "joint_effort/slider" in metadata["task_table"]
@@ -114,14 +119,15 @@ def in_double_precision(policy, observation):
     return ReferenceEvaluator(model).run(["action"], {"observation": observation})[0]
 
 
-@pytest.mark.parametrize("cells, units", [(["policy.recurrent=gru"], 12), (["policy.recurrent=lstm", "policy.recurrent_layers=2"], 48)],
-                         ids=["gru", "lstm"])
+@pytest.mark.parametrize("cells, units", [
+    pytest.param(["policy.recurrent=gru"], 12, id="gru", marks=pytest.mark.nightly),
+    pytest.param(["policy.recurrent=lstm", "policy.recurrent_layers=2"], 48, id="lstm")])
 def test_recurrent_actions_are_the_programs(maniple, tmp_path, cells, units):
     """Step by step with the state that goes out and in; zeros when an episode begins."""
     run, file = tmp_path / "run", deck(tmp_path)
     settings = [*cells, "policy.recurrent_units=12", "policy.squash_actions=true", "task.episode_length=0.8"]
     maniple("train", file, *settings, "learning.iterations=3", f"output.directory={run}")
-    export(maniple, run)
+    export(run)
     maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
             "batch.num_envs=100", "simulation.steps=101", "output.trajectory.every=1",
             "output.trajectory.fields=[observation,action,terminated,truncated]", f"output.directory={tmp_path / 'rollout'}")
@@ -137,10 +143,11 @@ def test_recurrent_actions_are_the_programs(maniple, tmp_path, cells, units):
         np.testing.assert_allclose(found, action[:, step + 1], rtol=0, atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_drives_gymnasium(maniple, tmp_path):
     run, file = tmp_path / "run", deck(tmp_path)
     maniple("train", file, "evaluation.every=20", f"output.directory={run}")
-    export(maniple, run, "--best")
+    export(run, "--best")
     maniple("evaluate", file, f"control.checkpoint={run / 'best'}", "evaluation.episodes=64", f"output.directory={run}")
     with Results(run / "evaluation.h5") as results:
         expected = results.evaluation["episode_return"]
@@ -154,7 +161,7 @@ def test_drives_gymnasium(maniple, tmp_path):
 
 def test_refusals(maniple, tmp_path):
     def refusal(*arguments):
-        message = export(maniple, *arguments, exit_code=2)
+        message = export(*arguments, exit_code=2)
         assert message.count("error: ") >= 1 and "Traceback" not in message, message
         return message
 
@@ -164,7 +171,7 @@ def test_refusals(maniple, tmp_path):
     shutil.copytree(run, whole)
     policy = maniple.checkpoints(whole)[-1]
     for file in (policy, whole / "results.h5"):
-        check_refusals(maniple, "export_onnx.py", file, whole)
+        check_refusals("export_onnx.py", file, whole)
     assert not (whole / "policy.onnx").exists()
     newest = maniple.checkpoints(run)[-1]
     bytes_ = bytearray(newest.read_bytes())
@@ -172,7 +179,7 @@ def test_refusals(maniple, tmp_path):
     newest.write_bytes(bytes_)
     assert re.search(f"{newest} is damaged.*; --checkpoint takes another", refusal(run))
     assert "takes another" not in refusal(run, "--checkpoint", newest)
-    export(maniple, run, "--checkpoint", policy, "--output", tmp_path / "policy.onnx")
+    export(run, "--checkpoint", policy, "--output", tmp_path / "policy.onnx")
     assert not (run / "policy.onnx").exists()
     assert "has no checkpoints" in refusal(run, "--best")
     assert "does not hold the policy of" in refusal(run, "--checkpoint", run / "results.h5")
@@ -184,43 +191,49 @@ def test_refusals(maniple, tmp_path):
     assert "nowhere" in refusal(whole, "--output", tmp_path / "nowhere/policy.onnx")
 
 
-def mismatch(maniple, run, *arguments):
+def mismatch(run, *arguments):
     """The message about results that are not of the run that wrote the checkpoint; there is no policy then."""
-    message = export(maniple, run, *arguments, exit_code=2)
+    message = export(run, *arguments, exit_code=2)
     assert message.count("\n") == 1 and f"{run / 'results.h5'} has " in message, message
     assert "; allowed: the results of the run that wrote the checkpoint" in message, message
     assert not list(run.glob("*.onnx"))
     return message
 
 
-def test_a_checkpoint_of_another_run_is_refused(maniple, tmp_path):
+# settings, and what differs then from a run without them
+OTHERS = {
+    "gru": (["policy.recurrent=gru", "policy.recurrent_layers=2"], "policy.recurrent: the checkpoint has gru, .* has none;"),
+    # its shapes fit
+    "gru-of-one": (["policy.recurrent=gru"], "policy.recurrent: the checkpoint has gru, .* has none;"),
+    "relu": (["policy.activation=relu"], "policy.activation: the checkpoint has relu, .* has tanh;"),
+    "clipped": (["policy.clip_actions=0.1"], "policy.clip_actions: the checkpoint has 0.1, .* has 0;"),
+    "no-normalizer": (["policy.normalize_observations=false"],
+                      "policy.normalize_observations: the checkpoint has false, .* has true;"),
+    "scaled": (["task.actions=[{term: joint_effort, joints: [slider], scale: 50}]"],
+               "task.actions: the checkpoint has {.*scale: 50}, .* has {.*scale: 100};"),
+}
+
+
+@pytest.fixture(scope="module")
+def mlp(maniple, tmp_path_factory):
+    """A training, and what its settings are."""
+    folder = tmp_path_factory.mktemp("mlp")
+    settings = [deck(folder), "policy.hidden=[8]", "learning.iterations=1"]
+    maniple("train", *settings, f"output.directory={folder / 'run'}")
+    return folder / "run", settings
+
+
+@pytest.mark.parametrize("other", of_the_day(OTHERS, "gru-of-one", "scaled"))
+def test_a_checkpoint_of_another_run_is_refused(maniple, mlp, tmp_path, other):
     """A network takes its settings from the results: they must be those of the run that wrote its weights."""
-    file, settings = deck(tmp_path), ["policy.hidden=[8]", "learning.iterations=1"]
-    others = {
-        "mlp": [],
-        "gru": ["policy.recurrent=gru", "policy.recurrent_layers=2"],
-        "gru-of-one": ["policy.recurrent=gru"],  # its shapes fit
-        "relu": ["policy.activation=relu"],
-        "clipped": ["policy.clip_actions=0.1"],
-        "no-normalizer": ["policy.normalize_observations=false"],
-        "scaled": ["task.actions=[{term: joint_effort, joints: [slider], scale: 50}]"],
-    }
-    for name, other in others.items():
-        maniple("train", file, *settings, *other, f"output.directory={tmp_path / name}")
-    for name, difference in (
-            ("gru", 'policy.recurrent: the checkpoint has gru, .* has none;'),
-            ("gru-of-one", 'policy.recurrent: the checkpoint has gru, .* has none;'),
-            ("relu", 'policy.activation: the checkpoint has relu, .* has tanh;'),
-            ("clipped", "policy.clip_actions: the checkpoint has 0.1, .* has 0;"),
-            ("no-normalizer", "policy.normalize_observations: the checkpoint has false, .* has true;"),
-            ("scaled", "task.actions: the checkpoint has {.*scale: 50}, .* has {.*scale: 100};")):
-        checkpoint = maniple.checkpoints(tmp_path / name)[-1]
-        message = mismatch(maniple, tmp_path / "mlp", "--checkpoint", checkpoint)
-        assert message.startswith(f"export_onnx.py: error: {checkpoint}: ") and re.search(difference, message), message
-    mine = maniple.checkpoints(tmp_path / "mlp")[-1]
-    assert "policy.recurrent: the checkpoint has none, " in mismatch(maniple, tmp_path / "gru", "--checkpoint", mine)
-    for name in others:
-        export(maniple, tmp_path / name)
+    (mine, settings), (changed, difference) = mlp, OTHERS[other]
+    maniple("train", *settings, *changed, f"output.directory={tmp_path}")
+    checkpoint = maniple.checkpoints(tmp_path)[-1]
+    message = mismatch(mine, "--checkpoint", checkpoint)
+    assert message.startswith(f"export_onnx.py: error: {checkpoint}: ") and re.search(difference, message), message
+    if other == "gru":
+        assert "policy.recurrent: the checkpoint has none, " in mismatch(tmp_path, "--checkpoint", maniple.checkpoints(mine)[-1])
+    export(tmp_path)
 
 
 def test_results_of_a_rollout_are_refused(maniple, tmp_path):
@@ -231,7 +244,7 @@ def test_results_of_a_rollout_are_refused(maniple, tmp_path):
     for run in (tanh, relu):
         maniple("rollout", file, "control.source=policy", f"control.checkpoint={tanh}", "initial_state.source=task",
                 "batch.num_envs=2", "simulation.steps=2", "output.overwrite=true", f"output.directory={run}")
-        assert re.search("kind of run: the checkpoint has train, .* has rollout;", mismatch(maniple, run))
+        assert re.search("kind of run: the checkpoint has train, .* has rollout;", mismatch(run))
 
 
 def test_a_run_that_went_on_is_exported(maniple, tmp_path):
@@ -243,10 +256,10 @@ def test_a_run_that_went_on_is_exported(maniple, tmp_path):
     shutil.copy(maniple.checkpoints(run)[-1], first)
     maniple("train", file, *keys, "learning.iterations=2", "learning.gamma=0.9", "policy.max_std=2")
     for checkpoint in (first, maniple.checkpoints(run)[-1]):
-        export(maniple, run, "--checkpoint", checkpoint)
+        export(run, "--checkpoint", checkpoint)
     maniple("train", file, *keys, "learning.iterations=3", "policy.max_std=2", "policy.clip_actions=0.2")
-    export(maniple, run)
-    assert "policy.clip_actions: the checkpoint has 0," in export(maniple, run, "--checkpoint", first, exit_code=2)
+    export(run)
+    assert "policy.clip_actions: the checkpoint has 0," in export(run, "--checkpoint", first, exit_code=2)
 
 
 def test_a_full_disk_leaves_what_was_there(maniple, tmp_path):
@@ -263,7 +276,7 @@ def test_a_full_disk_leaves_what_was_there(maniple, tmp_path):
     before = sorted(run.iterdir())
     refused()
     assert sorted(run.iterdir()) == before
-    export(maniple, run)
+    export(run)
     whole = policy.read_bytes()
     assert len(whole) > 1024  # of ulimit -f 1
     refused()

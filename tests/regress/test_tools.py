@@ -3,12 +3,12 @@
 
 import shutil
 import subprocess
-import sys
 
 import h5py
 import numpy as np
 import pytest
 
+from conftest import of_the_day, start_tool
 from demonstrations import episodes, write_robomimic
 from maniple_results import BLOCK_BYTES, SEAL_BYTES, Results, check_seal
 from test_bad_input import flip_bit_of_number, truncate
@@ -23,9 +23,8 @@ def trained(maniple, tmp_path_factory):
     return directory
 
 
-def plot(maniple, *arguments):
-    return subprocess.run([sys.executable, maniple.root / "tools/plot_learning_curve.py", *map(str, arguments)],
-                          capture_output=True, text=True, timeout=120)
+def plot(*arguments):
+    return start_tool("plot_learning_curve.py", *arguments)
 
 
 def text(path):
@@ -37,14 +36,13 @@ def truncate_unsealed(path):
     truncate(path)
 
 
-def check_refusals(maniple, tool, file, *arguments):
+def check_refusals(tool, file, *arguments):
     """A tool that is given a damaged file says so in one line and does nothing else. The file is whole again afterwards."""
     good = file.read_bytes()
     for damage, reason in ((flip_bit_of_number, "is damaged"), (truncate, "is damaged"), (truncate_unsealed, "truncated"),
                            (text, "cannot be read as HDF5")):
         damage(file)
-        result = subprocess.run([sys.executable, maniple.root / "tools" / tool, *map(str, arguments)], capture_output=True,
-                                text=True, timeout=120)
+        result = start_tool(tool, *arguments)
         file.write_bytes(good)
         assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), (damage, result)
         assert result.stderr.startswith(f"{tool}: error: {file}") and reason in result.stderr, (damage, result)
@@ -53,11 +51,11 @@ def check_refusals(maniple, tool, file, *arguments):
 def test_learning_curve(maniple, trained, tmp_path):
     """Of a directory or a file; no whole episode has ended here."""
     for run in (trained, trained / "results.h5"):
-        result = plot(maniple, run)
+        result = plot(run)
         assert (result.returncode, result.stdout) == (0, f"learning curve: {trained}/learning_curve.png\n"), result
         (trained / "learning_curve.png").unlink()
     picture = tmp_path / "curve.png"
-    assert plot(maniple, trained, "--output", picture).stdout == f"learning curve: {picture}\n" and picture.exists()
+    assert plot(trained, "--output", picture).stdout == f"learning curve: {picture}\n" and picture.exists()
 
 
 def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
@@ -66,7 +64,7 @@ def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
 
     maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=4", "task.episode_length=0.2",
             "ensemble={learning.gamma: [0.9, 0.99], batch.seed: [1, 2]}", f"output.directory={tmp_path}", ranks=2)
-    assert plot(maniple, tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
+    assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
     label, metric, settings = plot_learning_curve.settings_of_ensemble(tmp_path, "episode_return")
     figure = plot_learning_curve.draw_ensemble(settings, metric, label, None, "title")
     (axis,) = figure.axes
@@ -80,7 +78,7 @@ def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
         np.testing.assert_allclose(line.get_ydata(), np.mean(values, axis=0))
         corners = band.get_paths()[0].vertices[:, 1]
         assert (corners.min(), corners.max()) == (np.min(values), np.max(values))
-    result = plot(maniple, tmp_path, "--metric", "none")
+    result = plot(tmp_path, "--metric", "none")
     assert result.returncode == 2 and "has no metric none: " in result.stderr and "Traceback" not in result.stderr
 
 
@@ -102,13 +100,13 @@ def curves_of(figure):
             for axis in figure.axes}
 
 
-@pytest.mark.parametrize("loss", ["l2", "gmm"])  # squares, and a likelihood, which may be negative
+@pytest.mark.parametrize("loss", of_the_day(["l2", "gmm"], "gmm"))  # squares, and a likelihood, which may be negative
 def test_learning_curve_of_imitation(maniple, demos, tmp_path, loss):
     """Losses over updates; those over the demonstrations that are held out begin after the first epoch."""
     import plot_learning_curve
 
     imitation(maniple, demos, tmp_path, "data.validation_filter=held", f"learning.loss={loss}")
-    assert plot(maniple, tmp_path).stdout == f"learning curve: {tmp_path}/learning_curve.png\n"
+    assert plot(tmp_path).stdout == f"learning curve: {tmp_path}/learning_curve.png\n"
     with Results(tmp_path) as run:
         panels = curves_of(plot_learning_curve.draw(run, None, "title"))
         held = run.metrics["validation_loss"]
@@ -129,7 +127,7 @@ def test_learning_curve_of_an_evaluated_imitation(maniple, tmp_path):
     maniple("imitate", *task, "learning.preset=robomimic", "policy.hidden=[8, 8]", "learning.steps=12", "learning.report_every=3",
             f"data.file={tmp_path / 'random/demonstrations.hdf5'}", "evaluation.every=2", "evaluation.episodes=3",
             f"output.directory={tmp_path / 'run'}")
-    assert plot(maniple, tmp_path / "run", "--ceiling", 1).stdout == f"learning curve: {tmp_path}/run/learning_curve.png\n"
+    assert plot(tmp_path / "run", "--ceiling", 1).stdout == f"learning curve: {tmp_path}/run/learning_curve.png\n"
     with Results(tmp_path / "run") as run:
         panels = curves_of(plot_learning_curve.draw(run, None, "title"))
         for heading, name in (("Success of evaluations", "evaluation_success_rate"), ("Return of evaluations", "evaluation_return")):
@@ -140,7 +138,7 @@ def test_learning_curves_of_an_ensemble_of_imitations(maniple, demos, tmp_path):
     import plot_learning_curve
 
     imitation(maniple, demos, tmp_path, "ensemble={learning.learning_rate: [1e-3, 1e-4], batch.seed: [1, 2]}")
-    assert plot(maniple, tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
+    assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
     label, metric, settings = plot_learning_curve.settings_of_ensemble(tmp_path)
     assert (label, metric, len(settings)) == ("updates", "loss", 2)
     for steps, values in settings.values():
@@ -154,19 +152,19 @@ def test_learning_curves_of_an_ensemble_of_imitations(maniple, demos, tmp_path):
 ], ids=["nothing", "empty", "text"])
 def test_learning_curve_of_nothing(maniple, tmp_path, make, message):
     make(tmp_path / "run")
-    result = plot(maniple, tmp_path / "run")
+    result = plot(tmp_path / "run")
     assert result.returncode == 2 and f"error: {tmp_path}/{message}" in result.stderr and "Traceback" not in result.stderr
 
 
 def test_learning_curve_of_damaged_results(maniple, trained, tmp_path):
     """Also of those of an ensemble's member."""
     results = shutil.copytree(trained, tmp_path / "member") / "results.h5"
-    check_refusals(maniple, "plot_learning_curve.py", results, results.parent)
-    check_refusals(maniple, "maniple_results.py", results, results)
+    check_refusals("plot_learning_curve.py", results, results.parent)
+    check_refusals("maniple_results.py", results, results)
     (tmp_path / "ensemble_results.csv").write_text("member,batch.seed,ending\nmember,1,done\n")
-    assert plot(maniple, tmp_path).returncode == 0
-    check_refusals(maniple, "plot_learning_curve.py", results, tmp_path)
-    result = plot(maniple, trained, "--output", "/dev/null/curve.png")
+    assert plot(tmp_path).returncode == 0
+    check_refusals("plot_learning_curve.py", results, tmp_path)
+    result = plot(trained, "--output", "/dev/null/curve.png")
     assert result.returncode == 2 and "/dev/null/curve.png" in result.stderr and result.stderr.count("\n") == 1, result
 
 
