@@ -14,6 +14,7 @@ import onnxruntime
 import pytest
 from maniple_results import Results
 
+from conftest import of_the_day
 from demonstrations import normal, permutation, philox
 from trainings import check_kills, check_ranks, digests, metric
 
@@ -63,7 +64,7 @@ def demos(tmp_path_factory):
     return write_pictures(tmp_path_factory.mktemp("data") / "demos.hdf5")
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", of_the_day(KINDS, "diffusion"))
 def test_any_number_of_ranks(maniple, tmp_path, demos, kind):
     # (300 samples are more tiles than the denoising network takes at a time)
     size, weight = {"bc": (70, 1), "rnn": (40, 1), "diffusion": (300, 4)}[kind]
@@ -169,7 +170,7 @@ def first_loss(kind, demos, run, checkpoint):
     return ((session.run(["prediction"], feed)[0].astype(float) - noise) ** 2).mean()
 
 
-@pytest.mark.parametrize("kind", [*KINDS, *MIXTURE])
+@pytest.mark.parametrize("kind", of_the_day([*KINDS, *MIXTURE], "rnn", "diffusion"))
 def test_losses_and_gradients_are_those_of_the_exported_policy(maniple, tmp_path, demos, kind):
     """Adam with a huge epsilon makes steps of learning rate / epsilon times the gradient."""
     keys = [*{**KINDS, **MIXTURE}[kind], f"data.file={demos}", "batch.seed=3", "learning.batch_size=40", "learning.steps=1",
@@ -238,6 +239,7 @@ def test_losses_of_held_out_pictures(maniple, tmp_path, demos):
     assert metric(tmp_path / "1", "validation_loss")[-1] == pytest.approx((error**2).mean(), rel=1e-5)
 
 
+@pytest.mark.nightly
 def test_pictures_are_learned(maniple, tmp_path):
     """A blind policy can do no better than the mean action, whose squared error is 1/3."""
     data = write_pictures(tmp_path / "demos.hdf5", count=40, frames=(10, 11))

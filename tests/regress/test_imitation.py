@@ -4,6 +4,7 @@ and a clone of a policy that does its task as well."""
 
 import errno
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,7 @@ import pytest
 from demonstrations import episodes, permutation, write_minari, write_robomimic
 from trainings import check_kills, check_ranks, digests, metric
 
+NIGHTLY = pytest.mark.nightly
 KEYS = "data.observations=[position, velocity]"
 DECK = "inputs/imitate/bc.yaml"
 
@@ -33,7 +35,7 @@ def run(maniple, data, directory, *keys, ranks=1, **rest):
     return maniple(*arguments(data, *keys), f"output.directory={directory}", ranks=ranks, **rest)
 
 
-@pytest.mark.parametrize("keys", [["learning.batch_size=100", "data.normalize_observations=mean_std"],
+@pytest.mark.parametrize("keys", [pytest.param(["learning.batch_size=100", "data.normalize_observations=mean_std"], marks=NIGHTLY),
                                   ["learning.batch_size=97", "data.frame_stack=3", "data.drop_last=true",
                                    "learning.loss=gaussian", "policy.squash_actions=false"]])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
@@ -64,22 +66,33 @@ def test_other_data_are_not_continued_with(maniple, tmp_path, demos):
     assert "learning.batch_size: found 50; the checkpoint to continue from has 100" in result.stderr
 
 
+@pytest.fixture(scope="module")
+def begun(maniple, tmp_path_factory, demos):
+    """A run of two reports that goes on."""
+    directory = tmp_path_factory.mktemp("begun")
+    run(maniple, demos, directory, "learning.report_every=2", "learning.resume=auto", "learning.steps=4")
+    return directory
+
+
 @pytest.mark.parametrize("key, found", [
     ("learning.report_every=3", "has 2, this run 3"),
     ("data.drop_last=true", "has false, this run true"),
     ("data.normalize_observations=min_max", 'has "none", this run "min_max"'),
     ("data.not_normalized=[position]", 'this run ["position"]'),
     ("data.validation_filter=valid", 'has "", this run "valid"')])
-def test_other_samples_are_not_continued_with(maniple, tmp_path, demos, key, found):
+def test_other_samples_are_not_continued_with(maniple, begun, demos, key, found):
     """Settings that the order of samples, their numbers or the counts depend on, without a task, too."""
-    keys = ["learning.report_every=2", "learning.resume=auto"]
-    run(maniple, demos, tmp_path / "run", *keys, "learning.steps=4")
-    before = digests(maniple, tmp_path / "run")
-    result = run(maniple, demos, tmp_path / "run", *keys, "learning.steps=9", key, exit_code=2, timeout=60)
+    before = digests(maniple, begun)
+    result = run(maniple, demos, begun, "learning.report_every=2", "learning.resume=auto", "learning.steps=9", key, ranks=0,
+                 exit_code=2, timeout=60)
     assert f"{key.split('=')[0]}: the checkpoint " in result.stderr and found in result.stderr
-    assert digests(maniple, tmp_path / "run") == before
-    # what only says where data come from may change
-    text = run(maniple, demos, tmp_path / "run", *keys, "learning.steps=6", "data.prefetch=1", "data.cache=file").stdout
+    assert digests(maniple, begun) == before
+
+
+def test_data_may_come_from_elsewhere_when_a_run_goes_on(maniple, begun, tmp_path, demos):
+    shutil.copytree(begun, tmp_path / "run")
+    text = run(maniple, demos, tmp_path / "run", "learning.report_every=2", "learning.resume=auto", "learning.steps=6",
+               "data.prefetch=1", "data.cache=file").stdout
     assert "at iteration 2" in text
 
 
@@ -329,6 +342,7 @@ def test_every_loss_is_robomimics(maniple, tmp_path, demos, loss, decay):
     np.testing.assert_allclose(metric(tmp_path / "all", "loss")[1:], expected, rtol=2e-4)
 
 
+@pytest.mark.nightly
 def test_a_clone_of_a_trained_policy(maniple, tmp_path):
     """Actions in newtons, by a policy that sees what the task's observations are: min_max on both sides."""
     task = "inputs/tasks/isaac_cartpole.yaml"

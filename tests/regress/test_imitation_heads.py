@@ -13,9 +13,11 @@ import onnxruntime
 import pytest
 
 import tape
+from conftest import of_the_day
 from demonstrations import episodes, permutation, write_robomimic
 from trainings import check_kills, check_ranks, digests, metric
 
+NIGHTLY = pytest.mark.nightly
 KEYS = "data.observations=[position, velocity]"
 MIXTURE = ["learning.loss=gmm", "policy.modes=3"]
 LSTM = ["policy.recurrent=lstm", "policy.recurrent_units=12", "policy.recurrent_horizon=5"]
@@ -176,7 +178,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", of_the_day(CASES, "gmm exp", "lstm gmm", "gaussian of its own"))
 def test_losses_are_robomimics(maniple, tmp_path, demos, case):
     """From the first update's weights and moments on, 200 updates in double precision: sequences of robomimic's
     SequenceDataset in the stated order, padded frames included, the network, the loss and Adam."""
@@ -210,8 +212,9 @@ def test_losses_are_robomimics(maniple, tmp_path, demos, case):
     assert expected[-1] < expected[0] - 0.05
 
 
-@pytest.mark.parametrize("keys", [MIXTURE, [*MIXTURE, *LSTM, "policy.recurrent_layers=2", "data.frame_stack=2"],
-                                  [*LSTM, "policy.recurrent=gru", "data.pad_sequence=false"]])
+@pytest.mark.parametrize("keys", [pytest.param(MIXTURE, marks=NIGHTLY),
+                                  [*MIXTURE, *LSTM, "policy.recurrent_layers=2", "data.frame_stack=2"],
+                                  pytest.param([*LSTM, "policy.recurrent=gru", "data.pad_sequence=false"], marks=NIGHTLY)])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     check_ranks(maniple, tmp_path, *arguments(
         demos, "learning.steps=20", "learning.report_every=5", "learning.batch_size=97", "learning.checkpoint_every=2",
@@ -220,18 +223,25 @@ def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     assert loss[-1] < loss[0]
 
 
+LARGE_GRADIENTS = [*MIXTURE, "learning.steps=600", "learning.report_every=50", "learning.batch_size=40",
+                   "learning.learning_rate=3e-3", "policy.init_std=2e-4"]
+
+
 def test_a_mixture_goes_on_where_its_gradients_are_large(maniple, tmp_path, demos):
     """A small deviation gives gradients of millions, too large to be summed exactly as they are: their scale follows, with
-    the same bits on any number of ranks and over kills."""
-    check_kills(maniple, tmp_path, *arguments(
-        demos, "learning.steps=600", "learning.report_every=50", "learning.batch_size=40", "learning.learning_rate=3e-3",
-        "policy.init_std=2e-4", *MIXTURE))
-    run = tmp_path / "whole"
+    the same bits on any number of ranks."""
+    check_ranks(maniple, tmp_path, *arguments(demos, *LARGE_GRADIENTS), counts=(1, 3))
+    run = tmp_path / "1"
     assert metric(run, "skipped_minibatches")[0] > 0 and metric(run, "skipped_minibatches")[1:].sum() == 0
     assert metric(run, "gradient_norm").max() > 1e5 and metric(run, "loss")[-1] < 1e-2 * metric(run, "loss")[0]
 
 
-@pytest.mark.parametrize("case", ["gmm", "lstm l2"])
+@pytest.mark.nightly
+def test_killed_where_gradients_are_large(maniple, tmp_path, demos):
+    check_kills(maniple, tmp_path, *arguments(demos, *LARGE_GRADIENTS))
+
+
+@pytest.mark.parametrize("case", of_the_day(["gmm", "lstm l2"], "lstm l2"))
 def test_losses_of_held_out_demonstrations(maniple, tmp_path, case):
     """After each epoch, with the parameters as they are then, over all of their samples, also where those fill more than
     a batch; what is learned is what is learned without them."""
@@ -392,7 +402,7 @@ ONNX = {
 }
 
 
-@pytest.mark.parametrize("case", ONNX)
+@pytest.mark.parametrize("case", of_the_day(ONNX, "lstm gmm", "gru"))
 def test_actions_are_those_of_the_onnx(maniple, tmp_path, point, case):
     """Step by step with the state that goes out and in: zeros when an episode begins, and after each
     policy.recurrent_horizon steps of it."""
