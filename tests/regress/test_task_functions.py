@@ -2,6 +2,7 @@
 # ctest: PROCESSORS 1
 
 import copy
+import functools
 import types
 
 import h5py
@@ -9,6 +10,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch_in_numpy
+from conftest import of_the_day
 from dm_control.utils import rewards
 
 torch_in_numpy.install()
@@ -102,22 +104,32 @@ QUERIES = {  # expression -> names of the geoms of a, names of those of b, or No
 }
 
 
-def answers(model, data):
-    """What MuJoCo's contacts say to the queries."""
-    unnamed = model.body("arm").geomadr[0]
-    number = lambda name: unnamed if name == "arm" else model.geom(name).id
-    result = []
+@functools.cache
+def geoms_of_queries():
+    """expression -> geoms of a, geoms of b."""
+    model = mujoco.MjModel.from_xml_string(CONTACT_MODEL)
+    number = lambda name: int(model.body("arm").geomadr[0]) if name == "arm" else model.geom(name).id
+    found = {}
     for expression, (first, second) in QUERIES.items():
         a = {number(name) for name in first}
-        b = set(range(model.ngeom)) - a if second is None else {number(name) for name in second}
+        found[expression] = a, set(range(model.ngeom)) - a if second is None else {number(name) for name in second}
+    return found
+
+
+def answers(model, data):
+    """What MuJoCo's contacts say to the queries."""
+    contacts, wrench = [], np.zeros(6)
+    for i, contact in enumerate(data.contact):
+        mujoco.mj_contactForce(model, data, i, wrench)
+        contacts.append((*map(int, contact.geom), contact.frame.reshape(3, 3).T @ wrench[:3], np.linalg.norm(wrench[:3])))
+    result = []
+    for expression, (a, b) in geoms_of_queries().items():
         force, found, strongest = np.zeros(3), 0, 0
-        for i, contact in enumerate(data.contact):
-            for mine, other, sign in ((*contact.geom, -1), (*contact.geom[::-1], 1)):
+        for one, two, of_contact, size in contacts:
+            for mine, other, sign in ((one, two, -1), (two, one, 1)):
                 if mine in a and other in b:
-                    wrench = np.zeros(6)
-                    mujoco.mj_contactForce(model, data, i, wrench)
-                    force += sign * contact.frame.reshape(3, 3).T @ wrench[:3]
-                    found, strongest = 1, max(strongest, np.linalg.norm(wrench[:3]))
+                    force += sign * of_contact
+                    found, strongest = 1, max(strongest, size)
         result += [found] if expression.startswith("in_contact") else [strongest] if expression.startswith("strongest") else list(force)
     return result
 
@@ -165,7 +177,8 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
     assert (seen > 0.5).all(), seen
 
 
-@pytest.mark.parametrize("derived", ["fresh", "as_stepped", "stepped_forces", "stepped_rewards"])
+@pytest.mark.parametrize("derived", of_the_day(["fresh", "as_stepped", "stepped_forces", "stepped_rewards"],
+                                               "stepped_forces", "stepped_rewards"))
 def test_contacts_of_physics_steps_are_those_of_mujoco(maniple, tmp_path, derived):
     """Three physics steps in a control step, each answered, the last one first; where an episode begins, all are of its
     state. Times count them. Other contacts are those of the last physics step, or fresh, as `derived` says."""
@@ -319,15 +332,22 @@ def yaw_by_mjlab(mat):
     return ours
 
 
-def distances(model, data, frame, points, directions, alignment, far=np.inf, moving=True, only=None):
-    """mj_ray's answers; without the moving geoms, or with one geom alone."""
-    turned = {"base": lambda m: m, "yaw": yaw_by_mjlab, "world": lambda m: np.eye(3)}[alignment](frame.xmat.reshape(3, 3))
+@functools.cache
+def with_hidden_geoms(model, moving, only):
+    """A model in which nobody sees the moving geoms, or any but one."""
     hidden = copy.copy(model)
     for geom in range(model.ngeom):
         if (not moving and model.body_weldid[model.geom_bodyid[geom]] != 0) or (only and model.geom(geom).name != only):
             hidden.geom_rgba[geom, 3] = 0
         elif only:
             hidden.geom_rgba[geom, 3] = 1
+    return hidden
+
+
+def distances(model, data, frame, points, directions, alignment, far=np.inf, moving=True, only=None):
+    """mj_ray's answers; without the moving geoms, or with one geom alone."""
+    turned = {"base": lambda m: m, "yaw": yaw_by_mjlab, "world": lambda m: np.eye(3)}[alignment](frame.xmat.reshape(3, 3))
+    hidden = with_hidden_geoms(model, moving, only)
     result = []
     for point, direction in zip(points, directions):
         along = turned @ direction / np.linalg.norm(direction)

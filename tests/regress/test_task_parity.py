@@ -15,6 +15,7 @@ import isaac_lab
 import mujoco
 import numpy as np
 import pytest
+from conftest import of_the_day
 from dm_control import suite
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -199,7 +200,13 @@ ENDED_EARLY = {"gymnasium/reacher_v5", "dm_control/humanoid_stand", "dm_control/
                "dm_control/humanoid_run_pure_state", "dm_control/swimmer_swimmer6", "dm_control/swimmer_swimmer15"}
 
 
-@pytest.fixture(params=TASKS)
+# one of each suite with all that it has: ends by failure, contact forces, a target that is aimed at, directions that are drawn,
+# both workflows
+QUICK = ["gymnasium/hopper_v5", "gymnasium/humanoid_v5", "dm_control/fish_swim", "dm_control/point_mass_hard",
+         "isaac/ant_direct", "isaac/humanoid"]
+
+
+@pytest.fixture(params=of_the_day(TASKS, *QUICK))
 def name(request):
     return request.param
 
