@@ -3,10 +3,9 @@
 
 import csv
 import shutil
-import subprocess
-import sys
 
 import numpy as np
+from conftest import start_tool
 from maniple_results import Results
 from test_bad_input import flip_bit_of_number
 from test_tools import check_refusals
@@ -14,9 +13,8 @@ from test_tools import check_refusals
 DECK = "inputs/tasks/pendulum_swingup.yaml"
 
 
-def tables(maniple, *arguments, exit_code=0):
-    result = subprocess.run([sys.executable, maniple.root / "tools/export_csv.py", *map(str, arguments)],
-                            capture_output=True, text=True)
+def tables(*arguments, exit_code=0):
+    result = start_tool("export_csv.py", *arguments)
     assert result.returncode == exit_code, result.stdout + result.stderr
     return result.stdout + result.stderr
 
@@ -31,7 +29,7 @@ def test_csv(maniple, tmp_path):
     run = tmp_path / "run"
     maniple("train", DECK, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.5", f"output.directory={run}")
     maniple("evaluate", DECK, "task.episode_length=0.5", f"control.checkpoint={run}", "batch.num_envs=5", f"output.directory={run}")
-    tables(maniple, run)
+    tables(run)
     with Results(run) as results:
         table = read(run / "metrics.csv")
         assert list(table)[0] == "iteration" and sorted(table) == sorted(results.metrics)
@@ -42,27 +40,27 @@ def test_csv(maniple, tmp_path):
 
     maniple("rollout", DECK, "control.source=random", "batch.num_envs=3", "simulation.steps=4", "output.trajectory.every=2",
             "output.trajectory.fields=[qpos,reward_term]", f"output.directory={tmp_path / 'rollout'}")
-    tables(maniple, tmp_path / "rollout", "qpos", "reward_term", "--output", tmp_path / "tables")
+    tables(tmp_path / "rollout", "qpos", "reward_term", "--output", tmp_path / "tables")
     with Results(tmp_path / "rollout") as results:
         table = read(tmp_path / "tables/qpos.csv")
         np.testing.assert_array_equal(table["qpos[0]"].reshape(3, 3), results.trajectory["qpos"][..., 0])
         np.testing.assert_array_equal(table["step"], [0, 2, 4] * 3)
         table = read(tmp_path / "tables/reward_term.csv")
         assert list(table) == ["env", "step", *results.names("reward_term")]
-    assert "it has: " in tables(maniple, tmp_path / "rollout", "nothing", exit_code=2)
-    assert "name fields of its trajectory: " in tables(maniple, tmp_path / "rollout", exit_code=2)
-    assert "is not there" in tables(maniple, tmp_path / "nowhere", exit_code=2)
+    assert "it has: " in tables(tmp_path / "rollout", "nothing", exit_code=2)
+    assert "name fields of its trajectory: " in tables(tmp_path / "rollout", exit_code=2)
+    assert "is not there" in tables(tmp_path / "nowhere", exit_code=2)
 
 
 def test_no_tables(maniple, tmp_path):
     """Of damaged results, those behind others as well, and where there can be no folder."""
     run = tmp_path / "run"
     maniple("train", DECK, "batch.num_envs=64", "learning.iterations=2", "task.episode_length=0.5", f"output.directory={run}")
-    check_refusals(maniple, "export_csv.py", run / "results.h5", run)
-    check_refusals(maniple, "export_csv.py", run / "results.h5", run / "results.h5", "--output", tmp_path / "tables")
+    check_refusals("export_csv.py", run / "results.h5", run)
+    check_refusals("export_csv.py", run / "results.h5", run / "results.h5", "--output", tmp_path / "tables")
     assert not list(tmp_path.rglob("*.csv"))
-    message = tables(maniple, run, "--output", "/dev/null/x", exit_code=2)
+    message = tables(run, "--output", "/dev/null/x", exit_code=2)
     assert message.startswith("export_csv.py: error: ") and "/dev/null/x" in message and message.count("\n") == 1, message
     shutil.copy(run / "results.h5", run / "evaluation.h5")
     flip_bit_of_number(run / "evaluation.h5")
-    assert f"{run}/evaluation.h5 is damaged" in tables(maniple, run, exit_code=2)
+    assert f"{run}/evaluation.h5 is damaged" in tables(run, exit_code=2)

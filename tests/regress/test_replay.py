@@ -4,13 +4,12 @@ nothing is asked of the network, and the console has nothing to say."""
 
 import json
 import re
-import subprocess
-import sys
 
 import mujoco
 import numpy as np
 import pytest
 from browser import Browser
+from conftest import start_tool
 from maniple_results import Results
 from test_tools import check_refusals
 
@@ -18,9 +17,8 @@ ANT = "package:gymnasium/envs/mujoco/assets/ant.xml"
 PENDULUM = "inputs/tasks/pendulum_swingup.yaml"
 
 
-def replay(maniple, *arguments, exit_code=0):
-    result = subprocess.run([sys.executable, maniple.root / "tools/replay.py", *map(str, arguments)], cwd=maniple.root,
-                            capture_output=True, text=True, timeout=300)
+def replay(*arguments, exit_code=0):
+    result = start_tool("replay.py", *arguments)
     assert result.returncode == exit_code, result.stdout + result.stderr
     return result.stdout + result.stderr
 
@@ -36,7 +34,7 @@ def ants(maniple, tmp_path_factory):
     maniple("rollout", f"model.file={ANT}", "batch.num_envs=3", "control.source=random", "simulation.steps=60",
             "simulation.decimation=5", "output.trajectory.every=1", "output.trajectory.fields=[qpos,qvel,ctrl]",
             f"output.directory={directory}")
-    replay(maniple, directory)
+    replay(directory)
     return directory
 
 
@@ -102,7 +100,7 @@ def test_policy_of_a_training(maniple, tmp_path):
     the name of an ensemble's member, which looks like a key with its value.)"""
     run = tmp_path / "learning.gamma=0.98"
     maniple("train", PENDULUM, "batch.num_envs=64", "learning.iterations=2", "task.episode_length=1", f"output.directory={run}")
-    replay(maniple, run, "--envs", 2, "--seconds", 3)
+    replay(run, "--envs", 2, "--seconds", 3)
     facts = description(run / "replay.html")
     with Results(run / "rollout/results.h5") as rollout:
         terms = rollout.names("reward_term")
@@ -131,29 +129,29 @@ def test_policy_of_an_imitation(maniple, tmp_path):
              "policy.squash_actions=false", f"data.file={tmp_path / 'random/demonstrations.hdf5'}"]
     maniple("imitate", PENDULUM, *learn, f"output.directory={tmp_path / 'clone'}")
     (tmp_path / "random").rename(tmp_path / "elsewhere")
-    replay(maniple, tmp_path / "clone", "--envs", 2, "--seconds", 0.5)
+    replay(tmp_path / "clone", "--envs", 2, "--seconds", 0.5)
     (tmp_path / "elsewhere").rename(tmp_path / "random")
     facts = description(tmp_path / "clone/replay.html")
     assert facts["times"][-1] == pytest.approx(0.5, abs=0.05) and facts["envs"] == [0, 1]
     with Results(tmp_path / "clone/rollout") as rollout:
         assert rollout.trajectory["action"].shape == (2, 26, 1) and np.abs(rollout.trajectory["action"][()]).max() > 0
     maniple("imitate", *learn, f"output.directory={tmp_path / 'pure'}")
-    assert "of a training without a task" in replay(maniple, tmp_path / "pure", exit_code=2)
+    assert "of a training without a task" in replay(tmp_path / "pure", exit_code=2)
 
 
 def test_nothing_to_show(maniple, tmp_path):
     maniple("rollout", "model.file=inputs/models/pendulum.xml", "batch.num_envs=1", "simulation.steps=2",
             f"output.directory={tmp_path / 'run'}")
-    assert "output.trajectory.fields=[qpos,qvel,ctrl]" in replay(maniple, tmp_path / "run", exit_code=2)
-    assert "is not there" in replay(maniple, tmp_path / "nowhere", exit_code=2)
-    assert "--envs 0; allowed: 1 to 1000" in replay(maniple, tmp_path / "run", "--envs", 0, exit_code=2)
-    assert "those of 1 run, for instance" in replay(maniple, tmp_path, exit_code=2)
+    assert "output.trajectory.fields=[qpos,qvel,ctrl]" in replay(tmp_path / "run", exit_code=2)
+    assert "is not there" in replay(tmp_path / "nowhere", exit_code=2)
+    assert "--envs 0; allowed: 1 to 1000" in replay(tmp_path / "run", "--envs", 0, exit_code=2)
+    assert "those of 1 run, for instance" in replay(tmp_path, exit_code=2)
 
 
 def test_damaged_results(maniple, ants):
     for given in (ants, ants / "results.h5"):
-        check_refusals(maniple, "replay.py", ants / "results.h5", given)
-    assert "/dev/null/replay.html" in replay(maniple, ants, "--output", "/dev/null/replay.html", exit_code=2)
+        check_refusals("replay.py", ants / "results.h5", given)
+    assert "/dev/null/replay.html" in replay(ants, "--output", "/dev/null/replay.html", exit_code=2)
 
 
 def test_page_reads_what_it_is_given(maniple, ants):
