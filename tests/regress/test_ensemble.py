@@ -1,5 +1,6 @@
 """Ensembles: runs of one deck with several values of its keys, in one job. Each member is the run that it would be
 alone, whatever happens to the others."""
+# ctest: PROCESSORS 1
 
 import csv
 import re
@@ -9,6 +10,7 @@ import subprocess
 import h5py
 import numpy as np
 import pytest
+from conftest import of_the_day
 from demonstrations import episodes, write_robomimic
 
 DECK = "inputs/train/isaac_cartpole.yaml"
@@ -42,15 +44,14 @@ def alone(maniple, tmp_path_factory):
     return directory
 
 
-@pytest.mark.parametrize("ranks, words", [
-    (1, "one after the other"),
-    (2, "2 at a time, each on a rank of its own"),
-    (3, "all at the same time, each on a rank of its own"),
-    (7, "all at the same time, each on 2 or 3 of 7 ranks"),
-])
-def test_members_have_the_bits_of_runs_alone(maniple, tmp_path, alone, ranks, words):
+WAYS = {1: "one after the other", 2: "2 at a time, each on a rank of its own",
+        3: "all at the same time, each on a rank of its own", 7: "all at the same time, each on 2 or 3 of 7 ranks"}
+
+
+@pytest.mark.parametrize("ranks", of_the_day(WAYS, 2, 7))
+def test_members_have_the_bits_of_runs_alone(maniple, tmp_path, alone, ranks):
     out = maniple("train", *SMALL, SEEDS, f"output.directory={tmp_path}", ranks=ranks).stdout
-    assert f"ensemble of 3 members over batch.seed: {words}" in out
+    assert f"ensemble of 3 members over batch.seed: {WAYS[ranks]}" in out
     rows = summary(tmp_path)
     assert list(rows) == ["batch.seed=1", "batch.seed=2", "batch.seed=3"]
     returns = []
@@ -72,7 +73,8 @@ def test_members_have_the_bits_of_runs_alone(maniple, tmp_path, alone, ranks, wo
 
 
 
-def test_imitation(maniple, tmp_path):
+@pytest.mark.parametrize("ranks", of_the_day([1, 3, 5], 5))
+def test_imitation(maniple, tmp_path, ranks):
     """Members share no numbers, and each is the run that it would be alone, on however many ranks."""
     data = write_robomimic(tmp_path / "demos.hdf5", episodes(6))
     keys = [f"data.file={data}", "policy.hidden=[16]", "learning.batch_size=50", "learning.steps=12",
@@ -83,16 +85,14 @@ def test_imitation(maniple, tmp_path):
                "batch.seed=2,learning.loss=gmm": ["batch.seed=2", "learning.loss=gmm"]}
     for name, own in members.items():
         maniple("imitate", *keys, *own, f"output.directory={tmp_path / 'alone' / name}")
-    for ranks in (1, 3, 5):
-        root = tmp_path / str(ranks)
-        maniple("imitate", *keys, "ensemble={batch.seed: [1, 2], learning.loss: [l2, gmm]}", f"output.directory={root}",
-                ranks=ranks)
-        rows = summary(root)
-        assert set(rows) == set(members) and all(row["ending"] == "done" for row in rows.values())
-        for name in members:
-            same_bits(tmp_path / "alone" / name, root / name, maniple)
-            with h5py.File(root / name / "results.h5") as file:
-                assert float(rows[name]["loss"]) == file["metrics/loss"][-1]
+    root = tmp_path / "together"
+    maniple("imitate", *keys, "ensemble={batch.seed: [1, 2], learning.loss: [l2, gmm]}", f"output.directory={root}", ranks=ranks)
+    rows = summary(root)
+    assert set(rows) == set(members) and all(row["ending"] == "done" for row in rows.values())
+    for name in members:
+        same_bits(tmp_path / "alone" / name, root / name, maniple)
+        with h5py.File(root / name / "results.h5") as file:
+            assert float(rows[name]["loss"]) == file["metrics/loss"][-1]
 
 
 def test_a_grid(maniple, tmp_path):
@@ -180,7 +180,7 @@ def test_a_stopped_member_stops_no_other(maniple, tmp_path):
     assert [row["ending"] for row in summary(tmp_path).values()] == ["stopped early", "done", "done"]
 
 
-@pytest.mark.parametrize("ranks", [1, 2, 6])
+@pytest.mark.parametrize("ranks", of_the_day([1, 2, 6], 6))
 def test_a_failing_member_is_named_and_the_others_finish(maniple, tmp_path, ranks):
     # a directory where a file shall be: checkpoints of this member cannot be written
     broken = tmp_path / "run/batch.seed=2/checkpoints"
@@ -231,7 +231,7 @@ def test_bad_input(maniple, tmp_path, ensemble, words):
     if words is None:  # a list of one is an ensemble of one
         maniple("train", deck, *SMALL[1:], f"output.directory={run}", ranks=2)
         return
-    message = refused(maniple, "train", deck, *SMALL[1:], f"output.directory={run}")
+    message = refused(maniple, "train", deck, *SMALL[1:], f"output.directory={run}", ranks=0)
     assert words in message and message.startswith(f"{deck}:2: "), message
     assert not run.exists()
 

@@ -229,7 +229,7 @@ def test_draws(maniple, deck, tmp_path):
 def test_ranks_and_restarts(maniple, deck, tmp_path):
     path = deck(precision="single", num_envs=230)
     digests = {}
-    for ranks in (1, 2, 3, 7):
+    for ranks in (1, 3):
         directory = tmp_path / str(ranks)
         maniple("train", path, f"output.directory={directory}", ranks=ranks)
         digests[ranks] = maniple.digest(maniple.checkpoints(directory)[-1])
@@ -238,7 +238,7 @@ def test_ranks_and_restarts(maniple, deck, tmp_path):
     maniple("train", path, "learning.iterations=2", f"output.directory={directory}", ranks=2)
     with h5py.File(maniple.checkpoints(directory)[-1]) as file:
         before = file["state/model_values"][()]
-    maniple("train", path, "learning.resume=auto", f"output.directory={directory}", ranks=3)
+    maniple("train", path, "learning.resume=auto", f"output.directory={directory}", ranks=7)
     assert maniple.digest(maniple.checkpoints(directory)[-1]) == digests[1]
     with h5py.File(maniple.checkpoints(directory)[-1]) as file:
         after = file["state/model_values"][()]

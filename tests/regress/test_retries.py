@@ -1,10 +1,12 @@
 """A file system that fails for a moment costs a moment; one that goes on failing ends the run with its error."""
+# ctest: PROCESSORS 1
 
 import errno
 import os
 import re
 
 import pytest
+from conftest import of_the_day
 
 TRAIN = ["train", "inputs/train/isaac_cartpole.yaml", "batch.num_envs=64", "learning.horizon=4", "learning.epochs=1",
          "learning.minibatches=1", "learning.checkpoint_every=1", "batch.seed=3"]
@@ -26,18 +28,22 @@ def fault(preload):
     return fault
 
 
-@pytest.mark.parametrize("rank, call, path, after, times", [
-    (0, "write", "checkpoints/2.h5", 1, 1),    # HDF5's own
-    (0, "write", "checkpoints/2.h5", 4, 1),
-    (0, "write", "checkpoints/2.h5", 20, 1),
-    (1, "write", "checkpoints/2.h5", 1, 1),    # the rows of a rank
-    (1, "fsync", "checkpoints/2.h5", 1, 1),
-    (0, "fsync", "checkpoints/2.h5", 2, 1),
-    (0, "read", "checkpoints/2.h5.tmp", 3, 1),
-    (0, "rename", "checkpoints/2.h5", 1, 2),
-    (0, "write", "results.h5", 2, 1),
-])
-def test_a_write_that_fails_for_a_moment(maniple, tmp_path, fault, undisturbed, rank, call, path, after, times):
+MOMENTS = {
+    "first": (0, "write", "checkpoints/2.h5", 1, 1),  # HDF5's own
+    "fourth": (0, "write", "checkpoints/2.h5", 4, 1),
+    "twentieth": (0, "write", "checkpoints/2.h5", 20, 1),
+    "rows": (1, "write", "checkpoints/2.h5", 1, 1),   # of a rank
+    "fsync of rows": (1, "fsync", "checkpoints/2.h5", 1, 1),
+    "fsync": (0, "fsync", "checkpoints/2.h5", 2, 1),
+    "read": (0, "read", "checkpoints/2.h5.tmp", 3, 1),
+    "rename": (0, "rename", "checkpoints/2.h5", 1, 2),
+    "results": (0, "write", "results.h5", 2, 1),
+}
+
+
+@pytest.mark.parametrize("moment", of_the_day(MOMENTS, "fourth", "fsync of rows", "rename", "results"))
+def test_a_write_that_fails_for_a_moment(maniple, tmp_path, fault, undisturbed, moment):
+    rank, call, path, after, times = MOMENTS[moment]
     result = maniple(*TRAIN, "learning.iterations=3", f"output.directory={tmp_path}", ranks=2,
                      environment=fault(rank, call, path, after, times))
     attempts = re.findall(r"warning: writing (?:a checkpoint|results): attempt (\d) of 5 failed \(.*Input/output error.*\); "
@@ -56,7 +62,7 @@ def test_a_checkpoint_that_cannot_be_read_for_a_moment_is_not_passed_over(manipl
     assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
 
 
-@pytest.mark.parametrize("number, attempts", [(errno.EIO, 1), (errno.EACCES, 0)])
+@pytest.mark.parametrize("number, attempts", of_the_day([(errno.EIO, 1), (errno.EACCES, 0)], (errno.EIO, 1)))
 def test_a_checkpoint_that_cannot_be_read_ends_the_start(maniple, tmp_path, fault, undisturbed, number, attempts):
     """Unlike a damaged one, it may be good: nothing goes on from the one before."""
     maniple(*TRAIN, "learning.iterations=2", f"output.directory={tmp_path}", ranks=2)
@@ -77,7 +83,7 @@ def test_a_read_back_that_fails_for_a_moment(maniple, tmp_path, fault, undisturb
     assert maniple.digest(tmp_path / "checkpoints" / "3.h5") == undisturbed
 
 
-@pytest.mark.parametrize("step", [2, 3])
+@pytest.mark.parametrize("step", of_the_day([2, 3], 3))
 def test_storage_that_loses_a_bit_ends_the_run_and_keeps_the_checkpoint_before(maniple, tmp_path, fault, undisturbed,
                                                                                step):
     """Found by reading back, at the latest when the run ends."""
