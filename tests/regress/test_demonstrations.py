@@ -11,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import BUILD, ENVIRONMENT
+from conftest import BUILD, ENVIRONMENT, of_the_day
 from demonstrations import episodes, pictures, sequence_dataset, write_minari, write_robomimic  # noqa: F401
 
 KEYS = "data.observations=[position, velocity]"
@@ -32,7 +32,7 @@ def windows(stack, sequence, pad_stack, pad_sequence, *keys, width=7, cameras=()
     return parts if cameras else parts[0]
 
 
-@pytest.mark.parametrize("filter_key", [None, "train"])
+@pytest.mark.parametrize("filter_key", of_the_day([None, "train"], "train"))
 def test_windows_are_robomimics(tmp_path, sequence_dataset, filter_key):
     path = write_robomimic(tmp_path / "demos.hdf5", episodes(12, shortest=6), {"train": [11, 2, 10, 0]})
     for stack, sequence, pad_stack, pad_sequence in itertools.product((1, 3), (1, 4), (True, False), (True, False)):
@@ -145,7 +145,7 @@ def test_actions_are_left_alone(maniple, tmp_path, left, policy):
             f"data.actions_not_normalized={left}", policy, f"output.directory={tmp_path / 'run'}")
 
 
-@pytest.mark.parametrize("signature", [b"SNOD", b"TREE", b"HEAP"])
+@pytest.mark.parametrize("signature", of_the_day([b"SNOD", b"TREE", b"HEAP"], b"SNOD"))
 def test_damaged_groups_are_not_missing(maniple, tmp_path, signature):
     """Some of what a group is made of; the first ones are the root's, those of /data and of the first demonstration."""
     bytes_of = write_robomimic(tmp_path / "whole.hdf5", episodes(4, shortest=12), {"train": [0]}).read_bytes()
@@ -156,7 +156,7 @@ def test_damaged_groups_are_not_missing(maniple, tmp_path, signature):
         path = tmp_path / "damaged.hdf5"
         path.write_bytes(bytes_of[:place] + b"none" + bytes_of[place + 4:])
         text = maniple("imitate", f"data.file={path}", KEYS, "learning.steps=1", "policy.hidden=[8]",
-                       f"output.directory={tmp_path / 'run'}", exit_code=2, timeout=60).stderr
+                       f"output.directory={tmp_path / 'run'}", ranks=0, exit_code=2, timeout=60).stderr
         assert "data.file: cannot be read as HDF5" in text and " signature" in text and "found no" not in text
         named.add(re.search(r"damaged\.hdf5: (/\S*?)[: ]", text)[1])
     assert {"/", "/data", "/data/demo_0"} <= named
@@ -338,14 +338,19 @@ BAD = {
 }
 
 
-@pytest.mark.parametrize("case", BAD)
-def test_what_is_wrong_is_named(maniple, tmp_path, case):
+# one on two ranks of each way in which they come to know: of what rank 0 reads, of the deck, of the samples of all
+ON_RANKS = [(case, 2) for case in ("nan", "filter", "ranks", "batch")]
+ALONE = [(case, 0) for case in BAD if case != "ranks"]
+
+
+@pytest.mark.parametrize("case, ranks", [*ALONE, *of_the_day([(case, 2) for case in BAD], *ON_RANKS)])
+def test_what_is_wrong_is_named(maniple, tmp_path, case, ranks):
     edit, keys, expected = BAD[case]
     path = write_robomimic(tmp_path / "demos.hdf5", episodes(4, shortest=12), {"train": [0, 1], "empty": []})
     if edit:
         change(path, edit)
     result = maniple("imitate", f"data.file={path}", KEYS, "learning.steps=1", "policy.hidden=[8]",
-                     f"output.directory={tmp_path / 'run'}", *keys, ranks=2, exit_code=2, timeout=60)
+                     f"output.directory={tmp_path / 'run'}", *keys, ranks=ranks, exit_code=2, timeout=60)
     assert result.stderr.count("maniple: error:") == 1
     for text in expected:
         assert text in result.stderr
@@ -473,9 +478,9 @@ def test_droid_what_is_wrong_is_named(maniple, tmp_path):
     write_droid(tmp_path)
     manifest = tmp_path / "manifest.json"
 
-    def refusal(*keys):
+    def refusal(*keys, ranks=0):
         result = maniple("imitate", f"data.file={manifest}", *DROID, "learning.batch_size=20",
-                         f"output.directory={tmp_path / 'run'}", *keys, ranks=2, exit_code=2, timeout=60)
+                         f"output.directory={tmp_path / 'run'}", *keys, ranks=ranks, exit_code=2, timeout=60)
         assert result.stderr.count("maniple: error:") == 1
         return result.stderr
 
@@ -487,7 +492,7 @@ def test_droid_what_is_wrong_is_named(maniple, tmp_path):
     assert "found 'train' with the layout of droid" in refusal("data.filter_key=train")
     assert "data.validation_filter: " in refusal("data.validation_filter=train")
     change(tmp_path / "lab 3/trajectory.h5", set_frame("action/abs_rot_6d", (2, 0), np.nan))
-    text = refusal()
+    text = refusal(ranks=2)
     assert "lab 3/trajectory.h5" in text and "/action/abs_rot_6d has NaN in frame 2" in text
     change(tmp_path / "lab 1/trajectory.h5", put("observation/robot_state/gripper_position", np.zeros(3)))
     text = refusal()

@@ -1,5 +1,6 @@
 """Ranks that no longer do the same are named with what differs, and end the run on all ranks; what was written before
 stays good."""
+# ctest: PROCESSORS 1
 
 import re
 import shutil
@@ -9,7 +10,7 @@ import h5py
 import numpy as np
 import pytest
 
-from conftest import ENVIRONMENT
+from conftest import ENVIRONMENT, of_the_day
 from demonstrations import episodes, write_robomimic
 
 CARTPOLE = ["inputs/train/isaac_cartpole.yaml", "batch.num_envs=192", "learning.iterations=40", "learning.horizon=8"]
@@ -38,7 +39,8 @@ def error_of(result, code=1):
     return re.search("maniple: error: (.*)", result.stderr).group(1)
 
 
-@pytest.mark.parametrize("verb, ranks, odd", [("imitate", 3, 2), ("imitate", 3, 0), ("train", 2, 1)])
+@pytest.mark.parametrize("verb, ranks, odd", of_the_day([("imitate", 3, 2), ("imitate", 3, 0), ("train", 2, 1)],
+                                                        ("imitate", 3, 2), ("train", 2, 1)))
 def test_a_flipped_bit_is_found_within_an_interval(maniple, preload, tmp_path, demos, verb, ranks, odd):
     """Every rank makes two products an update and block; the fault comes in the second iteration, behind a checkpoint."""
     deck = cloning(demos) if verb == "imitate" else [*CARTPOLE, "learning.epochs=4", "learning.minibatches=4"]
@@ -88,7 +90,7 @@ def test_other_demonstrations_under_the_same_name(maniple, tmp_path, demos):
                     r" \(host \S+, pid \d+\) and 1 more, which are equal$", error_of(result))
 
 
-@pytest.mark.parametrize("key", ["learning.steps=7", "learning.batch_size=95", "batch.seed=3"])
+@pytest.mark.parametrize("key", of_the_day(["learning.steps=7", "learning.batch_size=95", "batch.seed=3"], "learning.steps=7"))
 def test_another_deck(maniple, tmp_path, demos, key):
     """Such as one that makes another number of batches: the ranks would wait for each other for ever."""
     (tmp_path / "usual.yaml").write_text("{}\n")
