@@ -14,6 +14,7 @@ import mujoco
 import numpy as np
 import pytest
 import torch_in_numpy
+from conftest import of_the_day
 
 torch_in_numpy.install()
 from mjlab.entity import Entity  # noqa: E402
@@ -70,7 +71,7 @@ def original_model(name, config, spec=None):
     return model
 
 
-@pytest.fixture(scope="module", params=ROBOTS)
+@pytest.fixture(scope="module", params=of_the_day(ROBOTS, "g1_flat"))
 def name(request):
     return request.param
 
@@ -457,9 +458,12 @@ def test_numbers_are_those_of_the_configuration(name, config):
         assert repr(number) in deck
 
 
-@pytest.mark.parametrize("task, made", [("cartpole", cartpole_balance_env_cfg), ("cartpole_swingup", cartpole_swingup_env_cfg)])
-def test_cartpole(maniple, tmp_path, task, made):
-    config = made()
+CARTPOLES = {"cartpole": cartpole_balance_env_cfg, "cartpole_swingup": cartpole_swingup_env_cfg}
+
+
+@pytest.mark.parametrize("task", of_the_day(CARTPOLES, "cartpole_swingup"))
+def test_cartpole(maniple, tmp_path, task):
+    config = CARTPOLES[task]()
     maniple("rollout", ROOT / f"inputs/tasks/mjlab/{task}.yaml", "simulation.precision=double", "batch.num_envs=600",
             "simulation.steps=6", "initial_state.source=task", "control.source=random", "output.trajectory.every=1",
             "output.trajectory.fields=[qpos,qvel,action,observation,reward]", f"output.directory={tmp_path}/run")

@@ -4,6 +4,7 @@ deck are compared by digest on 1, 2, 3, 4 and 7 ranks, with a batch that divides
 import h5py
 import numpy as np
 import pytest
+from conftest import of_the_day
 
 DECK = "inputs/train/isaac_cartpole.yaml"
 RANKS = (1, 2, 3, 4, 7)
@@ -34,8 +35,8 @@ def test_seed_changes_everything(maniple, tmp_path):
     assert len(digests) == 2
 
 
-@pytest.mark.parametrize("num_envs, precision", [
-    pytest.param(4096, "single", marks=pytest.mark.nightly), (4099, "single"), (259, "double")])
+@pytest.mark.parametrize("num_envs, precision", of_the_day([(4096, "single"), (4099, "single"), (259, "single"), (259, "double")],
+                                                          (259, "single")))
 def test_rollout(maniple, tmp_path, num_envs, precision):
     trajectories = {}
     for ranks in RANKS:

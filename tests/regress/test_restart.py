@@ -15,6 +15,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from conftest import of_the_day
 
 DECK = "inputs/train/isaac_cartpole.yaml"
 ITERATIONS = 12
@@ -90,7 +91,7 @@ def maniple_checkpoint_count(directory):
     return len(list(folder.glob("*.h5"))) if folder.is_dir() else 0
 
 
-@pytest.mark.parametrize("how", ["rank", "mpirun"])
+@pytest.mark.parametrize("how", of_the_day(["rank", "mpirun"], "mpirun"))
 def test_sigterm_saves_and_exits_75(maniple, tmp_path, how):
     # a scheduler signals every rank; a person stops mpirun, which passes the signal on
     process = maniple.start(*arguments(tmp_path, "learning.iterations=100000"), ranks=2, log=tmp_path / "log")
@@ -105,7 +106,7 @@ def test_sigterm_saves_and_exits_75(maniple, tmp_path, how):
 
 def test_wall_time_saves_and_exits_75(maniple, tmp_path):
     begun = time.monotonic()
-    maniple(*arguments(tmp_path, "learning.iterations=100000", "run.wall_time=4"), ranks=2, exit_code=75)
+    maniple(*arguments(tmp_path, "learning.iterations=100000", "run.wall_time=3"), ranks=2, exit_code=75)
     assert time.monotonic() - begun < 20
     check_metrics_end_with_the_checkpoint(maniple, tmp_path)
 
@@ -131,7 +132,7 @@ def check_metrics_end_with_the_checkpoint(maniple, directory):
 
 
 # one iteration takes seconds, so that each has its line; without the kept state nothing could be saved before its end
-LONG = [DECK, "batch.num_envs=2048", "learning.horizon=6000", "learning.minibatches=4", "learning.epochs=1",
+LONG = [DECK, "batch.num_envs=2048", "learning.horizon=3000", "learning.minibatches=4", "learning.epochs=1",
         "learning.iterations=2", "learning.checkpoint_every=0", "learning.resume=auto", "run.progress=plain"]
 
 
@@ -142,7 +143,8 @@ def undisturbed_long(maniple, tmp_path_factory):
     return final_digests(maniple, directory)
 
 
-@pytest.mark.parametrize("number,how", [(signal.SIGTERM, "rank"), (signal.SIGHUP, "rank"), (signal.SIGINT, "mpirun")])
+@pytest.mark.parametrize("number,how", of_the_day([(signal.SIGTERM, "rank"), (signal.SIGHUP, "rank"), (signal.SIGINT, "mpirun")],
+                                                  (signal.SIGTERM, "rank"), (signal.SIGINT, "mpirun")))
 def test_stop_within_an_iteration_keeps_the_last_one(maniple, tmp_path, undisturbed_long, number, how):
     log = tmp_path / "log"
     process = maniple.start("train", *LONG, f"output.directory={tmp_path}", ranks=2, log=log,
@@ -185,12 +187,16 @@ def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, preload, tmp_
     log = tmp_path / "log"
     script = '. tools/common.sh; stoppable mpirun --oversubscribe --bind-to none -n 2 env LD_PRELOAD="$0" "$@"'
     keyboard, terminal = pty.openpty()
+
+    def at_the_terminal():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # of a background job it would be ignored
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
     with open(log, "w") as output:
         process = subprocess.Popen(
             ["bash", "-c", script, preload("slow_fsync"), maniple.program, "train", *LONG,
              f"output.directory={tmp_path}"],
-            cwd=maniple.root, stdin=terminal, stdout=output, stderr=output, start_new_session=True,
-            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+            cwd=maniple.root, stdin=terminal, stdout=output, stderr=output, start_new_session=True, preexec_fn=at_the_terminal)
     maniple.wait_for(lambda: "1/2" in log.read_text(), "the second iteration", process=process)
     os.write(keyboard, b"\x03")
     assert process.wait(timeout=120) == 75, log.read_text()
