@@ -47,9 +47,10 @@ class Maniple:
     program = PROGRAM
 
     def __call__(self, *arguments, ranks=1, exit_code=0, timeout=300, cwd=ROOT, environment=None):
-        """`environment`: variables of the ranks (not of mpirun) beyond the usual ones."""
+        """`environment`: variables of the ranks (not of mpirun) beyond the usual ones. One rank without such starts as a
+        program of its own, which takes half the time."""
         settings = [f"{name}={value}" for name, value in (environment or {}).items()]
-        line = command(ranks, *arguments)
+        line = command(ranks if settings or ranks > 1 else 0, *arguments)
         at = line.index(str(PROGRAM))
         line[at:at] = ["env", *settings] if settings else []
         result = subprocess.run(line, cwd=cwd, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)

@@ -25,12 +25,12 @@ exit $code
 """
 
 
-@pytest.fixture
-def refused(maniple, tmp_path):
+@pytest.fixture(params=of_the_day([1, 2], 1))
+def refused(maniple, tmp_path, request):
     """Runs the program on bad input; returns its one message. One rank starts without the launcher, which is faster:
-    enough where all ranks look at the same deck in the same way."""
+    enough by day where all ranks look at the same deck in the same way."""
 
-    def run(*arguments, ranks=2):
+    def run(*arguments, ranks=request.param):
         codes = tmp_path / "exit_codes"
         shutil.rmtree(codes, ignore_errors=True)
         codes.mkdir()
@@ -121,7 +121,7 @@ def test_missing_deck(refused, tmp_path):
 
 # ---- models ----
 def test_missing_model(refused, deck, tmp_path):
-    message = refused("train", deck("model:\n  file: none.xml\n"), *short(tmp_path))
+    message = refused("train", deck("model:\n  file: none.xml\n"), *short(tmp_path), ranks=2)
     assert re.search(r"bad\.yaml:3: model\.file: found 'none\.xml', that is .*/none\.xml, which does not exist; allowed: ",
                      message)
     assert re.search(r"bad\.yaml:2: model\.file: found no Python package 'no_such_package'; allowed: ",
@@ -132,7 +132,7 @@ def test_broken_model(refused, deck, tmp_path):
     model = tmp_path / "broken.xml"
     model.write_text("<mujoco>\n  <worldbody>\n    <body>\n      <joint type='hinge' axs='0 0 1'/>\n    </body>\n"
                      "  </worldbody>\n</mujoco>\n")
-    message = refused("train", deck("model:\n  file: broken.xml\n"), *short(tmp_path))
+    message = refused("train", deck("model:\n  file: broken.xml\n"), *short(tmp_path), ranks=2)
     assert "broken.xml" in message and "axs" in message and "4" in message
     model.write_text("<mujoco>\n  <worldbody>\n")
     assert "broken.xml" in refused("rollout", f"model.file={model}", "batch.num_envs=64", *short(tmp_path))
@@ -309,7 +309,7 @@ def test_initial_state_of_the_wrong_shape(refused, tmp_path, datasets):
 
 def test_data_that_are_no_hdf5(refused, tmp_path):
     (tmp_path / "data.h5").write_text("no HDF5")
-    message = refused(*ARM, "control.source=file", f"control.file={tmp_path / 'data.h5'}", *short(tmp_path))
+    message = refused(*ARM, "control.source=file", f"control.file={tmp_path / 'data.h5'}", *short(tmp_path), ranks=2)
     assert message.startswith("command line: control.file: ") and "data.h5" in message
 
 
@@ -381,7 +381,7 @@ def test_bad_checkpoint_falls_back_and_says_so(maniple, run_directory, damage):
 def test_no_good_checkpoint_is_refused(maniple, refused, run_directory, damage):
     for file in maniple.checkpoints(run_directory):
         damage(file)
-    message = refused(*resume(run_directory))
+    message = refused(*resume(run_directory), ranks=2)
     assert "learning.resume" in message and "no good checkpoint" in message
     assert all(file.name in message for file in maniple.checkpoints(run_directory))
 
@@ -482,7 +482,7 @@ def test_a_training_begins_with_no_checkpoint(refused, run_directory, tmp_path):
 def test_policy_from_nowhere(refused, run_directory, tmp_path):
     assert "control.checkpoint" in refused("evaluate", CARTPOLE, *short(tmp_path))
     (tmp_path / "nothing").mkdir()
-    message = refused("evaluate", CARTPOLE, f"control.checkpoint={tmp_path / 'nothing'}", *short(tmp_path))
+    message = refused("evaluate", CARTPOLE, f"control.checkpoint={tmp_path / 'nothing'}", *short(tmp_path), ranks=2)
     assert "nothing" in message and "checkpoint" in message
 
 

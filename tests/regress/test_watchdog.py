@@ -1,4 +1,5 @@
 """A job in which a rank stops or hangs ends with its name; pauses and suspensions do no harm."""
+# ctest: PROCESSORS 1
 
 import os
 import re
@@ -8,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import of_the_day
 
 TRAIN = ["train", "inputs/train/isaac_cartpole.yaml", "batch.num_envs=192", "learning.iterations=1000000",
          "learning.checkpoint_every=0"]
@@ -29,7 +31,7 @@ class Run:
         events = directory / "run" / "log.jsonl"
         self.maniple.wait_for(lambda: events.exists() and events.read_text().count('"iteration"') > 5, "iterations",
                               process=self.process)
-        time.sleep(2)
+        time.sleep(1)
 
     def wait_for_end(self, timeout=60):
         try:
@@ -44,7 +46,7 @@ def rank_number(pid):
     return next(int(v.split(b"=")[1]) for v in variables if v.startswith(b"OMPI_COMM_WORLD_RANK="))
 
 
-@pytest.mark.parametrize("which", [0, 2])
+@pytest.mark.parametrize("which", of_the_day([0, 2], 2))
 def test_a_stopped_rank_is_named_and_ends_the_job(maniple, tmp_path, which):
     run = Run(maniple, tmp_path, "run.hang_timeout=2")
     try:
@@ -61,25 +63,25 @@ def test_a_stopped_rank_is_named_and_ends_the_job(maniple, tmp_path, which):
     maniple.wait_for(lambda: not Path(f"/proc/{pid}").exists(), "the end of the stopped rank", timeout=20)
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", of_the_day([1, 3], 3))
 def test_pauses_do_no_harm(maniple, preload, tmp_path, ranks):
     """One rank for a moment; then the whole job for longer than the time-out, while nothing in it moves: the time in
     which a process was suspended is none in which it hung."""
     held = tmp_path / "held"
     fault = {"HANG_RANK": "0", "HANG_CALL": "rename", "HANG_AFTER": "1", "HANG_WHILE": str(held), "LD_PRELOAD": preload("hang")}
-    run = Run(maniple, tmp_path, "run.hang_timeout=6", ranks=ranks, environment=fault)
+    run = Run(maniple, tmp_path, "run.hang_timeout=4", ranks=ranks, environment=fault)
     try:
         run.wait_for_iterations(tmp_path)
         pids = maniple.ranks_of(run.process)
         os.kill(pids[-1], signal.SIGSTOP)
-        time.sleep(2)
+        time.sleep(1.5)
         os.kill(pids[-1], signal.SIGCONT)
         (tmp_path / "run" / "checkpoint_now").touch()
         maniple.wait_for(held.exists, "a call that takes its time", process=run.process)
         time.sleep(1)  # the watchdog looks every 0.3 s
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
-        time.sleep(8)
+        time.sleep(6)
         for pid in pids:
             os.kill(pid, signal.SIGCONT)
         time.sleep(2)
@@ -110,4 +112,4 @@ def test_a_single_rank_watches_itself_unless_told_otherwise(maniple, preload, tm
     assert re.search(r"no rank moved for 1\.0 s: rank 0 \(host \S+, pid \d+\) has been in stage 'output' after iteration 1",
                      result.stderr)
     with pytest.raises(subprocess.TimeoutExpired):
-        maniple(*TRAIN, "run.hang_timeout=0", *keys, ranks=0, environment=fault, timeout=6)
+        maniple(*TRAIN, "run.hang_timeout=0", *keys, ranks=0, environment=fault, timeout=4)
