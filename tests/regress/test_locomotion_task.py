@@ -80,6 +80,8 @@ def deck(tmp_path_factory):
     return directory / "deck.yaml"
 
 
+# (test_restart_task.py has more of a task in its own)
+@pytest.mark.nightly
 def test_training_has_the_same_bits_on_any_number_of_ranks_and_over_a_restart(maniple, deck, tmp_path):
     digests = []
     for ranks in (1, 2, 3):

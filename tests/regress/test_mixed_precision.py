@@ -14,7 +14,7 @@ import pytest
 import test_conditional_unet as unet
 import test_image_encoder as encoder
 from beside_torch import answers_of, check_against_torch, results_of, run_tool
-from conftest import BUILD
+from conftest import BUILD, of_the_day
 
 from demonstrations import episodes, write_robomimic
 
@@ -92,7 +92,7 @@ if HERE:
             assert np.linalg.norm((own - rounded)[part]) < 0.6 * departs
             assert 0.8 * departs < np.linalg.norm((own - exact)[part]) < 1.25 * departs
 
-    @pytest.mark.parametrize("deck", DECKS)
+    @pytest.mark.parametrize("deck", of_the_day(DECKS, "recurrent"))
     def test_any_number_of_ranks_and_near_single_precision(maniple, demos, tmp_path, deck):
         keys = ["learning.steps=60", "learning.report_every=15", "learning.checkpoint_every=2", "learning.batch_size=100"]
         found = {}
@@ -106,6 +106,7 @@ if HERE:
         assert np.all(rounded != single) and rounded[-1] < rounded[0]
         np.testing.assert_allclose(rounded, single, rtol=0.02)
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize("deck", DECKS)
     def test_killed_and_continued_on_other_ranks(maniple, demos, tmp_path, deck):
         keys = ["learning.steps=150", "learning.report_every=5", "learning.checkpoint_every=1", "learning.resume=auto",
@@ -129,7 +130,7 @@ if HERE:
         assert "learning.mixed_precision: the checkpoint has bf16, this run none" in text or \
             re.search("other differences: .*learning.mixed_precision", text), text
 else:
-    @pytest.mark.parametrize("deck", DECKS)
+    @pytest.mark.parametrize("deck", of_the_day(DECKS, "recurrent"))
     def test_a_device_without_it_says_so(maniple, demos, tmp_path, deck):
         result = imitate(maniple, demos, deck, tmp_path / "run", "learning.mixed_precision=bf16", ranks=2, exit_code=2)
         assert re.search("learning.mixed_precision: found bf16 on .+; allowed: none; bf16 on CPUs with AVX512_BF16", result.stderr)

@@ -1,4 +1,5 @@
 """What scripts rely on: what the verbs print, what they write besides numbers, and how they refuse."""
+# ctest: PROCESSORS 1
 
 import json
 import os
