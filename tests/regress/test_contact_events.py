@@ -1,5 +1,6 @@
 """Events on the friction of contacts: the friction of explicit pairs against libmujoco's, refusals of those that no
 contact has, and a word about draws that change nothing."""
+# ctest: PROCESSORS 1
 
 import re
 

@@ -1,5 +1,6 @@
 """The contract of a policy with its robot: observations rebuilt from the JSON in its ONNX metadata alone, and actions that
 become controls as it says, drive MuJoCo through what the program itself did with the policy."""
+# ctest: PROCESSORS 1
 
 import json
 import subprocess

@@ -1,4 +1,5 @@
 """Values that nobody gave shrink to what is possible and say so; given ones are refused as before."""
+# ctest: PROCESSORS 1
 
 import re
 

@@ -1,5 +1,6 @@
 """A keyframe is a state: all that mj_resetDataKeyframe sets comes back at every reset, and controls that no action
 sets stay at it. Steps and resets against MuJoCo's own."""
+# ctest: PROCESSORS 1
 
 import re
 
