@@ -1,4 +1,5 @@
 """How .ci/gpu device_code judges what kernels take of a GPU; the kernels themselves are compiled there."""
+# ctest: PROCESSORS 1
 
 import importlib.util
 

@@ -1,4 +1,5 @@
 """Numbers of learning that follow what a training measures, and bounds on the deviation of every head."""
+# ctest: PROCESSORS 1
 
 import h5py
 import numpy as np

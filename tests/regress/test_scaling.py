@@ -1,4 +1,5 @@
 """maniple bench scaling: learning on 1, 2, ... ranks of one job, as a table and for programs."""
+# ctest: PROCESSORS 1
 
 import json
 import re
