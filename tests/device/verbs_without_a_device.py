@@ -50,12 +50,13 @@ def test_every_verb_runs(maniple, tmp_path, ranks):
     def start(*arguments, code=0):
         return maniple(*arguments, ranks=ranks, environment=fake(), exit_code=code).stdout
 
-    start("doctor", f"output.directory={tmp_path}")
+    # (no kernel runs here, and doctor says so)
+    start("doctor", f"output.directory={tmp_path}", code=1)
     few = ("batch.num_envs=128", "learning.checkpoint_every=1", f"output.directory={run}")
     start("train", CARTPOLE, *few, "learning.iterations=2")
     start("train", CARTPOLE, *few, "learning.iterations=3", "learning.resume=auto")
     start("train", CARTPOLE, "batch.num_envs=128", "learning.iterations=2", "evaluation.every=1", "evaluation.episodes=4",
-          "task.episode_length=0.1", f"output.directory={tmp_path / 'evaluated'}")
+          "task.episode_length=0.1", f"output.directory={tmp_path / 'evaluated'}", code=1)  # no episode ends
     start("rollout", HUMANOID, "batch.num_envs=70", "simulation.steps=3", "control.source=random",
           "output.trajectory.every=1", "output.trajectory.fields=[qpos, qvel, cfrc_ext]",
           f"output.directory={tmp_path / 'rollout'}")
