@@ -1,9 +1,10 @@
 """Every command, deck and Python snippet that README.md shows is run here, in the order in which it is shown; then the
-commands that the decks of inputs/ show in their comments.
+commands that the decks of inputs/ show in their comments. By day trainings are cut short, at night they are what is shown.
 
 They run in a folder that looks like the repository (links to its folders) but keeps its own runs/. Left out is only
 what would run this test again. SLURM's sbatch is played by a shell that starts the script right away.
 """
+# ctest: PROCESSORS 1
 
 import os
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import h5py
 import pytest
+from conftest import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 BLOCK = re.compile(r"(?:<!-- file: (?P<file>\S+) -->\n)?```(?P<language>\w+)\n(?P<text>.*?)^```$", re.M | re.S)
@@ -23,6 +25,21 @@ REPLACED = {
     " --envs 256 --steps 20 --alternations 1",
     "tests/perf/training_rate.py": "tests/perf/training_rate.py --iterations 8 --alternations 1 batch.num_envs=512",
     "tests/perf/network_rate.py encoder": "tests/perf/network_rate.py --steps 1 encoder --samples 4 --height 40 --base-width 16",
+}
+
+# trainings, by day
+SHORTER = {
+    "bash tools/run.sh": "bash tools/run.sh learning.iterations=3",
+    "train pendulum.yaml output": "train pendulum.yaml learning.iterations=20 output",
+    "train robust_ant.yaml learning.iterations=20": "train robust_ant.yaml learning.iterations=2",
+    "learning.steps=20000": "learning.steps=500",
+    "learning.iterations=20 output.directory=runs/gammas": "learning.iterations=4 output.directory=runs/gammas",
+    "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml": "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml"
+    " learning.iterations=3",
+    "inputs/train/isaac_cartpole.yaml output.directory=runs/scaling": "inputs/train/isaac_cartpole.yaml batch.num_envs=256"
+    " bench.iterations=2 output.directory=runs/scaling",
+    "tests/perf/dense_layers.py ": "tests/perf/dense_layers.py --widths 64 --pairs 1 --num-envs 64 --iterations 1 ",
+    "--steps 1 encoder --samples 4": "--steps 1 encoder --samples 2",
 }
 
 # decks ask for runs of minutes; here only that their commands work
@@ -43,8 +60,7 @@ def blocks():
     return [(m["language"], m["file"], m["text"]) for m in BLOCK.finditer(text)]
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def folder_of_the_repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
     for name in ("build", "inputs", "jobs", "tests", "tools", ".venv", "CMakeLists.txt", "src", "kernels"):
         (folder / name).symlink_to(ROOT / name)
@@ -60,10 +76,14 @@ def folder(tmp_path_factory):
     return folder
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return folder_of_the_repository(tmp_path_factory)
+
+
 def environment(folder):
-    return {**os.environ, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "1",
-            "SLURM_JOB_NODELIST": "localhost", "VIRTUAL_ENV": str(ROOT / ".venv"), "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
+    return {**ENVIRONMENT, "PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SLURM_JOB_ID": "1",
+            "SLURM_JOB_NODELIST": "localhost", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
 
 
 def test_there_are_blocks():
@@ -72,7 +92,9 @@ def test_there_are_blocks():
     assert set(languages) <= {"bash", "yaml", "python"}, "a block that no test runs"
 
 
-def test_everything_shown_works(folder):
+def run_everything(folder, replaced):
+    """What is shown, with replacements; each of them must be of something."""
+    met = set()
     for language, file, text in blocks():
         if language == "yaml":
             assert file, "a deck that is shown has a name to be run by"
@@ -81,21 +103,33 @@ def test_everything_shown_works(folder):
         if language == "python":
             command = [str(ROOT / ".venv/bin/python"), "-c", text]
         else:
-            for shown, run in REPLACED.items():
+            for shown, run in replaced.items():
+                met |= {shown} if shown in text else set()
                 text = text.replace(shown, run)
             command = ["bash", "-euo", "pipefail", "-c", text]
         result = subprocess.run(command, cwd=folder, env=environment(folder), capture_output=True, text=True, timeout=600)
         assert result.returncode == 0, f"{text}\n{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+    assert met == set(replaced)
+    check_first_command(folder)
 
 
-def test_the_first_command_leaves_what_it_says(folder):
+def check_first_command(folder):
+    """It leaves what it says."""
     runs = sorted((folder / "runs").glob("isaac_cartpole-*"))
-    assert runs, "test_everything_shown_works ran tools/run.sh before"
+    assert runs
     for name in ("results.h5", "learning_curve.png", "checkpoints"):
         assert (runs[0] / name).exists(), name
 
 
-def test_the_pendulum_learns_what_it_says(folder):
+def test_everything_shown_works(folder):
+    run_everything(folder, {**REPLACED, **SHORTER})
+
+
+@pytest.mark.nightly
+def test_everything_shown_works_as_it_is_shown(tmp_path_factory):
+    """And the pendulum learns what is said of it."""
+    folder = folder_of_the_repository(tmp_path_factory)
+    run_everything(folder, REPLACED)
     shown = re.search(r"`evaluate` says a mean return of (\d\.\d)", (ROOT / "README.md").read_text())
     with h5py.File(folder / "runs/pendulum/evaluation.h5") as file:
         returns = file["evaluation/episode_return"][()]
