@@ -1,6 +1,6 @@
 """Promises 6 and 7: bad input ends with exit code 2 on every rank and one message that says where (file, line, key),
 what was found and what is allowed; a NaN in one environment touches no other, is counted and named."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 60
 
 import os
 import re

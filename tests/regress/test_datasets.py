@@ -1,6 +1,6 @@
 """output.dataset: whole episodes of rollout and evaluate as demonstrations. The steps that the run recorded beside them
 say what has to be in the file; robomimic's and Minari's own readers open it."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 40
 
 import json
 import re

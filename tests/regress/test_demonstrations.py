@@ -1,6 +1,6 @@
 """Demonstrations read in place: frames and windows are robomimic's own, sample by sample; what is wrong with a file
 is named."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 50
 
 import itertools
 import json

@@ -1,6 +1,6 @@
 """Diffusion policies: the windows, the noise, the loss and the plans of the published implementation, written out in
 numpy; the same bits on any number of ranks, continued anywhere; and what fits nothing is refused."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 60
 
 import subprocess
 import sys

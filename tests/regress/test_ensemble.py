@@ -1,6 +1,6 @@
 """Ensembles: runs of one deck with several values of its keys, in one job. Each member is the run that it would be
 alone, whatever happens to the others."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 50
 
 import csv
 import re

@@ -1,6 +1,6 @@
 """A policy leaves the program as ONNX: onnxruntime's actions are the program's own for every kind of network, and
 README.md's function drives Gymnasium's environment to the return that `evaluate` finds."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 20
 
 import json
 import re

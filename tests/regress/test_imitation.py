@@ -1,6 +1,6 @@
 """maniple imitate: the same bits on any number of ranks, continued anywhere; loss by loss what robomimic's BC computes;
 and a clone of a policy that does its task as well."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 60
 
 import errno
 import re

@@ -1,7 +1,7 @@
 """Mixtures and recurrent policies from demonstrations: loss by loss what torch's LSTM, GRU and MixtureSameFamily make of
 them in robomimic's BC_GMM, BC_RNN and BC_RNN_GMM; the same bits on any number of ranks and over a kill; evaluated as
 robomimic evaluates them; and as ONNX."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 50
 
 import re
 import subprocess

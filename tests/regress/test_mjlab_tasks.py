@@ -1,6 +1,6 @@
 """The decks of inputs/tasks/mjlab against mjlab itself: its models, and its own term functions with its own
 configuration, which get the states, contacts and actions of recorded rollouts. Torch is played by numpy."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 30
 
 import ast
 import copy

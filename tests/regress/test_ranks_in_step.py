@@ -1,6 +1,6 @@
 """Ranks that no longer do the same are named with what differs, and end the run on all ranks; what was written before
 stays good."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 25
 
 import re
 import shutil

@@ -4,7 +4,7 @@ commands that the decks of inputs/ show in their comments. By day trainings are 
 They run in a folder that looks like the repository (links to its folders) but keeps its own runs/. Left out is only
 what would run this test again. SLURM's sbatch is played by a shell that starts the script right away.
 """
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 100
 
 import os
 import re

@@ -1,5 +1,5 @@
 """A file system that fails for a moment costs a moment; one that goes on failing ends the run with its error."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 25
 
 import errno
 import os

@@ -1,6 +1,6 @@
 """What is in a run's directory stays, unless the user says otherwise: results of a run before it, and a run that is
 still going on."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 30
 
 import os
 import re

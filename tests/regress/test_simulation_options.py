@@ -1,5 +1,5 @@
 """Keys of a deck over the options of a model: the same bits as a model whose XML has them."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 25
 
 import re
 

@@ -1,5 +1,5 @@
 """Functions of expressions against what they are named after: tolerance() of dm_control, contacts and rays of MuJoCo."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 20
 
 import copy
 import functools

@@ -1,7 +1,7 @@
 """The decks of inputs/tasks against the environments that they are named after, as the installed packages have them:
 every observation, reward and end of control steps from the same states with the same actions, the length of episodes,
 and the states that they begin with, by their moments and bounds."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 30
 
 import itertools
 import re

@@ -1,5 +1,5 @@
 """What scripts rely on: what the verbs print, what they write besides numbers, and how they refuse."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 30
 
 import json
 import os

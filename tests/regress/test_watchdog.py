@@ -1,5 +1,5 @@
 """A job in which a rank stops or hangs ends with its name; pauses and suspensions do no harm."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 45
 
 import os
 import re
