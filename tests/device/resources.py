@@ -25,7 +25,7 @@ HEADER = """\
 #   .ci/gpu device_code --write
 """
 # what stands in a kernel's symbol before the name that says what it runs
-LAUNCHES = {"Kokkos", "Impl", "run_range", "run_teams", "run_bounded_teams", "maniple", "for_each_item_by_team",
+LAUNCHES = {"Kokkos", "Impl", "run_range", "run_bounded_range", "run_teams", "run_bounded_teams", "maniple", "for_each_item_by_team",
             "for_each_item", "for_each_pack", "for_tiles"}
 TYPES = {"f": "float", "d": "double", "i": "int", "l": "long"}
 

@@ -26,6 +26,7 @@ struct CudaSpace {};
 struct Cuda {
   using memory_space = CudaSpace;
   int concurrency() const;
+  const cudaDeviceProp& cuda_device_prop() const;
   static const char* name();
 };
 using DefaultExecutionSpace = Cuda;
@@ -79,6 +80,10 @@ KOKKOS_INLINE_FUNCTION void atomic_add(Number* sum, Number value) {
 // ---- launches ----
 template <class Number>
 struct IndexType {};
+template <unsigned Threads, unsigned Blocks>
+struct LaunchBounds {
+  static constexpr unsigned threads = Threads, blocks = Blocks;
+};
 template <class Space, class Index = IndexType<std::int64_t>>
 struct RangePolicy {
   RangePolicy(std::int64_t first_index, std::int64_t last_index) : first(first_index), last(last_index) {}
@@ -131,10 +136,6 @@ struct PerTeam {
   explicit PerTeam(int size) : bytes(size) {}
   int bytes;
 };
-template <unsigned Threads, unsigned Blocks>
-struct LaunchBounds {
-  static constexpr unsigned threads = Threads, blocks = Blocks;
-};
 // (without bounds, as Kokkos launches what gives none)
 struct NoBounds {};
 template <class Space, class Bounds = NoBounds>
@@ -146,11 +147,21 @@ struct TeamPolicy {
 
 namespace Impl {
 template <class Body>
-__global__ void run_range(const Body body, const std::int64_t first, const std::int64_t last) {
+__device__ void run_part_of_range(const Body& body, const std::int64_t first, const std::int64_t last) {
   const std::int64_t step = static_cast<std::int64_t>(blockDim.x) * gridDim.x;
   for (std::int64_t i = first + blockIdx.x * static_cast<std::int64_t>(blockDim.x) + threadIdx.x; i < last;
        i += step)
     body(i);
+}
+template <class Body>
+__global__ void run_range(const Body body, const std::int64_t first, const std::int64_t last) {
+  run_part_of_range(body, first, last);
+}
+template <unsigned Threads, unsigned Blocks, class Body>
+__global__ __launch_bounds__(Threads, Blocks) void run_bounded_range(const Body body,
+                                                                     const std::int64_t first,
+                                                                     const std::int64_t last) {
+  run_part_of_range(body, first, last);
 }
 template <class Body>
 __device__ void run_team(const Body& body) {
@@ -170,6 +181,11 @@ __global__ __launch_bounds__(Threads, Blocks) void run_bounded_teams(const Body 
 template <class Space, class Index, class Body>
 void parallel_for(const std::string&, const RangePolicy<Space, Index>& policy, const Body& body) {
   Impl::run_range<<<1, 1>>>(body, policy.first, policy.last);
+}
+template <class Space, unsigned Threads, unsigned Blocks, class Body>
+void parallel_for(const std::string&, const RangePolicy<Space, LaunchBounds<Threads, Blocks>>& policy,
+                  const Body& body) {
+  Impl::run_bounded_range<Threads, Blocks><<<1, 1>>>(body, policy.first, policy.last);
 }
 template <class Space, class Body>
 void parallel_for(const std::string&, const TeamPolicy<Space>&, const Body& body) {
