@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 
 #include "kernels/base/pack.hpp"
 #include "src/base/counted.hpp"
@@ -148,14 +147,13 @@ ExitCode doctor(const Config& config, Session& session) {
 
   say(fmt::format("\nkernels on {} against one environment at a time on the host",
                   session.execution_space()));
-  std::string differences;
+  std::vector<std::string> differences;
   for (const SelfTest& test : run_self_tests()) {
     say(fmt::format("{:<48} {}", test.what, test.difference.empty() ? "the same bits" : "differ"));
     if (!test.difference.empty())
-      differences += fmt::format("rank {}: {}: {}\n", session.rank(), test.what, test.difference);
+      differences.push_back(fmt::format("rank {}: {}: {}", session.rank(), test.what, test.difference));
   }
-  std::istringstream lines(fmt::format("{}", fmt::join(collectives.gather_text(differences), "")));
-  for (std::string line; std::getline(lines, line);) broken.push_back(line);
+  for (const std::string& line : gather_lines(differences, session)) broken.push_back(line);
   const bool sums = device_sum_is_right(session);
   say(fmt::format("{:<48} {}", "sum over ranks (" + std::string(collectives.backend()) + ")",
                   sums ? "right" : "wrong"));

@@ -98,6 +98,7 @@ std::vector<SelfTest> run_self_tests() {
   std::vector<SelfTest> tests;
   for (const std::string& name : self_test_models())
     for (const ThreadsChoice threads : {ThreadsChoice::one, ThreadsChoice::team}) {
+      if (threads == ThreadsChoice::team && !kScalarLanes) continue;
       const ImportedModel model = self_test_model(name, threads);
       const bool teams = is_for_teams(model.sizes);
       if (threads == ThreadsChoice::team && !teams) continue;

@@ -41,7 +41,7 @@ class Memory {
  public:
   Memory(const std::vector<Element>& elements, bool on_device)
       : host_(to_device<Kokkos::HostSpace>("maniple::self_test::learning", elements)) {
-    if (on_device) device_ = to_device("maniple::self_test::learning", elements);
+    if (on_device) device_ = Kokkos::create_mirror_view_and_copy(MemorySpace(), host_);
   }
   Element* data() { return device_.data() != nullptr ? device_.data() : host_.data(); }
   std::vector<Element> read() {

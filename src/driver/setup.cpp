@@ -47,18 +47,6 @@ struct Incidents {
   std::vector<std::string> places;
 };
 
-// The lines of all ranks, in their order. Collective.
-template <class Lines>
-std::vector<std::string> gather_lines(const Lines& mine, Session& session) {
-  std::vector<std::string> all;
-  for (const std::string& text :
-       session.collectives().gather_text(fmt::format("{}", fmt::join(mine, "\n")))) {
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) all.push_back(line);
-  }
-  return all;
-}
-
 // Over all ranks; of the places the first ones.
 Incidents add_ranks(Incidents mine, Session& session) {
   session.collectives().sum(&mine.count, 1);
@@ -117,6 +105,16 @@ std::vector<SharedLimit> exceeded(const RankMemory& memory, Session& session) {
 }
 
 }  // namespace
+
+std::vector<std::string> gather_lines(const std::vector<std::string>& mine, Session& session) {
+  std::vector<std::string> all;
+  for (const std::string& text :
+       session.collectives().gather_text(fmt::format("{}", fmt::join(mine, "\n")))) {
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) all.push_back(line);
+  }
+  return all;
+}
 
 bool fits(const RankMemory& memory, Session& session) {
   return exceeded(memory, session).empty();
@@ -485,7 +483,7 @@ std::string first_bad_values(const Simulation& simulation, Session& session) {
   std::set<std::string> mine;
   for (const std::int64_t first : simulation.task_counts("first_bad_value"))
     if (first > 0) mine.insert(simulation.bad_value_text(first));
-  const std::vector<std::string> lines = gather_lines(mine, session);
+  const std::vector<std::string> lines = gather_lines({mine.begin(), mine.end()}, session);
   return fmt::format("{}", fmt::join(std::set<std::string>(lines.begin(), lines.end()), ", "));
 }
 

@@ -96,6 +96,8 @@ RunRecord run_record(const Config& config, const Session& session, const Simulat
                      const std::string& verb);
 RunRecord run_record(const Config& config, const Session& session,
                      const std::string& verb);  // without a model
+// The lines of all ranks, in their order. Collective.
+std::vector<std::string> gather_lines(const std::vector<std::string>& mine, Session& session);
 // Names events whose draws at start-up changed nothing, in environments that have been reset.
 void report_idle_draws(const Simulation& simulation, const Session& session);
 // What a run did not pass on as it came: bad states that were reset, rewards and observations that were not

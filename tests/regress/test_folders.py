@@ -1,6 +1,5 @@
 """The files of a folder compile together, as a CUDA build compiles them: what one keeps to itself has no name that
-another of its folder has. By day the folder with the most files is tried, at night all: other builds join folders, too, that
-of the sanitizers with g++.
+another of its folder has. By day the folder with the most files is tried, at night all.
 
 The build writes the joined files (tools/cmake/ManipleCuda.cmake). Each is parsed by g++, the host compiler of nvcc,
 one environment in a lane as on a GPU, and with the flags of this build.
