@@ -4,6 +4,9 @@
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false
 
+# Cores that this shell may use. (nproc by itself would count OMP_NUM_THREADS.)
+usable_cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
+
 # stoppable mpirun ARGUMENTS...: on Ctrl-C or SIGTERM the run writes a checkpoint, however long that takes, and ends
 # with 75; at the second one mpirun ends it. By itself mpirun kills its ranks after two seconds; a longer patience
 # (odls_base_sigkill_timeout) would follow every error, too.
@@ -48,7 +51,7 @@ build_targets() {
 # threads, else wherever the system puts them.
 placement() {
   local ranks=$1 threads cores
-  threads=$(nproc)
+  threads=$(usable_cores)
   cores=$(lscpu -p=CORE,SOCKET 2> /dev/null | grep -v '^#' | sort -u | wc -l)
   if [ "$(lscpu -p=CPU 2> /dev/null | grep -vc '^#')" -ne "$threads" ]; then
     cores=0  # this shell may use only some of the machine; leave the choice to the system

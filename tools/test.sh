@@ -23,7 +23,7 @@ bash tools/setup.sh --tests
 configure_build build -DMANIPLE_TESTS=ON ${MANIPLE_WERROR:+"-DMANIPLE_WERROR=$MANIPLE_WERROR"}
 build_targets build
 status=0
-ctest --test-dir build --output-on-failure --no-tests=error -j "$(nproc)" "${selection[@]}" "${arguments[@]}" |
+ctest --test-dir build --output-on-failure --no-tests=error -j "$(usable_cores)" "${selection[@]}" "${arguments[@]}" |
   tee build/tests.log || status=$?
 echo "The slowest of them:"
 sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+) \.+ *(.*[^ ]) +([0-9.]+ sec)$|\3  \1|p' build/tests.log | sort -rn | head
