@@ -248,12 +248,13 @@ void check_deviations(const Config& config, const Refuse& refuse) {
            "allowed: at most policy.max_std (" + yaml_number(policy.max_std) + ")");
   const bool of_network = policy.state_dependent_std || learning.mixes();
   const bool bounded = policy.min_std > 0 || policy.max_std > 0;
+  const bool learned = !learning.imitates() || learning.loss == ImitationLoss::gaussian;
   if (of_network && policy.fixed_std)
     refuse("policy.fixed_std",
            "found true with " +
                std::string(learning.mixes() ? "learning.loss: gmm" : "policy.state_dependent_std"),
            "allowed: false");
-  if (of_network || (!learning.imitates() && bounded)) {
+  if (of_network || (learned && bounded)) {
     if (!of_network && policy.fixed_std)
       refuse(policy.max_std > 0 ? "policy.max_std" : "policy.min_std", "found it with policy.fixed_std: true",
              "allowed: 0; a deviation that is not learned needs no bounds");

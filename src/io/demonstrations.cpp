@@ -100,16 +100,18 @@ class OpenFile {
   // Names in the order of their numbers: those to learn from, and those that are held out.
   struct Division {
     std::vector<std::string> learned, held_out;
+    std::size_t unused = 0;  // demonstrations in neither
   };
   Division demonstrations() const {
     const std::string &filter = config_.data.filter_key, &held_out = config_.data.validation_filter;
     if (*layout_.prefix == '\0') {
       filtered("data.filter_key", filter, {});
       filtered("data.validation_filter", held_out, {});
-      return {{""}, {}};
+      return {{""}, {}, 0};
     }
     const std::vector<std::string> all = numbered();
-    Division names{filtered("data.filter_key", filter, all), {}};
+    Division names{filtered("data.filter_key", filter, all), {}, 0};
+    names.unused = all.size() - names.learned.size();
     if (held_out.empty()) return names;
     names.held_out = filtered("data.validation_filter", held_out, all);
     const auto is_held_out = [&](const std::string& name) {
@@ -126,6 +128,7 @@ class OpenFile {
       refuse("data.validation_filter", path_,
              fmt::format("/mask/{} has all demonstrations, {}", held_out, all.size()),
              "allowed: a list that leaves some to learn from");
+    names.unused = all.size() - names.learned.size() - names.held_out.size();
     return names;
   }
 
@@ -354,7 +357,7 @@ std::vector<std::string> read_isolated(const Config& config, const std::vector<s
 }
 
 // The child's answer about one file, a line each: layout; number of keys, then names and shapes of a frame;
-// width of actions; how many demonstrations are to learn from and held out; of each frames and name.
+// width of actions; how many demonstrations are to learn from, held out and unused; of each frames and name.
 // `wanted`: keys of the observations; where it is empty, it becomes those that are taken.
 std::string describe_file(const Config& config, const std::string& path, std::vector<std::string>& wanted) {
   const OpenFile file(config, path);
@@ -432,8 +435,8 @@ std::string describe_file(const Config& config, const std::string& path, std::ve
   std::string text = fmt::format("{}\n{}\n", layout.name, keys.size());
   for (std::size_t k = 0; k < keys.size(); ++k)
     text += fmt::format("{}\n{}\n", keys[k], fmt::join(shapes[k], " "));
-  return text + fmt::format("{}\n{} {}\n{}", shapes.back().front(), division.learned.size(),
-                            division.held_out.size(), demonstrations);
+  return text + fmt::format("{}\n{} {} {}\n{}", shapes.back().front(), division.learned.size(),
+                            division.held_out.size(), division.unused, demonstrations);
 }
 
 // What describe_file() says.
@@ -470,8 +473,9 @@ DemonstrationContents contents_of(const std::string& description) {
     }
   }
   found.action_width = static_cast<int>(numbers(1).front());
-  const std::vector<std::int64_t> counts = numbers(2);
+  const std::vector<std::int64_t> counts = numbers(3);
   found.held_out = static_cast<std::size_t>(counts[1]);
+  found.unused = static_cast<std::size_t>(counts[2]);
   for (std::int64_t i = 0; i < counts[0] + counts[1]; ++i) {
     Demonstration demonstration;
     check(text >> demonstration.frames && text.get() == ' ');
@@ -666,11 +670,13 @@ DemonstrationContents look_at_demonstrations(const Config& config) {
   const std::vector<std::string> descriptions = read_isolated(
       config, paths, [&](std::size_t file) { return describe_file(config, paths[file], wanted); });
   DemonstrationContents all = contents_of(descriptions.front());
+  all.unused = 0;
   std::vector<Demonstration> learned, held_out;
   for (std::size_t file = 0; file < paths.size(); ++file) {
     DemonstrationContents found = contents_of(descriptions[file]);
     check_alike(config, paths[file], found, paths.front(), all);
     all.layouts.resize(static_cast<std::size_t>(entries[file]) + 1, found.layouts.front());
+    all.unused += found.unused;
     const std::size_t first_held_out = found.demonstrations.size() - found.held_out;
     for (std::size_t i = 0; i < found.demonstrations.size(); ++i) {
       Demonstration& demonstration = found.demonstrations[i];

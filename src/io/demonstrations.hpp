@@ -50,6 +50,7 @@ struct DemonstrationContents {
   // To learn from: of the first file, by number, then of the next; then likewise those that are held out.
   std::vector<Demonstration> demonstrations;
   std::size_t held_out = 0;          // demonstrations of data.validation_filter
+  std::size_t unused = 0;            // demonstrations of the files that data.filter_key does not list
   std::vector<std::string> layouts;  // by file of data.file
   std::int64_t frames = 0;           // of all
   std::int64_t learned_frames = 0;   // of those to learn from, the first ones

@@ -102,6 +102,10 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const W
   policy_.set_units(units_of(config, demonstrations));
 }
 
+ParameterBounds BehaviourCloning::bounds() const {
+  return config_.learning.loss == ImitationLoss::gaussian ? policy_.deviation_bounds() : ParameterBounds();
+}
+
 std::vector<IterationReport::Value> BehaviourCloning::losses() const {
   return {{"loss", "1", "of actions as the network gives them, mean over the iteration's updates"},
           {"squared_error", "1", "of these actions, mean over their components"}};

@@ -25,6 +25,7 @@ class BehaviourCloning : public ImitationModel {
 
   Policy& policy() override { return policy_; }
   const Numbers<float>& parameters() const override { return policy_.parameters(); }
+  ParameterBounds bounds() const override;
   std::vector<IterationReport::Value> losses() const override;
   int workers() const override { return cameras_ ? 1 : workers_; }
   SampleBlocks sample_blocks() const override;

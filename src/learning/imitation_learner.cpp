@@ -51,6 +51,7 @@ ImitationLearner::ImitationLearner(const Demonstrations& demonstrations, const C
       batch_size_(config.learning.batch_size),
       places_(sampler_.samples_per_epoch()) {
   check_batch(config, sampler_, collectives.size());
+  optimizer_.keep_within(model_->bounds());
   info(epoch_text(config, demonstrations.contents(), windows_, sampler_));
   for (const char* stage : {"loader", "update", "communication"}) clock_.add(stage, 0.0);
 }

@@ -34,6 +34,8 @@ class ImitationModel {
   virtual ActingPolicy& policy() = 0;
   // What the optimizer steps: those of the policy, or what it has averages of.
   virtual const Numbers<float>& parameters() const = 0;
+  // Which of them steps leave within bounds.
+  virtual ParameterBounds bounds() const { return {}; }
   // Its sums beside the gradient, each reported as the mean over the updates of an iteration; the first is
   // the loss. The values here are zeros.
   virtual std::vector<IterationReport::Value> losses() const = 0;

@@ -55,13 +55,6 @@ Optimizer::Optimizer(const LearningConfig& config, std::int64_t parameters, int 
     single_ = Numbers<float>("maniple::fast_sums", static_cast<std::size_t>(count_));
 }
 
-void Optimizer::keep_within(std::int64_t first, std::int64_t count, double lowest, double highest) {
-  bounded_first_ = first;
-  bounded_count_ = count;
-  lowest_ = lowest;
-  highest_ = highest;
-}
-
 void Optimizer::follow(const LearningConfig& config) {
   config_.learning_rate = config.learning_rate;
   config_.desired_kl = config.desired_kl;
@@ -111,10 +104,10 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   (config_.optimizer == OptimizerChoice::adamw ? adam.weight_decay : adam.l2_penalty) = config_.weight_decay;
   adam.correction1 = 1 - std::pow(config_.adam_beta1, static_cast<double>(steps_));
   adam.correction2 = 1 - std::pow(config_.adam_beta2, static_cast<double>(steps_));
-  adam.bounded_first = bounded_first_;
-  adam.bounded_end = bounded_first_ + bounded_count_;
-  adam.lowest = lowest_;
-  adam.highest = highest_;
+  adam.bounded_first = bounds_.first;
+  adam.bounded_end = bounds_.first + bounds_.count;
+  adam.lowest = bounds_.lowest;
+  adam.highest = bounds_.highest;
   const double limit = config_.max_grad_norm;
   adam.gradient_scale = 1 / summed_scale;
   if (limit > 0) adam.gradient_scale *= std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_

@@ -14,6 +14,12 @@
 
 namespace maniple {
 
+// Parameters that steps leave within bounds.
+struct ParameterBounds {
+  std::int64_t first = 0, count = 0;
+  double lowest = 0, highest = 0;
+};
+
 class Optimizer {
  public:
   // For so many parameters, with so many metrics that are summed along with their gradient. The first
@@ -22,8 +28,7 @@ class Optimizer {
             std::int64_t learned = -1);
   static LearnerMemory memory(const LearningConfig& config, std::int64_t parameters, int metrics,
                               int workers);
-  // Steps leave these parameters within bounds.
-  void keep_within(std::int64_t first, std::int64_t count, double lowest, double highest);
+  void keep_within(const ParameterBounds& bounds) { bounds_ = bounds; }
   // Takes over numbers that have changed: learning rate, desired KL divergence, largest norm.
   void follow(const LearningConfig& config);
 
@@ -60,8 +65,7 @@ class Optimizer {
   double scale_ = 1;
   std::int64_t steps_at_scale_ = 0;
   double inexact_ = 0;  // of the summed totals
-  std::int64_t bounded_first_ = 0, bounded_count_ = 0;
-  double lowest_ = 0, highest_ = 0;
+  ParameterBounds bounds_;
   Numbers<double> totals_;  // [totals_workers()][count]
   Numbers<float> single_;   // [count], with reduction: fast
   Numbers<double> norm_blocks_;

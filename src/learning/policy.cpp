@@ -525,6 +525,15 @@ void Policy::restored() {
   upload_normalizer();
 }
 
+ParameterBounds Policy::deviation_bounds() const {
+  const double lowest = config_.min_std, highest = config_.max_std;
+  if (lowest <= 0 && highest <= 0) return {};
+  return {.first = (cameras_ ? cameras_->parameters() : 0) + network_.log_std,
+          .count = network_.own_deviations(),
+          .lowest = lowest > 0 ? std::log(lowest) : std::numeric_limits<float>::lowest(),
+          .highest = highest > 0 ? std::log(highest) : std::numeric_limits<float>::max()};
+}
+
 std::vector<float> Policy::log_std() const {
   const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), network_parameters_);
   return std::vector<float>(host.data() + network_.log_std,

@@ -12,6 +12,7 @@
 #include "src/learning/cameras.hpp"
 #include "src/learning/data_units.hpp"
 #include "src/learning/dense_blas.hpp"
+#include "src/learning/optimizer.hpp"
 #include "src/learning/running_moments.hpp"
 
 namespace maniple {
@@ -84,6 +85,8 @@ class Policy : public ActingPolicy {
   // What the sums of a rollout's moments are multiplied by (its square: those of squares): before the first
   // merge the unit of an observation is anything.
   double moment_shrink() const { return normalizer_.count > 1 ? 1.0 : 1.0 / 1024; }
+  // What policy.min_std and max_std make of the log standard deviations that are parameters.
+  ParameterBounds deviation_bounds() const;
   // Current log standard deviations.
   std::vector<float> log_std() const;
 

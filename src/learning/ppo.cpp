@@ -67,12 +67,7 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
                                                   policy_.network().own_deviations())) {
   for (const char* stage : {"policy", "update", "communication"}) clock_.add(stage, 0.0);
   for (const LearningNumber& number : kLearningNumbers) numbers_.push_back(learning_.*number.member);
-  const PolicyConfig& policy = config.policy;
-  if (policy.min_std > 0 || policy.max_std > 0)
-    optimizer_.keep_within(
-        policy_.network().log_std, policy_.network().own_deviations(),
-        policy.min_std > 0 ? std::log(policy.min_std) : std::numeric_limits<float>::lowest(),
-        policy.max_std > 0 ? std::log(policy.max_std) : std::numeric_limits<float>::max());
+  optimizer_.keep_within(policy_.deviation_bounds());
 }
 
 void Ppo::follow(const std::map<std::string, double>& metrics) {

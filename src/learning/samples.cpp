@@ -155,6 +155,9 @@ std::string epoch_text(const Config& config, const DemonstrationContents& conten
                   counted(sampler.batches_per_epoch(), "batch", "batches"), config.learning.batch_size);
   if (contents.held_out > 0)
     text += fmt::format("; {} held out", counted(contents.held_out, "demonstration"));
+  if (contents.unused > 0)
+    text += fmt::format("; {} of the files not in data.filter_key ({}), left out",
+                        counted(contents.unused, "demonstration"), config.data.filter_key);
   const std::int64_t left = sampler.samples_per_epoch() % config.learning.batch_size;
   if (config.data.drop_last && left > 0)
     text += fmt::format("; {} of each epoch fill no batch and are left out (data.drop_last)",

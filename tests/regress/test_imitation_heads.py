@@ -271,7 +271,9 @@ def test_losses_of_held_out_demonstrations(maniple, tmp_path, case):
     expected = [losses[done - 1] if done > 0 else np.nan for done in epochs]
     np.testing.assert_array_equal(metric(tmp_path / "cut", "validation_loss"), expected)
     np.testing.assert_array_equal(metric(tmp_path / "on", "validation_loss"), expected)
-    run(maniple, data, tmp_path / "alone", "data.filter_key=rest", often, f"learning.steps={3 * epoch}", *keys)
+    text = run(maniple, data, tmp_path / "alone", "data.filter_key=rest", often, f"learning.steps={3 * epoch}", *keys,
+               "run.progress=plain").stdout
+    assert "; 5 demonstrations of the files not in data.filter_key (rest), left out" in text
     np.testing.assert_array_equal(metric(tmp_path / "alone", "loss"), metric(tmp_path / "1", "loss"))
     with h5py.File(tmp_path / "alone/results.h5") as file:
         assert "validation_loss" not in file["metrics"]
@@ -428,3 +430,21 @@ def test_actions_are_those_of_the_onnx(maniple, tmp_path, point, case):
             np.testing.assert_array_equal(likeliest, found["action"])
         state = found.get("next_state")
         age = 0 if ended[0, step] else age + 1
+
+
+@pytest.mark.parametrize("bound, value", [("policy.min_std", 0.5), ("policy.max_std", 0.2)])
+def test_a_learned_deviation_stays_within_its_bounds(maniple, demos, tmp_path, bound, value):
+    """That of demonstrations goes to about 0.35 by itself, from 0.3 or so, and meets either bound."""
+    keys = ["learning.loss=gaussian", "learning.steps=200", "learning.learning_rate=0.02"]
+    run(maniple, demos, tmp_path / "free", *keys)
+    run(maniple, demos, tmp_path / "bounded", *keys, f"{bound}={value}")
+
+    def deviations(directory):
+        with h5py.File(maniple.checkpoints(directory)[-1]) as file:
+            return np.exp(file["policy/log_std"][()].astype(float))
+
+    free, bounded = deviations(tmp_path / "free"), deviations(tmp_path / "bounded")
+    beyond = free < value if bound == "policy.min_std" else free > value
+    assert beyond.any(), free
+    np.testing.assert_allclose(bounded[beyond], value, rtol=1e-6)
+    assert (bounded >= value * (1 - 1e-6)).all() if bound == "policy.min_std" else (bounded <= value * (1 + 1e-6)).all()

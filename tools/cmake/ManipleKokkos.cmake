@@ -89,3 +89,31 @@ if(NOT MANIPLE_FETCH_KOKKOS)
     endif()
   endforeach()
 endif()
+
+# A View that nobody has given memory yet ends programs that g++ 12 compiles with the View that Kokkos has since 4.6
+# (kokkos#7464), long before they could say why.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13 AND NOT MANIPLE_FETCH_KOKKOS)
+  set(advice "Configure Kokkos with -DKokkos_ENABLE_IMPL_VIEW_LEGACY=ON, or take g++ 13, clang, or another release of Kokkos")
+  if(MANIPLE_KOKKOS_CUDA)
+    # (nvcc compiles it, and no device need be here to try it on)
+    find_file(kokkos_configuration KokkosCore_config.h HINTS "${Kokkos_DIR}/../../../include" NO_CACHE)
+    if(kokkos_configuration)
+      file(STRINGS "${kokkos_configuration}" legacy REGEX "^#define KOKKOS_ENABLE_IMPL_VIEW_LEGACY")
+    endif()
+    if(NOT legacy AND Kokkos_VERSION VERSION_GREATER_EQUAL 4.6 AND Kokkos_VERSION VERSION_LESS 4.7)
+      message(FATAL_ERROR "g++ ${CMAKE_CXX_COMPILER_VERSION} miscompiles the View of Kokkos ${Kokkos_VERSION}. ${advice}")
+    endif()
+  elseif(NOT DEFINED MANIPLE_KOKKOS_VIEW_RUNS)
+    file(WRITE "${CMAKE_BINARY_DIR}/kokkos_view.cpp"
+      "#include <Kokkos_Core.hpp>\nint main() { Kokkos::View<double*> view, copy = view; return copy.size() == 0 ? 0 : 1; }\n")
+    try_run(status compiles "${CMAKE_BINARY_DIR}/kokkos_view" "${CMAKE_BINARY_DIR}/kokkos_view.cpp"
+      LINK_LIBRARIES Kokkos::kokkos CXX_STANDARD 20 COMPILE_OUTPUT_VARIABLE output)
+    if(NOT compiles)
+      message(FATAL_ERROR "A program with Kokkos ${Kokkos_VERSION} does not compile:\n${output}")
+    elseif(NOT status EQUAL 0)
+      message(FATAL_ERROR "A program with Kokkos ${Kokkos_VERSION} fails at its first View (${status}): g++ "
+        "${CMAKE_CXX_COMPILER_VERSION} miscompiles it. ${advice}")
+    endif()
+    set(MANIPLE_KOKKOS_VIEW_RUNS ON CACHE INTERNAL "Whether a program with a Kokkos View runs")
+  endif()
+endif()
