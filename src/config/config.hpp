@@ -482,6 +482,7 @@ struct Config {
   std::string deck_text;                        // the decks and overrides as given
   std::string resolved_text;                    // every key with its value, as YAML: itself a deck
   std::map<std::string, SourceLocation> where;  // of every key that was given
+  std::string earlier_results;                  // of a run that stands in place of a deck; "": none does
   SourceLocation where_deck;                    // of the last deck; without decks: the command line
 
   // Where a key was given, or the deck that could have given it: for messages about its value.

@@ -146,6 +146,9 @@ Config configure(const DeckValue& root, const Config& as_given, const std::strin
   const std::vector<std::string> known = known_paths();
   apply_preset(config, root, known);
   read_section(config, root, "", known);
+  if (!config.earlier_results.empty())  // what stands there is not what somebody asks for now
+    std::erase_if(config.where,
+                  [&](const auto& entry) { return entry.second.file == config.earlier_results; });
   // a keyframe is a state with its controls, which nothing else sets without a task
   if (!config.where.contains("control.source") && !config.task.present &&
       config.initial_state.source == StartState::keyframe)

@@ -180,6 +180,23 @@ std::string read_text(const std::string& file, const SourceLocation& from, const
   return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
+// The tree of a deck's own text.
+DeckValue mapping_of(const std::string& file, const std::string& content) {
+  DeckValue deck = parse(content, Source(file, content), "");
+  if (deck.kind == DeckValue::Kind::nothing || deck.kind == DeckValue::Kind::null) {
+    deck.kind = DeckValue::Kind::map;
+    deck.where = {file, 1, 1};
+  }
+  if (deck.kind != DeckValue::Kind::map)
+    throw InputError({file, 1, 1}, "", "found " + deck.description(),
+                     "allowed: a deck, 'key: value' on each line");
+  return deck;
+}
+
+std::string as_given(const std::string& file, const std::string& content) {
+  return "# ---- " + file + "\n" + content + (content.empty() || content.back() == '\n' ? "" : "\n");
+}
+
 DeckValue read_deck(const std::string& file, const SourceLocation& from, std::string& text,
                     std::vector<std::string>& open) {
   const std::string identity = fs::weakly_canonical(file).string();
@@ -199,15 +216,7 @@ DeckValue read_deck(const std::string& file, const SourceLocation& from, std::st
   if (is_model(file, content))
     throw InputError(from, open.empty() ? "" : "include", "found the model '" + file + "' in place of a deck",
                      "allowed: a deck (YAML), which names its model, or model.file=" + file);
-  const Source source(file, content);
-  DeckValue deck = parse(content, source, "");
-  if (deck.kind == DeckValue::Kind::nothing || deck.kind == DeckValue::Kind::null) {
-    deck.kind = DeckValue::Kind::map;
-    deck.where = {file, 1, 1};
-  }
-  if (deck.kind != DeckValue::Kind::map)
-    throw InputError({file, 1, 1}, "", "found " + deck.description(),
-                     "allowed: a deck, 'key: value' on each line");
+  DeckValue deck = mapping_of(file, content);
 
   // included decks first, in their order; then this deck over them
   DeckValue merged;
@@ -230,7 +239,7 @@ DeckValue read_deck(const std::string& file, const SourceLocation& from, std::st
     break;
   }
   open.pop_back();
-  text += "# ---- " + file + "\n" + content + (content.empty() || content.back() == '\n' ? "" : "\n");
+  text += as_given(file, content);
   merge(merged, deck);
   return merged;
 }
@@ -270,6 +279,11 @@ std::string DeckValue::description() const {
 DeckValue read_deck(const std::string& file, const SourceLocation& from, std::string& text) {
   std::vector<std::string> open;
   return read_deck(file, from, text, open);
+}
+
+DeckValue read_deck_text(const std::string& file, const std::string& content, std::string& text) {
+  text += as_given(file, content);
+  return mapping_of(file, content);
 }
 
 void merge(DeckValue& base, const DeckValue& over) {

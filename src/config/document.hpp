@@ -42,6 +42,9 @@ struct DeckValue {
 // duplicate keys and anything that is not a mapping.
 DeckValue read_deck(const std::string& file, const SourceLocation& from, std::string& text);
 
+// The same of a deck that includes nothing, read from elsewhere already.
+DeckValue read_deck_text(const std::string& file, const std::string& content, std::string& text);
+
 // `over` wins: mappings merge key by key, everything else replaces.
 void merge(DeckValue& base, const DeckValue& over);
 

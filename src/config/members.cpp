@@ -10,6 +10,7 @@
 
 #include "src/config/deck.hpp"
 #include "src/config/document.hpp"
+#include "src/config/named_decks.hpp"
 #include "src/config/schema.hpp"
 
 namespace maniple {
@@ -97,20 +98,29 @@ void check_differences(std::vector<Member>& members) {
 }  // namespace
 
 std::vector<Member> load_members(const std::vector<std::string>& decks,
-                                 const std::vector<std::string>& overrides, bool needs_model) {
+                                 const std::vector<std::string>& overrides, bool needs_model,
+                                 const std::optional<EarlierRun>& earlier) {
   Config config;
-  if (needs_model && decks.empty() && overrides.empty())
+  if (needs_model && decks.empty() && overrides.empty() && !earlier)
     throw InputError(SourceLocation{}, "", "found no deck",
                      "allowed: decks, for instance inputs/train/isaac_cartpole.yaml, and keys, for instance "
                      "model.file=robot.xml");
   DeckValue root;
   root.kind = Kind::map;
-  for (const std::string& deck : decks) {
+  if (earlier) {
+    root = read_deck_text(earlier->results, earlier->deck, config.deck_text);
+    for (const std::string& path : earlier->without) apply_override(root, path + "=~");
+    for (const std::string& assignment : earlier->overrides) apply_override(root, assignment);
+    config.earlier_results = earlier->results;
+    config.where_deck = {earlier->results, 0, 0};
+  }
+  for (const std::string& given : decks) {
     const std::vector<std::string> known = known_paths();
     if (std::error_code none;
-        !std::filesystem::exists(deck, none) && std::find(known.begin(), known.end(), deck) != known.end())
-      throw InputError(SourceLocation{}, deck, "found no value",
-                       "allowed: " + deck + "=<value>, without spaces around '='");
+        !std::filesystem::exists(given, none) && std::find(known.begin(), known.end(), given) != known.end())
+      throw InputError(SourceLocation{}, given, "found no value",
+                       "allowed: " + given + "=<value>, without spaces around '='");
+    const std::string deck = deck_file(given);
     merge(root, read_deck(deck, {}, config.deck_text));
     config.where_deck = {deck, 0, 0};
   }

@@ -13,16 +13,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Virtual environments in the order of preference.
+// Virtual environments in the order of preference: the active one, then .venv.
 std::vector<fs::path> environments() {
   std::vector<fs::path> roots;
   if (const char* active = std::getenv("VIRTUAL_ENV"); active && *active) roots.emplace_back(active);
-  // build/maniple and test programs deeper in the build folder: .venv beside any folder above
-  std::error_code problem;
-  fs::path folder = fs::read_symlink("/proc/self/exe", problem).parent_path();
-  for (int level = 0; level < 4 && folder.has_relative_path(); ++level, folder = folder.parent_path())
-    roots.push_back(folder / ".venv");
-  roots.push_back(fs::current_path(problem) / ".venv");
+  for (const fs::path& folder : folders_above_program()) roots.push_back(folder / ".venv");
   return roots;
 }
 
@@ -58,6 +53,17 @@ std::string existing_file(const std::string& text, const SourceLocation& where, 
       "allowed: " + allowed + ", relative to the " + (where.file.empty() ? "working directory" : "deck"));
 }
 }  // namespace
+
+std::vector<fs::path> folders_above_program() {
+  std::vector<fs::path> folders;
+  std::error_code problem;
+  fs::path folder = fs::read_symlink("/proc/self/exe", problem).parent_path();
+  // (build/maniple, and test programs deeper in the build folder)
+  for (int level = 0; level < 4 && folder.has_relative_path(); ++level, folder = folder.parent_path())
+    folders.push_back(folder);
+  folders.push_back(fs::current_path(problem));
+  return folders;
+}
 
 std::string python_package_directory(const std::string& package) {
   if (package.empty()) return "";

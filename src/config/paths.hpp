@@ -2,11 +2,17 @@
 // that they are there. After it every path of a Config is absolute.
 #pragma once
 
+#include <filesystem>
 #include <string>
+#include <vector>
 
 #include "src/config/config.hpp"
 
 namespace maniple {
+
+// Where what belongs to the program is looked for: the folder that it lies in, those above, and the working
+// directory.
+std::vector<std::filesystem::path> folders_above_program();
 
 // The directory of an installed Python package, found in the active environment (VIRTUAL_ENV, or the
 // .venv beside the program's build folder or in the working directory) without starting Python; by its

@@ -11,6 +11,7 @@
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
 #include "src/config/schema.hpp"
+#include "src/driver/earlier_run.hpp"
 
 namespace maniple {
 
@@ -30,13 +31,6 @@ void sort_arguments(const std::vector<std::string>& arguments, CommandLine& comm
     }
     (is_override(argument) ? command.overrides : command.decks).push_back(argument);
   }
-}
-
-// Instead of decks: the directory of a run, or its results.
-bool names_a_run(const std::vector<std::string>& arguments) {
-  std::error_code none;
-  return arguments.size() == 1 && (std::filesystem::is_directory(arguments[0], none) ||
-                                   std::filesystem::path(arguments[0]).extension() == ".h5");
 }
 
 // Verbs that are answered without MPI would be answered by every rank: only rank 0 of a launch speaks.
@@ -102,7 +96,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
-    if (command.verb->print && (!command.verb->run || names_a_run(arguments))) {
+    if (command.verb->print && (!command.verb->run || (arguments.size() == 1 && names_a_run(arguments[0])))) {
       command.finished = true;
       command.verb->print(command.verb->run ? arguments : printed, out);
       out << std::flush;

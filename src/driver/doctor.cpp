@@ -15,14 +15,12 @@
 #include "src/base/counted.hpp"
 #include "src/base/to_device.hpp"
 #include "src/base/version.hpp"
+#include "src/driver/earlier_run.hpp"
 #include "src/driver/rank_report.hpp"
 #include "src/driver/self_test.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
-#include "src/io/final_values.hpp"
-#include "src/io/isolated.hpp"
 #include "src/io/measure.hpp"
-#include "src/io/seal.hpp"
 #include "src/io/summary.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/measure.hpp"
@@ -192,44 +190,10 @@ ExitCode doctor(const Config& config, Session& session) {
   return failures == 0 ? ExitCode::done : ExitCode::error;
 }
 
-// The directories right below one that have results, as an ensemble's has.
-static std::set<std::string> runs_below(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  std::set<std::string> runs;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, ignored))
-    if (std::filesystem::is_regular_file(entry.path() / kResultsFile, ignored))
-      runs.insert(entry.path().string());
-  return runs;
-}
-
 void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const fs::path given = arguments[0];
-  const std::string path = (fs::is_directory(given, ignored) ? given / kResultsFile : given).string();
-  if (!fs::is_regular_file(path, ignored)) {
-    constexpr std::size_t kMostNamed = 20;
-    const std::set<std::string> runs = runs_below(given);
-    const auto named = static_cast<std::ptrdiff_t>(std::min(kMostNamed, runs.size()));
-    if (!runs.empty())
-      throw InputError(SourceLocation{given.string()}, "",
-                       "the directory of " + counted(runs.size(), "run") + ", without results of its own",
-                       fmt::format("the directory of one of them: {}{}",
-                                   fmt::join(runs.begin(), std::next(runs.begin(), named), ", "),
-                                   runs.size() > kMostNamed ? " ..." : ""));
-    throw InputError(SourceLocation{path}, "", "no such file", "the directory of a run with results");
-  }
-  std::string text;
-  try {
-    check_seal(path);
-    text = run_isolated(path, [&] { return text_in_results(path, kRankReport); });
-  } catch (const MachineFault&) {
-    throw;
-  } catch (const Error& error) {
-    throw InputError(SourceLocation{path}, "", "cannot be read", reason_of(error, path));
-  }
+  const std::string text = text_of_run(arguments[0], kRankReport);
   if (text.empty())
-    throw InputError(SourceLocation{path}, "", "no report of its ranks",
+    throw InputError(SourceLocation{arguments[0]}, "", "no report of its ranks",
                      "results of train or imitate, which write one");
   out << text;
 }

@@ -7,6 +7,7 @@
 
 #include "src/base/log.hpp"
 #include "src/config/members.hpp"
+#include "src/driver/earlier_run.hpp"
 #include "src/driver/ensemble.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/rank_check.hpp"
@@ -18,10 +19,16 @@
 namespace maniple {
 
 const std::vector<Verb>& verbs() {
+  // of a run that goes on, and of one whose policy is taken
+  const std::vector<const char*> kOfOneStart{"learning.resume", "output.overwrite", "run.status_file"};
+  const std::vector<const char*> kGoesOn{"learning.resume=auto", "output.directory=RUN"};
+  const std::vector<const char*> kOfItsOwn{"learning.resume", "control", "initial_state", "output", "run"};
   static const std::vector<Verb> table{
       {.name = "train",
        .help = "train a policy on the environments of a task deck",
        .run = train,
+       .not_of_run = kOfOneStart,
+       .of_run = kGoesOn,
        .ends_in_order = true,
        .results = kResultsFile,
        .resumes = true,
@@ -29,6 +36,8 @@ const std::vector<Verb>& verbs() {
       {.name = "imitate",
        .help = "train a policy on demonstrations, HDF5 files as robomimic or Minari write them",
        .run = imitate,
+       .not_of_run = kOfOneStart,
+       .of_run = kGoesOn,
        .needs_model = false,
        .ends_in_order = true,
        .results = kResultsFile,
@@ -37,6 +46,8 @@ const std::vector<Verb>& verbs() {
       {.name = "rollout",
        .help = "step environments with given, random or learned controls and record trajectories",
        .run = rollout,
+       .not_of_run = kOfItsOwn,
+       .of_run = {"control.source=policy", "control.checkpoint=RUN", "output.directory=RUN/rollout"},
        .ends_in_order = true,
        .results = kResultsFile,
        .writes_datasets = true,
@@ -44,6 +55,8 @@ const std::vector<Verb>& verbs() {
       {.name = "evaluate",
        .help = "run episodes with a trained policy and record returns",
        .run = evaluate_policy,
+       .not_of_run = kOfItsOwn,
+       .of_run = {"control.checkpoint=RUN", "output.directory=RUN"},
        .results = kEvaluationFile,
        .writes_datasets = true,
        .runs_ensembles = true},
@@ -54,11 +67,15 @@ const std::vector<Verb>& verbs() {
        .run = bench,
        .word = "scaling",
        .word_override = "bench.scaling=strong",
+       .not_of_run = kOfItsOwn,
+       .of_run = {"output.directory=RUN"},
        .needs_model = false,
        .results = kBenchFile},
       {.name = "validate",
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",
        .run = validate,
+       .not_of_run = kOfItsOwn,
+       .of_run = {"output.directory=RUN"},
        .needs_model = false,
        .computes = false,
        .runs_ensembles = true},
@@ -68,6 +85,8 @@ const std::vector<Verb>& verbs() {
                "how well it used its ranks",
        .run = doctor,
        .print = show_rank_report,
+       .not_of_run = kOfItsOwn,
+       .of_run = {"output.directory=RUN"},
        .needs_model = false},
       {.name = "inspect",
        .help = "print what a results, checkpoint or dataset file holds, or the task of a deck",
@@ -76,6 +95,12 @@ const std::vector<Verb>& verbs() {
        .argument_help = "an HDF5 file, the directory of a run, or a deck; key.path=value with a deck",
        .least_arguments = 1,
        .most_arguments = 100},
+      {.name = "tasks",
+       .help = "list the decks that come with the program, by the names under which verbs take them",
+       .print = tasks,
+       .argument = "part of a name",
+       .argument_help = "only decks whose names have it in them",
+       .most_arguments = 1},
       {.name = "schema",
        .help = "print every deck key: type, default, unit, meaning; or what tasks are written with",
        .print = schema,
@@ -124,7 +149,11 @@ ExitCode run_configured(const Verb& verb, const Config& config, Session& session
 ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
                   const std::vector<std::string>& overrides, Session& session) {
   std::vector<Member> members;
-  run_together(session.collectives(), [&] { members = load_members(decks, overrides, verb.needs_model); });
+  run_together(session.collectives(), [&] {
+    std::vector<std::string> files = decks;
+    const std::optional<EarlierRun> earlier = take_earlier_run(verb, files);
+    members = load_members(files, overrides, verb.needs_model, earlier);
+  });
   check_ranks(
       session.collectives(),
       [&] {

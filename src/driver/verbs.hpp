@@ -37,6 +37,10 @@ struct Verb {
   const char* word = nullptr;
   const char* word_override = nullptr;
 
+  // Given the directory of a run (RUN): what of its deck does not hold, keys or sections, and what holds
+  // instead.
+  std::vector<const char*> not_of_run = {}, of_run = {};
+
   bool needs_model = true;     // a deck without model.file is refused
   bool computes = true;        // on devices, where the build is for them; otherwise it runs without any, too
   bool ends_in_order = false;  // when a signal asks: those count from before MPI starts (stop.hpp)
@@ -79,6 +83,8 @@ void show_rank_report(const std::vector<std::string>& arguments, std::ostream& o
 // last a line "digest <sha256>". Of a run's directory, its results. Of a deck, its task_table(). InputError
 // when the file is missing or cannot be read.
 void inspect(const std::vector<std::string>& arguments, std::ostream& out);
+// Decks that come with the program, by name; those whose names have the argument in them.
+void tasks(const std::vector<std::string>& arguments, std::ostream& out);
 // Deck keys, or the terms, functions or quantities of tasks; of a deck's model where one is given.
 void schema(const std::vector<std::string>& arguments, std::ostream& out);
 

@@ -1,0 +1,25 @@
+// The run that a verb is given in place of a deck, by its directory: its results hold the deck with which it
+// ran.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/config/members.hpp"
+#include "src/driver/verbs.hpp"
+
+namespace maniple {
+
+// A directory, or results.
+bool names_a_run(const std::string& argument);
+
+// The text dataset `name` in the results of a run, which is named by its directory or by the file of its
+// results; "" where there is no such dataset. InputError where the results are missing or cannot be read.
+std::string text_of_run(const std::string& run, const std::string& name);
+
+// Takes the run out of the arguments, if there is one among the decks. InputError where its results hold no
+// deck, and where there are two.
+std::optional<EarlierRun> take_earlier_run(const Verb& verb, std::vector<std::string>& decks);
+
+}  // namespace maniple
