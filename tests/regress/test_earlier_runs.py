@@ -73,7 +73,7 @@ def test_what_was_of_one_start_is_not_taken_over(maniple, run):
 
 
 def test_other_verbs_take_runs(maniple, run):
-    assert "valid" in maniple("validate", run, "batch.num_envs=7").stdout
+    assert "all good" in maniple("validate", run, "batch.num_envs=7").stdout
     assert "rank" in maniple("doctor", run).stdout
     maniple("doctor", run, "batch.num_envs=64")
     maniple("bench", run, "bench.steps=2", "bench.repeats=1")
