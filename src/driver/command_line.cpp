@@ -80,6 +80,7 @@ CommandLine parse_command_line(int argc, char** argv) {
 
   std::vector<std::string> arguments;
   std::vector<std::string> printed;
+  bool flagged = false;
   for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.run)
@@ -88,6 +89,7 @@ CommandLine parse_command_line(int argc, char** argv) {
       sub->add_option(verb.argument, printed, verb.argument_help)
           ->required(verb.least_arguments > 0)
           ->expected(verb.least_arguments, verb.most_arguments);
+    if (verb.flag) sub->add_flag(verb.flag, flagged, verb.flag_help);
     sub->callback([&command, &verb] { command.verb = &verb; });
   }
 
@@ -102,6 +104,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
+    if (flagged) printed.emplace_back(command.verb->flag);
     if (command.verb->print && (!command.verb->run || names_a_run(arguments))) {
       command.finished = true;
       command.verb->print(command.verb->run ? arguments : printed, out);
