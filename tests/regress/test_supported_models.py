@@ -115,7 +115,7 @@ ELEMENTS = {
     "flag": (sections('<option><flag gravity="disable" warmstart="disable" eulerdamp="disable"/></option>'),
              {mjcf(f'<option><flag {name}="enable"/></option>'): f"simulation.disable=[{name}]"
               for name in ("sleep", "override", "diagexact")}
-             | {mjcf('<option integrator="discrete"><flag ipc="enable"/></option>'): None}),
+             | {mjcf('<option integrator="discrete" solver="CG"><flag ipc="enable"/></option>'): None}),
     "body": ([mjcf(attributes=' gravcomp="0.5"'),
               *bodies('<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><joint/>')],
              {mjcf(world='<body name="target" mocap="true"/>'): None}),
