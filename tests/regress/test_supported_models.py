@@ -103,6 +103,7 @@ def actuators(*texts):
 
 
 MESH = '<asset><mesh name="mesh" vertex="0 0 0  1 0 0  0 1 0  0 0 1"/></asset>'
+FIELD = '<asset><hfield name="field" nrow="2" ncol="2" size="1 1 .1 .1"/></asset>'
 # of each row: models that are stepped, and models that are refused, each with the keys that let it be stepped
 ELEMENTS = {
     "option": (sections(*(f'<option integrator="{name}"/>' for name in ("Euler", "RK4", "implicitfast")),
@@ -126,11 +127,13 @@ ELEMENTS = {
                       for shape in ("sphere", "capsule", "box", "cylinder", "ellipsoid")),
                     '<freejoint/><geom size=".1" condim="1"/>',
                     '<freejoint/><geom type="capsule" size=".1 .1" condim="3"/>')
-             + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>')],
+             + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
+                mjcf(sections=FIELD, world='<geom type="hfield" hfield="field" contype="0" conaffinity="0"/>')],
              {bodies('<freejoint/><geom type="box" size=".1 .1 .1"/>')[0]: "model.contacts=false",
               bodies('<freejoint/><geom size=".1" condim="4"/>')[0]: "model.contacts=false",
               bodies('<freejoint/><geom size=".1" condim="6"/>')[0]: "model.contacts=false",
               mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
+              mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'): "model.contacts=false",
               mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
     "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),
     "contact": (sections('<contact><pair geom1="floor" geom2="ball"/><exclude body1="body" body2="tip"/></contact>'), {}),
