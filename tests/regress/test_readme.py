@@ -343,3 +343,19 @@ def test_keys(maniple):
     if os.environ.get("MANIPLE_WRITE_TABLE"):
         file.write_text(found)
     assert file.read_text() == found, "MANIPLE_WRITE_TABLE=1 pytest tests/regress/test_readme.py -k test_keys rewrites it"
+
+
+def test_keys_on_pages_exist():
+    """What stands as a deck key on a page is one."""
+    known = set(re.findall(r"^\| `([\w.]+)", (ROOT / "inputs/KEYS.md").read_text(), re.M))
+    sections = {key.split(".")[0] for key in known if "." in key}
+    shown = re.compile(rf"(?<![\w./])((?:{'|'.join(sections)})(?:\.\w+)+)(?![\w/]|\.\w)")
+    named = re.compile(r"task\.(actions|observations|rewards|terminations|events|curricula|definitions|variables|commands)\b"
+                       r"|learning\.curricula\.")
+    wrong = []
+    for page in PAGES:
+        for span in re.findall(r"`([^`]+)`|^ *([^|`\n]*build/maniple[^|`\n]*)$", (ROOT / page).read_text(), re.M):
+            for key in shown.findall("".join(span)):
+                if key not in known and not named.match(key) and not re.search(r"\.(cpp|hpp|py|h5|yaml|sh|json)$", key):
+                    wrong.append(f"{page}: {key}")
+    assert not wrong
