@@ -351,11 +351,12 @@ def test_keys_on_pages_exist():
     sections = {key.split(".")[0] for key in known if "." in key}
     shown = re.compile(rf"(?<![\w./])((?:{'|'.join(sections)})(?:\.\w+)+)(?![\w/]|\.\w)")
     named = re.compile(r"task\.(actions|observations|rewards|terminations|events|curricula|definitions|variables|commands)\b"
-                       r"|learning\.curricula\.")
+                       r"|learning\.curricula\b")
     wrong = []
     for page in PAGES:
-        for span in re.findall(r"`([^`]+)`|^ *([^|`\n]*build/maniple[^|`\n]*)$", (ROOT / page).read_text(), re.M):
+        text = re.sub(r"^```(?:python|xml).*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
+        for span in re.findall(r"`([^`]+)`|^ *([^|`\n]*build/maniple[^|`\n]*)$", text, re.M):
             for key in shown.findall("".join(span)):
-                if key not in known and not named.match(key) and not re.search(r"\.(cpp|hpp|py|h5|yaml|sh|json)$", key):
+                if key not in known and not named.match(key) and not re.search(r"\.(cpp|hpp|py|h5|yaml|csv|json)$", key):
                     wrong.append(f"{page}: {key}")
     assert not wrong
