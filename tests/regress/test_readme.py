@@ -50,10 +50,14 @@ SHORTER = {
         # tools/test.sh configures the build of this test in the same way
         f"{CMAKE.replace('build', 'build-own')} -DMANIPLE_TESTS=OFF\n": "true\n",
         "train pendulum.yaml output": "train pendulum.yaml learning.iterations=20 output",
+        # tools/run.sh starts both, and tools/README.md shows them, too
+        ".venv/bin/python tools/plot_learning_curve.py runs/pendulum": "true",
+        ".venv/bin/python tools/replay.py runs/pendulum": "true",
     },
     "inputs/tasks/README.md": {
         "train reach.yaml learning.iterations=20": "train reach.yaml learning.iterations=3",
         "train robust_ant.yaml learning.iterations=20": "train robust_ant.yaml learning.iterations=2",
+        "evaluate robust_ant.yaml": "evaluate robust_ant.yaml evaluation.episodes=4",
     },
     "inputs/train/README.md": {
         "gymnasium/inverted_pendulum_v5.yaml": "gymnasium/inverted_pendulum_v5.yaml learning.iterations=10",
@@ -61,10 +65,11 @@ SHORTER = {
         "learning.resume=auto learning.iterations=110": "learning.resume=auto learning.iterations=7 evaluation.every=5",
         "learning.warm_start=runs/my_training learning.iterations=10": "learning.warm_start=runs/my_training learning.iterations=2",
         "learning.iterations=10 output.tensorboard": "learning.iterations=2 output.tensorboard",
+        ".venv/bin/python tools/plot_learning_curve.py": "true",  # tools/README.md shows it, too
     },
     "inputs/imitate/README.md": {
         "train inputs/train/pendulum_swingup.yaml": "train inputs/train/pendulum_swingup.yaml learning.iterations=10",
-        "learning.steps=20000": "learning.steps=500",
+        "learning.steps=20000": "learning.steps=200",
     },
     "jobs/README.md": {
         "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml": "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml"
@@ -79,6 +84,7 @@ SHORTER = {
     "tools/README.md": {
         "train inputs/train/gymnasium/inverted_pendulum_v5.yaml":
             "train inputs/train/gymnasium/inverted_pendulum_v5.yaml learning.iterations=10",
+        "tools/replay.py runs/arm": "tools/replay.py --help > /dev/null",  # test_replay.py makes pages of rollouts
     },
     "tests/README.md": {
         "tests/perf/dense_layers.py ": "tests/perf/dense_layers.py --widths 64 --pairs 1 --num-envs 64 --iterations 1 ",
@@ -94,7 +100,8 @@ SMALLER = {
     "bench": "batch.num_envs=64 bench.steps=2 bench.repeats=1",
     "validate": "",
 }
-SMALLER_DECKS = {"inputs/imitate/diffusion.yaml": "diffusion.down_dims=[32,64]",
+SMALLER_DECKS = {"inputs/imitate/bc_rnn.yaml": "policy.recurrent_units=40",
+                 "inputs/imitate/diffusion.yaml": "diffusion.down_dims=[32,64]",
                  "inputs/imitate/bc_image.yaml": "image.base_width=8"}
 SHOWN = re.compile(r"^# +((?:mpirun -n \d+ )?build/maniple (\w+) .*)$", re.M)
 
@@ -357,6 +364,6 @@ def test_keys_on_pages_exist():
         text = re.sub(r"^```(?:python|xml).*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)
         for span in re.findall(r"`([^`]+)`|^ *([^|`\n]*build/maniple[^|`\n]*)$", text, re.M):
             for key in shown.findall("".join(span)):
-                if key not in known and not named.match(key) and not re.search(r"\.(cpp|hpp|py|h5|yaml|csv|json)$", key):
+                if key not in known and not named.match(key) and not re.search(r"\.(cpp|hpp|py|sh|h5|yaml|csv|json)$", key):
                     wrong.append(f"{page}: {key}")
     assert not wrong
