@@ -49,34 +49,38 @@ SHORTER = {
         "bash tools/run.sh": "bash tools/run.sh learning.iterations=3",
         # tools/test.sh configures the build of this test in the same way
         f"{CMAKE.replace('build', 'build-own')} -DMANIPLE_TESTS=OFF\n": "true\n",
-        "train pendulum.yaml output": "train pendulum.yaml learning.iterations=20 output",
-        # tools/run.sh starts both, and tools/README.md shows them, too
+        ".venv/bin/python -m pip install --quiet --dry-run --no-index -r tools/requirements.txt": "true",  # as tools/setup.sh does
+        "train pendulum.yaml output": "train pendulum.yaml learning.iterations=5 output",
+        # tools/run.sh starts both
         ".venv/bin/python tools/plot_learning_curve.py runs/pendulum": "true",
         ".venv/bin/python tools/replay.py runs/pendulum": "true",
     },
     "inputs/tasks/README.md": {
         "train reach.yaml learning.iterations=20": "train reach.yaml learning.iterations=3",
         "train robust_ant.yaml learning.iterations=20": "train robust_ant.yaml learning.iterations=2",
-        "evaluate robust_ant.yaml": "evaluate robust_ant.yaml evaluation.episodes=4",
+        "evaluate robust_ant.yaml": "evaluate robust_ant.yaml task.episode_steps=20",
     },
     "inputs/train/README.md": {
         "gymnasium/inverted_pendulum_v5.yaml": "gymnasium/inverted_pendulum_v5.yaml learning.iterations=10",
         "train my_training.yaml\n": "train my_training.yaml learning.iterations=5 evaluation.every=5\n",
         "learning.resume=auto learning.iterations=110": "learning.resume=auto learning.iterations=7 evaluation.every=5",
         "learning.warm_start=runs/my_training learning.iterations=10": "learning.warm_start=runs/my_training learning.iterations=2",
-        "learning.iterations=10 output.tensorboard": "learning.iterations=2 output.tensorboard",
-        ".venv/bin/python tools/plot_learning_curve.py": "true",  # tools/README.md shows it, too
+        "train my_training.yaml learning.iterations=10 output.tensorboard=true": "validate my_training.yaml output.tensorboard=true",
+        ".venv/bin/python tools/plot_learning_curve.py": "true",  # tools/run.sh, on README.md, draws one
     },
     "inputs/imitate/README.md": {
         "train inputs/train/pendulum_swingup.yaml": "train inputs/train/pendulum_swingup.yaml learning.iterations=10",
         "learning.steps=20000": "learning.steps=200",
+        ".venv/bin/python tools/plot_learning_curve.py": "true",  # test_tools.py draws runs of imitate ...
+        ".venv/bin/python tools/two_roads.py draw": "true",  # ... and test_two_roads.py roads
     },
     "jobs/README.md": {
         "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml": "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml"
         " learning.iterations=3",
         "learning.iterations=20 output.directory=runs/stoppable": "learning.iterations=3 output.directory=runs/stoppable",
         "learning.iterations=30": "learning.iterations=5",
-        "learning.iterations=20 output.directory=runs/gammas": "learning.iterations=4 output.directory=runs/gammas",
+        "learning.iterations=20 output.directory=runs/gammas": "learning.iterations=2 output.directory=runs/gammas",
+        ".venv/bin/python tools/plot_learning_curve.py": "true",  # test_tools.py draws ensembles
         "inputs/train/isaac_cartpole.yaml output.directory=runs/scaling": "inputs/train/isaac_cartpole.yaml batch.num_envs=256"
         " bench.iterations=2 output.directory=runs/scaling",
         "bench inputs/bench/cartpole.yaml": "bench inputs/bench/cartpole.yaml batch.num_envs=64 bench.steps=2 bench.repeats=1",
@@ -84,13 +88,21 @@ SHORTER = {
     "tools/README.md": {
         "train inputs/train/gymnasium/inverted_pendulum_v5.yaml":
             "train inputs/train/gymnasium/inverted_pendulum_v5.yaml learning.iterations=10",
-        "tools/replay.py runs/arm": "tools/replay.py --help > /dev/null",  # test_replay.py makes pages of rollouts
+        # test_replay.py makes pages of rollouts, test_export_csv.py tables of fields, test_lerobot.py starts the converter
+        ".venv/bin/python tools/replay.py runs/arm": "true",
+        ".venv/bin/python tools/export_csv.py runs/arm": "true",
+        ".venv/bin/python tools/from_lerobot.py": "true",
+        ".venv/bin/python tools/plot_learning_curve.py": "true",  # tools/run.sh, on README.md, draws one
     },
     "tests/README.md": {
         "tests/perf/dense_layers.py ": "tests/perf/dense_layers.py --widths 64 --pairs 1 --num-envs 64 --iterations 1 ",
         "--steps 1 encoder --samples 4": "--steps 1 encoder --samples 2",
     },
 }
+
+# by day two ranks are started where pages are about them; a rank without mpirun begins in half of the time
+LAUNCHED = re.compile(r"mpirun -n \d+ (?=build/maniple )")
+ABOUT_RANKS = {"README.md", "jobs/README.md"}
 
 # decks ask for runs of minutes; here only that their commands work
 SMALLER = {
@@ -171,6 +183,8 @@ def run_everything(page, folder, by_day):
         for shown, run in replaced:
             met |= {shown} if shown in text else set()
             text = text.replace(shown, run)
+        if by_day and page not in ABOUT_RANKS:
+            text = LAUNCHED.sub("", text)
         run_in(folder, ["bash", "-euo", "pipefail", "-c", text])
     assert met == {shown for shown, _ in replaced}
 
@@ -231,10 +245,12 @@ def commands_run():
 DECKS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "inputs").rglob("*.yaml"))
 
 
-# (test_train_decks.py trains with each of inputs/train)
-@pytest.mark.parametrize("deck", [
-    pytest.param(deck, marks=pytest.mark.nightly if deck.startswith("inputs/train/") else []) for deck in DECKS])
-def test_commands_in_decks(folder, commands_run, deck):
+# (test_train_decks.py trains with each of inputs/train; what those of inputs/verify show, tests/verify computes)
+@pytest.mark.parametrize("deck, as_shown", [
+    *(pytest.param(deck, True, marks=pytest.mark.nightly if deck.startswith(("inputs/train/", "inputs/verify/")) else [])
+      for deck in DECKS),
+    *((deck, False) for deck in DECKS if deck.startswith("inputs/verify/"))])
+def test_commands_in_decks(folder, commands_run, deck, as_shown):
     text = (ROOT / deck).read_text()
     run = {"cwd": folder, "env": environment(folder), "capture_output": True, "text": True, "timeout": 120}
     shown = SHOWN.findall(text)
@@ -250,6 +266,8 @@ def test_commands_in_decks(folder, commands_run, deck):
         if command in commands_run:
             continue
         commands_run.add(command)
+        if not as_shown:
+            command, verb = LAUNCHED.sub("", command).replace(f"maniple {verb}", "maniple validate"), "validate"
         result = subprocess.run(["bash", "-c", f"{command} {SMALLER[verb]} {SMALLER_DECKS.get(deck, '')}"], **run)
         assert result.returncode == 0, f"{command}\n{result.stdout}\n{result.stderr}"
 
@@ -326,15 +344,17 @@ TRANSLATIONS = [(page, m["deck"], m["rows"]) for page in PAGES for m in LINES.fi
 
 
 @pytest.mark.parametrize("page, deck, rows", TRANSLATIONS, ids=[deck for _, deck, _ in TRANSLATIONS])
-def test_translations_are_lines_of_a_deck(maniple, tmp_path, page, deck, rows):
+def test_translations_are_lines_of_a_deck(maniple, page, deck, rows):
     """Of a table that translates a task, each piece of a deck stands in the deck that it names, which validates."""
     shown = {file: text for language, file, text in blocks(page) if language == "yaml"}
-    path = tmp_path / deck if deck in shown else (ROOT / page).parent / deck
     if deck in shown:
-        path.write_text(shown[deck].replace("overlay: inputs/", f"overlay: {ROOT}/inputs/"))
-    maniple("validate", path, ranks=0)
-    lines = " ".join(re.sub(r"\s#.*", "", path.read_text()).split())
-    lines = lines.replace(">- ", "")
+        assert f"build/maniple validate {deck}\n" in (ROOT / page).read_text()  # a command that is run with the page
+        text = shown[deck]
+    else:
+        path = (ROOT / page).parent / deck
+        maniple("validate", path, ranks=0)
+        text = path.read_text()
+    lines = " ".join(re.sub(r"\s#.*", "", text).split()).replace(">- ", "")
     assert len(rows.splitlines()) >= 10
     for row in rows.splitlines():
         pieces = re.findall(r"`([^`]+)`", re.split(r"(?<!\\)\|", row)[2])
