@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <variant>
 
 #include "src/config/learning_numbers.hpp"
@@ -116,11 +117,15 @@ std::vector<std::string> task_lines(Config config) {
   return lines;
 }
 
-std::string schema_text(const std::string& asked) {
-  struct Row {
-    std::string path, allowed, initial, unit, meaning;
-  };
-  std::vector<Row> rows{
+namespace {
+
+struct SchemaRow {
+  std::string path, allowed, initial, unit, meaning;
+};
+
+// Every key; or only those that `asked` names.
+std::vector<SchemaRow> schema_rows(const std::string& asked) {
+  std::vector<SchemaRow> rows{
       {"include", "path or list of paths", "~", "", "other decks, read first; later keys override"},
       {"ensemble.<key>", "list of values of the key", "~", "",
        "a run for each value, for several keys for each combination, in <output.directory>/<its values>, at "
@@ -155,27 +160,77 @@ std::string schema_text(const std::string& asked) {
   rows.push_back(
       {"task.<term>.<parameter>", "number or [low, high]", "", "", "what the term of the library takes"});
 
-  if (!asked.empty()) {
-    // a key, a section, or the last part of a key: the keys of a task's terms are known by that
-    std::erase_if(rows, [&](const Row& row) {
+  // a key, a section, or the last part of a key: the keys of a task's terms are known by that
+  if (!asked.empty())
+    std::erase_if(rows, [&](const SchemaRow& row) {
       const bool below =
           row.path.starts_with(asked) &&
           (row.path.size() == asked.size() || row.path[asked.size()] == '.' || row.path[asked.size()] == '[');
       return !below && !row.path.ends_with("." + asked);
     });
-    if (rows.empty()) return "";
+  return rows;
+}
+
+// A cell of a table in Markdown, as it reads.
+std::string cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|' || c == '*') escaped += '\\';
+    escaped += c == '<' ? "&lt;" : std::string(1, c);
   }
+  return escaped;
+}
+std::string code_cell(const std::string& text) {
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? "\\|" : std::string(1, c);
+  return text.empty() ? "" : "`" + escaped + "`";
+}
+
+// Where a key stands in the page of all keys.
+std::string section_title(const std::string& path) {
+  const std::string term = "task.<term>";
+  if (path.starts_with(term)) return "Terms of a task";
+  if (path == "include" || path.starts_with("ensemble.")) return "The deck itself";
+  return path.substr(0, path.find('.'));
+}
+
+}  // namespace
+
+std::string schema_text(const std::string& asked) {
+  const std::vector<SchemaRow> rows = schema_rows(asked);
+  if (rows.empty()) return "";
   // columns as wide as their widest entry, long ones excepted
   const auto padded = [](const std::string& text, std::size_t width) {
     return text + std::string(text.size() < width ? width - text.size() : 0, ' ') + "  ";
   };
   std::string text = padded("# key", 40) + padded("type and range", 44) + padded("default", 18) +
                      padded("unit", 14) + "meaning\n";
-  for (const Row& row : rows)
+  for (const SchemaRow& row : rows)
     text += padded(row.path, 40) + padded(row.allowed, 44) +
             padded(row.initial.empty() ? "-" : row.initial, 18) +
             padded(row.unit.empty() ? "-" : row.unit, 14) + row.meaning + "\n";
   return text;
+}
+
+std::string schema_markdown(const std::string& asked) {
+  std::vector<std::pair<std::string, std::string>> sections;  // title, rows
+  for (const SchemaRow& row : schema_rows(asked)) {
+    const std::string title = section_title(row.path);
+    auto section =
+        std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.first == title; });
+    if (section == sections.end()) section = sections.insert(sections.end(), {title, ""});
+    section->second += "| " + code_cell(row.path) + " | " + cell(row.allowed) + " | " +
+                       code_cell(row.initial) + " | " + cell(row.unit) + " | " + cell(row.meaning) + " |\n";
+  }
+  std::string text;
+  for (const auto& [title, rows] : sections)
+    text += "\n## " + title +
+            "\n\n| key | type and range | default | unit | meaning |\n|---|---|---|---|---|\n" + rows;
+  return text.empty()
+             ? ""
+             : "# Deck keys\n\nPrinted by `maniple schema --markdown`. How decks are written is in "
+               "[README.md](README.md#decks). `~`: not given. A path in a deck is relative to that deck.\n" +
+                   text;
 }
 
 }  // namespace maniple

@@ -19,5 +19,7 @@ std::vector<std::string> task_lines(Config config);
 // Every key, one a line: name, type, default, unit or choices, meaning (`maniple schema`); or only those that
 // `asked` names: a key, a section, the last part of keys. "" where there is none.
 std::string schema_text(const std::string& asked = "");
+// The same as a page of Markdown, a table for each section (`maniple schema --markdown`): inputs/KEYS.md.
+std::string schema_markdown(const std::string& asked = "");
 
 }  // namespace maniple

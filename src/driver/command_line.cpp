@@ -74,6 +74,7 @@ CommandLine parse_command_line(int argc, char** argv) {
 
   std::vector<std::string> arguments;
   std::vector<std::string> printed;
+  bool flagged = false;
   for (const Verb& verb : verbs()) {
     CLI::App* sub = app.add_subcommand(verb.name, verb.help);
     if (verb.run)
@@ -82,6 +83,7 @@ CommandLine parse_command_line(int argc, char** argv) {
       sub->add_option(verb.argument, printed, verb.argument_help)
           ->required(verb.least_arguments > 0)
           ->expected(verb.least_arguments, verb.most_arguments);
+    if (verb.flag) sub->add_flag(verb.flag, flagged, verb.flag_help);
     sub->callback([&command, &verb] { command.verb = &verb; });
   }
 
@@ -96,6 +98,7 @@ CommandLine parse_command_line(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     sort_arguments(arguments, command);
+    if (flagged) printed.emplace_back(command.verb->flag);
     if (command.verb->print && (!command.verb->run || (arguments.size() == 1 && names_a_run(arguments[0])))) {
       command.finished = true;
       command.verb->print(command.verb->run ? arguments : printed, out);

@@ -18,6 +18,15 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
     out << schema_text();
     return;
   }
+  if (arguments.back() == "--markdown") {
+    const std::string asked = arguments.size() > 1 ? arguments[0] : "", text = schema_markdown(asked);
+    if (arguments.size() > 2 || text.empty())
+      throw InputError(SourceLocation{}, "schema",
+                       "found '" + arguments[arguments.size() > 2 ? 1 : 0] + "' with --markdown",
+                       "allowed: nothing, or a key or section of decks");
+    out << text;
+    return;
+  }
   const std::string& what = arguments[0];
   std::vector<std::string> decks, overrides;
   for (auto argument = arguments.begin() + 1; argument != arguments.end(); ++argument)

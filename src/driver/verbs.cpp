@@ -107,7 +107,9 @@ const std::vector<Verb>& verbs() {
        .argument = "key or section | presets | terms | functions | metrics | quantities [deck.yaml | "
                    "key.path=value ...]",
        .argument_help = "with a deck: the quantities of its model and task",
-       .most_arguments = 100},
+       .most_arguments = 100,
+       .flag = "--markdown",
+       .flag_help = "deck keys as a page of Markdown, a table for each section"},
   };
   return table;
 }

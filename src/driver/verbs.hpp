@@ -33,6 +33,8 @@ struct Verb {
   const char* argument = nullptr;  // of print
   const char* argument_help = nullptr;
   int least_arguments = 0, most_arguments = 0;
+  const char* flag = nullptr;  // that print gets as its last argument; or null
+  const char* flag_help = nullptr;
   // A word of run that stands for key.path=value; or null.
   const char* word = nullptr;
   const char* word_override = nullptr;

@@ -1,5 +1,5 @@
 """A policy leaves the program as ONNX: onnxruntime's actions are the program's own for every kind of network, and
-README.md's function drives Gymnasium's environment to the return that `evaluate` finds."""
+the function of tools/README.md drives Gymnasium's environment to the return that `evaluate` finds."""
 # ctest: PROCESSORS 1 COST 20
 
 import json
@@ -151,7 +151,7 @@ def test_drives_gymnasium(maniple, tmp_path):
     maniple("evaluate", file, f"control.checkpoint={run / 'best'}", "evaluation.episodes=64", f"output.directory={run}")
     with Results(run / "evaluation.h5") as results:
         expected = results.evaluation["episode_return"]
-    blocks = re.findall(r"^```python\n(.*?)^```", (maniple.root / "README.md").read_text(), re.M | re.S)
+    blocks = re.findall(r"^```python\n(.*?)^```", (maniple.root / "tools/README.md").read_text(), re.M | re.S)
     names = {}
     exec(next(block for block in blocks if "onnxruntime" in block), names)
     found = [names["episode_return"](run / "policy.onnx", "InvertedPendulum-v5", seed) for seed in range(4)]

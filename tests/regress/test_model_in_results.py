@@ -77,7 +77,7 @@ def test_as_it_ran(maniple, tmp_path):
 
 
 def test_any_viewer_can_open_it(maniple, tmp_path):
-    """As README.md says: bytes of a dataset, written to a file, opened by its path."""
+    """As tools/README.md says: bytes of a dataset, written to a file, opened by its path."""
     results = record(maniple, tmp_path / "run", "inputs/models/arm6.xml")
     with Results(results) as run:
         (tmp_path / "model.mjb").write_bytes(run.file["run/model_mjb"][()].tobytes())

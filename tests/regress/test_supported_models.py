@@ -1,10 +1,12 @@
-"""Which published models run, and README.md's table of them, which `maniple validate` writes: with
+"""Which published models run, and inputs/README.md's table of them, which `maniple validate` writes: with
 MANIPLE_WRITE_TABLE=1 this test rewrites the table, otherwise it compares."""
 # ctest: PROCESSORS 1
 
 import os
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = {
@@ -66,7 +68,7 @@ def table(maniple):
 
 
 def test_the_table_says_what_validate_says(maniple):
-    readme = ROOT / "README.md"
+    readme = ROOT / "inputs/README.md"
     text, wanted = readme.read_text(), table(maniple)
     print(wanted)
     if os.environ.get("MANIPLE_WRITE_TABLE"):
@@ -74,3 +76,130 @@ def test_the_table_says_what_validate_says(maniple):
         readme.write_text(text)
     shown = TABLE.findall(text)
     assert shown == [wanted], "MANIPLE_WRITE_TABLE=1 pytest tests/regress/test_supported_models.py rewrites it"
+
+
+# ---- the table of MJCF elements ----
+
+MODEL = """<mujoco>{sections}<worldbody><geom name="floor" type="plane" size="5 5 .1"/>
+<body name="body" pos="0 0 1"{attributes}><joint name="joint"/><geom name="ball" size=".1"/><site name="site"/>{inside}
+<body name="tip" pos=".5 0 0"><joint name="slide" type="slide"/><geom name="tip" size=".1"/></body></body>{world}</worldbody>
+</mujoco>"""
+
+
+def mjcf(sections="", inside="", world="", attributes=""):
+    return MODEL.format(sections=sections, inside=inside, world=world, attributes=attributes)
+
+
+def sections(*texts):
+    return [mjcf(sections=text) for text in texts]
+
+
+def bodies(*texts):
+    return [mjcf(world=f'<body pos="2 0 {2 + i}">{text}</body>') for i, text in enumerate(texts)]
+
+
+def actuators(*texts):
+    return sections(*(f"<actuator>{text}</actuator>" for text in texts))
+
+
+MESH = '<asset><mesh name="mesh" vertex="0 0 0  1 0 0  0 1 0  0 0 1"/></asset>'
+FIELD = '<asset><hfield name="field" nrow="2" ncol="2" size="1 1 .1 .1"/></asset>'
+# of each row: models that are stepped, and models that are refused, each with the keys that let it be stepped
+ELEMENTS = {
+    "option": (sections(*(f'<option integrator="{name}"/>' for name in ("Euler", "RK4", "implicitfast")),
+                        '<option solver="PGS"/>', '<option solver="CG" timestep="0.001" gravity="0 0 -1" impratio="10"/>',
+                        '<option wind="1 0 0" density="1.2" viscosity="2e-5" tolerance="1e-6"/>'),
+               {mjcf('<option integrator="implicit"/>'): "simulation.integrator=implicitfast",
+                mjcf('<option integrator="discrete"/>'): "simulation.integrator=Euler",
+                mjcf('<option cone="elliptic"/>'): "simulation.cone=pyramidal",
+                mjcf('<option noslip_iterations="3"/>'): "simulation.noslip_iterations=0"}),
+    "flag": (sections('<option><flag gravity="disable" warmstart="disable" eulerdamp="disable"/></option>'),
+             {mjcf(f'<option><flag {name}="enable"/></option>'): f"simulation.disable=[{name}]"
+              for name in ("sleep", "override", "diagexact")}
+             | {mjcf('<option integrator="discrete" solver="CG"><flag ipc="enable"/></option>'): None}),
+    "body": ([mjcf(attributes=' gravcomp="0.5"'),
+              *bodies('<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><joint/>')],
+             {mjcf(world='<body name="target" mocap="true"/>'): None}),
+    "joint, freejoint": (bodies('<freejoint/><geom size=".1"/>', '<joint type="ball" damping="1"/><geom size=".1"/>',
+                                '<joint type="slide" range="-1 1" limited="true" stiffness="1" armature=".1" frictionloss=".1"/>'
+                                '<geom size=".1"/>'), {}),
+    "geom": (bodies(*(f'<freejoint/><geom type="{shape}" size=".1 .1 .1" contype="0" conaffinity="0"/>'
+                      for shape in ("sphere", "capsule", "box", "cylinder", "ellipsoid")),
+                    '<freejoint/><geom size=".1" condim="1"/>',
+                    '<freejoint/><geom type="capsule" size=".1 .1" condim="3"/>')
+             + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
+                mjcf(sections=FIELD, world='<geom type="hfield" hfield="field" contype="0" conaffinity="0"/>')],
+             {bodies('<freejoint/><geom type="box" size=".1 .1 .1"/>')[0]: "model.contacts=false",
+              bodies('<freejoint/><geom size=".1" condim="4"/>')[0]: "model.contacts=false",
+              bodies('<freejoint/><geom size=".1" condim="6"/>')[0]: "model.contacts=false",
+              mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
+              mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'): "model.contacts=false",
+              mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
+    "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),
+    "contact": (sections('<contact><pair geom1="floor" geom2="ball"/><exclude body1="body" body2="tip"/></contact>'), {}),
+    "equality": (sections('<equality><joint joint1="joint" joint2="slide" active="false"/></equality>'),
+                 {mjcf('<equality><joint joint1="joint" joint2="slide"/></equality>'): "model.equality=false",
+                  mjcf('<equality><weld body1="body" body2="tip"/></equality>'): "model.equality=false"}),
+    "tendon": (sections('<tendon><fixed stiffness="1" damping="1" limited="true" range="-1 1" frictionloss=".1">'
+                        '<joint joint="joint" coef="1"/><joint joint="slide" coef="2"/></fixed></tendon>'),
+               {mjcf('<tendon><spatial><site site="site"/><site site="end"/></spatial></tendon>',
+                     world='<site name="end"/>'): "model.tendons=false",
+                mjcf('<tendon><fixed armature="1"><joint joint="joint" coef="1"/></fixed></tendon>'): "model.tendons=false"}),
+    "actuator": (actuators('<motor joint="joint"/><position joint="joint" kp="2"/><velocity joint="joint" kv="2"/>'
+                           '<intvelocity joint="joint" actrange="-1 1"/><damper joint="joint" kv="1" ctrlrange="0 1"/>'
+                           '<cylinder joint="slide" timeconst=".1"/><general joint="joint" gaintype="affine" biastype="affine"/>'
+                           '<general joint="joint" dyntype="filterexact" dynprm=".1"/>')
+                 + sections('<tendon><fixed name="t"><joint joint="joint" coef="1"/></fixed></tendon>'
+                            '<actuator><motor tendon="t"/></actuator>'),
+                 {model: None for model in actuators('<muscle joint="joint" lengthrange="0 1"/>', '<adhesion body="tip" ctrlrange="0 1"/>',
+                                                     '<motor site="site"/>')}),
+    "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
+                        '<subtreecom body="body"/><touch site="site"/><clock/></sensor>'),
+               {mjcf(f"<sensor>{sensor}</sensor>"): "simulation.disable=[sensor]"
+                for sensor in ('<rangefinder site="site"/>', '<magnetometer site="site"/>')}),
+    "keyframe": (sections('<keyframe><key name="up" qpos="1 0"/></keyframe>'), {}),
+    "deformable": ([], {mjcf('<option solver="Newton"/>', world='<flexcomp name="rope" type="grid" count="4 1 1" '
+                             'spacing=".1 .1 .1" dim="1" radius=".01" mass="1"><contact contype="0" conaffinity="0"/>'
+                             '<edge equality="false"/></flexcomp>'): None}),
+}
+ROWS = re.compile(r"<!-- table: MJCF -->\n\|.*\n\|[-|]+\n((?:\|.*\n)+)")
+
+
+def rows_of_elements():
+    cells = [[cell.strip() for cell in row.strip("|").split("|")]
+             for row in ROWS.search((ROOT / "inputs/README.md").read_text())[1].splitlines()]
+    return {row[0].replace("`", ""): row[1:] for row in cells}
+
+
+def test_the_table_of_elements_has_them_all():
+    assert {name for name in rows_of_elements() if name != "extension"} == set(ELEMENTS)  # (there is no plugin to try)
+
+
+@pytest.mark.parametrize("element", ELEMENTS)
+def test_the_table_of_elements(maniple, tmp_path, element):
+    """Of each row: what is said to be supported is, and the rest is refused; where keys let a model be stepped, the row
+    or the refusal names them."""
+    stepped, refused = ELEMENTS[element]
+    supported, others = rows_of_elements()[element]
+    assert bool(stepped) == bool(supported) and bool(refused) <= bool(others)
+    file = tmp_path / "model.xml"
+    for model in stepped:
+        file.write_text(model)
+        maniple("validate", f"model.file={file}", ranks=0)
+    for model, keys in refused.items():
+        file.write_text(model)
+        result = maniple("validate", f"model.file={file}", ranks=0, exit_code=2)
+        assert "needs what this version does not simulate" in result.stdout + result.stderr
+        if keys:
+            assert keys.split("=")[0] in others
+            maniple("validate", f"model.file={file}", keys, ranks=0)
+
+
+def test_the_table_of_elements_has_all_sensors(maniple, tmp_path):
+    (tmp_path / "model.xml").write_text(mjcf('<sensor><rangefinder site="site"/></sensor>'))
+    result = maniple("validate", f"model.file={tmp_path / 'model.xml'}", ranks=0, exit_code=2)
+    listed = re.search(r"supported sensors: ([^;]*);", result.stdout + result.stderr)[1].split(", ")
+    shown = rows_of_elements()["sensor"][0].split(", ")
+    expanded = [name for entry in shown for name in listed
+                if name == entry or (entry.endswith("...") and name.startswith(entry[:-3]))]
+    assert sorted(expanded) == sorted(listed)

@@ -353,6 +353,20 @@ def test_schema_of_some_keys(maniple):
             f"command line: schema: found '{CARTPOLE}' behind '{what}'; allowed: '{what}' alone; decks and key.path=value with quantities")
 
 
+def test_schema_as_markdown(maniple):
+    """A table for each section; the page of all keys is inputs/KEYS.md (test_readme.py)."""
+    def keys(*arguments):
+        return re.findall(r"^\| `([^`]+)` \|", maniple("schema", *arguments, "--markdown", ranks=0).stdout, re.M)
+
+    assert keys("evaluation") == ["evaluation.episodes", "evaluation.deterministic", "evaluation.every"]
+    assert keys() == sorted(keys(), key=keys().index) and len(keys()) == len(maniple("schema", ranks=0).stdout.splitlines()) - 1
+    page = maniple("schema", "policy", "--markdown", ranks=0).stdout
+    assert "\n## policy\n" in page and all(len(re.findall(r"(?<!\\)\|", row)) == 6 for row in page.splitlines() if row.startswith("|"))
+    for what in (["terms"], ["policy", CARTPOLE]):
+        assert re.fullmatch(rf"command line: schema: found '{what[-1]}' with --markdown; allowed: nothing, or a key or section of decks",
+                            refusal(maniple, "schema", *what, "--markdown"))
+
+
 def test_validate_says_what_is_done_to_observations(maniple):
     output = maniple("validate", CARTPOLE, "task.actions.0.delay=[0,2]",
                      "task.observations=[{expression: 'sin(qpos[0])', noise: 0.1, history: 2}, {expression: time}, "
