@@ -84,6 +84,11 @@ CommandLine parse_command_line(int argc, char** argv) {
           ->required(verb.least_arguments > 0)
           ->expected(verb.least_arguments, verb.most_arguments);
     if (verb.flag) sub->add_flag(verb.flag, flagged, verb.flag_help);
+    std::string footer = std::string("Example: maniple ") + verb.example;
+    if (verb.sections)
+      footer += std::string("\nSections of its deck: ") + verb.sections +
+                "; 'maniple schema SECTION' lists their keys";
+    sub->footer(footer);
     sub->callback([&command, &verb] { command.verb = &verb; });
   }
 

@@ -26,6 +26,8 @@ const std::vector<Verb>& verbs() {
   static const std::vector<Verb> table{
       {.name = "train",
        .help = "train a policy on the environments of a task deck",
+       .example = "train gymnasium/half_cheetah_v5 batch.seed=2 output.directory=runs/cheetah",
+       .sections = "model batch simulation task policy learning evaluation ensemble output run",
        .run = train,
        .not_of_run = kOfOneStart,
        .of_run = kGoesOn,
@@ -35,6 +37,9 @@ const std::vector<Verb>& verbs() {
        .runs_ensembles = true},
       {.name = "imitate",
        .help = "train a policy on demonstrations, HDF5 files as robomimic or Minari write them",
+       .example = "imitate bc data.file=demonstrations.hdf5 output.directory=runs/clone",
+       .sections =
+           "data image batch policy diffusion learning model simulation task evaluation ensemble output run",
        .run = imitate,
        .not_of_run = kOfOneStart,
        .of_run = kGoesOn,
@@ -45,6 +50,9 @@ const std::vector<Verb>& verbs() {
        .runs_ensembles = true},
       {.name = "rollout",
        .help = "step environments with given, random or learned controls and record trajectories",
+       .example =
+           "rollout model.file=robot.xml batch.num_envs=64 simulation.steps=100 output.trajectory.every=1",
+       .sections = "model batch simulation control initial_state task policy ensemble output run",
        .run = rollout,
        .not_of_run = kOfItsOwn,
        .of_run = {"control.source=policy", "control.checkpoint=RUN", "output.directory=RUN/rollout"},
@@ -54,6 +62,8 @@ const std::vector<Verb>& verbs() {
        .runs_ensembles = true},
       {.name = "evaluate",
        .help = "run episodes with a trained policy and record returns",
+       .example = "evaluate runs/cheetah evaluation.episodes=100",
+       .sections = "model batch simulation control task policy evaluation ensemble output run",
        .run = evaluate_policy,
        .not_of_run = kOfItsOwn,
        .of_run = {"control.checkpoint=RUN", "output.directory=RUN"},
@@ -64,6 +74,8 @@ const std::vector<Verb>& verbs() {
        .help = "measure physics and environment steps per second, or (bench scaling) learning on 1, 2, 4, "
                "... ranks; "
                "write bench.json",
+       .example = "bench gymnasium/ant_v5 batch.num_envs=1024",
+       .sections = "model batch simulation task policy learning bench output run",
        .run = bench,
        .word = "scaling",
        .word_override = "bench.scaling=strong",
@@ -73,6 +85,7 @@ const std::vector<Verb>& verbs() {
        .results = kBenchFile},
       {.name = "validate",
        .help = "parse and check deck, model and task; say what they hold; allocate nothing",
+       .example = "validate model.file=robot.xml",
        .run = validate,
        .not_of_run = kOfItsOwn,
        .of_run = {"output.directory=RUN"},
@@ -83,6 +96,8 @@ const std::vector<Verb>& verbs() {
        .help = "check ranks, devices, pinning, communication and the file system; given the directory of a "
                "run, say "
                "how well it used its ranks",
+       .example = "doctor gymnasium/ant_v5 output.directory=runs/preflight",
+       .sections = "output run batch model task policy learning",
        .run = doctor,
        .print = show_rank_report,
        .not_of_run = kOfItsOwn,
@@ -90,6 +105,7 @@ const std::vector<Verb>& verbs() {
        .needs_model = false},
       {.name = "inspect",
        .help = "print what a results, checkpoint or dataset file holds, or the task of a deck",
+       .example = "inspect runs/cheetah",
        .print = inspect,
        .argument = "FILE [key.path=value ...]",
        .argument_help = "an HDF5 file, the directory of a run, or a deck; key.path=value with a deck",
@@ -97,12 +113,14 @@ const std::vector<Verb>& verbs() {
        .most_arguments = 100},
       {.name = "tasks",
        .help = "list the decks that come with the program, by the names under which verbs take them",
+       .example = "tasks humanoid",
        .print = tasks,
        .argument = "part of a name",
        .argument_help = "only decks whose names have it in them",
        .most_arguments = 1},
       {.name = "schema",
        .help = "print every deck key: type, default, unit, meaning; or what tasks are written with",
+       .example = "schema learning.gamma",
        .print = schema,
        .argument = "key or section | presets | terms | functions | metrics | quantities [deck.yaml | "
                    "key.path=value ...]",

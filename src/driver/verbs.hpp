@@ -25,6 +25,8 @@ inline constexpr const char* kBenchFile = "bench.json";  // of bench
 struct Verb {
   const char* name;
   const char* help;
+  const char* example;             // a command line, behind "maniple "
+  const char* sections = nullptr;  // of the deck that it reads
   // A verb of a deck, on all ranks; or null, and then:
   ExitCode (*run)(const Config& config, Session& session) = nullptr;
   // without MPI, by rank 0 alone: what it prints, given its arguments. Of a verb with both: given a

@@ -387,3 +387,15 @@ def test_a_terminal_gets_a_bar(maniple, tmp_path):
     result = subprocess.run(["script", "-qec", command, "/dev/null"], cwd=maniple.root, capture_output=True, text=True,
                             env={**os.environ, "OMP_NUM_THREADS": "1"}, timeout=60, stdin=subprocess.DEVNULL)
     assert "█" in result.stdout and "\033[K" in result.stdout, result.stdout
+
+
+def test_help_of_a_verb_has_an_example_and_names_sections_that_exist(maniple):
+    verbs = re.findall(r"^  ([a-z]+) ", maniple("--help").stdout.split("Subcommands:")[1], re.M)
+    assert {"train", "evaluate", "tasks"} <= set(verbs)
+    sections = set(re.findall(r"^([a-z_]+)\.", maniple("schema").stdout, re.M))
+    for verb in verbs:
+        text = maniple(verb, "--help").stdout
+        assert f"Example: maniple {verb} " in text
+        named = re.search(r"Sections of its deck: (.*?);", text, re.S)
+        assert named is None or set(named[1].split()) <= sections, verb
+    assert "learning" in maniple("train", "--help").stdout
