@@ -51,6 +51,7 @@ SHORTER = {
         f"{CMAKE.replace('build', 'build-own')} -DMANIPLE_TESTS=OFF\n": "true\n",
         ".venv/bin/python -m pip install --quiet --dry-run --no-index -r tools/requirements.txt": "true",  # as tools/setup.sh does
         "train pendulum.yaml output": "train pendulum.yaml learning.iterations=5 output",
+        "half_cheetah_v5 learning.iterations=5": "half_cheetah_v5 learning.iterations=1",
         # tools/run.sh starts both
         ".venv/bin/python tools/plot_learning_curve.py runs/pendulum": "true",
         ".venv/bin/python tools/replay.py runs/pendulum": "true",
@@ -58,7 +59,7 @@ SHORTER = {
     "inputs/tasks/README.md": {
         "train reach.yaml learning.iterations=20": "train reach.yaml learning.iterations=3",
         "train robust_ant.yaml learning.iterations=20": "train robust_ant.yaml learning.iterations=2",
-        "evaluate robust_ant.yaml": "evaluate robust_ant.yaml task.episode_steps=20",
+        "evaluate runs/robust_ant": "evaluate runs/robust_ant task.episode_steps=20",
     },
     "inputs/train/README.md": {
         "gymnasium/inverted_pendulum_v5.yaml": "gymnasium/inverted_pendulum_v5.yaml learning.iterations=10",
