@@ -126,19 +126,19 @@ struct SchemaRow {
 // Every key; or only those that `asked` names.
 std::vector<SchemaRow> schema_rows(const std::string& asked) {
   std::vector<SchemaRow> rows{
-      {"include", "path or list of paths", "~", "", "other decks, read first; later keys override"},
+      {"include", "path or list of paths", "~", "", "Other decks, which are read first; later keys override"},
       {"ensemble.<key>", "list of values of the key", "~", "",
-       "a run for each value, for several keys for each combination, in <output.directory>/<its values>, at "
-       "the same time where there are ranks for it"}};
+       "Values of a key, each in a run of its own, or each combination of the values of several keys, in "
+       "<output.directory>/<its values>; as many run at the same time as there are ranks for"}};
   Config defaults;
   for (const Key& key : schema())
     rows.push_back({key.path, allowed_text(key.target(defaults), key.allowed),
                     yaml_text(key.target(defaults)), key.unit, key.meaning});
   rows.push_back(
-      {"task.definitions.<name>", "expression", "", "", "a named expression, for use in every expression"});
+      {"task.definitions.<name>", "expression", "", "", "Expression that others use by its name"});
   rows.push_back({"learning.curricula.<name>", "expression", "", "",
-                  "a number of learning that follows the iteration or what else a training measures, as "
-                  "updates of task.curricula do, in place of learning.<name>: " +
+                  "Expression in place of the number learning.<name>, evaluated after each iteration as "
+                  "updates of task.curricula are, from the iteration and what the training measures: " +
                       [] {
                         std::string names;
                         for (const LearningNumber& number : kLearningNumbers)
