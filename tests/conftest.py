@@ -33,7 +33,7 @@ ENVIRONMENT = {
 
 
 def command(ranks, *arguments):
-    """The command line of `maniple *arguments` on so many ranks; 0: as a program of its own, without mpirun."""
+    """The command line of `maniple *arguments` on this many ranks; 0: as a program of its own, without mpirun."""
     if ranks == 0:
         return [str(PROGRAM), *map(str, arguments)]
     launcher = ["mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
@@ -122,7 +122,7 @@ class Maniple:
 
 def start_tool(tool, *arguments):
     """A script of tools/ in a process of its own, which has what this one has imported: starting Python and importing all of
-    it anew takes a second. (test_readme.py starts the scripts as anyone does.)"""
+    it again takes a second. (test_readme.py starts the scripts as anyone does.)"""
     main = importlib.import_module(Path(tool).stem).main
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = os.fork()

@@ -54,7 +54,7 @@ class Blob:
 
 
 def simplified(vertices, faces, most):
-    """The mesh with at most so many faces: vertices of a cell of a grid become their mean (Rossignac and Borrel 1993)."""
+    """The mesh with at most this many faces: vertices of a cell of a grid become their mean (Rossignac and Borrel 1993)."""
     if len(faces) <= most:
         return vertices, faces
     lowest, extent = vertices.min(0), max(np.ptp(vertices, axis=0).max(), 1e-9)

@@ -1,6 +1,6 @@
 // Counter-based random numbers: Philox4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
 // as easy as 1, 2, 3", SC11). No generator has state: a number is a function of seed, purpose,
-// global environment (or sample) index, step and draw, hence equal for any number of ranks and lanes.
+// global environment (or sample) index, step and draw, so equal for any number of ranks and lanes.
 #pragma once
 
 #include <cstdint>

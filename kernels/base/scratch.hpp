@@ -40,7 +40,7 @@ class Scratch {
   static std::size_t bytes(int elements, int workers) {
     return count(elements, workers) * sizeof(ScalarOf<V>);
   }
-  // How many workers there should be for so many environments: on a GPU no more than find work.
+  // How many workers there should be for this many environments: on a GPU no more than find work.
   static int workers_for(int elements, std::int64_t environments) {
     if constexpr (!kScalarLanes) return thread_count();
     const std::size_t fit = scratch_bytes() / std::max<std::size_t>(1, bytes(elements, 1));

@@ -116,7 +116,7 @@ namespace maniple {
 
 inline constexpr int kDualVectors = 10;
 
-// A field of the state: tiles are [element][kTileWidth], hence the stride is known when compiling.
+// A field of the state: tiles are [element][kTileWidth], so the stride is known when compiling.
 template <class V>
 struct StateField {
   static constexpr int stride = kTileWidth / lane_width<V>;

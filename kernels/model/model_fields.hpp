@@ -330,7 +330,7 @@
   FIELD(actuator_biasprm, nu, 3, 10, actuator, "actuator", "bias: constant, by length, by velocity")        \
   FIELD(actuator_forcerange, nu, 2, 2, actuator, "N or N m", "range of the force, where it is limited")
 
-// What follows from them, and hence varies with them (physics/set_const.hpp).
+// What follows from them, and so varies with them (physics/set_const.hpp).
 //      name, rows, numbers of a row that vary, all of them
 #define MANIPLE_CONSEQUENT_FIELDS(FIELD)      \
   FIELD(body_subtreemass, nbody, 1, 1)        \

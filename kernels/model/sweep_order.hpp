@@ -1,5 +1,5 @@
 // The orders in which the dual solver visits the rows of an environment: MuJoCo shuffles the list of rows
-// once per sweep with a generator that begins anew in every solve, so that an order depends on nothing but
+// once per sweep with a generator that begins again in every solve, so that an order depends on nothing but
 // the number of rows and of the sweep. Those of the first sweeps are in Model::dual_order, a byte per row.
 #pragma once
 

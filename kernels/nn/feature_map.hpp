@@ -32,7 +32,7 @@ struct FeatureMap {
   }
 };
 
-// Sums over the frames of a map are made of those over blocks of so many: a large map's lose less to
+// Sums over the frames of a map are made of those over blocks of this many: a large map's lose less to
 // rounding.
 inline constexpr int kFrameBlock = 16;
 MANIPLE_FUNCTION int end_of_block(int first, int frames) {

@@ -3,7 +3,7 @@
 // records, one environment after the other. In every step it finds the contacts of all of them, pack by pack
 // in their order, sorts by what it found, and turns states and contacts of a pack into lanes: whole registers
 // are moved and transposed, where picking single values out of tiles took three times as long. No bit of an
-// environment depends on its lane or its neighbours, hence none on this order.
+// environment depends on its lane or its neighbours, so none on this order.
 #pragma once
 
 #include "kernels/base/tiles.hpp"

@@ -43,7 +43,7 @@ void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step);
 template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step);
 // Lane values of a worker in which the states of one pack settle. They are laid out as in a tile, of which
-// scalars that are neighbours have one lane each: hence such workers are whole tiles of them.
+// scalars that are neighbours have one lane each: so such workers are whole tiles of them.
 template <class V>
 int settle_elements(int state_elements) {
   return kScalarLanes ? state_elements : state_elements * kTileWidth / lane_width<V>;

@@ -14,7 +14,7 @@ inline constexpr const char* kRunStage = "run";      // and afterwards
 struct Activity {
   std::atomic<const char*> stage{kStartStage};    // text that lives as long as the program
   std::atomic<const char*> counted{"iteration"};  // what is counted: "iteration", "control step"
-  std::atomic<std::int64_t> done{-1};             // so many of them; -1: still starting
+  std::atomic<std::int64_t> done{-1};             // this many of them; -1: still starting
   std::atomic<std::int64_t> collectives{0};  // entered so far: the same number on all ranks that are abreast
   std::atomic<bool> waiting{false};          // inside a collective operation
   std::atomic<std::int64_t> part{-1};        // of the job that this process works for; -1: for the whole
@@ -26,7 +26,7 @@ inline constinit Activity activity;
 inline void note_progress() {
   activity.progress.fetch_add(1, std::memory_order_relaxed);
 }
-// So many iterations (or control steps) are done; the first call ends the start.
+// This many iterations (or control steps) are done; the first call ends the start.
 inline void note_done(const char* counted, std::int64_t done) {
   activity.counted.store(counted, std::memory_order_relaxed);
   activity.done.store(done, std::memory_order_relaxed);
@@ -35,7 +35,7 @@ inline void note_done(const char* counted, std::int64_t done) {
   note_progress();
 }
 
-// Another run begins in this process: what is counted starts anew.
+// Another run begins in this process: what is counted starts again.
 inline void note_start(std::int64_t part) {
   activity.part.store(part, std::memory_order_relaxed);
   activity.done.store(-1, std::memory_order_relaxed);

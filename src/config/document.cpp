@@ -102,7 +102,7 @@ DeckValue convert(const YAML::Node& node, const Source& source, const std::strin
   value.where = source.location(node.Mark());
   if (++values > kMaxValues)
     throw InputError(value.where, path, "found more than " + std::to_string(kMaxValues) + " values",
-                     "allowed: fewer, where each use of an anchor counts anew");
+                     "allowed: fewer, where each use of an anchor counts again");
   if (depth > kMaxDepth)
     throw InputError(value.where, path,
                      "found values nested more than " + std::to_string(kMaxDepth) + " deep",

@@ -25,7 +25,7 @@ struct DeckValue {
   enum class Kind { nothing, null, scalar, list, map };
   Kind kind = Kind::nothing;
   std::string text;             // scalar
-  bool quoted = false;          // scalar: given in quotes or as a block, hence never a number
+  bool quoted = false;          // scalar: given in quotes or as a block, so never a number
   bool takes_out = false;       // null: what a deck before had
   SourceLocation where;         // of the value's first character (of a scalar: after the quote)
   std::vector<DeckValue> list;  // list

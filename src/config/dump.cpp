@@ -134,8 +134,7 @@ std::vector<SchemaRow> schema_rows(const std::string& asked) {
   for (const Key& key : schema())
     rows.push_back({key.path, allowed_text(key.target(defaults), key.allowed),
                     yaml_text(key.target(defaults)), key.unit, key.meaning});
-  rows.push_back(
-      {"task.definitions.<name>", "expression", "", "", "Expression that others use by its name"});
+  rows.push_back({"task.definitions.<name>", "expression", "", "", "Expression that others use by its name"});
   rows.push_back({"learning.curricula.<name>", "expression", "", "",
                   "Expression in place of the number learning.<name>, evaluated after each iteration as "
                   "updates of task.curricula are, from the iteration and what the training measures: " +

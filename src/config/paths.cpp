@@ -36,7 +36,7 @@ std::string resolve_path(const std::string& text, const SourceLocation& where, c
   if (directory.empty())
     throw InputError(
         where, key, "found no Python package '" + package + "'",
-        "allowed: a package (by its import name) that is installed in $VIRTUAL_ENV, or in .venv beside "
+        "allowed: a package (by its import name) that is installed in $VIRTUAL_ENV, or in .venv next to "
         "the program or in the working directory");
   return (fs::path(directory) / text.substr(slash + 1)).lexically_normal().string();
 }

@@ -136,7 +136,7 @@ class TaskReader {
       const bool none = term.term.empty() && term.expression.empty();
       const bool field = !term.field.empty();
       throw InputError(where, path,
-                       field  ? "found field beside term or expression"
+                       field  ? "found field together with term or expression"
                        : none ? "found neither term nor expression"
                               : "found both term and expression",
                        std::string("allowed: either 'term: <name>' or 'expression: \"<text>\"'") +
@@ -154,7 +154,7 @@ class TaskReader {
           term.every.empty() ? "found an event without it" : "found it with mode " + text_of(term.mode),
           "allowed: every: <seconds> or [low, high] with mode interval");
     if (!term.target.empty() && term.expression.empty())
-      throw InputError(where, path + ".set", "found it beside a term of the library",
+      throw InputError(where, path + ".set", "found it together with a term of the library",
                        "allowed: with an expression");
     return term;
   }

@@ -84,7 +84,7 @@ ExitCode bench(const Config& config, Session& session) {
   const double env_steps = static_cast<double>(config.batch.num_envs) * static_cast<double>(steps);
   std::int64_t control_step = 0;
 
-  // physics alone: controls drawn anew each control step, as in a random rollout
+  // physics alone: controls drawn again each control step, as in a random rollout
   simulation->initialize(config.initial_state);
   const auto physics_repeat = [&] {
     for (std::int64_t i = 0; i < steps; ++i) {

@@ -33,7 +33,7 @@ struct Sources {
   std::unique_ptr<Demonstrations> demonstrations;  // or data
 };
 
-// The deck for so many ranks.
+// The deck for this many ranks.
 Config config_of(const Config& config, int ranks) {
   Config result = config;
   result.bench.iterations = config.bench.iterations > 0 ? config.bench.iterations : kIterations;

@@ -34,7 +34,7 @@ struct LearningTimes {
   // Seconds of one rank in the update, by sample that it goes through once.
   double update_seconds_per_sample = 0;
 };
-// Collective. So many of them, after one that warms caches.
+// Collective. This many of them, after one that warms caches.
 LearningTimes time_learning(Learner& learner, int iterations, int epochs, Session& session);
 
 // bench.scaling: the same learning on 1, 2, 4, ... ranks of this job; a table, and <directory>/bench.json.

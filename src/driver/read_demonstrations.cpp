@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a rank needs, and for the data so many times over.
+// What a rank needs, and for the data this many times over.
 RankMemory memory_of(const Config& config, const DemonstrationContents& contents, const Session& session,
                      const RankMemory& beside, std::size_t copies) {
   const RankTiles tiles(config, session.size());

@@ -48,7 +48,7 @@ class Memory {
     if (device_.data() != nullptr) Kokkos::deep_copy(host_, device_);
     return {host_.data(), host_.data() + host_.size()};
   }
-  // As the tiles of a launch, of so many elements.
+  // As the tiles of a launch, of this many elements.
   TiledView<Element> tiles(int elements) {
     TiledView<Element> view;
     view.data = Kokkos::View<Element*, MemorySpace>(data(), host_.size());

@@ -105,8 +105,8 @@ void report_idle_draws(const Simulation& simulation, const Session& session);
 void report_incidents(const Simulation& simulation, Session& session);
 // Rewards and observations that became 0, of all steps so far. Collective.
 void report_bad_values(const Simulation& simulation, Session& session);
-// What an iteration of so many control steps left out of learning, with the environments whose state was bad.
-// Error when that is all there was. Collective.
+// What an iteration of this many control steps left out of learning, with the environments whose state was
+// bad. Error when that is all there was. Collective.
 void report_invalid_samples(const Simulation& simulation, Session& session, std::int64_t iteration,
                             std::int64_t samples, std::int64_t horizon);
 // Compiler, lane width and options of this build.

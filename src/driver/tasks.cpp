@@ -26,7 +26,7 @@ void tasks(const std::vector<std::string>& arguments, std::ostream& out) {
   }
   if (names.empty())
     throw Error(
-        "no decks come with this program: the folder inputs is not beside it, above it or in share/maniple");
+        "no decks come with this program: the folder inputs is not next to it, above it or in share/maniple");
   if (std::none_of(names.begin(), names.end(),
                    [&](const std::string& name) { return name.find(part) != std::string::npos; }))
     throw InputError(SourceLocation{}, "tasks", "found no deck whose name has '" + part + "' in it",

@@ -28,7 +28,7 @@ class DeviationWatch {
       said_ = true;
       warn(
           fmt::format("iteration {}: the standard deviation of the actions has grown to {:.3g}, from {:.3g} "
-                      "(policy.init_std): they are all but noise; {} keeps it small",
+                      "(policy.init_std): they are almost only noise; {} keeps it small",
                       iteration, value.value, policy_.init_std, advice()));
     }
   }

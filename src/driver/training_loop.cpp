@@ -170,7 +170,7 @@ void warm_start(Learner& learner, const TrainingRun& run) {
   info(fmt::format(
       "warm start from {}, iteration {}{}: policy, critic, normalizers and moments of the optimizer are "
       "kept{}; "
-      "environments, learning rate, curricula and counters begin anew",
+      "environments, learning rate, curricula and counters begin again",
       run.config.learning.warm_start, start.step,
       start.same_task             ? ""
       : start.differences.empty() ? " (of another task or model)"
@@ -370,7 +370,7 @@ class TrainingLoop {
         whole = std::filesystem::is_regular_file(path, ignored) && check_seal(path) == Sealed::yes &&
                 ends_with(final_values(path), rows_.last());
       } catch (const Error&) {
-        // they are written anew
+        // they are written again
       }
     }
     run_.collectives.broadcast(&whole, sizeof whole, 0);

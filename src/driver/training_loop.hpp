@@ -30,7 +30,7 @@ struct TrainingRun {
   // Warnings that the learner does not know of; collective. May be empty.
   std::function<void(const IterationReport& report, std::int64_t iteration)> after_iteration = {};
   std::function<void()> at_end = {};
-  // Of the learner's policy, every so many iterations; collective, the same on every rank.
+  // Of the learner's policy, every this many iterations; collective, the same on every rank.
   std::function<EvaluationMeans()> evaluate = {};
   std::int64_t evaluate_every = 0;  // 0: never
   bool has_success = false;         // the task, for the success rate of evaluations

@@ -44,7 +44,7 @@ struct ArchiveEntry {
   void* data;             // host-accessible memory; per_env: first tile of this rank
   std::size_t elements;   // replicated: count; per_env: elements per environment (file: [env, elements])
   std::size_t first = 0;  // per_env: element at which the field starts in a tile ...
-  std::size_t tile_elements = 0;  // ... of so many elements x 32 lanes
+  std::size_t tile_elements = 0;  // ... of this many elements x 32 lanes
   // Replicated entries whose length is the file's: called on load with that length, returns the memory.
   std::function<void*(std::size_t)> resize = {};
   bool reproducible = true;  // false: wall clock and the like, left out of digests

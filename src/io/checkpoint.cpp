@@ -184,7 +184,7 @@ struct Layout {
   std::uint64_t checksum = 0;           // of everything but the rows
 };
 
-// The bytes of the words that so many bytes take part in.
+// The bytes of the words that this many bytes take part in.
 std::int64_t whole_words(std::int64_t bytes) {
   return (bytes + 7) / 8 * 8;
 }
@@ -448,7 +448,7 @@ std::optional<Loaded> load_newest(const std::string& directory, const Checkpoint
   const std::string found = "no good checkpoint among " + std::to_string(count);
   if (purpose == CheckpointPurpose::resume)
     throw InputError(SourceLocation{directory}, "learning.resume", found,
-                     "restore one, or remove them to start anew:" + reasons);
+                     "restore one, or remove them to start again:" + reasons);
   throw InputError(SourceLocation{directory},
                    purpose == CheckpointPurpose::policy ? "control.checkpoint" : "learning.warm_start", found,
                    "allowed: a good one:" + reasons);

@@ -60,7 +60,7 @@ std::optional<std::int64_t> read_newest_checkpoint(const std::string& directory,
                                                    const Partition& partition, Collectives& collectives);
 
 // Rank 0. Steps of the checkpoints of a run's directory, newest first. Error when the directory is there and
-// cannot be listed: nothing may start anew because a file system failed to answer.
+// cannot be listed: nothing may start again because a file system failed to answer.
 std::vector<std::int64_t> checkpoint_steps(const std::string& directory);
 
 // Collective. Reads only the named replicated entries of a checkpoint file (or of the newest good one

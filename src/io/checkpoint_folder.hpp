@@ -18,7 +18,7 @@ std::vector<std::int64_t> checkpoint_steps_in(const std::string& directory,
 std::string checkpoint_file(const std::string& directory, std::int64_t step,
                             const std::string& ending = kCheckpointEnding);
 
-// Rank 0, after a commit: newer steps belong to a history that this run has left (it started anew, or
+// Rank 0, after a commit: newer steps belong to a history that this run has left (it started again, or
 // fell back from bad files), so they step aside: no later start may go on from them.
 void set_newer_aside(const std::string& directory, std::int64_t step);
 

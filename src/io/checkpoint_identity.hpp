@@ -24,13 +24,13 @@ struct CheckpointIdentity {
   // How it learns, "key: value" of each key: a run that goes on may have others, some of them.
   std::vector<std::string> settings;
   // Of these, keys that act at the beginning of a run alone and that nobody gave to this one, in which they
-  // hence are what they were; not written.
+  // so are what they were; not written.
   std::set<std::string> unset = {};
   std::int64_t num_envs = 0;
   std::uint32_t seed = 0;
 };
 
-// What a checkpoint is read for, hence what must agree.
+// What a checkpoint is read for, so what must agree.
 enum class CheckpointPurpose {
   resume,      // everything
   policy,      // model and task

@@ -1,5 +1,5 @@
 // The checksum of files: a sum, with wrap-around, of hashes of their 8-byte words. The sum does not depend
-// on the order of the words, hence not on how many ranks share them; a word's number goes into its hash, so
+// on the order of the words, so not on how many ranks share them; a word's number goes into its hash, so
 // that exchanged words do not cancel.
 #pragma once
 

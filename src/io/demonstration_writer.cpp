@@ -62,7 +62,7 @@ std::vector<std::byte> at_the_end(const Episode& episode, bool flag) {
   return bytes_of_vector(values);
 }
 
-// All datasets of a demonstration of so many steps.
+// All datasets of a demonstration of this many steps.
 std::vector<Column> columns_of(const EpisodesFormat& format, std::int64_t steps) {
   const ElementType number = format.double_precision ? ElementType::float64 : ElementType::float32;
   const std::size_t bytes = hdf5::bytes_of(number);
@@ -256,7 +256,7 @@ std::string write_episodes(const std::string& directory, const EpisodesFormat& f
   const bool minari = format.layout == DatasetLayout::minari;
   std::vector<std::int64_t> addresses;
   try {
-    // all of it is in memory: another attempt begins anew
+    // all of it is in memory: another attempt begins again
     retry_together(collectives, "writing " + path, [&] {
       run_on_root(collectives, [&] {
         make_directory(folder);

@@ -115,7 +115,7 @@ std::string type_of(hid_t dataset);
 void read_box(hid_t dataset, hid_t memory_type, const Shape& first, const Shape& count, void* data,
               const std::string& what);
 
-// Chunks of a dataset [env, sample, size] whose elements take so many bytes: `block` samples of whole tiles
+// Chunks of a dataset [env, sample, size] whose elements take this many bytes: `block` samples of whole tiles
 // of environments, so that few chunks belong to two ranks; a mebibyte, or more where the dataset is so large
 // that it would have too many of them for address_of_chunk(), which looks at all to find one.
 Shape trajectory_chunk(const Shape& shape, hsize_t block, std::size_t bytes);

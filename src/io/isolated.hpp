@@ -29,7 +29,7 @@ std::vector<std::string> run_isolated(const std::vector<std::string>& paths,
                                       const std::function<std::string(std::size_t file)>& work);
 
 // What such work calls as it gets on with a file, piece after piece: how long reading takes depends on more
-// than the bytes of a file, which may be compressed. The file has its time anew, and the parent notes
+// than the bytes of a file, which may be compressed. The file has its time again, and the parent notes
 // progress.
 void note_reading();
 

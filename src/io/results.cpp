@@ -134,7 +134,7 @@ struct ResultsWriter::Impl {
     return record.model_mjb.valid() ? record.model_mjb.get() : none;
   }
 
-  // Rank 0: room for so many bytes behind what the file has.
+  // Rank 0: room for this many bytes behind what the file has.
   void reserve(std::int64_t bytes) {
     reserve_bytes(temporary, static_cast<std::int64_t>(std::filesystem::file_size(temporary)) + bytes);
   }
@@ -447,7 +447,7 @@ std::string ResultsWriter::commit() {
   impl.settle();
   impl.file.close();
   if (impl.recorders.empty()) {
-    // all that goes into the file is in memory: another attempt begins anew
+    // all that goes into the file is in memory: another attempt begins again
     bool first = true;
     retry_together(impl.collectives, "writing results", [&] {
       if (!std::exchange(first, false)) impl.create();

@@ -217,8 +217,8 @@ void check_contents(const RunDirectory::Claim& claim) {
   const bool resumable = claim.has_checkpoints && (results.text.empty() || results.verb == claim.verb ||
                                                    (results.verb.empty() && !steps.empty()));
   if (resumable && claim.continues) {
-    // (a run that was killed before its first checkpoint starts anew)
-    if (!results.damage.empty()) warn(path + ": " + results.damage + "; this run writes it anew");
+    // (a run that was killed before its first checkpoint starts again)
+    if (!results.damage.empty()) warn(path + ": " + results.damage + "; this run writes it again");
     return;
   }
   std::string found = results.text;

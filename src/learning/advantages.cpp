@@ -208,7 +208,7 @@ void Advantages::restored() {
 
 void Advantages::warm_started(Policy& policy, bool normalized) {
   const Normalisation theirs = normalized && values_.count > 0 ? normalisation_of(values_) : Normalisation{};
-  // the old moments say what the critic's unit is; those of the new rewards are gathered anew
+  // the old moments say what the critic's unit is; those of the new rewards are gathered again
   values_.count = 0;
   if (config_.normalize_value)
     value_ = normalisation_of(values_);

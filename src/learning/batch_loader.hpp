@@ -27,7 +27,7 @@ struct SampleBlocks {
   int elements = 0, steps = 1;
   // Lays a sample; `distance` is from the block of a step to that of the next.
   std::function<void(const Rows& rows, float* first, std::size_t distance)> lay;
-  // The same of its pictures, all steps in one block of so many pixels, for the sample's place in the batch
+  // The same of its pictures, all steps in one block of this many pixels, for the sample's place in the batch
   // of all ranks of an update.
   int pixels = 0;
   std::function<void(const Rows& rows, std::int64_t update, std::int64_t place, std::uint8_t* first)>

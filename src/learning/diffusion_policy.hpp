@@ -1,5 +1,5 @@
 // A diffusion policy (Chi et al. 2023): from the last observations it plans a sequence of actions, out of
-// noise, does some of them and plans anew.
+// noise, does some of them and plans again.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace maniple {
 
-// The denoising network of a configuration, with so many observations of a frame and actions. InputError,
+// The denoising network of a configuration, with this many observations of a frame and actions. InputError,
 // which names the key, where there is no such network.
 UnetShape unet_shape(const Config& config, int observations, int actions);
 

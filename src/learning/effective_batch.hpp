@@ -1,4 +1,4 @@
-// What an update learns from on so many ranks. A deck's batch is global; learning.batch_per_rank,
+// What an update learns from on this many ranks. A deck's batch is global; learning.batch_per_rank,
 // learning.accumulate and learning.lr_scaling are the field's other habits, and are worked out here once, so
 // that learners know one batch and one learning rate.
 #pragma once

@@ -76,7 +76,7 @@ class Learner {
   virtual void restored() = 0;
   // What it has learned and nothing else, the same on every rank: what a policy needs to be used, with the
   // curricula of its task as they stand, or, with `to_go_on`, what another run needs to begin with it
-  // (learning.warm_start), whose curricula begin anew.
+  // (learning.warm_start), whose curricula begin again.
   virtual void describe_learned(Archive& archive, bool to_go_on) = 0;
   // After start(), when the named entries of describe_learned() were loaded.
   virtual void warm_started(const std::vector<std::string>& names) = 0;
@@ -91,7 +91,7 @@ class Learner {
     std::string of;  // "environments"
   };
   virtual Share share() const { return {partition().envs(), "environments"}; }
-  // What an iteration works through on all ranks together, for rates: so many "env-steps", "samples".
+  // What an iteration works through on all ranks together, for rates: this many "env-steps", "samples".
   struct Work {
     double amount = 0;
     std::string unit;

@@ -12,7 +12,7 @@
 namespace maniple {
 namespace {
 
-// The scale goes down by 16 with a gradient that is too large, and up by 2 after so many steps without one,
+// The scale goes down by 16 with a gradient that is too large, and up by 2 after this many steps without one,
 // as loss scales do where numbers have few bits (Micikevicius et al. 2018, "Mixed precision training").
 constexpr double kLeastScale = 0x1p-40;
 constexpr std::int64_t kStepsAtScale = 1000;

@@ -22,7 +22,7 @@ struct ParameterBounds {
 
 class Optimizer {
  public:
-  // For so many parameters, with so many metrics that are summed along with their gradient. The first
+  // For this many parameters, with this many metrics that are summed along with their gradient. The first
   // `learned` parameters move, or all; neither decay nor moments of before move the others.
   Optimizer(const LearningConfig& config, std::int64_t parameters, int metrics, int workers,
             std::int64_t learned = -1);

@@ -79,7 +79,7 @@ class Policy : public ActingPolicy {
   bool normalizes() const { return imitates_ || config_.normalize_observations; }
   // Of a policy from demonstrations.
   const DataUnits& units() const { return units_; }
-  // Control steps after which the states of recurrent cells begin anew; 0: only when an episode ends.
+  // Control steps after which the states of recurrent cells begin again; 0: only when an episode ends.
   int state_horizon() const { return config_.recurrent_horizon; }
   void set_units(const DataUnits& units);
   // What the sums of a rollout's moments are multiplied by (its square: those of squares): before the first
@@ -120,7 +120,7 @@ class Policy : public ActingPolicy {
   std::vector<float> used_mean_, used_scale_;
 };
 
-// Begins the states anew where the last step ended an episode, or left its environment's rollout invalid.
+// Begins the states again where the last step ended an episode, or left its environment's rollout invalid.
 void forget_ended_episodes(const Environment& environment, const TiledView<float>& states);
 
 template <class Dense>

@@ -4,7 +4,7 @@
 // (learning.reduction: exact), so a run has the same bits on any number of ranks.
 //
 // Where this departs from those programs:
-// - Minibatches take whole steps of every tile of 32 environments, dealt anew in each epoch; rl_games
+// - Minibatches take whole steps of every tile of 32 environments, dealt again in each epoch; rl_games
 //   keeps contiguous slices of environments for all epochs, rsl_rl shuffles single samples. Recurrent
 //   policies learn from all steps of a tile, back to the first: minibatches divide the environments, as in
 //   both.

@@ -96,7 +96,7 @@ void check_batch(const Config& config, const Sampler& sampler, int ranks);
 // is too short.
 std::string epoch_text(const Config& config, const DemonstrationContents& contents, const Windows& windows,
                        const Sampler& sampler);
-// `given` with a batch that an epoch of these demonstrations fills on so many ranks, where nobody gave one.
+// `given` with a batch that an epoch of these demonstrations fills on this many ranks, where nobody gave one.
 Config fit_batch(Config given, const DemonstrationContents& contents, int ranks);
 
 }  // namespace maniple

@@ -126,7 +126,7 @@ std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<Ge
 }
 
 // Contacts that are at hand for a shape besides those with planes. Of equal balls each touches twelve at
-// most, hence six contacts a ball; in a stack of logs each touches six, at two points, hence six as well. The
+// most, so six contacts a ball; in a stack of logs each touches six, at two points, so six as well. The
 // links of a robot touch each other rarely.
 constexpr int kContactsOfLooseShape = 6, kContactsOfLink = 1, kSpareContacts = 8;
 // Where there are few planes: what a robot in a heap has, about two per moving geom.

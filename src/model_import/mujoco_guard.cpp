@@ -10,7 +10,7 @@
 namespace maniple {
 namespace {
 
-// Handlers are plain functions without a context argument, hence these.
+// Handlers are plain functions without a context argument, so these.
 thread_local std::jmp_buf* error_target = nullptr;
 thread_local char error_text[2048];
 thread_local std::vector<std::string>* warning_target = nullptr;

@@ -43,7 +43,7 @@ bool is_binary(const std::string& path) {
 
 // Tendons off by the user's decision: they exert no force, and actuators on them act on nothing (a joint
 // with a gear of zero), so that the controls keep their places. What libmujoco has computed with the tendons'
-// armature (invweight0, M0) is computed anew.
+// armature (invweight0, M0) is computed again.
 void switch_off_tendons(mjModel& m, const ModelConfig& config, std::vector<std::string>& warnings) {
   if (m.ntendon == 0) return;
   int scalar_joint = -1;

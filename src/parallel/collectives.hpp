@@ -17,7 +17,7 @@ class Collectives {
   virtual std::string backend() const = 0;  // "mpi" or "nccl"
 
   // Element-wise sum over ranks, in place, of arrays in device memory. Sums of doubles that were
-  // rounded by kernels/base/exact_sum.hpp are exact, hence independent of order and rank count.
+  // rounded by kernels/base/exact_sum.hpp are exact, so independent of order and rank count.
   virtual void device_sum(double* data, std::size_t count) = 0;
   virtual void device_sum(float* data, std::size_t count) = 0;
 

@@ -68,7 +68,7 @@ void print(const std::string& message) {
   std::fflush(stderr);
 }
 
-// The process ends in so many seconds, whatever hangs meanwhile.
+// The process ends in this many seconds, whatever hangs meanwhile.
 void leave_within(std::chrono::seconds time, ExitCode code) {
   std::thread([time, code] {
     std::this_thread::sleep_for(time);

@@ -203,7 +203,7 @@ Session::Session(int& argc, char**& argv, [[maybe_unused]] bool computes)
   computes = true;
 #endif
   places_ = gather_places(*collectives_, place);
-  // every rank sees the same list, hence throws the same error
+  // every rank sees the same list, so throws the same error
   const std::string error = shared_device_error(places_);
   if (!error.empty()) throw InputError(error);
   std::vector<std::string> hosts;

@@ -42,7 +42,7 @@ class ExpressionCompiler {
   const std::vector<int>& last_assigned() const { return last_assigned_; }
   // reset: assigns a number to an element of the state, whichever.
   void assign(int element, double value);
-  // 1 each time that so many control steps are over: a number, or [low, high] drawn each time.
+  // 1 each time that this many control steps are over: a number, or [low, high] drawn each time.
   Node interval(const std::vector<double>& steps);
   // Is Data not there, as while resetting and acting.
   bool without_data() const { return phase_ != Phase::evaluate && phase_ != Phase::observe; }
@@ -82,8 +82,8 @@ class ExpressionCompiler {
   void compile_variables();
   // observe and act: a kept value that is drawn uniformly in a range at each reset.
   Node drawn_at_reset(double low, double high);
-  // observe and act: the value of so many steps ago, or of the reset; delay is a number or [low, high] drawn
-  // at resets.
+  // observe and act: the value of this many steps ago, or of the reset; delay is a number or [low, high]
+  // drawn at resets.
   Value delayed(const Value& value, const std::vector<double>& delay);
   // observe: the last `length` values, the oldest first.
   Value history(const Value& value, int length);
@@ -118,7 +118,7 @@ class ExpressionCompiler {
   Value variable_value(const std::string& name, const Syntax& tree, const ExpressionSource& source);
   Value observed_variable(const TaskVariable& variable, const std::string& name);
   Value updated_variable(const TaskVariable& variable, const std::string& name, const Value& last);
-  // A timer that starts at a reset: 1 where its time is over, and 1 where it starts anew for either reason.
+  // A timer that starts at a reset: 1 where its time is over, and 1 where it starts again for either reason.
   struct Timer {
     Node over, anew;
   };

@@ -1,5 +1,5 @@
 // Events that give environments models of their own (`task.events` with `field`, or with `set` on a field of
-// the model): what they assign, and which fields hence vary.
+// the model): what they assign, and which fields vary because of it.
 #pragma once
 
 #include <map>

@@ -35,7 +35,8 @@ ExpressionCompiler::Value modified(ExpressionCompiler& observe, ExpressionCompil
     }
   };
   if (term.noise_std > 0 && !term.noise.empty())
-    throw InputError(term.where_of("noise_std"), key + ".noise_std", "noise_std beside noise", "one of them");
+    throw InputError(term.where_of("noise_std"), key + ".noise_std", "noise_std together with noise",
+                     "one of them");
   add_uniform(term.bias, true);
   add_uniform(term.noise, false);
   for (std::size_t k = 0; k < values.size(); ++k) {

@@ -62,7 +62,7 @@ int steps_with_contacts(std::initializer_list<Program*> programs, int physics_st
   return steps;
 }
 
-// Lets a program read what the last physics step left, where `derived` says so. Of contacts, so many steps
+// Lets a program read what the last physics step left, where `derived` says so. Of contacts, this many steps
 // are kept.
 DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskModel& model, int contact_steps,
                           CompiledTask& task) {
@@ -109,7 +109,7 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
       return ExpressionSource{text, term.where_of(part), key + "." + part};
     };
     if (term.once && !term.every.empty())
-      throw InputError(term.where_of("once"), key + ".once", "once beside every", "one of them");
+      throw InputError(term.where_of("once"), key + ".once", "once together with every", "one of them");
     variables[term.name] = {.reset = source(term.reset, "reset"),
                             .update = source(term.update, "update"),
                             .update_at = term.update_at,

@@ -157,10 +157,10 @@ def main():
     for line in gains:
         print(f"less than in the table: {line}")
     if gains and not faults:
-        print("Keep it: .ci/gpu device_code --write writes the table anew.")
+        print("Keep it: .ci/gpu device_code --write writes the table again.")
     if faults:
         sys.exit("Kernels take more of a GPU than tests/device/resources.txt says:\n" + "\n".join(faults) +
-                 "\nIf that has to be, write the table anew (.ci/gpu device_code --write) and say why in the commit.")
+                 "\nIf that has to be, write the table again (.ci/gpu device_code --write) and say why in the commit.")
 
 
 if __name__ == "__main__":

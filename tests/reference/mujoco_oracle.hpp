@@ -320,8 +320,8 @@ inline std::map<std::string, Numbers> fields_of(const mjModel& m, mjData& d) {
 // they are computed. These are the sizes that a relative error of one in the inputs would have.
 struct Conditioning {
   double acceleration = 0;  // rows of |M^-1| (|passive| + |bias| + |actuator| + |M| |qacc|)
-  double pivot = 0;         // of 1/D: D is M's diagonal less what the descendants take, hence M/D^2
-  double factor = 0;        // of L: its rows are divided by D, hence |L| M/D
+  double pivot = 0;         // of 1/D: D is M's diagonal less what the descendants take, so M/D^2
+  double factor = 0;        // of L: its rows are divided by D, so |L| M/D
 };
 
 // Of data after mj_forward.

@@ -223,7 +223,7 @@ TEST_F(Fuzz, OneEvaluationIsMujocos) {
 }
 
 // Sweeps of the dual solver, on models of one tree and of several: in each of their islands they are
-// MuJoCo's, however few. Rounding decides now and then whether momentum begins anew.
+// MuJoCo's, however few. Rounding decides now and then whether momentum begins again.
 TEST_F(Fuzz, SweepsOfTheDualSolverAreMujocos) {
   using V = Lanes<double>;
   simulation_.solver = SolverChoice::PGS;
@@ -395,7 +395,7 @@ void FuzzSteps::check(int seed, bool wild) {
     return batch.run_step();
   });
   // without resets, how far what is not a number spreads within its own environment depends on which of its
-  // zeros are skipped, hence on the neighbours
+  // zeros are skipped, so on the neighbours
   std::vector<bool> lost(kEnvs);
   for (std::size_t i = 0; i < first.bits.size(); ++i)
     if ((m.opt.disableflags & mjDSBL_AUTORESET) && !std::isfinite(first.bits[i])) lost[i % kEnvs] = true;

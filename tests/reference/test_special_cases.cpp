@@ -200,7 +200,7 @@ TEST_F(SpecialCases, ASphereThatTouchesByARounding) {
   RecordProperty("same", same);
 }
 
-// Capsules of a planar robot that cross: their axes have no distance, hence no direction from one to the
+// Capsules of a planar robot that cross: their axes have no distance, so no direction from one to the
 // other. MuJoCo takes the normal of the plane where the distance is less than 1e-15, so that nothing acts in
 // it. Now and then rounding leaves more.
 template <class V>

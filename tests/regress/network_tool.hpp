@@ -120,7 +120,7 @@ std::vector<T> rounded(const std::vector<double>& values, std::int64_t first, st
   return std::vector<T>(values.begin() + first, values.begin() + first + count);
 }
 
-// A layer on samples of so many frames: weight, bias, x, y_delta -> y, x_delta, weight_delta, bias_delta.
+// A layer on samples of this many frames: weight, bias, x, y_delta -> y, x_delta, weight_delta, bias_delta.
 template <class T>
 void run_layer(TapLayer layer, int samples, int frames, int result_frames) {
   const std::int64_t weights = static_cast<std::int64_t>(layer.taps()) * layer.coarse * layer.fine;

@@ -232,7 +232,7 @@ def cartpole(maniple, tmp_path_factory):
 @pytest.mark.parametrize("sampler, steps, envs", of_the_day([("ddpm", 100, 70), ("ddpm", 20, 70), ("ddim", 10, 300)],
                                                             ("ddpm", 20, 70), ("ddim", 10, 300)))
 def test_plans_are_the_references(maniple, tmp_path, cartpole, sampler, steps, envs):
-    """Each environment plans anew after 4 actions, from its last two observations, and when an episode begins; also where
+    """Each environment plans again after 4 actions, from its last two observations, and when an episode begins; also where
     more of them plan than the network takes at a time."""
     directory, task = cartpole
     record = ["rollout", *task, "control.source=policy", f"control.checkpoint={directory}", "initial_state.source=task",

@@ -104,7 +104,7 @@ def samples_of(demos, sequence, before, keys, numbers=None):
 
 def cropped(pictures, update, seed, number, cameras):
     """Pictures [sample, frame, height, width, channels] of a batch, with the crops that the program draws in the middle,
-    where an exported policy looks. `number`: of the camera, of so many."""
+    where an exported policy looks. `number`: of the camera, of this many."""
     top, left = ((whole - part) // 2 for whole, part in zip(pictures.shape[2:], CROP))
     result = np.zeros_like(pictures)
     for place, frames in enumerate(pictures):

@@ -280,7 +280,7 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{field: dof_damping, joints: [left_hip], mode: reset, operation: times, ranges: [0, 1]}", ["times", "scale | add | abs"]),
     ("{term: reset_scene_to_default, mode: startup, ranges: [0, 1]}", ["push.ranges", "without field"]),
     ("{field: dof_damping, expression: \"1\", joints: [left_hip], mode: reset, operation: scale, ranges: [0, 1]}",
-     ["field beside term or expression"]),
+     ["field together with term or expression"]),
     ("{field: actuator_forcerange, actuators: [actuator1, actuator3], mode: reset, operation: scale, ranges: [.5, 1]}",
      ["without effect", "actuator_forcerange of 'actuator1' does not hold", "actuators whose forces are limited"]),
     ("{field: jnt_range, joints: [root], mode: reset, operation: abs, ranges: {0: [-.6, -.1]}}",

@@ -23,7 +23,7 @@ def warnings(maniple, tmp_path):
 @pytest.fixture
 def notes(warnings):
     def notes(option, bodies, *keys, verb="validate"):
-        """The warnings about a model of so many balls over a floor."""
+        """The warnings about a model of this many balls over a floor."""
         return warnings(
             f"<mujoco><option {option}/><worldbody><geom type='plane' size='1 1 1'/>" +
             "".join(BODY.format(x=x) for x in range(bodies)) + "</worldbody></mujoco>", *keys, verb=verb)

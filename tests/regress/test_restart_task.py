@@ -55,7 +55,7 @@ def undisturbed(maniple, deck, tmp_path_factory):
     maniple("train", deck, *SETTINGS, f"output.directory={directory}", ranks=2)
     with h5py.File(directory / "results.h5") as file:
         assert len(file["metrics/iteration"]) == ITERATIONS
-        assert np.nansum(file["metrics/episode_length"]) > 0  # episodes end, and begin anew
+        assert np.nansum(file["metrics/episode_length"]) > 0  # episodes end, and begin again
         assert len(set(file["metrics/curriculum_level"][:])) > 2
     return final_digests(maniple, directory)
 

@@ -185,7 +185,7 @@ def test_damaged_results_are_results(maniple, tmp_path):
 
 
 def test_a_resume_names_damaged_results(maniple, trained):
-    """... and writes them anew, from the rows that the checkpoint has."""
+    """... and writes them again, from the rows that the checkpoint has."""
     path = trained / "results.h5"
     good, digest = path.read_bytes(), maniple.digest(path)
     resume = ["train", *SMALL, f"output.directory={trained}", "learning.resume=auto"]
@@ -194,7 +194,7 @@ def test_a_resume_names_damaged_results(maniple, trained):
                          ("text", lambda: path.write_text("no HDF5"))):
         damage()
         output = done(maniple, *resume, "learning.iterations=3")
-        assert re.search(rf"^warning: {path}: .*; this run writes it anew$", output, re.M), (name, output)
+        assert re.search(rf"^warning: {path}: .*; this run writes it again$", output, re.M), (name, output)
         assert output.count(str(path) + ":") == 1, output
         assert maniple.digest(path) == digest, name
     flip(path, good, len(good) - 8, 1)

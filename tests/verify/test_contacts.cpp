@@ -36,7 +36,7 @@ class Scene {
 };
 
 // Squared friction times what MuJoCo makes of it in the regularization of a pyramid's edge: each of the four
-// edges has R = 2 mu^2 (1 - d)/d (1 + mu^2)/m, hence all together 4/R.
+// edges has R = 2 mu^2 (1 - d)/d (1 + mu^2)/m, so all together 4/R.
 double pyramid(double mu) {
   return mu * mu * (1 + mu * mu) / 2;
 }

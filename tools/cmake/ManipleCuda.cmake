@@ -63,7 +63,7 @@ endfunction()
 
 # maniple_join_folders(TARGET [EXCEPT REGEX]): with MANIPLE_JOIN_FOLDERS, and always in a CUDA build, compiles the target's
 # files folder by folder, but for the files of folders that match: of the time of one, the headers are most, Kokkos'
-# alone ten seconds of nvcc. Hence files of a folder give different things different names, also where they are their
+# alone ten seconds of nvcc. So files of a folder give different things different names, also where they are their
 # own. Every build writes the same joined files into the folder joined_folders, so that tests/regress/test_folders.py can
 # see clashes without nvcc.
 file(REMOVE_RECURSE "${PROJECT_BINARY_DIR}/joined_folders")

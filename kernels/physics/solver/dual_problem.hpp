@@ -35,7 +35,7 @@ struct DualProblem {
   int island;       // of its islands
   int rows, packs;  // rows, and lane values that hold them
   int sweep;        // sweeps so far
-  // sweeps since momentum has begun anew, and see momentum_fraction
+  // sweeps since momentum has begun again, and see momentum_fraction
   ScalarOf<V> momentum, fraction;
   ScalarOf<V> enough;          // improvement of a sweep below which it is the last
   ShuffleGenerator generator;  // advances in a team's leader alone

@@ -25,7 +25,7 @@ MANIPLE_FUNCTION T momentum_fraction(T sweeps) {
   return max(sweeps - T(1), T(0)) / (sweeps + T(2));
 }
 
-// Sweeps after which the residuals are computed anew, before rounding adds up.
+// Sweeps after which the residuals are computed again, before rounding adds up.
 inline constexpr int kCarriedSweeps = 32;
 
 // The step of momentum, within the bounds, and the residuals where the sweep starts: they are linear in the
@@ -83,7 +83,7 @@ struct SweepCourse {
   }
 };
 
-// After a sweep: whether momentum begins anew, and whether the problem is solved.
+// After a sweep: whether momentum begins again, and whether the problem is solved.
 template <class V>
 MANIPLE_FUNCTION bool end_sweep(const Model<ScalarOf<V>>& m, DualProblem<V>& x,
                                 const SweepCourse<V>& course) {

@@ -1,6 +1,6 @@
 // Newton's method for the constrained acceleration (mj_solNewton): the qacc that minimizes
 //   1/2 (qacc - qacc_smooth)' M (qacc - qacc_smooth) + sum of the rows' costs(J qacc - aref).
-// Lanes finish one by one; what a finished lane holds no longer changes, hence its bits do not depend on its
+// Lanes finish one by one; what a finished lane holds no longer changes, so its bits do not depend on its
 // neighbours. The linear algebra is that of `Dofs`: TreeDofs, or DenseDofs for robots of few dofs.
 #pragma once
 

@@ -49,7 +49,7 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
     solve_in_row_space(m, d, row_space, active && row_space.lanes, scale, tolerance);
   if constexpr (sizeof(T) == 4)
     if (any_lane(wide)) solve_wide(m, s, d, rows, wide, scale);
-  // Computed anew for all lanes: each solver sums in an order of its own, and which of them ran depends on
+  // Computed again for all lanes: each solver sums in an order of its own, and which of them ran depends on
   // the neighbours. Where only TreeDofs ran, they are there already.
   if (nv <= kDenseDofs || any_lane(row_space.lanes || wide)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
 }

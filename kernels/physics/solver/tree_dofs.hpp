@@ -1,6 +1,6 @@
 // The linear algebra of Newton's method over the dofs of a tree: M and the Hessian H = M + J' D J by lists of
 // their elements, contacts by lists of the dofs that move them. H has the sparsity of M, but for rows that
-// couple two branches: then its columns are found anew for every pack of environments. Robots of few dofs
+// couple two branches: then its columns are found again for every pack of environments. Robots of few dofs
 // have dense_dofs.hpp instead, with the same members.
 #pragma once
 

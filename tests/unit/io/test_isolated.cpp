@@ -57,7 +57,7 @@ TEST(Isolated, CrashesOfTheLibraryAreTheFiles) {
   EXPECT_EQ(thrown_in_child([] { throw InputError("as it is"); }), "user: as it is");
 }
 
-// A file that takes long, but gets on, has its time anew with each piece.
+// A file that takes long, but gets on, has its time again with each piece.
 TEST(Isolated, TimeIsThatOfAPiece) {
   const auto compute = [](int pieces) {
     return [pieces] {

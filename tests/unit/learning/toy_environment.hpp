@@ -211,7 +211,7 @@ class ThreadCollectives : public Collectives {
   int rank_;
 };
 
-// Runs body(rank, collectives) on so many ranks.
+// Runs body(rank, collectives) on this many ranks.
 inline void on_ranks(int ranks, const std::function<void(int, Collectives&)>& body) {
   Meeting meeting(ranks);
   std::vector<std::thread> threads;

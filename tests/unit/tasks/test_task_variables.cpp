@@ -134,7 +134,7 @@ TYPED_TEST(TaskDraws, AreThoseOfTheStream) {
   }
 }
 
-// Redrawn after the rewards, so many steps after the reset or the last draw.
+// Redrawn after the rewards, this many steps after the reset or the last draw.
 TEST(TaskVariables, AreDrawnAgainWhenTheirTimeIsUp) {
   TaskConfig config = task_observing("[fixed, ranged, prev(fixed)]", {variable("fixed", "uniform(0, 1)"),
                                                                       variable("ranged", "uniform(0, 1)")});
@@ -322,7 +322,7 @@ TEST(TaskVariables, SayWhatIsWrong) {
   EXPECT_THAT(refusal(config), HasSubstr("task.variables.a.every: 10000000 s of 0.02 s steps"));
   config.variables[0].every = {1};
   config.variables[0].once = true;
-  EXPECT_THAT(refusal(config), HasSubstr("once beside every"));
+  EXPECT_THAT(refusal(config), HasSubstr("once together with every"));
   config = task_observing("1", {});
   config.observations[0].delay = {0.5};
   config.observations[0].where_keys["delay"] = {"command.yaml", 9, 0};
@@ -331,7 +331,7 @@ TEST(TaskVariables, SayWhatIsWrong) {
   config.observations[0].delay = {};
   config.observations[0].noise = {1};
   config.observations[0].noise_std = 1;
-  EXPECT_THAT(refusal(config), HasSubstr("noise_std beside noise"));
+  EXPECT_THAT(refusal(config), HasSubstr("noise_std together with noise"));
 }
 
 TEST(TaskVariables, SayWhereNothingIsDrawn) {
