@@ -1,15 +1,33 @@
-# What the job scripts share; sourced from the directory of submission.
+# What the job scripts share; sourced by them. $jobs: the folder of this file.
 
 # what this cluster needs (modules, network interfaces); see jobs/machines/
 if [ -n "${MANIPLE_MACHINE:-}" ]; then
-  . "jobs/machines/$MANIPLE_MACHINE.sh" || exit 2
+  . "$jobs/machines/$MANIPLE_MACHINE.sh" || exit 2
 fi
 # file systems without flock refuse HDF5's own locks; a run locks its directory by itself
 export HDF5_USE_FILE_LOCKING=${HDF5_USE_FILE_LOCKING:-FALSE}
-program=${MANIPLE_PROGRAM:-build/maniple}
 
 say() {
   echo "$(date -Is) $*"
+}
+
+# the program: the one that is named, that of the build folder, that of an installation, or the first in PATH
+program=${MANIPLE_PROGRAM:-}
+for place in "$jobs/../build/maniple" "$jobs/../../../bin/maniple"; do
+  [ -n "$program" ] || [ ! -x "$place" ] || program=$place
+done
+program=${program:-maniple}
+
+# take_verb ARGUMENTS...: sets $verb, and what makes a run of it continue. Fails where the first argument is no verb.
+take_verb() {
+  local code=0
+  case ${1:-} in
+    train | imitate | rollout | evaluate | bench | validate | doctor) verb=$1 ;;
+    *) verb=train code=1 ;;
+  esac
+  continues=()
+  case $verb in train | imitate) continues=(learning.resume=auto) ;; esac
+  return $code
 }
 
 # launch COMMAND...: starts a run and returns its exit code. What counts is the code that the run itself leaves

@@ -42,7 +42,7 @@ FAKES = {
     "qstat": 'cat "$QSTAT"\n',
 }
 SETTINGS = ["batch.num_envs=256", "learning.horizon=8"]
-SLURM = ["bash", "jobs/slurm/train.sbatch", "inputs/train/isaac_cartpole.yaml", *SETTINGS]
+SLURM = ["bash", "jobs/slurm/run.sbatch", "train", "inputs/train/isaac_cartpole.yaml", *SETTINGS]
 
 
 def fake(folder, name, text):
@@ -137,7 +137,7 @@ def long_run(cluster):
     return folder, environment
 
 
-PBS = ["bash", "jobs/pbs/train.pbs"]
+PBS = ["bash", "jobs/pbs/run.pbs"]
 
 
 def test_pbs_submits_the_same_job_again(maniple, long_run):
@@ -193,6 +193,48 @@ def test_pbs_says_when_it_cannot_submit(long_run):
     assert result.returncode == 1
     assert "but qsub refuses the next job; this continues:" in result.stderr
     assert f"env DECK={environment['DECK']} DIRECTORY={folder}/run OVERRIDES=batch.seed=7\\ policy.hidden=\\[8\\,8\\]" in result.stderr
+
+
+# ---- any verb, from any directory ----
+def test_other_verbs_from_another_directory(maniple, cluster):
+    """Tasks of an array, then an evaluation; the script runs as a copy in a spool directory, as SLURM has it."""
+    folder, environment = cluster
+    (folder / "work").mkdir()
+    (folder / "spool").mkdir()
+    script = shutil.copy(ROOT / "jobs/slurm/run.sbatch", folder / "spool/slurm_script")
+    fake(folder, "scontrol", FAKES["scontrol"] + f'[ "$2" != job ] || echo "   Command={ROOT}/jobs/slurm/run.sbatch"\n')
+    del environment["MANIPLE_PROGRAM"]
+    environment["PATH"] = f"{folder}:{maniple.program.parent}:{os.environ['PATH']}"
+
+    def job(*arguments):
+        result = subprocess.run(["bash", script, *arguments], cwd=folder / "work", env=environment, capture_output=True, text=True,
+                                timeout=120)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    for task in ("3", "4"):
+        environment["SLURM_ARRAY_TASK_ID"] = task
+        job("train", "isaac_cartpole", *SETTINGS, "learning.iterations=2", "batch.seed={task}", "output.directory=runs/seed_{task}")
+    for task in ("3", "4"):
+        checkpoint = maniple.checkpoints(folder / f"work/runs/seed_{task}")[-1]
+        assert re.search(rf"^ *seed +{task}$", maniple.inspect(checkpoint), re.M)
+    job("evaluate", "runs/seed_4", "evaluation.episodes=4")
+    assert (folder / "work/runs/seed_4/evaluation.h5").exists()
+    launched = [line for line in log(folder).splitlines() if line.startswith("srun")]
+    assert "learning.resume=auto" in launched[0] and "learning.resume" not in launched[-1] and " evaluate " in launched[-1]
+
+
+def test_the_names_of_before_train(cluster):
+    folder, environment = cluster
+    fake(folder, "program", 'echo "program $*" >> "$LOG"\n')
+    environment |= {"MANIPLE_PROGRAM": str(folder / "program"), "DECK": "deck.yaml", "DIRECTORY": "runs/{task}", "PBS_ARRAY_INDEX": "5",
+                    "MANIPLE_RESTARTS": "0"}
+    run(["bash", "jobs/slurm/train.sbatch", "deck.yaml"], environment)
+    run(["bash", "jobs/pbs/train.pbs"], environment)
+    started = [line for line in log(folder).splitlines() if line.startswith("program")]
+    assert all(line.startswith("program train deck.yaml ") for line in started) and len(started) >= 2
+    assert "output.directory=runs/5" in started[-1]
+    result = run(["bash", "jobs/pbs/run.pbs"], environment | {"VERB": "trian"})
+    assert result.returncode == 2 and "VERB is trian; allowed: train" in result.stderr
 
 
 # ---- a node is lost ----

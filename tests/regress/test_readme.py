@@ -76,8 +76,8 @@ SHORTER = {
         ".venv/bin/python tools/two_roads.py draw": "true",  # ... and test_two_roads.py roads
     },
     "jobs/README.md": {
-        "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml": "jobs/slurm/train.sbatch inputs/train/isaac_cartpole.yaml"
-        " learning.iterations=3",
+        "run.sbatch train isaac_cartpole output": "run.sbatch train isaac_cartpole learning.iterations=3 output",
+        "run.sbatch train isaac_cartpole batch": "run.sbatch train isaac_cartpole learning.iterations=2 batch",
         "learning.iterations=20 output.directory=runs/stoppable": "learning.iterations=3 output.directory=runs/stoppable",
         "learning.iterations=30": "learning.iterations=5",
         "learning.iterations=20 output.directory=runs/gammas": "learning.iterations=2 output.directory=runs/gammas",
