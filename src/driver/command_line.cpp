@@ -17,12 +17,12 @@ namespace maniple {
 
 bool is_override(const std::string& argument) {
   std::error_code none;
-  return argument.find('=') != std::string::npos && !std::filesystem::is_regular_file(argument, none);
+  return argument.find('=') != std::string::npos && !std::filesystem::exists(argument, none);
 }
 
 namespace {
 
-// Everything with '=' that is no file is an override, everything else but the verb's own word a deck.
+// Everything with '=' that is no file or directory is an override, everything else but the verb's own word a deck.
 void sort_arguments(const std::vector<std::string>& arguments, CommandLine& command) {
   for (const std::string& argument : arguments) {
     if (command.verb->word && argument == command.verb->word) {

@@ -16,7 +16,7 @@ struct CommandLine {
   int exit_code = 0;
 };
 
-// key=value, and no file of that name.
+// key=value, and no file or directory of that name.
 bool is_override(const std::string& argument);
 
 // Answers what needs no MPI itself; usage errors print one message and set exit code 2.

@@ -80,6 +80,15 @@ def test_other_verbs_take_runs(maniple, run):
     assert (run / "bench.json").exists()
 
 
+def test_members_of_an_ensemble_are_runs(maniple, tmp_path):
+    """Also by their names, which have '=' in them."""
+    maniple("train", DECK, *TRAINING, "ensemble={batch.seed: [1, 2]}", f"output.directory={tmp_path}")
+    maniple("evaluate", tmp_path / "batch.seed=2", "evaluation.episodes=4")
+    assert len(returns(tmp_path / "batch.seed=2")) == 4
+    refused = maniple("evaluate", tmp_path, exit_code=2).stderr
+    assert "the directory of 2 runs" in refused and "batch.seed=1" in refused
+
+
 def test_what_is_no_run_is_refused(maniple, run, tmp_path):
     for arguments, words in (
         (["evaluate", tmp_path / "missing"], ["missing", "no deck of that name"]),
