@@ -184,24 +184,22 @@ void VectorEnvironment::reset(const bool* mask, const StepRows<T>& rows) {
     const Part& part = *parts_[static_cast<std::size_t>(index)];
     Simulation& simulation = *part.simulation;
     bool* const ended = ended_.get() + part.first;
-    if (mask == nullptr) {
-      if (begun_)
-        simulation.reset();
-      else
-        simulation.initialize(config_.initial_state);
+    if (!begun_) {
+      simulation.initialize(config_.initial_state);
       std::fill_n(ended, part.envs, false);
     } else {
       // those that have ended stand at the beginning of their next episode already
+      const bool* const chosen = mask == nullptr ? nullptr : mask + part.first;
       std::vector<std::int64_t> others;
       for (std::int64_t env = 0; env < part.envs; ++env)
-        if (!mask[part.first + env] || ended[env]) others.push_back(env);
+        if (ended[env] || (chosen != nullptr && !chosen[env])) others.push_back(env);
       if (static_cast<std::int64_t>(others.size()) < part.envs) {
         PutAside aside(simulation, std::move(others));
         simulation.reset();
         aside.give_back();
       }
       for (std::int64_t env = 0; env < part.envs; ++env)
-        if (mask[part.first + env]) ended[env] = false;
+        if (chosen == nullptr || chosen[env]) ended[env] = false;
     }
     read_observations(part, rows);
   });

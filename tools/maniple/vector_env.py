@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium import spaces
+from gymnasium.utils.seeding import np_random
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector import VectorEnv as GymnasiumVectorEnv
 from gymnasium.vector.utils import batch_space
@@ -132,6 +133,8 @@ class VectorEnv(GymnasiumVectorEnv):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self._sets = [self._new_arrays() for _ in range(0 if copy else 2)]
+        # (for who draws beside the environments, which have random numbers of their own)
+        self._np_random, self._np_random_seed = np_random(core.seed)
         self._started = np.zeros(self.num_envs)
         self._ended = np.zeros(self.num_envs, bool)
 
@@ -166,6 +169,7 @@ class VectorEnv(GymnasiumVectorEnv):
             if mask is not None:
                 raise ValueError("seed: found together with a reset_mask; allowed: seeds of resets of all environments")
             self._core.reseed(int(seed))
+            self._np_random, self._np_random_seed = np_random(int(seed))
         arrays = self._arrays()
         self._core.reset(mask, arrays["policy"], arrays["critic"])
         chosen = slice(None) if mask is None else mask
@@ -194,12 +198,6 @@ class VectorEnv(GymnasiumVectorEnv):
     def close_extras(self, **kwargs: Any) -> None:
         """Gives the memory of the environments back."""
         self._core = None
-
-    @property
-    def np_random_seed(self) -> int:
-        """The seed of the batch's random numbers, which only reset() sets."""
-        self._check_open()
-        return self._core.seed
 
     # ---- parts ----
 
