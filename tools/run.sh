@@ -9,7 +9,9 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 bash tools/setup.sh
 configure_build build
-build_targets build maniple
+targets=(maniple)
+if ninja -C build -t query maniple_python > /dev/null 2>&1; then targets+=(maniple_python); fi  # import maniple
+build_targets build "${targets[@]}"
 
 deck=inputs/train/isaac_cartpole.yaml
 if [ $# -gt 0 ] && [[ $1 != *=* ]]; then

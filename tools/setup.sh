@@ -75,3 +75,8 @@ if ! grep -qsxF "$wanted" $stamp || { [ $tests = yes ] && ! grep -qsxF "$wanted_
   { grep -s '' $stamp || true; echo "$wanted"; [ $tests = no ] || echo "$wanted_tests"; } | sort -u > $stamp.new
   mv $stamp.new $stamp
 fi
+
+# `import maniple` finds the package of this checkout, whose compiled part the build puts into build/python
+for packages in .venv/lib/python3*/site-packages; do
+  printf '%s\n' "$PWD/tools" | cmp -s - "$packages/maniple.pth" || printf '%s\n' "$PWD/tools" > "$packages/maniple.pth"
+done

@@ -32,6 +32,8 @@ SOURCES = {
     "simulation": {"base", "config", "parallel", "io", "model_import", "tasks"},
     "learning": {"base", "config", "parallel", "io", "simulation"},
     "driver": {"base", "config", "parallel", "io", "model_import", "tasks", "simulation", "learning"},
+    # beside the driver, and nothing includes it
+    "python": {"base", "config", "model_import", "tasks", "simulation", "learning"},
 }
 # which kernels/ layers a layer of src/ may include
 KERNELS_FOR_SOURCES = {
@@ -44,6 +46,7 @@ KERNELS_FOR_SOURCES = {
     "simulation": {"base", "model", "physics", "tasks"},
     "learning": {"base", "math", "nn"},
     "driver": {"base", "model", "physics", "tasks", "nn"},
+    "python": set(),
 }
 # header -> folders whose files may include it
 CONFINED = {
@@ -55,6 +58,7 @@ CONFINED = {
     r"mujoco/.*": ("src/model_import/", "tests/"),
     r"yaml-cpp/.*": ("src/config/", "tests/unit/config/"),
     r"CLI/.*": ("src/driver/",),
+    r"nanobind/.*": ("src/python/",),
 }
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^">]+)[">]')
@@ -121,6 +125,9 @@ def test_layers():
         ("src/driver/x.cpp", "hdf5.h", "<"),
         ("src/simulation/x.cpp", "mujoco/mujoco.h", "<"),
         ("src/io/x.cpp", "nccl.h", "<"),
+        ("src/driver/x.cpp", "src/python/vector_environment.hpp", '"'),
+        ("src/python/x.cpp", "src/driver/setup.hpp", '"'),
+        ("src/simulation/x.cpp", "nanobind/nanobind.h", "<"),
         ("src/io/x.cpp", "archive.hpp", '"'),
     ],
 )
@@ -155,7 +162,7 @@ def test_headers_are_guarded():
 
 
 def test_top_level_is_what_the_design_says():
-    allowed = {"CMakeLists.txt", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "src", "kernels", "inputs", "jobs", "tests", "tools"}
+    allowed = {"CMakeLists.txt", "README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "pyproject.toml", "src", "kernels", "inputs", "jobs", "tests", "tools"}
     found = {n.split("/")[0] for n in tracked()}
     assert {n for n in found if not n.startswith(".")} <= allowed
 

@@ -11,6 +11,11 @@ else()
       set(mujoco_dir "${candidate}")
     endif()
   endforeach()
+  if(NOT mujoco_dir AND SKBUILD)  # pip's environment has it
+    execute_process(COMMAND "${Python_EXECUTABLE}" -c
+      "import importlib.util; print(*importlib.util.find_spec('mujoco').submodule_search_locations)"
+      OUTPUT_VARIABLE mujoco_dir OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  endif()
 endif()
 if(NOT mujoco_dir OR NOT EXISTS "${mujoco_dir}/libmujoco.so.${MANIPLE_MUJOCO_VERSION}")
   message(FATAL_ERROR "MuJoCo ${MANIPLE_MUJOCO_VERSION} is not in .venv (found: '${mujoco_dir}'). Run tools/setup.sh, or set "

@@ -1,0 +1,158 @@
+// The Python module _maniple: what tools/maniple makes Gymnasium's environments of. Arrays come from numpy
+// and are written where they lie; the interpreter is free while a step runs.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/base/error.hpp"
+#include "src/base/version.hpp"
+#include "src/config/deck.hpp"
+#include "src/python/vector_environment.hpp"
+
+namespace nb = nanobind;
+
+namespace maniple {
+namespace {
+
+template <class T>
+using Rows = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+// The first number of an array that has this many; null for none. ValueError for another size.
+template <class T>
+T* numbers_of(const std::optional<Rows<T>>& rows, std::int64_t count, const char* name) {
+  if (!rows) return nullptr;
+  if (static_cast<std::int64_t>(rows->size()) != count)
+    throw nb::value_error((std::string(name) + ": found " + std::to_string(rows->size()) +
+                           " numbers; allowed: " + std::to_string(count))
+                              .c_str());
+  return rows->data();
+}
+
+template <class T>
+StepRows<T> step_rows(const VectorEnvironment& environment, const std::optional<Rows<T>>& observation,
+                      const std::optional<Rows<T>>& critic, const std::optional<Rows<T>>& reward,
+                      const std::optional<Rows<bool>>& terminated,
+                      const std::optional<Rows<bool>>& truncated) {
+  const std::int64_t envs = environment.envs();
+  return {numbers_of(observation, envs * environment.num_observations(), "observation"),
+          numbers_of(critic, envs * environment.num_critic_observations(), "critic_observation"),
+          numbers_of(reward, envs, "reward"), numbers_of(terminated, envs, "terminated"),
+          numbers_of(truncated, envs, "truncated")};
+}
+
+// The calls that exist in each precision.
+template <class T>
+void bind_precision(nb::class_<VectorEnvironment>& environment) {
+  using Numbers = std::optional<Rows<T>>;
+  using Flags = std::optional<Rows<bool>>;
+  environment.def(
+      "reset",
+      [](VectorEnvironment& self, const Flags& mask, const Rows<T>& observation, const Numbers& critic) {
+        const StepRows<T> rows = step_rows<T>(self, observation, critic, {}, {}, {});
+        const bool* const chosen = numbers_of(mask, self.envs(), "reset_mask");
+        const nb::gil_scoped_release release;
+        self.reset(chosen, rows);
+      },
+      nb::arg("mask").none(), nb::arg("observation").noconvert(),
+      nb::arg("critic_observation").noconvert().none());
+  environment.def(
+      "step",
+      [](VectorEnvironment& self, const Rows<const T>& actions, const Rows<T>& observation,
+         const Numbers& critic, const Rows<T>& reward, const Rows<bool>& terminated,
+         const Rows<bool>& truncated) {
+        const T* const given = numbers_of<const T>(actions, self.envs() * self.num_actions(), "actions");
+        const StepRows<T> rows = step_rows<T>(self, observation, critic, reward, terminated, truncated);
+        const nb::gil_scoped_release release;
+        return self.step(given, rows);
+      },
+      nb::arg("actions").noconvert(), nb::arg("observation").noconvert(),
+      nb::arg("critic_observation").noconvert().none(), nb::arg("reward").noconvert(),
+      nb::arg("terminated").noconvert(), nb::arg("truncated").noconvert());
+  environment.def(
+      "episodes",
+      [](VectorEnvironment& self, const Rows<T>& observation, const Numbers& critic, const Rows<T>& total,
+         const Rows<std::int64_t>& length, const Flags& success, const Rows<bool>& invalid) {
+        const std::int64_t envs = self.envs();
+        const EpisodeRows<T> rows{
+            numbers_of<T>(observation, envs * self.num_observations(), "final_observation"),
+            numbers_of<T>(critic, envs * self.num_critic_observations(), "final_critic_observation"),
+            numbers_of<T>(total, envs, "episode_return"),
+            numbers_of<std::int64_t>(length, envs, "episode_length"),
+            numbers_of<bool>(success, envs, "success"),
+            numbers_of<bool>(invalid, envs, "invalid")};
+        const nb::gil_scoped_release release;
+        self.episodes(rows);
+      },
+      nb::arg("observation").noconvert(), nb::arg("critic_observation").noconvert().none(),
+      nb::arg("episode_return").noconvert(), nb::arg("episode_length").noconvert(),
+      nb::arg("success").noconvert().none(), nb::arg("invalid").noconvert());
+}
+
+Autoreset autoreset_of(const std::string& name) {
+  if (name == "NextStep") return Autoreset::next_step;
+  if (name == "SameStep") return Autoreset::same_step;
+  if (name == "Disabled") return Autoreset::disabled;
+  throw InputError("autoreset_mode: found '" + name + "'; allowed: NextStep, SameStep, Disabled");
+}
+
+// Our errors with their text: what the user asked for is a ValueError, everything else a RuntimeError.
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const InputError& error) {
+    PyErr_SetString(PyExc_ValueError, error.what());
+  } catch (const Error& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+  }
+}
+
+}  // namespace
+}  // namespace maniple
+
+NB_MODULE(_maniple, module) {
+  using maniple::VectorEnvironment;
+  nb::register_exception_translator(maniple::translate);
+  module.attr("version") = maniple::kVersion;
+  nb::class_<VectorEnvironment> environment(module, "VectorEnvironment");
+  environment
+      .def(
+          "__init__",
+          [](VectorEnvironment* self, const std::vector<std::string>& decks,
+             const std::vector<std::string>& overrides, const std::string& autoreset, int rank, int ranks,
+             int threads) {
+            const nb::gil_scoped_release release;
+            new (self) VectorEnvironment(maniple::load_config(decks, overrides),
+                                         maniple::autoreset_of(autoreset), rank, ranks, threads);
+          },
+          nb::arg("decks"), nb::arg("overrides"), nb::arg("autoreset_mode"), nb::arg("rank"),
+          nb::arg("ranks"), nb::arg("threads"))
+      .def("reseed", &VectorEnvironment::reseed, nb::call_guard<nb::gil_scoped_release>())
+      .def_prop_ro("envs", &VectorEnvironment::envs)
+      .def_prop_ro("first_env", &VectorEnvironment::first_env)
+      .def_prop_ro("num_envs", &VectorEnvironment::num_envs)
+      .def_prop_ro("num_observations", &VectorEnvironment::num_observations)
+      .def_prop_ro("num_critic_observations", &VectorEnvironment::num_critic_observations)
+      .def_prop_ro("num_actions", &VectorEnvironment::num_actions)
+      .def_prop_ro("has_success", &VectorEnvironment::has_success)
+      .def_prop_ro("is_double", &VectorEnvironment::is_double)
+      .def_prop_ro("threads", &VectorEnvironment::threads)
+      .def_prop_ro("step_dt", &VectorEnvironment::step_dt)
+      .def_prop_ro("max_episode_steps", &VectorEnvironment::max_episode_steps)
+      .def_prop_ro("seed", &VectorEnvironment::seed)
+      .def_prop_ro("action_low", &VectorEnvironment::action_low)
+      .def_prop_ro("action_high", &VectorEnvironment::action_high)
+      .def_prop_ro("observation_names", &VectorEnvironment::observation_names)
+      .def_prop_ro("action_names", &VectorEnvironment::action_names)
+      .def_prop_ro("warnings", &VectorEnvironment::warnings)
+      .def_prop_ro("task_name", [](const VectorEnvironment& self) { return self.config().task.name; })
+      .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });
+  maniple::bind_precision<float>(environment);
+  maniple::bind_precision<double>(environment);
+}

@@ -1,0 +1,317 @@
+#include "src/python/vector_environment.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "src/base/memory.hpp"
+#include "src/python/rows.hpp"
+#include "src/tasks/model_events.hpp"
+#include "src/tasks/task.hpp"
+
+namespace maniple {
+namespace {
+
+// (never ended: arrays of a simulation may outlive everything that Python lets go at its end)
+void start_kokkos_once() {
+  static std::mutex starting;
+  const std::lock_guard lock(starting);
+  if (!Kokkos::is_initialized()) Kokkos::initialize();
+}
+
+std::size_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::float32:
+    case ElementType::int32:
+      return 4;
+    case ElementType::float64:
+    case ElementType::int64:
+      return 8;
+    case ElementType::uint8:
+      return 1;
+  }
+  return 0;
+}
+
+// What some environments are, put aside while all of a batch step or reset, and given back.
+class PutAside {
+ public:
+  PutAside(Simulation& simulation, std::vector<std::int64_t> envs)
+      : simulation_(simulation), envs_(std::move(envs)) {
+    if (!envs_.empty())
+      walk([this](std::byte* number, std::size_t bytes) {
+        saved_.insert(saved_.end(), number, number + bytes);
+      });
+  }
+  void give_back() {
+    if (envs_.empty()) return;
+    const std::byte* next = saved_.data();
+    walk([&next](std::byte* number, std::size_t bytes) {
+      std::memcpy(number, next, bytes);
+      next += bytes;
+    });
+    simulation_.restored();
+  }
+
+ private:
+  template <class Visit>
+  void walk(const Visit& visit) {
+    Archive archive;
+    simulation_.describe(archive);
+    for (const ArchiveEntry& entry : archive.entries()) {
+      if (!entry.per_env) continue;
+      const std::size_t bytes = bytes_of(entry.type);
+      for (const std::int64_t env : envs_) {
+        const auto tile = static_cast<std::size_t>(env / kTileWidth);
+        const auto lane = static_cast<std::size_t>(env % kTileWidth);
+        auto* const lanes = static_cast<std::byte*>(entry.data) +
+                            ((tile * entry.tile_elements + entry.first) * kTileWidth + lane) * bytes;
+        for (std::size_t i = 0; i < entry.elements; ++i) visit(lanes + i * kTileWidth * bytes, bytes);
+      }
+    }
+  }
+
+  Simulation& simulation_;
+  const std::vector<std::int64_t> envs_;
+  std::vector<std::byte> saved_;
+};
+
+}  // namespace
+
+// What one thread steps.
+struct VectorEnvironment::Part {
+  std::unique_ptr<Simulation> simulation;
+  std::int64_t first = 0, envs = 0;  // of this process's environments
+  bool any_ended = false;            // in the last step
+
+  // Of a flag's tiles to the array of all parts.
+  static void read_flags(const Part& part, const TiledView<float>& tiles, bool* to) {
+    const HostTiles<float> flags(tiles);
+    for (std::int64_t env = 0; env < part.envs; ++env) to[part.first + env] = *flags.env(env) != 0;
+  }
+};
+
+VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, int rank, int ranks,
+                                     int threads)
+    : config_(config), autoreset_(autoreset), rank_(rank), ranks_(ranks) {
+  if (!config.task.present)
+    throw InputError(config.where_of("task"), "task", "found a deck without a task",
+                     "allowed: decks with actions, observations and rewards, as those of inputs/tasks");
+  const Partition partition(config.batch.num_envs, rank, ranks);
+  if (partition.num_tiles < ranks)
+    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
+                     fmt::format("{} environments on {} ranks", config.batch.num_envs, ranks),
+                     fmt::format("at least {} for each rank but the last", kTileWidth));
+  start_kokkos_once();
+  envs_ = partition.envs();
+  first_env_ = partition.first_env();
+  // files that nobody asks for are not recorded; the numbers of double precision are read as files would be
+  config_.output.dataset = DatasetLayout::none;
+  config_.output.trajectory_every = 0;
+  if (is_double()) {
+    config_.output.trajectory_every = 1;
+    config_.output.trajectory_fields = {"observation", "final_observation", "reward", "episode_return"};
+  }
+  config_.initial_state.source = StartState::task;
+  model_ = import_model_of(config_);
+  model_.mjb.reset();
+
+  const CompiledTask task = compile_task(config_, model_);
+  num_observations_ = task.num_observations;
+  num_critic_observations_ = task.num_critic_observations;
+  if (is_double() && num_critic_observations_ > 0)
+    for (const char* const field : {"critic_observation", "final_critic_observation"})
+      config_.output.trajectory_fields.emplace_back(field);
+  has_success_ = task.num_success > 0;
+  step_dt_ = task.step_dt;
+  max_episode_steps_ = task.max_episode_steps;
+  observation_names_ = task.observation_names;
+  for (const CompiledAction& action : task.actions) {
+    action_names_.push_back(action.name);
+    action_low_.push_back(std::min(action.random_low, action.random_high));
+    action_high_.push_back(std::max(action.random_low, action.random_high));
+  }
+
+  const MemoryEstimate memory = estimate_memory(config_, model_, partition.tiles * kTileWidth);
+  for (const MemoryLimit& limit : memory_limits())
+    if (memory.rank_bytes >= limit.available)
+      throw InputError(
+          config.where_of("batch.num_envs"), "batch.num_envs",
+          fmt::format("{:.1f} MB for {} environments", static_cast<double>(memory.rank_bytes) / 1e6, envs_),
+          fmt::format("{:.1f} MB are available (limit of {})", static_cast<double>(limit.available) / 1e6,
+                      limit.name));
+
+  // (a device steps the batch as a whole, and so does a host space that has threads of its own)
+  int parts = 1;
+#ifdef KOKKOS_ENABLE_SERIAL
+  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Serial>)
+    parts =
+        static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, partition.tiles)));
+#endif
+  for (int index = 0; index < parts; ++index) parts_.push_back(std::make_shared<Part>());
+  workers_ = std::make_unique<Workers>(parts);
+  ended_ = std::make_unique<bool[]>(static_cast<std::size_t>(envs_));
+  build();
+}
+
+void VectorEnvironment::build() {
+  const int parts = threads();
+  workers_->run([&](int index) {
+    Part& part = *parts_[static_cast<std::size_t>(index)];
+    part.simulation = make_simulation(config_, model_, rank_ * parts + index, ranks_ * parts);
+    part.simulation->keep_final_observation();
+    part.first = part.simulation->partition().first_env() - first_env_;
+    part.envs = part.simulation->partition().envs();
+  });
+  begun_ = false;
+}
+
+void VectorEnvironment::reseed(std::uint32_t seed) {
+  const std::lock_guard lock(in_use_);
+  const bool is_fresh = !begun_ && seed == config_.batch.seed;
+  config_.batch.seed = seed;
+  if (!is_fresh) build();
+}
+
+template <class T>
+void VectorEnvironment::reset(const bool* mask, const StepRows<T>& rows) {
+  const std::lock_guard lock(in_use_);
+  if (mask != nullptr && !begun_)
+    throw Error("the first reset is one of all environments: options without a reset_mask");
+  workers_->run([&](int index) {
+    const Part& part = *parts_[static_cast<std::size_t>(index)];
+    Simulation& simulation = *part.simulation;
+    bool* const ended = ended_.get() + part.first;
+    if (!begun_) {
+      simulation.initialize(config_.initial_state);
+      std::fill_n(ended, part.envs, false);
+    } else {
+      // those that have ended stand at the beginning of their next episode already
+      const bool* const chosen = mask == nullptr ? nullptr : mask + part.first;
+      std::vector<std::int64_t> others;
+      for (std::int64_t env = 0; env < part.envs; ++env)
+        if (ended[env] || (chosen != nullptr && !chosen[env])) others.push_back(env);
+      if (static_cast<std::int64_t>(others.size()) < part.envs) {
+        PutAside aside(simulation, std::move(others));
+        simulation.reset();
+        aside.give_back();
+      }
+      for (std::int64_t env = 0; env < part.envs; ++env)
+        if (chosen == nullptr || chosen[env]) ended[env] = false;
+    }
+    read_observations(part, rows);
+  });
+  begun_ = true;
+}
+
+template <class T>
+bool VectorEnvironment::step(const T* actions, const StepRows<T>& rows) {
+  const std::lock_guard lock(in_use_);
+  if (!begun_) throw Error("reset() comes before the first step()");
+  if (autoreset_ == Autoreset::disabled)
+    if (const auto* const found = std::find(ended_.get(), ended_.get() + envs_, true);
+        found != ended_.get() + envs_)
+      throw Error(
+          fmt::format("the episode of environment {} has ended: with AutoresetMode.DISABLED "
+                      "reset(options={{\"reset_mask\": ...}}) begins the next one",
+                      first_env_ + (found - ended_.get())));
+  workers_->run([&](int index) {
+    Part& part = *parts_[static_cast<std::size_t>(index)];
+    Simulation& simulation = *part.simulation;
+    bool* const ended = ended_.get() + part.first;
+    const T* const own = actions + part.first * num_actions();
+    // those that have ended show the beginning of their next episode in this step, which they stand at
+    // already
+    std::vector<std::int64_t> waiting;
+    if (autoreset_ == Autoreset::next_step)
+      for (std::int64_t env = 0; env < part.envs; ++env)
+        if (ended[env]) waiting.push_back(env);
+    PutAside aside(simulation, waiting);
+    if constexpr (std::is_same_v<T, float>) {
+      const HostTiles<float> tiles(simulation.action());
+      tiles_from_rows(own, num_actions(), part.envs, tiles.data());
+      tiles.to_device();
+      simulation.step();
+    } else {
+      simulation.set_action(std::vector<double>(own, own + part.envs * num_actions()));
+      simulation.step_task();
+    }
+    aside.give_back();
+    Part::read_flags(part, simulation.terminated(), rows.terminated);
+    Part::read_flags(part, simulation.truncated(), rows.truncated);
+    read_numbers(part, "reward", simulation.reward(), rows.reward);
+    for (const std::int64_t env : waiting) {
+      const std::int64_t row = part.first + env;
+      rows.reward[row] = 0;
+      rows.terminated[row] = rows.truncated[row] = false;
+    }
+    for (std::int64_t row = part.first; row < part.first + part.envs; ++row)
+      ended_[row] = rows.terminated[row] || rows.truncated[row];
+    part.any_ended = std::find(ended, ended + part.envs, true) != ended + part.envs;
+    if (autoreset_ == Autoreset::same_step) std::fill_n(ended, part.envs, false);
+    read_observations(part, rows);
+  });
+  return std::any_of(parts_.begin(), parts_.end(), [](const auto& part) { return part->any_ended; });
+}
+
+template <class T>
+void VectorEnvironment::read_numbers(const Part& part, const char* field, const TiledView<float>& tiles,
+                                     T* rows) const {
+  const int size = tiles.elements;
+  if (rows == nullptr || size == 0) return;
+  if constexpr (std::is_same_v<T, float>) {
+    rows_from_tiles(HostTiles<float>(tiles).data(), size, part.envs, rows + part.first * size);
+  } else {
+    std::vector<std::byte> packed;
+    part.simulation->read_field(field, packed);
+    std::memcpy(rows + part.first * size, packed.data(), packed.size());
+  }
+}
+
+template <class T>
+void VectorEnvironment::read_observations(const Part& part, const StepRows<T>& rows) const {
+  const Simulation& simulation = *part.simulation;
+  read_numbers(part, "observation", simulation.observation(), rows.observation);
+  read_numbers(part, "critic_observation", simulation.critic_observation(), rows.critic_observation);
+  // what an environment shows until its next episode begins is the end of the last one
+  const bool* const ended = ended_.get() + part.first;
+  if (std::find(ended, ended + part.envs, true) == ended + part.envs) return;
+  const auto show_final = [&](const char* field, const TiledView<float>& tiles, T* to) {
+    if (to == nullptr || tiles.elements == 0) return;
+    const std::int64_t size = tiles.elements;
+    std::vector<T> finals(static_cast<std::size_t>(envs_ * size));
+    read_numbers(part, field, tiles, finals.data());
+    for (std::int64_t row = part.first; row < part.first + part.envs; ++row)
+      if (ended_[row]) std::copy_n(finals.data() + row * size, size, to + row * size);
+  };
+  show_final("final_observation", simulation.final_observation(), rows.observation);
+  show_final("final_critic_observation", simulation.final_critic_observation(), rows.critic_observation);
+}
+
+template <class T>
+void VectorEnvironment::episodes(const EpisodeRows<T>& rows) {
+  const std::lock_guard lock(in_use_);
+  for (const auto& each : parts_) {
+    const Part& part = *each;
+    const Simulation& simulation = *part.simulation;
+    read_numbers(part, "final_observation", simulation.final_observation(), rows.final_observation);
+    read_numbers(part, "final_critic_observation", simulation.final_critic_observation(),
+                 rows.final_critic_observation);
+    read_numbers(part, "episode_return", simulation.episode_return(), rows.episode_return);
+    rows_from_tiles(HostTiles<float>(simulation.episode_length()).data(), 1, part.envs,
+                    rows.episode_length + part.first);
+    if (rows.success != nullptr && has_success_) Part::read_flags(part, simulation.success(), rows.success);
+    Part::read_flags(part, simulation.invalid(), rows.invalid);
+  }
+}
+
+template void VectorEnvironment::episodes(const EpisodeRows<float>&);
+template void VectorEnvironment::episodes(const EpisodeRows<double>&);
+template void VectorEnvironment::reset(const bool*, const StepRows<float>&);
+template void VectorEnvironment::reset(const bool*, const StepRows<double>&);
+template bool VectorEnvironment::step(const float*, const StepRows<float>&);
+template bool VectorEnvironment::step(const double*, const StepRows<double>&);
+
+}  // namespace maniple
