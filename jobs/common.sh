@@ -1,4 +1,5 @@
 # What the job scripts share; sourced by them. $jobs: the folder of this file.
+jobs=$(cd "$jobs" && pwd)
 
 # what this cluster needs (modules, network interfaces); see jobs/machines/
 if [ -n "${MANIPLE_MACHINE:-}" ]; then

@@ -192,7 +192,7 @@ def test_pbs_says_when_it_cannot_submit(long_run):
     result = run(PBS, environment | {"QSUB_CODE": "1"})
     assert result.returncode == 1
     assert "but qsub refuses the next job; this continues:" in result.stderr
-    assert f"env DECK={environment['DECK']} DIRECTORY={folder}/run OVERRIDES=batch.seed=7\\ policy.hidden=\\[8\\,8\\]" in result.stderr
+    assert f"env VERB=train DECK={environment['DECK']} DIRECTORY={folder}/run OVERRIDES=batch.seed=7\\ policy.hidden=\\[8\\,8\\]" in result.stderr
 
 
 # ---- any verb, from any directory ----
