@@ -22,7 +22,8 @@ bool is_override(const std::string& argument) {
 
 namespace {
 
-// Everything with '=' that is no file or directory is an override, everything else but the verb's own word a deck.
+// Everything with '=' that is no file or directory is an override, everything else but the verb's own word a
+// deck.
 void sort_arguments(const std::vector<std::string>& arguments, CommandLine& command) {
   for (const std::string& argument : arguments) {
     if (command.verb->word && argument == command.verb->word) {
