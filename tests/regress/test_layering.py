@@ -5,6 +5,8 @@ only in src/io, mujoco.h only in src/model_import. Tests may look at everything.
 """
 # ctest: PROCESSORS 1
 
+import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build"))
 
 # layer -> the layers it may include (its own is always allowed)
 KERNELS = {
@@ -202,3 +205,19 @@ def test_no_flag_that_changes_the_bits():
         for line in (ROOT / name).read_text().splitlines():
             code = line.split("#")[0]
             assert not re.search(r"-ffast-math|-fassociative-math|-ffinite-math-only|-Ofast", code), f"{name}: {line}"
+
+
+def test_files_that_launch_kernels_are_optimised():
+    """The linker takes any one of the copies of a kernel: one that was compiled without -O3 would slow all of the program."""
+    launches = re.compile(r"\b(parallel_for|for_tiles)\b")
+    found = 0
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        if "maniple_core.dir" not in entry["command"]:
+            continue
+        file = Path(entry["file"])
+        texts = [file.read_text()] if file.is_file() else []
+        texts += [Path(name).read_text() for name in re.findall(r'#include "(.*\.cpp)"', "".join(texts)) if Path(name).is_file()]
+        if any(launches.search(text) for text in texts):
+            found += 1
+            assert entry["command"].rfind(" -O3") > entry["command"].rfind(" -O1"), file
+    assert found >= 3

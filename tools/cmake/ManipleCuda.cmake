@@ -108,7 +108,7 @@ function(maniple_compiled_files result target regex)
 endfunction()
 
 # maniple_optimise(FILES...): compiles what runs long, kernels first of all, with -O3; the rest has -O1, with which it takes
-# two thirds of the time to compile. With sanitizers it is -O1 and what CMAKE_CXX_FLAGS_DEBUG says.
+# two thirds of the time to compile. All files that launch the same kernels belong here: the linker takes one of the copies. With sanitizers it is -O1 and what CMAKE_CXX_FLAGS_DEBUG says.
 function(maniple_optimise)
   if(NOT MANIPLE_KOKKOS_CUDA)
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS $<IF:$<CONFIG:Debug>,-O1,-O3>)
