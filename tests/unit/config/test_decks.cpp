@@ -409,7 +409,7 @@ TEST(Schema, ListsEveryKeyOnceOnALine) {
     EXPECT_FALSE(key.meaning.empty()) << key.path;
   }
   EXPECT_TRUE(seen.count("include") && seen.count("task.rewards.<name>") && seen.count("task.<term>.weight"));
-  EXPECT_THAT(schema_text(), testing::ContainsRegex("learning.gamma +number, 0 to 1 +0.99 +1 +discount"));
+  EXPECT_THAT(schema_text(), testing::ContainsRegex("learning.gamma +number, 0 to 1 +0.99 +1 +Discount"));
 }
 
 TEST(Schema, DefaultsPassTheirOwnChecks) {
