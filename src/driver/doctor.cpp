@@ -193,7 +193,7 @@ ExitCode doctor(const Config& config, Session& session) {
 void show_rank_report(const std::vector<std::string>& arguments, std::ostream& out) {
   const std::string text = text_of_run(arguments[0], kRankReport);
   if (text.empty())
-    throw InputError(SourceLocation{arguments[0]}, "", "no report of its ranks",
+    throw InputError(SourceLocation{results_of(arguments[0])}, "", "no report of its ranks",
                      "results of train or imitate, which write one");
   out << text;
 }

@@ -27,12 +27,12 @@ std::set<std::string> runs_below(const fs::path& directory) {
   return runs;
 }
 
+}  // namespace
+
 std::string results_of(const std::string& run) {
   std::error_code ignored;
   return (fs::is_directory(run, ignored) ? fs::path(run) / kResultsFile : fs::path(run)).string();
 }
-
-}  // namespace
 
 bool names_a_run(const std::string& argument) {
   std::error_code ignored;

@@ -14,6 +14,9 @@ namespace maniple {
 // A directory, or results.
 bool names_a_run(const std::string& argument);
 
+// The file of its results, where the directory of a run is given.
+std::string results_of(const std::string& run);
+
 // The text dataset `name` in the results of a run, which is named by its directory or by the file of its
 // results; "" where there is no such dataset. InputError where the results are missing or cannot be read.
 std::string text_of_run(const std::string& run, const std::string& name);

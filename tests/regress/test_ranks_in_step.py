@@ -106,7 +106,7 @@ def test_another_deck(maniple, tmp_path, demos, key):
 def test_another_program(maniple, tmp_path):
     """One byte of a constant differs."""
     program = bytearray(maniple.program.read_bytes())
-    at = program.index(b"one iteration: a batch of steps and its updates")
+    at = program.index(b"one is a batch of steps and its updates")
     (tmp_path / "usual").symlink_to(maniple.program)
     program[at] ^= 1
     (tmp_path / "odd").write_bytes(program)
