@@ -64,7 +64,8 @@ def test_every_folder_compiles_as_one_file(first):
 
 def test_every_source_that_is_joined_is_there():
     joined = "".join(path.read_text() for path in JOINED.glob("*.cpp"))
-    alone = ("src/main.cpp", "src/parallel/session.cpp", "src/driver/doctor.cpp", "src/learning/conditional_unet.cpp",
+    alone = ("src/main.cpp", "src/driver/self_test.cpp", "src/driver/self_test_learning.cpp", "src/driver/self_test_physics.cpp",
+             "src/parallel/session.cpp", "src/driver/doctor.cpp", "src/learning/conditional_unet.cpp",
              "src/learning/image_encoder.cpp")
     for tree in ("src", "tests/unit"):
         for path in (ROOT / tree).rglob("*.cpp" if tree == "src" else "test_*.cpp"):
