@@ -23,7 +23,8 @@ bash tools/setup.sh --tests
 configure_build build -DMANIPLE_TESTS=ON ${MANIPLE_WERROR:+"-DMANIPLE_WERROR=$MANIPLE_WERROR"}
 build_targets build
 status=0
-ctest --test-dir build --output-on-failure --no-tests=error -j "$(usable_cores)" "${selection[@]}" "${arguments[@]}" |
+# (twice as many as there are cores: half of a test's time goes by in starts of MPI, which wait)
+ctest --test-dir build --output-on-failure --no-tests=error -j $((2 * $(usable_cores))) "${selection[@]}" "${arguments[@]}" |
   tee build/tests.log || status=$?
 echo "The slowest of them:"
 sed -nE 's|^ *[0-9]+/[0-9]+ Test +#[0-9]+: ([^ ]+) \.+ *(.*[^ ]) +([0-9.]+ sec)$|\3  \1|p' build/tests.log | sort -rn | head

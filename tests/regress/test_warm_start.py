@@ -1,6 +1,6 @@
 """A training begins with what another one learned, evaluates while it trains and keeps the best policy; all of it
 with the same bits on any number of ranks."""
-# ctest: PROCESSORS 1
+# ctest: PROCESSORS 1 COST 20
 
 import re
 
