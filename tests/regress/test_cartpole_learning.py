@@ -3,7 +3,7 @@
 The ceiling of Isaac-Cartpole-v0 is 5.0 per episode and of its Direct variant 300: one per second, or per control
 step, that the episode lasts. Isaac Lab's own test asks 280 of 300 of the Direct variant.
 """
-# ctest: PROCESSORS 2 COST 40
+# ctest: COST 40
 
 import h5py
 import numpy as np

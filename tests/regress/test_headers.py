@@ -4,7 +4,7 @@ Each is parsed as the only line of a source, with the compiler and the flags of 
 Kokkos in anyway, Kokkos' own header comes precompiled: parsing it a hundred times would take minutes, and as
 every header of ours is parsed alone, none can lean on it unseen.
 """
-# ctest: PROCESSORS 2 COST 90
+# ctest: COST 90
 
 import json
 import os

@@ -1,6 +1,6 @@
 """Promises 4 and 5: a run that is killed at any instant continues on any number of ranks and ends with the bits
 of the undisturbed one; a polite stop leaves a checkpoint and exit code 75."""
-# ctest: PROCESSORS 2 COST 60
+# ctest: COST 60
 
 import fcntl
 import os
