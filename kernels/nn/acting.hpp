@@ -216,12 +216,12 @@ struct Record {
   SampleLayout layout;
   T* blocks = nullptr;  // of this step
   TiledView<T> reward, terminated, truncated, invalid;
-  TiledView<T> episode_return, episode_length, episode_reward_term;
+  TiledView<T> episode_return, episode_length, episode_reward_term, episode_metric;
   T reward_scale = 1;
   Bootstrap bootstrap = Bootstrap::none;
   Act<T, Dense> final;  // to value final observations: deterministic, nothing kept
   std::int64_t envs = 0;
-  double* statistics = nullptr;  // [worker][count, return, length, terms ..., invalid, inexact]
+  double* statistics = nullptr;  // [worker][count, return, length, terms ..., metrics ..., invalid, inexact]
   double statistics_scale = 0;
   // Control steps since training began. An episode that counts more began with some of its steps taken
   // (random_initial_episode_length): it is none that the task would have, and no part of the statistics.
@@ -255,10 +255,10 @@ struct Record {
     T any(0);
     for (int lane = 0; lane < lanes; ++lane) any = any + done[lane];
     if (any == T(0)) return;
-    const int terms = episode_reward_term.elements;
-    double* const total = statistics + static_cast<std::int64_t>(worker) * (terms + 5);
-    team.items(terms + 4, [&](std::int64_t row) {
-      const bool counts_invalid = row == terms + 3;
+    const int terms = episode_reward_term.elements, told = terms + episode_metric.elements;
+    double* const total = statistics + static_cast<std::int64_t>(worker) * (told + 5);
+    team.items(told + 4, [&](std::int64_t row) {
+      const bool counts_invalid = row == told + 3;
       double sum = 0;
       for (int lane = 0; lane < lanes; ++lane) {
         if (done[lane] == T(0) || (weight[lane] == T(0)) != counts_invalid) continue;
@@ -266,11 +266,13 @@ struct Record {
         T x(1);
         if (row == 1) x = episode_return.tile(tile)[lane];
         if (row == 2) x = episode_length.tile(tile)[lane];
-        if (row > 2 && !counts_invalid) x = episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
+        if (row > 2 && row < terms + 3) x = episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
+        if (row > terms + 2 && !counts_invalid)
+          x = episode_metric.tile(tile)[(row - 3 - terms) * kTileWidth + lane];
         sum += static_cast<double>(x);
       }
       if (!counts_invalid) sum *= statistics_scale;
-      if (add_exactly(&sum, 1, total + row) > 0) total[terms + 4] = 1;
+      if (add_exactly(&sum, 1, total + row) > 0) total[told + 4] = 1;
     });
   }
 

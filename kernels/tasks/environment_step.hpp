@@ -158,6 +158,21 @@ MANIPLE_FUNCTION void random_actions(const Task<T>& task, std::uint32_t seed, st
   }
 }
 
+// A metric of the episode after one more control step; `first`: its first one.
+template <class V>
+MANIPLE_FUNCTION V accumulated(EpisodeStatistic statistic, V so_far, V value, MaskOf<V> first) {
+  switch (statistic) {
+    case EpisodeStatistic::min:
+      return select(first, value, min(so_far, value));
+    case EpisodeStatistic::max:
+      return select(first, value, max(so_far, value));
+    case EpisodeStatistic::last:
+      return value;
+    default:
+      return so_far + value;
+  }
+}
+
 // Ends the control step: counts it, then terminations, rewards and the sums of the episode, of the state
 // that the physics left. `bad`: environments whose state was not finite or too large and has been reset; they
 // fail, without a reward. Their step is invalid, as is one with a reward that is no usable number: what such
@@ -199,6 +214,15 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   store_lanes(lanes.transition.invalid, truth<V>(invalid));
   store_lanes(lanes.transition.episode_return, episode_return);
   store_lanes(lanes.transition.episode_length, steps);
+  const int first_place = task.num_reward_terms + task.num_observations + task.num_critic_observations;
+  for (int k = 0; k < task.num_metrics; ++k) {
+    const V found = select(bad, V(0), V(banks.at(Bank::output, task.first_metric_output() + k)));
+    const V value = usable_or_zero(lanes, found, first_place + k);
+    V& kept = lanes.fields[layout.episode_metric + k];
+    kept = accumulated(task.metrics[k], kept, value, steps == V(1));
+    store_lanes(lanes.transition.episode_metric + k * kTileWidth,
+                task.metrics[k] == EpisodeStatistic::mean ? kept / steps : kept);
+  }
   return terminated != V(0) || truncated != V(0);
 }
 
@@ -245,6 +269,7 @@ MANIPLE_FUNCTION void reset(const Task<ScalarOf<V>>& task, const TaskLanes<V>& l
   clear(layout.last_action, task.num_actions);
   clear(layout.episode_return, 1);
   clear(layout.episode_reward_term, task.num_reward_terms);
+  clear(layout.episode_metric, task.num_metrics);
   for (int i = 0; i < lane_width<V>; ++i)
     if (get_lane(which, i)) lanes.counters[counter_episode_step * kTileWidth + i] = 0;
   count_lanes<V>(lanes.counters, counter_reset_count, which);

@@ -129,8 +129,12 @@ struct ActionTarget {
 // Draws of a fresh state that task.reset_until may refuse before one stays as it is.
 inline constexpr int kMostDraws = 1000;
 
-// Outputs of the evaluation: terminated, truncated, then one weighted reward per term.
+// Outputs of the evaluation: terminated, truncated, one weighted reward per term, success where the task has
+// it, then the metrics.
 inline constexpr int kFirstRewardOutput = 2;
+
+// What a metric says of an episode: of its values in the control steps of the episode.
+enum class EpisodeStatistic : int { mean, sum, last, min, max };
 
 // A compiled task in device memory, the same for all environments. T is the precision.
 template <class T>
@@ -145,8 +149,9 @@ struct Task : TaskSizes {
   ProgramView accept;            // of a fresh state; output: whether it stays; empty: always
   const T* constants = nullptr;  // [constant][lane_width<Lanes<T>>], each constant repeated
   const ActionTarget<T>* actions = nullptr;
-  int num_registers = 0;             // including the reserved ones
-  int num_random = 0;                // draws of the program that has most
+  const EpisodeStatistic* metrics = nullptr;  // [num_metrics]
+  int num_registers = 0;                      // including the reserved ones
+  int num_random = 0;                         // draws of the program that has most
   bool varies_at_resets = false;     // `vary` changes something at each reset, not only at the first one
   bool varies_in_intervals = false;  // `interval` changes the model
   int settle_steps = 0;              // physics steps of a fresh state without actions
@@ -164,8 +169,11 @@ struct Task : TaskSizes {
   MANIPLE_FUNCTION int first_ray() const { return first_contact() + contact_queries.answers(); }
   MANIPLE_FUNCTION int first_copy() const { return first_ray() + num_rays; }
   MANIPLE_FUNCTION int scratch_elements() const { return first_copy() + task_elements(*this); }
+  MANIPLE_FUNCTION int first_metric_output() const {
+    return kFirstRewardOutput + num_reward_terms + num_success;
+  }
   MANIPLE_FUNCTION int num_outputs() const {
-    const int evaluated = kFirstRewardOutput + num_reward_terms + num_success;
+    const int evaluated = first_metric_output() + num_metrics;
     const int observed = num_observations + num_critic_observations;
     return evaluated > observed ? evaluated : observed;
   }

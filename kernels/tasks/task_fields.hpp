@@ -17,28 +17,31 @@ namespace maniple {
   SIZE(num_memory, "values that prev() keeps")                                                  \
   SIZE(num_kept, "values of variables, timers and histories")                                   \
   SIZE(num_reward_terms, "rewards that make up the reward")                                     \
+  SIZE(num_metrics, "numbers that say how an episode went, beside its rewards")                 \
   SIZE(num_success, "1: the task says what success is")
 
 // Persistent state, real numbers in the precision of the physics.
 //      name              size                unit        description
-#define MANIPLE_TASK_FIELDS(FIELD)                                                           \
-  FIELD(action, num_actions, "1", "action of this control step, as the policy gave it")      \
-  FIELD(last_action, num_actions, "1", "action of the control step before")                  \
-  FIELD(memory, num_memory, "task", "values at the previous control step that prev() reads") \
-  FIELD(kept, num_kept, "task", "variables, timers, biases and histories of the task")       \
-  FIELD(episode_return, 1, "reward", "sum of rewards since the reset")                       \
-  FIELD(episode_reward_term, num_reward_terms, "reward", "sum of each reward term since the reset")
+#define MANIPLE_TASK_FIELDS(FIELD)                                                                  \
+  FIELD(action, num_actions, "1", "action of this control step, as the policy gave it")             \
+  FIELD(last_action, num_actions, "1", "action of the control step before")                         \
+  FIELD(memory, num_memory, "task", "values at the previous control step that prev() reads")        \
+  FIELD(kept, num_kept, "task", "variables, timers, biases and histories of the task")              \
+  FIELD(episode_return, 1, "reward", "sum of rewards since the reset")                              \
+  FIELD(episode_reward_term, num_reward_terms, "reward", "sum of each reward term since the reset") \
+  FIELD(episode_metric, num_metrics, "task", "each metric since the reset; of a mean the sum")
 
 // Counters, 32-bit integers in both precisions: a float would stop counting at 2^24.
 //      name                unit      description
-#define MANIPLE_TASK_COUNTERS(FIELD)                                                                         \
-  FIELD(episode_step, "1", "control steps since the reset")                                                  \
-  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                           \
-  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets")        \
-  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")                   \
-  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far")       \
-  FIELD(first_bad_value, "1",                                                                                \
-        "which one was the first: 1 + its place among reward terms, observations and the critic's; 0: none") \
+#define MANIPLE_TASK_COUNTERS(FIELD)                                                                   \
+  FIELD(episode_step, "1", "control steps since the reset")                                            \
+  FIELD(reset_count, "1", "resets so far; the step of the reset's random numbers")                     \
+  FIELD(observation_count, "1", "observations so far; the step of the random numbers outside resets")  \
+  FIELD(clipped_actions, "1", "components of actions that the task's clip changed so far")             \
+  FIELD(bad_values, "1", "rewards and observations beyond 1e10 or not finite, which became 0, so far") \
+  FIELD(first_bad_value, "1",                                                                          \
+        "which one was the first: 1 + its place among reward terms, observations, the critic's and "   \
+        "metrics; 0: none")                                                                            \
   FIELD(refused_resets, "1", "resets whose last draw task.reset_until still refused, so far")
 
 // A control step as files see it, and learning (in single precision whatever the physics uses): the action
@@ -68,7 +71,9 @@ namespace maniple {
   FIELD(episode_return, 1, each_step, "reward", "sum of the rewards of the step's episode so far")      \
   FIELD(episode_length, 1, each_step, "1", "control steps of the step's episode so far")                \
   FIELD(episode_reward_term, num_reward_terms, each_step, "reward",                                     \
-        "sum of each reward term of the step's episode so far")
+        "sum of each reward term of the step's episode so far")                                         \
+  FIELD(episode_metric, num_metrics, each_step, "task",                                                 \
+        "each metric of the step's episode so far; of terminations, whether they held in the step")
 
 struct TaskSizes {
 #define MANIPLE_SIZE(name, meaning) int name = 0;

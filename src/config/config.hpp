@@ -53,7 +53,8 @@ enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class Scaling { none, strong, weak };  // the same work for all ranks together, or for each
 enum class ProgressStyle { automatic, bar, plain, none };
-enum class UpdateTime { step, observation };  // of a variable: before rewards, or after them
+enum class StatisticChoice { mean, sum, last, min, max };  // of the control steps of an episode
+enum class UpdateTime { step, observation };               // of a variable: before rewards, or after them
 enum class EventMode { reset, interval, startup };
 // What an event makes of a model field: what it draws times or plus the model's number, or alone.
 enum class FieldOperation { none, scale, add, abs };
@@ -128,6 +129,8 @@ template <>
 inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
 template <>
 inline constexpr std::array kTextsOf<UpdateTime>{"step", "observation"};
+template <>
+inline constexpr std::array kTextsOf<StatisticChoice>{"mean", "sum", "last", "min", "max"};
 template <>
 inline constexpr std::array kTextsOf<EventMode>{"reset", "interval", "startup"};
 template <>
@@ -281,10 +284,11 @@ struct TermConfig {
   FieldOperation operation = FieldOperation::none;
   Distribution distribution = Distribution::uniform;
   Ranges ranges;
-  bool shared_random = false;                        // one draw for all elements
-  std::string command;                               // the command that a term is about
-  std::string curriculum;                            // rewards: which curriculum multiplies the weight
-  std::map<std::string, SourceLocation> where_keys;  // of the values of the keys above
+  bool shared_random = false;                         // one draw for all elements
+  StatisticChoice statistic = StatisticChoice::mean;  // metrics
+  std::string command;                                // the command that a term is about
+  std::string curriculum;                             // rewards: which curriculum multiplies the weight
+  std::map<std::string, SourceLocation> where_keys;   // of the values of the keys above
 
   // Of a key's value or a parameter; of the term where that is not given.
   const SourceLocation& where_of(const std::string& key) const {
@@ -306,7 +310,7 @@ struct TaskConfig {
   int settle_steps = 0;         // physics steps of a fresh state, without actions
   bool reward_times_dt = true;  // Isaac Lab's manager-based tasks: each reward x weight x step dt
   std::vector<TermConfig> actions, observations, critic_observations, rewards, terminations, resets,
-      variables, commands, events, curricula;
+      variables, commands, events, curricula, metrics;
   std::map<std::string, std::string> definitions;  // name -> expression, usable in every expression
   std::map<std::string, SourceLocation> where_definitions;
   SourceLocation where;

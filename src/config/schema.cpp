@@ -273,7 +273,7 @@ const std::vector<TermKey>& term_schema() {
   static const std::vector<TermKey> keys{
       TERM_KEY("name", name, kActions | kObservations | kResets, anything(), "", "Name in reports; default: the term's"),
       TERM_KEY("term", term, kTerms, anything(), "", "Term of the library, in place of an expression"),
-      TERM_KEY("expression", expression, kTerms, anything(), "", "Expression over named quantities, in place of a term"),
+      TERM_KEY("expression", expression, kTerms | kMetrics, anything(), "", "Expression over named quantities, in place of a term"),
       TERM_KEY("set", target, kResets | kEvents, anything(), "", "Quantity that the expression is assigned to, for instance qpos[slider]"),
       TERM_KEY("joints", names, kTerms, anything(), "", "Joints that the term acts on, in this order"),
       TERM_KEY("bodies", names, kTerms, anything(), "", "Bodies that the term acts on"),
@@ -303,6 +303,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("ranges", ranges, kEvents, anything(), "field", "Range of the random values, [low, high], of a Gaussian [mean, deviation]: numbers or expressions of curricula, for all elements, or a mapping from components (0, 1, ...) or name patterns. Masses, damping, friction and others that cannot be negative are 0 where they would be"),
       TERM_KEY("shared_random", shared_random, kEvents, anything(), "", "One random value for all elements"),
       TERM_KEY("command", command, kObservations | kRewards | kTerminations, anything(), "", "Command that the term is about; default: the only one"),
+      TERM_KEY("statistic", statistic, kMetrics, anything(), "", "Statistic of the values in the control steps of an episode"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "Truncation of the episode in place of failure"),
   };
   return keys;
@@ -320,6 +321,7 @@ const std::vector<SectionKey>& section_schema() {
       {"events", TermKind::event, &TaskConfig::events, true, "Pushes and other changes of the state or the model; a mapping from a name to a term of resets, an expression with set, or a field"},
       {"variables", TermKind::variable, &TaskConfig::variables, true, "What a task remembers; a mapping from a name, known in every expression, to a variable"},
       {"curricula", TermKind::curriculum, &TaskConfig::curricula, true, "Numbers that change between iterations of a training with its metrics; a mapping from a name, known in every expression, to reset and update"},
+      {"metrics", TermKind::metric, &TaskConfig::metrics, true, "Numbers that reports, evaluations and curricula tell of the episodes; a mapping from a name to an expression, whose mean over the episode is told, or to an expression and a statistic"},
   };
   return sections;
 }

@@ -71,7 +71,8 @@ enum class TermKind {
   variable,
   command,
   event,
-  curriculum
+  curriculum,
+  metric
 };
 constexpr unsigned bit_of(TermKind kind) {
   return 1u << static_cast<unsigned>(kind);
@@ -82,8 +83,8 @@ inline constexpr unsigned kActions = bit_of(TermKind::action),
                           kRewards = bit_of(TermKind::reward), kTerminations = bit_of(TermKind::termination),
                           kResets = bit_of(TermKind::reset), kVariables = bit_of(TermKind::variable),
                           kCommands = bit_of(TermKind::command), kEvents = bit_of(TermKind::event),
-                          kCurricula = bit_of(TermKind::curriculum), kTerms = ~(kVariables | kCurricula),
-                          kAllSections = ~0u;
+                          kCurricula = bit_of(TermKind::curriculum), kMetrics = bit_of(TermKind::metric),
+                          kTerms = ~(kVariables | kCurricula | kMetrics), kAllSections = ~0u;
 
 // A key of a term: the same table for what stands inside `task.rewards.<name>` and its like.
 struct TermKey {

@@ -93,11 +93,20 @@ class TaskReader {
 
   TermConfig read_term(const DeckValue& value, const std::string& path, const SourceLocation& where,
                        const std::string& others = "") const {
+    if (section_.kind == TermKind::metric && value.kind == Kind::scalar) {
+      DeckValue whole;
+      whole.kind = Kind::map;
+      whole.where = value.where;
+      whole.map.push_back({"expression", value.where, {value}});
+      return read_term(whole, path, where, others);
+    }
     if (value.kind != Kind::map)
-      throw InputError(value.where, path, "found " + value.description(),
-                       is_variable()
-                           ? "allowed: a mapping with 'reset: \"<expression>\"', and what else it needs"
-                           : "allowed: a mapping with 'term: <name>' or 'expression: \"<text>\"'");
+      throw InputError(
+          value.where, path, "found " + value.description(),
+          section_.kind == TermKind::metric
+              ? "allowed: an expression, or a mapping with 'expression: \"<text>\"' and 'statistic'"
+          : is_variable() ? "allowed: a mapping with 'reset: \"<expression>\"', and what else it needs"
+                          : "allowed: a mapping with 'term: <name>' or 'expression: \"<text>\"'");
     TermConfig term;
     term.where = where;
     for (const DeckEntry& entry : value.map) {
@@ -130,6 +139,13 @@ class TaskReader {
     }
     if (is_variable()) {
       check_variable(term, path);
+      return term;
+    }
+    if (section_.kind == TermKind::metric) {
+      if (term.expression.empty())
+        throw InputError(where, path, "found no expression",
+                         "allowed: expression: \"<text>\", with or without statistic");
+      check_parameters(term, path);
       return term;
     }
     if (!term.term.empty() + !term.expression.empty() + !term.field.empty() != 1) {
@@ -204,13 +220,15 @@ class TaskReader {
                        section_.kind == TermKind::variable
                            ? "allowed: reset: \"<expression>\", with update, every or neither"
                            : "allowed: reset: \"<expression>\", with or without update");
-    if (!variable.parameters.empty()) {
-      const auto& [name, where] = *variable.where_parameters.begin();
-      refuse_key(name, where, path + "." + name);
-    }
+    check_parameters(variable, path);
   }
 
-  // Variables and curricula have no parameters.
+  // Variables, curricula and metrics have no parameters.
+  void check_parameters(const TermConfig& term, const std::string& path) const {
+    if (term.parameters.empty()) return;
+    const auto& [name, where] = *term.where_parameters.begin();
+    refuse_key(name, where, path + "." + name);
+  }
   [[noreturn]] void refuse_key(const std::string& name, const SourceLocation& where,
                                const std::string& key) const {
     std::vector<std::string> names;
@@ -236,7 +254,7 @@ class TaskReader {
       if (row.stands_in(section_.kind)) names.push_back(row.name);
     const std::string near = nearest(entry.key, names);
     if (numbers.size() != (list ? 2 : 1) || (!list && !numbers[0].expression.empty() && !near.empty())) {
-      if (is_variable()) refuse_key(entry.key, entry.where, key);
+      if (is_variable() || section_.kind == TermKind::metric) refuse_key(entry.key, entry.where, key);
       throw InputError(given.where, key, "found " + given.description() + " for a parameter of the term",
                        "allowed: a number or [low, high], where the term takes it ('maniple schema " +
                            (term.term.empty() ? "terms" : term.term) + "')" +

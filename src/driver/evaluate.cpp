@@ -65,12 +65,20 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
     results.write_series("evaluation/success_rate", {rate}, "1", "mean of success");
     success = fmt::format(", success {:.1f}%", 100 * rate);
   }
+  std::string told;
+  for (std::size_t i = 0; i < result.episode_metrics.size(); ++i) {
+    const std::string& name = simulation->metrics()[i];
+    results.write_series("evaluation/" + name, result.episode_metrics[i], is_share(name) ? "1" : "task",
+                         is_share(name) ? "1: the termination held in the last step of the episode"
+                                        : "the task's metric of each episode");
+    told += ", " + metric_text(name, summary_of(result.episode_metrics[i]).mean);
+  }
   const std::string path = results.commit();
   const std::string confidence =
       std::isnan(returns.confidence) ? "" : fmt::format(" +- {:.4f} (95 %)", returns.confidence);
-  info(fmt::format("{}: mean return {:.4f}{}, mean length {:.1f}{}",
+  info(fmt::format("{}: mean return {:.4f}{}, mean length {:.1f}{}{}",
                    counted(result.episode_return.size(), "episode"), returns.mean, confidence, lengths.mean,
-                   success));
+                   success, told));
   info("results: " + path);
   if (episodes) episodes->write(session);
   return ExitCode::done;

@@ -207,7 +207,8 @@ RankMemory rank_memory(const Config& config, const ImportedModel& model, const S
   }
   const MemoryEstimate simulation = estimate_memory(config, model, partition.tiles * kTileWidth);
   const EnvironmentSizes sizes{simulation.num_observations, simulation.num_critic_observations,
-                               simulation.num_actions, simulation.num_reward_terms, partition.tiles};
+                               simulation.num_actions,      simulation.num_reward_terms,
+                               simulation.num_metrics,      partition.tiles};
   memory.bytes_per_env = simulation.bytes_per_env;
   std::size_t batch = simulation.rank_bytes;
   // (an evaluation has as many steps as its episodes take: those are not known)
@@ -394,8 +395,12 @@ CheckpointIdentity checkpoint_identity(const Config& config, const Simulation& s
 
 EnvironmentSizes environment_sizes(const Simulation& simulation) {
   const PolicySizes sizes = policy_sizes(simulation);
-  return {sizes.observations, sizes.critic_observations, sizes.actions,
-          static_cast<int>(simulation.reward_terms().size()), simulation.partition().tiles};
+  return {sizes.observations,
+          sizes.critic_observations,
+          sizes.actions,
+          static_cast<int>(simulation.reward_terms().size()),
+          static_cast<int>(simulation.metrics().size()),
+          simulation.partition().tiles};
 }
 
 LoadedPolicy load_policy(const Config& config, Simulation& simulation, Session& session) {

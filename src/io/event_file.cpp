@@ -93,11 +93,24 @@ EventFile::EventFile(const std::string& directory, bool replaces, std::int64_t f
   append(event(first_step, field(7, start)));
 }
 
+std::string tag_of(const std::string& metric) {
+  for (const auto& [prefix, group] :
+       {std::pair("reward_", "Reward"), std::pair("termination_", "Termination"),
+        std::pair("metric_", "Metrics"), std::pair("curriculum_", "Curriculum"),
+        std::pair("evaluation_", "Evaluation")})
+    if (metric.starts_with(prefix)) return fmt::format("{}/{}", group, metric.substr(metric.find('_') + 1));
+  if (metric.starts_with("episode_")) return "Episode/" + metric;
+  if (metric.ends_with("loss")) return "Loss/" + metric;
+  for (const char* const progress : {"iteration", "env_steps", "wall_seconds", "updates", "epoch"})
+    if (metric == progress) return "Progress/" + metric;
+  return "Learning/" + metric;
+}
+
 void EventFile::write(std::int64_t step, const std::vector<std::pair<std::string, double>>& values) {
   std::string summary;
   for (const auto& [name, value] : values)
     if (!std::isnan(value))
-      summary += field(1, field(1, name) + key(2, four_bytes) + raw(static_cast<float>(value)));
+      summary += field(1, field(1, tag_of(name)) + key(2, four_bytes) + raw(static_cast<float>(value)));
   append(event(step, field(5, summary)));
 }
 

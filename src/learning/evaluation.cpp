@@ -1,6 +1,8 @@
 // Runs episodes to their end and collects what they returned.
 #include "src/learning/evaluation.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -8,6 +10,7 @@
 
 #include "src/base/activity.hpp"
 #include "src/base/error.hpp"
+#include "src/simulation/tile_rows.hpp"
 
 namespace maniple {
 namespace {
@@ -47,6 +50,16 @@ EvaluationMeans means_of(const EvaluationResult& result) {
   return means;
 }
 
+bool is_share(const std::string& metric) {
+  return metric.starts_with("termination_");
+}
+
+std::string metric_text(const std::string& metric, double mean) {
+  const std::string name = metric.substr(metric.find('_') + 1);
+  return is_share(metric) ? fmt::format("{} {:.0f}%", name, 100 * mean)
+                          : fmt::format("{} {:.4g}", name, mean);
+}
+
 std::int64_t wanted_episodes(const Config& config, std::int64_t envs) {
   return config.evaluation.episodes > 0 ? config.evaluation.episodes : envs;
 }
@@ -64,6 +77,7 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
   // Two sums over ranks gather everything: each episode is nonzero on one rank only.
   std::vector<double> returns(static_cast<std::size_t>(rounds * partition.num_envs), 0.0);
   std::vector<double> lengths(returns.size(), 0.0), successes(returns.size(), 0.0);
+  std::vector<std::vector<double>> metrics(environment.metrics().size(), returns);
   const bool has_success = environment.success().elements > 0;
   std::vector<std::int64_t> finished(static_cast<std::size_t>(partition.envs()), 0);
   std::int64_t missing = rounds * partition.envs();
@@ -95,6 +109,7 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
     const auto episode_return = host(environment.episode_return());
     const auto episode_length = host(environment.episode_length());
     const auto success = host(environment.success());
+    const HostTiles<float> metric(environment.episode_metric());
     for (std::int64_t env = 0; env < partition.envs(); ++env) {
       const std::size_t e = static_cast<std::size_t>(env);  // one element: tiles lie one after the other
       if (finished[e] == rounds) continue;
@@ -104,6 +119,8 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
       if (terminated(e) == 0.0f && truncated(e) == 0.0f) continue;
       returns[slot] = static_cast<double>(episode_return(e));
       lengths[slot] = static_cast<double>(episode_length(e));
+      for (std::size_t k = 0; k < metrics.size(); ++k)
+        metrics[k][slot] = static_cast<double>(metric.env(env)[k * kTileWidth]);
       ++finished[e];
       --missing;
     }
@@ -114,7 +131,11 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
   returns.resize(static_cast<std::size_t>(wanted));
   lengths.resize(static_cast<std::size_t>(wanted));
   successes.resize(has_success ? static_cast<std::size_t>(wanted) : 0);
-  return {returns, lengths, successes};
+  for (std::vector<double>& values : metrics) {
+    collectives.sum(values.data(), values.size());
+    values.resize(static_cast<std::size_t>(wanted));
+  }
+  return {returns, lengths, successes, metrics};
 }
 
 }  // namespace maniple

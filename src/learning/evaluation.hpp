@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -15,9 +16,15 @@ namespace maniple {
 // One entry per episode: all first episodes in order of environment, then all second ones, and so on.
 struct EvaluationResult {
   std::vector<double> episode_return;
-  std::vector<double> episode_length;   // control steps
-  std::vector<double> episode_success;  // 1 or 0; empty where the task has no success
+  std::vector<double> episode_length;                // control steps
+  std::vector<double> episode_success;               // 1 or 0; empty where the task has no success
+  std::vector<std::vector<double>> episode_metrics;  // of each of Environment::metrics()
 };
+
+// Is the metric of episodes, averaged over them, a share: of terminations.
+bool is_share(const std::string& metric);
+// "time_out 88%", "speed 0.312": a mean of one of Environment::metrics().
+std::string metric_text(const std::string& metric, double mean);
 
 // Over the episodes of an evaluation.
 struct EvaluationMeans {

@@ -51,7 +51,7 @@ struct LearnerMemory {
 
 // The task and the environments of a rank, as far as memory depends on them.
 struct EnvironmentSizes {
-  int observations = 0, critic_observations = 0, actions = 0, reward_terms = 0;
+  int observations = 0, critic_observations = 0, actions = 0, reward_terms = 0, metrics = 0;
   std::int64_t tiles = 0;
   std::vector<Camera> cameras = {};  // of demonstrations
   std::int64_t acting_tiles = 0;     // of the environments that evaluate what is learned from demonstrations

@@ -86,6 +86,7 @@ void Ppo::start() {
   std::map<std::string, double> metrics{{"iteration", 0}, {"env_steps", 0}, {"control_steps", 0}};
   std::vector<std::string> unknown{"episode_return", "mean_episode_steps", "episode_return_100"};
   for (const std::string& term : environment_.reward_terms()) unknown.push_back("reward_" + term);
+  for (const std::string& metric : environment_.metrics()) unknown.push_back(metric);
   for (const std::string& name : unknown) metrics[name] = std::numeric_limits<double>::quiet_NaN();
   follow(metrics);
 }
@@ -241,6 +242,16 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   const std::vector<std::string>& terms = environment_.reward_terms();
   for (std::size_t i = 0; i < terms.size(); ++i)
     add("reward_" + terms[i], "reward", "part of episode_return that this term makes up", means[i + 2]);
+  const std::vector<std::string>& metrics = environment_.metrics();
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const double mean = means[terms.size() + i + 2];
+    const bool ends = is_share(metrics[i]);
+    add(metrics[i], ends ? "1" : "task",
+        ends ? "share of the episodes of episode_return in whose last step this termination held"
+             : "mean of the task's metric over the episodes of episode_return",
+        mean);
+    if (!std::isnan(means[0])) result.summary += "  " + metric_text(metrics[i], mean);
+  }
   add("episode_return_100", "reward",
       "mean return of the latest 100 episodes, or of all that the last iteration ended",
       rollout_.recent_return());

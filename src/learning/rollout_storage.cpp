@@ -15,8 +15,8 @@ std::size_t size(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
 // Columns of the sums, as the kernels Record and Act lay them out.
-std::int64_t statistics_columns(int reward_terms) {
-  return reward_terms + 5;
+std::int64_t statistics_columns(int reward_terms, int metrics) {
+  return reward_terms + metrics + 5;
 }
 std::int64_t moments_columns(int observations) {
   return 2 * observations + 1;
@@ -46,7 +46,7 @@ LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSize
     memory.batch_bytes +=
         sizeof(float) * size(sizes.tiles * (sizes.observations + sizes.critic_observations) * kTileWidth);
   memory.network_bytes =
-      sizeof(double) * size(workers * (statistics_columns(sizes.reward_terms) +
+      sizeof(double) * size(workers * (statistics_columns(sizes.reward_terms, sizes.metrics) +
                                        moments_columns(sizes.observations + sizes.critic_observations)));
   return memory;
 }
@@ -64,13 +64,15 @@ RolloutStorage::RolloutStorage(Environment& environment, const Config& config, c
       first_states_(policy.fresh_states(partition_.tiles)),
       states_(policy.fresh_states(partition_.tiles)) {
   const int terms = static_cast<int>(environment.reward_terms().size());
+  const int metrics = static_cast<int>(environment.metrics().size());
   const std::int64_t steps = partition_.tiles * horizon_;
   blocks_ = Numbers<float>("maniple::rollout", size(steps * layout_.elements * kTileWidth));
   order_ = Numbers<std::int32_t>("maniple::minibatch_order", size(steps));
-  statistics_ = Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms)));
+  statistics_ =
+      Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms, metrics)));
   observation_moments_ = Numbers<double>("maniple::observation_moments",
                                          size(workers * moments_columns(policy_sizes(environment).inputs())));
-  episode_means_.assign(size(terms + 2), std::nan(""));
+  episode_means_.assign(size(terms + metrics + 2), std::nan(""));
   recent_.assign(2 * kRecentEpisodes, 0.0);
   if (bootstrap_ == BootstrapChoice::final_observation) environment.keep_final_observation();
 }
@@ -92,6 +94,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.episode_return = environment_.episode_return();
     record.episode_length = environment_.episode_length();
     record.episode_reward_term = environment_.episode_reward_term();
+    record.episode_metric = environment_.episode_metric();
     record.reward_scale = reward_scale_;
     record.bootstrap = static_cast<Bootstrap>(bootstrap_);
     record.final = policy.actor<Dense>(workers_);
@@ -187,7 +190,7 @@ double RolloutStorage::recent_return() const {
 
 void RolloutStorage::describe(Archive& archive, const std::string& name) {
   archive.replicated(name + "/episode_means", episode_means_.data(), episode_means_.size(), "reward, steps",
-                     "last known mean return, length and reward terms");
+                     "last known mean return, length, reward terms and metrics");
   archive.replicated(name + "/recent_episodes", recent_.data(), recent_.size(), "1, reward",
                      "of the latest iterations that ended episodes: how many, and the sum of their returns");
   if (states_.elements == 0) return;

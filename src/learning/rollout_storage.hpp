@@ -48,7 +48,7 @@ class RolloutStorage {
   // Of all ranks, invalid ones included.
   double samples() const { return static_cast<double>(partition_.num_envs) * horizon_; }
 
-  // Of the last iteration that ended episodes: their mean return, length and reward terms.
+  // Of the last iteration that ended episodes: their mean return, length, reward terms and metrics.
   const std::vector<double>& episode_means() const { return episode_means_; }
   // Of the latest episodes, 100 or, where an iteration ended more, all of that one.
   double recent_return() const;
@@ -74,7 +74,7 @@ class RolloutStorage {
   Numbers<std::int32_t> order_;
   const TiledView<float> first_states_, states_;
   std::optional<HostTiles<float>> states_host_;  // that describe() handed out
-  Numbers<double> statistics_;                   // [worker][terms + 5], see Record
+  Numbers<double> statistics_;                   // [worker][terms + metrics + 5], see Record
   Numbers<double> observation_moments_;          // [worker][2 observations + 1], see Act
   std::vector<double> episode_means_;
   // episodes and the sum of their returns, by iteration that ended some, newest last

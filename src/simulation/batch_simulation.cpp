@@ -447,7 +447,8 @@ std::string BatchSimulation<T>::bad_value_text(std::int64_t first_bad_value) con
   auto place = static_cast<std::size_t>(first_bad_value - 1);
   for (const auto& [kind, names] :
        {std::pair("reward", &task_.reward_names), std::pair("observation", &task_.observation_names),
-        std::pair("critic's observation", &task_.critic_observation_names)}) {
+        std::pair("critic's observation", &task_.critic_observation_names),
+        std::pair("metric", &task_.metric_names)}) {
     if (place < names->size()) return fmt::format("{} {}", kind, (*names)[place]);
     place -= names->size();
   }
@@ -465,6 +466,7 @@ template <class T>
 TrajectoryField BatchSimulation<T>::trajectory_field(const std::string& name) const {
   TrajectoryField field = recorded(name).field;
   if (name == "reward_term" || name == "episode_reward_term") field.names = task_.reward_names;
+  if (name == "episode_metric") field.names = task_.metric_names;
   if (name == "action")
     for (const CompiledAction& action : task_.actions) field.names.push_back(action.name);
   if (name == "observation" || name == "final_observation") field.names = task_.observation_names;
@@ -632,6 +634,7 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
     memory.num_critic_observations = task.num_critic_observations;
     memory.num_actions = task.num_actions;
     memory.num_reward_terms = task.num_reward_terms;
+    memory.num_metrics = task.num_metrics;
   }
   memory.bytes_per_env = reals * real + bytes;
   memory.scratch_bytes = scratch;

@@ -28,6 +28,7 @@ class BatchSimulation final : public Simulation {
   int num_actions() const override { return task_.num_actions; }
   std::int64_t max_episode_steps() const override { return task_.max_episode_steps; }
   const std::vector<std::string>& reward_terms() const override { return task_.reward_names; }
+  const std::vector<std::string>& metrics() const override { return task_.metric_names; }
   const std::vector<int>& observation_widths() const override { return task_.observation_widths; }
 
   void reset() override;

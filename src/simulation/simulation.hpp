@@ -26,7 +26,8 @@ struct MemoryEstimate {
   std::size_t scratch_bytes = 0;  // per rank, shared by all its environments
   std::size_t rank_bytes = 0;     // per_env * environments of this rank + scratch
   // of the task: what learning's memory depends on
-  int num_observations = 0, num_critic_observations = 0, num_actions = 0, num_reward_terms = 0;
+  int num_observations = 0, num_critic_observations = 0, num_actions = 0, num_reward_terms = 0,
+      num_metrics = 0;
 };
 
 class Simulation : public Environment {

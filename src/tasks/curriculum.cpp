@@ -67,10 +67,18 @@ const std::vector<CurriculumMetric>& curriculum_metrics() {
   return metrics;
 }
 
-std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards) {
+std::vector<std::string> episode_metrics(const TaskConfig& task) {
+  std::vector<std::string> names;
+  for (const TermConfig& term : task.terminations) names.push_back("termination_" + term.name);
+  for (const TermConfig& term : task.metrics) names.push_back("metric_" + term.name);
+  return names;
+}
+
+std::vector<std::string> curriculum_metrics(const TaskConfig& task) {
   std::vector<std::string> names;
   for (const CurriculumMetric& metric : curriculum_metrics()) names.push_back(metric.name);
-  for (const std::string& reward : rewards) names.push_back("reward_" + reward);
+  for (const TermConfig& term : task.rewards) names.push_back("reward_" + term.name);
+  for (const std::string& name : episode_metrics(task)) names.push_back(name);
   return names;
 }
 
@@ -175,10 +183,8 @@ void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculu
 std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
                                         const std::vector<CompiledCurriculum>& curricula,
                                         const TaskNumbers& task) {
-  std::vector<std::string> rewards;
-  for (const TermConfig& term : config.rewards) rewards.push_back(term.name);
   std::map<std::string, double> names;
-  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
+  for (const std::string& metric : curriculum_metrics(config)) names[metric] = 1;
   std::vector<VariableMean> means;
   for (const auto& [name, variable] : context.variables()) {
     const int size = static_cast<int>(context.size_of_variable(name));
@@ -221,10 +227,8 @@ ExpressionSource source_of_number(const Config& config, const std::string& name,
 
 void check_learning_numbers(const Config& config, const std::vector<CompiledCurriculum>& curricula,
                             const TaskNumbers& task) {
-  std::vector<std::string> rewards;
-  for (const TermConfig& term : config.task.rewards) rewards.push_back(term.name);
   std::map<std::string, double> names;
-  for (const std::string& metric : curriculum_metrics(rewards)) names[metric] = 1;
+  for (const std::string& metric : curriculum_metrics(config.task)) names[metric] = 1;
   for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
   for (const auto& [name, text] : config.learning.curricula)
     evaluate_numbers(source_of_number(config, name, text), names, task);

@@ -33,8 +33,12 @@ struct CurriculumMetric {
 };
 const std::vector<CurriculumMetric>& curriculum_metrics();
 
-// Names that updates know beside curricula and means: these, and the parts of a training with these rewards.
-std::vector<std::string> curriculum_metrics(const std::vector<std::string>& rewards);
+// Names that updates know beside curricula and means: these, and what a training with this task tells of its
+// rewards, terminations and metrics.
+std::vector<std::string> curriculum_metrics(const TaskConfig& task);
+// Names of what is told of an episode beside its rewards: whether each termination held at its end, and the
+// task's metrics.
+std::vector<std::string> episode_metrics(const TaskConfig& task);
 
 // What of a task is a number whatever the environments do, for expressions of numbers: `dt`,
 // `max_episode_steps`, and definitions that are made of numbers.

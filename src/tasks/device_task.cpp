@@ -28,6 +28,7 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
                        .random_high = static_cast<float>(action.random_high)});
   actions_ = to_device<Space>("maniple::tasks::actions", actions);
 
+  metrics_ = to_device<Space>("maniple::tasks::metrics", task.metric_statistics);
   contact_sides_ = to_device<Space>("maniple::tasks::contact_sides", task.contact_sides);
 
   std::vector<RayQuery<T>> ray_queries;
@@ -68,6 +69,7 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
   task_.settle_steps = task.settle_steps;
   task_.constants = constants_.data();
   task_.actions = actions_.data();
+  task_.metrics = metrics_.data();
   task_.contact_queries = {contact_sides_.data(), task.num_contact_queries};
   task_.ray_queries = ray_queries_.data();
   task_.num_ray_queries = static_cast<int>(ray_queries.size());

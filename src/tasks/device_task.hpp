@@ -20,6 +20,7 @@ class DeviceTask {
   Kokkos::View<Instruction*, Space> instructions_;  // the programs, one after the other
   Kokkos::View<T*, Space> constants_;               // [constant][lane_width<Lanes<T>>]
   Kokkos::View<ActionTarget<T>*, Space> actions_;
+  Kokkos::View<EpisodeStatistic*, Space> metrics_;
   Kokkos::View<int*, Space> contact_sides_;  // [geom pair][query]
   Kokkos::View<RayQuery<T>*, Space> ray_queries_;
   Kokkos::View<T*, Space> rays_;  // [ray][kRayElements]

@@ -203,7 +203,8 @@ std::string terms_text() {
     }
     if (section.kind == TermKind::event)
       rows = "  with the terms of resets, and fields of the model:\n" + field_rows();
-    if (section.kind == TermKind::variable || section.kind == TermKind::curriculum)
+    if (section.kind == TermKind::variable || section.kind == TermKind::curriculum ||
+        section.kind == TermKind::metric)
       rows = "  by expressions\n";
     text += "task." + section.name + ": " + section.meaning + "\n" +
             (rows.empty() ? "  with the terms of observations\n" : rows);
@@ -240,6 +241,8 @@ std::string metrics_text() {
   add("max_episode_steps", "1", "control steps of the longest episode; 0: endless");
   add("<definition>", "task", "a definition of the task, where it is made of numbers that updates know");
   add("reward_<name>", "reward", "part of episode_return that this reward makes up");
+  add("termination_<name>", "1", "share of the ended episodes in whose last step this termination held");
+  add("metric_<name>", "task", "mean of this metric over the ended episodes");
   add("mean_<variable>", "of the variable",
       "its mean over the environments; of a vector mean_<variable>_0 ...");
   return text;
@@ -419,6 +422,10 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   for (const TermConfig& term : config.curricula)
     rows += row(term.name, "first " + term.reset + (term.update.empty() ? "" : ", then " + term.update));
   section("curricula", rows);
+  rows.clear();
+  for (const TermConfig& term : config.metrics)
+    rows += row(term.name, text_of(term.statistic) + " of " + what(term));
+  section("metrics", rows);
   return text;
 }
 

@@ -52,6 +52,9 @@ struct CompiledTask : TaskSizes {
   std::vector<int> observation_widths;  // components of each term of task.observations
   std::vector<CompiledVariable> variables;
   std::vector<std::string> reward_names, termination_names;
+  // Metrics of an episode: whether each termination held in its last step, then those of the deck.
+  std::vector<std::string> metric_names;
+  std::vector<EpisodeStatistic> metric_statistics;
 
   Program act, evaluate, vary, reset, interval, observe, accept;
   bool varies_at_resets = false, varies_in_intervals = false;  // see Task

@@ -44,11 +44,13 @@ std::string task_digest(const CompiledTask& task) {
     for (const double value : {action.scale, action.offset, action.low, action.high}) sum.add(value);
     sum.add(std::uint64_t{action.clipped});
   }
-  for (const std::vector<std::string>* names : {&task.observation_names, &task.critic_observation_names,
-                                                &task.reward_names, &task.termination_names}) {
+  for (const std::vector<std::string>* names :
+       {&task.observation_names, &task.critic_observation_names, &task.reward_names, &task.metric_names}) {
     sum.add(std::uint64_t{names->size()});
     for (const std::string& name : *names) sum.add(name);
   }
+  for (const EpisodeStatistic statistic : task.metric_statistics)
+    sum.add(static_cast<std::uint64_t>(statistic));
   for (const Program* program : task.programs())
     if (program != &task.vary || !program->instructions.empty()) sum.add(*program);
   sum.add(static_cast<std::uint64_t>(task.settle_steps));

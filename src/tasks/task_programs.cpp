@@ -82,6 +82,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   ExpressionGraph& graph = evaluate.graph();
   const ExpressionGraph::Node bad = graph.operand(Bank::registers, register_flag);  // states, which fail
   ExpressionGraph::Node terminated = bad, time_out = graph.constant(0), success = graph.constant(0);
+  std::vector<ExpressionGraph::Node> ends;  // of each termination
   bool ends_in_time = false;
   for (std::size_t i = 0; i < config.terminations.size(); ++i) {
     const TermConfig& term = config.terminations[i];
@@ -96,6 +97,7 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
           evaluate.compile_number(source_of(term, expression.text, key), "a termination");
       ExpressionGraph::Node& all = truncates ? time_out : terminated;
       all = graph.apply(Operation::logical_or, all, done);
+      ends.push_back(graph.apply(Operation::not_equal, done, graph.constant(0)));
       if (term.name != kSuccess) continue;
       success = graph.apply(Operation::logical_and, done, graph.apply(Operation::logical_not, bad));
       task.num_success = 1;
@@ -128,7 +130,20 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
     task.reward_names.push_back(term.name);
   }
   task.num_reward_terms = static_cast<int>(task.reward_names.size());
-  if (task.num_success > 0) graph.store(success, Bank::output, kFirstRewardOutput + task.num_reward_terms);
+  int next = kFirstRewardOutput + task.num_reward_terms;
+  if (task.num_success > 0) graph.store(success, Bank::output, next++);
+  for (const ExpressionGraph::Node end : ends) graph.store(end, Bank::output, next++);
+  task.metric_names = episode_metrics(config);
+  task.metric_statistics.assign(ends.size(), EpisodeStatistic::last);
+  for (std::size_t i = 0; i < config.metrics.size(); ++i) {
+    const TermConfig& term = config.metrics[i];
+    const ExpressionSource source = source_of(term, term.expression, key_of(TermKind::metric, term, i));
+    const ExpressionGraph::Node value = evaluate.compile_number(source, "a metric");
+    check_finite(graph, {value}, source);
+    graph.store(value, Bank::output, next++);
+    task.metric_statistics.push_back(static_cast<EpisodeStatistic>(term.statistic));
+  }
+  task.num_metrics = static_cast<int>(task.metric_names.size());
   evaluate.finish();
   task.evaluate = evaluate.program(constants);
 }

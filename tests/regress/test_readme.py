@@ -378,7 +378,7 @@ def test_keys_on_pages_exist():
     known = set(re.findall(r"^\| `([\w.]+)", (ROOT / "inputs/KEYS.md").read_text(), re.M))
     sections = {key.split(".")[0] for key in known if "." in key}
     shown = re.compile(rf"(?<![\w./])((?:{'|'.join(sections)})(?:\.\w+)+)(?![\w/]|\.\w)")
-    named = re.compile(r"task\.(actions|observations|rewards|terminations|events|curricula|definitions|variables|commands)\b"
+    named = re.compile(r"task\.(actions|observations|rewards|terminations|events|curricula|definitions|variables|commands|metrics)\b"
                        r"|learning\.curricula\b")
     wrong = []
     for page in PAGES:

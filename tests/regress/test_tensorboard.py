@@ -15,6 +15,19 @@ def train(maniple, directory, iterations, *settings, **more):
             "learning.checkpoint_every=2", "output.tensorboard=true", *settings, f"output.directory={directory}", **more)
 
 
+GROUPS = {"reward_": "Reward", "termination_": "Termination", "metric_": "Metrics"}
+
+
+def tag_of(name):
+    """By their prefixes, and some that the tests look for by name."""
+    for prefix, group in GROUPS.items():
+        if name.startswith(prefix):
+            return f"{group}/{name.removeprefix(prefix)}"
+    if name in ("iteration", "env_steps", "wall_seconds", "updates"):
+        return f"Progress/{name}"
+    return f"{'Episode' if name.startswith('episode_') else 'Loss' if name.endswith('_loss') else 'Learning'}/{name}"
+
+
 def event_files(directory):
     return sorted(directory.glob("events.out.tfevents.*"))
 
@@ -29,8 +42,9 @@ def assert_as_in_results(directory):
     found = scalars(directory)
     with Results(directory) as run:
         steps = run.metrics["env_steps"]
-        assert set(found) == {name for name, values in run.metrics.items() if np.isfinite(values).any()}
-        for name, events in found.items():
+        assert set(found) == {tag_of(name) for name, values in run.metrics.items() if np.isfinite(values).any()}
+        for name in run.metrics:
+            events = found.get(tag_of(name), [])
             real = ~np.isnan(run.metrics[name])
             assert [step for step, _ in events] == steps[real].tolist(), name
             np.testing.assert_array_equal([value for _, value in events], run.metrics[name][real].astype(np.float32), name)
@@ -47,11 +61,11 @@ def test_a_killed_run_says_nothing_twice(maniple, tmp_path):
     process = maniple.start("train", DECK, "batch.num_envs=64", "learning.iterations=100000", "task.episode_length=0.5",
                             "learning.checkpoint_every=3", "output.tensorboard=true", f"output.directory={tmp_path}")
     try:
-        maniple.wait_for(lambda: event_files(tmp_path) and len(scalars(tmp_path).get("iteration", [])) >= 5, "five rows",
+        maniple.wait_for(lambda: event_files(tmp_path) and len(scalars(tmp_path).get("Progress/iteration", [])) >= 5, "five rows",
                          process=process)
     finally:
         maniple.kill_all(process)
-    reached = int(scalars(tmp_path)["iteration"][-1][1])
+    reached = int(scalars(tmp_path)["Progress/iteration"][-1][1])
     at = int(maniple.checkpoints(tmp_path)[-1].stem)
     # whatever the kill left behind the last whole record
     last = event_files(tmp_path)[-1]

@@ -308,6 +308,9 @@ task:
     own: {reset: "1", once: true, every: 3}
   curricula:
     level: {reset: "0", update: "episode_return > 10 ? 1 : level"}
+  metrics:
+    upright: "height"
+    fastest: {expression: "abs(qvel[slider])", statistic: max}
   rewards:
     alive: {term: alive, curriculum: level}
     pole: {expression: "height^2", weight: -0.3, command: velocity}

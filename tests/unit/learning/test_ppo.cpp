@@ -122,6 +122,7 @@ TEST(Ppo, MemoryIsWhatAllocationsTake) {
           config, {.observations = environment.num_observations(),
                    .actions = environment.num_actions(),
                    .reward_terms = static_cast<int>(environment.reward_terms().size()),
+                   .metrics = static_cast<int>(environment.metrics().size()),
                    .tiles = environment.partition().tiles});
       const auto estimate = static_cast<double>(memory.network_bytes + memory.batch_bytes);
       EXPECT_NEAR(static_cast<double>(most_bytes), estimate, 0.02 * estimate)

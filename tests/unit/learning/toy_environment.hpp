@@ -32,7 +32,8 @@ class ToyEnvironment : public Environment {
     const TaskSizes sizes{.num_actions = 1,
                           .num_observations = 2,
                           .num_critic_observations = critic ? 1 : 0,
-                          .num_reward_terms = 2};
+                          .num_reward_terms = 2,
+                          .num_metrics = 1};
     for (const auto& field : transition_fields(sizes))
       out_.*field.member = make(field.use == TransitionUse::on_request ? 0 : field.size);
     running_ = make(2);
@@ -43,6 +44,7 @@ class ToyEnvironment : public Environment {
   int num_actions() const override { return 1; }
   std::int64_t max_episode_steps() const override { return 20; }
   const std::vector<std::string>& reward_terms() const override { return terms_; }
+  const std::vector<std::string>& metrics() const override { return metrics_; }
 
   void reset() override {
     for_all([&](std::int64_t env) { begin(env); });
@@ -76,7 +78,7 @@ class ToyEnvironment : public Environment {
         out_.reward.at(env, 0) = out_.episode_return.at(env, 0) = out_.episode_reward_term.at(env, 0) =
             garbage;
       }
-      out_.episode_length.at(env, 0) = steps_.at(env, 0);
+      out_.episode_length.at(env, 0) = out_.episode_metric.at(env, 0) = steps_.at(env, 0);
       if (out_.final_observation.elements > 0) {
         out_.final_observation.at(env, 0) = x;
         out_.final_observation.at(env, 1) = 0.5f;
@@ -145,6 +147,7 @@ class ToyEnvironment : public Environment {
   std::int64_t control_step_ = 0;
   double ended_ = 0;
   std::vector<std::string> terms_{"alive", "position"};
+  std::vector<std::string> metrics_{"metric_steps"};
   TiledView<float> x_, steps_, running_;
   Transition<TiledView<float>> out_;
 };

@@ -676,7 +676,7 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   constexpr int horizon = 4, broken = 3, elements = 3;
   constexpr double gamma = 0.9, lambda = 0.8, last_value = 0.7;
   const SampleLayout layout({elements, 0, 2});
-  Buffer<double> blocks(horizon * layout.elements * 32), statistics(7);
+  Buffer<double> blocks(horizon * layout.elements * 32), statistics(8);
   std::mt19937_64 generator(5);
   fill(blocks, horizon * layout.elements * 32, generator);
   const auto at = [&](int step, int element, int lane) -> double& {
@@ -692,11 +692,12 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   record.episode_return = tile(1);
   record.episode_length = tile(1);
   record.episode_reward_term = tile(2);
+  record.episode_metric = tile(1);
   record.envs = 30;
   record.statistics = statistics.data();
   record.statistics_scale = 1;
   record.steps = 7;
-  for (int i = 0; i < 7; ++i) statistics[i] = 0;
+  for (int i = 0; i < 8; ++i) statistics[i] = 0;
   const auto reward = [](int step, int lane) { return 0.1 * step - 0.02 * lane; };
   for (int step = 0; step < horizon; ++step) {
     for (int lane = 0; lane < 32; ++lane) {
@@ -712,13 +713,14 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
       }
       record.episode_reward_term.at(lane, 0) = breaks ? 1e300 : 2;
       record.episode_reward_term.at(lane, 1) = 3;
+      record.episode_metric.at(lane, 0) = breaks ? 1e300 : 4;
     }
     record.blocks = blocks.data() + step * layout.elements * 32;
     record(TileTeam(), 0, 0);
   }
-  // episodes, their return, length and terms; invalid steps; sums that are not exact
-  const double expected[] = {1, 5, 7, 2, 3, 1, 0};
-  for (int i = 0; i < 7; ++i) EXPECT_EQ(statistics[i], expected[i]) << i;
+  // episodes, their return, length, terms and metrics; invalid steps; sums that are not exact
+  const double expected[] = {1, 5, 7, 2, 3, 4, 1, 0};
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(statistics[i], expected[i]) << i;
   // a network whose every value is the bias of the last layer
   Training t(false);
   Buffer<double> memory(t.scratch.elements);

@@ -78,9 +78,14 @@ TEST(Curricula, KnowTheNumbersOfTheTask) {
 }
 
 TEST(Curricula, KnowEveryMetric) {
-  EXPECT_THAT(curriculum_metrics({"up", "alive"}),
-              ElementsAre("iteration", "env_steps", "control_steps", "episode_return", "mean_episode_steps",
-                          "episode_return_100", "reward_up", "reward_alive"));
+  TaskConfig task;
+  task.rewards = {expression_term("1", "up"), expression_term("1", "alive")};
+  task.terminations = {expression_term("0", "fell")};
+  task.metrics = {expression_term("2", "speed")};
+  EXPECT_THAT(
+      curriculum_metrics(task),
+      ElementsAre("iteration", "env_steps", "control_steps", "episode_return", "mean_episode_steps",
+                  "episode_return_100", "reward_up", "reward_alive", "termination_fell", "metric_speed"));
 }
 
 // Of the numbers of a task's programs, those of curricula change, and no other one, in every lane.

@@ -1,0 +1,111 @@
+"""What a task tells of its episodes beside rewards: the statistics of task.metrics and the shares of terminations, against numpy
+over recorded steps, in trajectories, evaluations and trainings."""
+# ctest: PROCESSORS 1
+
+import h5py
+import numpy as np
+import pytest
+
+DECK = "inputs/tasks/pendulum_swingup.yaml"
+VALUE = "abs(qvel[hinge]) - 1"
+STATISTICS = {"mean": np.mean, "sum": np.sum, "last": lambda values: values[-1], "min": np.min, "max": np.max}
+METRICS = [f'task.metrics.m_{name}={{expression: "{VALUE}", statistic: {name}}}' for name in STATISTICS]
+ENDS = ["task.episode_length=0.6", 'task.terminations.fast={expression: "abs(qvel[hinge]) > 2.5"}']
+
+
+@pytest.fixture(scope="module")
+def recorded(maniple, tmp_path_factory):
+    """Steps of 70 environments whose episodes end in time or early, {field: [env, step, n]}, and the names of metrics."""
+    directory = tmp_path_factory.mktemp("rollout")
+    maniple("rollout", DECK, "batch.num_envs=70", "simulation.steps=90", "simulation.precision=double", "control.source=random",
+            "initial_state.source=task", f"output.directory={directory}", "output.trajectory.every=1",
+            "output.trajectory.fields=[episode_metric, terminated, truncated, variables/value]",
+            f'task.variables.value={{reset: "0", update: "{VALUE}"}}', *METRICS, *ENDS)
+    with h5py.File(directory / "results.h5") as file:
+        trajectory = file["trajectory"]
+        fields = ["episode_metric", "terminated", "truncated", "variables/value"]
+        # (the first row is the state before the first step)
+        return {name: trajectory[name][:, 1:] for name in fields}, trajectory["episode_metric"].attrs["names"].split("\n")
+
+
+def test_statistics_are_those_of_the_steps(recorded):
+    fields, names = recorded
+    told = fields["episode_metric"]
+    ended = (fields["terminated"] + fields["truncated"])[:, :, 0] > 0
+    assert 20 < ended.sum() and 0 < fields["terminated"].sum() < ended.sum()
+    checked = 0
+    for env in range(told.shape[0]):
+        first = 0
+        for step in np.flatnonzero(ended[env]):
+            of_step = dict(zip(names, told[env, step]))
+            # (where an episode ends, the variable has been reset when it is recorded)
+            values = np.append(fields["variables/value"][env, first:step, 0], of_step["metric_m_last"])
+            for name, statistic in STATISTICS.items():
+                np.testing.assert_allclose(of_step[f"metric_m_{name}"], statistic(values), rtol=1e-12, err_msg=name)
+            assert of_step["termination_time_out"] == fields["truncated"][env, step, 0]
+            assert of_step["termination_fast"] == fields["terminated"][env, step, 0] == (abs(values[-1] + 1) > 2.5)
+            first = step + 1
+            checked += 1
+    assert checked == ended.sum()
+
+
+@pytest.fixture(scope="module")
+def trained(maniple, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("train")
+    result = maniple("train", DECK, "batch.num_envs=64", "learning.iterations=4", *METRICS, *ENDS, f"output.directory={directory}")
+    return directory, result.stdout
+
+
+def test_evaluations_tell_of_each_episode(maniple, trained, tmp_path):
+    directory, _ = trained
+    result = maniple("evaluate", directory, "evaluation.episodes=70", f"output.directory={tmp_path}")
+    with h5py.File(tmp_path / "evaluation.h5") as file:
+        told = {name: values[()] for name, values in file["evaluation"].items()}
+    assert all(told[f"metric_m_{name}"].shape == (70,) for name in STATISTICS)
+    np.testing.assert_allclose(told["metric_m_sum"] / told["episode_length"], told["metric_m_mean"], rtol=1e-5, atol=1e-6)
+    assert (told["metric_m_min"] <= told["metric_m_last"]).all() and (told["metric_m_last"] <= told["metric_m_max"]).all()
+    assert set(told["termination_fast"]) <= {0, 1}
+    assert ((told["metric_m_last"] + 1 > 2.5) == (told["termination_fast"] == 1)).all()
+    assert (told["termination_fast"] + told["termination_time_out"] >= 1).all()
+    assert f"fast {100 * told['termination_fast'].mean():.0f}%" in result.stdout
+    assert f"m_max {told['metric_m_max'].mean():.4g}" in result.stdout
+
+
+def test_trainings_tell_of_the_episodes_that_ended(maniple, trained, tmp_path):
+    directory, output = trained
+    with h5py.File(directory / "results.h5") as file:
+        told = {name: values[()] for name, values in file["metrics"].items()}
+    np.testing.assert_allclose(told["metric_m_sum"][-1] / told["metric_m_mean"][-1], told["episode_length"][-1], rtol=0.2)
+    assert (told["termination_fast"] + told["termination_time_out"] >= 1).all()
+    assert f"fast {100 * told['termination_fast'][-1]:.0f}%" in output and f"m_max {told['metric_m_max'][-1]:.4g}" in output
+    maniple("train", DECK, "batch.num_envs=64", "learning.iterations=4", *METRICS, *ENDS, f"output.directory={tmp_path}", ranks=2)
+    assert maniple.digest(tmp_path / "results.h5") == maniple.digest(directory / "results.h5")
+
+
+def test_curricula_follow_them(maniple, tmp_path):
+    maniple("train", DECK, "batch.num_envs=64", "learning.iterations=3", *METRICS, *ENDS, f"output.directory={tmp_path}",
+            'task.curricula.level={reset: "0", update: "metric_m_max + 10 * termination_fast"}')
+    with h5py.File(tmp_path / "results.h5") as file:
+        told = {name: values[()] for name, values in file["metrics"].items()}
+    np.testing.assert_allclose(told["curriculum_level"][1:], (told["metric_m_max"] + 10 * told["termination_fast"])[:-1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("given, message", [
+    ("task.metrics.a={statistic: max}", "task.metrics.a: found no expression; allowed: expression"),
+    ('task.metrics.a={expression: "1", statistic: median}', "allowed: mean | sum | last | min | max"),
+    ('task.metrics.a={expression: "1", weight: 2}', "task.metrics.a.weight: found a key that metrics do not take"),
+    ('task.metrics.a={expression: "1", statistik: max}', "task.metrics.a.statistik: found an unknown key"),
+    ("task.metrics.a=[1, 2]", "task.metrics.a: found [1, 2]; allowed: an expression, or a mapping"),
+    ("task.metrics.a=qpos[nothing]", "nothing"),
+    ("task.metrics.a='[1, 2]'", "a metric"),
+    ('task.rewards.b={expression: "1", statistic: max}', "found a key that rewards do not take"),
+])
+def test_mistakes_are_named(maniple, given, message):
+    result = maniple("validate", DECK, given, exit_code=2)
+    assert message in result.stderr, result.stderr
+
+
+def test_values_that_are_no_numbers_are_counted_by_name(maniple, tmp_path):
+    result = maniple("rollout", DECK, "batch.num_envs=4", "simulation.steps=5", "task.metrics.broken=1 / (qpos[hinge] - qpos[hinge])",
+                     "initial_state.source=task", f"output.directory={tmp_path}")
+    assert "metric metric_broken" in result.stdout + result.stderr
