@@ -123,7 +123,7 @@ class Maniple:
 def start_tool(tool, *arguments):
     """A script of tools/ in a process of its own, which has what this one has imported: starting Python and importing all of
     it again takes a second. (test_readme.py starts the scripts as anyone does.)"""
-    main = importlib.import_module(Path(tool).stem).main
+    main = importlib.import_module(".".join(Path(tool).with_suffix("").parts)).main
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         process = os.fork()
         if process == 0:

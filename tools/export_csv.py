@@ -9,7 +9,7 @@ import argparse
 import csv
 from pathlib import Path
 
-from maniple_results import Results, refuse, what_is_missing
+from maniple.results import Run, refuse, what_is_missing
 
 
 def write(file, heads, rows):
@@ -26,7 +26,7 @@ def columns(file, series):
 
 
 def trajectory(file, run, field):
-    values, steps = run.trajectory[field], run.trajectory["step"][()].tolist()
+    values, steps = run.trajectories[field], run.trajectories["step"][()].tolist()
     names = run.names(field) or [""] * values.shape[2]
     heads = ["env", "step", *(name or f"{field}[{i}]" for i, name in enumerate(names))]
     write(file, heads, ((env, step, *row) for env in range(values.shape[0])
@@ -54,13 +54,13 @@ def export(parser, arguments):
         parser.error(what_is_missing(arguments.run))
     folder.mkdir(parents=True, exist_ok=True)
     for file in files:
-        with Results(file) as run:
-            unknown = [field for field in arguments.fields if field not in run.trajectory]
+        with Run(file) as run:
+            unknown = [field for field in arguments.fields if field not in run.trajectories]
             if unknown and file == files[0]:
-                parser.error(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectory) or 'none'}")
+                parser.error(f"{file} has no /trajectory/{unknown[0]}; it has: {' '.join(run.trajectories) or 'none'}")
             if not (run.metrics or run.evaluation or arguments.fields):
                 parser.error(f"{file} has neither metrics nor episodes; name fields of its trajectory: "
-                             f"{' '.join(run.trajectory) or 'none'}")
+                             f"{' '.join(run.trajectories) or 'none'}")
             if run.metrics:
                 metrics = dict(run.metrics.items())
                 columns(folder / "metrics.csv", {"iteration": metrics.pop("iteration"), **metrics})

@@ -11,7 +11,7 @@ import argparse
 
 import h5py
 import numpy as np
-from maniple_results import open_file, refuse
+from maniple.results import open_file, refuse
 
 TIMESTEP, DECIMATION, STEPS = 0.01, 5, 100  # as in the deck
 GAIN = 20.0  # of the actuators over the robot's mass, 1/s

@@ -15,14 +15,6 @@ namespace fs = std::filesystem;
 // In which a name is looked for.
 constexpr const char* kFolders[] = {"train", "tasks", "imitate", "rollout", "bench"};
 
-fs::path inputs() {
-  std::error_code ignored;
-  for (const fs::path& folder : folders_above_program())
-    for (const char* const place : {"inputs", "share/maniple/inputs"})
-      if (fs::is_directory(folder / place / "tasks", ignored)) return folder / place;
-  return {};
-}
-
 // "# Gymnasium's Ant-v5: walk to the right. Settings of ..." as "Gymnasium's Ant-v5: walk to the right".
 std::string summary_of(const fs::path& file) {
   std::ifstream stream(file);
@@ -39,9 +31,17 @@ std::string summary_of(const fs::path& file) {
 
 }  // namespace
 
-std::vector<NamedDeck> named_decks(const std::string& folder) {
+fs::path inputs_of_program() {
+  std::error_code ignored;
+  for (const fs::path& folder : folders_above_program())
+    for (const char* const place : {"inputs", "share/maniple/inputs"})
+      if (fs::is_directory(folder / place / "tasks", ignored)) return folder / place;
+  return {};
+}
+
+std::vector<NamedDeck> named_decks(const std::string& folder, const fs::path& inputs) {
   std::vector<NamedDeck> decks;
-  const fs::path root = inputs() / folder;
+  const fs::path root = inputs / folder;
   std::error_code problem;
   for (fs::recursive_directory_iterator entry(root, problem), end; !problem && entry != end;
        entry.increment(problem)) {
@@ -55,13 +55,13 @@ std::vector<NamedDeck> named_decks(const std::string& folder) {
   return decks;
 }
 
-std::string deck_file(const std::string& given) {
+std::string deck_file(const std::string& given, const fs::path& inputs) {
   std::error_code ignored;
   const std::string extension = fs::path(given).extension().string();
   if (fs::exists(given, ignored) || extension == ".yaml" || extension == ".yml") return given;
   std::vector<std::string> names;
   for (const char* const folder : kFolders)
-    for (const NamedDeck& deck : named_decks(folder)) {
+    for (const NamedDeck& deck : named_decks(folder, inputs)) {
       if (deck.name == given) return deck.file;
       names.push_back(deck.name);
     }

@@ -12,6 +12,19 @@
 namespace maniple {
 
 enum class ElementType { float32, float64, int32, int64, uint8 };
+constexpr std::size_t bytes_of(ElementType type) {
+  switch (type) {
+    case ElementType::uint8:
+      return 1;
+    case ElementType::float32:
+    case ElementType::int32:
+      return 4;
+    case ElementType::float64:
+    case ElementType::int64:
+      return 8;
+  }
+  return 0;
+}
 template <class T>
 constexpr ElementType element_type();
 template <>

@@ -124,14 +124,14 @@ std::string stored_type(ElementType type) {
 }
 
 std::size_t row_bytes(const ArchiveEntry& entry) {
-  return entry.elements * hdf5::bytes_of(entry.type);
+  return entry.elements * bytes_of(entry.type);
 }
 
 // Rows [env][elements] of the environments [first, first + count) of this rank, of which the first begins a
 // tile, out of tiles [tile][tile_elements][32], or back into them.
 template <bool to_rows>
 void convert(const ArchiveEntry& entry, std::int64_t first, std::int64_t count, unsigned char* rows) {
-  const std::size_t bytes = hdf5::bytes_of(entry.type);
+  const std::size_t bytes = bytes_of(entry.type);
   auto move = [&]<class T>(T*) {
     T* row = reinterpret_cast<T*>(rows);
     for (std::int64_t env = first; env < first + count; env += kTileWidth) {
@@ -322,7 +322,7 @@ void read_numbers(const std::string& path, const Contents& contents, const Archi
     if (entry.per_env) continue;
     const StoredDataset& stored = *contents.find(entry.name);
     const std::size_t count = static_cast<std::size_t>(stored.shape.at(0));
-    const std::size_t bytes = count * hdf5::bytes_of(entry.type);
+    const std::size_t bytes = count * bytes_of(entry.type);
     void* target = entry.resize ? entry.resize(count) : entry.data;
     run_on_root(collectives, [&] {
       const hdf5::File file = hdf5::open_file(path, false);

@@ -42,9 +42,7 @@ struct Column {
   // its numbers, packed
   std::function<std::vector<std::byte>(const Episode&)> pack;
 
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(frames * std::max(1, width)) * hdf5::bytes_of(type);
-  }
+  std::size_t bytes() const { return static_cast<std::size_t>(frames * std::max(1, width)) * bytes_of(type); }
 };
 
 template <class T>
@@ -65,7 +63,7 @@ std::vector<std::byte> at_the_end(const Episode& episode, bool flag) {
 // All datasets of a demonstration of this many steps.
 std::vector<Column> columns_of(const EpisodesFormat& format, std::int64_t steps) {
   const ElementType number = format.double_precision ? ElementType::float64 : ElementType::float32;
-  const std::size_t bytes = hdf5::bytes_of(number);
+  const std::size_t bytes = bytes_of(number);
   std::size_t row = 0;
   for (const auto& [key, size] : format.observations) row += static_cast<std::size_t>(size) * bytes;
   const bool minari = format.layout == DatasetLayout::minari;

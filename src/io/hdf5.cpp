@@ -184,20 +184,6 @@ hid_t native_type(ElementType type) {
   throw Error("unknown element type");
 }
 
-std::size_t bytes_of(ElementType type) {
-  switch (type) {
-    case ElementType::uint8:
-      return 1;
-    case ElementType::float32:
-    case ElementType::int32:
-      return 4;
-    case ElementType::float64:
-    case ElementType::int64:
-      return 8;
-  }
-  throw Error("unknown element type");
-}
-
 namespace {
 
 // As h5py writes them: an enumeration of FALSE and TRUE.

@@ -67,7 +67,6 @@ void close(File& file, const std::string& path);
 
 // ---- types ----
 hid_t native_type(ElementType type);  // not owned
-std::size_t bytes_of(ElementType type);
 // "float64" etc. (numpy's name), "bool", "string", or "other". All but the last two can be read as numbers.
 std::string type_name(hid_t type);
 

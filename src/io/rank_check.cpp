@@ -93,8 +93,7 @@ std::vector<RankValue> values_of(const Archive& archive) {
   std::vector<RankValue> values;
   for (const ArchiveEntry& entry : archive.entries()) {
     if (entry.per_env) continue;
-    values.push_back(
-        {entry.name, words_checksum(entry.data, entry.elements * hdf5::bytes_of(entry.type), 0)});
+    values.push_back({entry.name, words_checksum(entry.data, entry.elements * bytes_of(entry.type), 0)});
   }
   return values;
 }

@@ -185,7 +185,7 @@ struct ResultsWriter::Impl {
 
   std::int64_t blocks() const { return (samples + block - 1) / block; }
   std::int64_t row_bytes(const Recorder& recorder) const {
-    return block * recorder.field.size * static_cast<std::int64_t>(hdf5::bytes_of(type));
+    return block * recorder.field.size * static_cast<std::int64_t>(bytes_of(type));
   }
 
   // Of each chunk the rows of this rank's environments are contiguous, in memory as in the file. Returns the
@@ -348,7 +348,7 @@ void ResultsWriter::create_trajectory(const std::vector<TrajectoryField>& fields
   impl.partition = partition;
   impl.samples = samples;
   impl.type = double_precision ? ElementType::float64 : ElementType::float32;
-  const std::size_t bytes = hdf5::bytes_of(impl.type);
+  const std::size_t bytes = bytes_of(impl.type);
 
   // samples per block: as many as the buffer holds on the rank with most environments
   std::int64_t most_envs = partition.envs();
@@ -420,7 +420,7 @@ void ResultsWriter::write_sample(const std::string& field, std::int64_t sample, 
   if (sample != recorder.samples() || sample >= impl.samples || recorder.count == impl.block)
     throw Error("trajectory: sample " + std::to_string(sample) + " of " + field + " after " +
                 std::to_string(recorder.samples()) + " of " + std::to_string(impl.samples));
-  const std::size_t row = static_cast<std::size_t>(recorder.field.size) * hdf5::bytes_of(impl.type);
+  const std::size_t row = static_cast<std::size_t>(recorder.field.size) * bytes_of(impl.type);
   const auto* source = static_cast<const unsigned char*>(rows);
   for (std::int64_t env = 0; env < impl.partition.envs(); ++env)
     std::memcpy(recorder.buffer.data() + static_cast<std::size_t>(env * impl.block + recorder.count) * row,

@@ -13,8 +13,8 @@ void Snapshot::take(const Archive& archive, std::int64_t tiles) {
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
     ArchiveEntry entry = archive.entries()[i];
     // of a tile the rows of one field lie together
-    const std::size_t lane_bytes = kTileWidth * hdf5::bytes_of(entry.type);
-    const std::size_t piece = entry.elements * (entry.per_env ? lane_bytes : hdf5::bytes_of(entry.type));
+    const std::size_t lane_bytes = kTileWidth * bytes_of(entry.type);
+    const std::size_t piece = entry.elements * (entry.per_env ? lane_bytes : bytes_of(entry.type));
     const std::size_t pieces = entry.per_env ? static_cast<std::size_t>(tiles) : 1;
     arrays_[i].resize(pieces * piece);
     const auto* source = static_cast<const unsigned char*>(entry.data) + entry.first * lane_bytes;

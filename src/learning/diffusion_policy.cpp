@@ -34,8 +34,8 @@ void copy_left(const TiledView<float>& memory, int element, const Kokkos::View<f
 class PlanRunner : public PolicyRunner {
  public:
   PlanRunner(DiffusionPolicy& policy, Environment& environment)
-      : policy_(policy),
-        environment_(environment),
+      : PolicyRunner(environment),
+        policy_(policy),
         layout_(environment.num_observations(), policy.config().observation_horizon,
                 environment.num_actions(), policy.config().action_horizon),
         denoising_(policy.config().prediction_horizon * environment.num_actions()),
@@ -53,7 +53,7 @@ class PlanRunner : public PolicyRunner {
         action_scale_(to_device("maniple::plan_action_scale", policy.units().action_scale)) {}
 
   // What a diffusion policy does is always drawn: it has no mean action.
-  void step(Determinism, std::uint32_t seed, std::int64_t control_step) override {
+  void act(Determinism, std::uint32_t seed, std::int64_t control_step) override {
     const std::int64_t padded = environment_.partition().tiles * kTileWidth;
     Kokkos::parallel_for("maniple::remember_observation", Range(0, padded),
                          RememberObservation<float>{.layout = layout_,
@@ -68,9 +68,8 @@ class PlanRunner : public PolicyRunner {
     Kokkos::parallel_for(
         "maniple::do_plans", Range(0, padded),
         DoPlans<float>{.layout = layout_, .memory = memory_, .action = environment_.action()});
-    environment_.step();
-    forget_ended_episodes(environment_, memory_);
   }
+  void forget_ended() override { forget_ended_episodes(environment_, memory_); }
 
  private:
   std::size_t lanes() const { return static_cast<std::size_t>(policy_.network().most_tiles()) * kTileWidth; }
@@ -132,7 +131,6 @@ class PlanRunner : public PolicyRunner {
   }
 
   DiffusionPolicy& policy_;
-  Environment& environment_;
   const PlanLayout layout_;
   const DenoisingLayout denoising_;
   const std::vector<DenoisingStep> steps_;

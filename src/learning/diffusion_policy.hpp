@@ -27,6 +27,7 @@ class DiffusionPolicy : public ActingPolicy {
   // Bytes on a rank.
   static std::size_t bytes(const Config& config, int observations, int actions, std::int64_t tiles);
 
+  bool remembers() const override { return true; }
   std::unique_ptr<PolicyRunner> act_in(Environment& environment) override;
   // Tensors by torch's names, in its order, and the units of the data.
   void describe(Archive& archive) override;

@@ -427,21 +427,21 @@ namespace {
 class NetworkRunner : public PolicyRunner {
  public:
   NetworkRunner(Policy& policy, Environment& environment)
-      : policy_(policy),
-        environment_(environment),
+      : PolicyRunner(environment),
+        policy_(policy),
         states_(policy.fresh_states(environment.partition().tiles)),
         ages_("maniple::policy_state_ages", environment.partition().tiles,
               policy.state_horizon() > 0 && states_.elements > 0 ? 1 : 0) {}
-  void step(Determinism determinism, std::uint32_t seed, std::int64_t control_step) override;
+  void act(Determinism determinism, std::uint32_t seed, std::int64_t control_step) override;
+  void forget_ended() override;
 
  private:
   Policy& policy_;
-  Environment& environment_;
   const TiledView<float> states_;
   const TiledView<float> ages_;  // steps that they have seen; no elements where only episodes end them
 };
 
-void NetworkRunner::step(Determinism determinism, std::uint32_t seed, std::int64_t control_step) {
+void NetworkRunner::act(Determinism determinism, std::uint32_t seed, std::int64_t control_step) {
   const Partition& partition = environment_.partition();
   const int workers = tile_workers(partition.tiles);
   with_dense(policy_.uses_library(), [&](auto dense) {
@@ -462,7 +462,9 @@ void NetworkRunner::step(Determinism determinism, std::uint32_t seed, std::int64
     act.envs = partition.tiles * kTileWidth;
     for_tiles("maniple::act", partition.tiles, workers, act);
   });
-  environment_.step();
+}
+
+void NetworkRunner::forget_ended() {
   if (ages_.elements > 0)
     forget_old_states(environment_.terminated(), environment_.truncated(), environment_.invalid(), states_,
                       ages_, policy_.state_horizon());

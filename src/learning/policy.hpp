@@ -63,6 +63,7 @@ class Policy : public ActingPolicy {
   // The states of recurrent cells at the beginning of episodes; no elements where there are no such cells.
   TiledView<float> fresh_states(std::int64_t tiles) const;
 
+  bool remembers() const override { return network_.recurrent(); }
   // The states of recurrent cells begin at zero.
   std::unique_ptr<PolicyRunner> act_in(Environment& environment) override;
   // Everything a restart or an evaluation needs.

@@ -1,7 +1,6 @@
 // The Python module _maniple: what tools/maniple makes Gymnasium's environments of. Arrays come from numpy
 // and are written where they lie; the interpreter is free while a step runs.
 #include <nanobind/nanobind.h>
-#include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -14,26 +13,15 @@
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
 #include "src/config/deck.hpp"
+#include "src/config/named_decks.hpp"
+#include "src/python/arrays.hpp"
+#include "src/python/bindings.hpp"
 #include "src/python/vector_environment.hpp"
 
 namespace nb = nanobind;
 
 namespace maniple {
 namespace {
-
-template <class T>
-using Rows = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-// The first number of an array that has this many; null for none. ValueError for another size.
-template <class T>
-T* numbers_of(const std::optional<Rows<T>>& rows, std::int64_t count, const char* name) {
-  if (!rows) return nullptr;
-  if (static_cast<std::int64_t>(rows->size()) != count)
-    throw nb::value_error((std::string(name) + ": found " + std::to_string(rows->size()) +
-                           " numbers; allowed: " + std::to_string(count))
-                              .c_str());
-  return rows->data();
-}
 
 template <class T>
 StepRows<T> step_rows(const VectorEnvironment& environment, const std::optional<Rows<T>>& observation,
@@ -120,6 +108,10 @@ NB_MODULE(_maniple, module) {
   using maniple::VectorEnvironment;
   nb::register_exception_translator(maniple::translate);
   module.attr("version") = maniple::kVersion;
+  module.def(
+      "deck_file",
+      [](const std::string& given, const std::string& inputs) { return maniple::deck_file(given, inputs); },
+      nb::arg("given"), nb::arg("inputs"));
   nb::class_<VectorEnvironment> environment(module, "VectorEnvironment");
   environment
       .def(
@@ -155,4 +147,5 @@ NB_MODULE(_maniple, module) {
       .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });
   maniple::bind_precision<float>(environment);
   maniple::bind_precision<double>(environment);
+  maniple::bind_policy(module);
 }

@@ -7,33 +7,13 @@
 #include <type_traits>
 
 #include "src/base/memory.hpp"
+#include "src/python/kokkos.hpp"
 #include "src/python/rows.hpp"
 #include "src/tasks/model_events.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
 namespace {
-
-// (never ended: arrays of a simulation may outlive everything that Python lets go at its end)
-void start_kokkos_once() {
-  static std::mutex starting;
-  const std::lock_guard lock(starting);
-  if (!Kokkos::is_initialized()) Kokkos::initialize();
-}
-
-std::size_t bytes_of(ElementType type) {
-  switch (type) {
-    case ElementType::float32:
-    case ElementType::int32:
-      return 4;
-    case ElementType::float64:
-    case ElementType::int64:
-      return 8;
-    case ElementType::uint8:
-      return 1;
-  }
-  return 0;
-}
 
 // What some environments are, put aside while all of a batch step or reset, and given back.
 class PutAside {

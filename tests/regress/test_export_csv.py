@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 from conftest import start_tool
-from maniple_results import Results
+from maniple.results import Run
 from test_bad_input import flip_bit_of_number
 from test_tools import check_refusals
 
@@ -30,20 +30,20 @@ def test_csv(maniple, tmp_path):
     maniple("train", DECK, "batch.num_envs=64", "learning.iterations=3", "task.episode_length=0.5", f"output.directory={run}")
     maniple("evaluate", DECK, "task.episode_length=0.5", f"control.checkpoint={run}", "batch.num_envs=5", f"output.directory={run}")
     tables(run)
-    with Results(run) as results:
+    with Run(run) as results:
         table = read(run / "metrics.csv")
         assert list(table)[0] == "iteration" and sorted(table) == sorted(results.metrics)
         for name, values in results.metrics.items():
             np.testing.assert_array_equal(table[name], values)
-    with Results(run / "evaluation.h5") as results:
+    with Run(run / "evaluation.h5") as results:
         np.testing.assert_array_equal(read(run / "evaluation.csv")["episode_return"], results.evaluation["episode_return"])
 
     maniple("rollout", DECK, "control.source=random", "batch.num_envs=3", "simulation.steps=4", "output.trajectory.every=2",
             "output.trajectory.fields=[qpos,reward_term]", f"output.directory={tmp_path / 'rollout'}")
     tables(tmp_path / "rollout", "qpos", "reward_term", "--output", tmp_path / "tables")
-    with Results(tmp_path / "rollout") as results:
+    with Run(tmp_path / "rollout") as results:
         table = read(tmp_path / "tables/qpos.csv")
-        np.testing.assert_array_equal(table["qpos[0]"].reshape(3, 3), results.trajectory["qpos"][..., 0])
+        np.testing.assert_array_equal(table["qpos[0]"].reshape(3, 3), results.trajectories["qpos"][..., 0])
         np.testing.assert_array_equal(table["step"], [0, 2, 4] * 3)
         table = read(tmp_path / "tables/reward_term.csv")
         assert list(table) == ["env", "step", *results.names("reward_term")]

@@ -15,7 +15,7 @@ import onnxruntime
 import pytest
 from conftest import of_the_day, start_tool
 from test_presets import PRESETS
-from maniple_results import Results
+from maniple.results import Run
 from onnx import numpy_helper
 from onnx.reference import ReferenceEvaluator
 from test_tools import check_refusals
@@ -79,9 +79,9 @@ def test_actions_are_the_programs(maniple, tmp_path, network):
     maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
             "batch.num_envs=1000", "simulation.steps=101", "output.trajectory.every=1",
             "output.trajectory.fields=[observation,action]", f"output.directory={tmp_path / 'rollout'}")
-    with Results(tmp_path / "rollout") as rollout:
-        observation = rollout.trajectory["observation"][:, :-1].reshape(-1, 4)
-        action = rollout.trajectory["action"][:, 1:].reshape(-1, 1)
+    with Run(tmp_path / "rollout") as rollout:
+        observation = rollout.trajectories["observation"][:, :-1].reshape(-1, 4)
+        action = rollout.trajectories["action"][:, 1:].reshape(-1, 1)
     assert len(observation) >= 100_000 and action.std() > 1e-3
     found = onnxruntime.InferenceSession(run / "policy.onnx").run(["action"], {"observation": observation.astype(np.float32)})[0]
     bound = 1e-6 * max(1, np.abs(action).max())
@@ -100,8 +100,8 @@ def test_metadata_have_the_task(maniple, tmp_path):
     metadata = {entry.key: entry.value for entry in onnx.load(run / "policy.onnx").metadata_props}
     assert metadata["task_table"] == maniple("inspect", file, ranks=0).stdout
     assert "joint_effort/slider" in metadata["task_table"]
-    with Results(run) as results:
-        assert metadata["task"] == results.run["task"]
+    with Run(run) as results:
+        assert metadata["task"] == results.record["task"]
     contract = json.loads(metadata["task"])
     assert [row["name"] for row in contract["actions"]] == ["joint_effort/slider"] and contract["control_step"] == 0.04
     # no word of where things are on this machine
@@ -131,9 +131,9 @@ def test_recurrent_actions_are_the_programs(maniple, tmp_path, cells, units):
     maniple("rollout", file, *settings, "control.source=policy", f"control.checkpoint={run}", "initial_state.source=task",
             "batch.num_envs=100", "simulation.steps=101", "output.trajectory.every=1",
             "output.trajectory.fields=[observation,action,terminated,truncated]", f"output.directory={tmp_path / 'rollout'}")
-    with Results(tmp_path / "rollout") as rollout:
+    with Run(tmp_path / "rollout") as rollout:
         observation, action, terminated, truncated = (
-            rollout.trajectory[name][:] for name in ("observation", "action", "terminated", "truncated"))
+            rollout.trajectories[name][:] for name in ("observation", "action", "terminated", "truncated"))
     ended = (terminated + truncated).reshape(100, -1) > 0
     assert ended.sum() >= 200 and action.std() > 1e-3
     session, state = onnxruntime.InferenceSession(run / "policy.onnx"), np.zeros((100, units), np.float32)
@@ -149,7 +149,7 @@ def test_drives_gymnasium(maniple, tmp_path):
     maniple("train", file, "evaluation.every=20", f"output.directory={run}")
     export(run, "--best")
     maniple("evaluate", file, f"control.checkpoint={run / 'best'}", "evaluation.episodes=64", f"output.directory={run}")
-    with Results(run / "evaluation.h5") as results:
+    with Run(run / "evaluation.h5") as results:
         expected = results.evaluation["episode_return"]
     blocks = re.findall(r"^```python\n(.*?)^```", (maniple.root / "tools/README.md").read_text(), re.M | re.S)
     names = {}

@@ -12,8 +12,8 @@ from conftest import BUILD, ROOT
 from onnx import TensorProto, helper
 
 sys.path.insert(0, str(ROOT / "tools"))
-from export_onnx import OPSET, Graph  # noqa: E402
-from onnx_encoder import encode_images  # noqa: E402
+from maniple.export import OPSET, Graph  # noqa: E402
+from maniple.onnx_encoder import encode_images  # noqa: E402
 
 TOOL = BUILD / "maniple_encoder_tool"
 

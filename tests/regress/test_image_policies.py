@@ -6,13 +6,13 @@ nothing is refused."""
 import functools
 import shutil
 
-import export_onnx
+from maniple import export
 import h5py
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from maniple_results import Results
+from maniple.results import Run
 
 from conftest import of_the_day
 from demonstrations import normal, permutation, philox
@@ -134,7 +134,7 @@ def mixture_loss(model, checkpoint, feed, actions):
     gives = {name: node for node in model.graph.node for name in node.output}
     last = gives[gives["mode_probabilities"].input[0]].input[0]
     model.graph.output.append(onnx.helper.make_tensor_value_info(last, onnx.TensorProto.FLOAT, None))
-    matrix, bias = export_onnx.weights(checkpoint["policy"], "layer1")
+    matrix, bias = export.weights(checkpoint["policy"], "layer1")
     y = onnxruntime.InferenceSession(model.SerializeToString()).run([last], feed)[0].astype(float) @ matrix.T + bias
     mean, raw = (part.reshape(len(y), 3, -1) for part in (np.tanh(y[:, :6]), y[:, 6:12]))
     std, weight = np.log1p(np.exp(raw)) + 1e-4, np.exp(y[:, 12:])
@@ -146,7 +146,7 @@ def first_loss(kind, demos, run, checkpoint):
     """Of the first batch, by the exported policy of a checkpoint."""
     seed, data, feed = first_batch(kind, demos)
     batch, feed = len(data["actions"]), dict(feed)
-    model = (export_onnx.model_of if kind != "diffusion" else export_onnx.diffusion_model_of)(run, checkpoint)
+    model = (export.model_of if kind != "diffusion" else export.diffusion_model_of)(run, checkpoint)
     session = onnxruntime.InferenceSession(model.SerializeToString())
     if kind in ("bc", "gmm"):
         feed["observation"] = data["obs/clock"].reshape(batch, -1)
@@ -186,7 +186,7 @@ def test_losses_and_gradients_are_those_of_the_exported_policy(maniple, tmp_path
     rng = np.random.default_rng(0)
     network = "down_modules.0.0.cond_encoder.1.weight" if kind == "diffusion" else "layer0/weight"
     cameras = ["front"] if kind == "rnn" else ["front", "wrist"]
-    with Results(tmp_path / "begin") as run, h5py.File(begin) as old, h5py.File(step) as new, h5py.File(changed, "r+") as file:
+    with Run(tmp_path / "begin") as run, h5py.File(begin) as old, h5py.File(step) as new, h5py.File(changed, "r+") as file:
         loss = metric(tmp_path / "begin", "loss" if kind in ("diffusion", "gmm") else "squared_error")[0]
         assert first_loss(kind, demos, run, old) == pytest.approx(loss, rel=1e-5)
         for name in (network, *(f"cameras/{camera}/{tensor}" for camera in cameras for tensor in (
@@ -233,8 +233,8 @@ def test_losses_of_held_out_pictures(maniple, tmp_path, demos):
                      "observation": found["obs/clock"].reshape(len(actions[-1]), -1)})
     feed = {name: np.concatenate([part[name] for part in feed]) for name in feed[0]}
     checkpoint = maniple.checkpoints(tmp_path / "1")[-1]
-    with Results(tmp_path / "1") as run, h5py.File(checkpoint) as file:
-        session = onnxruntime.InferenceSession(export_onnx.model_of(run, file).SerializeToString())
+    with Run(tmp_path / "1") as run, h5py.File(checkpoint) as file:
+        session = onnxruntime.InferenceSession(export.model_of(run, file).SerializeToString())
     error = session.run(["action"], feed)[0].astype(float) - np.concatenate(actions)
     assert metric(tmp_path / "1", "validation_loss")[-1] == pytest.approx((error**2).mean(), rel=1e-5)
 

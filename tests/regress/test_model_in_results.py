@@ -9,7 +9,7 @@ import sys
 import mujoco
 import numpy as np
 import pytest
-from maniple_results import Results
+from maniple.results import Run
 
 PACKAGE_G1 = "package:mjlab/asset_zoo/robots/unitree_g1/xmls/g1.xml"
 PACKAGE_BALL_IN_CUP = "package:dm_control/suite/ball_in_cup.xml"
@@ -39,10 +39,10 @@ def arrays(model):
 def test_g1_with_its_meshes(maniple, tmp_path, monkeypatch):
     results = record(maniple, tmp_path / "run", PACKAGE_G1, "simulation.timestep=0.003")
     monkeypatch.chdir(tmp_path)
-    with Results(results) as run:
-        stored = run.model()
+    with Run(results) as run:
+        stored = run.model
         with pytest.raises(ValueError, match="STL"):
-            mujoco.MjModel.from_xml_string(run.run["model_xml"])
+            mujoco.MjModel.from_xml_string(run.record["model_xml"])
         model = run.file["run/model_mjb"]
         # 71 MB, more than half of it bounding volumes of its meshes
         assert model.id.get_storage_size() < 0.55 * model.size
@@ -62,8 +62,8 @@ def test_as_it_ran(maniple, tmp_path):
     """What the deck switches off is off in the stored model, too: stepped by libmujoco it goes where the run went."""
     steps = 300  # the ball falls past the end of its string
     results = record(maniple, tmp_path / "run", PACKAGE_BALL_IN_CUP, "model.tendons=false", "control.source=zero", steps=steps)
-    with Results(results) as run:
-        model, qpos = run.model(), run.trajectory["qpos"][0]
+    with Run(results) as run:
+        model, qpos = run.model, run.trajectories["qpos"][0]
     data = mujoco.MjData(model)
     data.qpos[:] = qpos[0]
     for _ in range(steps):
@@ -79,7 +79,7 @@ def test_as_it_ran(maniple, tmp_path):
 def test_any_viewer_can_open_it(maniple, tmp_path):
     """As tools/README.md says: bytes of a dataset, written to a file, opened by its path."""
     results = record(maniple, tmp_path / "run", "inputs/models/arm6.xml")
-    with Results(results) as run:
+    with Run(results) as run:
         (tmp_path / "model.mjb").write_bytes(run.file["run/model_mjb"][()].tobytes())
         stored = mujoco.MjModel.from_binary_path(str(tmp_path / "model.mjb"))
-        assert stored.nq == run.trajectory["qpos"].shape[2]
+        assert stored.nq == run.trajectories["qpos"].shape[2]

@@ -21,7 +21,8 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from conftest import ENVIRONMENT, ROOT
 
-maniple = pytest.importorskip("maniple", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+import maniple  # noqa: E402
 
 HOPPER = "gymnasium/hopper_v5"
 # A pendulum whose critic sees more than its policy, and whose episodes may end well.

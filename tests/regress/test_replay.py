@@ -1,4 +1,4 @@
-"""The page of tools/replay.py, looked at in a real browser: robots are where MuJoCo says, they move, contacts appear,
+"""The page of maniple.replay, looked at in a real browser: robots are where MuJoCo says, they move, contacts appear,
 nothing is asked of the network, and the console has nothing to say."""
 # ctest: PROCESSORS 1
 
@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from browser import Browser
 from conftest import start_tool
-from maniple_results import Results
+from maniple.results import Run
 from test_tools import check_refusals
 
 ANT = "package:gymnasium/envs/mujoco/assets/ant.xml"
@@ -43,11 +43,11 @@ def share(picture, condition):
 
 
 def test_robots_move(ants, tmp_path):
-    with Results(ants / "results.h5") as run, Browser(tmp_path, 720, 450) as browser:
+    with Run(ants / "results.h5") as run, Browser(tmp_path, 720, 450) as browser:
         browser.open(ants / "replay.html")
         browser.wait_for("Boolean(window.replay) && replay.time() > 0")  # it plays by itself
         facts = description(ants / "replay.html")
-        qpos, qvel, ctrl = (run.trajectory[name][()].astype(float) for name in ("qpos", "qvel", "ctrl"))
+        qpos, qvel, ctrl = (run.trajectories[name][()].astype(float) for name in ("qpos", "qvel", "ctrl"))
 
         pictures = []
         for k in (2, 20, len(facts["times"]) - 1):
@@ -63,7 +63,7 @@ def test_robots_move(ants, tmp_path):
         assert min(m.mean() for m in moved) > 0.002
 
         # a frame in which somebody touches the ground: as many marks as libmujoco has contacts, and they are seen
-        model, counts = run.model(), []
+        model, counts = run.model, []
         data = mujoco.MjData(model)
         for time in facts["times"]:
             sample, count = round(time / run.control_timestep()), 0
@@ -102,9 +102,9 @@ def test_policy_of_a_training(maniple, tmp_path):
     maniple("train", PENDULUM, "batch.num_envs=64", "learning.iterations=2", "task.episode_length=1", f"output.directory={run}")
     replay(run, "--envs", 2, "--seconds", 3)
     facts = description(run / "replay.html")
-    with Results(run / "rollout/results.h5") as rollout:
+    with Run(run / "rollout/results.h5") as rollout:
         terms = rollout.names("reward_term")
-        np.testing.assert_allclose(rollout.trajectory["reward_term"][()].sum(axis=2), rollout.trajectory["reward"][..., 0],
+        np.testing.assert_allclose(rollout.trajectories["reward_term"][()].sum(axis=2), rollout.trajectories["reward"][..., 0],
                                    rtol=1e-5, atol=1e-5)
     assert len(terms) >= 2
     assert [curve["names"] for curve in facts["curves"]] == [["0"], terms, ["joint_effort/hinge"]]
@@ -133,8 +133,8 @@ def test_policy_of_an_imitation(maniple, tmp_path):
     (tmp_path / "elsewhere").rename(tmp_path / "random")
     facts = description(tmp_path / "clone/replay.html")
     assert facts["times"][-1] == pytest.approx(0.5, abs=0.05) and facts["envs"] == [0, 1]
-    with Results(tmp_path / "clone/rollout") as rollout:
-        assert rollout.trajectory["action"].shape == (2, 26, 1) and np.abs(rollout.trajectory["action"][()]).max() > 0
+    with Run(tmp_path / "clone/rollout") as rollout:
+        assert rollout.trajectories["action"].shape == (2, 26, 1) and np.abs(rollout.trajectories["action"][()]).max() > 0
     maniple("imitate", *learn, f"output.directory={tmp_path / 'pure'}")
     assert "of a training without a task" in replay(tmp_path / "pure", exit_code=2)
 
@@ -157,6 +157,6 @@ def test_damaged_results(maniple, ants):
 def test_page_reads_what_it_is_given(maniple, ants):
     """Every name in the description of a page is one that its script asks for."""
     facts = description(ants / "replay.html")
-    script = (maniple.root / "tools/replay/replay.js").read_text()
+    script = (maniple.root / "tools/maniple/replay_page/replay.js").read_text()
     for owner, entry in (("run", facts), ("curve", facts["curves"][0])):
         assert [name for name in entry if f"{owner}.{name}" not in script] == []

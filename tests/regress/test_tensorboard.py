@@ -3,7 +3,7 @@ runs: they say what the results say, each row once."""
 # ctest: PROCESSORS 1
 
 import numpy as np
-from maniple_results import Results
+from maniple.results import Run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
 
@@ -40,7 +40,7 @@ def scalars(directory):
 
 def assert_as_in_results(directory):
     found = scalars(directory)
-    with Results(directory) as run:
+    with Run(directory) as run:
         steps = run.metrics["env_steps"]
         assert set(found) == {tag_of(name) for name, values in run.metrics.items() if np.isfinite(values).any()}
         for name in run.metrics:

@@ -3,6 +3,7 @@
 
 import shutil
 import subprocess
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from conftest import of_the_day, start_tool
 from demonstrations import episodes, write_robomimic
-from maniple_results import BLOCK_BYTES, SEAL_BYTES, Results, check_seal
+from maniple.results import BLOCK_BYTES, SEAL_BYTES, Run, check_seal
 from test_bad_input import flip_bit_of_number, truncate
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
@@ -45,7 +46,7 @@ def check_refusals(tool, file, *arguments):
         result = start_tool(tool, *arguments)
         file.write_bytes(good)
         assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1), (damage, result)
-        assert result.stderr.startswith(f"{tool}: error: {file}") and reason in result.stderr, (damage, result)
+        assert result.stderr.startswith(f"{Path(tool).name}: error: {file}") and reason in result.stderr, (damage, result)
 
 
 def test_learning_curve(maniple, trained, tmp_path):
@@ -60,13 +61,13 @@ def test_learning_curve(maniple, trained, tmp_path):
 
 def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
     """A line of its own for each setting, in a band that holds the curves of its seeds."""
-    import plot_learning_curve
+    from maniple import plot as curves
 
     maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=4", "task.episode_length=0.2",
             "ensemble={learning.gamma: [0.9, 0.99], batch.seed: [1, 2]}", f"output.directory={tmp_path}", ranks=2)
     assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
-    label, metric, settings = plot_learning_curve.settings_of_ensemble(tmp_path, "episode_return")
-    figure = plot_learning_curve.draw_ensemble(settings, metric, label, None, "title")
+    label, metric, settings = curves.settings_of_ensemble(tmp_path, "episode_return")
+    figure = curves.draw_ensemble(settings, metric, label, None, "title")
     (axis,) = figure.axes
     assert [line.get_label() for line in axis.lines] == ["learning.gamma=0.9: 2 seeds", "learning.gamma=0.99: 2 seeds"]
     for gamma, line, band in zip(("0.9", "0.99"), axis.lines, axis.collections):
@@ -103,12 +104,12 @@ def curves_of(figure):
 @pytest.mark.parametrize("loss", of_the_day(["l2", "gmm"], "gmm"))  # squares, and a likelihood, which may be negative
 def test_learning_curve_of_imitation(maniple, demos, tmp_path, loss):
     """Losses over updates; those over the demonstrations that are held out begin after the first epoch."""
-    import plot_learning_curve
+    from maniple import plot as curves
 
     imitation(maniple, demos, tmp_path, "data.validation_filter=held", f"learning.loss={loss}")
     assert plot(tmp_path).stdout == f"learning curve: {tmp_path}/learning_curve.png\n"
-    with Results(tmp_path) as run:
-        panels = curves_of(plot_learning_curve.draw(run, None, "title"))
+    with Run(tmp_path) as run:
+        panels = curves_of(curves.draw(run, None, "title"))
         held = run.metrics["validation_loss"]
         assert len(panels["Loss"]) == 2 and 0 < np.isfinite(held).sum()
         np.testing.assert_array_equal(panels["Loss"][0], [[3, 6, 9, 12], run.metrics["loss"]])
@@ -119,7 +120,7 @@ def test_learning_curve_of_imitation(maniple, demos, tmp_path, loss):
 
 def test_learning_curve_of_an_evaluated_imitation(maniple, tmp_path):
     """Success and return where the policy was tried."""
-    import plot_learning_curve
+    from maniple import plot as curves
 
     task = ["inputs/tasks/two_roads.yaml"]
     maniple("rollout", *task, "batch.num_envs=4", "simulation.steps=100", "initial_state.source=task", "control.source=random",
@@ -128,18 +129,18 @@ def test_learning_curve_of_an_evaluated_imitation(maniple, tmp_path):
             f"data.file={tmp_path / 'random/demonstrations.hdf5'}", "evaluation.every=2", "evaluation.episodes=3",
             f"output.directory={tmp_path / 'run'}")
     assert plot(tmp_path / "run", "--ceiling", 1).stdout == f"learning curve: {tmp_path}/run/learning_curve.png\n"
-    with Results(tmp_path / "run") as run:
-        panels = curves_of(plot_learning_curve.draw(run, None, "title"))
+    with Run(tmp_path / "run") as run:
+        panels = curves_of(curves.draw(run, None, "title"))
         for heading, name in (("Success of evaluations", "evaluation_success_rate"), ("Return of evaluations", "evaluation_return")):
             np.testing.assert_array_equal(panels[heading][0], [[6, 9, 12], run.metrics[name][1:]])
 
 
 def test_learning_curves_of_an_ensemble_of_imitations(maniple, demos, tmp_path):
-    import plot_learning_curve
+    from maniple import plot as curves
 
     imitation(maniple, demos, tmp_path, "ensemble={learning.learning_rate: [1e-3, 1e-4], batch.seed: [1, 2]}")
     assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
-    label, metric, settings = plot_learning_curve.settings_of_ensemble(tmp_path)
+    label, metric, settings = curves.settings_of_ensemble(tmp_path)
     assert (label, metric, len(settings)) == ("updates", "loss", 2)
     for steps, values in settings.values():
         assert list(steps) == [3, 6, 9, 12] and values.shape == (2, 4)
@@ -160,7 +161,7 @@ def test_learning_curve_of_damaged_results(maniple, trained, tmp_path):
     """Also of those of an ensemble's member."""
     results = shutil.copytree(trained, tmp_path / "member") / "results.h5"
     check_refusals("plot_learning_curve.py", results, results.parent)
-    check_refusals("maniple_results.py", results, results)
+    check_refusals("maniple/results.py", results, results)
     (tmp_path / "ensemble_results.csv").write_text("member,batch.seed,ending\nmember,1,done\n")
     assert plot(tmp_path).returncode == 0
     check_refusals("plot_learning_curve.py", results, tmp_path)
@@ -182,14 +183,14 @@ def test_seal(maniple, tmp_path):
         data[place] ^= 0x80
         changed.write_bytes(data)
         with pytest.raises(OSError, match=f"{changed} is damaged"):
-            Results(changed)
+            Run(changed)
     changed.write_bytes(bytes(SEAL_BYTES) + good[SEAL_BYTES:])  # as it is before it is finished
-    with Results(path) as sealed, Results(changed) as unsealed:
-        np.testing.assert_array_equal(unsealed.trajectory["qpos"][()], sealed.trajectory["qpos"][()])
+    with Run(path) as sealed, Run(changed) as unsealed:
+        np.testing.assert_array_equal(unsealed.trajectories["qpos"][()], sealed.trajectories["qpos"][()])
     with h5py.File(path, "r+") as file:
         file["trajectory/qpos"][0, 0, 0] += 1
     with pytest.raises(OSError, match=f"{path} is damaged, or was changed"):
-        Results(path)
+        Run(path)
 
 
 def test_a_build_says_what_it_does(maniple, tmp_path):

@@ -1,14 +1,34 @@
-"""Maniple from Python: a deck's task as one of Gymnasium's vector environments, stepped in this process.
+"""Maniple from Python: tasks as Gymnasium's vector environments, batches of MuJoCo models, what runs have written and learned.
 
     import maniple
     envs = maniple.make_vec("gymnasium/half_cheetah_v5", num_envs=1024, seed=1)
     observations, infos = envs.reset()                       # [1024, 17], float32
     observations, rewards, terminations, truncations, infos = envs.step(envs.action_space.sample())
 
+    run = maniple.Run("runs/cheetah")                        # run.metrics["episode_return"], run.model
+    policy = maniple.load_policy("runs/cheetah")             # policy(observations): actions
+
 What the program refuses is a ValueError here, and what fails for other reasons a RuntimeError, with the same text.
 """
 
-from maniple.native import version as __version__
-from maniple.vector_env import VectorEnv, make_vec
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["VectorEnv", "make_vec", "__version__"]
+if TYPE_CHECKING:
+    from maniple.native import version as __version__
+    from maniple.policy import Policy, load_policy
+    from maniple.results import Run
+    from maniple.vector_env import VectorEnv, make_vec
+
+# Where each name comes from: what reads results works without the compiled part, as in a build for GPUs.
+_PLACES = {"VectorEnv": "vector_env", "make_vec": "vector_env", "Run": "results", "Policy": "policy", "load_policy": "policy"}
+
+__all__ = ["Policy", "Run", "VectorEnv", "load_policy", "make_vec", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return importlib.import_module("maniple.native").version
+    if name not in _PLACES:
+        raise AttributeError(f"module 'maniple' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"maniple.{_PLACES[name]}"), name)

@@ -11,35 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from maniple.native import PACKAGE
+from maniple import native
 
 Deck = str | os.PathLike[str] | Mapping[str, Any]
-
-FOLDERS = ("tasks", "train", "rollout", "bench")  # of inputs, in which a name is looked for, in this order
 
 
 def inputs() -> Path:
     """The folder of the decks that come with Maniple: the package's own, or that of the checkout."""
-    own = PACKAGE / "inputs"
-    return own if own.is_dir() else PACKAGE.parents[1] / "inputs"
+    own = native.PACKAGE / "inputs"
+    return own if own.is_dir() else native.PACKAGE.parents[1] / "inputs"
 
 
 def deck_file(name: str | os.PathLike[str]) -> str:
-    """The file of a deck, given by its file or its name ("gymnasium/ant_v5": a task before a training of it).
+    """The file of a deck that is given by its file or its name; of a name that is both a task and a training of it, the
+    training, as on a command line.
 
-    Raises ValueError, with some of the names, for what is neither.
+    Raises ValueError, with the nearest name, for what is neither.
     """
-    text = os.fspath(name)
-    if Path(text).exists() or Path(text).suffix in (".yaml", ".yml"):
-        return text
-    root = inputs()
-    for folder in FOLDERS:
-        file = root / folder / f"{text}.yaml"
-        if file.is_file():
-            return str(file)
-    names = sorted({str(file.relative_to(root / folder).with_suffix(""))
-                    for folder in FOLDERS for file in (root / folder).rglob("*.yaml")})
-    raise ValueError(f"found no file '{text}', and no deck of that name; allowed: an existing deck, or one of {', '.join(names)}")
+    return native.deck_file(os.fspath(name), str(inputs()))
 
 
 def _plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-// Draws what tools/replay.py has put into the page: instanced geoms of all environments with three.js, contacts as
+// Draws what tools/maniple/replay.py has put into the page: instanced geoms of all environments with three.js, contacts as
 // discs and arrows, curves on 2D canvases. window.replay is how tests (and the console) steer it.
 "use strict";
 

@@ -1,18 +1,20 @@
-"""Reads what Maniple writes; everything is plain HDF5, so this is a convenience and not a format.
+"""What a run has written. Everything is plain HDF5, so this is a convenience and not a format.
 
-    from maniple_results import Results
-    run = Results("runs/cartpole/results.h5")
+    import maniple
+
+    run = maniple.Run("runs/cartpole")
     run.metrics["episode_return"]          # one number per iteration
-    run.trajectory["qpos"]                 # [env, sample, size], read when sliced
-    run.model()                            # mujoco.MjModel, meshes included; no other file is needed
+    run.trajectories["qpos"]               # [env, sample, size], read when sliced
+    run.model                              # mujoco.MjModel, meshes included; no other file is needed
 
-From a shell: python tools/maniple_results.py runs/cartpole/results.h5
+From a shell: python -m maniple.results runs/cartpole
 """
 
 import json
 import os
 import re
 import sys
+from functools import cached_property
 from pathlib import Path
 
 import h5py
@@ -78,52 +80,80 @@ def refuse(error):
     sys.exit(2)
 
 
-class Results:
-    """A results.h5 (or that of a run's directory): .metrics, .trajectory and .evaluation by name, and .run (what the run was).
-    OSError where it is damaged, as `maniple inspect` finds it: every byte is read for that."""
+class Run:
+    """What a run has written: of its directory, or of one of its files.
+
+    metrics: numbers per iteration, by name. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
+    per episode, those of `maniple evaluate` where a directory is given. record: what the run was, by name. OSError where
+    a file is damaged, as `maniple inspect` finds it: every byte is read for that.
+    """
 
     def __init__(self, path):
-        path = results_path(path)
-        self.file = open_file(path)
+        path = Path(path)
+        self.directory = path if path.is_dir() else path.parent
+        self.path = results_path(path)
+        self.file = open_file(self.path)
         try:
-            self._read()
+            self._read(path.is_dir())
+        except Unreadable:
+            self.file.close()
+            raise
         except Exception as error:  # (without a seal, damage can come to light as any kind of it)
             self.file.close()
-            raise Unreadable(f"{path} is damaged, or no results file: {error}") from error
+            raise Unreadable(f"{self.path} is damaged, or no results file: {error}") from error
 
-    def _read(self):
-        metrics, evaluation = self.file.get("metrics", {}), self.file.get("evaluation", {})
-        self.metrics = {k: metrics[k][()] for k in metrics}
-        self.trajectory = {}  # by name: "qpos", "variables/air_time"
+    def _read(self, of_directory):
+        self.metrics = numbers_in(self.file, "metrics")
+        self.trajectories = {}  # by name: "qpos", "variables/air_time"
         if "trajectory" in self.file:
             self.file["trajectory"].visititems(
-                lambda name, item: self.trajectory.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-        self.evaluation = {k: evaluation[k][()] for k in evaluation}
-        self.run = {}
+                lambda name, item: self.trajectories.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+        self.evaluation = numbers_in(self.file, "evaluation")
+        evaluation = self.directory / "evaluation.h5"
+        if of_directory and not self.evaluation and evaluation.is_file():
+            with open_file(evaluation) as file:
+                self.evaluation = numbers_in(file, "evaluation")
+        self.record = {}
         if "run" in self.file:
             group = self.file["run"]
-            self.run.update({k: text_of(v) for k, v in group.attrs.items()})
-            self.run.update({k: text_of(v[()]) for k, v in group.items() if v.dtype.kind in "SO"})
+            self.record.update({k: text_of(v) for k, v in group.attrs.items()})
+            self.record.update({k: text_of(v[()]) for k, v in group.items() if v.dtype.kind in "SO"})
 
-    def unit(self, path):
-        """The unit of a dataset, e.g. unit("metrics/wall_seconds")."""
-        return text_of(self.file[path].attrs.get("unit", ""))
+    @property
+    def deck(self):
+        """The deck with every key, as YAML; record["deck"] is the one that was given."""
+        return self.record["resolved"]
 
+    @cached_property
     def model(self):
-        """The model as the run stepped it, for MuJoCo of the release that the program was built with."""
+        """The model as the run stepped it (mujoco.MjModel), for MuJoCo of the release that the program was built with."""
         import mujoco
 
         stored = self.file["run/model_mjb"][()].tobytes()
         return mujoco.MjModel.from_binary_path("model.mjb", {"model.mjb": stored})
 
+    @property
+    def checkpoints(self):
+        """The files of its checkpoints, the newest last."""
+        return checkpoints_in(self.directory / "checkpoints")
+
+    @property
+    def best(self):
+        """The checkpoint with the best evaluation (evaluation.every), or None."""
+        return next(iter(checkpoints_in(self.directory / "best" / "checkpoints")), None)
+
+    def unit(self, path):
+        """The unit of a dataset, e.g. unit("metrics/wall_seconds")."""
+        return text_of(self.file[path].attrs.get("unit", ""))
+
     def control_timestep(self):
         """Seconds of simulated time between two control steps."""
-        return float(self.model().opt.timestep) * self.setting("simulation.decimation")
+        return float(self.model.opt.timestep) * self.setting("simulation.decimation")
 
     def setting(self, key, default=None):
         """The value of a deck key of two parts, such as "batch.num_envs"; `default` where the run knew no such key."""
         section, name = key.split(".")
-        found = re.search(rf"^{section}:(?:\n +.*)*?\n  {name}: (.*)$", self.run["resolved"], re.M)
+        found = re.search(rf"^{section}:(?:\n +.*)*?\n  {name}: (.*)$", self.deck, re.M)
         return json.loads("null" if found[1] == "~" else found[1]) if found else default
 
     def names(self, field):
@@ -136,6 +166,16 @@ class Results:
 
     def __exit__(self, *_):
         self.file.close()
+
+
+def numbers_in(file, group):
+    """The arrays of a group by name; none where there is no such group."""
+    return {name: values[()] for name, values in file.get(group, {}).items()}
+
+
+def checkpoints_in(folder):
+    """By iteration, the newest last."""
+    return sorted(folder.glob("*.h5"), key=lambda path: int(re.sub(r"\D", "", path.stem) or 0))
 
 
 def results_path(path):
@@ -161,7 +201,7 @@ def text_of(value):
 
 def main():
     if len(sys.argv) != 2:
-        sys.exit("usage: maniple_results.py RESULTS.h5 or DIRECTORY")
+        sys.exit("usage: results.py RESULTS.h5 or DIRECTORY")
     try:
         show(sys.argv[1])
     except OSError as error:
@@ -169,11 +209,11 @@ def main():
 
 
 def show(path):
-    with Results(path) as run:
+    with Run(path) as run:
         for name, values in run.metrics.items():
             if len(values):
                 print(f"{name:32s} {len(values):6d} rows   last {values[-1]:.6g} {run.unit('metrics/' + name)}")
-        for name, data in run.trajectory.items():
+        for name, data in run.trajectories.items():
             print(f"{name:32s} {data.shape} {data.dtype} {run.unit('trajectory/' + name)}")
         for name, values in run.evaluation.items():
             print(f"{name:32s} {len(values):6d} episodes   mean {np.mean(values):.6g}")

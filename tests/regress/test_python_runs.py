@@ -1,0 +1,140 @@
+"""What a run has left, from Python: maniple.Run reads it, and the policy of maniple.load_policy() does what the program's
+own does, bit for bit."""
+# ctest: PROCESSORS 1 COST 40
+
+import h5py
+import mujoco
+import numpy as np
+import pytest
+
+import maniple
+from conftest import Maniple
+
+ROADS = "inputs/tasks/two_roads.yaml"
+PENDULUM = ["inputs/tasks/gymnasium/inverted_pendulum_v5.yaml", "batch.num_envs=64", "learning.iterations=2", "policy.hidden=[16, 16]"]
+SMALL = ["learning.preset=robomimic", "policy.hidden=[16]", "learning.steps=30", "learning.report_every=10", "learning.batch_size=16"]
+RECURRENT = ["learning.preset=robomimic_rnn", "policy.hidden=[]", "policy.recurrent_units=9", "policy.recurrent_horizon=5",
+             "learning.steps=30", "learning.report_every=10", "learning.batch_size=16"]
+POLICIES = {
+    "gaussian": ["train", *PENDULUM, "policy.normalize_observations=true", "policy.squash_actions=true"],
+    "drawn": ["train", *PENDULUM, "evaluation.deterministic=false"],
+    "asymmetric": ["train", *PENDULUM, "task.critic_observations=[{expression: qvel}, {expression: qpos}]"],
+    "lstm": ["train", *PENDULUM, "policy.recurrent=lstm", "policy.recurrent_layers=2", "policy.recurrent_units=12"],
+    "clone": ["imitate", ROADS, *SMALL],
+    "mixture": ["imitate", ROADS, *SMALL, "learning.loss=gmm", "policy.modes=3"],
+    "recurrent mixture": ["imitate", ROADS, *RECURRENT],
+    "diffusion": ["imitate", ROADS, "learning.algorithm=diffusion", "diffusion.down_dims=[16, 16]", "diffusion.inference_steps=4",
+                  "diffusion.prediction_horizon=8", "diffusion.step_embedding=16", "learning.steps=20", "learning.report_every=10",
+                  "learning.batch_size=16"],
+}
+
+
+@pytest.fixture(scope="module")
+def program():
+    return Maniple()
+
+
+@pytest.fixture(scope="module")
+def demonstrations(program, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("roads")
+    program("rollout", ROADS, "batch.num_envs=8", "simulation.steps=100", "initial_state.source=task", "control.source=random",
+            "output.dataset=robomimic", f"output.directory={folder}")
+    return folder / "demonstrations.hdf5"
+
+
+def trained(program, directory, kind, demonstrations):
+    keys = list(POLICIES[kind])
+    if keys[0] == "imitate":
+        keys.append(f"data.file={demonstrations}")
+    program(*keys, f"output.directory={directory}")
+    return directory
+
+
+@pytest.mark.parametrize("kind", POLICIES)
+def test_actions_are_the_programs(program, tmp_path, demonstrations, kind):
+    """What a rollout recorded, step by step, with episodes that begin anew; 70 environments, more than a diffusion policy plans
+    for at a time."""
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    run = trained(program, tmp_path / "run", kind, demonstrations)
+    program("rollout", run, "batch.num_envs=70", "batch.seed=9", "simulation.steps=40", "initial_state.source=task",
+            "task.episode_steps=17", "output.trajectory.every=1",
+            "output.trajectory.fields=[observation, action, terminated, truncated]", f"output.directory={tmp_path / 'rollout'}")
+    with maniple.Run(tmp_path / "rollout") as rollout:
+        seen, done, terminated, truncated = (
+            rollout.trajectories[name][:] for name in ("observation", "action", "terminated", "truncated"))
+    ended = (terminated + truncated)[..., 0] > 0
+    assert ended[:, 1:].any() and np.unique(done[:, 1:]).size > 70
+    policy = maniple.load_policy(run, seed=9)
+    assert policy.is_stateful == (kind in ("lstm", "recurrent mixture", "diffusion"))
+    for step in range(40):
+        if step:
+            policy.reset(ended[:, step])
+        np.testing.assert_array_equal(policy(seen[:, step]), done[:, step + 1], err_msg=f"step {step}")
+    # from the beginning; a mask of the last step is of episodes that are not there any more
+    policy.reset()
+    np.testing.assert_array_equal(policy(seen[:, 0].tolist()), done[:, 1])
+
+
+def test_episodes_are_those_of_an_evaluation(program, tmp_path):
+    """The loop that a user writes: environments, policy, and what each has to know of ended episodes."""
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    program("train", *PENDULUM, "policy.recurrent=gru", "policy.recurrent_units=8", "task.episode_steps=30",
+            f"output.directory={tmp_path}")
+    program("evaluate", tmp_path, "batch.num_envs=40", "evaluation.episodes=80")
+    run = maniple.Run(tmp_path)
+    (tmp_path / "deck.yaml").write_text(run.deck)
+    envs, policy = maniple.make_vec(tmp_path / "deck.yaml", 40, autoreset_mode="SameStep"), maniple.load_policy(run)
+    observations, _ = envs.reset()
+    returns = [[] for _ in range(40)]
+    for _ in range(61):
+        observations, _, terminated, truncated, infos = envs.step(policy(observations))
+        ended = terminated | truncated
+        policy.reset(ended)
+        for env in np.flatnonzero(ended):
+            returns[env].append(infos["episode"]["r"][env])
+    np.testing.assert_array_equal(np.array([numbers[:2] for numbers in returns]).T.ravel(), run.evaluation["episode_return"])
+
+
+def test_a_run(program, tmp_path):
+    program("train", *PENDULUM, "learning.checkpoint_every=1", "learning.keep_checkpoints=5", "evaluation.every=1",
+            f"output.directory={tmp_path}")
+    run = maniple.Run(tmp_path)
+    with h5py.File(tmp_path / "results.h5") as file:
+        np.testing.assert_array_equal(run.metrics["episode_length"], file["metrics/episode_length"][()])
+        assert run.record["version"] == file["run"].attrs["version"]
+    assert isinstance(run.model, mujoco.MjModel) and run.model is run.model and run.model.nq == 2
+    assert run.setting("batch.num_envs") == 64 and "num_envs: 64" in run.deck and run.evaluation == {}
+    assert run.checkpoints == program.checkpoints(tmp_path) and len(run.checkpoints) == 2
+    assert run.best.parts[-3:-1] == ("best", "checkpoints")
+    program("evaluate", tmp_path)
+    assert len(maniple.Run(tmp_path).evaluation["episode_return"]) == 64
+
+
+def test_refusals(program, tmp_path):
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    run = tmp_path / "run"
+    program("train", *PENDULUM, "policy.recurrent=gru", f"output.directory={run}")
+    policy = maniple.load_policy(run)
+    with pytest.raises(ValueError, match=r"found the shape \(3, 2\); allowed: \(n, 4\)"):
+        policy(np.zeros((3, 2)))
+    policy(np.zeros((3, 4)))
+    with pytest.raises(ValueError, match="found 2 rows; allowed: 3"):
+        policy(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="mask: found 2 numbers; allowed: 3"):
+        policy.reset(np.zeros(2, bool))
+    policy.reset()
+    policy(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match="is not there"):
+        maniple.load_policy(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="has no checkpoints"):
+        maniple.load_policy(run, best=True)
+    other = tmp_path / "other"
+    program("train", *PENDULUM, "policy.recurrent=lstm", f"output.directory={other}")
+    with pytest.raises(ValueError, match='policy.recurrent: the checkpoint has lstm, .* has gru'):
+        maniple.load_policy(run, checkpoint=maniple.Run(other).checkpoints[-1])
+    file = maniple.Run(run).checkpoints[-1]
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+    with pytest.raises(ValueError, match="is damaged"):
+        maniple.load_policy(run)

@@ -1,0 +1,79 @@
+"""The policies that a run has left: which file holds one, and whether it is of the run whose settings it is read with."""
+
+import itertools
+import json
+import re
+from pathlib import Path
+
+from maniple.results import checkpoints_in, open_file, text_of
+
+# what the mean action does not depend on
+OF_NO_MEAN = ("policy.critic_hidden", "policy.std_transform", "policy.min_std", "policy.max_std")
+
+
+class BadInput(ValueError):
+    """What was given holds no policy of a run; says why."""
+
+
+def newest_checkpoint(run):
+    """The checkpoint file of most iterations in the directory of a run."""
+    files = checkpoints_in(Path(run) / "checkpoints")
+    if not files:
+        raise BadInput(f"{run} has no checkpoints: a training leaves them, and the best policy where evaluation.every is set")
+    return files[-1]
+
+
+def lines_of(checkpoint, name):
+    """Of a text in a checkpoint; none where one of an earlier version does not have it."""
+    return text_of(checkpoint[name][()]).splitlines() if name in checkpoint else []
+
+
+def mixes(run):
+    return run.setting("learning.algorithm") == "bc" and run.setting("learning.loss") == "gmm"
+
+
+def compared(run, checkpoint):
+    """What must agree in a checkpoint and the results of its run: the key, and the value that each of them has."""
+    yield "kind of run", text_of(checkpoint.attrs["kind"]), run.record.get("verb", "none")
+    for line in lines_of(checkpoint, "run/settings"):
+        key, found = line.split(": ", 1)
+        if key in ("learning.algorithm", "data.frame_stack"):
+            yield key, json.loads(found), run.setting(key, "none")
+    stated = dict(line.split("=", 1) for line in text_of(checkpoint.attrs["policy"]).splitlines())
+    # of a policy that does not use them the checkpoint has defaults, whatever the run's deck said
+    unused = OF_NO_MEAN
+    if stated.get("policy.recurrent") == '"none"':
+        unused += ("policy.recurrent_units", "policy.recurrent_layers", "policy.recurrent_horizon")
+    if stated.get("policy.normalize_observations") == "false":
+        unused += ("policy.clip_normalized",)
+    for key, found in stated.items():
+        if key.startswith(("policy.", "image.", "diffusion.")) and key not in unused:
+            wanted = 0 if key == "policy.modes" and not mixes(run) else run.setting(key, "none")
+            yield key, json.loads(found), wanted
+    # terms of the same sizes leave the network as it is, but the task in the metadata would be another
+    for section in ("actions", "observations"):
+        start = f"task.{section}: "
+        found = [line[len(start):] for line in lines_of(checkpoint, "run/task") if line.startswith(start)]
+        wanted = re.search(rf"^  {section}:\n((?:    - .*\n)*)", run.record["resolved"], re.M)
+        wanted = re.findall(r"^    - (.*)$", wanted[1], re.M) if wanted else []
+        for pair in itertools.zip_longest(found, wanted, fillvalue="none") if found else []:
+            yield f"task.{section}", *pair
+
+
+def check_run(run, checkpoint):
+    """BadInput where the results are not those of the run that wrote the checkpoint: settings are taken from them, and
+    with those of another run the weights make another policy."""
+    for key, found, wanted in compared(run, checkpoint):
+        if found != wanted:
+            found, wanted = (value if isinstance(value, str) else json.dumps(value) for value in (found, wanted))
+            raise BadInput(f"{checkpoint.filename}: {key}: the checkpoint has {found}, "
+                           f"{run.file.filename} has {wanted}; allowed: the results of the run that wrote the "
+                           "checkpoint, with the settings it had then")
+
+
+def opened(file, chosen):
+    """A checkpoint to read. If the user did not choose it, a message about damage says how to choose another one."""
+    try:
+        return open_file(file)
+    except OSError as error:
+        raise BadInput(str(error) + ("" if chosen else "; --checkpoint takes another one")) from error

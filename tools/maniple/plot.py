@@ -1,0 +1,298 @@
+"""Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed; of one
+on demonstrations losses, what the evaluations gave, gradient norm and learning rate, speed. Of an ensemble the returns
+(or losses): for each setting the mean over its seeds, in a band from the lowest to the highest.
+
+    python -m maniple.plot runs/cartpole --output curve.png --ceiling 5
+    python -m maniple.plot runs/ensemble --metric episode_return_100
+"""
+
+import argparse
+import csv
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.transforms import ScaledTranslation
+
+from maniple.results import Run, refuse, results_path
+
+INK, GREY, GRID = "#1f2430", "#7b8394", "#e6e8ee"
+BLUE, ORANGE, GREEN, RED, PURPLE, TEAL = "#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa"
+LINES = (BLUE, ORANGE, GREEN, RED, PURPLE, TEAL, "#a0712f", "#5c6b8a")
+
+
+def line_style(number):
+    """(colour, dashes) of line `number` of a panel; no two of 24 are alike."""
+    return LINES[number % len(LINES)], ("-", "--", ":")[number // len(LINES) % 3]
+
+
+def style():
+    plt.rcParams.update({
+        "font.size": 9, "axes.edgecolor": GREY, "axes.labelcolor": INK, "axes.titlesize": 10,
+        "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.titlecolor": INK, "text.color": INK,
+        "xtick.color": GREY, "ytick.color": GREY, "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.8,
+        "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "legend.frameon": False,
+        "legend.fontsize": 8,
+    })
+
+
+def human(value):
+    for limit, suffix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= limit:
+            return f"{value / limit:.3g} {suffix}"
+    return f"{value:.3g}"
+
+
+def legend_below(axis, points, **how):
+    """A legend that many points below the axis, where it hides no curve."""
+    below = axis.transAxes + ScaledTranslation(0, -points / 72, axis.figure.dpi_scale_trans)
+    axis.legend(loc="upper left", bbox_to_anchor=(0, 0), bbox_transform=below, ncols=2, borderpad=0, borderaxespad=0,
+                columnspacing=1, **how)
+
+
+def find(metrics, *names):
+    """The first of the metrics that exists and has a finite value."""
+    for name in names:
+        if name in metrics and np.isfinite(metrics[name]).any():
+            return metrics[name]
+    return None
+
+
+def steps_of(metrics):
+    """(values, their name) that the curves go over; None: no training."""
+    for name, label in (("env_steps", "environment steps"), ("updates", "updates")):
+        if len(metrics.get(name, [])):
+            return np.asarray(metrics[name], dtype=float), label
+    return None
+
+
+def over_steps(axis, heading, steps):
+    axis.set_title(heading)
+    axis.set_xlim(0, steps[-1])
+    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+
+
+def panels():
+    """A figure, its large panel, and the four small ones beside it."""
+    style()
+    figure, axes = plt.subplots(2, 3, figsize=(11, 5.4), width_ratios=(1.7, 1, 1), layout="constrained")
+    grid = axes[0, 0].get_gridspec()
+    for axis in axes[:, 0]:
+        axis.remove()
+    return figure, figure.add_subplot(grid[:, 0]), axes[:, 1:]
+
+
+def mark_last(axis, steps, values, colour, text):
+    finite = np.flatnonzero(np.isfinite(values))
+    if finite.size:
+        last = finite[-1]
+        axis.plot(steps[last], values[last], "o", color=colour, markersize=6)
+        axis.annotate(format(values[last], text), (steps[last], values[last]), xytext=(-4, -16),
+                      textcoords="offset points", ha="right", fontweight="bold", color=colour, fontsize=12)
+
+
+def draw_speed(axis, heading, steps, wall):
+    speed = np.diff(steps, prepend=0.0) / np.maximum(np.diff(wall, prepend=0.0), 1e-9)
+    axis.plot(steps, speed, color=TEAL, linewidth=1.5)
+    over_steps(axis, heading, steps)
+    axis.set_ylim(0, 1.25 * np.nanmedian(speed) if np.nanmedian(speed) > 0 else 1)
+    axis.yaxis.set_major_formatter(lambda y, _: human(y) if y else "0")
+
+
+def draw_imitation(results, ceiling, title):
+    metrics = results.metrics
+    steps, label = steps_of(metrics)
+    wall = np.asarray(metrics["wall_seconds"])
+    figure, main, axes = panels()
+    losses = [(name, metrics[name], colour) for name, colour in (("loss", BLUE), ("validation_loss", ORANGE))
+              if find(metrics, name) is not None]
+    for name, values, colour in losses:
+        some = np.isfinite(values)  # (a validation comes after an epoch)
+        main.plot(steps[some], values[some], color=colour, linewidth=2.2, label=name.replace("_", " "))
+        mark_last(main, steps, values, colour, ".4g")
+    if losses:
+        main.legend(loc="best")
+        lowest, highest = (edge([edge(values) for _, values, _ in losses]) for edge in (np.nanmin, np.nanmax))
+        if 0 < 10 * lowest < highest:  # (a likelihood may have either sign)
+            main.set_yscale("log")
+    over_steps(main, "Loss", steps)
+    main.set_xlim(0, steps[-1] * 1.02)
+
+    def evaluated(axis, heading, name, colour):
+        values = find(metrics, name)
+        over_steps(axis, heading, steps)
+        if values is None:
+            axis.text(0.5, 0.5, "not evaluated", color=GREY, ha="center", va="center", transform=axis.transAxes)
+            return
+        some = np.isfinite(values)  # (a row has the latest evaluation)
+        axis.plot(steps[some], values[some], color=colour, linewidth=1.5, drawstyle="steps-post", marker="o",
+                  markevery=[-1])
+
+    if find(metrics, "evaluation_success_rate") is not None:
+        evaluated(axes[0, 0], "Success of evaluations", "evaluation_success_rate", GREEN)
+        axes[0, 0].set_ylim(0, 1.05)
+    else:
+        axes[0, 0].plot(steps, metrics["gradient_norm"], color=PURPLE, linewidth=1.2)
+        over_steps(axes[0, 0], "Gradient norm", steps)
+    evaluated(axes[0, 1], "Return of evaluations", "evaluation_return", RED)
+    if ceiling:
+        axes[0, 1].axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+    axes[1, 0].plot(steps, metrics["learning_rate"], color=ORANGE, linewidth=1.6)
+    over_steps(axes[1, 0], "Learning rate", steps)
+    axes[1, 0].set_ylim(bottom=0)
+    draw_speed(axes[1, 1], "Updates per second", steps, wall)
+    for axis in (main, *axes[1]):
+        axis.set_xlabel(label)
+    figure.suptitle(f"{title}   {human(steps[-1])} updates in {wall[-1]:.1f} s", x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def draw(results, ceiling, title):
+    metrics = results.metrics
+    if "env_steps" not in metrics:
+        return draw_imitation(results, ceiling, title)
+    steps, label = steps_of(metrics)
+    returns, lengths = np.asarray(metrics["episode_return"]), np.asarray(metrics["episode_length"])
+    wall = np.asarray(metrics["wall_seconds"])
+    figure, main, axes = panels()
+
+    main.plot(steps, returns, color=BLUE, linewidth=2.2)
+    if ceiling:
+        main.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+        main.annotate(f"ceiling {ceiling:g}", (steps[0], ceiling), xytext=(4, 4), textcoords="offset points",
+                      color=GREY, va="bottom")
+        main.set_ylim(top=ceiling + 0.09 * max(ceiling - np.nanmin(np.append(returns, 0)), 1e-9))
+    mark_last(main, steps, returns, BLUE, ".2f")
+    over_steps(main, "Mean episode return", steps)
+    main.set_xlim(0, steps[-1] * 1.02)
+
+    axes[0, 0].plot(steps, lengths, color=GREEN, linewidth=1.5)
+    over_steps(axes[0, 0], "Episode length (control steps)", steps)
+    axes[0, 0].set_ylim(bottom=0)
+
+    terms = {k: v for k, v in metrics.items() if k.startswith(("reward_term_", "reward/", "reward_", "episode_reward_"))}
+    axis = axes[0, 1]
+    prefix = ("episode_reward_", "reward_term_", "reward/", "reward_")
+    for i, (name, values) in enumerate(terms.items()):
+        short = next(name[len(p):] for p in prefix if name.startswith(p))
+        colour, dashes = line_style(i)
+        axis.plot(steps, values, color=colour, linestyle=dashes, linewidth=1.4, label=short)
+    over_steps(axis, "Reward terms per episode", steps)
+    if terms:
+        legend_below(axis, 22, fontsize=7)
+
+    axis = axes[1, 0]
+    kl = find(metrics, "kl", "approx_kl", "mean_kl", "kl_divergence")
+    rate = find(metrics, "learning_rate", "lr")
+    handles = []
+    if kl is not None:
+        handles += axis.plot(steps, np.maximum(kl, 1e-8), color=PURPLE, linewidth=1.2, label="KL")
+    if rate is not None:
+        handles += axis.plot(steps, rate, color=ORANGE, linewidth=1.6, label="learning rate")
+    axis.set_yscale("log")
+    over_steps(axis, "KL divergence and learning rate", steps)
+    legend_below(axis, 36, handles=handles)
+
+    draw_speed(axes[1, 1], "Environment steps per second", steps, wall)
+    for axis in (main, *axes[1]):
+        axis.set_xlabel(label)
+
+    figure.suptitle(f"{title}   {human(steps[-1])} steps in {wall[-1]:.1f} s", x=0.01, ha="left", fontsize=11)
+    return figure
+
+
+def settings_of_ensemble(directory, metric=None):
+    """What the curves go over, the metric (None: return or loss), and by setting, "learning.gamma=0.99": steps and
+    [seed, row] of the metric, as far as all seeds have come."""
+    with open(directory / "ensemble_results.csv", newline="") as file:
+        members = list(csv.DictReader(file))
+    columns = list(members[0])
+    keys = [key for key in columns[1:columns.index("ending")] if key != "batch.seed"]
+    curves, label = {}, None
+    for member in members:
+        path = results_path(directory / member["member"])
+        if not path.is_file():
+            continue
+        with Run(path) as results:
+            over = steps_of(results.metrics)
+            if over is None:
+                continue
+            steps, label = over
+            metric = metric or ("episode_return_100" if label == "environment steps" else "loss")
+            if metric not in results.metrics:
+                raise KeyError(f"{path} has no metric {metric}: {', '.join(results.metrics)}")
+            curve = steps, np.asarray(results.metrics[metric])
+        curves.setdefault(", ".join(f"{key}={member[key]}" for key in keys), []).append(curve)
+    settings = {}
+    for name, seeds in curves.items():
+        rows = min(len(steps) for steps, _ in seeds)
+        settings[name] = seeds[0][0][:rows], np.array([values[:rows] for _, values in seeds])
+    return label, metric, settings
+
+
+def draw_ensemble(settings, metric, label, ceiling, title):
+    style()
+    figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
+    for i, (name, (steps, values)) in enumerate(settings.items()):
+        colour, dashes = line_style(i)
+        some = np.isfinite(values).any(axis=0)
+        seen = values[:, some]
+        axis.plot(steps[some], np.nanmean(seen, axis=0), color=colour, linestyle=dashes, linewidth=2,
+                  label=f"{name + ': ' if name else ''}{len(values)} seed{'s' if len(values) > 1 else ''}")
+        axis.fill_between(steps[some], np.nanmin(seen, axis=0), np.nanmax(seen, axis=0), color=colour, alpha=0.18,
+                          linewidth=0)
+    if ceiling:
+        axis.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
+    axis.set_title(f"{title}: {metric}, mean and range")
+    axis.set_xlabel(label)
+    axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
+    axis.legend(loc="best")
+    return figure
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", type=Path, help="directory of a training run or an ensemble, or a results.h5")
+    parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results")
+    parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
+    parser.add_argument("--metric", help="of an ensemble; default: episode_return_100, or the loss on demonstrations")
+    parser.add_argument("--title", help="default: name of the run's directory")
+    parser.add_argument("--dpi", type=float, default=110)
+    arguments = parser.parse_args()
+    try:
+        plot(parser, arguments)
+    except OSError as error:
+        refuse(error)
+
+
+def plot(parser, arguments):
+    if (arguments.results / "ensemble_results.csv").is_file():
+        try:
+            label, metric, settings = settings_of_ensemble(arguments.results, arguments.metric)
+        except KeyError as error:
+            parser.error(error.args[0])
+        if not settings:
+            parser.error(f"{arguments.results}: no member has rows in /metrics")
+        output = arguments.output or arguments.results / "learning_curve.png"
+        figure = draw_ensemble(settings, metric, label, arguments.ceiling,
+                               arguments.title or arguments.results.resolve().name)
+        figure.savefig(output, dpi=arguments.dpi)
+        print(f"learning curves: {output}")
+        return
+    path = results_path(arguments.results)
+    output = arguments.output or path.parent / "learning_curve.png"
+    if not path.is_file():
+        parser.error(f"{path}: no such file")
+    with Run(path) as results:
+        if steps_of(results.metrics) is None:
+            parser.error(f"{path} has no rows in /metrics; only training runs have a learning curve")
+        figure = draw(results, arguments.ceiling, arguments.title or path.resolve().parent.name)
+    figure.savefig(output, dpi=arguments.dpi)
+    print(f"learning curve: {output}")
+
+
+if __name__ == "__main__":
+    main()
