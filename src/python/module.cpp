@@ -15,6 +15,7 @@
 #include "src/config/deck.hpp"
 #include "src/config/named_decks.hpp"
 #include "src/python/arrays.hpp"
+#include "src/python/bindings.hpp"
 #include "src/python/vector_environment.hpp"
 
 namespace nb = nanobind;
@@ -146,4 +147,5 @@ NB_MODULE(_maniple, module) {
       .def_prop_ro("deck", [](const VectorEnvironment& self) { return self.config().resolved_text; });
   maniple::bind_precision<float>(environment);
   maniple::bind_precision<double>(environment);
+  maniple::bind_policy(module);
 }

@@ -36,7 +36,7 @@ SOURCES = {
     "learning": {"base", "config", "parallel", "io", "simulation"},
     "driver": {"base", "config", "parallel", "io", "model_import", "tasks", "simulation", "learning"},
     # beside the driver, and nothing includes it
-    "python": {"base", "config", "model_import", "tasks", "simulation", "learning"},
+    "python": {"base", "config", "io", "model_import", "tasks", "simulation", "learning"},
 }
 # which kernels/ layers a layer of src/ may include
 KERNELS_FOR_SOURCES = {

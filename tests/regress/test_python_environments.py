@@ -23,6 +23,7 @@ from conftest import ENVIRONMENT, ROOT
 
 pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
 import maniple  # noqa: E402
+from maniple.decks import deck_file  # noqa: E402
 
 HOPPER = "gymnasium/hopper_v5"
 # A pendulum whose critic sees more than its policy, and whose episodes may end well.
@@ -384,6 +385,14 @@ def test_refusals_are_those_of_the_program(maniple_program, tmp_path):
         maniple.make_vec(HOPPER, 4, autoreset_mode="Sometimes")
     with pytest.raises(TypeError, match="not object"):
         maniple.make_vec(HOPPER, overrides={"batch.num_envs": object()})
+
+
+def test_decks_have_the_names_of_the_command_line(maniple_program, tmp_path):
+    """Of a name that is both a task and a training of it, the training."""
+    for name, file in ((HOPPER, "train/gymnasium/hopper_v5.yaml"), ("bc", "imitate/bc.yaml")):
+        assert deck_file(name) == str(ROOT / "inputs" / file)
+    maniple_program("rollout", HOPPER, "simulation.steps=1", f"output.directory={tmp_path}")
+    assert maniple.make_vec(HOPPER).num_envs == maniple.Run(tmp_path).setting("batch.num_envs") == 256
 
 
 def test_misuse_is_refused():

@@ -24,7 +24,7 @@ POLICIES = {
     "mixture": ["imitate", ROADS, *SMALL, "learning.loss=gmm", "policy.modes=3"],
     "recurrent mixture": ["imitate", ROADS, *RECURRENT],
     "diffusion": ["imitate", ROADS, "learning.algorithm=diffusion", "diffusion.down_dims=[16, 16]", "diffusion.inference_steps=4",
-                  "diffusion.prediction_horizon=8", "diffusion.step_embedding=16", "learning.steps=20", "learning.report_every=10",
+                  "diffusion.prediction_horizon=8", "diffusion.action_horizon=4", "diffusion.step_embedding=16", "learning.steps=20", "learning.report_every=10",
                   "learning.batch_size=16"],
 }
 
@@ -57,7 +57,7 @@ def test_actions_are_the_programs(program, tmp_path, demonstrations, kind):
     pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
     run = trained(program, tmp_path / "run", kind, demonstrations)
     program("rollout", run, "batch.num_envs=70", "batch.seed=9", "simulation.steps=40", "initial_state.source=task",
-            "task.episode_steps=17", "output.trajectory.every=1",
+            "task.episode_steps=17", "task.episode_length=0", "output.trajectory.every=1",
             "output.trajectory.fields=[observation, action, terminated, truncated]", f"output.directory={tmp_path / 'rollout'}")
     with maniple.Run(tmp_path / "rollout") as rollout:
         seen, done, terminated, truncated = (
