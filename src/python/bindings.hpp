@@ -6,5 +6,6 @@
 namespace maniple {
 
 void bind_policy(nanobind::module_& module);
+void bind_simulation(nanobind::module_& module);
 
 }  // namespace maniple

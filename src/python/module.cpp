@@ -148,4 +148,5 @@ NB_MODULE(_maniple, module) {
   maniple::bind_precision<float>(environment);
   maniple::bind_precision<double>(environment);
   maniple::bind_policy(module);
+  maniple::bind_simulation(module);
 }

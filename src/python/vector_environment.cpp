@@ -6,60 +6,14 @@
 #include <cstring>
 #include <type_traits>
 
-#include "src/base/memory.hpp"
+#include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
+#include "src/python/put_aside.hpp"
 #include "src/python/rows.hpp"
 #include "src/tasks/model_events.hpp"
 #include "src/tasks/task.hpp"
 
 namespace maniple {
-namespace {
-
-// What some environments are, put aside while all of a batch step or reset, and given back.
-class PutAside {
- public:
-  PutAside(Simulation& simulation, std::vector<std::int64_t> envs)
-      : simulation_(simulation), envs_(std::move(envs)) {
-    if (!envs_.empty())
-      walk([this](std::byte* number, std::size_t bytes) {
-        saved_.insert(saved_.end(), number, number + bytes);
-      });
-  }
-  void give_back() {
-    if (envs_.empty()) return;
-    const std::byte* next = saved_.data();
-    walk([&next](std::byte* number, std::size_t bytes) {
-      std::memcpy(number, next, bytes);
-      next += bytes;
-    });
-    simulation_.restored();
-  }
-
- private:
-  template <class Visit>
-  void walk(const Visit& visit) {
-    Archive archive;
-    simulation_.describe(archive);
-    for (const ArchiveEntry& entry : archive.entries()) {
-      if (!entry.per_env) continue;
-      const std::size_t bytes = bytes_of(entry.type);
-      for (const std::int64_t env : envs_) {
-        const auto tile = static_cast<std::size_t>(env / kTileWidth);
-        const auto lane = static_cast<std::size_t>(env % kTileWidth);
-        auto* const lanes = static_cast<std::byte*>(entry.data) +
-                            ((tile * entry.tile_elements + entry.first) * kTileWidth + lane) * bytes;
-        for (std::size_t i = 0; i < entry.elements; ++i) visit(lanes + i * kTileWidth * bytes, bytes);
-      }
-    }
-  }
-
-  Simulation& simulation_;
-  const std::vector<std::int64_t> envs_;
-  std::vector<std::byte> saved_;
-};
-
-}  // namespace
-
 // What one thread steps.
 struct VectorEnvironment::Part {
   std::unique_ptr<Simulation> simulation;
@@ -114,22 +68,8 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
     action_high_.push_back(std::max(action.random_low, action.random_high));
   }
 
-  const MemoryEstimate memory = estimate_memory(config_, model_, partition.tiles * kTileWidth);
-  for (const MemoryLimit& limit : memory_limits())
-    if (memory.rank_bytes >= limit.available)
-      throw InputError(
-          config.where_of("batch.num_envs"), "batch.num_envs",
-          fmt::format("{:.1f} MB for {} environments", static_cast<double>(memory.rank_bytes) / 1e6, envs_),
-          fmt::format("{:.1f} MB are available (limit of {})", static_cast<double>(limit.available) / 1e6,
-                      limit.name));
-
-  // (a device steps the batch as a whole, and so does a host space that has threads of its own)
-  int parts = 1;
-#ifdef KOKKOS_ENABLE_SERIAL
-  if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Serial>)
-    parts =
-        static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, partition.tiles)));
-#endif
+  refuse_what_does_not_fit(config, config_, model_, partition);
+  const int parts = parts_of(partition, threads);
   for (int index = 0; index < parts; ++index) parts_.push_back(std::make_shared<Part>());
   workers_ = std::make_unique<Workers>(parts);
   ended_ = std::make_unique<bool[]>(static_cast<std::size_t>(envs_));

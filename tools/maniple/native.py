@@ -32,5 +32,6 @@ def _load() -> ModuleType:
 _maniple = _load()
 VectorEnvironment = _maniple.VectorEnvironment
 CallablePolicy = _maniple.CallablePolicy
+ModelSimulation = _maniple.ModelSimulation
 deck_file = _maniple.deck_file
 version: str = _maniple.version

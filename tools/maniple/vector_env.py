@@ -6,12 +6,9 @@ of `action_space` are read where they lie; others are converted first. What has 
 as an action, too, and every array that comes back gives its memory by numpy's __dlpack__.
 """
 
-import os
-import sys
 import time
 import warnings
 from collections.abc import Mapping
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -24,6 +21,7 @@ from numpy.typing import NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import VectorEnvironment
+from maniple.process import packages_of_this_python, usable_threads
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 
@@ -50,24 +48,6 @@ def make_vec(deck: Deck, num_envs: int | None = None, seed: int | None = None, p
     Raises ValueError for what the program refuses, on every rank of `comm` alike, and RuntimeError for other failures.
     """
     return VectorEnv(deck, num_envs, seed, precision, overrides, comm, autoreset_mode, threads, copy)
-
-
-@contextmanager
-def _packages_of_this_python():
-    """Models of installed packages (package:...) are those of this interpreter, where no environment is active."""
-    added = "VIRTUAL_ENV" not in os.environ and sys.prefix != sys.base_prefix
-    if added:
-        os.environ["VIRTUAL_ENV"] = sys.prefix
-    try:
-        yield
-    finally:
-        if added:
-            del os.environ["VIRTUAL_ENV"]
-
-
-def _usable_threads() -> int:
-    given = os.environ.get("OMP_NUM_THREADS", "")
-    return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))
 
 
 class VectorEnv(GymnasiumVectorEnv):
@@ -98,9 +78,9 @@ class VectorEnv(GymnasiumVectorEnv):
         failure: BaseException | None = None
         try:
             files, assignments = sources(deck, given)
-            with _packages_of_this_python():
+            with packages_of_this_python():
                 self._core = VectorEnvironment(files, assignments, mode.value, rank, ranks,
-                                               _usable_threads() if threads is None else threads)
+                                               usable_threads() if threads is None else threads)
         except (ValueError, RuntimeError) as error:
             failure = error
         if comm is not None:

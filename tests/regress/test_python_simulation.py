@@ -1,0 +1,275 @@
+"""maniple.Simulation and maniple.rollout(): batches of models in Python, against MuJoCo's own steps and rollouts."""
+# ctest: PROCESSORS 1 COST 20
+
+from pathlib import Path
+
+import gymnasium
+import mujoco
+import mujoco.rollout
+import numpy as np
+import pytest
+
+from conftest import ROOT
+
+pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+import maniple  # noqa: E402
+
+ASSETS = Path(gymnasium.__file__).parent / "envs/mujoco/assets"
+MODELS = {"hopper": ASSETS / "hopper.xml", "ant": ASSETS / "ant.xml", "humanoid": ASSETS / "humanoid.xml",
+          "sensors": ROOT / "tests/reference/models/sensors.xml", "actuators": ROOT / "tests/reference/models/actuators.xml"}
+FULL = int(mujoco.mjtState.mjSTATE_FULLPHYSICS)
+
+
+def load(name):
+    """With a solver that goes on until it has converged."""
+    model = mujoco.MjModel.from_xml_path(str(MODELS[name]))
+    model.opt.tolerance = 1e-15
+    return model
+
+
+def starts(model, count, seed=0):
+    data, random = mujoco.MjData(model), np.random.default_rng(seed)
+    state = np.empty(mujoco.mj_stateSize(model, FULL))
+    mujoco.mj_getState(model, data, state, FULL)
+    states = np.tile(state, (count, 1))
+    states[:, 0] = random.uniform(0, 1, count)
+    velocities = slice(1 + model.nq, 1 + model.nq + model.nv)
+    states[:, velocities] += random.uniform(-0.1, 0.1, (count, model.nv))
+    states[:, velocities.stop:] += random.uniform(-0.1, 0.1, (count, model.na))
+    return states
+
+
+def controls(model, count, steps, seed=1):
+    return np.random.default_rng(seed).uniform(-1, 1, (count, steps, model.nu))
+
+
+def assert_close(got, want):
+    """To 1e-9 of the largest number of each component."""
+    for found, wanted in zip(got, want, strict=True):
+        assert found.shape == wanted.shape and found.dtype == np.float64
+        scale = 1 + np.abs(wanted).max(axis=(0, 1), initial=0)
+        np.testing.assert_allclose(found / scale, wanted / scale, rtol=0, atol=1e-9)
+
+
+# ---- rollout ----
+
+@pytest.mark.parametrize("name", MODELS)
+def test_rollouts_are_mujocos(name):
+    model = load(name)
+    states, control = starts(model, 40), controls(model, 40, 30)
+    want = mujoco.rollout.rollout(model, mujoco.MjData(model), states, control)
+    assert np.ptp(want[0], axis=0).max() > 0.1
+    got = maniple.rollout(model, states, control)
+    assert_close(got, want)
+    np.testing.assert_array_equal(got[0][..., 0], want[0][..., 0])  # time
+    # the same bits on one thread, and from arrays that lie elsewhere
+    filled = np.empty_like(want[0]), np.empty_like(want[1])
+    again = maniple.rollout(model, np.asfortranarray(states), np.asfortranarray(control), threads=1, state=filled[0],
+                            sensordata=filled[1])
+    assert again[0] is filled[0] and again[1] is filled[1]
+    for first, second in zip(got, again, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("arguments", [
+    lambda model: {"initial_state": starts(model, 5)},
+    lambda model: {"initial_state": starts(model, 5), "nstep": 4},
+    lambda model: {"initial_state": starts(model, 1)[0], "control": controls(model, 5, 4)},
+    lambda model: {"initial_state": starts(model, 5), "control": controls(model, 1, 4)[0]},
+    lambda model: {"initial_state": starts(model, 5), "control": controls(model, 1, 1)[0, 0], "nstep": 4},
+    lambda model: {"initial_state": starts(model, 5), "control": controls(model, 5, 1), "nstep": 4},
+    lambda model: {"initial_state": starts(model, 5), "initial_warmstart": np.ones(model.nv), "nstep": 4},
+    lambda model: {"initial_state": starts(model, 1), "state": np.empty((5, 4, 1 + model.nq + model.nv))},
+], ids=["one step", "nstep", "one state", "one control", "held control", "held controls", "warm start", "by the output"])
+def test_arguments_are_mujocos(arguments):
+    model = load("ant")
+    given = arguments(model)
+    want = mujoco.rollout.rollout(model, mujoco.MjData(model), **{**given, **{name: given[name].copy() for name in given
+                                                                             if name == "state"}})
+    assert_close(maniple.rollout(model, **given), want)
+
+
+def test_warm_starts_are_used():
+    """One iteration shows what the solver begins with: here with what it ends with."""
+    model = load("ant")
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER  # (which solves once a step)
+    model.opt.solver, model.opt.iterations = mujoco.mjtSolver.mjSOL_PGS, 1000
+    states, control = starts(model, 8), controls(model, 8, 1)
+    states[:, 3] = 0.3  # legs in the ground
+    data, warm = mujoco.MjData(model), []
+    for state, ctrl in zip(states, control[:, 0], strict=True):
+        mujoco.mj_setState(model, data, state, FULL)
+        data.ctrl[:] = ctrl
+        mujoco.mj_forward(model, data)
+        warm.append(data.qacc.copy())
+    converged = maniple.rollout(model, states, control)[0]
+    model.opt.iterations = 1
+    cold, zeros, warmed = (maniple.rollout(model, states, control, initial_warmstart=start)[0]
+                           for start in (None, np.zeros(model.nv), np.array(warm)))
+    np.testing.assert_array_equal(cold, zeros)
+    np.testing.assert_allclose(warmed, converged, rtol=0, atol=1e-6)
+    assert np.abs(cold - converged).max() > 1e-3
+
+
+def test_models_of_their_own():
+    models = [load("ant") for _ in range(3)]
+    models[1].geom_friction[:, 0] = 0.1
+    models[2].opt.gravity[2] = -3
+    several = [models[number] for number in (0, 1, 2, 1, 0)]
+    states, control = starts(models[0], 5), controls(models[0], 5, 30)
+    data = mujoco.MjData(models[0])
+    want = mujoco.rollout.rollout(several, data, states, control)
+    assert_close(maniple.rollout(several, states, control), want)
+    assert np.abs(want[0][3] - mujoco.rollout.rollout(models[0], data, states[3], control[3])[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("change, message", [
+    ({"initial_state": np.zeros((5, 3))}, "initial_state: found rows of 3 numbers; allowed: 30"),
+    ({"initial_state": np.zeros((1, 5, 30))}, "initial_state: found 3 dimensions; allowed: at most 2"),
+    ({"initial_state": None}, "initial_state: found nothing"),
+    ({"control": np.zeros((4, 6, 8))}, "nbatch: found 5 of initial_state, 4 of control, 1 of model"),
+    ({"control": np.zeros((5, 6, 7))}, "control: found rows of 7 numbers; allowed: 8"),
+    ({"nstep": 7}, "nstep: found 6 of control, 7 of nstep"),
+    ({"initial_warmstart": np.zeros(3)}, "initial_warmstart: found rows of 3 numbers; allowed: 14"),
+    ({"state": np.zeros((5, 6, 30), np.float32)}, "state: allowed: an array of float64 in C's order, of the shape"),
+    ({"control_spec": 64 + 128}, "control_spec: found 192; allowed: 64"),
+    ({"control": "none"}, "control: allowed: numbers"),
+    ({"overrides": {"simulation.cone": "flat"}}, "simulation.cone"),
+], ids=str)
+def test_rollouts_are_refused(change, message):
+    model = load("ant")
+    given = {"initial_state": starts(model, 5), "control": controls(model, 5, 6)} | change
+    with pytest.raises(ValueError) as error:
+        maniple.rollout(model, **given)
+    assert message in str(error.value)
+
+
+def test_models_are_refused():
+    with pytest.raises(ValueError, match="found models of other sizes"):
+        maniple.rollout([load("ant"), load("hopper")], np.zeros((2, 30)))
+    elliptic = load("ant")
+    elliptic.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    with pytest.raises(ValueError, match="elliptic"):
+        maniple.rollout(elliptic, starts(elliptic, 1))
+
+
+# ---- Simulation ----
+
+def stepped(model, rows, ctrl, steps, forward=False):
+    """mjData after each of these states, as it stands after steps of MuJoCo."""
+    for qpos, qvel, control in zip(*rows, ctrl, strict=True):
+        data = mujoco.MjData(model)
+        data.qpos[:], data.qvel[:], data.ctrl[:] = qpos, qvel, control
+        for _ in range(steps):
+            mujoco.mj_step(model, data)
+        if forward:
+            mujoco.mj_forward(model, data)
+        yield data
+
+
+@pytest.mark.parametrize("given", ["file", "model"])
+def test_steps_are_mujocos(given):
+    model, count = load("sensors"), 37
+    fields = ("sensordata", "xpos", "qacc", "ncon")
+    simulation = maniple.Simulation(model if given == "model" else MODELS["sensors"], count, fields=fields,
+                                    overrides={"simulation.tolerance": 1e-15})
+    assert simulation.num_envs == count and simulation.step_dt == model.opt.timestep
+    np.testing.assert_array_equal(simulation["qpos"], np.tile(model.qpos0, (count, 1)))
+    states, ctrl = starts(model, count), controls(model, count, 1)[:, 0]
+    qpos, qvel = states[:, 1:1 + model.nq], states[:, 1 + model.nq:1 + model.nq + model.nv]
+    simulation["qpos"], simulation["qvel"] = qpos, qvel
+    np.testing.assert_array_equal(simulation["qvel"], qvel)
+    simulation.step(20, ctrl)
+    np.testing.assert_array_equal(simulation["ctrl"], ctrl)
+    np.testing.assert_allclose(simulation["time"], 20 * model.opt.timestep)
+    # what follows from the state is of the last step's beginning, as in MuJoCo, until forward()
+    for forward in (False, True):
+        if forward:
+            simulation.forward()
+        for env, data in enumerate(stepped(model, (qpos, qvel), ctrl, 20, forward)):
+            for field in ("qpos", "qvel", *fields):
+                np.testing.assert_allclose(simulation[field][env], np.ravel(getattr(data, field)), rtol=1e-8, atol=1e-8, err_msg=field)
+    assert simulation.bad_states == simulation.dropped_contacts == 0
+
+
+def test_some_environments_are_set_and_reset():
+    model, count = load("ant"), 70
+    simulation = maniple.Simulation(model, count)
+    mask = np.arange(count) % 3 == 0
+    simulation.step(5, ctrl=0.5)
+    before = simulation["qpos"]
+    simulation.set("qpos", model.qpos0, mask)
+    np.testing.assert_array_equal(simulation["qpos"], np.where(mask[:, None], model.qpos0, before))
+    simulation.step(5)
+    before = {name: simulation[name] for name in ("qpos", "qvel", "ctrl", "time", "qacc_warmstart")}
+    simulation.reset(mask)
+    for name, rows in before.items():
+        np.testing.assert_array_equal(simulation[name][~mask], rows[~mask])
+        np.testing.assert_array_equal(simulation[name][mask], np.tile(model.qpos0 if name == "qpos" else 0, (mask.sum(), 1)) *
+                                      np.ones_like(rows[mask]))
+    simulation.reset()
+    assert not simulation["time"].any()
+
+
+def test_environments_have_models_of_their_own():
+    model, count = load("ant"), 40
+    simulation = maniple.Simulation(model, count, model_fields=["geom_friction", "gravity", "body_mass"])
+    assert simulation["body_mass"].shape == (count, model.nbody)
+    np.testing.assert_array_equal(simulation["geom_friction"][5], model.geom_friction[:, 0])
+    friction = np.random.default_rng(0).uniform(0.1, 2, (count, model.ngeom))
+    simulation["geom_friction"] = friction
+    simulation.set("gravity", [0, 0, -3], np.arange(count) == 7)
+    ctrl = controls(model, count, 1)[:, 0]
+    simulation.step(60, ctrl)
+    for env in (0, 7, 39):
+        own = load("ant")
+        own.geom_friction[:, 0] = friction[env]
+        if env == 7:
+            own.opt.gravity[2] = -3
+        data = mujoco.MjData(own)
+        data.ctrl[:] = ctrl[env]
+        for _ in range(60):
+            mujoco.mj_step(own, data)
+        np.testing.assert_allclose(simulation["qpos"][env], data.qpos, rtol=0, atol=1e-9)
+    simulation.reset()
+    np.testing.assert_array_equal(simulation["geom_friction"], friction)
+    with pytest.raises(ValueError, match="body_mass: other numbers of the model follow from it"):
+        simulation["body_mass"] = 1
+
+
+def test_decks():
+    """A task's deck: its model and time steps, events that give environments models of their own, and another precision."""
+    deck = {"include": "gymnasium/hopper_v5", "task": {"events": {
+        "mass": {"field": "body_mass", "bodies": ["torso"], "mode": "startup", "operation": "abs", "ranges": [1, 5]}}}}
+    simulation = maniple.Simulation(deck, 33, precision="single")
+    assert simulation.step_dt == pytest.approx(0.008) and simulation["qpos"].dtype == np.float32
+    assert "decimation: 4" in simulation.deck
+    simulation.step(2)
+    np.testing.assert_allclose(simulation["time"], 0.016, rtol=1e-6)
+    mass = simulation["body_mass"]
+    assert len(np.unique(mass[:, 1])) == 33 and len(np.unique(mass[:, 2])) == 1
+    assert (1 <= mass[:, 1]).all() and (mass[:, 1] <= 5).all()
+    with pytest.raises(ValueError, match="model_fields: found gravity beside those"):
+        maniple.Simulation(deck, 33, model_fields=["gravity"])
+
+
+def test_simulations_are_refused():
+    simulation = maniple.Simulation(MODELS["hopper"], 4)
+    with pytest.raises(KeyError, match="'xpos' is not kept"):
+        simulation["xpos"]
+    with pytest.raises(ValueError, match=r"qpos: found the shape \(4, 5\); allowed: \(4, 6\)"):
+        simulation["qpos"] = np.zeros((4, 5))
+    with pytest.raises(ValueError, match="xpos: found no state; allowed: act, ctrl, qacc_warmstart, qpos, qvel, time"):
+        simulation["xpos"] = 0
+    with pytest.raises(ValueError, match="mask: found 3 numbers; allowed: 4"):
+        simulation.reset(np.ones(3, bool))
+    with pytest.raises(ValueError, match="mask: found an array of int64; allowed: bool"):
+        simulation.reset(np.ones(4, int))
+    with pytest.raises(ValueError, match="steps: found -1"):
+        simulation.step(-1)
+    with pytest.raises(ValueError, match='no field "xpoz"; nearest field: xpos'):
+        maniple.Simulation(MODELS["hopper"], 4, fields=["xpoz"])
+    with pytest.raises(ValueError, match="model_fields: found 'geom_size'; allowed: gravity, "):
+        maniple.Simulation(MODELS["hopper"], 4, model_fields=["geom_size"])
+    with pytest.raises(ValueError, match="nowhere.xml"):
+        maniple.Simulation("nowhere.xml", 4)

@@ -1,0 +1,250 @@
+"""Batches of MuJoCo models without a task: Simulation steps them, rollout() is mujoco.rollout.rollout of all at once.
+
+Fields have MuJoCo's names (mjData), and arrays one row for each environment.
+"""
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from maniple.decks import Deck, sources
+from maniple.native import ModelSimulation
+from maniple.process import packages_of_this_python, usable_threads
+
+MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
+
+
+@contextmanager
+def _deck_of(model: mujoco.MjModel | Deck) -> Iterator[Deck]:
+    """The deck of a model: one in memory is read from a file that is gone afterwards."""
+    if isinstance(model, mujoco.MjModel):
+        with tempfile.TemporaryDirectory(prefix="maniple") as folder:
+            file = Path(folder) / "model.mjb"
+            mujoco.mj_saveModel(model, str(file), None)
+            yield {"model": {"file": str(file)}}
+    elif isinstance(model, (str, os.PathLike)) and Path(model).suffix.lower() in MODEL_FILES:
+        yield {"model": {"file": os.fspath(model)}}
+    else:
+        yield model
+
+
+class Simulation:
+    """A batch of environments of one model, stepped by MuJoCo's rules.
+
+    model: a mujoco.MjModel, a file (MJCF, URDF, MJB), or a deck as make_vec() takes it, whose task does not act here; its
+        events give environments models of their own.
+    num_envs, seed, precision, overrides, threads: as of make_vec(). precision is "double" where None: MuJoCo's own.
+    fields: of mjData, that follow from the state and are kept after steps, as mj_step leaves them, and after forward():
+        "sensordata", "xpos", "qfrc_constraint", "ncon" and so on.
+    model_fields: of mjModel, that each environment has for itself: "geom_friction", "actuator_gainprm" and so on.
+
+    simulation["qpos"] is a new array [num_envs, nq], and simulation["qpos"] = array sets it; so with qvel, act, ctrl, time and
+    qacc_warmstart. What follows from them is of the new state after step() or forward(). `fields` and `model_fields` say by
+    name (size, unit, description) what there is.
+
+    Raises ValueError for what the program refuses.
+    """
+
+    def __init__(self, model: mujoco.MjModel | Deck, num_envs: int | None = None, *, fields: Sequence[str] = (),
+                 model_fields: Sequence[str] = (), seed: int | None = None, precision: str | None = None,
+                 overrides: Mapping[str, Any] | None = None, threads: int | None = None) -> None:
+        keys = {"batch.num_envs": num_envs, "batch.seed": seed, "simulation.precision": precision or "double"}
+        given = {key: value for key, value in keys.items() if value is not None} | dict(overrides or {})
+        with _deck_of(model) as deck, packages_of_this_python():
+            files, assignments = sources(deck, given)
+            self._core = ModelSimulation(files, assignments, list(fields), list(model_fields),
+                                         usable_threads() if threads is None else threads)
+        for text in self._core.warnings:
+            warnings.warn(text, stacklevel=2)
+        self.num_envs: int = self._core.envs
+        self.step_dt: float = self._core.step_dt
+        self.deck: str = self._core.deck
+        self.dtype = np.dtype(np.float64 if self._core.is_double else np.float32)
+        described = self._core.fields()
+        self._sizes = {name: size for name, size, *_ in described}
+        self._states = {name for name, _, is_state, *_ in described if is_state and name != "model_values"}
+        self.fields = {name: (size, unit, text) for name, size, _, unit, text in described if size and name != "model_values"}
+        self._model_places = {name: (first, size, may_be_set) for name, size, first, may_be_set, *_ in self._core.model_fields()}
+        self.model_fields = {name: (size, unit, text) for name, size, _, _, unit, text in self._core.model_fields()}
+
+    @property
+    def bad_states(self) -> int:
+        """Environments put back so far because their state was not finite or too large."""
+        return self._core.bad_states
+
+    @property
+    def dropped_contacts(self) -> int:
+        """Contacts left out so far because an environment had more than simulation.max_contacts."""
+        return self._core.dropped_contacts
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        if name in self._model_places:
+            first, size, _ = self._model_places[name]
+            return self._rows("model_values")[:, first:first + size].copy()
+        if name not in self._sizes or name == "model_values":
+            raise KeyError(f"'{name}' is not kept; allowed: {', '.join([*self.fields, *self.model_fields])}, and what "
+                           "Simulation(..., fields=[...]) names")
+        return self._rows(name)
+
+    def __setitem__(self, name: str, values: ArrayLike) -> None:
+        self.set(name, values)
+
+    def set(self, name: str, values: ArrayLike, mask: NDArray[np.bool_] | None = None) -> None:
+        """Sets a state or a model field of all environments, or of those in `mask` [num_envs]; values: [num_envs, size], or
+        what becomes that by numpy's rules. ValueError for what cannot be set."""
+        place = self._model_places.get(name)
+        if place is not None and not place[2]:
+            raise ValueError(f"{name}: other numbers of the model follow from it; allowed: a task's events set it")
+        if place is None and name not in self._states:
+            raise ValueError(f"{name}: found no state; allowed: {', '.join(sorted(self._states | set(self._model_places)))}")
+        size = self._sizes[name] if place is None else place[1]
+        shape = (self.num_envs, size)
+        try:
+            rows = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), shape))
+        except ValueError:
+            raise ValueError(f"{name}: found the shape {np.shape(values)}; allowed: {shape}") from None
+        if place is not None:
+            whole = self._rows("model_values")
+            whole[:, place[0]:place[0] + size] = rows
+            name, rows = "model_values", whole
+        self._core.set(name, rows, self._mask(mask))
+
+    def reset(self, mask: NDArray[np.bool_] | None = None) -> None:
+        """The initial state of the deck, of a model alone its qpos0: in all environments, or in those of `mask` [num_envs]."""
+        self._core.reset(self._mask(mask))
+
+    def forward(self) -> None:
+        """Fields of the state as it is, as mj_forward computes them."""
+        self._core.forward()
+
+    def step(self, steps: int = 1, ctrl: ArrayLike | None = None) -> None:
+        """Steps of the model's timestep, or of a deck's simulation.decimation of them; ctrl: as simulation["ctrl"] = ctrl
+        before."""
+        if steps < 0:
+            raise ValueError(f"steps: found {steps}; allowed: at least 0")
+        if ctrl is not None:
+            self.set("ctrl", ctrl)
+        self._core.step(steps)
+
+    def rollout(self, control: NDArray[np.float64] | None, state: NDArray[np.float64],
+                sensordata: NDArray[np.float64]) -> None:
+        """Steps from the present state into state [num_envs, steps, 1 + nq + nv + na] and sensordata [num_envs, steps,
+        nsensordata], with control [num_envs, steps, nu] or none. All in C's order; of precision "double"."""
+        self._core.rollout(control, state.shape[1], state, sensordata)
+
+    def _rows(self, name: str) -> NDArray[Any]:
+        rows = np.empty((self.num_envs, self._sizes[name]), self.dtype)
+        self._core.get(name, rows)
+        return rows
+
+    def _mask(self, mask: NDArray[np.bool_] | None) -> NDArray[np.bool_] | None:
+        if mask is None:
+            return None
+        if np.asarray(mask).dtype != np.bool_:
+            raise ValueError(f"mask: found an array of {np.asarray(mask).dtype}; allowed: bool")
+        return np.ascontiguousarray(mask)
+
+
+def rollout(model: mujoco.MjModel | Sequence[mujoco.MjModel], initial_state: ArrayLike, control: ArrayLike | None = None, *,
+            control_spec: int = int(mujoco.mjtState.mjSTATE_CTRL), nstep: int | None = None,
+            initial_warmstart: ArrayLike | None = None, state: NDArray[np.float64] | None = None,
+            sensordata: NDArray[np.float64] | None = None, overrides: Mapping[str, Any] | None = None,
+            threads: int | None = None) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Open-loop rollouts, with the arguments and results of mujoco.rollout.rollout, but for its mjData.
+
+    model: one, or one for each rollout. initial_state: [nbatch or 1, nstate], of mjSTATE_FULLPHYSICS. control: [nbatch or 1,
+        nstep or 1, nu]. control_spec: mjSTATE_CTRL alone. nstep: where nothing else says it. initial_warmstart: [nbatch or
+        1, nv]. state, sensordata: arrays to be filled.
+    overrides: deck keys by their paths, {"simulation.solver": "Newton"}. threads: as of make_vec().
+
+    Returns state [nbatch, nstep, nstate] and sensordata [nbatch, nstep, nsensordata]. Raises ValueError for shapes that do not
+    fit each other, and for models with what the program does not have.
+    """
+    if control_spec != int(mujoco.mjtState.mjSTATE_CTRL):
+        raise ValueError(f"control_spec: found {control_spec}; allowed: {int(mujoco.mjtState.mjSTATE_CTRL)}, mjSTATE_CTRL")
+    models = [model] if isinstance(model, mujoco.MjModel) else list(model)
+    if not models:
+        raise ValueError("model: found none; allowed: at least one")
+    sizes = {(_state_size(one), one.nu, one.nv, one.nsensordata) for one in models}
+    if len(sizes) > 1:
+        raise ValueError(f"model: found models of other sizes (nstate, nu, nv, nsensordata): {sorted(sizes)}; allowed: equal ones")
+    nstate, nu, nv, nsensordata = sizes.pop()
+    arrays = {"initial_state": _array("initial_state", initial_state, 2, nstate), "control": _array("control", control, 3, nu),
+              "initial_warmstart": _array("initial_warmstart", initial_warmstart, 2, nv),
+              "state": _array("state", state, 3, nstate), "sensordata": _array("sensordata", sensordata, 3, nsensordata)}
+    if arrays["initial_state"] is None:
+        raise ValueError("initial_state: found nothing; allowed: [nbatch or 1, nstate]")
+    batch = _common("nbatch", {name: array.shape[0] for name, array in arrays.items() if array is not None} | {"model": len(models)})
+    steps = _common("nstep", {name: array.shape[1] for name, array in arrays.items() if array is not None and array.ndim == 3}
+                    | ({} if nstep is None else {"nstep": nstep}))
+    for name, given in (("state", state), ("sensordata", sensordata)):
+        size = arrays[name].shape[2] if given is not None else 0
+        if given is not None and (not isinstance(given, np.ndarray) or given.shape != (batch, steps, size)
+                                  or given.dtype != np.float64 or not given.flags.c_contiguous or not given.flags.writeable):
+            raise ValueError(f"{name}: allowed: an array of float64 in C's order, of the shape {(batch, steps, size)}")
+    found = (np.empty((batch, steps, nstate)) if state is None else state,
+             np.empty((batch, steps, nsensordata)) if sensordata is None else sensordata)
+    starts, warm = (np.broadcast_to(rows, (batch, rows.shape[1])) if rows is not None else None
+                    for rows in (arrays["initial_state"], arrays["initial_warmstart"]))
+    controls = None if arrays["control"] is None else np.broadcast_to(arrays["control"], (batch, steps, nu))
+    alike: dict[int, list[int]] = {}  # rollouts of the same model, by its identity
+    for number, one in enumerate(models):
+        alike.setdefault(id(one), []).append(number)
+    for numbers in alike.values():
+        rows = slice(None) if len(alike) == 1 else numbers
+        count = batch if len(alike) == 1 else len(numbers)
+        simulation = Simulation(models[numbers[0]], count, fields=["sensordata"] if nsensordata else [], overrides=overrides,
+                                threads=threads)
+        _set_state(simulation, models[numbers[0]], starts[rows])
+        simulation["qacc_warmstart"] = 0 if warm is None else warm[rows]
+        of_these = found if len(alike) == 1 else (np.empty((count, steps, nstate)), np.empty((count, steps, nsensordata)))
+        simulation.rollout(None if controls is None else np.ascontiguousarray(controls[rows]), *of_these)
+        if len(alike) > 1:
+            found[0][rows], found[1][rows] = of_these
+    return found
+
+
+def _state_size(model: mujoco.MjModel) -> int:
+    return mujoco.mj_stateSize(model, int(mujoco.mjtState.mjSTATE_FULLPHYSICS))
+
+
+def _set_state(simulation: Simulation, model: mujoco.MjModel, rows: NDArray[np.float64]) -> None:
+    """From rows of mjSTATE_FULLPHYSICS."""
+    first = 0
+    for name, size in (("time", 1), ("qpos", model.nq), ("qvel", model.nv), ("act", model.na)):
+        if size:
+            simulation[name] = rows[:, first:first + size]
+        first += size
+
+
+def _array(name: str, values: ArrayLike | None, dimensions: int, size: int) -> NDArray[np.float64] | None:
+    """Of these dimensions, the first ones 1 where they are not there."""
+    if values is None:
+        return None
+    try:
+        array = np.asarray(values, np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name}: allowed: numbers ({error})") from None
+    if array.ndim > dimensions:
+        raise ValueError(f"{name}: found {array.ndim} dimensions; allowed: at most {dimensions}")
+    array = array.reshape((1,) * (dimensions - array.ndim) + array.shape)
+    if array.shape[-1] != size:
+        raise ValueError(f"{name}: found rows of {array.shape[-1]} numbers; allowed: {size}")
+    return array
+
+
+def _common(what: str, counts: dict[str, int]) -> int:
+    """What several arrays agree on, those with 1 aside."""
+    others = {count for count in counts.values() if count != 1}
+    if len(others) > 1 or 0 in others:
+        raise ValueError(f"{what}: found {', '.join(f'{count} of {name}' for name, count in counts.items())}; "
+                         "allowed: the same of all, or 1")
+    return others.pop() if others else 1
