@@ -53,6 +53,7 @@ enum class Resume { never, automatic };
 enum class BenchActions { random, zero };
 enum class Scaling { none, strong, weak };  // the same work for all ranks together, or for each
 enum class ProgressStyle { automatic, bar, plain, none };
+enum class SelfTestTime { automatic, always, never };
 enum class StatisticChoice { mean, sum, last, min, max };  // of the control steps of an episode
 enum class UpdateTime { step, observation };               // of a variable: before rewards, or after them
 enum class EventMode { reset, interval, startup };
@@ -127,6 +128,8 @@ template <>
 inline constexpr std::array kTextsOf<Scaling>{"none", "strong", "weak"};
 template <>
 inline constexpr std::array kTextsOf<ProgressStyle>{"auto", "bar", "plain", "none"};
+template <>
+inline constexpr std::array kTextsOf<SelfTestTime>{"auto", "always", "never"};
 template <>
 inline constexpr std::array kTextsOf<UpdateTime>{"step", "observation"};
 template <>
@@ -463,6 +466,7 @@ struct RunConfig {
   int retries = 4;            // further attempts after an error of the file system that may pass
   double hang_timeout = 600;  // s without a step forward on any rank until the run ends; 0: none
   ProgressStyle progress = ProgressStyle::automatic;
+  SelfTestTime self_test = SelfTestTime::automatic;
   std::string status_file;  // gets the exit code at the end of a run that came to its end
 };
 

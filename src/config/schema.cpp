@@ -264,6 +264,7 @@ const std::vector<Key>& schema() {
       KEY(run.retries, between(0, 10000), "attempts", "Further attempts at reading or writing checkpoints and results after an error of the file system that may pass (EIO, ESTALE, ETIMEDOUT, ...), after 1, 2, 4, ... and at most 60 s"),
       KEY(run.hang_timeout, at_least(0), "s", "Time without progress on any rank after which the rank that hangs is named and the run ends with exit code 1; pauses of the whole job do not count, and the limit is three times as long until the first iteration is done; 0: never"),
       KEY(run.progress, anything(), "", "Progress display; auto: a bar on a terminal, otherwise plain lines"),
+      KEY(run.self_test, anything(), "", "Comparison of the kernels on the device with the same kernels on the host, bit by bit, before the run; auto: on a GPU on which this build and driver have not passed it yet"),
       KEY(run.status_file, anything(), "", "File for the exit code of a run that has come to its end, 0 or 75, which launchers may lose"),
   };
   return keys;

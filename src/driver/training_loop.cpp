@@ -26,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kEvaluationReturn = "evaluation_return";
 constexpr const char* kEvaluationSuccess = "evaluation_success_rate";
+// Seconds that an iteration may take before a stop no longer waits for its end. (The copy of a state that a
+// stop would need takes a GPU some hundredths of a second.)
+constexpr double kShortIteration = 1;
 constexpr std::size_t kReportedRanks = 16;  // at the end of the log; the results have all
 
 double seconds_since(Clock::time_point start) {
@@ -260,17 +263,20 @@ class TrainingLoop {
 
   void iterate() {
     within_ = true;
+    const auto begun = Clock::now();
     const IterationReport report = learner_.iterate([this] {
       if (++since_check_ == run_.config.learning.check_ranks_every) check_in_step();
-      if (follow(stop_.poll(run_.collectives))) throw Interrupted();
+      if (kept_at_ == iteration_ && follow(stop_.poll(run_.collectives))) throw Interrupted();
     });
     within_ = false;
     ++iteration_;
     note_done("iteration", iteration_);
     checkpoints_.settle();  // of an iteration before
-    keep();
-    double seconds = earlier_seconds_ + seconds_since(loop_started_);
-    run_.collectives.broadcast(&seconds, sizeof(seconds), 0);  // one clock for the file
+    // one clock for the file, and for what the ranks decide together
+    double clock[] = {earlier_seconds_ + seconds_since(loop_started_), seconds_since(begun)};
+    run_.collectives.broadcast(clock, sizeof(clock), 0);
+    const double seconds = clock[0];
+    if (clock[1] > kShortIteration) keep();
     const std::optional<EvaluationMeans> evaluated = evaluate();
     rows_.append(report, evaluated, seconds);
     record_iteration(report, iteration_, evaluated, seconds);
@@ -345,8 +351,12 @@ class TrainingLoop {
     writer.write(iteration_, run_.identity, policy, Partition());
   }
 
-  // The state of the last finished iteration, for whoever cannot wait for the end of the next one.
-  void keep() { kept_.take(state_of(learner_), learner_.partition().tiles); }
+  // The state of the last finished iteration, for whoever cannot wait for the end of the next one; where
+  // iterations are short, everyone waits, and the copy is saved.
+  void keep() {
+    kept_.take(state_of(learner_), learner_.partition().tiles);
+    kept_at_ = iteration_;
+  }
 
   // Results first: a run that is killed between the two then writes both again. Where time is short the
   // state comes first.
@@ -385,6 +395,7 @@ class TrainingLoop {
     results_path_ = results.commit();
   }
   void save_state() {
+    if (kept_at_ != iteration_) keep();
     checkpoints_.write(iteration_, run_.identity, with_rows(kept_.archive(), rows_), learner_.partition());
     saved_ = iteration_;
   }
@@ -446,6 +457,7 @@ class TrainingLoop {
   RankReport report_;
   const Clock::time_point loop_started_ = Clock::now();
   Snapshot kept_;
+  std::int64_t kept_at_ = -1;  // the iteration after which it was taken
   StopRequest stop_;
   Progress progress_;
   std::optional<EventFile> events_;

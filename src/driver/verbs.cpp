@@ -9,6 +9,7 @@
 #include "src/config/members.hpp"
 #include "src/driver/earlier_run.hpp"
 #include "src/driver/ensemble.hpp"
+#include "src/driver/new_device.hpp"
 #include "src/io/commit.hpp"
 #include "src/io/rank_check.hpp"
 #include "src/io/results.hpp"
@@ -157,6 +158,7 @@ ExitCode run_configured(const Verb& verb, const Config& config, Session& session
                  [&] { open_log(session.rank(), verb.results ? config.output.directory : "", true, name); });
     if (verb.resumes)
       for (const std::string& note : config.notes) info(note);
+    if (verb.computes && verb.run != doctor) test_new_device(config, session);
     code = verb.run(config, session);
   } catch (const InputError&) {
     if (directory) directory->withdraw();

@@ -29,7 +29,8 @@ class GivenEnvironment final : public Environment {
   int num_observations() const override { return transition_.observation.elements; }
   int num_actions() const override { return transition_.action.elements; }
   std::int64_t max_episode_steps() const override { return 0; }
-  const std::vector<std::string>& reward_terms() const override { return reward_terms_; }
+  const std::vector<std::string>& reward_terms() const override { return none_; }
+  const std::vector<std::string>& metrics() const override { return none_; }
   void reset() override {}
   void randomize_episode_steps() override {}
   void step() override {}
@@ -41,7 +42,7 @@ class GivenEnvironment final : public Environment {
 
  private:
   const Partition partition_;
-  const std::vector<std::string> reward_terms_;
+  const std::vector<std::string> none_;
   Transition<TiledView<float>> transition_;
 };
 

@@ -56,11 +56,16 @@ std::string cuda_version() {
   return version_text(version);
 }
 
+std::string cuda_driver_version() {
+  int version = 0;
+  check_cuda(cudaDriverGetVersion(&version), "cudaDriverGetVersion");
+  return version_text(version);
+}
+
 std::string cuda_device_text(int device) {
   cudaDeviceProp properties{};
   check_cuda(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  int driver = 0, devices = 0;
-  check_cuda(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
+  int devices = 0;
   check_cuda(cudaGetDeviceCount(&devices), "cudaGetDeviceCount");
   std::string peers;
   for (int peer = 0; peer < devices; ++peer) {
@@ -72,7 +77,7 @@ std::string cuda_device_text(int device) {
   std::snprintf(memory, sizeof memory, "%.1f of %.1f GB free", static_cast<double>(free_cuda_memory()) / 1e9,
                 static_cast<double>(properties.totalGlobalMem) / 1e9);
   return "compute capability " + std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-         ", driver " + version_text(driver) + ", " + memory +
+         ", driver " + cuda_driver_version() + ", " + memory +
          (devices < 2     ? ""
           : peers.empty() ? ", no peer access"
                           : ", peer access" + peers);

@@ -26,6 +26,9 @@ std::string cuda_device_text(int device);
 // "13.0": CUDA's runtime as linked.
 std::string cuda_version();
 
+// "13.0": the newest CUDA that the installed driver knows.
+std::string cuda_driver_version();
+
 // Throws Error with CUDA's own words when `code`, a cudaError_t, is not cudaSuccess; `what` says what was
 // tried.
 void check_cuda(int code, const char* what);
