@@ -76,6 +76,18 @@ if ! grep -qsxF "$wanted" $stamp || { [ $tests = yes ] && ! grep -qsxF "$wanted_
   mv $stamp.new $stamp
 fi
 
+# Learners that need torch run over the system's Python, whose torch tools/packages-tests.txt names: PyPI's is ten times as
+# large and takes CUDA with it.
+stamp=.venv-torch/.maniple-packages
+if [ $tests = yes ] && ! grep -qsxF "$(hash_of tools/requirements-torch.txt)" $stamp; then
+  echo "Installing Python packages into .venv-torch"
+  /usr/bin/python3 -m venv --system-site-packages --without-pip .venv-torch
+  .venv/bin/python -m uv pip install --quiet --python .venv-torch/bin/python --no-deps -r tools/requirements-torch.txt \
+    2> /dev/null || .venv/bin/python -m pip --python .venv-torch/bin/python install --quiet --disable-pip-version-check \
+    --no-deps -r tools/requirements-torch.txt
+  hash_of tools/requirements-torch.txt > $stamp
+fi
+
 # `import maniple` finds the package of this checkout, whose compiled part the build puts into build/python
 for packages in .venv/lib/python3*/site-packages; do
   printf '%s\n' "$PWD/tools" | cmp -s - "$packages/maniple.pth" || printf '%s\n' "$PWD/tools" > "$packages/maniple.pth"

@@ -54,12 +54,23 @@ def compiler():
     return kept
 
 
+@cache
+def of_the_module():
+    """Where the headers of Python and nanobind are, as arguments; None where the module of the package is not built."""
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    command = next((entry["command"] for entry in entries if entry["file"].endswith("/src/python/module.cpp")), None)
+    return command and [word for pair in re.findall(r"(-isystem) (\S+)", command) for word in pair]
+
+
 def failure(header, folder, precompiled):
     """What the compiler says of a source that includes this header alone; empty where it is content."""
+    binds = any(name.startswith("nanobind/") for name in closure(header))
+    if binds and of_the_module() is None:
+        return ""
     source = folder / (header.replace("/", "_") + ".cpp")
     source.write_text(f'#include "{header}"\n')
     first = ["-include", str(precompiled)] if KOKKOS in closure(header) else []
-    result = subprocess.run([*compiler(), *first, "-fsyntax-only", str(source)], cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run([*compiler(), *(of_the_module() if binds else []), *first, "-fsyntax-only", str(source)], cwd=ROOT, capture_output=True, text=True)
     return f"{header}:\n{result.stderr[:2000]}" if result.returncode else ""
 
 
