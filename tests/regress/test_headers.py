@@ -59,7 +59,7 @@ def of_the_module():
     """Where the headers of Python and nanobind are, as arguments; None where the module of the package is not built."""
     entries = json.loads((BUILD / "compile_commands.json").read_text())
     command = next((entry["command"] for entry in entries if entry["file"].endswith("/src/python/module.cpp")), None)
-    return command and [word for pair in re.findall(r"(-isystem) (\S+)", command) for word in pair]
+    return command and [word for option in re.findall(r"-isystem \S+|-I\S+", command) for word in option.split()]
 
 
 def failure(header, folder, precompiled):

@@ -270,7 +270,8 @@ def test_inspect_of_a_deck(maniple):
 def test_metrics_of_curricula_are_listed(maniple):
     listed = re.findall(r"^(\S+)  +", maniple("schema", "metrics", ranks=0).stdout, re.M)
     assert listed == ["iteration", "env_steps", "control_steps", "episode_return", "mean_episode_steps", "episode_return_100",
-                      "dt", "max_episode_steps", "<definition>", "reward_<name>", "mean_<variable>"]
+                      "dt", "max_episode_steps", "<definition>", "reward_<name>", "termination_<name>",
+                      "metric_<name>", "mean_<variable>"]
 
 
 def test_terms_say_their_components(maniple):
