@@ -17,7 +17,11 @@ namespace maniple {
   ROW(plane, box, 4, plane_box)             \
   ROW(sphere, sphere, 1, sphere_sphere)     \
   ROW(sphere, capsule, 1, sphere_capsule)   \
-  ROW(capsule, capsule, 2, capsule_capsule)
+  ROW(sphere, cylinder, 1, sphere_cylinder) \
+  ROW(sphere, box, 1, sphere_box)           \
+  ROW(capsule, capsule, 2, capsule_capsule) \
+  ROW(capsule, box, 2, capsule_box)         \
+  ROW(box, box, 8, box_box)
 
 // A row of the table: values of mjtGeom, the lower first, and how many contacts they have at most.
 struct GeomPairTypes {

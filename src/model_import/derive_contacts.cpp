@@ -126,9 +126,9 @@ std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<Ge
 }
 
 // Contacts that are at hand for a shape besides those with planes. Of equal balls each touches twelve at
-// most, so six contacts a ball; in a stack of logs each touches six, at two points, so six as well. The
-// links of a robot touch each other rarely.
-constexpr int kContactsOfLooseShape = 6, kContactsOfLink = 1, kSpareContacts = 8;
+// most, so six contacts a ball; in a stack of logs each touches six, at two points, so six as well; a brick
+// in a wall stands on two others, at four corners each. The links of a robot touch each other rarely.
+constexpr int kContactsOfLooseShape = 6, kContactsOfLooseBox = 8, kContactsOfLink = 1, kSpareContacts = 8;
 // Where there are few planes: what a robot in a heap has, about two per moving geom.
 constexpr int kContactsInHeap = 2, kFewestContacts = 16;
 
@@ -138,17 +138,22 @@ int contact_capacity(const Model<double>& m, const std::vector<GeomPair>& pairs,
   std::vector<int> moving_bodies(static_cast<std::size_t>(m.nbody));  // of each tree
   for (int i = 0; i < m.nbody; ++i)
     if (m.body_dofnum[i] > 0) ++moving_bodies[static_cast<std::size_t>(m.body_rootid[i])];
-  std::vector<bool> counted(static_cast<std::size_t>(m.ngeom));
+  std::vector<bool> counted(static_cast<std::size_t>(m.ngeom)), boxes(static_cast<std::size_t>(m.ngeom));
   int with_planes = 0, others = 0, moving = 0, at_hand = kSpareContacts;
   for (const GeomPair& geompair : pairs) {
     (m.geom_type[geompair.geom1] == geom_plane ? with_planes : others) += most_contacts(m, geompair);
     for (const int geom : {geompair.geom1, geompair.geom2}) {
       const auto g = static_cast<std::size_t>(geom);
       const int body = m.body_weldid[m.geom_bodyid[geom]];
-      if (counted[g] || m.body_dofnum[body] == 0) continue;
+      if (m.body_dofnum[body] == 0) continue;
+      const bool loose = moving_bodies[static_cast<std::size_t>(m.body_rootid[body])] == 1;
+      if (loose && !boxes[g] && m.geom_type[geom] == geom_box && m.geom_type[geompair.geom1] != geom_plane) {
+        boxes[g] = true;
+        at_hand += kContactsOfLooseBox - kContactsOfLooseShape;
+      }
+      if (counted[g]) continue;
       counted[g] = true;
       ++moving;
-      const bool loose = moving_bodies[static_cast<std::size_t>(m.body_rootid[body])] == 1;
       at_hand += loose ? kContactsOfLooseShape : kContactsOfLink;
     }
   }

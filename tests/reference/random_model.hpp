@@ -139,12 +139,11 @@ class RandomModel {
     } else if (shape < 4) {
       out_ << " type=\"capsule\"";
       numbers("size", {size(), size()});
+    } else if (shape == 4) {
+      out_ << " type=\"box\"";
+      numbers("size", {size(), size(), size()});
     } else {  // these are computed against planes alone
-      out_ << " type=\""
-           << (shape == 4   ? "box"
-               : shape == 5 ? "cylinder"
-                            : "ellipsoid")
-           << "\" contype=\"2\" conaffinity=\"0\"";
+      out_ << " type=\"" << (shape == 5 ? "cylinder" : "ellipsoid") << "\" contype=\"2\" conaffinity=\"0\"";
       numbers("size", {size(), size(), size()});
     }
     if (dice_.chance(0.7))
@@ -242,7 +241,7 @@ class RandomModel {
 
   void contact_section() {
     out_ << "<contact>\n";
-    // two geoms that both know all other shapes' partners: spheres and capsules, and planes with all
+    // (some are refused: of cylinders and ellipsoids)
     for (int i = 0; i < 2 && names_.size() > 1; ++i) {
       if (!dice_.chance(0.3)) continue;
       const std::string &first = any(names_), &second = any(names_);

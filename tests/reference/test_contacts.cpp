@@ -21,6 +21,7 @@ constexpr const char* kG1 = "asset_zoo/robots/unitree_g1/xmls/g1.xml";
 const std::vector<ModelCase> kNewtonCases = {
     {"contacts", "", "contacts.xml"},
     {"patches", "", "patches.xml"},
+    {"boxes", "", "boxes.xml"},
     {"limits", "", "limits.xml"},
     {"tendon_limits", "", "tendon_limits.xml"},
     {"hand", "", "hand.xml"},

@@ -265,6 +265,7 @@ const std::vector<TeamCase> kCases = {
     {{"contacts", "", "contacts.xml"}, ""},
     {{"contacts_overflow", "", "contacts.xml"}, "", 3},
     {{"patches", "", "patches.xml"}, ""},
+    {{"boxes", "", "boxes.xml"}, ""},
     {{"slippery", "", "slippery.xml"}, ""},
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},

@@ -5,6 +5,8 @@
 
 #include "kernels/model/data.hpp"
 #include "kernels/model/geom_pair_types.hpp"
+#include "kernels/physics/collision/collision_box.hpp"
+#include "kernels/physics/collision/collision_box_box.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 
 namespace maniple {
@@ -132,17 +134,6 @@ MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const Data<V>& d,
   narrowphase(m.geompair_types[c], geom_pose(m, d, m.geompair_geom1[c]), geom_pose(m, d, m.geompair_geom2[c]),
               V(m.geompair_margin[c]), emit);
 }
-
-// The contacts of one geom pair in one environment.
-template <class T>
-struct FoundContacts {
-  ContactPoint<T> point[kMostGeomPairContacts];
-  int count = 0;
-
-  MANIPLE_FUNCTION void add(const ContactPoint<T>& found) {
-    if (count < kMostGeomPairContacts) point[count++] = found;
-  }
-};
 
 // Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,
 // value).

@@ -210,4 +210,36 @@ MANIPLE_FUNCTION void capsule_capsule(const GeomPose<V>& capsule1, const GeomPos
   }
 }
 
+// The side, an end or a rim of the cylinder; from a center inside out through what is nearest.
+template <class V, class Emit>
+MANIPLE_FUNCTION void sphere_cylinder(const GeomPose<V>& sphere, const GeomPose<V>& cylinder, V margin,
+                                      const Emit& emit) {
+  const V radius(cylinder.size[0]), half(cylinder.size[1]), sphere_radius(sphere.size[0]);
+  const Vec3<V> axis = cylinder.mat.column_z(), sphere_axis = sphere.mat.column_z();
+  const Vec3<V> way = sphere.pos - cylinder.pos;
+  const V along = dot(axis, way);
+  const Vec3<V> out = way - along * axis;
+  const V square = dot(out, out);
+  MaskOf<V> side = abs(along) < half, end = square < radius * radius;
+  const MaskOf<V> inside = side && end, end_is_nearer = half - abs(along) < radius - sqrt(square);
+  side = side && !(inside && end_is_nearer);
+  end = end && !(inside && !end_is_nearer);
+  const V up = select(along > V(0), V(1), V(-1));
+
+  sphere_sphere(sphere.pos, sphere_axis, sphere.size[0], cylinder.pos + along * axis, axis, cylinder.size[0],
+                margin, side, emit);
+  const V height = up * along - half;
+  const MaskOf<V> hit = end && !side && height <= margin + sphere_radius;
+  if (any_lane(hit)) {
+    const Vec3<V> normal = -(up * axis);
+    const V dist = height - sphere_radius;
+    emit(hit,
+         ContactPoint<V>{dist, sphere.pos + (V(0.5) * dist + sphere_radius) * normal, normal, zero3<V>()});
+  }
+  const MaskOf<V> rim = !side && !end;
+  const V scale = radius / sqrt(select(rim, square, V(1)));
+  sphere_sphere(sphere.pos, sphere_axis, sphere.size[0], cylinder.pos + (up * half) * axis + scale * out,
+                axis, ScalarOf<V>(0), margin, rim, emit);
+}
+
 }  // namespace maniple

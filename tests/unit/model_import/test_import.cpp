@@ -148,7 +148,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
         <geom size="0.1" condim="6"/><site name="t"/>
       </body>
     </body>
-    <body name="hand" mocap="true"><geom type="box" size="1 1 1"/></body>
+    <body name="hand" mocap="true"><geom type="mesh" mesh="wedge"/></body>
   </worldbody>
   <tendon><fixed name="cable" range="0 1" armature="3"><joint joint="knee" coef="1"/></fixed>
     <spatial name="rope"><site site="s"/><site site="t"/></spatial>
@@ -165,6 +165,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
   </sensor>
+  <asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
@@ -174,7 +175,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6");
   EXPECT_CONTAINS(
-      text, file + ":8: geom \"shin\" may touch geom number 3 (no name): contacts of a sphere with a box");
+      text, file + ":8: geom \"shin\" may touch geom number 3 (no name): contacts of a sphere with a mesh");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":15: body \"hand\" is a mocap body");
@@ -247,10 +248,10 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
 TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
   auto model = [&](const std::string& attributes, const std::string& extra, const std::string& option = "") {
     return refusal_of("<mujoco>" + option + R"(<worldbody>
-      <body name="a"><freejoint/><geom name="ga" type="box" size="0.1 0.1 0.1" )" +
+      <body name="a"><freejoint/><geom name="ga" type="box" size="0.1 0.1 0.1" condim="6" )" +
                       attributes + R"(/>
-        <body name="b"><joint/><geom name="gb" type="box" size="0.1 0.1 0.1"/></body></body>
-      <body name="c"><freejoint/><geom name="gc" type="box" size="0.1 0.1 0.1" contype="2" conaffinity="4"/></body>
+        <body name="b"><joint/><geom name="gb" type="box" size="0.1 0.1 0.1" condim="6"/></body></body>
+      <body name="c"><freejoint/><geom name="gc" type="box" size="0.1 0.1 0.1" condim="6" contype="2" conaffinity="4"/></body>
       </worldbody>)" + extra +
                       "</mujoco>");
   };
@@ -267,10 +268,10 @@ TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
 TEST_F(ModelImport, FollowsIncludes) {
   write("parts/geoms.xml", R"(<mujocoinclude>
   <!-- a comment with <include file="nothing.xml"/> -->
-  <geom name="shin" type="ellipsoid" size="1 1 1"/>
+  <geom name="shin" type="ellipsoid" size="1 1 1" condim="6"/>
 
   <geom type="cylinder"
-        size="1 1"/>
+        size="1 1" condim="6"/>
 </mujocoinclude>)");
   const std::string main = write("robot.xml", R"(<mujoco>
   <worldbody>
@@ -278,9 +279,9 @@ TEST_F(ModelImport, FollowsIncludes) {
       <include
           file="parts/geoms.xml"/>
       <joint name="knee"/>
-      <geom name="last" type="cylinder" size="1 1"/>
+      <geom name="last" type="cylinder" size="1 1" condim="6"/>
     </body>
-    <body><freejoint/><geom type="cylinder" size="1 1"/></body>
+    <body><freejoint/><geom type="cylinder" size="1 1" condim="6"/></body>
   </worldbody>
 </mujoco>)");
   const std::string text = refusal(config(main));
@@ -301,12 +302,12 @@ TEST_F(ModelImport, FollowsIncludes) {
 TEST_F(ModelImport, FollowsAttachedModels) {
   const std::string bolts = write("parts/bolts.xml", R"(<mujocoinclude>
 
-  <geom type="box" size="1 1 1"/>
+  <geom type="box" size="1 1 1" condim="6"/>
 </mujocoinclude>)");
   const std::string finger = write("parts/finger.xml", R"(<mujoco model="finger">
   <worldbody>
     <body name="tip"><joint name="bend"/>
-      <geom name="nail" type="box" size="1 1 1"/>
+      <geom name="nail" type="box" size="1 1 1" condim="6"/>
       <include file="bolts.xml"/>
     </body>
   </worldbody>
@@ -316,7 +317,7 @@ TEST_F(ModelImport, FollowsAttachedModels) {
   <worldbody>
     <body name="hand"><joint name="wrist"/>
 
-      <geom type="box" size="1 1 1"/>
+      <geom type="box" size="1 1 1" condim="6"/>
       <attach model="finger" prefix="f_"/>
     </body>
   </worldbody>
@@ -339,7 +340,7 @@ TEST_F(ModelImport, FollowsAttachedModels) {
   const std::string floor = write("parts/floor.xml", R"(<mujoco>
   <worldbody>
     <body><joint/>
-      <geom name="stone" type="ellipsoid" size="1 1 1"/></body></worldbody>
+      <geom name="stone" type="ellipsoid" size="1 1 1" condim="6"/></body></worldbody>
 </mujoco>)");
   const std::string text = refusal(config(main));
   EXPECT_CONTAINS(text, floor + ":4: geom \"stone\" may touch");

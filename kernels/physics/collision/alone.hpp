@@ -1,0 +1,78 @@
+// Geom pairs whose contacts take many decisions: they are found for one environment at a time, in scalars,
+// and handed to the lanes that they belong to. Called by the functions of MANIPLE_GEOM_PAIR_TYPES; where a
+// lane is a thread, as on a GPU, nothing is taken apart or put together.
+#pragma once
+
+#include "kernels/model/geom_pair_types.hpp"
+#include "kernels/physics/collision/collision_primitive.hpp"
+
+namespace maniple {
+
+// The contacts of one geom pair in one environment.
+template <class T>
+struct FoundContacts {
+  ContactPoint<T> point[kMostGeomPairContacts];
+  int count = 0;
+
+  MANIPLE_FUNCTION void add(const ContactPoint<T>& found) {
+    if (count < kMostGeomPairContacts) point[count++] = found;
+  }
+};
+
+template <class V>
+MANIPLE_FUNCTION Vec3<ScalarOf<V>> vector_of_lane(const Vec3<V>& v, int lane) {
+  return {get_lane(v.x, lane), get_lane(v.y, lane), get_lane(v.z, lane)};
+}
+template <class V>
+MANIPLE_FUNCTION GeomPose<ScalarOf<V>> pose_of_lane(const GeomPose<V>& pose, int lane) {
+  const auto of = [&](V value) { return get_lane(value, lane); };
+  const Mat3<V>& m = pose.mat;
+  return {vector_of_lane(pose.pos, lane),
+          {of(m.xx), of(m.xy), of(m.xz), of(m.yx), of(m.yy), of(m.yz), of(m.zx), of(m.zy), of(m.zz)},
+          pose.size};
+}
+template <class V>
+MANIPLE_FUNCTION Vec3<V> vector_of_lanes(const Vec3<ScalarOf<V>>& v) {
+  return {V(v.x), V(v.y), V(v.z)};
+}
+
+// Calls find(pose1, pose2, margin, found) for every environment in which the spheres of these radii around
+// the geoms overlap, and emits what it has found.
+template <class V, class Find, class Emit>
+MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, ScalarOf<V> radius1, const GeomPose<V>& pose2,
+                                 ScalarOf<V> radius2, V margin, const Find& find, const Emit& emit) {
+  using T = ScalarOf<V>;
+  const Vec3<V> difference = pose2.pos - pose1.pos;
+  const V bound = V(radius1 + radius2) + margin;
+  const MaskOf<V> near = dot(difference, difference) <= bound * bound;
+  if constexpr (lane_width<V> == 1) {
+    if (!near) return;
+    FoundContacts<T> found;
+    find(pose1, pose2, margin, found);
+    for (int k = 0; k < found.count; ++k) emit(true, found.point[k]);
+  } else {
+    for_each_lane(near, [&](int lane) {
+      FoundContacts<T> found;
+      find(pose_of_lane(pose1, lane), pose_of_lane(pose2, lane), get_lane(margin, lane), found);
+      MaskOf<V> only(false);
+      only.set(lane, true);
+      for (int k = 0; k < found.count; ++k) {
+        const ContactPoint<T>& point = found.point[k];
+        emit(only, ContactPoint<V>{V(point.dist), vector_of_lanes<V>(point.pos),
+                                   vector_of_lanes<V>(point.normal), vector_of_lanes<V>(point.tangent)});
+      }
+    });
+  }
+}
+
+// Radii of the smallest spheres around geoms.
+template <class T>
+MANIPLE_FUNCTION T capsule_radius(const T* size) {
+  return size[0] + size[1];
+}
+template <class T>
+MANIPLE_FUNCTION T box_radius(const T* size) {
+  return sqrt(size[0] * size[0] + size[1] * size[1] + size[2] * size[2]);
+}
+
+}  // namespace maniple

@@ -1,0 +1,392 @@
+// Contacts of two geoms alone against libmujoco's collision functions: thousands of poses for each pair of
+// types that is not trivial, generic ones and those in which faces, edges and corners rest on each other,
+// deep and shallow. Where a rounding of the pose makes MuJoCo jump, ours must be one of what it jumps
+// between.
+#include <gtest/gtest.h>
+#include <mujoco/mujoco.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/math/quaternion.hpp"
+#include "kernels/physics/collision/collision.hpp"
+
+namespace maniple {
+namespace {
+
+using PairContacts = std::vector<ContactPoint<double>>;
+
+template <class T>
+std::vector<ContactPoint<T>> contacts_of(int types, const GeomPose<T>& pose1, const GeomPose<T>& pose2,
+                                         T margin) {
+  std::vector<ContactPoint<T>> contacts;
+  narrowphase(types, pose1, pose2, margin, [&](bool hit, const ContactPoint<T>& point) {
+    if (hit) contacts.push_back(point);
+  });
+  return contacts;
+}
+
+// The largest difference of two lists; infinite if one is longer.
+double contact_difference(const PairContacts& a, const PairContacts& b) {
+  if (a.size() != b.size()) return std::numeric_limits<double>::infinity();
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Vec3<double> pos = a[i].pos - b[i].pos, normal = a[i].normal - b[i].normal;
+    for (const double x : {a[i].dist - b[i].dist, pos.x, pos.y, pos.z, normal.x, normal.y, normal.z})
+      worst = x == x ? std::max(worst, std::abs(x)) : std::numeric_limits<double>::infinity();
+  }
+  return worst;
+}
+
+std::string text_of(const PairContacts& contacts) {
+  std::string text = std::to_string(contacts.size()) + " contacts";
+  for (const ContactPoint<double>& c : contacts) {
+    char line[240];
+    std::snprintf(line, sizeof line, "\n  dist %.12g  pos %.12g %.12g %.12g  normal %.12g %.12g %.12g",
+                  c.dist, c.pos.x, c.pos.y, c.pos.z, c.normal.x, c.normal.y, c.normal.z);
+    text += line;
+  }
+  return text;
+}
+
+struct PairCase {
+  double size1[3], size2[3];
+  GeomPose<double> pose1, pose2;
+  double margin;
+};
+
+// libmujoco's functions, of a model with two geoms whose types, sizes and poses change.
+class Mujoco {
+ public:
+  Mujoco() {
+    char error[200];
+    const char* const xml =
+        "<mujoco><worldbody><body><freejoint/><geom size='.1'/></body>"
+        "<body><freejoint/><geom size='.1'/></body></worldbody></mujoco>";
+    const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(
+        mj_parseXMLString(xml, nullptr, error, sizeof error), mj_deleteSpec);
+    model_.reset(mj_compile(spec.get(), nullptr));
+    data_.reset(mj_makeData(model_.get()));
+  }
+  PairContacts contacts(int types, const PairCase& c) const {
+    mjModel& m = *model_;
+    mjData* const d = data_.get();
+    const GeomPairTypes& row = kGeomPairTypes[types];
+    const auto set = [&](int g, int type, const double* size, const GeomPose<double>& pose) {
+      m.geom_type[g] = type;
+      std::copy_n(size, 3, m.geom_size + 3 * g);
+      m.geom_rbound[g] = type == geom_box        ? std::hypot(size[0], size[1], size[2])
+                         : type == geom_capsule  ? size[0] + size[1]
+                         : type == geom_cylinder ? std::hypot(size[0], size[1])
+                         : type == geom_sphere   ? size[0]
+                                                 : std::max({size[0], size[1], size[2]});
+      const Mat3<double>& a = pose.mat;
+      const double pos[3] = {pose.pos.x, pose.pos.y, pose.pos.z},
+                   mat[9] = {a.xx, a.xy, a.xz, a.yx, a.yy, a.yz, a.zx, a.zy, a.zz};
+      std::copy_n(pos, 3, d->geom_xpos + 3 * g);
+      std::copy_n(mat, 9, d->geom_xmat + 9 * g);
+    };
+    set(0, row.type1, c.size1, c.pose1);
+    set(1, row.type2, c.size2, c.pose2);
+    mjPreContact found[mjMAXCONPAIR];
+    // as mj_collision does first
+    const Vec3<double> way = c.pose2.pos - c.pose1.pos;
+    const double bound = m.geom_rbound[0] + m.geom_rbound[1] + c.margin;
+    if (dot(way, way) > bound * bound) return {};
+    const int count = mjCOLLISIONFUNC[row.type1][row.type2](&m, d, found, 0, 1, c.margin);
+    PairContacts contacts;
+    for (int i = 0; i < count; ++i) {
+      const mjPreContact& f = found[i];
+      contacts.push_back(
+          {f.dist, {f.pos[0], f.pos[1], f.pos[2]}, {f.normal[0], f.normal[1], f.normal[2]}, zero3<double>()});
+    }
+    return contacts;
+  }
+
+ private:
+  std::unique_ptr<mjModel, void (*)(mjModel*)> model_{nullptr, mj_deleteModel};
+  std::unique_ptr<mjData, void (*)(mjData*)> data_{nullptr, mj_deleteData};
+};
+
+class PairsOfGeoms : public ::testing::Test {
+ protected:
+  double number(double low, double high) {
+    return std::uniform_real_distribution<double>(low, high)(generator_);
+  }
+  bool one_in(int count) { return generator_() % static_cast<unsigned>(count) == 0; }
+  static Mat3<double> turn(double w, double x, double y, double z) {
+    const double length = std::sqrt(w * w + x * x + y * y + z * z);
+    return matrix(Quat<double>{w / length, x / length, y / length, z / length});
+  }
+  Mat3<double> any_rotation() { return turn(number(-1, 1), number(-1, 1), number(-1, 1), number(-1, 1)); }
+  static Mat3<double> about(int axis, double angle) {
+    const double s = std::sin(angle / 2), c = std::cos(angle / 2);
+    return turn(c, axis == 0 ? s : 0, axis == 1 ? s : 0, axis == 2 ? s : 0);
+  }
+  // A multiple of 90 degrees, or of 45.
+  Mat3<double> right_angle(bool half = false) {
+    const double step = half ? std::acos(-1.) / 4 : std::acos(-1.) / 2;
+    return about(static_cast<int>(generator_() % 3), step * static_cast<double>(generator_() % 8)) *
+           about(static_cast<int>(generator_() % 3), step * static_cast<double>(generator_() % 8));
+  }
+  // How far geom 2 reaches along the direction, from its center.
+  static double reach(int type, const double* size, const Mat3<double>& mat, const Vec3<double>& direction) {
+    const Vec3<double> u = transpose(mat) * direction;
+    switch (type) {
+      case geom_sphere:
+        return size[0];
+      case geom_capsule:
+        return size[0] + size[1] * std::abs(u.z);
+      case geom_cylinder:
+        return size[0] * std::hypot(u.x, u.y) + size[1] * std::abs(u.z);
+      case geom_ellipsoid:
+        return std::hypot(size[0] * u.x, size[1] * u.y, size[2] * u.z);
+      default:
+        return size[0] * std::abs(u.x) + size[1] * std::abs(u.y) + size[2] * std::abs(u.z);
+    }
+  }
+  enum Kind { generic, resting, deep };
+  void fill(int types, Kind kind, PairCase& c) {
+    const GeomPairTypes& row = kGeomPairTypes[types];
+    for (int k = 0; k < 3; ++k) {
+      c.size1[k] = number(0.05, 0.5);
+      c.size2[k] = one_in(6) ? c.size1[k] : number(0.05, 0.5);
+    }
+    c.margin = one_in(2) ? 0 : number(0, 0.05);
+    const Mat3<double> mat1 = kind == resting ? right_angle() : any_rotation();
+    Mat3<double> mat2 = kind == resting ? right_angle(one_in(3)) : any_rotation();
+    if (kind == resting && one_in(2)) mat2 = about(2, number(-3, 3)) * mat2;
+    Vec3<double> direction = kind == resting ? Vec3<double>{0, 0, 1} : any_rotation().column_z();
+    const double reach1 = reach(row.type1, c.size1, mat1, direction),
+                 reach2 = reach(row.type2, c.size2, mat2, direction);
+    Vec3<double> pos = (kind == deep      ? number(0, 0.7)
+                        : kind == resting ? 1 - number(0, 0.01)
+                                          : number(0.6, 1.05)) *
+                       (reach1 + reach2) * direction;
+    if (kind == resting && !one_in(3)) {
+      pos.x = one_in(4) ? c.size1[0] : number(-0.4, 0.4);
+      pos.y = one_in(4) ? c.size1[1] - c.size2[1] : number(-0.4, 0.4);
+    }
+    if (kind == deep && one_in(10)) pos = zero3<double>();
+    // the whole somewhere else, often
+    const Mat3<double> all = one_in(2) ? any_rotation() : right_angle();
+    const Vec3<double> origin{number(-1, 1), number(-1, 1), number(-1, 1)};
+    c.pose1 = {origin, all * mat1, c.size1};
+    c.pose2 = {origin + all * pos, all * mat2, c.size2};
+  }
+
+  Mujoco mujoco_;
+  std::mt19937_64 generator_{5};
+};
+
+// Rotated by a small vector about the world's origin.
+GeomPose<double> rotated(const GeomPose<double>& pose, const double* size, const Vec3<double>& by) {
+  const Mat3<double>& m = pose.mat;
+  const Mat3<double> change = cross_matrix(by) * m;
+  return {pose.pos + cross(by, pose.pos),
+          {m.xx + change.xx, m.xy + change.xy, m.xz + change.xz, m.yx + change.yx, m.yy + change.yy,
+           m.yz + change.yz, m.zx + change.zx, m.zy + change.zy, m.zz + change.zz},
+          size};
+}
+
+// What MuJoCo says of poses that differ by little. Both geoms are rotated, which rounds everything otherwise
+// but leaves parallel what is parallel, or one of them is.
+std::vector<PairContacts> nearby(const Mujoco& mujoco, int types, const PairCase& c) {
+  std::vector<PairContacts> all;
+  std::mt19937_64 generator(1);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  const auto step = [&](double size) {
+    return Vec3<double>{size * uniform(generator), size * uniform(generator), size * uniform(generator)};
+  };
+  for (int k = 0; k < 64; ++k) {
+    PairCase other = c;
+    const Vec3<double> both = step(1e-10);
+    other.pose1 = rotated(c.pose1, other.size1, both);
+    other.pose2 = rotated(c.pose2, other.size2, both);
+    if (k % 4 == 0) other.pose2 = rotated(other.pose2, other.size2, step(k % 8 == 0 ? 1e-14 : 1e-11));
+    if (k % 4 == 1) other.pose2.pos = other.pose2.pos + step(1e-12);
+    all.push_back(mujoco.contacts(types, other));
+  }
+  return all;
+}
+
+// Of two lists of unequal points: whether the deepest ones are as deep and as directed.
+bool are_equally_deep(const PairContacts& a, const PairContacts& b) {
+  if (a.empty() || b.empty()) return false;
+  const auto deepest = [](const PairContacts& contacts) {
+    return *std::min_element(contacts.begin(), contacts.end(),
+                             [](const auto& x, const auto& y) { return x.dist < y.dist - 1e-9; });
+  };
+  const ContactPoint<double> x = deepest(a), y = deepest(b);
+  const Vec3<double> normal = x.normal - y.normal;
+  return std::abs(x.dist - y.dist) < 1e-8 && dot(normal, normal) < 1e-16;
+}
+
+bool is_pair_of_solids(int types) {
+  return kGeomPairTypes[types].type1 != geom_plane;
+}
+
+TEST_F(PairsOfGeoms, TouchWhereMujocoSays) {
+  constexpr int kRounds = 4000;
+  for (int types = 0; types < kNumGeomPairTypes; ++types) {
+    if (!is_pair_of_solids(types)) continue;
+    const GeomPairTypes& row = kGeomPairTypes[types];
+    for (const Kind kind : {generic, resting, deep}) {
+      SCOPED_TRACE("types " + std::to_string(row.type1) + " and " + std::to_string(row.type2) + ", poses " +
+                   std::to_string(kind));
+      int touching = 0, unequal = 0, elsewhere = 0, wrong = 0;
+      std::size_t most = 0;
+      for (int round = 0; round < kRounds; ++round) {
+        PairCase c;
+        fill(types, kind, c);
+        const PairContacts theirs = mujoco_.contacts(types, c);
+        const PairContacts ours = contacts_of<double>(types, c.pose1, c.pose2, c.margin);
+        touching += !theirs.empty();
+        most = std::max(most, theirs.size());
+        if (contact_difference(ours, theirs) <= 1e-10) continue;
+        ++unequal;
+        bool found = false, jumps = false, as_deep = false;
+        for (const PairContacts& other : nearby(mujoco_, types, c)) {
+          found = found || contact_difference(ours, other) < 1e-8;
+          jumps = jumps || contact_difference(theirs, other) > 1e-5;
+          as_deep = as_deep || are_equally_deep(ours, other);
+        }
+        if (found) continue;
+        ++elsewhere;
+        if (!(jumps && as_deep) && ++wrong <= 3)
+          ADD_FAILURE() << "round " << round << ", margin " << c.margin << "\nours: " << text_of(ours)
+                        << "\nMuJoCo's: " << text_of(theirs);
+      }
+      EXPECT_EQ(wrong, 0);
+      EXPECT_GT(touching, kRounds / 5);
+      EXPECT_LE(unequal, kind == resting ? kRounds / 15 : 0);
+      EXPECT_LE(elsewhere, kRounds / 500);
+      RecordProperty("types_" + std::to_string(row.type1) + "_" + std::to_string(row.type2) + "_poses_" +
+                         std::to_string(kind),
+                     std::to_string(unequal) + " of " + std::to_string(touching));
+    }
+  }
+}
+
+// Packs whose lanes hold poses of their own: every lane has the bits of its environment alone.
+template <class T>
+void expect_lanes_like_alone(int types, const std::vector<PairCase>& cases) {
+  using V = Lanes<T>;
+  T size1[3], size2[3];
+  for (int k = 0; k < 3; ++k) {
+    size1[k] = static_cast<T>(cases[0].size1[k]);
+    size2[k] = static_cast<T>(cases[0].size2[k]);
+  }
+  const auto margin = static_cast<T>(cases[0].margin);
+  const auto alone = [&](const GeomPose<double>& p, const T* size) {
+    const auto t = [](double x) { return static_cast<T>(x); };
+    const Mat3<double>& m = p.mat;
+    return GeomPose<T>{{t(p.pos.x), t(p.pos.y), t(p.pos.z)},
+                       {t(m.xx), t(m.xy), t(m.xz), t(m.yx), t(m.yy), t(m.yz), t(m.zx), t(m.zy), t(m.zz)},
+                       size};
+  };
+  GeomPose<V> pose1, pose2;
+  pose1.size = size1;
+  pose2.size = size2;
+  for (int lane = 0; lane < lane_width<V>; ++lane) {
+    const auto put = [&](GeomPose<V>& to, const GeomPose<T>& from) {
+      const auto set = [&](V& v, T value) { set_lane(v, lane, value); };
+      set(to.pos.x, from.pos.x), set(to.pos.y, from.pos.y), set(to.pos.z, from.pos.z);
+      set(to.mat.xx, from.mat.xx), set(to.mat.xy, from.mat.xy), set(to.mat.xz, from.mat.xz);
+      set(to.mat.yx, from.mat.yx), set(to.mat.yy, from.mat.yy), set(to.mat.yz, from.mat.yz);
+      set(to.mat.zx, from.mat.zx), set(to.mat.zy, from.mat.zy), set(to.mat.zz, from.mat.zz);
+    };
+    put(pose1, alone(cases[static_cast<std::size_t>(lane)].pose1, size1));
+    put(pose2, alone(cases[static_cast<std::size_t>(lane)].pose2, size2));
+  }
+  std::vector<std::vector<ContactPoint<T>>> found(static_cast<std::size_t>(lane_width<V>));
+  narrowphase(types, pose1, pose2, V(margin), [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+    for_each_lane(hit, [&](int lane) {
+      found[static_cast<std::size_t>(lane)].push_back(
+          {get_lane(point.dist, lane),
+           {get_lane(point.pos.x, lane), get_lane(point.pos.y, lane), get_lane(point.pos.z, lane)},
+           {get_lane(point.normal.x, lane), get_lane(point.normal.y, lane), get_lane(point.normal.z, lane)},
+           {}});
+    });
+  });
+  for (int lane = 0; lane < lane_width<V>; ++lane) {
+    const PairCase& c = cases[static_cast<std::size_t>(lane)];
+    const std::vector<ContactPoint<T>>&lanes = found[static_cast<std::size_t>(lane)],
+          expected = contacts_of<T>(types, alone(c.pose1, size1), alone(c.pose2, size2), margin);
+    ASSERT_EQ(lanes.size(), expected.size()) << "lane " << lane;
+    for (std::size_t i = 0; i < lanes.size(); ++i) {
+      ASSERT_EQ(lanes[i].dist, expected[i].dist);
+      ASSERT_EQ(lanes[i].pos.x, expected[i].pos.x);
+      ASSERT_EQ(lanes[i].pos.z, expected[i].pos.z);
+      ASSERT_EQ(lanes[i].normal.y, expected[i].normal.y);
+    }
+  }
+}
+TEST_F(PairsOfGeoms, AreTheSameInEveryLane) {
+  for (int types = 0; types < kNumGeomPairTypes; ++types) {
+    if (!is_pair_of_solids(types)) continue;
+    for (int round = 0; round < 300 && !HasFatalFailure(); ++round) {
+      std::vector<PairCase> cases(16);
+      for (PairCase& c : cases) fill(types, static_cast<Kind>(generator_() % 3), c);
+      SCOPED_TRACE(types);
+      expect_lanes_like_alone<double>(types, cases);
+      expect_lanes_like_alone<float>(types, cases);
+    }
+  }
+}
+
+// Single precision: where the contacts are as many, the deepest one is as deep and as directed.
+TEST_F(PairsOfGeoms, InSinglePrecision) {
+  constexpr int kRounds = 2000;
+  for (int types = 0; types < kNumGeomPairTypes; ++types) {
+    if (!is_pair_of_solids(types)) continue;
+    const GeomPairTypes& row = kGeomPairTypes[types];
+    for (const Kind kind : {generic, resting}) {
+      int others = 0, far = 0, compared = 0;
+      for (int round = 0; round < kRounds; ++round) {
+        PairCase c;
+        fill(types, kind, c);
+        float size1[3], size2[3];
+        for (int k = 0; k < 3; ++k) {
+          c.size1[k] = size1[k] = static_cast<float>(c.size1[k]);
+          c.size2[k] = size2[k] = static_cast<float>(c.size2[k]);
+        }
+        const auto single = [](const GeomPose<double>& p, const float* size) {
+          const auto t = [](double x) { return static_cast<float>(x); };
+          const Mat3<double>& m = p.mat;
+          return GeomPose<float>{
+              {t(p.pos.x), t(p.pos.y), t(p.pos.z)},
+              {t(m.xx), t(m.xy), t(m.xz), t(m.yx), t(m.yy), t(m.yz), t(m.zx), t(m.zy), t(m.zz)},
+              size};
+        };
+        const PairContacts expected = contacts_of<double>(types, c.pose1, c.pose2, c.margin);
+        const std::vector<ContactPoint<float>> ours = contacts_of<float>(
+            types, single(c.pose1, size1), single(c.pose2, size2), static_cast<float>(c.margin));
+        if (expected.empty()) continue;
+        ++compared;
+        if (ours.size() != expected.size()) {
+          ++others;
+          continue;
+        }
+        double deepest = 1, ours_deepest = 1;
+        for (std::size_t i = 0; i < ours.size(); ++i) {
+          deepest = std::min(deepest, expected[i].dist);
+          ours_deepest = std::min(ours_deepest, static_cast<double>(ours[i].dist));
+        }
+        far += !(std::abs(deepest - ours_deepest) < 2e-6);
+      }
+      SCOPED_TRACE("types " + std::to_string(row.type1) + " and " + std::to_string(row.type2) + ", poses " +
+                   std::to_string(kind));
+      EXPECT_GT(compared, kRounds / 5);
+      EXPECT_LE(others, compared / (kind == generic ? 100 : 4));
+      EXPECT_LE(far, compared / 50);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace maniple
