@@ -23,12 +23,25 @@ namespace maniple {
   ROW(capsule, box, 2, capsule_box)         \
   ROW(box, box, 8, box_box)
 
-// A row of the table: values of mjtGeom, the lower first, and how many contacts they have at most.
+// Pairs that convex_convex() of collision_convex.hpp computes.
+//  lower type  higher type  most contacts
+#define MANIPLE_CONVEX_PAIR_TYPES(ROW) \
+  ROW(sphere, ellipsoid, 1)            \
+  ROW(capsule, ellipsoid, 1)           \
+  ROW(capsule, cylinder, 1)            \
+  ROW(ellipsoid, ellipsoid, 1)         \
+  ROW(ellipsoid, cylinder, 1)          \
+  ROW(ellipsoid, box, 1)               \
+  ROW(cylinder, cylinder, 1)           \
+  ROW(cylinder, box, 1)
+
+// A row of the tables: values of mjtGeom, the lower first, and how many contacts they have at most.
 struct GeomPairTypes {
   int type1, type2, most_contacts;
 };
-#define MANIPLE_ROW(type1, type2, most_contacts, function) {geom_##type1, geom_##type2, most_contacts},
-inline constexpr GeomPairTypes kGeomPairTypes[] = {MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)};
+#define MANIPLE_ROW(type1, type2, most_contacts, ...) {geom_##type1, geom_##type2, most_contacts},
+inline constexpr GeomPairTypes kGeomPairTypes[] = {MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)
+                                                       MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW)};
 #undef MANIPLE_ROW
 inline constexpr int kNumGeomPairTypes = sizeof(kGeomPairTypes) / sizeof(kGeomPairTypes[0]);
 
@@ -38,6 +51,11 @@ constexpr int geom_pair_types(int type1, int type2) {
     if (kGeomPairTypes[i].type1 == type1 && kGeomPairTypes[i].type2 == type2) return i;
   return -1;
 }
+
+// The first row of the second table.
+#define MANIPLE_ROW(...) +1
+inline constexpr int kFirstConvexPairTypes = 0 MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW);
+#undef MANIPLE_ROW
 
 // Contacts of any two geoms, at most.
 constexpr int most_geom_pair_contacts() {

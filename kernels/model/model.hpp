@@ -55,7 +55,9 @@ enum DisableBit : int {
   disable_midphase = 1 << 14,
   disable_eulerdamp = 1 << 15,
   disable_autoreset = 1 << 16,
+  disable_nativeccd = 1 << 17,
   disable_island = 1 << 18,
+  disable_multiccd = 1 << 19,
 };
 
 // What of a body may be skipped.

@@ -62,11 +62,13 @@
   INTEGER(disableactuator, "bits of disabled actuator groups")   \
   INTEGER(iterations, "of the solver, at most")                  \
   INTEGER(ls_iterations, "of its line search, at most")          \
+  INTEGER(ccd_iterations, "of GJK and EPA, at most")             \
   INTEGER(solver, "mjtSolver")                                   \
   INTEGER(jacobian, "mjtJacobian")                               \
   REAL(timestep, "s")                                            \
   REAL(tolerance, "of the solver, for scaled cost and gradient") \
   REAL(ls_tolerance, "of its line search")                       \
+  REAL(ccd_tolerance, "m, of GJK and EPA")                       \
   REAL(impratio, "friction to normal impedance of contacts")     \
   REAL(density, "kg/m^3, of the fluid")                          \
   REAL(viscosity, "kg/(m s), of the fluid")                      \

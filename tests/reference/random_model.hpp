@@ -34,7 +34,10 @@ class Dice {
 class RandomModel {
  public:
   // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
-  RandomModel(std::uint64_t seed, bool wild) : dice_(seed), wild_(wild) { write(); }
+  // `convex`: cylinders and ellipsoids touch more than planes.
+  RandomModel(std::uint64_t seed, bool wild, bool convex) : dice_(seed), wild_(wild), convex_(convex) {
+    write();
+  }
   const std::string& text() const { return text_; }
 
  private:
@@ -86,6 +89,7 @@ class RandomModel {
     for (const char* flag : {"warmstart", "filterparent", "eulerdamp", "refsafe", "clampctrl", "gravity",
                              "spring", "damper", "limit", "frictionloss", "actuation"})
       if (dice_.chance(0.07)) out_ << " " << flag << "=\"disable\"";
+    out_ << " multiccd=\"disable\"";
     if (dice_.chance(0.03)) out_ << " contact=\"disable\"";
     if (dice_.chance(0.02)) out_ << " constraint=\"disable\"";
     if (wild_ && dice_.chance(0.05)) out_ << " autoreset=\"disable\"";
@@ -139,11 +143,9 @@ class RandomModel {
     } else if (shape < 4) {
       out_ << " type=\"capsule\"";
       numbers("size", {size(), size()});
-    } else if (shape == 4) {
-      out_ << " type=\"box\"";
-      numbers("size", {size(), size(), size()});
-    } else {  // these are computed against planes alone
-      out_ << " type=\"" << (shape == 5 ? "cylinder" : "ellipsoid") << "\" contype=\"2\" conaffinity=\"0\"";
+    } else {
+      out_ << " type=\"" << (shape == 4 ? "box" : shape == 5 ? "cylinder" : "ellipsoid") << "\"";
+      if (shape > 4 && !convex_) out_ << " contype=\"2\" conaffinity=\"0\"";
       numbers("size", {size(), size(), size()});
     }
     if (dice_.chance(0.7))
@@ -241,7 +243,6 @@ class RandomModel {
 
   void contact_section() {
     out_ << "<contact>\n";
-    // (some are refused: of cylinders and ellipsoids)
     for (int i = 0; i < 2 && names_.size() > 1; ++i) {
       if (!dice_.chance(0.3)) continue;
       const std::string &first = any(names_), &second = any(names_);
@@ -365,7 +366,7 @@ class RandomModel {
   }
 
   Dice dice_;
-  bool wild_;
+  bool wild_, convex_;
   std::ostringstream out_;
   std::string text_;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;

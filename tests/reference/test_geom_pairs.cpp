@@ -20,13 +20,29 @@ namespace {
 
 using PairContacts = std::vector<ContactPoint<double>>;
 
+// MuJoCo's defaults.
+template <class T>
+constexpr ConvexOptions<T> kOptions{T(1e-6), 35};
+
+// A pose as the kernels see it: of spheres and capsules they know the axis alone.
+template <class T>
+GeomPose<T> as_known(int type, const GeomPose<T>& pose) {
+  GeomPose<T> known = pose;
+  if (type != geom_sphere && type != geom_capsule) return known;
+  Mat3<T>& m = known.mat;
+  m.xx = m.xy = m.yx = m.yy = m.zx = m.zy = std::numeric_limits<T>::quiet_NaN();
+  return known;
+}
+
 template <class T>
 std::vector<ContactPoint<T>> contacts_of(int types, const GeomPose<T>& pose1, const GeomPose<T>& pose2,
                                          T margin) {
   std::vector<ContactPoint<T>> contacts;
-  narrowphase(types, pose1, pose2, margin, [&](bool hit, const ContactPoint<T>& point) {
-    if (hit) contacts.push_back(point);
-  });
+  narrowphase(types, as_known(kGeomPairTypes[types].type1, pose1),
+              as_known(kGeomPairTypes[types].type2, pose2), margin, kOptions<T>,
+              [&](bool hit, const ContactPoint<T>& point) {
+                if (hit) contacts.push_back(point);
+              });
   return contacts;
 }
 
@@ -70,6 +86,7 @@ class Mujoco {
     const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(
         mj_parseXMLString(xml, nullptr, error, sizeof error), mj_deleteSpec);
     model_.reset(mj_compile(spec.get(), nullptr));
+    model_->opt.disableflags |= mjDSBL_MULTICCD;
     data_.reset(mj_makeData(model_.get()));
   }
   PairContacts contacts(int types, const PairCase& c) const {
@@ -304,7 +321,7 @@ void expect_lanes_like_alone(int types, const std::vector<PairCase>& cases) {
     put(pose2, alone(cases[static_cast<std::size_t>(lane)].pose2, size2));
   }
   std::vector<std::vector<ContactPoint<T>>> found(static_cast<std::size_t>(lane_width<V>));
-  narrowphase(types, pose1, pose2, V(margin), [&](MaskOf<V> hit, const ContactPoint<V>& point) {
+  narrowphase(types, pose1, pose2, V(margin), kOptions<T>, [&](MaskOf<V> hit, const ContactPoint<V>& point) {
     for_each_lane(hit, [&](int lane) {
       found[static_cast<std::size_t>(lane)].push_back(
           {get_lane(point.dist, lane),

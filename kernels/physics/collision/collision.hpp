@@ -7,6 +7,7 @@
 #include "kernels/model/geom_pair_types.hpp"
 #include "kernels/physics/collision/collision_box.hpp"
 #include "kernels/physics/collision/collision_box_box.hpp"
+#include "kernels/physics/collision/collision_convex.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 
 namespace maniple {
@@ -115,10 +116,15 @@ MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, cons
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-// The contacts of two geoms by the function in the row `types` of the table; none for -1.
+template <class T>
+MANIPLE_FUNCTION ConvexOptions<T> convex_options(const Model<T>& m) {
+  return {m.ccd_tolerance, m.ccd_iterations};
+}
+
+// The contacts of two geoms by the function in the row `types` of the tables; none for -1.
 template <class V, class Emit>
 MANIPLE_FUNCTION void narrowphase(int types, const GeomPose<V>& pose1, const GeomPose<V>& pose2, V margin,
-                                  const Emit& emit) {
+                                  const ConvexOptions<ScalarOf<V>>& options, const Emit& emit) {
   switch (types) {
 #define MANIPLE_ROW(type1, type2, most_contacts, function) \
   case geom_pair_types(geom_##type1, geom_##type2):        \
@@ -126,13 +132,16 @@ MANIPLE_FUNCTION void narrowphase(int types, const GeomPose<V>& pose1, const Geo
     MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
+  if (types >= kFirstConvexPairTypes)
+    convex_convex(kGeomPairTypes[types].type1, pose1, kGeomPairTypes[types].type2, pose2, margin, options,
+                  emit);
 }
 
 // The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
   narrowphase(m.geompair_types[c], geom_pose(m, d, m.geompair_geom1[c]), geom_pose(m, d, m.geompair_geom2[c]),
-              V(m.geompair_margin[c]), emit);
+              V(m.geompair_margin[c]), convex_options(m), emit);
 }
 
 // Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,

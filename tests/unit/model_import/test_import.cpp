@@ -261,7 +261,7 @@ TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
   EXPECT_CONTAINS(model("conaffinity=\"3\"", ""), "\"ga\" may touch geom \"gc\"");
   EXPECT_CONTAINS(model("contype=\"4\"", ""), "\"ga\" may touch geom \"gc\"");
   EXPECT_EQ(model("contype=\"4\"", "<contact><exclude body1=\"c\" body2=\"a\"/></contact>"), "accepted");
-  EXPECT_CONTAINS(model("", "<contact><pair name=\"p\" geom1=\"ga\" geom2=\"gb\"/></contact>"),
+  EXPECT_CONTAINS(model("", "<contact><pair name=\"p\" geom1=\"ga\" geom2=\"gb\" condim=\"6\"/></contact>"),
                   "\"ga\" may touch geom \"gb\"");
 }
 
