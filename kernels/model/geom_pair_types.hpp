@@ -28,12 +28,12 @@ namespace maniple {
 #define MANIPLE_CONVEX_PAIR_TYPES(ROW) \
   ROW(sphere, ellipsoid, 1)            \
   ROW(capsule, ellipsoid, 1)           \
-  ROW(capsule, cylinder, 1)            \
+  ROW(capsule, cylinder, 2)            \
   ROW(ellipsoid, ellipsoid, 1)         \
   ROW(ellipsoid, cylinder, 1)          \
   ROW(ellipsoid, box, 1)               \
-  ROW(cylinder, cylinder, 1)           \
-  ROW(cylinder, box, 1)
+  ROW(cylinder, cylinder, 4)           \
+  ROW(cylinder, box, 4)
 
 // A row of the tables: values of mjtGeom, the lower first, and how many contacts they have at most.
 struct GeomPairTypes {
@@ -51,6 +51,9 @@ constexpr int geom_pair_types(int type1, int type2) {
     if (kGeomPairTypes[i].type1 == type1 && kGeomPairTypes[i].type2 == type2) return i;
   return -1;
 }
+
+// Iterations of EPA that there is room for, whatever ccd_iterations says.
+inline constexpr int kMostEpaIterations = 50;
 
 // The first row of the second table.
 #define MANIPLE_ROW(...) +1

@@ -227,7 +227,7 @@ class Inspection {
     if (geom_pairs_.empty()) return;
     // one reason per geom and kind of contact, whatever the number of pairs
     std::map<std::pair<int, std::string>, std::vector<int>> reasons;
-    bool old_convex = false;
+    bool convex = false;
     for (const GeomPair& pair : geom_pairs_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
@@ -236,15 +236,7 @@ class Inspection {
             g2);
         continue;
       }
-      if (geom_pair_types(type1, type2) >= kFirstConvexPairTypes) {
-        // of straight and flat sides libmujoco finds more than one point, unless the flag is off
-        const auto is_flat = [](int type) { return type != mjGEOM_SPHERE && type != mjGEOM_ELLIPSOID; };
-        if (is_flat(type1) && is_flat(type2) && !(m_.opt.disableflags & mjDSBL_MULTICCD))
-          reasons[{g1, "contacts of " + one(shape_name(type1)) + " with " + one(shape_name(type2)) +
-                           " at several points (simulation.disable: [multiccd] asks for one)"}]
-              .push_back(g2);
-        old_convex = old_convex || (m_.opt.disableflags & mjDSBL_NATIVECCD);
-      }
+      convex = convex || geom_pair_types(type1, type2) >= kFirstConvexPairTypes;
       const int condim = condim_of(m_, pair);
       if (condim > 3)
         reasons[{g1, "contacts with condim " + std::to_string(condim) + "; supported: 1 and 3"}].push_back(
@@ -255,9 +247,13 @@ class Inspection {
       if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
       element(mjOBJ_GEOM, reason.first, text + ": " + reason.second, "model.contacts");
     }
-    if (old_convex)
+    if (convex && (m_.opt.disableflags & mjDSBL_NATIVECCD))
       option("flag", "nativeccd",
              "flag nativeccd=\"disable\" (simulation.enable: [nativeccd] switches it on)");
+    if (convex && m_.opt.ccd_iterations > kMostEpaIterations)
+      loaded_.warnings.push_back(fmt::format(
+          "option ccd_iterations=\"{}\": the depth of overlapping shapes is found in {} iterations",
+          m_.opt.ccd_iterations, kMostEpaIterations));
     if (m_.opt.cone != mjCONE_PYRAMIDAL)
       option("option", "cone",
              "option cone=\"elliptic\"; supported: pyramidal (simulation.cone: pyramidal chooses it)");

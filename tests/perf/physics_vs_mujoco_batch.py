@@ -41,6 +41,9 @@ MODELS = {
     "ant": (GYMNASIUM + "ant.xml", False),
     "dm_humanoid": (DM_CONTROL + "humanoid.xml", False),
     "humanoid": (GYMNASIUM + "humanoid.xml", False),
+    # heaps of boxes, and of cylinders and ellipsoids, which GJK and EPA compute
+    "boxes": (str(ROOT / "tests/reference/models/boxes.xml"), False),
+    "solids": (str(ROOT / "tests/reference/models/solids.xml"), False),
     # on a floor that only the capsules of its feet touch, with motors; written by file_of
     "g1_feet": ("g1_feet.xml", False),
 }

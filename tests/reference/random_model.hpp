@@ -53,6 +53,7 @@ class RandomModel {
       contact_parameters();
       out_ << "/>\n";
       names_.push_back("g0");
+      partners_.push_back("g0");
       geom_number_ = 1;
     }
     if (dice_.chance(0.25)) geom(false);
@@ -89,7 +90,7 @@ class RandomModel {
     for (const char* flag : {"warmstart", "filterparent", "eulerdamp", "refsafe", "clampctrl", "gravity",
                              "spring", "damper", "limit", "frictionloss", "actuation"})
       if (dice_.chance(0.07)) out_ << " " << flag << "=\"disable\"";
-    out_ << " multiccd=\"disable\"";
+    if (dice_.chance(0.1)) out_ << " multiccd=\"disable\"";
     if (dice_.chance(0.03)) out_ << " contact=\"disable\"";
     if (dice_.chance(0.02)) out_ << " constraint=\"disable\"";
     if (wild_ && dice_.chance(0.05)) out_ << " autoreset=\"disable\"";
@@ -160,6 +161,7 @@ class RandomModel {
     contact_parameters();
     out_ << "/>\n";
     names_.push_back(name);
+    if (shape <= 4 || convex_) partners_.push_back(name);
   }
 
   void joint(const char* type) {
@@ -243,9 +245,9 @@ class RandomModel {
 
   void contact_section() {
     out_ << "<contact>\n";
-    for (int i = 0; i < 2 && names_.size() > 1; ++i) {
+    for (int i = 0; i < 2 && partners_.size() > 1; ++i) {
       if (!dice_.chance(0.3)) continue;
-      const std::string &first = any(names_), &second = any(names_);
+      const std::string &first = any(partners_), &second = any(partners_);
       if (first == second) continue;
       out_ << "<pair geom1=\"" << first << "\" geom2=\"" << second << "\" condim=\"" << condim() << "\"";
       if (dice_.chance(0.5)) numbers("friction", {dice_.uniform(0.1, 1), dice_.uniform(0.1, 1)});
@@ -370,7 +372,7 @@ class RandomModel {
   std::ostringstream out_;
   std::string text_;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
-  std::vector<std::string> names_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;
+  std::vector<std::string> names_, partners_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;
 };
 
 }  // namespace maniple

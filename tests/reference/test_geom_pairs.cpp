@@ -22,7 +22,7 @@ using PairContacts = std::vector<ContactPoint<double>>;
 
 // MuJoCo's defaults.
 template <class T>
-constexpr ConvexOptions<T> kOptions{T(1e-6), 35};
+constexpr ConvexOptions<T> kOptions{T(1e-6), 35, true};
 
 // A pose as the kernels see it: of spheres and capsules they know the axis alone.
 template <class T>
@@ -36,10 +36,12 @@ GeomPose<T> as_known(int type, const GeomPose<T>& pose) {
 
 template <class T>
 std::vector<ContactPoint<T>> contacts_of(int types, const GeomPose<T>& pose1, const GeomPose<T>& pose2,
-                                         T margin) {
+                                         T margin, bool several = true) {
   std::vector<ContactPoint<T>> contacts;
+  ConvexOptions<T> options = kOptions<T>;
+  options.several = several;
   narrowphase(types, as_known(kGeomPairTypes[types].type1, pose1),
-              as_known(kGeomPairTypes[types].type2, pose2), margin, kOptions<T>,
+              as_known(kGeomPairTypes[types].type2, pose2), margin, options,
               [&](bool hit, const ContactPoint<T>& point) {
                 if (hit) contacts.push_back(point);
               });
@@ -86,8 +88,11 @@ class Mujoco {
     const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(
         mj_parseXMLString(xml, nullptr, error, sizeof error), mj_deleteSpec);
     model_.reset(mj_compile(spec.get(), nullptr));
-    model_->opt.disableflags |= mjDSBL_MULTICCD;
     data_.reset(mj_makeData(model_.get()));
+  }
+  void find_several(bool on) {
+    int& flags = model_->opt.disableflags;
+    flags = on ? flags & ~mjDSBL_MULTICCD : flags | mjDSBL_MULTICCD;
   }
   PairContacts contacts(int types, const PairCase& c) const {
     mjModel& m = *model_;
@@ -167,6 +172,7 @@ class PairsOfGeoms : public ::testing::Test {
     }
   }
   enum Kind { generic, resting, deep };
+  void compare(int types, Kind kind, bool several);
   void fill(int types, Kind kind, PairCase& c) {
     const GeomPairTypes& row = kGeomPairTypes[types];
     for (int k = 0; k < 3; ++k) {
@@ -247,46 +253,73 @@ bool is_pair_of_solids(int types) {
   return kGeomPairTypes[types].type1 != geom_plane;
 }
 
-TEST_F(PairsOfGeoms, TouchWhereMujocoSays) {
+// Whether they are the same points in another order.
+bool are_same_points(const PairContacts& a, const PairContacts& b) {
+  if (a.size() != b.size()) return false;
+  return std::all_of(a.begin(), a.end(), [&](const ContactPoint<double>& point) {
+    return std::any_of(b.begin(), b.end(), [&](const ContactPoint<double>& other) {
+      return contact_difference({point}, {other}) < 1e-9;
+    });
+  });
+}
+
+// Pairs that touch in points of a clipped cylinder. Its ends are regular polygons, of which many
+// quadrilaterals are as large, and clipping a line gives its ends twice: roundings decide about points and
+// order.
+bool is_pair_with_patch(int types) {
+  const GeomPairTypes& row = kGeomPairTypes[types];
+  return types >= kFirstConvexPairTypes && row.type2 != geom_ellipsoid && row.type1 != geom_ellipsoid;
+}
+
+void PairsOfGeoms::compare(int types, Kind kind, bool several) {
   constexpr int kRounds = 4000;
-  for (int types = 0; types < kNumGeomPairTypes; ++types) {
-    if (!is_pair_of_solids(types)) continue;
-    const GeomPairTypes& row = kGeomPairTypes[types];
-    for (const Kind kind : {generic, resting, deep}) {
-      SCOPED_TRACE("types " + std::to_string(row.type1) + " and " + std::to_string(row.type2) + ", poses " +
-                   std::to_string(kind));
-      int touching = 0, unequal = 0, elsewhere = 0, wrong = 0;
-      std::size_t most = 0;
-      for (int round = 0; round < kRounds; ++round) {
-        PairCase c;
-        fill(types, kind, c);
-        const PairContacts theirs = mujoco_.contacts(types, c);
-        const PairContacts ours = contacts_of<double>(types, c.pose1, c.pose2, c.margin);
-        touching += !theirs.empty();
-        most = std::max(most, theirs.size());
-        if (contact_difference(ours, theirs) <= 1e-10) continue;
-        ++unequal;
-        bool found = false, jumps = false, as_deep = false;
-        for (const PairContacts& other : nearby(mujoco_, types, c)) {
-          found = found || contact_difference(ours, other) < 1e-8;
-          jumps = jumps || contact_difference(theirs, other) > 1e-5;
-          as_deep = as_deep || are_equally_deep(ours, other);
-        }
-        if (found) continue;
-        ++elsewhere;
-        if (!(jumps && as_deep) && ++wrong <= 3)
-          ADD_FAILURE() << "round " << round << ", margin " << c.margin << "\nours: " << text_of(ours)
-                        << "\nMuJoCo's: " << text_of(theirs);
-      }
-      EXPECT_EQ(wrong, 0);
-      EXPECT_GT(touching, kRounds / 5);
-      EXPECT_LE(unequal, kind == resting ? kRounds / 15 : 0);
-      EXPECT_LE(elsewhere, kRounds / 500);
-      RecordProperty("types_" + std::to_string(row.type1) + "_" + std::to_string(row.type2) + "_poses_" +
-                         std::to_string(kind),
-                     std::to_string(unequal) + " of " + std::to_string(touching));
+  const GeomPairTypes& row = kGeomPairTypes[types];
+  const std::string name = std::to_string(row.type1) + "_" + std::to_string(row.type2) + "_poses_" +
+                           std::to_string(kind) + (several ? "" : "_one_point");
+  SCOPED_TRACE("types " + name);
+  mujoco_.find_several(several);
+  int touching = 0, unequal = 0, elsewhere = 0, wrong = 0;
+  std::size_t most = 0;
+  std::string example;
+  for (int round = 0; round < kRounds; ++round) {
+    PairCase c;
+    fill(types, kind, c);
+    const PairContacts theirs = mujoco_.contacts(types, c);
+    const PairContacts ours = contacts_of<double>(types, c.pose1, c.pose2, c.margin, several);
+    touching += !theirs.empty();
+    most = std::max(most, theirs.size());
+    if (contact_difference(ours, theirs) <= 1e-10) continue;
+    ++unequal;
+    if (is_pair_with_patch(types) && are_same_points(ours, theirs)) continue;
+    bool found = false, jumps = false, as_deep = false;
+    for (const PairContacts& other : nearby(mujoco_, types, c)) {
+      found = found || contact_difference(ours, other) < 1e-8;
+      jumps = jumps || contact_difference(theirs, other) > 1e-5;
+      as_deep = as_deep || are_equally_deep(ours, other);
     }
+    if (found) continue;
+    ++elsewhere;
+    if (jumps && as_deep) continue;
+    ++wrong;
+    example = "round " + std::to_string(round) + ", margin " + std::to_string(c.margin) +
+              "\nours: " + text_of(ours) + "\nMuJoCo's: " + text_of(theirs);
   }
+  const bool loose = several && is_pair_with_patch(types);
+  EXPECT_LE(wrong, loose && kind == resting ? kRounds / 1000 : 0) << example;
+  EXPECT_GT(touching, kRounds / 5);
+  EXPECT_LE(unequal, kind == resting ? kRounds / (loose ? 8 : 15) : (loose ? kRounds / 50 : 0));
+  EXPECT_LE(elsewhere, kRounds / (loose ? 150 : 500));
+  RecordProperty("types_" + name, std::to_string(unequal) + " of " + std::to_string(touching) + ", most " +
+                                      std::to_string(most) + ", elsewhere " + std::to_string(elsewhere));
+}
+
+TEST_F(PairsOfGeoms, TouchWhereMujocoSays) {
+  for (int types = 0; types < kNumGeomPairTypes; ++types)
+    for (const Kind kind : {generic, resting, deep}) {
+      if (!is_pair_of_solids(types)) continue;
+      compare(types, kind, true);
+      if (is_pair_with_patch(types)) compare(types, kind, false);
+    }
 }
 
 // Packs whose lanes hold poses of their own: every lane has the bits of its environment alone.

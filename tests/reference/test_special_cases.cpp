@@ -274,11 +274,12 @@ TEST_F(SpecialCases, ShapesHaveMujocosNumberOfContacts) {
          (pair.type1 == geom_plane ? shape_text(geom_plane) : "size='.1'") + "/><body><freejoint/><geom " +
          shape_text(pair.type2) + "/></body></worldbody></mujoco>");
     if (pair.type1 != geom_plane) mujoco_.model->geom_type[0] = pair.type1;
-    mujoco_.model->opt.disableflags |= mjDSBL_MULTICCD;
-    // of a capsule and a box MuJoCo reserves four and finds two
-    const bool found_fewer = pair.type1 == geom_capsule && pair.type2 == geom_box;
-    EXPECT_EQ(mj_maxContact(mujoco_.model.get(), 0, 1, 0), found_fewer ? 4 : pair.most_contacts)
-        << pair.type1 << " " << pair.type2;
+    // where a capsule or a cylinder meets flat sides MuJoCo reserves more than it finds
+    const bool found_fewer = (pair.type1 == geom_capsule || pair.type1 == geom_cylinder) &&
+                             (pair.type2 == geom_cylinder || pair.type2 == geom_box);
+    const int reserved = mj_maxContact(mujoco_.model.get(), 0, 1, 0);
+    EXPECT_GE(reserved, pair.most_contacts) << pair.type1 << " " << pair.type2;
+    EXPECT_LE(reserved, pair.most_contacts + (found_fewer ? 3 : 0)) << pair.type1 << " " << pair.type2;
   }
 }
 

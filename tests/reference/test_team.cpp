@@ -266,6 +266,7 @@ const std::vector<TeamCase> kCases = {
     {{"contacts_overflow", "", "contacts.xml"}, "", 3},
     {{"patches", "", "patches.xml"}, ""},
     {{"boxes", "", "boxes.xml"}, ""},
+    {{"solids", "", "solids.xml"}, ""},
     {{"slippery", "", "slippery.xml"}, ""},
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},

@@ -127,11 +127,10 @@ ELEMENTS = {
                       for shape in ("sphere", "capsule", "box", "cylinder", "ellipsoid")),
                     '<freejoint/><geom size=".1" condim="1"/>',
                     '<freejoint/><geom type="capsule" size=".1 .1" condim="3"/>',
-                    '<freejoint/><geom type="box" size=".1 .1 .1"/>')
+                    *(f'<freejoint/><geom type="{shape}" size=".1 .1 .1"/>' for shape in ("box", "cylinder", "ellipsoid")))
              + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
                 mjcf(sections=FIELD, world='<geom type="hfield" hfield="field" contype="0" conaffinity="0"/>')],
-             {bodies('<freejoint/><geom type="ellipsoid" size=".1 .1 .1"/>')[0]: "model.contacts=false",
-              bodies('<freejoint/><geom size=".1" condim="4"/>')[0]: "model.contacts=false",
+             {bodies('<freejoint/><geom size=".1" condim="4"/>')[0]: "model.contacts=false",
               bodies('<freejoint/><geom size=".1" condim="6"/>')[0]: "model.contacts=false",
               mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
               mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'): "model.contacts=false",

@@ -118,7 +118,7 @@ MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, cons
 
 template <class T>
 MANIPLE_FUNCTION ConvexOptions<T> convex_options(const Model<T>& m) {
-  return {m.ccd_tolerance, m.ccd_iterations};
+  return {m.ccd_tolerance, m.ccd_iterations, !(m.disableflags & disable_multiccd)};
 }
 
 // The contacts of two geoms by the function in the row `types` of the tables; none for -1.

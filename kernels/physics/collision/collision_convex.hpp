@@ -1,7 +1,9 @@
 // Where cylinders and ellipsoids touch other shapes, with the contact points of MuJoCo's
-// (engine_collision_convex.c), by GJK and EPA. Called by MANIPLE_CONVEX_PAIR_TYPES.
+// (engine_collision_convex.c): GJK and EPA find the deepest one, contact_patch.hpp those of flat and straight
+// sides. Called by MANIPLE_CONVEX_PAIR_TYPES.
 #pragma once
 
+#include "kernels/physics/collision/contact_patch.hpp"
 #include "kernels/physics/collision/epa.hpp"
 
 namespace maniple {
@@ -26,8 +28,9 @@ MANIPLE_FUNCTION T geom_radius(int type, const T* size) {
 // they do not overlap.
 template <class T>
 MANIPLE_STAGE bool penetration(ConvexShape<T> shape1, ConvexShape<T> shape2, T margin,
-                               const ConvexOptions<T>& options, ContactPoint<T>& contact) {
-  Vec3<T> point1, point2;
+                               const ConvexOptions<T>& options, ContactPoint<T>& contact,
+                               Witnesses<T>& found) {
+  Vec3<T>&point1 = found.point1, &point2 = found.point2;
   T dist = 0;
   bool known = false;
   if (margin > 0 || shape1.has_core() || shape2.has_core()) {
@@ -43,6 +46,8 @@ MANIPLE_STAGE bool penetration(ConvexShape<T> shape1, ConvexShape<T> shape2, T m
       point1 = cores.point1 + coat1 * normal;
       point2 = cores.point2 - coat2 * normal;
       known = true;
+      found.count = cores.count < 3 ? cores.count : 3;
+      for (int k = 0; k < found.count; ++k) found.corner[k] = cores.corner[k];
     }
     shape1.core = shape2.core = false;
   }
@@ -55,6 +60,8 @@ MANIPLE_STAGE bool penetration(ConvexShape<T> shape1, ConvexShape<T> shape2, T m
     simplex.dist = 0;
     if (!polytope.begin(shape1, shape2, simplex)) return false;
     if (!polytope.expand(shape1, shape2, options, point1, point2, dist) || !(dist < 0)) return false;
+    found.count = 3;
+    for (int k = 0; k < 3; ++k) found.corner[k] = polytope.nearest(k);
   }
   contact.dist = margin + dist;
   contact.pos = T(0.5) * (point1 + point2);
@@ -85,13 +92,23 @@ MANIPLE_STAGE void convex_alone(int type1, const GeomPose<T>& pose1, int type2, 
   const double inflation = 0.5 * static_cast<double>(margin);
   const ConvexShape<double> shape1{type1, one.pos, one.mat, one.size, inflation, false},
       shape2{type2, other.pos, other.mat, other.size, inflation, false};
-  ContactPoint<double> contact;
-  const ConvexOptions<double> in_double{static_cast<double>(options.tolerance), options.iterations};
-  if (!penetration(shape1, shape2, static_cast<double>(margin), in_double, contact)) return;
+  const ConvexOptions<double> in_double{static_cast<double>(options.tolerance), options.iterations,
+                                        options.several};
+  ContactPoint<double> deepest;
+  Witnesses<double> witnesses;
+  if (!penetration(shape1, shape2, static_cast<double>(margin), in_double, deepest, witnesses)) return;
+  FoundContacts<double> contacts;
+  contacts.add(deepest);
+  const auto is_round = [](int type) { return type == geom_sphere || type == geom_ellipsoid; };
+  if (options.several && !is_round(type1) && !is_round(type2))
+    find_patch(shape1, shape2, witnesses, static_cast<double>(margin), contacts);
   const auto rounded = [](const Vec3<double>& v) {
     return Vec3<T>{static_cast<T>(v.x), static_cast<T>(v.y), static_cast<T>(v.z)};
   };
-  found.add({static_cast<T>(contact.dist), rounded(contact.pos), rounded(contact.normal), zero3<T>()});
+  for (int k = 0; k < contacts.count; ++k) {
+    const ContactPoint<double>& contact = contacts.point[k];
+    found.add({static_cast<T>(contact.dist), rounded(contact.pos), rounded(contact.normal), zero3<T>()});
+  }
 }
 
 template <class V, class Emit>

@@ -94,6 +94,7 @@ template <class T>
 struct ConvexOptions {
   T tolerance;     // ccd_tolerance [m]
   int iterations;  // ccd_iterations
+  bool several;    // whether flat and straight sides touch at several points: multiccd
 };
 
 }  // namespace maniple

@@ -9,9 +9,6 @@
 
 namespace maniple {
 
-// Iterations that there is room for, whatever ccd_iterations says.
-inline constexpr int kMostEpaIterations = 50;
-
 // A closed surface of triangles around the origin, in the difference of two shapes. In double
 // precision 7.6 KiB, which a thread of a GPU has in its local memory.
 template <class T>
@@ -79,6 +76,7 @@ class Polytope {
       if (candidate_count_ == 0) break;
     }
     if (!found) return false;
+    for (int k = 0; k < 3; ++k) nearest_[k] = best.corner[k];
     const Support<T>&a = corners_[best.corner[0]], &b = corners_[best.corner[1]],
           &c = corners_[best.corner[2]];
     const Barycentric<T> weights(a.difference(), b.difference(), c.difference(), best.nearest);
@@ -89,6 +87,9 @@ class Polytope {
     dist = -sqrt(best.square);
     return true;
   }
+
+  // A corner of the face that expand() has found.
+  MANIPLE_FUNCTION const Support<T>& nearest(int k) const { return corners_[nearest_[k]]; }
 
  private:
   // squared distances from the origin below which it is on a face of the first polytope
@@ -310,7 +311,7 @@ class Polytope {
   Face faces_[kFaces];
   Vec3<T> center_;
   int corner_count_, candidate_count_, free_count_, edge_count_;
-  std::uint8_t candidates_[kFaces], free_[kFaces], edges_[kCorners][2], path_[kFaces][3];
+  std::uint8_t nearest_[3], candidates_[kFaces], free_[kFaces], edges_[kCorners][2], path_[kFaces][3];
 };
 
 }  // namespace maniple

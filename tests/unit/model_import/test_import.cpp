@@ -398,10 +398,11 @@ TEST_F(ModelImport, ReadsUrdf) {
 
 // Geoms of a URDF have no names, and links without joints become one with their parents.
 TEST_F(ModelImport, LocatesElementsOfUrdf) {
+  write("wedge.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n");
   const std::string file = write("robot.urdf", R"(<?xml version="1.0"?>
 <robot name="r">
   <link name="base">
-    <collision><geometry><box size="1 1 1"/></geometry></collision>
+    <collision><geometry><mesh filename="wedge.obj"/></geometry></collision>
   </link>
   <link name="arm"><inertial><mass value="1"/><origin xyz="0 0 0.5"/>
     <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
@@ -417,7 +418,7 @@ TEST_F(ModelImport, LocatesElementsOfUrdf) {
   <joint name="bolt" type="fixed"><parent link="arm"/><child link="tool"/></joint>
 </robot>)");
   const std::string text = refusal(config(file));
-  EXPECT_CONTAINS(text, file + ":4: geom number 0 (no name) may touch geom number 4");
+  EXPECT_CONTAINS(text, file + ":15: geom number 4 (no name) may touch geom number 0");
   EXPECT_CONTAINS(text, file + ":9: geom number 1 (no name) may touch");
   EXPECT_CONTAINS(text, file + ":11: geom \"named\" may touch");
   EXPECT_CONTAINS(text, file + ":12: geom number 3 (no name) may touch");

@@ -44,7 +44,7 @@ TEST_F(GeomPairs, FindNoMoreContactsThanListed) {
       }
       const GeomPose<double> pose1 = pose(size1), pose2 = pose(size2);
       int count = 0;
-      narrowphase(row, pose1, pose2, one_in(2) ? 0 : number(0, 5), {1e-6, 35},
+      narrowphase(row, pose1, pose2, one_in(2) ? 0 : number(0, 5), {1e-6, 35, true},
                   [&](bool hit, const ContactPoint<double>&) { count += hit; });
       most = std::max(most, count);
     }
