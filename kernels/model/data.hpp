@@ -13,6 +13,11 @@
 // edges of its friction pyramid, normal + and - tangent, kept as one normal and two tangent base rows.
 //      name, size, whether wide_data has it too (FieldWidth), unit, meaning
 #define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                     \
+  FIELD(equality_J, nJequality, wide, "1", "Jacobian of the rows, at the dofs equality_J_colind")            \
+  FIELD(equality_D, nequality, wide, "kg or kg m^2", "stiffness of the row; 0: not active")                  \
+  FIELD(equality_aref, nequality, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")             \
+  FIELD(equality_jar, nequality, wide, "m/s^2 or rad/s^2", "acceleration beyond the reference")              \
+  FIELD(equality_search, nequality, wide, "m/s^2 or rad/s^2", "its change along the search")                 \
   FIELD(friction_aref, nfriction, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")             \
   FIELD(friction_D, nvariedfriction, wide, "kg or kg m^2", "stiffness of the row")                           \
   FIELD(friction_loss, nvariedfriction, wide, "N or N m", "largest force of the row")                        \
@@ -72,6 +77,7 @@
 // Integers of the solver that all lanes of a pack share.
 //      name, size, whether wide_data has it too, meaning
 #define MANIPLE_INDEX_FIELDS(FIELD)                                                                \
+  FIELD(equality_active, nequality, wide, "equality rows that are active in some lane")            \
   FIELD(limit_active, nlimit, wide, "limit rows that act in some lane")                            \
   FIELD(slot_dofnum, ncontact, wide, "dofs that the contacts of a slot move")                      \
   FIELD(slot_dof, ncontact* ncontactdof, wide, "these dofs, leaves first")                         \

@@ -19,6 +19,8 @@ enum class FieldElement {
   pair,
   site,
   tendon,
+  equality,
+  mocap,
   actuator,
   activation,
   sensor

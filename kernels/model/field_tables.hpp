@@ -10,6 +10,9 @@
   FIELD(qvel, nv, dof, "m/s or rad/s", "generalized velocity")                           \
   FIELD(act, na, activation, "1", "actuator activation")                                 \
   FIELD(ctrl, nu, actuator, "actuator", "control of the last step")                      \
+  FIELD(mocap_pos, 3 * nmocap, mocap, "m", "position of each mocap body")                \
+  FIELD(mocap_quat, 4 * nmocap, mocap, "1", "orientation of each mocap body")            \
+  FIELD(eq_active, neq, equality, "1", "1 where the equality constraint is active")      \
   FIELD(qacc_warmstart, nv, dof, "m/s^2 or rad/s^2", "acceleration used for warm start") \
   FIELD(time, 1, none, "s", "simulation time since the last reset")                      \
   FIELD(model_values, nmodelvalue, none, "model", "numbers of the model that are this environment's own")

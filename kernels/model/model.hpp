@@ -12,8 +12,11 @@ namespace maniple {
 // a GPU, whose registers hold much of what they need. A team steps a larger one.
 inline constexpr int kDenseDofs = 9;
 
-// Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtObj and mjtDisableBit that the
-// kernels know; src/model_import checks them against mujoco.h.
+// Numbers of a row of eq_data, and which of them is the torquescale of a weld.
+inline constexpr int kEqualityData = 12, kTorqueScale = 10;
+
+// Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj and mjtDisableBit that
+// the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
 enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };
@@ -26,6 +29,7 @@ enum GeomType : int {
   geom_box = 6
 };
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
+enum EqualityType : int { equality_connect = 0, equality_weld = 1, equality_joint = 2, equality_tendon = 3 };
 enum ObjectType : int {
   object_unknown = 0,
   object_body = 1,
@@ -40,6 +44,7 @@ enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, dat
 // mjtDisableBit.
 enum DisableBit : int {
   disable_constraint = 1 << 0,
+  disable_equality = 1 << 1,
   disable_frictionloss = 1 << 2,
   disable_limit = 1 << 3,
   disable_contact = 1 << 4,

@@ -21,6 +21,8 @@
   SIZE(ntendon, "tendons")                  \
   SIZE(nwrap, "joints on tendons")          \
   SIZE(nJten, "numbers in ten_J")           \
+  SIZE(nmocap, "mocap bodies")              \
+  SIZE(neq, "equality constraints")         \
   SIZE(nsensor, "sensors")                  \
   SIZE(nsensordata, "sensor readings")      \
   SIZE(nM, "elements of the inertia matrix")
@@ -28,6 +30,8 @@
 // Sizes that the import computes: the rows that a joint or dof can have, whatever the state, and the pairs
 // of geoms that may touch. A hinge or slide with a range has two limit rows, lower and upper; a ball has one.
 #define MANIPLE_ROW_SIZES(SIZE)                                                                    \
+  SIZE(nequality, "rows of equality constraints, active or not")                                   \
+  SIZE(nJequality, "numbers of their Jacobian")                                                    \
   SIZE(nfriction, "dofs and tendons with friction loss")                                           \
   SIZE(nlimit, "limit rows of joints and tendons, active or not")                                  \
   SIZE(nlimitball, "those of them that are ball joints'")                                          \
@@ -86,6 +90,7 @@
   INTEGER(body_dofadr, nbody, "first dof; -1: none")                             \
   INTEGER(body_weldid, nbody, "body that it is welded to, at the top")           \
   INTEGER(body_treeid, nbody, "tree of moving bodies that it is in; -1: none")   \
+  INTEGER(body_mocapid, nbody, "number among the mocap bodies; -1: none")        \
   INTEGER(body_geomnum, nbody, "geoms of this body")                             \
   INTEGER(body_geomadr, nbody, "first geom; -1: none")                           \
   INTEGER(body_bvhadr, nbody, "first bounding volume; -1: none")                 \
@@ -122,6 +127,11 @@
   INTEGER(ten_J_rowadr, ntendon, "first number of the row")                      \
   INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")         \
   INTEGER(wrap_objid, nwrap, "joint on the tendon")                              \
+  INTEGER(eq_type, neq, "mjtEq")                                                 \
+  INTEGER(eq_obj1id, neq, "first object")                                        \
+  INTEGER(eq_obj2id, neq, "second object; -1: none")                             \
+  INTEGER(eq_objtype, neq, "mjtObj of both")                                     \
+  INTEGER(eq_active0, neq, "is it active at reset")                              \
   INTEGER(actuator_trntype, nu, "mjtTrn")                                        \
   INTEGER(actuator_dyntype, nu, "mjtDyn")                                        \
   INTEGER(actuator_gaintype, nu, "mjtGain")                                      \
@@ -201,6 +211,10 @@
   REAL(tendon_damping, ntendon, "linear damping coefficient")                    \
   REAL(tendon_dampingpoly, 2 * ntendon, "higher damping coefficients")           \
   REAL(tendon_lengthspring, 2 * ntendon, "lengths between which no spring acts") \
+  REAL(tendon_length0, ntendon, "lengths at qpos0")                              \
+  REAL(eq_solref, 2 * neq, "reference of the rows")                              \
+  REAL(eq_solimp, 5 * neq, "impedance of the rows")                              \
+  REAL(eq_data, kEqualityData* neq, "anchors, relative pose, polynomial")        \
   REAL(wrap_prm, nwrap, "coefficient of the joint")                              \
   REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                          \
   REAL(actuator_gainprm, 10 * nu, "gain parameters")                             \
@@ -256,6 +270,12 @@
   INTEGER(bodypair_sign, nbodypair* nv, "+1 where they move one body, -1 where the other")              \
   INTEGER(contactclass_condim, ncontactclass, "dimensions")                                             \
   INTEGER(dual_order, (order_address(ndualsweep, ndualorder + 1) + 3) / 4, "see sweep_order.hpp")       \
+  INTEGER(eq_rowadr, neq, "first row of the equality constraint")                                       \
+  INTEGER(eq_rownum, neq, "number of its rows")                                                         \
+  INTEGER(eq_bodyid, 2 * neq, "bodies that a connect or weld holds; -1: none")                          \
+  INTEGER(equality_J_rowadr, nequality, "first number of the row in equality_J")                        \
+  INTEGER(equality_J_rownnz, nequality, "how many there are")                                           \
+  INTEGER(equality_J_colind, nJequality, "their dofs, ascending")                                       \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \
   INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                               \
   INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                     \
@@ -285,6 +305,13 @@
   REAL(dof_totalarmature, nv, "armature of the dof and of its joint's actuators")                       \
   REAL(dof_totaldamping, nv, "damping of the dof and of its joint's actuators")                         \
   REAL(dof_totaldampingpoly, 2 * nv, "higher coefficients of the same")                                 \
+  REAL(eq_pos, 6 * neq, "m: the two points that are held, in the frames of their bodies")               \
+  REAL(eq_quat, 8 * neq, "orientations that are held, there")                                           \
+  REAL(equality_J_coef, 2 * nJequality, "part of either object in the number of equality_J")            \
+  REAL(equality_invweight, nequality, "mean inverse inertia at qpos0")                                  \
+  REAL(equality_K, neq, "1/s^2: stiffness of the reference acceleration")                               \
+  REAL(equality_B, neq, "1/s: damping of the reference acceleration")                                   \
+  REAL(equality_solimp, 5 * neq, "impedance, within its bounds")                                        \
   REAL(friction_D, nfriction, "inverse of the row's regularization")                                    \
   REAL(friction_impedance, nfriction, "constant impedance of the row")                                  \
   REAL(friction_B, nfriction, "1/s: damping of the reference acceleration")                             \
@@ -347,6 +374,7 @@
   FIELD(dof_totaldamping, nv, 1, 1)           \
   FIELD(friction_D, nfriction, 1, 1)          \
   FIELD(friction_loss, nfriction, 1, 1)       \
+  FIELD(equality_invweight, nequality, 1, 1)  \
   FIELD(limit_bound, nlimit, 1, 1)            \
   FIELD(limit_invweight, nlimit, 1, 1)
 

@@ -181,6 +181,22 @@ MANIPLE_FUNCTION V tendon_weight(const Model<ScalarOf<V>>& m, const Data<V>& d, 
   return inverse_weight(m, d);
 }
 
+// Of row k of equality constraint e: the sum over both of its objects.
+template <class V>
+MANIPLE_FUNCTION V equality_weight(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int e,
+                                   int k) {
+  V sum(0);
+  for (int side = 0; side < 2; ++side) {
+    const int object = side == 0 ? m.eq_obj1id[e] : m.eq_obj2id[e];
+    if (m.eq_bodyid[2 * e] >= 0)
+      sum += LaneModel<V>(m, s).body_invweight0(m.eq_bodyid[2 * e + side], k < 3 ? 0 : 1);
+    else if (object >= 0)
+      sum +=
+          m.eq_type[e] == equality_tendon ? tendon_weight(m, d, object) : V(d.qacc_sum[m.jnt_dofadr[object]]);
+  }
+  return sum;
+}
+
 // What is computed at qpos0, with Data in that pose: the diagonal of M, and weights of bodies, dofs, tendons.
 template <class V>
 MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
@@ -202,8 +218,11 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
     s.model_values[m.varied.body_invweight0 + 2 * i] = moved;
     s.model_values[m.varied.body_invweight0 + 2 * i + 1] = turned;
   }
-  if (m.nfriction + m.nlimit == 0) return;
+  if (m.nequality + m.nfriction + m.nlimit == 0) return;
   for (int j = 0; j < m.njnt; ++j) set_dof_weights(m, s, d, j);
+  for (int e = 0; e < m.neq && m.nequality > 0; ++e)
+    for (int k = 0; k < m.eq_rownum[e]; ++k)
+      s.model_values[m.varied.equality_invweight + m.eq_rowadr[e] + k] = equality_weight(m, s, d, e, k);
   for (int r = 0; r < m.nlimit; ++r) {
     const int dof = m.limit_dofid[r];
     s.model_values[m.varied.limit_invweight + r] =

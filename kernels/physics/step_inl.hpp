@@ -88,7 +88,7 @@ MANIPLE_FUNCTION void all_sensors(const Model<ScalarOf<V>>& m, const State<V>& s
 template <class V>
 MANIPLE_STAGE void derived_fields(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   subtree_velocities(m, s, d);
-  external_forces(m, d);
+  external_forces(m, s, d);
   internal_forces(m, s, d);
 }
 
@@ -127,6 +127,18 @@ MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V
   }
   for (const int i : team.share(m.na)) s.act[i] = select(which, V(0), V(s.act[i]));
   for (const int i : team.share(m.nu)) s.ctrl[i] = select(which, V(0), V(s.ctrl[i]));
+  for (const int i : team.share(m.nmocap > 0 ? m.nbody : 0)) {
+    const int mocap = m.body_mocapid[i];
+    if (mocap < 0) continue;
+    const auto begin = [&](const StateField<V>& field, int row, const ScalarOf<V>* numbers) {
+      for (int k = 0; k < row; ++k)
+        field[row * mocap + k] = select(which, V(numbers[row * i + k]), V(field[row * mocap + k]));
+    };
+    begin(s.mocap_pos, 3, m.body_pos);
+    begin(s.mocap_quat, 4, m.body_quat);
+  }
+  for (const int e : team.share(m.neq))
+    s.eq_active[e] = select(which, V(static_cast<ScalarOf<V>>(m.eq_active0[e])), V(s.eq_active[e]));
   team.once([&] { s.time[0] = select(which, V(0), V(s.time[0])); });
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/physics/smooth/actuator_law.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/derive_contacts.hpp"
+#include "src/model_import/derive_equality.hpp"
 #include "src/model_import/row_parameters.hpp"
 
 namespace maniple {
@@ -412,21 +413,26 @@ void derive_limits(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-// Adds to dof_coupledset what tendons with rows couple. True if that is more than ancestors.
-bool couple_tendon_dofs(const Model<double>& m, const DerivedFields& derived) {
+// Adds to dof_coupledset what rows of tendons and of equality constraints couple. True if that is more than
+// ancestors.
+bool couple_dofs_of_rows(const Model<double>& m, const DerivedFields& derived) {
   bool more = false;
-  for (int t = 0; t < m.ntendon; ++t) {
-    if (!has_friction_of_tendon(m, t) && !has_limit_of_tendon(m, t)) continue;
-    const int first = m.ten_J_rowadr[t], last = first + m.ten_J_rownnz[t];
-    for (int k = first; k < last; ++k)
-      for (int l = first; l < k; ++l) {
-        const int i = m.ten_J_colind[k], j = m.ten_J_colind[l];
+  // dofs in ascending order
+  const auto couple = [&](const int* dofs, int count) {
+    for (int k = 0; k < count; ++k)
+      for (int l = 0; l < k; ++l) {
+        const int i = dofs[k], j = dofs[l];
         int* const set = derived.dof_coupledset + i * m.ndofword;
         if (i == j || (static_cast<unsigned>(set[j / 32]) >> j % 32 & 1u)) continue;
         insert_dof(set, 0, j);
         more = true;
       }
-  }
+  };
+  for (int t = 0; t < m.ntendon; ++t)
+    if (has_friction_of_tendon(m, t) || has_limit_of_tendon(m, t))
+      couple(m.ten_J_colind + m.ten_J_rowadr[t], m.ten_J_rownnz[t]);
+  for (int r = 0; r < m.nequality; ++r)
+    couple(derived.equality_J_colind + derived.equality_J_rowadr[r], derived.equality_J_rownnz[r]);
   return more;
 }
 
@@ -516,6 +522,7 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
 }  // namespace
 
 void count_rows(const Model<double>& m, ModelSizes& sizes) {
+  count_equality(m, sizes);
   sizes.nfriction = sizes.nlimit = sizes.nlimitball = 0;
   for (int i = 0; i < m.nv; ++i) sizes.nfriction += has_friction(m, i);
   for (int i = 0; i < m.ntendon; ++i) {
@@ -534,7 +541,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   sizes.nrowdof = RowFamilies::most_rows(sizes) > 0 ? m.nv : 0;
   // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
   // for a team is the dofs: row_solver.hpp knows nothing of teams
-  if (m.solver != solver_newton || 2 * RowFamilies::rows_in_every_lane(sizes) > m.nv || is_for_teams(m))
+  if (m.solver != solver_newton || 2 * (RowFamilies::rows_in_every_lane(sizes) + sizes.nequality) > m.nv ||
+      is_for_teams(m))
     sizes.nrowcontact = -1;
   size_solvers(m, sizes);
 }
@@ -566,12 +574,15 @@ void derive_model(Model<double>& m, const DerivedFields& derived) {
   derive_orders(m, derived);
   derive_actuators(m, derived);
   derive_tendons(m, derived);
+  derive_equality(m, derived);
   derive_fluid(m, derived);
   derive_sensors(m, derived);
   for (int i = 0; i < m.nsite; ++i) matrix_of_quaternion(m.site_quat + 4 * i, derived.site_mat + 9 * i);
   m.flags = model_flags(m, derived);
-  if (couple_tendon_dofs(m, derived)) m.flags |= model_rows_couple;
-  if (m.flags & (model_fluid | model_motion_sensors))
+  if (couple_dofs_of_rows(m, derived)) m.flags |= model_rows_couple;
+  const bool holds = std::any_of(m.eq_type, m.eq_type + (m.nequality > 0 ? m.neq : 0),
+                                 [](int type) { return type == equality_connect || type == equality_weld; });
+  if (holds || (m.flags & (model_fluid | model_motion_sensors)))
     for (int i = 0; i < m.nbody; ++i) derived.body_flags[i] &= ~body_leaf;
   m.meaninertia = 0;
   for (int i = 0; i < m.nv; ++i) m.meaninertia += m.dof_M0[i] / m.nv;

@@ -173,6 +173,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.site_names = names_of(m, mjOBJ_SITE, m.nsite);
   imported.tendon_names = names_of(m, mjOBJ_TENDON, m.ntendon);
   imported.pair_names = names_of(m, mjOBJ_PAIR, m.npair);
+  imported.equality_names = names_of(m, mjOBJ_EQUALITY, m.neq);
   imported.key_names = names_of(m, mjOBJ_KEY, m.nkey);
   for (int i = 0; i < m.ngeom; ++i) {
     const int material = m.geom_matid[i];
@@ -185,6 +186,8 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.key_qvel = numbers(m.key_qvel, m.nkey * m.nv);
   imported.key_act = numbers(m.key_act, m.nkey * m.na);
   imported.key_ctrl = numbers(m.key_ctrl, m.nkey * m.nu);
+  imported.key_mpos = numbers(m.key_mpos, m.nkey * 3 * m.nmocap);
+  imported.key_mquat = numbers(m.key_mquat, m.nkey * 4 * m.nmocap);
   imported.name = m.names;  // the first name is the model's
   imported.xml = loaded.source.text();
   imported.mjb = std::make_shared<const std::vector<std::uint8_t>>(std::move(loaded.mjb));

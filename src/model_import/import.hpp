@@ -37,18 +37,20 @@ struct ImportedModel : ModelNumbers {
 
   // One name per element, "" for those without.
   std::vector<std::string> body_names, joint_names, geom_names, actuator_names, sensor_names, site_names,
-      key_names, tendon_names, pair_names;
+      key_names, tendon_names, pair_names, equality_names;
   std::vector<bool> geom_visible;  // the color is not fully transparent: what MuJoCo's rays meet
 
   // What the environments begin with of what they have of the model for themselves: State::model_values.
   std::vector<double> model_values;
 
   int nkey = 0;
-  std::vector<double> key_time;  // [nkey], s
-  std::vector<double> key_qpos;  // [nkey][nq]
-  std::vector<double> key_qvel;  // [nkey][nv]
-  std::vector<double> key_act;   // [nkey][na]
-  std::vector<double> key_ctrl;  // [nkey][nu]
+  std::vector<double> key_time;   // [nkey], s
+  std::vector<double> key_qpos;   // [nkey][nq]
+  std::vector<double> key_qvel;   // [nkey][nv]
+  std::vector<double> key_act;    // [nkey][na]
+  std::vector<double> key_ctrl;   // [nkey][nu]
+  std::vector<double> key_mpos;   // [nkey][3 nmocap]
+  std::vector<double> key_mquat;  // [nkey][4 nmocap]
 
   std::string name;  // of the model, as its author wrote it
   std::string xml;   // source text with included files in place; "" for MJB

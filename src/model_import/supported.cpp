@@ -37,6 +37,9 @@ static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE)
               same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
+static_assert(same(equality_connect, mjEQ_CONNECT) && same(equality_weld, mjEQ_WELD) &&
+              same(equality_joint, mjEQ_JOINT) && same(equality_tendon, mjEQ_TENDON) &&
+              same(kEqualityData, mjNEQDATA));
 static_assert(same(object_unknown, mjOBJ_UNKNOWN) && same(object_body, mjOBJ_BODY) &&
               same(object_xbody, mjOBJ_XBODY) && same(object_joint, mjOBJ_JOINT) &&
               same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE) &&
@@ -66,10 +69,10 @@ static_assert(same(disable_spring, mjDSBL_SPRING) && same(disable_damper, mjDSBL
               same(disable_actuation, mjDSBL_ACTUATION) && same(disable_sensor, mjDSBL_SENSOR) &&
               same(disable_eulerdamp, mjDSBL_EULERDAMP) && same(disable_autoreset, mjDSBL_AUTORESET) &&
               same(disable_island, mjDSBL_ISLAND) && same(disable_constraint, mjDSBL_CONSTRAINT) &&
-              same(disable_limit, mjDSBL_LIMIT) && same(disable_contact, mjDSBL_CONTACT) &&
-              same(disable_filterparent, mjDSBL_FILTERPARENT) && same(disable_midphase, mjDSBL_MIDPHASE) &&
-              same(disable_frictionloss, mjDSBL_FRICTIONLOSS) && same(disable_refsafe, mjDSBL_REFSAFE) &&
-              same(disable_warmstart, mjDSBL_WARMSTART));
+              same(disable_equality, mjDSBL_EQUALITY) && same(disable_limit, mjDSBL_LIMIT) &&
+              same(disable_contact, mjDSBL_CONTACT) && same(disable_filterparent, mjDSBL_FILTERPARENT) &&
+              same(disable_midphase, mjDSBL_MIDPHASE) && same(disable_frictionloss, mjDSBL_FRICTIONLOSS) &&
+              same(disable_refsafe, mjDSBL_REFSAFE) && same(disable_warmstart, mjDSBL_WARMSTART));
 
 // Name in MJCF of a sensor type that the kernels do not read.
 const char* other_sensor_name(int type) {
@@ -277,11 +280,11 @@ class Inspection {
                         (any_limited(m_.jnt_limited, m_.njnt) || any_limited(m_.tendon_limited, m_.ntendon));
     const bool friction = !off(mjDSBL_FRICTIONLOSS) && (any_nonzero(m_.dof_frictionloss, m_.nv) ||
                                                         any_nonzero(m_.tendon_frictionloss, m_.ntendon));
-    const bool contacts = !geom_pairs_.empty();
+    const bool contacts = !geom_pairs_.empty(), equality = !off(mjDSBL_EQUALITY) && m_.neq > 0;
     if (m_.opt.noslip_iterations > 0 && (friction || contacts))
       option("option", "noslip_iterations",
              "option noslip_iterations (simulation.noslip_iterations: 0 leaves them out)");
-    if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (limits || friction || contacts))
+    if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (equality || limits || friction || contacts))
       option("flag", "diagexact",
              "flag diagexact=\"enable\" (simulation.disable: [diagexact] switches it off)");
   }
@@ -289,7 +292,8 @@ class Inspection {
   void equality() {
     if (off(mjDSBL_EQUALITY)) return;
     for (int i = 0; i < m_.neq; ++i)
-      if (m_.eq_active0[i]) element(mjOBJ_EQUALITY, i, "is a constraint", "model.equality");
+      if (m_.eq_type[i] > mjEQ_TENDON)
+        element(mjOBJ_EQUALITY, i, "is a constraint of a flex", "model.equality");
   }
 
   // A fluid acts on the boxes of bodies, not on the ellipsoids of geoms.
@@ -409,7 +413,6 @@ class Inspection {
 
   void bodies() {
     for (int i = 0; i < m_.nbody; ++i) {
-      if (m_.body_mocapid[i] >= 0) element(mjOBJ_BODY, i, "is a mocap body");
       if (m_.body_plugin[i] >= 0) element(mjOBJ_BODY, i, "has a plugin");
     }
     for (int i = 0; i < m_.nflex; ++i) element(mjOBJ_FLEX, i, "is deformable");

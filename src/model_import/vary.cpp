@@ -41,7 +41,8 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (varied.dof_frictionloss >= 0) varied.friction_loss = 0;
   if (varied.jnt_range >= 0) varied.limit_bound = 0;
   if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
-    varied.dof_M0 = varied.body_invweight0 = varied.friction_D = varied.limit_invweight = 0;
+    varied.dof_M0 = varied.body_invweight0 = varied.equality_invweight = varied.friction_D =
+        varied.limit_invweight = 0;
 }
 
 }  // namespace

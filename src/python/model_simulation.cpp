@@ -27,6 +27,9 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"qvel", sizes.nv},
           {"act", sizes.na},
           {"ctrl", sizes.nu},
+          {"mocap_pos", 3 * sizes.nmocap},
+          {"mocap_quat", 4 * sizes.nmocap},
+          {"eq_active", sizes.neq},
           {"qacc_warmstart", sizes.nv},
           {"model_values", sizes.nmodelvalue}};
 }

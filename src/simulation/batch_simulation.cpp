@@ -226,6 +226,8 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     set_state_rows("qvel", row(model_.key_qvel, model_.sizes.nv));
     set_state_rows("act", row(model_.key_act, model_.sizes.na));
     set_state_rows("ctrl", row(model_.key_ctrl, model_.sizes.nu));
+    set_state_rows("mocap_pos", row(model_.key_mpos, 3 * model_.sizes.nmocap));
+    set_state_rows("mocap_quat", row(model_.key_mquat, 4 * model_.sizes.nmocap));
   }
   if (initial.source == StartState::file)
     for (const auto& [field, rows] : read_initial_state(initial, model_.sizes, partition_))

@@ -23,6 +23,8 @@ using Node = ExpressionGraph::Node;
 using Value = ExpressionCompiler::Value;
 
 constexpr std::size_t kScreenful = 100;  // names in a message
+// Fields of the state that resets and events may set.
+constexpr const char* kAssignedFields[] = {"qpos", "qvel", "act", "mocap_pos", "mocap_quat", "eq_active"};
 
 struct BinaryOperator {
   std::string_view token;
@@ -89,11 +91,16 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
     refuse_expression(source, 0,
                       shape(assigned) + " is assigned to " + shape(place) + " ('" + target.text + "')",
                       place.size() == 1 ? "a number" : "a number or " + shape(place));
-  // qpos, qvel and act are the first fields of the state, and the model's own numbers the first that vary.
-  const int of_state =
-      context_.quantity("qpos")->size + context_.quantity("qvel")->size + context_.quantity("act")->size;
   const ModelSizes& sizes = context_.model().sizes;
-  const int first_of_model = field_named(state_fields(sizes), "model_values").first;
+  const std::vector<FieldInfo> fields = state_fields(sizes);
+  const auto is_state = [&](int index) {
+    return std::any_of(std::begin(kAssignedFields), std::end(kAssignedFields), [&](const char* name) {
+      const FieldInfo field = field_named(fields, name);
+      return index >= field.first && index < field.first + field.size;
+    });
+  };
+  // the model's own numbers are the first that vary
+  const int first_of_model = field_named(fields, "model_values").first;
   const int end_of_model = first_of_model + varied_elements(sizes);
   bool of_model = false;
   last_assigned_.clear();
@@ -101,9 +108,10 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
     int index = -1;
     const bool known = graph_.is_operand(place[i], Bank::state, index);
     of_model = known && index >= first_of_model && index < end_of_model;
-    if (!of_model && !(known && index < of_state))
+    if (!of_model && !(known && is_state(index)))
       refuse_expression(target, 0, "'" + target.text + "' cannot be assigned",
-                        "qpos, qvel, act, joint_pos or joint_vel, whole or with [elements]; events: "
+                        "qpos, qvel, act, joint_pos, joint_vel, mocap_pos, mocap_quat or eq_active, whole or "
+                        "with [elements]; events: "
                         "also fields of the model that may vary: " +
                             list(context_.varying_names()));
     if (of_model ? phase_ == Phase::reset : phase_ == Phase::vary)

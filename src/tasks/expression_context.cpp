@@ -121,6 +121,10 @@ void name_elements(Quantity& field, FieldElement element, const TaskModel& model
       return named_rows("site", model.sites);
     case FieldElement::tendon:
       return named_rows("tendon", model.tendons);
+    case FieldElement::equality:
+      return named_rows("equality", model.equalities);
+    case FieldElement::mocap:
+      return named_rows("mocap body", model.mocap_bodies);
     case FieldElement::actuator:
       return named_rows("actuator", names_of(model.actuators));
     case FieldElement::activation:

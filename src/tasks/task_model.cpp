@@ -33,6 +33,13 @@ TaskModel task_model(const ImportedModel& model) {
   result.sites = complete_names(model.site_names, "site");
   result.tendons = complete_names(model.tendon_names, "tendon");
   result.pairs = complete_names(model.pair_names, "pair");
+  result.equalities = complete_names(model.equality_names, "equality");
+  result.mocap_bodies.resize(static_cast<std::size_t>(model.sizes.nmocap));
+  result.mocap_pos0.resize(3 * result.mocap_bodies.size());
+  result.mocap_quat0.resize(4 * result.mocap_bodies.size());
+  for (std::size_t i = 0; i < model.body_mocapid.size(); ++i)
+    if (const int mocap = model.body_mocapid[i]; mocap >= 0)
+      result.mocap_bodies[static_cast<std::size_t>(mocap)] = result.bodies[i];
   result.disableflags = model.disableflags;
   result.geom_rubs.resize(result.geoms.size());
   result.pair_rubs.resize(result.pairs.size());
@@ -54,7 +61,9 @@ TaskModel task_model(const ImportedModel& model) {
   result.geom_body = model.geom_bodyid;
   result.geom_type = model.geom_type;
   for (const int body : model.geom_bodyid)
-    result.geom_static.push_back(model.body_weldid[static_cast<std::size_t>(body)] == 0);
+    result.geom_static.push_back(
+        model.body_weldid[static_cast<std::size_t>(body)] == 0 &&
+        model.body_mocapid[static_cast<std::size_t>(model.body_rootid[static_cast<std::size_t>(body)])] < 0);
   result.geom_visible = model.geom_visible;
   for (std::size_t i = 0; i < model.geompair_geom1.size(); ++i)
     result.geom_pairs.push_back({model.geompair_geom1[i], model.geompair_geom2[i]});
@@ -114,6 +123,8 @@ TaskModel task_model(const ImportedModel& imported, const TaskConfig& config) {
   copy(model.qvel0, imported.key_qvel);
   copy(model.act0, imported.key_act);
   copy(model.ctrl0, imported.key_ctrl);
+  copy(model.mocap_pos0, imported.key_mpos);
+  copy(model.mocap_quat0, imported.key_mquat);
   return model;
 }
 

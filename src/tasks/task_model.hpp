@@ -49,7 +49,7 @@ struct TaskModel {
   std::vector<TaskJoint> joints;
   std::vector<TaskActuator> actuators;
   std::vector<TaskSensor> sensors;
-  std::vector<std::string> bodies, geoms, sites, tendons, pairs;
+  std::vector<std::string> bodies, geoms, sites, tendons, pairs, equalities, mocap_bodies;
   // Geoms, and explicit pairs, whose friction some contact between moving bodies has.
   std::vector<bool> geom_rubs, pair_rubs;
   int disableflags = 0;        // DisableBit
@@ -64,7 +64,7 @@ struct TaskModel {
   // The state that a reset starts from: the model's default one, or that of task.keyframe.
   double reset_time = 0;      // s
   std::vector<double> qpos0;  // default positions
-  std::vector<double> qvel0, act0, ctrl0;
+  std::vector<double> qvel0, act0, ctrl0, mocap_pos0, mocap_quat0;
   std::vector<VaryingField> fields;   // that events may set
   double gravity[3] = {0, 0, -9.81};  // m/s^2
 };

@@ -25,7 +25,7 @@ std::vector<TermExpression> assignments_of(const TermConfig& term, TermKind kind
   if (!term.field.empty()) return field_assignments(term, model, key);
   if (term.term.empty() && term.target.empty())
     throw InputError(term.where, key, "an expression that sets nothing",
-                     "set: qpos[joint], qvel[joint] or act[actuator]");
+                     "set: qpos[joint], qvel[joint], act[actuator], mocap_pos[body] or eq_active[equality]");
   return expressions_of(term, kind, model, key);
 }
 
@@ -191,6 +191,8 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
     begin_with("qvel", model.qvel0);
     begin_with("act", model.act0);
     begin_with("ctrl", model.ctrl0);
+    begin_with("mocap_pos", model.mocap_pos0);
+    begin_with("mocap_quat", model.mocap_quat0);
     begin_with("time", {model.reset_time});
   }
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);

@@ -49,7 +49,16 @@ class Batch {
         model_(device_.model()),
         elements_(data_elements(model_)),
         state_("state", static_cast<std::size_t>(state_elements(model_)) * kEnvs),
-        scratch_("scratch", static_cast<std::size_t>(elements_) * kEnvs) {}
+        scratch_("scratch", static_cast<std::size_t>(elements_) * kEnvs) {
+    defaults_[0].assign(imported.eq_active0.begin(), imported.eq_active0.end());
+    for (std::size_t i = 0; i < imported.body_mocapid.size(); ++i) {
+      if (imported.body_mocapid[i] < 0) continue;
+      const double *const pos = imported.body_pos.data() + 3 * i, *const quat =
+                                                                      imported.body_quat.data() + 4 * i;
+      defaults_[1].insert(defaults_[1].end(), pos, pos + 3);
+      defaults_[2].insert(defaults_[2].end(), quat, quat + 4);
+    }
+  }
 
   // Inputs of all environments; whatever else the state holds becomes NaN, as does the scratch.
   void set(const std::vector<RandomState>& states) {
@@ -64,6 +73,9 @@ class Batch {
                                                        {"act", state.act},
                                                        {"ctrl", state.ctrl},
                                                        {"qacc_warmstart", state.qacc_warmstart},
+                                                       {"eq_active", or_default(state.eq_active, 0)},
+                                                       {"mocap_pos", or_default(state.mocap_pos, 1)},
+                                                       {"mocap_quat", or_default(state.mocap_quat, 2)},
                                                        {"time", {state.time}}};
         const auto input = inputs.find(field.name);
         if (input == inputs.end() || input->second.empty()) continue;
@@ -143,9 +155,14 @@ class Batch {
   }
 
  private:
+  const Numbers& or_default(const Numbers& given, int field) const {
+    return given.empty() ? defaults_[field] : given;
+  }
+
   DeviceModel<S> device_;
   const Model<S>& model_;
   int elements_;
+  Numbers defaults_[3];  // of eq_active, mocap_pos and mocap_quat
   Kokkos::View<S*, MemorySpace> state_, scratch_;
 };
 

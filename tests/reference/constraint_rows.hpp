@@ -17,7 +17,7 @@ struct Rows {
   Numbers D, aref, J, force;      // [nefc], [nefc], [nefc, nv], [nefc]
 };
 
-// Of one lane after forward(): rows that act, friction rows first.
+// Of one lane after forward(): rows that act, those of equality constraints first.
 template <class V>
 Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const Data<V>& d,
              const Numbers& qvel, int lane) {
@@ -35,6 +35,17 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       jacobian[static_cast<std::size_t>(m.ten_J_colind[k])] +=
           factor * imported.ten_rowJ[static_cast<std::size_t>(k)];
   };
+  for (int r = 0; r < m.nequality; ++r) {
+    // constraints that are active in no lane are not even written
+    const double D = at(d.equality_D[r]);
+    if (!(D > 0)) continue;
+    Numbers jacobian = zero;
+    for (int k = m.equality_J_rowadr[r], end = k + m.equality_J_rownnz[r]; k < end; ++k)
+      jacobian[static_cast<std::size_t>(m.equality_J_colind[k])] = at(d.equality_J[k]);
+    add(jacobian, D, at(d.equality_aref[r]),
+        m.solver == solver_pgs ? at(d.row_force[first_row<EqualityRows<V>>(m) + r])
+                               : -D * at(d.equality_jar[r]));
+  }
   for (int r = 0; r < m.nfriction; ++r) {
     Numbers jacobian = zero;
     if (m.friction_dofid[r] >= 0) jacobian[static_cast<std::size_t>(m.friction_dofid[r])] = 1;
@@ -48,7 +59,8 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
     }
     const double aref = -imported.friction_B[static_cast<std::size_t>(r)] * velocity;
     add(jacobian, D, aref,
-        m.solver == solver_pgs ? at(d.row_force[r]) : std::clamp(-D * (jar - aref), -loss, loss));
+        m.solver == solver_pgs ? at(d.row_force[first_row<FrictionRows<V>>(m) + r])
+                               : std::clamp(-D * (jar - aref), -loss, loss));
   }
   const int nlimit = static_cast<int>(at(d.nefc[0])) > 0 ? m.nlimit : 0;
   for (int r = 0; r < nlimit; ++r) {

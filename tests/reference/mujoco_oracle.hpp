@@ -110,6 +110,8 @@ struct RandomState {
   Numbers qpos, qvel, act, ctrl;
   Numbers qacc_warmstart;  // empty: none
   double time = 0;
+  // empty: as the model begins
+  Numbers eq_active = {}, mocap_pos = {}, mocap_quat = {};
 };
 
 // All numbers fit into a float, so that both precisions start from the same state.
@@ -143,6 +145,9 @@ inline RandomState random_state(const mjModel& m, unsigned seed, double speed) {
   for (int i = 0; i < m.nv; ++i) state.qvel.push_back(number(speed));
   for (int i = 0; i < m.na; ++i) state.act.push_back(number(0.5));
   for (int i = 0; i < m.nu; ++i) state.ctrl.push_back(number(1));
+  for (int i = 0; i < m.neq; ++i) state.eq_active.push_back(number(1) > -0.7 ? 1 : 0);
+  for (int i = 0; i < 3 * m.nmocap; ++i) state.mocap_pos.push_back(number(0.5));
+  for (int i = 0; i < 4 * m.nmocap; ++i) state.mocap_quat.push_back(number(1));
   state.time = static_cast<double>(static_cast<float>(0.01 * (seed % 100)));
   return state;
 }
@@ -197,6 +202,9 @@ inline void set_state(const mjModel& m, mjData* d, const RandomState& state) {
   std::copy(state.act.begin(), state.act.end(), d->act);
   std::copy(state.ctrl.begin(), state.ctrl.end(), d->ctrl);
   std::copy(state.qacc_warmstart.begin(), state.qacc_warmstart.end(), d->qacc_warmstart);
+  std::copy(state.eq_active.begin(), state.eq_active.end(), d->eq_active);
+  std::copy(state.mocap_pos.begin(), state.mocap_pos.end(), d->mocap_pos);
+  std::copy(state.mocap_quat.begin(), state.mocap_quat.end(), d->mocap_quat);
   d->time = state.time;
 }
 

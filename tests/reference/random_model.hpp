@@ -66,12 +66,13 @@ class RandomModel {
       names_.push_back(name);
     }
     const int trees = 1 + dice_.below(4);
-    for (int i = 0; i < trees; ++i) body(0);
+    for (int i = 0; i < trees; ++i) body(0, -1);
     out_ << "</worldbody>\n";
     contact_section();
     tendon_section();
     actuator_section();
     sensor_section();
+    equality_section();
     out_ << "</mujoco>\n";
     text_ = out_.str();
   }
@@ -196,7 +197,8 @@ class RandomModel {
     out_ << "/>\n";
   }
 
-  void body(int depth) {
+  // `parent`: its number, -1 for the world.
+  void body(int depth, int parent) {
     const int number = body_number_++;
     out_ << "<body name=\"b" << number << "\"";
     if (depth == 0) {
@@ -207,10 +209,12 @@ class RandomModel {
     if (dice_.chance(0.5)) numbers("euler", {dice_.uniform(-3, 3), dice_.uniform(-1, 1), 0});
     if (dice_.chance(0.1)) numbers("gravcomp", {dice_.uniform(0, 1.5)});
     out_ << ">\n";
+    welds_.push_back(number);
     if (depth == 0 && dice_.chance(0.6)) {
       out_ << "<freejoint name=\"f" << number << "\"/>\n";
     } else {
       const int count = dice_.one_of({0, 1, 1, 1, 2, 3}) + (depth == 0 ? 1 : 0);
+      if (count == 0) welds_.back() = welds_[static_cast<std::size_t>(parent)];
       for (int i = 0; i < count; ++i) {
         const bool ball = count == 1 && dice_.chance(0.3);
         joint(ball ? "ball" : dice_.chance(0.7) ? "hinge" : "slide");
@@ -239,7 +243,7 @@ class RandomModel {
       sites_.push_back("s" + std::to_string(number));
     }
     const int children = depth >= 4 || body_number_ > 14 ? 0 : dice_.one_of({0, 1, 1, 2});
-    for (int i = 0; i < children; ++i) body(depth + 1);
+    for (int i = 0; i < children; ++i) body(depth + 1, number);
     out_ << "</body>\n";
   }
 
@@ -363,6 +367,40 @@ class RandomModel {
     if (dice_.chance(0.3)) sensor("clock", "");
     out_ << "</sensor>\n";
   }
+  void equality_section() {
+    if (!dice_.chance(0.4)) return;
+    out_ << "<equality>\n";
+    for (int i = 0, count = 1 + dice_.below(3); i < count; ++i) {
+      const int kind = dice_.below(4);
+      const int body1 = dice_.below(body_number_), body2 = dice_.below(body_number_);
+      const std::string first = "b" + std::to_string(body1), second = "b" + std::to_string(body2);
+      if (kind < 2) {
+        // (what is rigid already gets rows of zeros, which libmujoco leaves out unless rounding keeps them)
+        if (welds_[static_cast<std::size_t>(body1)] == welds_[static_cast<std::size_t>(body2)]) continue;
+        out_ << (kind == 0 ? "<connect" : "<weld") << " body1=\"" << first << "\"";
+        if (dice_.chance(0.7)) out_ << " body2=\"" << second << "\"";
+        if (kind == 0 || dice_.chance(0.5))
+          numbers("anchor", {dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1), dice_.uniform(-0.1, 0.1)});
+        if (kind == 1 && dice_.chance(0.5)) numbers("torquescale", {dice_.logarithmic(0.1, 5)});
+      } else if (kind == 2 && !scalar_joints_.empty()) {
+        const std::string &joint1 = any(scalar_joints_), &joint2 = any(scalar_joints_);
+        out_ << "<joint joint1=\"" << joint1 << "\"";
+        if (joint1 != joint2) out_ << " joint2=\"" << joint2 << "\"";
+        numbers("polycoef", {dice_.uniform(-0.1, 0.1), dice_.uniform(-1, 1), dice_.uniform(-1, 1), 0, 0.2});
+      } else if (!tendons_.empty()) {
+        out_ << "<tendon tendon1=\"t\"";
+        numbers("polycoef", {dice_.uniform(-0.1, 0.1), 0, 0, 0, 0});
+      } else {
+        continue;
+      }
+      if (dice_.chance(0.2)) out_ << " active=\"false\"";
+      solref("solref");
+      solimp("solimp");
+      out_ << "/>\n";
+    }
+    out_ << "</equality>\n";
+  }
+
   const std::string& any(const std::vector<std::string>& elements) {
     return elements[static_cast<std::size_t>(dice_.below(static_cast<int>(elements.size())))];
   }
@@ -372,6 +410,7 @@ class RandomModel {
   std::ostringstream out_;
   std::string text_;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
+  std::vector<int> welds_;  // by body: the one that it does not move against, at the top
   std::vector<std::string> names_, partners_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;
 };
 

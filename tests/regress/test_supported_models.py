@@ -118,8 +118,8 @@ ELEMENTS = {
               for name in ("sleep", "override", "diagexact")}
              | {mjcf('<option integrator="discrete" solver="CG"><flag ipc="enable"/></option>'): None}),
     "body": ([mjcf(attributes=' gravcomp="0.5"'),
-              *bodies('<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><joint/>')],
-             {mjcf(world='<body name="target" mocap="true"/>'): None}),
+              mjcf(world='<body name="target" mocap="true"/>'),
+              *bodies('<inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/><joint/>')], {}),
     "joint, freejoint": (bodies('<freejoint/><geom size=".1"/>', '<joint type="ball" damping="1"/><geom size=".1"/>',
                                 '<joint type="slide" range="-1 1" limited="true" stiffness="1" armature=".1" frictionloss=".1"/>'
                                 '<geom size=".1"/>'), {}),
@@ -137,9 +137,12 @@ ELEMENTS = {
               mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
     "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),
     "contact": (sections('<contact><pair geom1="floor" geom2="ball"/><exclude body1="body" body2="tip"/></contact>'), {}),
-    "equality": (sections('<equality><joint joint1="joint" joint2="slide" active="false"/></equality>'),
-                 {mjcf('<equality><joint joint1="joint" joint2="slide"/></equality>'): "model.equality=false",
-                  mjcf('<equality><weld body1="body" body2="tip"/></equality>'): "model.equality=false"}),
+    "equality": ([mjcf(f'<tendon><fixed name="tendon"><joint joint="joint" coef="1"/></fixed></tendon><equality>{text}</equality>',
+                       world='<site name="end"/>') for text in
+                  ('<joint joint1="joint" joint2="slide" active="false"/>', '<joint joint1="joint" polycoef="0 1 0 0 0"/>',
+                   '<connect body1="body" body2="tip" anchor="0 0 0"/>', '<weld body1="body" body2="tip"/>',
+                   '<connect site1="site" site2="end"/>', '<weld site1="site" site2="end"/>',
+                   '<tendon tendon1="tendon" polycoef=".1 0 0 0 0"/>')], {}),
     "tendon": (sections('<tendon><fixed stiffness="1" damping="1" limited="true" range="-1 1" frictionloss=".1">'
                         '<joint joint="joint" coef="1"/><joint joint="slide" coef="2"/></fixed></tendon>'),
                {mjcf('<tendon><spatial><site site="site"/><site site="end"/></spatial></tendon>',

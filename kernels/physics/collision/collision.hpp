@@ -125,16 +125,22 @@ MANIPLE_FUNCTION ConvexOptions<T> convex_options(const Model<T>& m) {
 template <class V, class Emit>
 MANIPLE_FUNCTION void narrowphase(int types, const GeomPose<V>& pose1, const GeomPose<V>& pose2, V margin,
                                   const ConvexOptions<ScalarOf<V>>& options, const Emit& emit) {
+  int convex1 = -1, convex2 = -1;
   switch (types) {
 #define MANIPLE_ROW(type1, type2, most_contacts, function) \
   case geom_pair_types(geom_##type1, geom_##type2):        \
     return function(pose1, pose2, margin, emit);
     MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
+#define MANIPLE_ROW(type1, type2, most_contacts)    \
+  case geom_pair_types(geom_##type1, geom_##type2): \
+    convex1 = geom_##type1;                         \
+    convex2 = geom_##type2;                         \
+    break;
+    MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
   }
-  if (types >= kFirstConvexPairTypes)
-    convex_convex(kGeomPairTypes[types].type1, pose1, kGeomPairTypes[types].type2, pose2, margin, options,
-                  emit);
+  if (convex1 >= 0) convex_convex(convex1, pose1, convex2, pose2, margin, options, emit);
 }
 
 // The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.

@@ -109,7 +109,7 @@ MANIPLE_FUNCTION void choose_four(const ContactPolygon<T>& polygon, int* chosen)
   for (; a < polygon.count; ++a) {
     for (;;) {
       T larger = area(a, b, c, next(d));
-      if (larger <= most) break;
+      if (!(larger > most)) break;  // (nor where a corner is not a number)
       most = larger;
       d = next(d);
       keep();

@@ -151,4 +151,67 @@ struct SingleRows {
   MANIPLE_FUNCTION const Rows& self() const { return static_cast<const Rows&>(*this); }
 };
 
+// Where a family of KeptRows lists the rows that act in some lane, by the model's numbers, and keeps their
+// residuals and the changes of these along the search direction.
+template <class V>
+struct KeptFields {
+  IndexField<V> active;
+  DataField<V> jar, search;
+};
+
+// The base of a family of single rows of which each lane has some, and whose residuals are kept. `Rows` has
+// the members of SingleRows but for number(), and
+//   fields(x)                  its KeptFields in the data x
+//   row_to_wide(x, r, lane)    row r of the model to the fields of wide_data
+template <class Rows, class V>
+struct KeptRows : SingleRows<Rows, V> {
+  using SingleRows<Rows, V>::m, SingleRows<Rows, V>::d, SingleRows<Rows, V>::active;
+  using SingleRows<Rows, V>::SingleRows;
+  static constexpr bool kInEveryLane = false, kKeepsJar = true;
+
+  MANIPLE_FUNCTION int number(int i) const { return kept().active[i]; }
+  MANIPLE_FUNCTION V jar(int i) const { return kept().jar[number(i)]; }
+  MANIPLE_FUNCTION V change(int i) const { return kept().search[number(i)]; }
+  template <class Dofs>
+  MANIPLE_FUNCTION void evaluate(const Dofs&) const {
+    for (const int i : d.team.share(active)) kept().jar[number(i)] = self().times(i, d.qacc) - self().aref(i);
+  }
+  template <class Dofs>
+  MANIPLE_FUNCTION void evaluate_change(const Dofs&) const {
+    for (const int i : d.team.share(active)) kept().search[number(i)] = self().times(i, d.search);
+  }
+  MANIPLE_FUNCTION void move(MaskOf<V> lanes, V alpha) const {
+    for (const int i : d.team.share(active)) {
+      const int r = number(i);
+      V& value = kept().jar[r];
+      value = select(lanes, value + alpha * kept().search[r], value);
+    }
+  }
+  MANIPLE_FUNCTION void store_jar(int i, MaskOf<V> lanes, V jar) const {
+    V& value = kept().jar[number(i)];
+    value = select(lanes, jar, value);
+  }
+  MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
+    int count = 0;
+    for (int i = 0; i < active; ++i) {
+      const int r = number(i);
+      if (!(self().law_of_lane(r, lane).D > 0)) continue;
+      Rows::fields(x).active[count++] = r;
+      self().row_to_wide(x, r, lane);
+    }
+    return count;
+  }
+  MANIPLE_FUNCTION void from_wide(const Data<Wide>& x, int count, int lane) const {
+    const KeptFields<V> to = kept();
+    const KeptFields<Wide> from = Rows::fields(x);
+    // rows that only other lanes have get a number, too
+    for (int i = 0; i < active; ++i) set_lane(to.jar[number(i)], lane, ScalarOf<V>(0));
+    for (int i = 0; i < count; ++i) copy_from_wide(from.jar, to.jar, lane, from.active[i], 1);
+  }
+
+ private:
+  MANIPLE_FUNCTION const Rows& self() const { return static_cast<const Rows&>(*this); }
+  MANIPLE_FUNCTION KeptFields<V> kept() const { return Rows::fields(d); }
+};
+
 }  // namespace maniple

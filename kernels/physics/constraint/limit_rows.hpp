@@ -41,13 +41,13 @@ MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, 
   return true;
 }
 
-// Limits of joints and tendons, of which those count that act in some lane (limit_active); see SingleRows.
+// Limits of joints and tendons, of which those count that act in some lane (limit_active); see SingleRows and
+// KeptRows.
 template <class V>
-struct LimitRows : SingleRows<LimitRows<V>, V> {
+struct LimitRows : KeptRows<LimitRows<V>, V> {
   using T = ScalarOf<V>;
-  using SingleRows<LimitRows<V>, V>::m, SingleRows<LimitRows<V>, V>::d, SingleRows<LimitRows<V>, V>::active;
-  using SingleRows<LimitRows<V>, V>::SingleRows;
-  static constexpr bool kInEveryLane = false, kKeepsJar = true;
+  using KeptRows<LimitRows<V>, V>::m, KeptRows<LimitRows<V>, V>::d, KeptRows<LimitRows<V>, V>::number;
+  using KeptRows<LimitRows<V>, V>::KeptRows;
 
   static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.nlimit; }
   // Also writes limit_active.
@@ -64,7 +64,10 @@ struct LimitRows : SingleRows<LimitRows<V>, V> {
     d.team.once([&] { d.nefc[0] += all_acting; });
     return count;
   }
-  MANIPLE_FUNCTION int number(int i) const { return d.limit_active[i]; }
+  template <class U>
+  static MANIPLE_FUNCTION KeptFields<U> fields(const Data<U>& x) {
+    return {x.limit_active, x.limit_jar, x.limit_search};
+  }
   MANIPLE_FUNCTION OneSidedLaw<V> law(int i) const { return {d.limit_D[number(i)]}; }
   MANIPLE_FUNCTION OneSidedLaw<T> law_of_lane(int r, int lane) const {
     return {lane_element(d.limit_D, r, lane)};
@@ -120,44 +123,10 @@ struct LimitRows : SingleRows<LimitRows<V>, V> {
           d.H[hessian_address(dof + k, dof + l)] += D * component[k] * component[l];
     }
   }
-  // The residuals, and their changes along the search direction, are kept in limit_jar and limit_search.
-  MANIPLE_FUNCTION V jar(int i) const { return d.limit_jar[number(i)]; }
-  MANIPLE_FUNCTION V change(int i) const { return d.limit_search[number(i)]; }
-  template <class Dofs>
-  MANIPLE_FUNCTION void evaluate(const Dofs&) const {
-    for (const int i : d.team.share(active)) d.limit_jar[number(i)] = times(i, d.qacc) - aref(i);
-  }
-  template <class Dofs>
-  MANIPLE_FUNCTION void evaluate_change(const Dofs&) const {
-    for (const int i : d.team.share(active)) d.limit_search[number(i)] = times(i, d.search);
-  }
-  MANIPLE_FUNCTION void move(MaskOf<V> lanes, V alpha) const {
-    for (const int i : d.team.share(active)) {
-      const int r = number(i);
-      V& value = d.limit_jar[r];
-      value = select(lanes, value + alpha * d.limit_search[r], value);
-    }
-  }
-  MANIPLE_FUNCTION void store_jar(int i, MaskOf<V> lanes, V jar) const {
-    V& value = d.limit_jar[number(i)];
-    value = select(lanes, jar, value);
-  }
-  MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
-    int count = 0;
-    for (int i = 0; i < active; ++i) {
-      const int r = number(i);
-      if (!(get_lane(V(d.limit_D[r]), lane) > 0)) continue;
-      x.limit_active[count++] = r;
-      copy_to_wide(d.limit_D, lane, x.limit_D, r, 1);
-      copy_to_wide(d.limit_aref, lane, x.limit_aref, r, 1);
-      if (m.limit_ballid[r] >= 0) copy_to_wide(d.limit_axis, lane, x.limit_axis, 3 * m.limit_ballid[r], 3);
-    }
-    return count;
-  }
-  MANIPLE_FUNCTION void from_wide(const Data<Wide>& x, int count, int lane) const {
-    // rows that only other lanes have get a number, too
-    for (int i = 0; i < active; ++i) set_lane(d.limit_jar[number(i)], lane, T(0));
-    for (int i = 0; i < count; ++i) copy_from_wide(x.limit_jar, d.limit_jar, lane, x.limit_active[i], 1);
+  MANIPLE_FUNCTION void row_to_wide(const Data<Wide>& x, int r, int lane) const {
+    copy_to_wide(d.limit_D, lane, x.limit_D, r, 1);
+    copy_to_wide(d.limit_aref, lane, x.limit_aref, r, 1);
+    if (m.limit_ballid[r] >= 0) copy_to_wide(d.limit_axis, lane, x.limit_axis, 3 * m.limit_ballid[r], 3);
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/physics/constraint/contact_rows.hpp"
+#include "kernels/physics/constraint/equality_rows.hpp"
 #include "kernels/physics/constraint/friction_rows.hpp"
 #include "kernels/physics/constraint/limit_rows.hpp"
 
@@ -71,7 +72,7 @@ struct RowFamilyList {
     for (int i = 0, rows = family.count(); i < rows; ++i) visit(family, i);
   }
 };
-using RowFamilies = RowFamilyList<FrictionRows, LimitRows, ContactRows>;
+using RowFamilies = RowFamilyList<EqualityRows, FrictionRows, LimitRows, ContactRows>;
 using ActiveRows = RowFamilies::Active;
 
 template <class Rows>

@@ -63,6 +63,23 @@ struct BoundedLaw {
   }
 };
 
+// An equality constraint holds both ways.
+template <class V>
+struct FreeLaw {
+  static constexpr bool kOnlyPushes = false, kSaturates = false;
+  V D;
+
+  MANIPLE_FUNCTION Bounds<V> residual_bounds() const { return {V(-kUnbounded), V(kUnbounded)}; }
+  MANIPLE_FUNCTION Bounds<V> force_bounds() const { return residual_bounds(); }
+  MANIPLE_FUNCTION V force(V jar) const { return -D * jar; }
+  MANIPLE_FUNCTION V twice_cost(V jar) const { return D * jar * jar; }
+  MANIPLE_FUNCTION V curvature(V) const { return D; }
+  template <class Point>
+  MANIPLE_FUNCTION void add_to_line(Point& point, V, V change, V) const {
+    point.add_quadratic(change, D);
+  }
+};
+
 // A limit pushes where its residual is negative.
 template <class V>
 struct OneSidedLaw {

@@ -49,6 +49,12 @@ MANIPLE_FUNCTION void place_body(const Model<ScalarOf<V>>& m, const State<V>& s,
     store3(d.xaxis, 3 * first, uniform3<V>(m.jnt_axis + 3 * first));
     return;
   }
+  if (m.nmocap > 0 && m.body_mocapid[i] >= 0) {
+    const int mocap = m.body_mocapid[i];
+    xpos = load3<V>(s.mocap_pos, 3 * mocap);
+    xquat = normalize(load4<V>(s.mocap_quat, 4 * mocap));
+    return;
+  }
   if (parent > 0) {
     xpos = load3<V>(d.xpos, 3 * parent);
     if (!(flags & body_pos_zero)) xpos = xpos + rotate_by(parent, uniform3<V>(m.body_pos + 3 * i));

@@ -8,12 +8,42 @@
 
 namespace maniple {
 
-// Writes cfrc_ext: forces from outside on each body, which are those of contacts, about the center of mass of
-// the body's tree.
+// Adds what connects and welds do to their bodies to cfrc_ext, about the center of mass of each body's tree.
 template <class V>
-MANIPLE_FUNCTION void external_forces(const Model<ScalarOf<V>>& m, const Data<V>& d) {
+MANIPLE_FUNCTION void add_equality_wrenches(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                            const Data<V>& d) {
+  for (int e = 0; e < m.neq && m.nequality > 0; ++e) {
+    const MaskOf<V> active = s.eq_active[e] > V(0);
+    if (m.eq_bodyid[2 * e] < 0 || m.eq_rownum[e] == 0 || !any_lane(active)) continue;
+    V force[6] = {V(0), V(0), V(0), V(0), V(0), V(0)};
+    for (int k = 0; k < m.eq_rownum[e]; ++k)
+      force[k] = select(active, equality_force(m, d, m.eq_rowadr[e] + k), V(0));
+    const Vec3<V> pull{force[0], force[1], force[2]};
+    Frame<V> frame[2];
+    for (int side = 0; side < 2; ++side) {
+      const int i = 2 * e + side;
+      frame[side] = frame_on_body(d, m.eq_bodyid[i], m.eq_pos + 3 * i, m.eq_quat + 4 * i);
+    }
+    // the transpose of what fixed_rows() makes of rotations
+    const V scale(ScalarOf<V>(0.5) * m.eq_data[kEqualityData * e + kTorqueScale]);
+    const Vec3<V> torque =
+        scale * turned_axes(frame[1].quat, Vec3<V>{force[3], force[4], force[5]}, conjugate(frame[0].quat));
+    for (int side = 0; side < 2; ++side) {
+      const int body = m.eq_bodyid[2 * e + side];
+      if (body == 0) continue;
+      const Spatial<V> wrench{torque + cross(from_tree_center(m, d, body, frame[side].pos), pull), pull};
+      store6(d.cfrc_ext, 6 * body, load6<V>(d.cfrc_ext, 6 * body) + (side == 0 ? V(1) : V(-1)) * wrench);
+    }
+  }
+}
+
+// Writes cfrc_ext: forces from outside on each body, which are those of contacts, connects and welds, about
+// the center of mass of the body's tree.
+template <class V>
+MANIPLE_FUNCTION void external_forces(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   for (int i = 0; i < 6 * m.nbody; ++i) d.cfrc_ext[i] = V(0);
   add_contact_wrenches(m, d);
+  add_equality_wrenches(m, s, d);
 }
 
 // Writes cacc and cfrc_int (the force between a body and its parent) from qacc, cacc_bias, cvel, cdof and

@@ -292,7 +292,7 @@ MANIPLE_SUBSTAGE void sensors(const Model<ScalarOf<V>>& m, const State<V>& s, co
   const bool accelerations = pass == SensorPass::accelerations;
   if (!accelerations && (m.flags & model_subtree_sensors)) subtree_velocities(m, s, d);
   if (accelerations && (m.flags & model_force_sensors)) {
-    external_forces(m, d);
+    external_forces(m, s, d);
     internal_forces(m, s, d);
   }
   for (int i = 0; i < m.nsensor; ++i)

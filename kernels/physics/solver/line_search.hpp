@@ -23,6 +23,12 @@ struct LinePoint {
   // Where the line is zero.
   MANIPLE_FUNCTION V zero() const { return V(1) - (rest + error) / slope; }
 
+  // Adds a row whose residual changes by `change`: of the curvature D everywhere.
+  MANIPLE_FUNCTION void add_quadratic(V change, V D) {
+    const V weighted = D * change;
+    start = multiply_add(weighted, change, start);
+    slope = multiply_add(weighted, change, slope);
+  }
   // Adds a row whose residual x changes by `change`: of the curvature D between low and high, linear beyond.
   MANIPLE_FUNCTION void add_row(V x, V change, V low, V high, V D, V alpha) {
     const V there = multiply_add(alpha, change, x), end = x + change, weighted = D * change;

@@ -1,0 +1,94 @@
+"""Mocap bodies and equality constraints that a task sets: poses drawn at resets, a weld that an event lets go, and the
+states of keyframes, against libmujoco from the states that were recorded."""
+# ctest: PROCESSORS 1 COST 5
+
+import mujoco
+import numpy as np
+import pytest
+
+from maniple.results import Run
+
+MODEL = """<mujoco>
+  <option timestep="0.002" tolerance="1e-14"/>
+  <worldbody>
+    <body name="target" mocap="true" pos="0 0 1"><geom size=".02" contype="0" conaffinity="0"/></body>
+    <body name="ball" pos="0 0 1"><freejoint/><geom size=".05" mass=".3"/></body>
+    <body name="arm" pos="1 0 1"><joint name="hinge" axis="0 1 0"/><geom type="capsule" fromto="0 0 0 .3 0 0" size=".02"/></body>
+  </worldbody>
+  <equality>
+    <weld name="grasp" body1="ball" body2="target" solref=".01 1"/>
+    <connect name="rope" body1="arm" body2="ball" anchor=".3 0 0" active="false"/>
+  </equality>
+  <actuator><motor joint="hinge"/></actuator>
+  <keyframe><key name="far" mpos="0 .2 1.1" mquat=".8 .6 0 0" qpos="0 .2 1.1 .8 .6 0 0 .1"/></keyframe>
+</mujoco>
+"""
+TASK = """model: {file: robot.xml}
+simulation: {decimation: 5, precision: double}
+task:
+  actions: [{term: joint_effort, joints: [hinge]}]
+  observations: [{expression: "qpos"}]
+  rewards: {alive: {expression: "1"}}
+  resets:
+    - {set: "mocap_pos[target]", expression: "[uniform(-0.1, 0.1), 0, 1]"}
+  events:
+    let_go: {set: "eq_active[grasp]", expression: "0", mode: interval, every: [0.2, 0.4]}
+"""
+
+
+@pytest.fixture
+def deck(tmp_path):
+    (tmp_path / "robot.xml").write_text(MODEL)
+    (tmp_path / "task.yaml").write_text(TASK)
+    return tmp_path / "task.yaml"
+
+
+def recorded(maniple, deck, *keys):
+    out = deck.parent / "run"
+    maniple("rollout", str(deck), "batch.num_envs=40", "simulation.steps=60", "output.trajectory.every=1",
+            "output.trajectory.fields=[qpos, qvel, mocap_pos, mocap_quat, eq_active, qacc_warmstart]", *keys,
+            f"output.directory={out}", ranks=0)
+    return {name: np.asarray(rows) for name, rows in Run(out).trajectories.items()}
+
+
+def test_a_task_sets_them(maniple, deck):
+    rows = recorded(maniple, deck, "initial_state.source=task")
+    x = rows["mocap_pos"][:, 0, 0]
+    assert x.min() > -0.1 and x.max() < 0.1 and x.std() > 0.03
+    np.testing.assert_array_equal(rows["mocap_pos"][:, :, 0], np.repeat(x[:, None], rows["mocap_pos"].shape[1], 1))
+    held = rows["eq_active"][:, :, 0]
+    assert held[:, 0].all() and not held[:, -1].any() and not rows["eq_active"][:, :, 1].any()
+    assert len(set(held.sum(1))) > 5                    # each environment lets go at a time of its own
+    # while it holds the ball follows the marker, then it falls
+    for env in range(40):
+        let_go = int(held[env].sum())
+        assert abs(rows["qpos"][env, let_go - 1, 2] - 1) < 0.02 and rows["qpos"][env, -1, 2] < 0.9
+
+    model = mujoco.MjModel.from_xml_path(str(deck.parent / "robot.xml"))
+    data = mujoco.MjData(model)
+    for env in range(0, 40, 7):
+        for step in range(0, 59, 5):
+            for name in ("qpos", "qvel", "qacc_warmstart"):
+                getattr(data, name)[:] = rows[name][env, step]
+            data.mocap_pos[0] = rows["mocap_pos"][env, step]
+            data.mocap_quat[0] = rows["mocap_quat"][env, step]
+            data.eq_active[:] = rows["eq_active"][env, step]
+            mujoco.mj_step(model, data, 5)
+            np.testing.assert_allclose(rows["qpos"][env, step + 1], data.qpos, atol=1e-10)
+
+
+def test_a_keyframe_has_them(maniple, deck):
+    rows = recorded(maniple, deck, "initial_state.source=keyframe", "initial_state.keyframe=far")
+    np.testing.assert_array_equal(rows["mocap_pos"][:, 0], np.tile([0, 0.2, 1.1], (40, 1)))
+    np.testing.assert_array_equal(rows["mocap_quat"][:, 0], np.tile([0.8, 0.6, 0, 0], (40, 1)))
+    rows = recorded(maniple, deck, "initial_state.source=task", "task.keyframe=far", "task.resets=[]",
+                    "output.overwrite=true")
+    np.testing.assert_array_equal(rows["mocap_pos"][:, 0], np.tile([0, 0.2, 1.1], (40, 1)))
+
+
+@pytest.mark.parametrize("target, allowed", [("ctrl[0]", "mocap_pos, mocap_quat or eq_active"), ("mocap_pos[goal]", "target"),
+                                             ("eq_active[hold]", "grasp")])
+def test_others_are_refused(maniple, deck, target, allowed):
+    deck.write_text(TASK.replace('mocap_pos[target]", expression: "[uniform(-0.1, 0.1), 0, 1]"', f'{target}", expression: "1"'))
+    said = maniple("validate", str(deck), ranks=0, exit_code=2).stderr
+    assert allowed in said
