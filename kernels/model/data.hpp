@@ -32,18 +32,20 @@
   FIELD(contact_frame, 6 * ncontact, narrow, "1", "normal from geom1 to geom2, first tangent")               \
   FIELD(contact_dropped, 1, narrow, "1", "contacts beyond the capacity")                                     \
   FIELD(contact_D, ncontact, wide, "kg", "stiffness of each edge; 0: not active")                            \
+  FIELD(contact_mu, ncone, wide, "1", "friction of the regularized elliptic cone")                           \
+  FIELD(contact_dim, ncone, wide, "1", "condim of the contact; 0: not active")                               \
   FIELD(contact_friction, 2 * nvariedcontact, narrow, "1", "friction along the tangents")                    \
   FIELD(contact_invweight, nvariedcontact, narrow, "1/kg", "inverse weight of both bodies")                  \
-  FIELD(contact_aref, 3 * ncontact, wide, "m/s^2", "reference acceleration of the base rows")                \
-  FIELD(contact_J, 3 * ncontact * ncontactdof, wide, "1", "base rows, [slot][dof][row]")                     \
+  FIELD(contact_aref, contactdim* ncontact, wide, "m/s^2", "reference acceleration of the base rows")        \
+  FIELD(contact_J, contactdim* ncontact* ncontactdof, wide, "1", "base rows, [slot][dof][row]")              \
   FIELD(contact_bodypair, nbodypaircontact, narrow, "1", "body pair of the contact; -1: none")               \
   FIELD(contact_B, 18 * nbodypaircontact, narrow, "1",                                                       \
         "base rows of the body pair's motion, [slot][axis][row]")                                            \
   FIELD(bodypair_S, 6 * nbodypair * nv, narrow, "1",                                                         \
         "motion of the body pair by the dofs of bodypair_dof, about its point")                              \
   FIELD(bodypair_W, 21 * nbodypair, narrow, "kg", "sum of B' W B, lower triangle")                           \
-  FIELD(contact_jar, 3 * ncontact, wide, "m/s^2", "acceleration beyond the reference")                       \
-  FIELD(contact_search, 3 * ncontact, wide, "m/s^2", "its change along the search")                          \
+  FIELD(contact_jar, contactdim* ncontact, wide, "m/s^2", "acceleration beyond the reference")               \
+  FIELD(contact_search, contactdim* ncontact, wide, "m/s^2", "its change along the search")                  \
   FIELD(H, nrowdof*(nrowdof + 1) / 2, wide, "kg", "Hessian of the cost, then its factor")                    \
   FIELD(HDiagInv, nrowdof, wide, "1/kg", "1/diag(D) of the factor")                                          \
   FIELD(Ma, nrowdof, wide, "N", "M times the solver's acceleration")                                         \
@@ -283,6 +285,8 @@ struct Data {
   FIELD(contact_jar)               \
   FIELD(contact_search)            \
   FIELD(contact_aref)              \
+  FIELD(contact_mu)                \
+  FIELD(contact_dim)               \
   FIELD(crb)                       \
   FIELD(cfrc_body)                 \
   FIELD(xpos)                      \

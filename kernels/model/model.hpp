@@ -15,10 +15,11 @@ inline constexpr int kDenseDofs = 9;
 // Numbers of a row of eq_data, and which of them is the torquescale of a weld.
 inline constexpr int kEqualityData = 12, kTorqueScale = 10;
 
-// Values of mjtIntegrator, mjtSolver, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj and mjtDisableBit that
-// the kernels know; src/model_import checks them against mujoco.h.
+// Values of mjtIntegrator, mjtSolver, mjtCone, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj and
+// mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
+enum ConeType : int { cone_pyramidal = 0, cone_elliptic = 1 };
 enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };
 enum GeomType : int {
   geom_plane = 0,

@@ -38,6 +38,8 @@
   SIZE(ngeompair, "pairs of geoms that may touch")                                                 \
   SIZE(ncontactclass, "different sets of contact parameters of these")                             \
   SIZE(ncontact, "contacts of one environment, at most")                                           \
+  SIZE(contactdim, "base rows of a contact: 3, or for ConeRows the largest condim")                \
+  SIZE(ncone, "ncontact if the model has ConeRows, else 0")                                        \
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
   SIZE(ncontactdof, "nv if there are any geom pairs, else 0")                                      \
@@ -69,6 +71,7 @@
   INTEGER(ccd_iterations, "of GJK and EPA, at most")             \
   INTEGER(solver, "mjtSolver")                                   \
   INTEGER(jacobian, "mjtJacobian")                               \
+  INTEGER(cone, "mjtCone")                                       \
   REAL(timestep, "s")                                            \
   REAL(tolerance, "of the solver, for scaled cost and gradient") \
   REAL(ls_tolerance, "of its line search")                       \
@@ -190,6 +193,7 @@
   REAL(geom_margin, ngeom, "m: distance below which contacts push")              \
   REAL(geom_gap, ngeom, "m: contacts are listed this much earlier")              \
   REAL(pair_solref, 2 * npair, "reference acceleration of the pair's contacts")  \
+  REAL(pair_solreffriction, 2 * npair, "that of friction, if not zero")          \
   REAL(pair_solimp, 5 * npair, "impedance")                                      \
   REAL(pair_margin, npair, "m")                                                  \
   REAL(pair_gap, npair, "m")                                                     \
@@ -296,7 +300,8 @@
   REAL(geompair_margin, ngeompair, "m: margin and gap: contacts are listed below this distance")        \
   REAL(geompair_bound, ngeompair, "m: no contact if the bounding spheres are further apart")            \
   REAL(geompair_invweight, ngeompair, "1/kg: inverse weight of both bodies")                            \
-  REAL(contactclass_friction, 2 * ncontactclass, "sliding friction along the tangents")                 \
+  REAL(contactclass_friction, 5 * ncontactclass, "sliding along the tangents, spinning, rolling")       \
+  REAL(contactclass_frictionB, ncontactclass, "1/s: damping of friction in an elliptic cone")           \
   REAL(contactclass_K, ncontactclass, "1/s^2: stiffness of the reference acceleration")                 \
   REAL(contactclass_B, ncontactclass, "1/s: damping of the reference acceleration")                     \
   REAL(contactclass_solimp, 5 * ncontactclass, "impedance, within its bounds")                          \

@@ -21,7 +21,7 @@ enum class Precision { fp32, fp64 };
 enum class ThreadsChoice { automatic, one, team };
 enum class IntegratorChoice { of_model, Euler, RK4, implicitfast };
 enum class SolverChoice { of_model, Newton, PGS };
-enum class ConeChoice { of_model, pyramidal };
+enum class ConeChoice { of_model, pyramidal, elliptic };
 // What a task reads of derived quantities. fresh: those of the state after the control step; as_stepped: as
 // mj_step leaves them, one physics step old; stepped_forces: that old only what follows from accelerations
 // and forces, contacts included; stepped_rewards: that old in rewards and terminations, fresh in
@@ -75,7 +75,7 @@ inline constexpr std::array kTextsOf<IntegratorChoice>{"", "Euler", "RK4", "impl
 template <>
 inline constexpr std::array kTextsOf<SolverChoice>{"", "Newton", "PGS"};
 template <>
-inline constexpr std::array kTextsOf<ConeChoice>{"", "pyramidal"};
+inline constexpr std::array kTextsOf<ConeChoice>{"", "pyramidal", "elliptic"};
 template <>
 inline constexpr std::array kTextsOf<DerivedChoice>{"fresh", "as_stepped", "stepped_forces",
                                                     "stepped_rewards"};

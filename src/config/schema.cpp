@@ -81,7 +81,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.ls_iterations, between(0, 1e6), "iterations", "Largest number of line search iterations of the Newton solver; 0: the model's"),
       KEY(simulation.tolerance, at_least(0), "1", "Solver tolerance: scaled improvement, and scaled gradient, below which it stops; ~: the model's"),
       KEY(simulation.ls_tolerance, at_least(0), "1", "Line search tolerance of the Newton solver; ~: the model's"),
-      KEY(simulation.cone, anything(), "", "Friction cone of contacts; pyramidal replaces elliptic cones of the model, which are not supported; \"\": the model's"),
+      KEY(simulation.cone, anything(), "", "Friction cone of contacts; \"\": the model's"),
       KEY(simulation.impratio, above(0), "1", "Ratio of frictional to normal impedance of contacts; ~: the model's"),
       KEY(simulation.noslip_iterations, between(-1, 1e6), "iterations", "Number of noslip iterations; 0 replaces those of the model, which are not supported; -1: the model's"),
       KEY(simulation.gravity, anything(), "m/s^2", "Gravity [x, y, z]; ~: the model's"),

@@ -538,7 +538,7 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   count_contacts(m, sizes);
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;
   sizes.nvariedcontact = varies_friction(m) || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
-  sizes.nrowdof = RowFamilies::most_rows(sizes) > 0 ? m.nv : 0;
+  sizes.nrowdof = RowFamilies::any_rows(sizes) ? m.nv : 0;
   // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
   // for a team is the dofs: row_solver.hpp knows nothing of teams
   if (m.solver != solver_newton || 2 * (RowFamilies::rows_in_every_lane(sizes) + sizes.nequality) > m.nv ||

@@ -17,14 +17,14 @@ namespace {
 // What the contacts of a geom pair have in common with those of others; equal ones share a class.
 struct ContactClass {
   int condim;
-  std::array<double, 2> friction;
+  std::array<double, 5> friction;  // zero where condim has none
   std::array<double, 5> solimp;
-  double K, B, margin;
+  double K, B, frictionB, margin;
   std::array<int, 2> geoms;  // whose friction it is; -1 - i: that of the explicit pair i
 
   friend bool operator==(const ContactClass& a, const ContactClass& b) {
     return a.condim == b.condim && a.friction == b.friction && a.solimp == b.solimp && a.K == b.K &&
-           a.B == b.B && a.margin == b.margin;
+           a.B == b.B && a.frictionB == b.frictionB && a.margin == b.margin;
   }
 };
 
@@ -39,18 +39,23 @@ double solver_mix(double solmix1, double solmix2) {
 // Contact parameters of a geom pair: those of the explicit pair, of the geom with priority, or of both.
 ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
   const int g1 = geompair.geom1, g2 = geompair.geom2;
-  double solref[2], solimp[5], friction[2];
+  double solref[2], solimp[5], friction[5], solreffriction[2] = {0, 0};
   const auto copy = [&](const double* ref, const double* imp) {
     for (int k = 0; k < 2; ++k) solref[k] = ref[k];
     for (int k = 0; k < 5; ++k) solimp[k] = imp[k];
+  };
+  // the larger one of two geoms' sliding, spinning and rolling friction
+  const auto spread = [&](const double* one, const double* other) {
+    constexpr int kComponent[5] = {0, 0, 1, 2, 2};
+    for (int k = 0; k < 5; ++k) friction[k] = std::fmax(one[kComponent[k]], other[kComponent[k]]);
   };
   double margin;
   std::array<int, 2> geoms{-1, -1};
   if (geompair.pair >= 0) {
     const int i = geompair.pair;
     copy(m.pair_solref + 2 * i, m.pair_solimp + 5 * i);
-    friction[0] = m.pair_friction[5 * i];
-    friction[1] = m.pair_friction[5 * i + 1];
+    std::copy_n(m.pair_friction + 5 * i, 5, friction);
+    std::copy_n(m.pair_solreffriction + 2 * i, 2, solreffriction);
     geoms = {-1 - i, -1 - i};
     margin = m.pair_margin[i];
   } else {
@@ -59,7 +64,7 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
     if (difference != 0) {
       const int g = difference > 0 ? g1 : g2;
       copy(m.geom_solref + 2 * g, m.geom_solimp + 5 * g);
-      friction[0] = friction[1] = m.geom_friction[3 * g];
+      spread(m.geom_friction + 3 * g, m.geom_friction + 3 * g);
       geoms = {g, g};
     } else {
       const double mix = solver_mix(m.geom_solmix[g1], m.geom_solmix[g2]);
@@ -69,15 +74,17 @@ ContactClass class_of(const Model<double>& m, const GeomPair& geompair) {
         solref[k] = standard ? mix * ref1[k] + (1 - mix) * ref2[k] : std::fmin(ref1[k], ref2[k]);
       for (int k = 0; k < 5; ++k)
         solimp[k] = mix * m.geom_solimp[5 * g1 + k] + (1 - mix) * m.geom_solimp[5 * g2 + k];
-      friction[0] = friction[1] = std::fmax(m.geom_friction[3 * g1], m.geom_friction[3 * g2]);
+      spread(m.geom_friction + 3 * g1, m.geom_friction + 3 * g2);
       geoms = {g1, g2};
     }
   }
   const RowParameters row = row_parameters(m, solref, solimp);
   const int condim = condim_of(m, geompair);
-  ContactClass result{condim, {0, 0}, {}, row.K, row.B, margin, geoms};
-  for (std::size_t k = 0; k < 2 && condim > 1; ++k)
-    result.friction[k] = std::fmax(kSmallestFriction, friction[k]);
+  const bool own = m.cone == cone_elliptic && (solreffriction[0] != 0 || solreffriction[1] != 0);
+  const double frictionB = own ? row_parameters(m, solreffriction, solimp).B : row.B;
+  ContactClass result{condim, {}, {}, row.K, row.B, frictionB, margin, geoms};
+  for (int k = 0; k < condim - 1; ++k)
+    result.friction[static_cast<std::size_t>(k)] = std::fmax(kSmallestFriction, friction[k]);
   for (std::size_t k = 0; k < 5; ++k) result.solimp[k] = row.solimp[k];
   return result;
 }
@@ -99,6 +106,16 @@ int most_contacts(const Model<double>& m, const GeomPair& geompair) {
   return types < 0 ? 0 : kGeomPairTypes[types].most_contacts;
 }
 
+// Whether contacts have rows of the kind ConeRows.
+int largest_condim(const Model<double>& m, const std::vector<GeomPair>& pairs) {
+  int largest = 1;
+  for (const GeomPair& geompair : pairs) largest = std::max(largest, condim_of(m, geompair));
+  return largest;
+}
+bool has_cones(const Model<double>& m, const std::vector<GeomPair>& pairs) {
+  return largest_condim(m, pairs) > (m.cone == cone_elliptic ? 1 : 3);
+}
+
 // Contacts that two bodies may have at once from which on they make a body pair: its 6x6 weight costs as much
 // as about three of them.
 constexpr int kBodyPairContacts = 6;
@@ -113,7 +130,7 @@ BodyPair bodies_of(const Model<double>& m, const GeomPair& geompair) {
 }
 std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<GeomPair>& pairs) {
   std::vector<BodyPair> body_pairs;
-  if (m.solver != solver_newton || m.nv <= kDenseDofs) return body_pairs;
+  if (m.solver != solver_newton || m.nv <= kDenseDofs || has_cones(m, pairs)) return body_pairs;
   std::map<BodyPair, int> contacts;
   for (const GeomPair& geompair : pairs) {
     int& most = contacts[bodies_of(m, geompair)];
@@ -192,7 +209,7 @@ constexpr int kFewDofs = 10;
 // Contacts up to which an iteration of Newton's method is cheaper in the space of the rows than in that of
 // the dofs, counted in multiplications; -1: never.
 int contacts_in_row_space(const Model<double>& m, int nlimit, const std::vector<GeomPair>& pairs) {
-  if (m.nv <= kFewDofs) return -1;
+  if (m.nv <= kFewDofs || has_cones(m, pairs)) return -1;
   const double nv = m.nv;
   double inertia = 0, tree = 0;  // elements of M, and its factorization
   for (int i = 0; i < m.nv; ++i) {
@@ -251,7 +268,10 @@ int most_contacts(const Model<double>& m) {
 static double stiffness(const Model<double>& m, const ContactClass& kind) {
   const double impedance = std::max(kind.solimp[0], kind.solimp[1]),
                square = kind.friction[0] * kind.friction[0];
-  return impedance / (1 - impedance) * (kind.condim > 1 ? 2 * m.impratio / (square * (1 + square)) : 1);
+  const double edges = kind.condim > 3 ? 2 * (kind.condim - 1) : 4;
+  const double friction =
+      m.cone == cone_elliptic ? std::max(m.impratio, 1.0) : edges / 2 * m.impratio / (square * (1 + square));
+  return impedance / (1 - impedance) * (kind.condim > 1 ? friction : 1);
 }
 
 void count_contacts(const Model<double>& m, ModelSizes& sizes) {
@@ -263,6 +283,8 @@ void count_contacts(const Model<double>& m, ModelSizes& sizes) {
   sizes.ncontact = contact_capacity(m, pairs, sizes.ncontact);
   sizes.nrowcontact = std::min(sizes.ncontact, contacts_in_row_space(m, sizes.nlimit, pairs));
   sizes.ndofword = (m.nv + 31) / 32;
+  sizes.contactdim = has_cones(m, pairs) ? largest_condim(m, pairs) : 3;
+  sizes.ncone = has_cones(m, pairs) ? sizes.ncontact : 0;
   sizes.ncontactdof = sizes.ncontact > 0 ? m.nv : 0;
   sizes.nbodypair = static_cast<int>(body_pairs_of(m, pairs).size());
   sizes.nbodypaircontact = sizes.nbodypair > 0 ? sizes.ncontact : 0;
@@ -325,8 +347,9 @@ void derive_contacts(const Model<double>& m, const DerivedFields& derived) {
     derived.contactclass_condim[k] = classes[k].condim;
     derived.contactclass_K[k] = classes[k].K;
     derived.contactclass_B[k] = classes[k].B;
+    derived.contactclass_frictionB[k] = classes[k].frictionB;
     derived.contactclass_margin[k] = classes[k].margin;
-    std::copy(classes[k].friction.begin(), classes[k].friction.end(), derived.contactclass_friction + 2 * k);
+    std::copy(classes[k].friction.begin(), classes[k].friction.end(), derived.contactclass_friction + 5 * k);
     std::copy(classes[k].solimp.begin(), classes[k].solimp.end(), derived.contactclass_solimp + 5 * k);
   }
 }

@@ -121,6 +121,7 @@ void apply_options(mjOption& options, const SimulationConfig& simulation, const 
   if (simulation.solver == SolverChoice::Newton) options.solver = mjSOL_NEWTON;
   if (simulation.solver == SolverChoice::PGS) options.solver = mjSOL_PGS;
   if (simulation.cone == ConeChoice::pyramidal) options.cone = mjCONE_PYRAMIDAL;
+  if (simulation.cone == ConeChoice::elliptic) options.cone = mjCONE_ELLIPTIC;
   if (simulation.iterations > 0) options.iterations = simulation.iterations;
   if (simulation.ls_iterations > 0) options.ls_iterations = simulation.ls_iterations;
   if (simulation.noslip_iterations >= 0) options.noslip_iterations = simulation.noslip_iterations;

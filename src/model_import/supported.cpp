@@ -30,6 +30,7 @@ constexpr bool same(int ours, int theirs) {
 }
 static_assert(same(Euler, mjINT_EULER) && same(RK4, mjINT_RK4) && same(implicitfast, mjINT_IMPLICITFAST));
 static_assert(same(solver_pgs, mjSOL_PGS) && same(solver_cg, mjSOL_CG) && same(solver_newton, mjSOL_NEWTON));
+static_assert(same(cone_pyramidal, mjCONE_PYRAMIDAL) && same(cone_elliptic, mjCONE_ELLIPTIC));
 static_assert(same(jacobian_dense, mjJAC_DENSE) && same(jacobian_sparse, mjJAC_SPARSE) &&
               same(jacobian_auto, mjJAC_AUTO));
 static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE) &&
@@ -241,9 +242,10 @@ class Inspection {
       }
       convex = convex || geom_pair_types(type1, type2) >= kFirstConvexPairTypes;
       const int condim = condim_of(m_, pair);
-      if (condim > 3)
-        reasons[{g1, "contacts with condim " + std::to_string(condim) + "; supported: 1 and 3"}].push_back(
-            g2);
+      if (condim > 3 && m_.opt.solver == mjSOL_PGS)
+        reasons[{g1, "contacts with condim " + std::to_string(condim) +
+                         " in solver=\"PGS\"; supported: 1 and 3 (simulation.solver: Newton has them all)"}]
+            .push_back(g2);
     }
     for (const auto& [reason, others] : reasons) {
       std::string text = "may touch " + label(mjOBJ_GEOM, others[0]);
@@ -257,9 +259,10 @@ class Inspection {
       loaded_.warnings.push_back(fmt::format(
           "option ccd_iterations=\"{}\": the depth of overlapping shapes is found in {} iterations",
           m_.opt.ccd_iterations, kMostEpaIterations));
-    if (m_.opt.cone != mjCONE_PYRAMIDAL)
+    if (m_.opt.cone == mjCONE_ELLIPTIC && m_.opt.solver == mjSOL_PGS)
       option("option", "cone",
-             "option cone=\"elliptic\"; supported: pyramidal (simulation.cone: pyramidal chooses it)");
+             "option cone=\"elliptic\" with solver=\"PGS\" (simulation.solver: Newton has elliptic cones, "
+             "simulation.cone: pyramidal replaces them)");
     if (m_.opt.enableflags & mjENBL_OVERRIDE)
       option("flag", "override", "flag override=\"enable\" (simulation.disable: [override] switches it off)");
     for (int i = 0; i < m_.ngeom; ++i) {

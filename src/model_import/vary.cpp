@@ -129,7 +129,7 @@ std::vector<std::string> fields_without_effect(const ImportedModel& model,
             own + (of_geoms ? sizes.varied.geom_friction : sizes.varied.pair_friction + 2 * (-1 - of[0]));
         const double now = of_geoms ? std::max(friction[of[0]], friction[of[1]]) : friction[k];
         if (differ(std::max(kSmallestFriction, now),
-                   model.contactclass_friction[static_cast<std::size_t>(2 * kind + k)]))
+                   model.contactclass_friction[static_cast<std::size_t>(5 * kind + k)]))
           return true;
       }
     }

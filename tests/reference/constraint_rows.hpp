@@ -17,6 +17,40 @@ struct Rows {
   Numbers D, aref, J, force;      // [nefc], [nefc], [nefc, nv], [nefc]
 };
 
+// The rows of a contact of ConeRows, as add(J, D, aref, force): MuJoCo does not scale those of a cone.
+template <class V, class Add>
+void add_cone(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot, int lane, const Numbers& zero,
+              const Add& add) {
+  const auto at = [lane](const V& value) { return static_cast<double>(get_lane(value, lane)); };
+  const int rows = m.contactdim, dim = static_cast<int>(at(d.contact_dim[slot]));
+  const int kind = m.geompair_class[static_cast<int>(at(d.contact_geompair[slot]))];
+  const double D = at(d.contact_D[slot]), mu = at(d.contact_mu[slot]);
+  const auto base = [&](int row, double factor, Numbers& jacobian) {
+    for (int k = slot * m.nv; k < slot * m.nv + d.slot_dofnum[slot]; ++k)
+      jacobian[static_cast<std::size_t>(d.slot_dof[k])] += factor * at(d.contact_J[rows * k + row]);
+  };
+  const auto aref = [&](int row) { return at(d.contact_aref[rows * slot + row]); };
+  const ConeRow<V> jar = load_cone<V>(d.contact_jar, slot, rows),
+                   force = ConeRows<V>(m, d, 0).law(slot).force(jar);
+  if (dim == 1 || m.cone == cone_elliptic) {
+    for (int row = 0; row < dim; ++row) {
+      const double friction = row == 0 ? 1 : m.contactclass_friction[5 * kind + row - 1];
+      Numbers jacobian = zero;
+      base(row, 1 / friction, jacobian);
+      add(jacobian, row == 0 ? D : D * friction * friction / (mu * mu), aref(row) / friction,
+          friction * at(force.x[row]));
+    }
+    return;
+  }
+  for (int row = 1; row < dim; ++row)
+    for (const int sign : {1, -1}) {
+      Numbers jacobian = zero;
+      base(0, 1, jacobian);
+      base(row, sign, jacobian);
+      add(jacobian, D, aref(0) + sign * aref(row), -D * std::min(0.0, at(jar.x[0]) + sign * at(jar.x[row])));
+    }
+}
+
 // Of one lane after forward(): rows that act, those of equality constraints first.
 template <class V>
 Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const Data<V>& d,
@@ -96,6 +130,10 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       rows.frame.insert(rows.frame.end(), {at(axis.x), at(axis.y), at(axis.z)});
     const double D = at(d.contact_D[slot]);
     if (D == 0) continue;
+    if (m.ncone > 0) {
+      add_cone(m, d, slot, lane, zero, add);
+      continue;
+    }
     Numbers base[3] = {zero, zero, zero};
     double aref[3];
     const Edges<V> force = edge_forces(m, d, slot);

@@ -34,8 +34,10 @@ class Dice {
 class RandomModel {
  public:
   // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
-  // `convex`: cylinders and ellipsoids touch more than planes.
-  RandomModel(std::uint64_t seed, bool wild, bool convex) : dice_(seed), wild_(wild), convex_(convex) {
+  // `convex`: cylinders and ellipsoids touch more than planes. `cones`: some friction cones are elliptic or
+  // have more than two directions.
+  RandomModel(std::uint64_t seed, bool wild, bool convex, bool cones)
+      : dice_(seed), wild_(wild), convex_(convex), cones_(cones && dice_.chance(0.4)) {
     write();
   }
   const std::string& text() const { return text_; }
@@ -83,6 +85,7 @@ class RandomModel {
          << dice_.one_of({1.0, 1.0, 0.3, 5.0, 50.0}) << "\" gravity=\"" << dice_.uniform(-2, 2) << " "
          << dice_.uniform(-2, 2) << " " << dice_.uniform(-15, 2) << "\"";
     if (dice_.chance(0.15)) out_ << " solver=\"CG\"";
+    if (cones_ && dice_.chance(0.7)) out_ << " cone=\"elliptic\"";
     if (dice_.chance(0.1)) out_ << " iterations=\"" << 1 + dice_.below(5) << "\"";
     if (dice_.chance(0.15)) out_ << " density=\"" << dice_.logarithmic(1, 1e3) << "\"";
     if (dice_.chance(0.15)) out_ << " viscosity=\"" << dice_.logarithmic(1e-3, 10) << "\"";
@@ -118,12 +121,13 @@ class RandomModel {
                    dice_.uniform(0.1, 0.9), dice_.one_of({1.0, 2.0, 2.0, 3.0, 2.5})});
   }
   // Of a contact; the same in the whole model where there is no mixture.
-  int condim() { return dice_.one_of({1, 3}); }
+  int condim() { return cones_ ? dice_.one_of({1, 3, 4, 6}) : dice_.one_of({1, 3}); }
   void contact_parameters() {
     if (dice_.chance(0.7)) out_ << " condim=\"" << condim() << "\"";
     if (dice_.chance(0.7))
-      numbers("friction",
-              {wild_ ? dice_.one_of({0.0, 1e-6, 1.0, 50.0}) : dice_.uniform(0.05, 1.5), 0.005, 0.0001});
+      numbers("friction", {wild_ ? dice_.one_of({0.0, 1e-6, 1.0, 50.0}) : dice_.uniform(0.05, 1.5),
+                           cones_ ? dice_.logarithmic(1e-3, 0.3) : 0.005,
+                           cones_ ? dice_.logarithmic(1e-4, 0.1) : 0.0001});
     if (dice_.chance(0.25)) numbers("margin", {dice_.uniform(0, 0.03)});
     if (dice_.chance(0.2)) numbers("gap", {dice_.uniform(0, 0.02)});
     solref("solref");
@@ -255,6 +259,8 @@ class RandomModel {
       if (first == second) continue;
       out_ << "<pair geom1=\"" << first << "\" geom2=\"" << second << "\" condim=\"" << condim() << "\"";
       if (dice_.chance(0.5)) numbers("friction", {dice_.uniform(0.1, 1), dice_.uniform(0.1, 1)});
+      if (cones_ && dice_.chance(0.3))
+        numbers("solreffriction", {dice_.uniform(0.01, 0.1), dice_.uniform(0.3, 1)});
       if (dice_.chance(0.5)) numbers("margin", {dice_.uniform(0, 0.02)});
       if (dice_.chance(0.3)) numbers("gap", {dice_.uniform(0, 0.02)});
       solref("solref");
@@ -406,7 +412,7 @@ class RandomModel {
   }
 
   Dice dice_;
-  bool wild_, convex_;
+  bool wild_, convex_, cones_;
   std::ostringstream out_;
   std::string text_;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;

@@ -22,6 +22,8 @@ const std::vector<ModelCase> kNewtonCases = {
     {"contacts", "", "contacts.xml"},
     {"patches", "", "patches.xml"},
     {"boxes", "", "boxes.xml"},
+    {"cones", "", "cones.xml"},
+    {"pyramids", "", "pyramids.xml"},
     {"limits", "", "limits.xml"},
     {"tendon_limits", "", "tendon_limits.xml"},
     {"hand", "", "hand.xml"},
@@ -97,6 +99,8 @@ class Contacts : public ::testing::TestWithParam<ModelCase> {
   // Both solvers run to convergence, not to where their stopping rules happen to differ.
   void converge() {
     mujoco_.model->opt.tolerance = imported_.tolerance = 1e-15;
+    // (MuJoCo judges by its cost, where rounding is all that is left long before a curved cone has converged)
+    if (imported_.sizes.ncone > 0) mujoco_.model->opt.tolerance = 0;
     mujoco_.model->opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
     if (imported_.solver == solver_pgs) {
       mujoco_.model->opt.tolerance = imported_.tolerance = 0;
@@ -212,8 +216,9 @@ TEST_P(NewtonContacts, DifferByMujocosRemainingGradient) {
     const double best = cost_of(m, d, theirs), size = std::abs(best) + std::abs(cost_of(m, d, smooth));
     const double rounding = 1e-11 * (length_of(m, d, theirs) + length_of(m, d, smooth));
     ASSERT_LE(cost_of(m, d, ours) - best, 1e-12 * size + rounding * rounding);
-    ASSERT_LE(length_of(m, d, change), gradient_of(m, d, theirs).length + rounding)
-        << "ours: " << gradient_of(m, d, ours).length << numbers_text(ours, theirs);
+    const double own = gradient_of(m, d, ours).length;
+    ASSERT_LE(length_of(m, d, change), gradient_of(m, d, theirs).length + own + rounding)
+        << "ours: " << own << numbers_text(ours, theirs);
     most = std::max(most, difference(ours, theirs, 1));
   });
   RecordProperty("most", std::to_string(1e6 * most) + "e-6");
@@ -314,8 +319,8 @@ TEST_P(Contacts, SinglePrecision) {
   int other_rows = 0;
   for_each_state<V>([&](mjData* d, const Data<V>& data, int lane, const RandomState&) {
     double scale = 1e-3 + largest({d->qacc, d->qacc + mujoco_.model->nv});
-    // a robot that lies at rest on its limits: what cancels is all there is
-    if (GetParam().name == "inverted_pendulum")
+    // what lies at rest on its limits or contacts: what cancels is all there is
+    if (GetParam().name == "inverted_pendulum" || imported_.sizes.ncone > 0)
       scale += largest({d->qacc_smooth, d->qacc_smooth + mujoco_.model->nv});
     double error = 0;
     for (int i = 0; i < mujoco_.model->nv; ++i)

@@ -140,6 +140,7 @@ def test_broken_model(refused, deck, tmp_path):
 
 def test_unsupported_model(refused, tmp_path):
     (tmp_path / "ball.xml").write_text("""<mujoco>
+  <option solver="PGS"/>
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1"/>
     <body name="ball" pos="0 0 1">
@@ -150,7 +151,7 @@ def test_unsupported_model(refused, tmp_path):
 </mujoco>
 """)
     message = refused("rollout", f"model.file={tmp_path / 'ball.xml'}", "batch.num_envs=64", *short(tmp_path))
-    assert "ball.xml:3: geom \"floor\" may touch geom \"ball\": contacts with condim 6" in message
+    assert "ball.xml:4: geom \"floor\" may touch geom \"ball\": contacts with condim 6" in message
 
 
 def test_too_much_of_everything(refused, tmp_path):

@@ -148,7 +148,7 @@ def test_models_are_refused():
     with pytest.raises(ValueError, match="found models of other sizes"):
         maniple.rollout([load("ant"), load("hopper")], np.zeros((2, 30)))
     elliptic = load("ant")
-    elliptic.opt.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    elliptic.opt.cone, elliptic.opt.solver = mujoco.mjtCone.mjCONE_ELLIPTIC, mujoco.mjtSolver.mjSOL_PGS
     with pytest.raises(ValueError, match="elliptic"):
         maniple.rollout(elliptic, starts(elliptic, 1))
 

@@ -107,11 +107,11 @@ FIELD = '<asset><hfield name="field" nrow="2" ncol="2" size="1 1 .1 .1"/></asset
 # of each row: models that are stepped, and models that are refused, each with the keys that let it be stepped
 ELEMENTS = {
     "option": (sections(*(f'<option integrator="{name}"/>' for name in ("Euler", "RK4", "implicitfast")),
-                        '<option solver="PGS"/>', '<option solver="CG" timestep="0.001" gravity="0 0 -1" impratio="10"/>',
+                        '<option solver="PGS"/>', '<option cone="elliptic"/>', '<option solver="CG" timestep="0.001" gravity="0 0 -1" impratio="10"/>',
                         '<option wind="1 0 0" density="1.2" viscosity="2e-5" tolerance="1e-6"/>'),
                {mjcf('<option integrator="implicit"/>'): "simulation.integrator=implicitfast",
                 mjcf('<option integrator="discrete"/>'): "simulation.integrator=Euler",
-                mjcf('<option cone="elliptic"/>'): "simulation.cone=pyramidal",
+                mjcf('<option cone="elliptic" solver="PGS"/>'): "simulation.solver=Newton",
                 mjcf('<option noslip_iterations="3"/>'): "simulation.noslip_iterations=0"}),
     "flag": (sections('<option><flag gravity="disable" warmstart="disable" eulerdamp="disable"/></option>'),
              {mjcf(f'<option><flag {name}="enable"/></option>'): f"simulation.disable=[{name}]"
@@ -125,13 +125,12 @@ ELEMENTS = {
                                 '<geom size=".1"/>'), {}),
     "geom": (bodies(*(f'<freejoint/><geom type="{shape}" size=".1 .1 .1" contype="0" conaffinity="0"/>'
                       for shape in ("sphere", "capsule", "box", "cylinder", "ellipsoid")),
-                    '<freejoint/><geom size=".1" condim="1"/>',
-                    '<freejoint/><geom type="capsule" size=".1 .1" condim="3"/>',
+                    *(f'<freejoint/><geom type="capsule" size=".1 .1" condim="{condim}"/>' for condim in (1, 3, 4, 6)),
                     *(f'<freejoint/><geom type="{shape}" size=".1 .1 .1"/>' for shape in ("box", "cylinder", "ellipsoid")))
              + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
                 mjcf(sections=FIELD, world='<geom type="hfield" hfield="field" contype="0" conaffinity="0"/>')],
-             {bodies('<freejoint/><geom size=".1" condim="4"/>')[0]: "model.contacts=false",
-              bodies('<freejoint/><geom size=".1" condim="6"/>')[0]: "model.contacts=false",
+             {mjcf('<option solver="PGS"/>', world='<body pos="2 0 2"><freejoint/><geom size=".1" condim="4"/></body>'):
+              "simulation.solver=Newton",
               mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
               mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'): "model.contacts=false",
               mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),

@@ -101,6 +101,23 @@ TEST(ContactFriction, ABoxSticksBelowTheFrictionAngleAndSlidesAboveIt) {
   }
 }
 
+TEST(ContactFriction, AnEllipticConeSlowsDownAlikeInAllDirections) {
+  const double g = 9.81, inertia = 0.4 * 2 * 0.1 * 0.1;  // of the ball that spins
+  Scene scene("cone");
+  const auto qvel = [&](int i) { return scene.s.state.qvel[i]; };
+  scene.steps(1000);
+  const double along = qvel(0), across = std::hypot(qvel(3), qvel(4)), spin = qvel(6);
+  scene.steps(2500);
+  const double time = 2500 * 0.0005, torsion = 0.02 * 2 * g / inertia;
+  // sliding contacts hop a little, all at the same time
+  EXPECT_NEAR((along - qvel(0)) / time, 0.4 * g, 0.02 * 0.4 * g);
+  EXPECT_NEAR(across - std::hypot(qvel(3), qvel(4)), along - qvel(0), 1e-9);
+  EXPECT_NEAR(qvel(4) / qvel(3), 0.75, 1e-9);
+  EXPECT_NEAR((spin - qvel(6)) / time, torsion, 0.02 * torsion);
+  scene.steps(4500);  // longer than any of them moves
+  for (const int i : {0, 3, 4, 6}) EXPECT_NEAR(qvel(i), 0, 1e-6) << i;
+}
+
 // Speed with which an oscillator x'' = -b x' - k x returns that enters x < 0 with the speed `in`: it is let
 // go when the force is zero, b v + k x = 0, before it is back.
 double returned_speed(double k, double b, double in) {

@@ -97,7 +97,7 @@ MANIPLE_FUNCTION Edges<V> edge_forces(const Model<ScalarOf<V>>& m, const Data<V>
   return force;
 }
 template <class V>
-MANIPLE_FUNCTION BaseRows<V> contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+MANIPLE_FUNCTION BaseRows<V> pyramid_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
   return base_of(edge_forces(m, d, slot));
 }
 
@@ -217,7 +217,7 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
       result.friction1 = select(here, V(friction1), result.friction1);
       result.friction2 = select(here, V(friction2), result.friction2);
     };
-    const T friction1 = m.contactclass_friction[2 * c], friction2 = m.contactclass_friction[2 * c + 1];
+    const T friction1 = m.contactclass_friction[5 * c], friction2 = m.contactclass_friction[5 * c + 1];
     if (frictional && varies_friction(m))
       add_friction(varied_friction(lanes, index, 0, V(friction1)),
                    varied_friction(lanes, index, 1, V(friction2)));
@@ -238,24 +238,21 @@ MANIPLE_FUNCTION SlotParameters<V> slot_parameters(const Model<ScalarOf<V>>& m, 
   return result;
 }
 
-// Base rows of the Jacobian of a slot, over the dofs that move the contact of some lane, or all if they are
-// few: slot_dofnum, slot_dof, contact_J, and which of its tangents differ from zero: slot_tangents. Zero in
-// lanes whose contact the dof does not move.
-template <class V>
-MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                    const SlotParameters<V>& parameters, V index) {
+// Calls visit(at, dof, moves1, moves2, motion) for the dofs that move the contact of some lane of `active`,
+// or for all if they are few, where column `at` of contact_J is the dof's, which moves geom 1 or 2 in the
+// lanes of moves1 or moves2, and `motion` is the velocity of a point of the body at the contact. Writes
+// slot_dof and slot_dofnum.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_dof_of_slot(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                           MaskOf<V> active, V index, const Visit& visit) {
   using Word = bits::Integer<V>;
-  const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);
-  const bool frictionless = !any_lane(parameters.frictional);
-  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
-  if (!frictionless) contact_tangents(normal, tangent, other);
+  const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot);
   const int first = slot * m.nv;
   int count = 0, root = -1;
-  MaskOf<V> tangent_moves(false), other_moves(false);
   Vec3<V> arm;  // from the center of mass of the dof's tree
   for (int w = m.ndofword - 1; w >= 0; --w) {
-    const Word set1 = gather_set(m.geompair_dofset1, index, m.ndofword, w, parameters.active);
-    const Word set2 = gather_set(m.geompair_dofset2, index, m.ndofword, w, parameters.active);
+    const Word set1 = gather_set(m.geompair_dofset1, index, m.ndofword, w, active);
+    const Word set2 = gather_set(m.geompair_dofset2, index, m.ndofword, w, active);
     std::uint32_t left = m.nv <= kDenseDofs ? (1u << m.nv) - 1u : union_of_lanes<V>(set1 | set2);
     while (left != 0) {
       const int bit = highest_bit(left), dof = 32 * w + bit, at = first + count;
@@ -269,21 +266,37 @@ MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& 
       Vec3<V> motion = load3<V>(d.cdof, 6 * dof + 3);
       if (!m.dof_translation[dof]) motion = motion + cross(load3<V>(d.cdof, 6 * dof), arm);
       const Word mark = Word{} + static_cast<MaskInteger<ScalarOf<V>>>(1u << bit);
-      const MaskOf<V> moves1 = bits::any_bit<V>(set1 & mark), moves2 = bits::any_bit<V>(set2 & mark);
-      const auto entry = [&](const Vec3<V>& axis) {
-        const V value = dot(axis, motion);
-        return select(moves2, value, select(moves1, -value, V(0)));
-      };
-      d.contact_J[3 * at] = entry(normal);
-      if (frictionless) continue;
-      const V t = parameters.friction1 * entry(tangent), u = parameters.friction2 * entry(other);
-      d.contact_J[3 * at + 1] = t;
-      d.contact_J[3 * at + 2] = u;
-      tangent_moves = tangent_moves || t != V(0);
-      other_moves = other_moves || u != V(0);
+      visit(at, dof, bits::any_bit<V>(set1 & mark), bits::any_bit<V>(set2 & mark), motion);
     }
   }
   d.slot_dofnum[slot] = count;
+}
+
+// Base rows of the Jacobian of a slot: slot_dofnum, slot_dof, contact_J, and which of its tangents differ
+// from zero: slot_tangents. Zero in lanes whose contact the dof does not move.
+template <class V>
+MANIPLE_FUNCTION void slot_jacobian(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                    const SlotParameters<V>& parameters, V index) {
+  const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
+  const bool frictionless = !any_lane(parameters.frictional);
+  Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+  if (!frictionless) contact_tangents(normal, tangent, other);
+  MaskOf<V> tangent_moves(false), other_moves(false);
+  for_each_dof_of_slot(
+      m, d, slot, parameters.active, index,
+      [&](int at, int, MaskOf<V> moves1, MaskOf<V> moves2, const Vec3<V>& motion) MANIPLE_INLINE_LAMBDA {
+        const auto entry = [&](const Vec3<V>& axis) {
+          const V value = dot(axis, motion);
+          return select(moves2, value, select(moves1, -value, V(0)));
+        };
+        d.contact_J[3 * at] = entry(normal);
+        if (frictionless) return;
+        const V t = parameters.friction1 * entry(tangent), u = parameters.friction2 * entry(other);
+        d.contact_J[3 * at + 1] = t;
+        d.contact_J[3 * at + 2] = u;
+        tangent_moves = tangent_moves || t != V(0);
+        other_moves = other_moves || u != V(0);
+      });
   d.slot_tangents[slot] = (any_lane(tangent_moves) ? 1 : 0) | (any_lane(other_moves) ? 2 : 0);
 }
 
@@ -293,9 +306,10 @@ MANIPLE_FUNCTION int contact_slots(const Model<ScalarOf<V>>& m, const Data<V>& d
   return m.ngeompair == 0 ? 0 : static_cast<int>(max_lane(V(d.ncon[0])));
 }
 
-// All rows of contacts. Returns the number of slots in use. Adds to nefc.
+// All rows of contacts, but for those of ConeRows. Returns the number of slots in use. Adds to nefc.
 template <class V>
 MANIPLE_FUNCTION int contact_rows(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
+  if (m.ncone > 0) return 0;
   const int slots = contact_slots(m, d);
   V rows(0);  // of this member's slots
   for (const int slot : d.team.share(slots)) {
@@ -344,8 +358,8 @@ MANIPLE_FUNCTION ContactAxes<V> contact_axes(const Model<ScalarOf<V>>& m, const 
   if (m.nvariedcontact > 0)
     return {normal, d.contact_friction[2 * slot] * tangent, d.contact_friction[2 * slot + 1] * other};
   const V kind = max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0));
-  return {normal, gather(m.contactclass_friction, kind, 2, 0) * tangent,
-          gather(m.contactclass_friction, kind, 2, 1) * other};
+  return {normal, gather(m.contactclass_friction, kind, 5, 0) * tangent,
+          gather(m.contactclass_friction, kind, 5, 1) * other};
 }
 
 }  // namespace maniple

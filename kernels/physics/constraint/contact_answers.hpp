@@ -16,7 +16,7 @@ MANIPLE_FUNCTION void answer_contact_queries(const Model<ScalarOf<V>>& m, const 
   for (int slot = 0; slot < slots; ++slot) {
     const MaskOf<V> listed = d.ncon[0] > V(static_cast<ScalarOf<V>>(slot));
     const V geompair = select(listed, V(d.contact_geompair[slot]), V(0));
-    const Vec3<V> force = contact_force_on_geom2(m, d, slot, slot_contacts(d, slot));
+    const Vec3<V> force = contact_wrench_on_geom2(m, d, slot, slot_contacts(d, slot)).lin;
     const V strength = sqrt(dot(force, force));
     for (int query = 0; query < queries.count; ++query) {
       // -1: geom 2 of the pair belongs to the first group, 1: geom 1 does, 0: the pair is not asked for

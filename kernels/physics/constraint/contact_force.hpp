@@ -8,14 +8,34 @@
 
 namespace maniple {
 
-// Force [N] on geom 2 of the contacts of a slot, in the world's axes; zero in lanes without one.
+// The solver's forces along the base rows of a slot: the normal, and friction.
 template <class V>
-MANIPLE_FUNCTION Vec3<V> contact_force_on_geom2(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
-                                                const SlotContacts<V>& contacts) {
-  const BaseRows<V> force = contact_force(m, d, slot);
+MANIPLE_FUNCTION ConeRow<V> contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
+  if (m.ncone > 0) return ConeRows<V>(m, d, 0).force(slot);
+  const BaseRows<V> base = pyramid_force(m, d, slot);
+  return {{base.n, base.t, base.u, V(0), V(0), V(0)}};
+}
+
+// Force [N] and torque [N m] on geom 2 of the contacts of a slot, in the world's axes; zero in lanes without
+// one.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> contact_wrench_on_geom2(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                                    const SlotContacts<V>& contacts) {
+  const ConeRow<V> force = contact_force(m, d, slot);
   const ContactAxes<V> axes = contact_axes(m, d, slot, contacts);
-  const Vec3<V> sum = force.n * axes.normal + force.t * axes.tangent + force.u * axes.other;
-  return select<V>(contacts.active, sum, zero3<V>());
+  const Vec3<V> sum = force.x[0] * axes.normal + force.x[1] * axes.tangent + force.x[2] * axes.other;
+  Vec3<V> torque = zero3<V>();
+  if (m.contactdim > 3) {
+    const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
+    Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
+    contact_tangents(normal, tangent, other);
+    const V kind = max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0));
+    const auto along = [&](int row) {
+      return gather(m.contactclass_friction, kind, kMostConeRows - 1, row - 1) * force.x[row];
+    };
+    torque = along(3) * normal + along(4) * tangent + along(5) * other;
+  }
+  return {select<V>(contacts.active, torque, zero3<V>()), select<V>(contacts.active, sum, zero3<V>())};
 }
 
 // Adds the contacts to cfrc_ext, about the center of mass of each body's tree.
@@ -26,7 +46,8 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
   for (int slot = 0; slot < slots; ++slot) {
     const SlotContacts<V> contacts = slot_contacts(d, slot);
     if (!any_lane(contacts.active)) continue;
-    const Vec3<V> force = contact_force_on_geom2(m, d, slot, contacts);
+    const Spatial<V> on_geom2 = contact_wrench_on_geom2(m, d, slot, contacts);
+    const Vec3<V> force = on_geom2.lin, torque = on_geom2.rot;
     for_each_lane(contacts.active, [&](int lane) {
       const auto at = [lane](const V& value) { return get_lane(value, lane); };
       const int geompair = static_cast<int>(at(contacts.geompair));
@@ -36,11 +57,12 @@ MANIPLE_FUNCTION void add_contact_wrenches(const Model<ScalarOf<V>>& m, const Da
         const T sign = side == 0 ? T(-1) : T(1);
         const int com = 3 * m.body_rootid[body];
         const T f[3] = {sign * at(force.x), sign * at(force.y), sign * at(force.z)};
+        const T t[3] = {sign * at(torque.x), sign * at(torque.y), sign * at(torque.z)};
         T arm[3];
         for (int k = 0; k < 3; ++k) arm[k] = at(d.contact_pos[3 * slot + k]) - at(d.subtree_com[com + k]);
-        const T wrench[6] = {arm[1] * f[2] - arm[2] * f[1],
-                             arm[2] * f[0] - arm[0] * f[2],
-                             arm[0] * f[1] - arm[1] * f[0],
+        const T wrench[6] = {t[0] + (arm[1] * f[2] - arm[2] * f[1]),
+                             t[1] + (arm[2] * f[0] - arm[0] * f[2]),
+                             t[2] + (arm[0] * f[1] - arm[1] * f[0]),
                              f[0],
                              f[1],
                              f[2]};
@@ -63,7 +85,7 @@ MANIPLE_STAGE V touching_force(const Model<ScalarOf<V>>& m, const Data<V>& d, in
     const V body2 = gather(m.geompair_bodyid, contacts.geompair, 2, 1);
     const MaskOf<V> side2 = body2 == own,
                     either = gather(m.geompair_bodyid, contacts.geompair, 2, 0) == own || side2;
-    const V force = contact_force(m, d, slot).n;
+    const V force = contact_force(m, d, slot).x[0];
     const MaskOf<V> feels = contacts.active && force > V(0) && either;
     if (!any_lane(feels)) continue;
     const Vec3<V> pos = load3<V>(d.contact_pos, 3 * slot), normal = load3<V>(d.contact_frame, 6 * slot);

@@ -23,7 +23,7 @@ struct ContactRows {
 
   MANIPLE_FUNCTION ContactRows(const Model<T>& model, const Data<V>& data, int used)
       : m(model), d(data), slots(used) {}
-  static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.ncontact; }
+  static MANIPLE_FUNCTION int most(const ModelSizes& sizes) { return sizes.ncone > 0 ? 0 : sizes.ncontact; }
   static MANIPLE_FUNCTION int build(const Model<T>& m, const State<V>& s, const Data<V>& d) {
     return contact_rows(m, s, d);
   }
@@ -90,7 +90,7 @@ struct ContactRows {
   }
   template <class Dofs>
   MANIPLE_FUNCTION void add_forces(const Dofs& dofs, const DataField<V> result) const {
-    for (int slot = 0; slot < slots; ++slot) dofs.add_contact_force(slot, contact_force(m, d, slot), result);
+    for (int slot = 0; slot < slots; ++slot) dofs.add_contact_force(slot, pyramid_force(m, d, slot), result);
   }
   template <class Dofs>
   MANIPLE_FUNCTION void add_hessians(const Dofs& dofs) const {
@@ -108,6 +108,7 @@ struct ContactRows {
     return stiff;
   }
   MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
+    if (m.ncone > 0) return 0;
     const int nv = m.nv, count = static_cast<int>(get_lane(V(d.ncon[0]), lane));
     copy_to_wide(d.contact_geompair, lane, x.contact_geompair, 0, count);
     copy_to_wide(d.contact_D, lane, x.contact_D, 0, count);

@@ -1,8 +1,9 @@
 // The families of constraint rows in MuJoCo's order: the one list that solvers walk. Those of single rows
-// (SingleRows) come before those of contacts (ContactRows). A new family is a type and its place in
-// RowFamilies.
+// (SingleRows) come before those of contacts (ContactRows, or ConeRows). A new family is a type and its place
+// in RowFamilies.
 #pragma once
 
+#include "kernels/physics/constraint/cone_rows.hpp"
 #include "kernels/physics/constraint/contact_rows.hpp"
 #include "kernels/physics/constraint/equality_rows.hpp"
 #include "kernels/physics/constraint/friction_rows.hpp"
@@ -27,7 +28,7 @@ struct RowFamilyList {
 
     // Those of the families of base rows.
     MANIPLE_FUNCTION int slots() const {
-      return ((Family<float>::kBaseRows == 3 ? counts[number<Family<float>>] : 0) + ...);
+      return ((Family<float>::kBaseRows > 1 ? counts[number<Family<float>>] : 0) + ...);
     }
   };
 
@@ -36,6 +37,14 @@ struct RowFamilyList {
   static MANIPLE_FUNCTION void for_each(const Model<ScalarOf<V>>& m, const Data<V>& d, const Active& rows,
                                         const Visit& visit) {
     (visit(Family<V>(m, d, rows.counts[number<Family<V>>])), ...);
+  }
+  // The same for the families of which the solvers know that work on rows: row_blocks.hpp.
+  template <class V, class Visit>
+  static MANIPLE_FUNCTION void for_each_in_blocks(const Model<ScalarOf<V>>& m, const Data<V>& d,
+                                                  const Active& rows, const Visit& visit) {
+    for_each<V>(m, d, rows, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+      if constexpr (Rows::kRows > 0) visit(family);
+    });
   }
   // The same for each row (contact): visit(family, i).
   template <class V, class Visit>
@@ -49,7 +58,10 @@ struct RowFamilyList {
     return {{Family<V>::build(m, s, d)...}};
   }
 
-  // Rows of the model: those of the dual solver, single rows, and rows that every lane has.
+  // Rows of the model: any, those of the dual solver, single rows, and rows that every lane has.
+  static MANIPLE_FUNCTION bool any_rows(const ModelSizes& sizes) {
+    return ((Family<float>::most(sizes) > 0) || ...);
+  }
   static MANIPLE_FUNCTION int most_rows(const ModelSizes& sizes) {
     return ((Family<float>::kRows * Family<float>::most(sizes)) + ...);
   }
@@ -72,7 +84,7 @@ struct RowFamilyList {
     for (int i = 0, rows = family.count(); i < rows; ++i) visit(family, i);
   }
 };
-using RowFamilies = RowFamilyList<EqualityRows, FrictionRows, LimitRows, ContactRows>;
+using RowFamilies = RowFamilyList<EqualityRows, FrictionRows, LimitRows, ContactRows, ConeRows>;
 using ActiveRows = RowFamilies::Active;
 
 template <class Rows>

@@ -124,10 +124,11 @@ MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, c
   // calls visit(family, i, address) for all rows and contacts that act, dealt out to the team; their forces
   // begin at the address
   const auto for_shared_rows = [&](const auto& visit) {
-    RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
-      for (const int i : d.team.share(family.count()))
-        visit(family, i, force_address<Rows>(m, family.number(i)));
-    });
+    RowFamilies::for_each_in_blocks<V>(m, d, blocks.active,
+                                       [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+                                         for (const int i : d.team.share(family.count()))
+                                           visit(family, i, force_address<Rows>(m, family.number(i)));
+                                       });
   };
   if (m.disableflags & disable_warmstart) {
     for_shared_rows([&]<class Rows>(const Rows&, int, int first) {
@@ -151,13 +152,15 @@ MANIPLE_STAGE void start_forces(const Model<ScalarOf<V>>& m, const Data<V>& d, c
   solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.search);
   V cost(0);
   for (int i = 0; i < m.nv; ++i) cost += d.qfrc_constraint[i] * d.search[i];
-  RowFamilies::for_each_row<V>(
-      m, d, blocks.active, [&]<class Rows>(const Rows& family, int i) MANIPLE_INLINE_LAMBDA {
-        const V D = family.law(i).D;
-        const auto bias = smooth_residuals(d, blocks, family, i);
-        for (int e = 0; e < Rows::kRows; ++e) {
-          const V f = force[force_address<Rows>(m, family.number(i)) + e];
-          cost += select(D > V(0), f * (V(2) * bias.value[e] + f / select(D > V(0), D, V(1))), V(0));
+  RowFamilies::for_each_in_blocks<V>(
+      m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+        for (int i = 0; i < family.count(); ++i) {
+          const V D = family.law(i).D;
+          const auto bias = smooth_residuals(d, blocks, family, i);
+          for (int e = 0; e < Rows::kRows; ++e) {
+            const V f = force[force_address<Rows>(m, family.number(i)) + e];
+            cost += select(D > V(0), f * (V(2) * bias.value[e] + f / select(D > V(0), D, V(1))), V(0));
+          }
         }
       });
   const MaskOf<V> none = cost > V(0);
@@ -183,25 +186,26 @@ struct RowSource {
 template <class V, class Visit>
 MANIPLE_FUNCTION void for_each_source(const Model<ScalarOf<V>>& m, const Data<V>& d, const RowBlocks& blocks,
                                       int lane, const Visit& visit) {
-  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
-    constexpr int n = RowFamilies::number<Rows>;
-    for (int i = 0; i < blocks.length[n]; ++i) {
-      const int at = blocks.first[n] + i;  // row or block
-      if constexpr (Rows::kBaseRows == 3) {
-        if (!family.acts_in(i, lane)) continue;
-        if (family.is_single_row(i, lane))
-          visit(RowSource<Rows, 1>{family, i, 3 * at});
-        else
-          visit(RowSource<Rows, Rows::kRows>{family, i, 3 * at});
-      } else if constexpr (Rows::kInEveryLane) {
-        visit(RowSource<Rows, 1>{family, i, at});
-      } else {
-        const int r = static_cast<int>(lane_element(d.block_number, at, lane));
-        if (r < 0) break;
-        visit(RowSource<Rows, 1>{family, r, at});
-      }
-    }
-  });
+  RowFamilies::for_each_in_blocks<V>(
+      m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+        constexpr int n = RowFamilies::number<Rows>;
+        for (int i = 0; i < blocks.length[n]; ++i) {
+          const int at = blocks.first[n] + i;  // row or block
+          if constexpr (Rows::kBaseRows == 3) {
+            if (!family.acts_in(i, lane)) continue;
+            if (family.is_single_row(i, lane))
+              visit(RowSource<Rows, 1>{family, i, 3 * at});
+            else
+              visit(RowSource<Rows, Rows::kRows>{family, i, 3 * at});
+          } else if constexpr (Rows::kInEveryLane) {
+            visit(RowSource<Rows, 1>{family, i, at});
+          } else {
+            const int r = static_cast<int>(lane_element(d.block_number, at, lane));
+            if (r < 0) break;
+            visit(RowSource<Rows, 1>{family, r, at});
+          }
+        }
+      });
 }
 
 // Joins the trees that rows of an environment are about to islands, which MuJoCo solves one by one

@@ -337,7 +337,7 @@ MANIPLE_FUNCTION void dual_forces(const Model<ScalarOf<V>>& m, const State<V>& s
   build_A(m, d, rows.blocks.count);
   d.team.once([&] { find_islands(m, d, rows.blocks, rows.inertia); });
   bool bounded = false;  // by anything but zero from below
-  RowFamilies::for_each<V>(m, d, active, [&](const auto& family) MANIPLE_INLINE_LAMBDA {
+  RowFamilies::for_each_in_blocks<V>(m, d, active, [&](const auto& family) MANIPLE_INLINE_LAMBDA {
     bounded = bounded || (!decltype(family.scaled_law(0))::kOnlyPushes && family.count() > 0);
   });
   if (bounded) {

@@ -29,6 +29,17 @@ struct LinePoint {
     start = multiply_add(weighted, change, start);
     slope = multiply_add(weighted, change, slope);
   }
+  // Adds a row of any other cost, by its derivative and curvature along the line at the step zero and at
+  // alpha. `quadratic`: one parabola holds both.
+  MANIPLE_FUNCTION void add_curved(V derivative_at_start, V curvature_at_start, V derivative, V curvature,
+                                   MaskOf<V> quadratic, V alpha) {
+    start += curvature_at_start;
+    slope += curvature;
+    const V left =
+        (derivative - derivative_at_start) - multiply_add(curvature, alpha - V(1), curvature_at_start);
+    rest += select(quadratic, V(0), left);
+    changed = changed || !quadratic;
+  }
   // Adds a row whose residual x changes by `change`: of the curvature D between low and high, linear beyond.
   MANIPLE_FUNCTION void add_row(V x, V change, V low, V high, V D, V alpha) {
     const V there = multiply_add(alpha, change, x), end = x + change, weighted = D * change;

@@ -26,21 +26,25 @@ struct RowBlocks {
 template <class V, class Visit>
 MANIPLE_FUNCTION void for_each_single_row(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                           const RowBlocks& blocks, const Visit& visit) {
-  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
-    if constexpr (Rows::kBaseRows == 1) {
-      constexpr int n = RowFamilies::number<Rows>;
-      for (int i = 0; i < blocks.length[n]; ++i) visit(family, blocks.first[n] + i, i);
-    }
-  });
+  RowFamilies::for_each_in_blocks<V>(m, d, blocks.active,
+                                     [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+                                       if constexpr (Rows::kBaseRows == 1) {
+                                         constexpr int n = RowFamilies::number<Rows>;
+                                         for (int i = 0; i < blocks.length[n]; ++i)
+                                           visit(family, blocks.first[n] + i, i);
+                                       }
+                                     });
 }
 // Calls visit(family, block, i) for all blocks of base rows, where block holds number i of its family's.
 template <class V, class Visit>
 MANIPLE_FUNCTION void for_each_base_block(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                           const RowBlocks& blocks, const Visit& visit) {
-  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
-    if constexpr (Rows::kBaseRows == 3)
-      for (int i = 0; i < family.count(); ++i) visit(family, blocks.first[RowFamilies::number<Rows>] + i, i);
-  });
+  RowFamilies::for_each_in_blocks<V>(m, d, blocks.active,
+                                     [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+                                       if constexpr (Rows::kBaseRows == 3)
+                                         for (int i = 0; i < family.count(); ++i)
+                                           visit(family, blocks.first[RowFamilies::number<Rows>] + i, i);
+                                     });
 }
 
 // What a row of stiffness D is scaled by: in row space all rows have the stiffness 1. 0 where D is.
@@ -164,7 +168,7 @@ MANIPLE_FUNCTION RowBlocks count_blocks(const Model<ScalarOf<V>>& m, const Data<
   RowBlocks blocks;
   blocks.active = active;
   blocks.rows = 0;
-  RowFamilies::for_each<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+  RowFamilies::for_each_in_blocks<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
     constexpr int n = RowFamilies::number<Rows>;
     if constexpr (Rows::kBaseRows == 1) {
       int length = family.count();
@@ -179,7 +183,7 @@ MANIPLE_FUNCTION RowBlocks count_blocks(const Model<ScalarOf<V>>& m, const Data<
     }
   });
   blocks.count = blocks.single = (blocks.rows + 2) / 3;
-  RowFamilies::for_each<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+  RowFamilies::for_each_in_blocks<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
     constexpr int n = RowFamilies::number<Rows>;
     if constexpr (Rows::kBaseRows == 3) {
       blocks.first[n] = blocks.count;
@@ -209,7 +213,7 @@ MANIPLE_FUNCTION RowBlocks build_blocks(const Model<ScalarOf<V>>& m, const State
     bias[k] = start[k] = d.block_scale[k] = V(0);
     d.block_number[k] = V(-1);
   }
-  RowFamilies::for_each<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+  RowFamilies::for_each_in_blocks<V>(m, d, active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
     const int first = blocks.first[RowFamilies::number<Rows>];
     if constexpr (Rows::kBaseRows == 1)
       d.team.once([&] { place_single_rows(m, d, family, first); });

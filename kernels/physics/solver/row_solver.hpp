@@ -300,7 +300,7 @@ MANIPLE_FUNCTION RowSpace<V> begin_row_space(const Model<ScalarOf<V>>& m, const 
   const int nv = m.nv;
   RowSpace<V> x{{}, lanes, V(0), V(0)};
   ActiveRows own;
-  RowFamilies::for_each<V>(m, d, rows, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+  RowFamilies::for_each_in_blocks<V>(m, d, rows, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
     own.counts[RowFamilies::number<Rows>] = family.count_of(lanes);
     // rows that only environments of the other solvers have get a number, so that D = 0 times it is no force
     if constexpr (Rows::kBaseRows == 3)
@@ -340,9 +340,10 @@ template <class V>
 MANIPLE_FUNCTION bool some_row_saturates(const Model<ScalarOf<V>>& m, const Data<V>& d,
                                          const RowBlocks& blocks) {
   bool some = false;
-  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
-    some = some || (decltype(family.scaled_law(0))::kSaturates && family.count() > 0);
-  });
+  RowFamilies::for_each_in_blocks<V>(
+      m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+        some = some || (decltype(family.scaled_law(0))::kSaturates && family.count() > 0);
+      });
   return some;
 }
 
@@ -394,29 +395,30 @@ MANIPLE_FUNCTION void finish_row_space(const Model<ScalarOf<V>>& m, const Data<V
     d.qacc[k] = select(moved, d.qacc_smooth[k] + multiply_add(x.fraction, V(d.warm_change[k]), V(value[k])),
                        V(d.qacc[k]));
   const auto inverse_of = [](V root) { return V(1) / select(root > V(0), root, V(1)); };
-  RowFamilies::for_each<V>(m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
-    constexpr int n = RowFamilies::number<Rows>;
-    const int first = blocks.first[n], last = first + blocks.length[n];
-    if constexpr (Rows::kBaseRows == 3) {
-      for (int i = 0; i < family.count(); ++i) {
-        const V inverse = inverse_of(d.block_scale[3 * (first + i)]);
-        family.store_jar(i, x.lanes, scaled(inverse, load_base<V>(jar, first + i)));
-      }
-    } else if constexpr (Rows::kKeepsJar) {
-      for (int k = first; k < last; ++k) jar[k] *= inverse_of(d.block_scale[k]);
-      for (int i = 0; i < family.count(); ++i) {
-        V residual(0);
-        if constexpr (Rows::kInEveryLane) {
-          residual = jar[first + i];
-        } else {
-          const V number(static_cast<T>(family.number(i)));
-          for (int k = first; k < last; ++k)
-            residual = select(d.block_number[k] == number, V(jar[k]), residual);
+  RowFamilies::for_each_in_blocks<V>(
+      m, d, blocks.active, [&]<class Rows>(const Rows& family) MANIPLE_INLINE_LAMBDA {
+        constexpr int n = RowFamilies::number<Rows>;
+        const int first = blocks.first[n], last = first + blocks.length[n];
+        if constexpr (Rows::kBaseRows == 3) {
+          for (int i = 0; i < family.count(); ++i) {
+            const V inverse = inverse_of(d.block_scale[3 * (first + i)]);
+            family.store_jar(i, x.lanes, scaled(inverse, load_base<V>(jar, first + i)));
+          }
+        } else if constexpr (Rows::kKeepsJar) {
+          for (int k = first; k < last; ++k) jar[k] *= inverse_of(d.block_scale[k]);
+          for (int i = 0; i < family.count(); ++i) {
+            V residual(0);
+            if constexpr (Rows::kInEveryLane) {
+              residual = jar[first + i];
+            } else {
+              const V number(static_cast<T>(family.number(i)));
+              for (int k = first; k < last; ++k)
+                residual = select(d.block_number[k] == number, V(jar[k]), residual);
+            }
+            family.store_jar(i, x.lanes, residual);
+          }
         }
-        family.store_jar(i, x.lanes, residual);
-      }
-    }
-  });
+      });
 }
 
 // The square of the search direction M^-1 J' R^-1/2 df - fraction * warm_change in the norm of M, from its

@@ -136,7 +136,7 @@ TEST_F(ModelImport, DeviceModelHoldsTheSameNumbers) {
 TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   const std::string text = refusal_of(R"(<mujoco>
   <option density="1.2" gravity="0 0 -9"
-          integrator="implicit" noslip_iterations="3"/>
+          integrator="implicit" noslip_iterations="3" solver="PGS"/>
   <worldbody>
     <geom name="floor" type="plane" size="1 1 1"/><camera name="eye"/>
     <body name="a" pos="0 0 1">
@@ -171,9 +171,9 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
   EXPECT_CONTAINS(text, file + ":2: option integrator=\"implicit\"");
   EXPECT_CONTAINS(text,
-                  file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4; supported");
+                  file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4 in solver");
   EXPECT_CONTAINS(text,
-                  file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6");
+                  file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6 in");
   EXPECT_CONTAINS(
       text, file + ":8: geom \"shin\" may touch geom number 3 (no name): contacts of a sphere with a mesh");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
@@ -194,7 +194,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
 
 TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
   ModelConfig model = config(write("robot.xml", R"(<mujoco>
-  <option cone="elliptic"/>
+  <option cone="elliptic" solver="PGS"/>
   <worldbody>
     <geom type="plane" size="1 1 1"/>
     <body name="a" pos="0 0 1">
@@ -225,9 +225,9 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
     <body pos="0 0 1"><joint range="-1 1" limited="true"/><geom size="0.1"/></body>
   </worldbody></mujoco>)";
   EXPECT_EQ(refusal_of("<mujoco>" + body), "accepted");
-  EXPECT_NE(refusal_of("<mujoco><option cone=\"elliptic\"/>" + body), "accepted");
-  EXPECT_EQ(refusal_of("<mujoco><option cone=\"elliptic\"><flag contact=\"disable\"/></option>" + body),
-            "accepted");
+  const std::string cone = "<mujoco><option cone=\"elliptic\" solver=\"PGS\">";
+  EXPECT_NE(refusal_of(cone + "</option>" + body), "accepted");
+  EXPECT_EQ(refusal_of(cone + "<flag contact=\"disable\"/></option>" + body), "accepted");
   EXPECT_EQ(refusal_of("<mujoco><option solver=\"PGS\"/>" + body), "accepted");
   const std::string noslip = "<mujoco><option noslip_iterations=\"3\">";
   EXPECT_NE(refusal_of(noslip + "</option>" + body), "accepted");
@@ -236,14 +236,13 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
     diaginertia="1 1 1"/></body></worldbody><tendon><fixed frictionloss="1"><joint joint="j" coef="1"/></fixed>
     </tendon></mujoco>)";
   EXPECT_NE(refusal_of(noslip + tendon), "accepted");
-  EXPECT_EQ(refusal_of("<mujoco><option cone=\"elliptic\"><flag constraint=\"disable\"/></option>" + body),
-            "accepted");
+  EXPECT_EQ(refusal_of(cone + "<flag constraint=\"disable\"/></option>" + body), "accepted");
 }
 
 // Each filter of contact pairs, switched one at a time.
 TEST_F(ModelImport, FindsThePairsThatMujocoWouldTest) {
   auto model = [&](const std::string& attributes, const std::string& extra, const std::string& option = "") {
-    return refusal_of("<mujoco>" + option + R"(<worldbody>
+    return refusal_of("<mujoco><option solver=\"PGS\"/>" + option + R"(<worldbody>
       <body name="a"><freejoint/><geom name="ga" type="box" size="0.1 0.1 0.1" condim="6" )" +
                       attributes + R"(/>
         <body name="b"><joint/><geom name="gb" type="box" size="0.1 0.1 0.1" condim="6"/></body></body>
@@ -269,7 +268,7 @@ TEST_F(ModelImport, FollowsIncludes) {
   <geom type="cylinder"
         size="1 1" condim="6"/>
 </mujocoinclude>)");
-  const std::string main = write("robot.xml", R"(<mujoco>
+  const std::string main = write("robot.xml", R"(<mujoco><option solver="PGS"/>
   <worldbody>
     <body name="a">
       <include
@@ -322,7 +321,7 @@ TEST_F(ModelImport, FollowsAttachedModels) {
     <adhesion name="grip" body="hand" ctrlrange="0 1"/>
   </actuator>
 </mujoco>)");
-  const std::string main = write("robot.xml", R"(<mujoco>
+  const std::string main = write("robot.xml", R"(<mujoco><option solver="PGS"/>
   <asset><model name="arm" file="parts/arm.xml"/></asset>
   <include file="parts/floor.xml"/>
   <worldbody>
