@@ -39,6 +39,7 @@
   SIZE(ncontactclass, "different sets of contact parameters of these")                             \
   SIZE(ncontact, "contacts of one environment, at most")                                           \
   SIZE(contactdim, "base rows of a contact: 3, or for ConeRows the largest condim")                \
+  SIZE(ncontactsensor, "contact sensors")                                                          \
   SIZE(ncone, "ncontact if the model has ConeRows, else 0")                                        \
   SIZE(ndofword, "words of a set of dofs, 32 bits each")                                           \
   SIZE(nrowdof, "nv if there are any rows, else 0")                                                \
@@ -80,6 +81,7 @@
   REAL(density, "kg/m^3, of the fluid")                          \
   REAL(viscosity, "kg/(m s), of the fluid")                      \
   VECTOR(wind, 3, "m/s, velocity of the fluid")                  \
+  VECTOR(magnetic, 3, "magnetic flux, world frame")              \
   VECTOR(gravity, 3, "m/s^2")
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.
@@ -154,6 +156,7 @@
   INTEGER(sensor_refid, nsensor, "reference frame; -1: the world")               \
   INTEGER(sensor_adr, nsensor, "first reading")                                  \
   INTEGER(sensor_dim, nsensor, "number of readings")                             \
+  INTEGER(sensor_intprm, 3 * nsensor, "parameters of contact sensors")           \
   REAL(qpos0, nq, "generalized positions at reset")                              \
   REAL(qpos_spring, nq, "positions without spring force")                        \
   REAL(body_pos, 3 * nbody, "offset from the parent body")                       \
@@ -288,6 +291,9 @@
   INTEGER(limit_side, nlimit, "+1: lower limit, -1: upper limit, 0: ball joint")                        \
   INTEGER(limit_ballid, nlimit, "number of the row among those of ball joints; -1: none")               \
   INTEGER(sensor_bodyid, nsensor, "body of the frame that is read; -1: no frame")                       \
+  INTEGER(sensor_contactid, nsensor, "number among the contact sensors; -1: another")                   \
+  INTEGER(sensor_contactmatch, ncontactsensor* ngeompair,                                               \
+          "1: the sensor reads the contacts of the pair, -1: from the other side, 0: not")              \
   INTEGER(sensor_refbodyid, nsensor, "body of the reference frame; -1: the world's frame")              \
   REAL(body_imat, 9 * nbody, "inertial frame in the body frame, as a matrix")                           \
   REAL(body_inertialocal, 6 * nbody, "kg m^2: xx yy zz xy xz yz about the com, in the body frame")      \

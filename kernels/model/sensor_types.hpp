@@ -19,7 +19,7 @@ enum SensorNeeds : int {
 };
 
 // The function gets model, state, data and the sensor's number and returns a reading of that size
-// (kernels/physics/smooth/sensor.hpp).
+// (kernels/physics/smooth/sensor.hpp). Size 0: it writes as many as sensor_dim says.
 //  name in MJCF, mjtSensor and its value, stage, size, needs
 #define MANIPLE_SENSOR_TYPES(ROW)                                            \
   ROW(touch, TOUCH, 0, acceleration, 1, needs_nothing)                       \
@@ -28,6 +28,7 @@ enum SensorNeeds : int {
   ROW(gyro, GYRO, 3, velocity, 3, needs_velocities)                          \
   ROW(force, FORCE, 4, acceleration, 3, needs_accelerations)                 \
   ROW(torque, TORQUE, 5, acceleration, 3, needs_accelerations)               \
+  ROW(magnetometer, MAGNETOMETER, 6, position, 3, needs_nothing)             \
   ROW(jointpos, JOINTPOS, 9, position, 1, needs_nothing)                     \
   ROW(jointvel, JOINTVEL, 10, velocity, 1, needs_nothing)                    \
   ROW(tendonpos, TENDONPOS, 11, position, 1, needs_nothing)                  \
@@ -39,6 +40,12 @@ enum SensorNeeds : int {
   ROW(tendonactuatorfrc, TENDONACTFRC, 17, acceleration, 1, needs_nothing)   \
   ROW(ballquat, BALLQUAT, 18, position, 4, needs_nothing)                    \
   ROW(ballangvel, BALLANGVEL, 19, velocity, 3, needs_nothing)                \
+  ROW(jointlimitpos, JOINTLIMITPOS, 20, position, 1, needs_nothing)          \
+  ROW(jointlimitvel, JOINTLIMITVEL, 21, velocity, 1, needs_nothing)          \
+  ROW(jointlimitfrc, JOINTLIMITFRC, 22, acceleration, 1, needs_nothing)      \
+  ROW(tendonlimitpos, TENDONLIMITPOS, 23, position, 1, needs_nothing)        \
+  ROW(tendonlimitvel, TENDONLIMITVEL, 24, velocity, 1, needs_nothing)        \
+  ROW(tendonlimitfrc, TENDONLIMITFRC, 25, acceleration, 1, needs_nothing)    \
   ROW(framepos, FRAMEPOS, 26, position, 3, needs_nothing)                    \
   ROW(framequat, FRAMEQUAT, 27, position, 4, needs_nothing)                  \
   ROW(framexaxis, FRAMEXAXIS, 28, position, 3, needs_nothing)                \
@@ -51,25 +58,18 @@ enum SensorNeeds : int {
   ROW(subtreecom, SUBTREECOM, 35, position, 3, needs_subtrees)               \
   ROW(subtreelinvel, SUBTREELINVEL, 36, velocity, 3, needs_subtrees)         \
   ROW(subtreeangmom, SUBTREEANGMOM, 37, velocity, 3, needs_subtrees)         \
+  ROW(insidesite, INSIDESITE, 38, position, 1, needs_nothing)                \
+  ROW(contact, CONTACT, 42, acceleration, 0, needs_nothing)                  \
   ROW(clock, CLOCK, 45, position, 1, needs_nothing)
 
 // libmujoco's others, which the import refuses by name.
 //  name in MJCF, mjtSensor
 #define MANIPLE_OTHER_SENSOR_TYPES(ROW) \
-  ROW(magnetometer, MAGNETOMETER)       \
   ROW(rangefinder, RANGEFINDER)         \
   ROW(camprojection, CAMPROJECTION)     \
-  ROW(jointlimitpos, JOINTLIMITPOS)     \
-  ROW(jointlimitvel, JOINTLIMITVEL)     \
-  ROW(jointlimitfrc, JOINTLIMITFRC)     \
-  ROW(tendonlimitpos, TENDONLIMITPOS)   \
-  ROW(tendonlimitvel, TENDONLIMITVEL)   \
-  ROW(tendonlimitfrc, TENDONLIMITFRC)   \
-  ROW(insidesite, INSIDESITE)           \
   ROW(distance, GEOMDIST)               \
   ROW(normal, GEOMNORMAL)               \
   ROW(fromto, GEOMFROMTO)               \
-  ROW(contact, CONTACT)                 \
   ROW(e_potential, E_POTENTIAL)         \
   ROW(e_kinetic, E_KINETIC)             \
   ROW(tactile, TACTILE)                 \

@@ -12,6 +12,7 @@
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/derive_equality.hpp"
+#include "src/model_import/derive_sensors.hpp"
 #include "src/model_import/row_parameters.hpp"
 
 namespace maniple {
@@ -279,57 +280,6 @@ void derive_fluid(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-// Where a frame is: on which body, and its pose there.
-struct FramePose {
-  int body = -1;
-  double pos[3] = {0, 0, 0};
-  double quat[4] = {1, 0, 0, 0};
-};
-
-FramePose pose_of(const Model<double>& m, int type, int id) {
-  FramePose pose;
-  const auto copy = [&](const double* pos, const double* quat) {
-    for (int k = 0; k < 3; ++k) pose.pos[k] = pos[3 * id + k];
-    for (int k = 0; k < 4; ++k) pose.quat[k] = quat[4 * id + k];
-  };
-  switch (type) {
-    case object_xbody:
-      pose.body = id;
-      break;
-    case object_body:
-      pose.body = id;
-      copy(m.body_ipos, m.body_iquat);
-      break;
-    case object_geom:
-      pose.body = m.geom_bodyid[id];
-      copy(m.geom_pos, m.geom_quat);
-      break;
-    case object_site:
-      pose.body = m.site_bodyid[id];
-      copy(m.site_pos, m.site_quat);
-      break;
-  }
-  return pose;
-}
-
-void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
-  for (int i = 0; i < m.nsensor; ++i) {
-    const FramePose object = pose_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
-    const FramePose reference =
-        m.sensor_refid[i] < 0 ? FramePose{} : pose_of(m, m.sensor_reftype[i], m.sensor_refid[i]);
-    derived.sensor_bodyid[i] = object.body;
-    derived.sensor_refbodyid[i] = reference.body;
-    for (int k = 0; k < 3; ++k) {
-      derived.sensor_pos[3 * i + k] = object.pos[k];
-      derived.sensor_refpos[3 * i + k] = reference.pos[k];
-    }
-    for (int k = 0; k < 4; ++k) {
-      derived.sensor_quat[4 * i + k] = object.quat[k];
-      derived.sensor_refquat[4 * i + k] = reference.quat[k];
-    }
-  }
-}
-
 bool has_friction(const Model<double>& m, int dof) {
   return (m.dof_frictionloss[dof] != 0 || m.varied.dof_frictionloss >= 0) &&
          !(m.disableflags & (disable_constraint | disable_frictionloss));
@@ -536,6 +486,7 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
     sizes.nlimitball += ball;
   }
   count_contacts(m, sizes);
+  count_sensors(m, sizes);
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;
   sizes.nvariedcontact = varies_friction(m) || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
   sizes.nrowdof = RowFamilies::any_rows(sizes) ? m.nv : 0;

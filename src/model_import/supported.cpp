@@ -398,7 +398,8 @@ class Inspection {
       if (row == nullptr) {
         sensors_listed_ = true;
         element(mjOBJ_SENSOR, i, std::string("is of type ") + other_sensor_name(m_.sensor_type[i]));
-      } else if (row->size != m_.sensor_dim[i] || static_cast<int>(row->stage) != m_.sensor_needstage[i]) {
+      } else if (row->size > 0 &&
+                 (row->size != m_.sensor_dim[i] || static_cast<int>(row->stage) != m_.sensor_needstage[i])) {
         throw Error(std::string("libmujoco has another size or stage for sensors of type ") + row->name);
       } else if (m_.sensor_objtype[i] == mjOBJ_CAMERA || m_.sensor_reftype[i] == mjOBJ_CAMERA) {
         element(mjOBJ_SENSOR, i, "is of a camera; supported: bodies, geoms and sites");

@@ -182,6 +182,7 @@ class RandomModel {
     if (dice_.chance(0.5)) numbers("pos", {dice_.uniform(-0.1, 0.1), 0, dice_.uniform(-0.1, 0.1)});
     if (dice_.chance(0.5)) {
       out_ << " limited=\"true\"";
+      limited_joints_.push_back(name);
       numbers("range", {ball ? 0 : dice_.uniform(-1, -0.1) * (slide ? 0.3 : 1),
                         dice_.uniform(0.1, 1) * (slide ? 0.3 : 1)});
       if (dice_.chance(0.3)) numbers("margin", {dice_.uniform(0, 0.1)});
@@ -287,6 +288,7 @@ class RandomModel {
     }
     if (dice_.chance(0.5)) {
       out_ << " limited=\"true\"";
+      limited_tendons_.push_back("t");
       numbers("range", {-dice_.uniform(0.05, 0.3), dice_.uniform(0.05, 0.3)});
       numbers("margin", {dice_.one_of({0.0, 0.0, 0.05})});
       solref("solreflimit");
@@ -356,11 +358,14 @@ class RandomModel {
         for (int i = dice_.below(3); i > 0 && !elements.empty(); --i)
           sensor(type, std::string(" ") + attribute + "=\"" + any(elements) + "\"");
     };
-    of_each("site", sites_, {"touch", "accelerometer", "velocimeter", "gyro", "force", "torque"});
+    of_each("site", sites_,
+            {"touch", "accelerometer", "velocimeter", "gyro", "magnetometer", "force", "torque"});
     of_each("joint", scalar_joints_, {"jointpos", "jointvel", "jointactuatorfrc"});
     of_each("joint", ball_joints_, {"ballquat", "ballangvel"});
     of_each("actuator", actuators_, {"actuatorpos", "actuatorvel", "actuatorfrc"});
     of_each("tendon", tendons_, {"tendonpos", "tendonvel", "tendonactuatorfrc"});
+    of_each("joint", limited_joints_, {"jointlimitpos", "jointlimitvel", "jointlimitfrc"});
+    of_each("tendon", limited_tendons_, {"tendonlimitpos", "tendonlimitvel", "tendonlimitfrc"});
     for (const char* const type : {"framepos", "framequat", "framexaxis", "frameyaxis", "framezaxis",
                                    "framelinvel", "frameangvel", "framelinacc", "frameangacc"}) {
       if (dice_.chance(0.5)) continue;
@@ -371,7 +376,26 @@ class RandomModel {
     for (const char* const type : {"subtreecom", "subtreelinvel", "subtreeangmom"})
       if (dice_.chance(0.3)) sensor(type, " body=\"b" + std::to_string(dice_.below(body_number_)) + "\"");
     if (dice_.chance(0.3)) sensor("clock", "");
+    for (int i = dice_.below(3); i > 0 && !names_.empty(); --i) contact_sensor();
     out_ << "</sensor>\n";
+  }
+  void contact_sensor() {
+    out_ << "<contact";
+    const auto side = [&](const char* number) {
+      if (dice_.chance(0.5))
+        out_ << " geom" << number << "=\"" << any(names_) << "\"";
+      else if (dice_.chance(0.7))
+        out_ << dice_.one_of({" body", " subtree"}) << number << "=\"b" << dice_.below(body_number_) << "\"";
+    };
+    if (!sites_.empty() && dice_.chance(0.2))
+      out_ << " site=\"" << any(sites_) << "\"";
+    else
+      side("1");
+    side("2");
+    out_ << " num=\"" << 1 + dice_.below(4) << "\" reduce=\""
+         << dice_.one_of({"none", "mindist", "maxforce", "netforce"}) << "\" data=\""
+         << dice_.one_of({"found", "found force torque dist pos normal tangent", "force pos", "dist normal"})
+         << "\"/>\n";
   }
   void equality_section() {
     if (!dice_.chance(0.4)) return;
@@ -418,6 +442,7 @@ class RandomModel {
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
   std::vector<int> welds_;  // by body: the one that it does not move against, at the top
   std::vector<std::string> names_, partners_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;
+  std::vector<std::string> limited_joints_, limited_tendons_;
 };
 
 }  // namespace maniple

@@ -158,7 +158,7 @@ ELEMENTS = {
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
                         '<subtreecom body="body"/><touch site="site"/><clock/></sensor>'),
                {mjcf(f"<sensor>{sensor}</sensor>"): "simulation.disable=[sensor]"
-                for sensor in ('<rangefinder site="site"/>', '<magnetometer site="site"/>')}),
+                for sensor in ('<rangefinder site="site"/>', '<e_kinetic/>')}),
     "keyframe": (sections('<keyframe><key name="up" qpos="1 0"/></keyframe>'), {}),
     "deformable": ([], {mjcf('<option solver="Newton"/>', world='<flexcomp name="rope" type="grid" count="4 1 1" '
                              'spacing=".1 .1 .1" dim="1" radius=".01" mass="1"><contact contype="0" conaffinity="0"/>'

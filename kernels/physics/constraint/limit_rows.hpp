@@ -10,28 +10,45 @@
 
 namespace maniple {
 
+// How far a joint or tendon is from where a limit begins to act, negative beyond, and how fast that changes.
+template <class V>
+struct LimitMotion {
+  V beyond, velocity;
+  Vec3<V> axis;  // of the rotation of a ball joint
+};
+template <class V>
+MANIPLE_FUNCTION LimitMotion<V> limit_motion(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                             int r) {
+  const LaneModel<V> lanes(m, s);
+  const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
+  LimitMotion<V> motion{V(0), V(0), zero3<V>()};
+  V distance;
+  if (m.limit_ballid[r] < 0) {
+    const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
+    const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
+    distance = side * (position - lanes.limit_bound(r));
+    motion.velocity =
+        side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
+  } else {
+    const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
+    const V angle = sqrt(dot(rotation, rotation));
+    motion.axis = normalize(rotation);
+    distance = lanes.limit_bound(r) - angle;
+    motion.velocity = -dot(motion.axis, load3<V>(s.qvel, dof));
+  }
+  motion.beyond = distance - V(m.limit_margin[r]);
+  return motion;
+}
+
 // Writes limit_D, limit_aref and limit_axis of row r if it acts in some lane, and counts it in these lanes.
 // Returns whether it does.
 template <class V>
 MANIPLE_FUNCTION bool limit_row(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int r,
                                 V& count) {
   const LaneModel<V> lanes(m, s);
-  const int dof = m.limit_dofid[r], tendon = m.limit_tendonid[r];
-  V distance, velocity;
-  if (m.limit_ballid[r] < 0) {
-    const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
-    const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
-    distance = side * (position - lanes.limit_bound(r));
-    velocity = side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
-  } else {
-    const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
-    const V angle = sqrt(dot(rotation, rotation));
-    const Vec3<V> axis = normalize(rotation);
-    store3(d.limit_axis, 3 * m.limit_ballid[r], axis);
-    distance = lanes.limit_bound(r) - angle;
-    velocity = -dot(axis, load3<V>(s.qvel, dof));
-  }
-  const V beyond = distance - V(m.limit_margin[r]);
+  const LimitMotion<V> motion = limit_motion(m, s, d, r);
+  if (m.limit_ballid[r] >= 0) store3(d.limit_axis, 3 * m.limit_ballid[r], motion.axis);
+  const V beyond = motion.beyond, velocity = motion.velocity;
   const MaskOf<V> active = beyond < V(0);
   if (!any_lane(active)) return false;
   count += select(active, V(1), V(0));
@@ -129,5 +146,12 @@ struct LimitRows : KeptRows<LimitRows<V>, V> {
     if (m.limit_ballid[r] >= 0) copy_to_wide(d.limit_axis, lane, x.limit_axis, 3 * m.limit_ballid[r], 3);
   }
 };
+
+// The solver's force of row r of the model, where the row acts.
+template <class V>
+MANIPLE_FUNCTION V limit_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
+  if (m.solver == solver_pgs) return d.row_force[first_row<LimitRows<V>>(m) + r];
+  return OneSidedLaw<V>{d.limit_D[r]}.force(d.limit_jar[r]);
+}
 
 }  // namespace maniple

@@ -5,6 +5,7 @@
 
 #include "kernels/model/sensor_types.hpp"
 #include "kernels/physics/smooth/center_of_mass.hpp"
+#include "kernels/physics/smooth/contact_sensor.hpp"
 #include "kernels/physics/smooth/motion.hpp"
 #include "kernels/physics/smooth/post_constraint.hpp"
 #include "kernels/physics/smooth/subtree.hpp"
@@ -65,6 +66,57 @@ MANIPLE_FUNCTION V tendonactuatorfrc_sensor(const Model<ScalarOf<V>>& m, const S
   return force;
 }
 
+// value(row, motion) of the first limit that acts on the joint or tendon of sensor i, else 0.
+template <class V, class Value>
+MANIPLE_FUNCTION V of_first_limit(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int i,
+                                  const Value& value) {
+  const int object = m.sensor_objid[i];
+  const bool of_tendon = m.sensor_objtype[i] == object_tendon;
+  V reading(0);
+  MaskOf<V> found(false);
+  for (int r = 0; r < m.nlimit; ++r) {
+    if (of_tendon ? m.limit_tendonid[r] != object
+                  : m.limit_tendonid[r] >= 0 || m.limit_dofid[r] != m.jnt_dofadr[object])
+      continue;
+    const LimitMotion<V> motion = limit_motion(m, s, d, r);
+    const MaskOf<V> first = motion.beyond < V(0) && !found;
+    if (!any_lane(first)) continue;
+    reading = select(first, value(r, motion), reading);
+    found = found || first;
+  }
+  return reading;
+}
+template <class V>
+MANIPLE_FUNCTION V jointlimitpos_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        int i) {
+  return of_first_limit(m, s, d, i, [](int, const LimitMotion<V>& motion) { return motion.beyond; });
+}
+template <class V>
+MANIPLE_FUNCTION V jointlimitvel_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        int i) {
+  return of_first_limit(m, s, d, i, [](int, const LimitMotion<V>& motion) { return motion.velocity; });
+}
+template <class V>
+MANIPLE_FUNCTION V jointlimitfrc_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                        int i) {
+  return of_first_limit(m, s, d, i, [&](int r, const LimitMotion<V>&) { return limit_force(m, d, r); });
+}
+template <class V>
+MANIPLE_FUNCTION V tendonlimitpos_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int i) {
+  return jointlimitpos_sensor(m, s, d, i);
+}
+template <class V>
+MANIPLE_FUNCTION V tendonlimitvel_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int i) {
+  return jointlimitvel_sensor(m, s, d, i);
+}
+template <class V>
+MANIPLE_FUNCTION V tendonlimitfrc_sensor(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int i) {
+  return jointlimitfrc_sensor(m, s, d, i);
+}
+
 // The frame of an object on body i; a center of mass that varies is where xipos is.
 template <class V>
 MANIPLE_FUNCTION Frame<V> object_frame(const Model<ScalarOf<V>>& m, const Data<V>& d, int type, int i,
@@ -93,6 +145,14 @@ MANIPLE_STAGE Frame<V> relative_frame(const Model<ScalarOf<V>>& m, const Data<V>
   const Frame<V> reference = sensor_reference(m, d, i);
   const Quat<V> inverse = conjugate(reference.quat);
   return {matrix(inverse) * (frame.pos - reference.pos), inverse * frame.quat};
+}
+
+// The magnetic flux in the frame of the site.
+template <class V>
+MANIPLE_FUNCTION Vec3<V> magnetometer_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+                                             int i) {
+  const Vec3<V> magnetic{V(m.magnetic[0]), V(m.magnetic[1]), V(m.magnetic[2])};
+  return matrix(conjugate(sensor_frame(m, d, i).quat)) * magnetic;
 }
 
 // Position, orientation or an axis of a frame.
@@ -233,6 +293,25 @@ MANIPLE_FUNCTION V touch_sensor(const Model<ScalarOf<V>>& m, const State<V>&, co
   return touching_force(m, d, i);
 }
 template <class V>
+MANIPLE_FUNCTION V insidesite_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
+  const int site = m.sensor_refid[i], body = m.sensor_objid[i];
+  // a body without mass of its own is where those below it are
+  const bool of_subtree = m.sensor_objtype[i] == object_body && body > 0 &&
+                          m.body_mass[body] < ScalarOf<V>(kMinimumValue) &&
+                          m.body_subtreemass[body] >= ScalarOf<V>(kMinimumValue);
+  const Vec3<V> pos = of_subtree ? load3<V>(d.subtree_com, 3 * body) : sensor_frame(m, d, i).pos;
+  return select(is_inside(m.site_type[site], m.site_size + 3 * site, sensor_reference(m, d, i), pos), V(1),
+                V(0));
+}
+// A reading that is in sensordata already.
+struct WrittenReading {};
+template <class V>
+MANIPLE_FUNCTION WrittenReading contact_sensor(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+                                               int i) {
+  sense_contacts(m, d, i);
+  return {};
+}
+template <class V>
 MANIPLE_FUNCTION V clock_sensor(const Model<ScalarOf<V>>&, const State<V>& s, const Data<V>&, int) {
   return s.time[0];
 }
@@ -252,6 +331,11 @@ template <int kSize, class V>
 MANIPLE_FUNCTION void write_reading(const Data<V>& d, int adr, const Quat<V>& reading) {
   static_assert(kSize == 4);
   store4(d.sensordata, adr, reading);
+}
+
+template <int kSize, class V>
+MANIPLE_FUNCTION void write_reading(const Data<V>&, int, WrittenReading) {
+  static_assert(kSize == 0);
 }
 
 template <class V>
@@ -275,7 +359,7 @@ MANIPLE_FUNCTION void sense(const Model<ScalarOf<V>>& m, const State<V>& s, cons
     MANIPLE_SENSOR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
-  if (m.sensor_cutoff[i] > 0) cut_off(m, d, i);
+  if (m.sensor_cutoff[i] > 0 && m.sensor_type[i] != sensor_contact) cut_off(m, d, i);
 }
 
 // Sensors of positions and velocities can be read before the forces are known.

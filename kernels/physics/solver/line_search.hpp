@@ -18,6 +18,7 @@ struct LinePoint {
   V rest{0};                 // of rows that have left the state in which they were
   V error{0};                // the derivative at 1 if no row had: what the Newton step misses
   MaskOf<V> changed{false};  // rows have left their state
+  MaskOf<V> curved{false};   // rows are not quadratic in pieces
 
   MANIPLE_FUNCTION V derivative(V alpha) const { return multiply_add(slope, alpha - V(1), rest + error); }
   // Where the line is zero.
@@ -39,6 +40,7 @@ struct LinePoint {
         (derivative - derivative_at_start) - multiply_add(curvature, alpha - V(1), curvature_at_start);
     rest += select(quadratic, V(0), left);
     changed = changed || !quadratic;
+    curved = curved || !quadratic;
   }
   // Adds a row whose residual x changes by `change`: of the curvature D between low and high, linear beyond.
   MANIPLE_FUNCTION void add_row(V x, V change, V low, V high, V D, V alpha) {
@@ -117,10 +119,13 @@ inline constexpr int kLongestStep = 1000;
 // Newton's method on it ends where the line through one point is still the line at its zero, or where the
 // derivative is at most `enough` times that at the step zero. Bisection guards the steps. No step raises the
 // cost: a direction along which it does not fall is not taken (alpha is zero), and where `iterations` end too
-// early the step is one up to which the derivative cannot have become positive.
+// early the step is one up to which the derivative cannot have become positive. Where rows are curved the
+// derivative need only be kCurvedFall times that at the step zero, unless `exactly`: close to the minimum a
+// whole step leaves less, and further away the next direction is a better one.
+inline constexpr double kCurvedFall = 0.01;
 template <class V, class LineAt>
 MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(LinePoint<V> point, const LineAt& line_at, MaskOf<V> active,
-                                                 V enough, int iterations) {
+                                                 V enough, int iterations, bool exactly) {
   using T = ScalarOf<V>;
   const V half(T(0.5)), longest(T{kLongestStep});
   const V start = point.start;
@@ -131,6 +136,7 @@ MANIPLE_FUNCTION LineMinimum<V> minimize_on_line(LinePoint<V> point, const LineA
   V alpha = select(exact && corrected > half && corrected < V(2), corrected, V(1));
   alpha = select(active, alpha, V(0));
   enough *= fall;
+  if (!exactly) enough = select(point.curved, max(enough, V(kCurvedFall) * fall), enough);
   V derivative = point.derivative(V(1));
   active = active && !exact && abs(derivative) > enough;
   for (int iteration = 1; iteration < iterations && any_lane(active); ++iteration) {

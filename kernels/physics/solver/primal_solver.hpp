@@ -65,7 +65,8 @@ MANIPLE_FUNCTION LineMinimum<V> line_search(const Model<ScalarOf<V>>& m, const D
   }
   const V enough = V(m.tolerance * m.ls_tolerance) * sqrt(norm) / (scale * decrement);
   const auto line_at = [&](V alpha) { return line_point(m, d, rows, max(square, V(0)), decrement, alpha); };
-  return minimize_on_line(line_at(V(1)), line_at, active, enough, m.ls_iterations);
+  return minimize_on_line(line_at(V(1)), line_at, active, enough, m.ls_iterations,
+                          m.flags & model_ends_early);
 }
 
 // The rows' residuals at the acceleration in qacc.

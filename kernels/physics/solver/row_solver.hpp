@@ -490,7 +490,7 @@ MANIPLE_FUNCTION void solve_in_row_space(const Model<ScalarOf<V>>& m, const Data
       };
       const auto line_at = [&](V at) { return with_square(row_line(m, d, x.blocks, jar, djar, at)); };
       const LineMinimum<V> minimum =
-          minimize_on_line(with_square(end), line_at, active, enough, m.ls_iterations);
+          minimize_on_line(with_square(end), line_at, active, enough, m.ls_iterations, true);
       alpha = select(end.changed, minimum.alpha, alpha);
       prospect = minimum.prospect;
     }

@@ -161,7 +161,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <general site="s"/>
   </actuator>
   <sensor>
-    <magnetometer site="s"/>
+    <rangefinder site="s"/>
     <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
   </sensor>
@@ -182,7 +182,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":18: tendon \"rope\" is spatial");
   EXPECT_CONTAINS(text, file + ":22: actuator \"m\" has muscle dynamics");
   EXPECT_CONTAINS(text, file + ":25: actuator number 3 (no name) acts on a site");
-  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type magnetometer");
+  EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type rangefinder");
   EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
   EXPECT_CONTAINS(text, "\n  the deck can switch these off: model.contacts: false, model.tendons: false\n");
   EXPECT_CONTAINS(text, "\n  supported sensors: touch, ");

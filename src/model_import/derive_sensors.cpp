@@ -1,0 +1,107 @@
+#include "src/model_import/derive_sensors.hpp"
+
+#include <algorithm>
+
+#include "kernels/model/sensor_types.hpp"
+
+namespace maniple {
+namespace {
+
+// Where a frame is: on which body, and its pose there.
+struct FramePose {
+  int body = -1;
+  double pos[3] = {0, 0, 0};
+  double quat[4] = {1, 0, 0, 0};
+};
+
+FramePose pose_of(const Model<double>& m, int type, int id) {
+  FramePose pose;
+  const auto copy = [&](const double* pos, const double* quat) {
+    for (int k = 0; k < 3; ++k) pose.pos[k] = pos[3 * id + k];
+    for (int k = 0; k < 4; ++k) pose.quat[k] = quat[4 * id + k];
+  };
+  switch (type) {
+    case object_xbody:
+      pose.body = id;
+      break;
+    case object_body:
+      pose.body = id;
+      copy(m.body_ipos, m.body_iquat);
+      break;
+    case object_geom:
+      pose.body = m.geom_bodyid[id];
+      copy(m.geom_pos, m.geom_quat);
+      break;
+    case object_site:
+      pose.body = m.site_bodyid[id];
+      copy(m.site_pos, m.site_quat);
+      break;
+  }
+  return pose;
+}
+
+// Whether a geom is one that an object of a contact sensor stands for (checkMatch of engine_sensor.c); a site
+// says where, not what.
+bool is_of_object(const Model<double>& m, int geom, int type, int id) {
+  int body = m.geom_bodyid[geom];
+  switch (type) {
+    case object_geom:
+      return geom == id;
+    case object_body:
+      return body == id;
+    case object_xbody:  // with all bodies below
+      while (body > id) body = m.body_parentid[body];
+      return body == id;
+    default:
+      return true;
+  }
+}
+
+// sensor_contactmatch of two geoms (matchContact of engine_sensor.c).
+int contact_match(const Model<double>& m, int geom1, int geom2, int sensor) {
+  const int type1 = m.sensor_objtype[sensor], id1 = m.sensor_objid[sensor];
+  const int type2 = m.sensor_reftype[sensor], id2 = m.sensor_refid[sensor];
+  const bool regular1 = is_of_object(m, geom1, type1, id1), regular2 = is_of_object(m, geom2, type2, id2);
+  const bool reverse1 = is_of_object(m, geom2, type1, id1), reverse2 = is_of_object(m, geom1, type2, id2);
+  if ((!regular1 && !reverse1) || (!regular2 && !reverse2)) return 0;
+  if (type1 == object_unknown && type2 == object_unknown) return 1;
+  if (type2 == object_unknown) return regular1 ? 1 : -1;
+  if (type1 == object_unknown) return regular2 ? 1 : -1;
+  if (regular1 && regular2) return 1;
+  return reverse1 && reverse2 ? -1 : 0;
+}
+
+}  // namespace
+
+void count_sensors(const Model<double>& m, ModelSizes& sizes) {
+  sizes.ncontactsensor =
+      static_cast<int>(std::count(m.sensor_type, m.sensor_type + m.nsensor, sensor_contact));
+}
+
+void derive_sensors(const Model<double>& m, const DerivedFields& derived) {
+  int contact_sensors = 0;
+  for (int i = 0; i < m.nsensor; ++i) {
+    const FramePose object = pose_of(m, m.sensor_objtype[i], m.sensor_objid[i]);
+    const FramePose reference =
+        m.sensor_refid[i] < 0 ? FramePose{} : pose_of(m, m.sensor_reftype[i], m.sensor_refid[i]);
+    derived.sensor_bodyid[i] = object.body;
+    derived.sensor_refbodyid[i] = reference.body;
+    for (int k = 0; k < 3; ++k) {
+      derived.sensor_pos[3 * i + k] = object.pos[k];
+      derived.sensor_refpos[3 * i + k] = reference.pos[k];
+    }
+    for (int k = 0; k < 4; ++k) {
+      derived.sensor_quat[4 * i + k] = object.quat[k];
+      derived.sensor_refquat[4 * i + k] = reference.quat[k];
+    }
+    derived.sensor_contactid[i] = -1;
+    if (m.sensor_type[i] != sensor_contact) continue;
+    derived.sensor_contactid[i] = contact_sensors;
+    for (int c = 0; c < m.ngeompair; ++c)
+      derived.sensor_contactmatch[contact_sensors * m.ngeompair + c] =
+          contact_match(m, derived.geompair_geom1[c], derived.geompair_geom2[c], i);
+    ++contact_sensors;
+  }
+}
+
+}  // namespace maniple
