@@ -33,7 +33,14 @@ namespace maniple {
   ROW(ellipsoid, cylinder, 1)          \
   ROW(ellipsoid, box, 1)               \
   ROW(cylinder, cylinder, 4)           \
-  ROW(cylinder, box, 4)
+  ROW(cylinder, box, 4)                \
+  ROW(plane, mesh, 4)                  \
+  ROW(sphere, mesh, 1)                 \
+  ROW(capsule, mesh, 2)                \
+  ROW(ellipsoid, mesh, 1)              \
+  ROW(cylinder, mesh, 4)               \
+  ROW(box, mesh, 4)                    \
+  ROW(mesh, mesh, 4)
 
 // A row of the tables: values of mjtGeom, the lower first, and how many contacts they have at most.
 struct GeomPairTypes {
@@ -51,6 +58,9 @@ constexpr int geom_pair_types(int type1, int type2) {
     if (kGeomPairTypes[i].type1 == type1 && kGeomPairTypes[i].type2 == type2) return i;
   return -1;
 }
+
+// Corners that a face of a mesh's hull has at most.
+inline constexpr int kMostMeshFaceCorners = 128;
 
 // Iterations of EPA that there is room for, whatever ccd_iterations says.
 inline constexpr int kMostEpaIterations = 50;

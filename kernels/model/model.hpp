@@ -27,7 +27,8 @@ enum GeomType : int {
   geom_capsule = 3,
   geom_ellipsoid = 4,
   geom_cylinder = 5,
-  geom_box = 6
+  geom_box = 6,
+  geom_mesh = 7
 };
 enum JointType : int { joint_free = 0, joint_ball = 1, joint_slide = 2, joint_hinge = 3 };
 enum EqualityType : int { equality_connect = 0, equality_weld = 1, equality_joint = 2, equality_tendon = 3 };
@@ -167,6 +168,7 @@ struct Model : ModelSizes {
 #define MANIPLE_INTEGER(name, extent, meaning) const int* name = nullptr;
 #define MANIPLE_REAL(name, extent, meaning) const T* name = nullptr;
   MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+  MANIPLE_MESH_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
   MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
 #undef MANIPLE_REAL

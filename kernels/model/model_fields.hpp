@@ -58,8 +58,18 @@
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
 
+// Sizes of the meshes of geoms that may touch.
+#define MANIPLE_MESH_SIZES(SIZE)                    \
+  SIZE(nmesh, "meshes")                             \
+  SIZE(nmeshvert, "their vertices")                 \
+  SIZE(nmeshedge, "lists of neighbours, with ends") \
+  SIZE(nmeshpoly, "faces of the hulls")             \
+  SIZE(nmeshpolyvert, "corners of these faces")     \
+  SIZE(nmeshpolymap, "faces around the vertices, all lists")
+
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
+  MANIPLE_MESH_SIZES(SIZE)      \
   MANIPLE_ROW_SIZES(SIZE)
 
 // Options, as in mjOption: integers, real numbers and real vectors with their lengths.
@@ -187,6 +197,7 @@
   REAL(dof_dampingpoly, 2 * nv, "higher damping coefficients")                   \
   REAL(geom_size, 3 * ngeom, "m: half sizes or radii, depends on the type")      \
   REAL(geom_rbound, ngeom, "m: radius of the bounding sphere; 0: unbounded")     \
+  REAL(geom_aabb, 6 * ngeom, "m: center and half sizes of the box around it")    \
   REAL(geom_pos, 3 * ngeom, "position in the body frame")                        \
   REAL(geom_quat, 4 * ngeom, "rotation in the body frame")                       \
   REAL(geom_friction, 3 * ngeom, "sliding, torsional, rolling")                  \
@@ -234,6 +245,28 @@
   REAL(actuator_ctrlrange, 2 * nu, "range of the control")                       \
   REAL(actuator_gear, 6 * nu, "scale of length and force")                       \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
+
+// The convex hulls of the meshes that may touch, from mjModel's arrays of the same names: without other
+// meshes and vertices, neighbours without their faces (src/model_import/meshes.hpp). Vertices and faces are
+// counted from 0 in each mesh.
+#define MANIPLE_MESH_FIELDS(INTEGER, REAL)                                                     \
+  INTEGER(geom_dataid, ngeom, "mesh of the geom; -1: none that may touch")                     \
+  INTEGER(mesh_vertadr, nmesh, "first vertex")                                                 \
+  INTEGER(mesh_vertnum, nmesh, "number of vertices")                                           \
+  INTEGER(mesh_start, nmesh, "vertex where a search over a plane begins")                      \
+  INTEGER(mesh_extrema, 27 * nmesh, "vertices where a search begins; -1: looks at all")        \
+  INTEGER(mesh_polyadr, nmesh, "first face")                                                   \
+  INTEGER(mesh_polynum, nmesh, "number of faces")                                              \
+  INTEGER(mesh_edgeadr, nmeshvert, "first neighbour in mesh_edge; -1: neighbours unknown")     \
+  INTEGER(mesh_edge, nmeshedge, "neighbours of each vertex, then -1")                          \
+  INTEGER(mesh_polymapadr, nmeshvert, "first of the faces around the vertex, in mesh_polymap") \
+  INTEGER(mesh_polymapnum, nmeshvert, "number of these")                                       \
+  INTEGER(mesh_polymap, nmeshpolymap, "faces")                                                 \
+  INTEGER(mesh_polyvertadr, nmeshpoly, "first corner of the face, in mesh_polyvert")           \
+  INTEGER(mesh_polyvertnum, nmeshpoly, "number of its corners")                                \
+  INTEGER(mesh_polyvert, nmeshpolyvert, "vertices, counterclockwise seen from outside")        \
+  REAL(mesh_vert, 3 * nmeshvert, "m: in the geom's frame")                                     \
+  REAL(mesh_polynormal, 3 * nmeshpoly, "unit normals of the faces, outward")
 
 // Arrays computed once from the ones above (src/model_import/derive.hpp), so that the lanes compute nothing
 // that is the same for all environments.

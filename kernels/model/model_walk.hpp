@@ -32,13 +32,24 @@ void for_each_derived_option(const Visit& visit) {
 #undef MANIPLE_VISIT
 }
 
-// Arrays with their extents, visit(extent, members...): mjModel's, and those that the import computes.
+// Arrays with their extents, visit(extent, members...): those that mjModel has alike; these and the meshes';
+// and those that the import computes.
 template <class... Structs, class Visit>
-void for_each_array(const ModelSizes& sizes, const Visit& visit) {
+void for_each_mujoco_array(const ModelSizes& sizes, const Visit& visit) {
 #define MANIPLE_SIZE(name, meaning) [[maybe_unused]] const int name = sizes.name;
 #define MANIPLE_VISIT(name, extent, meaning) visit(static_cast<std::int64_t>(extent), &Structs::name...);
   MANIPLE_ALL_SIZES(MANIPLE_SIZE)
   MANIPLE_MODEL_FIELDS(MANIPLE_VISIT, MANIPLE_VISIT)
+}
+template <class... Structs, class Visit>
+void for_each_mesh_array(const ModelSizes& sizes, const Visit& visit) {
+  MANIPLE_ALL_SIZES(MANIPLE_SIZE)
+  MANIPLE_MESH_FIELDS(MANIPLE_VISIT, MANIPLE_VISIT)
+}
+template <class... Structs, class Visit>
+void for_each_array(const ModelSizes& sizes, const Visit& visit) {
+  for_each_mujoco_array<Structs...>(sizes, visit);
+  for_each_mesh_array<Structs...>(sizes, visit);
 }
 template <class... Structs, class Visit>
 void for_each_derived_array(const ModelSizes& sizes, const Visit& visit) {

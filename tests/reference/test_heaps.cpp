@@ -14,8 +14,8 @@
 namespace maniple {
 namespace {
 
-// A model, and how far half of the steps and 999 in 1000 may be from MuJoCo's. Where cylinders stand, a
-// rounding chooses four of the corners of their ends.
+// A model, and how far half of the steps and 999 in 1000 may be from MuJoCo's. Where cylinders
+// or plates of regular polygons stand, a rounding chooses four of the corners of their ends.
 struct Heap {
   std::string name;
   double median, tolerance;
@@ -129,7 +129,8 @@ TEST_P(Heaps, TrajectoriesPartAsMujocosDo) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Heaps,
-                         ::testing::Values(Heap{"boxes", 1e-12, 1e-9}, Heap{"solids", 1e-3, 0.1}),
+                         ::testing::Values(Heap{"boxes", 1e-12, 1e-9}, Heap{"solids", 1e-3, 0.1},
+                                           Heap{"meshes", 1e-12, 0.1}),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

@@ -267,6 +267,7 @@ const std::vector<TeamCase> kCases = {
     {{"patches", "", "patches.xml"}, ""},
     {{"boxes", "", "boxes.xml"}, ""},
     {{"solids", "", "solids.xml"}, ""},
+    {{"meshes", "", "meshes.xml"}, ""},
     {{"slippery", "", "slippery.xml"}, ""},
     {{"cones", "", "cones.xml"}, ""},
     {{"pyramids", "", "pyramids.xml"}, "implicitfast"},

@@ -103,6 +103,7 @@ def actuators(*texts):
 
 
 MESH = '<asset><mesh name="mesh" vertex="0 0 0  1 0 0  0 1 0  0 0 1"/></asset>'
+WIDE_MESH = '<asset><mesh name="mesh" builtin="cone" params="129 1" scale=".1 .1 .1"/></asset>'
 FIELD = '<asset><hfield name="field" nrow="2" ncol="2" size="1 1 .1 .1"/></asset>'
 # of each row: models that are stepped, and models that are refused, each with the keys that let it be stepped
 ELEMENTS = {
@@ -128,10 +129,11 @@ ELEMENTS = {
                     *(f'<freejoint/><geom type="capsule" size=".1 .1" condim="{condim}"/>' for condim in (1, 3, 4, 6)),
                     *(f'<freejoint/><geom type="{shape}" size=".1 .1 .1"/>' for shape in ("box", "cylinder", "ellipsoid")))
              + [mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh" contype="0" conaffinity="0"/>'),
+                mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'),
                 mjcf(sections=FIELD, world='<geom type="hfield" hfield="field" contype="0" conaffinity="0"/>')],
              {mjcf('<option solver="PGS"/>', world='<body pos="2 0 2"><freejoint/><geom size=".1" condim="4"/></body>'):
               "simulation.solver=Newton",
-              mjcf(sections=MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
+              mjcf(sections=WIDE_MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
               mjcf(sections=FIELD, world='<geom type="hfield" hfield="field"/>'): "model.contacts=false",
               mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
     "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),

@@ -29,22 +29,21 @@ MANIPLE_FUNCTION GeomPose<ScalarOf<V>> pose_of_lane(const GeomPose<V>& pose, int
   const Mat3<V>& m = pose.mat;
   return {vector_of_lane(pose.pos, lane),
           {of(m.xx), of(m.xy), of(m.xz), of(m.yx), of(m.yy), of(m.yz), of(m.zx), of(m.zy), of(m.zz)},
-          pose.size};
+          pose.size,
+          pose.mesh,
+          pose.rbound,
+          pose.aabb};
 }
 template <class V>
 MANIPLE_FUNCTION Vec3<V> vector_of_lanes(const Vec3<ScalarOf<V>>& v) {
   return {V(v.x), V(v.y), V(v.z)};
 }
 
-// Calls find(pose1, pose2, margin, found) for every environment in which the spheres of these radii around
-// the geoms overlap, and emits what it has found.
+// Calls find(pose1, pose2, margin, found) for every environment in `near`, and emits what it has found.
 template <class V, class Find, class Emit>
-MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, ScalarOf<V> radius1, const GeomPose<V>& pose2,
-                                 ScalarOf<V> radius2, V margin, const Find& find, const Emit& emit) {
+MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, const GeomPose<V>& pose2, V margin, MaskOf<V> near,
+                                 const Find& find, const Emit& emit) {
   using T = ScalarOf<V>;
-  const Vec3<V> difference = pose2.pos - pose1.pos;
-  const V bound = V(radius1 + radius2) + margin;
-  const MaskOf<V> near = dot(difference, difference) <= bound * bound;
   if constexpr (lane_width<V> == 1) {
     if (!near) return;
     FoundContacts<T> found;
@@ -63,6 +62,21 @@ MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, ScalarOf<V> radius1, 
       }
     });
   }
+}
+
+// Where the spheres of these radii around two geoms overlap.
+template <class V>
+MANIPLE_FUNCTION MaskOf<V> spheres_overlap(const GeomPose<V>& pose1, ScalarOf<V> radius1,
+                                           const GeomPose<V>& pose2, ScalarOf<V> radius2, V margin) {
+  const Vec3<V> difference = pose2.pos - pose1.pos;
+  const V bound = V(radius1 + radius2) + margin;
+  return dot(difference, difference) <= bound * bound;
+}
+// find_alone() where they do.
+template <class V, class Find, class Emit>
+MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, ScalarOf<V> radius1, const GeomPose<V>& pose2,
+                                 ScalarOf<V> radius2, V margin, const Find& find, const Emit& emit) {
+  find_alone(pose1, pose2, margin, spheres_overlap(pose1, radius1, pose2, radius2, margin), find, emit);
 }
 
 // Radii of the smallest spheres around geoms.

@@ -54,6 +54,9 @@ MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V
   GeomPose<V> pose;
   pose.pos = load3<V>(d.geom_xpos, 3 * g);
   pose.size = m.geom_size + 3 * g;
+  pose.mesh = m.geom_dataid[g];
+  pose.rbound = m.geom_rbound[g];
+  pose.aabb = m.geom_aabb + 6 * g;
   if (flags & geom_needs_frame) pose.mat = load9<V>(d.geom_xmat, 9 * g);
   if (flags & geom_needs_axis) {
     pose.mat.xz = d.geom_xmat[9 * g + 2];
@@ -116,15 +119,10 @@ MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, cons
   return any_lane(dot(difference, difference) <= bound * bound);
 }
 
-template <class T>
-MANIPLE_FUNCTION ConvexOptions<T> convex_options(const Model<T>& m) {
-  return {m.ccd_tolerance, m.ccd_iterations, !(m.disableflags & disable_multiccd)};
-}
-
 // The contacts of two geoms by the function in the row `types` of the tables; none for -1.
 template <class V, class Emit>
-MANIPLE_FUNCTION void narrowphase(int types, const GeomPose<V>& pose1, const GeomPose<V>& pose2, V margin,
-                                  const ConvexOptions<ScalarOf<V>>& options, const Emit& emit) {
+MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, int types, const GeomPose<V>& pose1,
+                                  const GeomPose<V>& pose2, V margin, const Emit& emit) {
   int convex1 = -1, convex2 = -1;
   switch (types) {
 #define MANIPLE_ROW(type1, type2, most_contacts, function) \
@@ -140,14 +138,14 @@ MANIPLE_FUNCTION void narrowphase(int types, const GeomPose<V>& pose1, const Geo
     MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
   }
-  if (convex1 >= 0) convex_convex(convex1, pose1, convex2, pose2, margin, options, emit);
+  if (convex1 >= 0) convex_convex(m, convex1, pose1, convex2, pose2, margin, emit);
 }
 
 // The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.
 template <class V, class Emit>
 MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, const Data<V>& d, int c, const Emit& emit) {
-  narrowphase(m.geompair_types[c], geom_pose(m, d, m.geompair_geom1[c]), geom_pose(m, d, m.geompair_geom2[c]),
-              V(m.geompair_margin[c]), convex_options(m), emit);
+  narrowphase(m, m.geompair_types[c], geom_pose(m, d, m.geompair_geom1[c]),
+              geom_pose(m, d, m.geompair_geom2[c]), V(m.geompair_margin[c]), emit);
 }
 
 // Writes ncon, adds to contact_dropped, and hands the elements of all contacts to store(lane, slot, e,

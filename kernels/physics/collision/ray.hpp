@@ -96,6 +96,8 @@ MANIPLE_FUNCTION V ray_distance(int type, const ScalarOf<V>* size, const Vec3<V>
         line.join(ball);
       }
       return line.first();
+    case geom_mesh:  // (ray_meets)
+      break;
   }
   return V(-1);
 }

@@ -148,7 +148,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
         <geom size="0.1" condim="6"/><site name="t"/>
       </body>
     </body>
-    <body name="hand" mocap="true"><geom type="mesh" mesh="wedge"/></body>
+    <body name="hand" mocap="true"><geom type="hfield" hfield="field"/></body>
   </worldbody>
   <tendon><fixed name="cable" range="0 1" armature="3"><joint joint="knee" coef="1"/></fixed>
     <spatial name="rope"><site site="s"/><site site="t"/></spatial>
@@ -165,7 +165,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
   </sensor>
-  <asset><mesh name="wedge" vertex="0 0 0 1 0 0 0 1 0 0 0 1"/></asset>
+  <asset><hfield name="field" nrow="2" ncol="2" size="1 1 1 1"/></asset>
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
@@ -174,8 +174,9 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                   file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4 in solver");
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6 in");
-  EXPECT_CONTAINS(
-      text, file + ":8: geom \"shin\" may touch geom number 3 (no name): contacts of a sphere with a mesh");
+  EXPECT_CONTAINS(text, file +
+                            ":15: geom number 3 (no name) may touch geom \"shin\" and 1 more: contacts of a "
+                            "height field with a sphere");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has armature");
@@ -393,30 +394,70 @@ TEST_F(ModelImport, ReadsUrdf) {
 
 // Geoms of a URDF have no names, and links without joints become one with their parents.
 TEST_F(ModelImport, LocatesElementsOfUrdf) {
-  write("wedge.obj", "v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n");
+  // a prism with ends of 129 corners, more than are supported
+  constexpr int kCorners = 129;
+  std::string prism, lower = "f", upper = "f";
+  for (int i = 0; i < kCorners; ++i) {
+    const double angle = 2 * M_PI * i / kCorners;
+    const std::string corner = "v " + std::to_string(std::cos(angle)) + " " + std::to_string(std::sin(angle));
+    prism += corner + " 0\n" + corner + " 1\n";
+    lower += " " + std::to_string(2 * (kCorners - i) - 1);
+    upper += " " + std::to_string(2 * i + 2);
+  }
+  for (int i = 0; i < kCorners; ++i) {
+    const int here = 2 * i + 1, next = 2 * ((i + 1) % kCorners) + 1;
+    for (const int vertex : {here, next, next + 1, here + 1})
+      prism += (vertex == here ? "f " : " ") + std::to_string(vertex);
+    prism += "\n";
+  }
+  write("prism.obj", prism + lower + "\n" + upper + "\n");
   const std::string file = write("robot.urdf", R"(<?xml version="1.0"?>
 <robot name="r">
   <link name="base">
-    <collision><geometry><mesh filename="wedge.obj"/></geometry></collision>
+    <collision><geometry><mesh filename="prism.obj"/></geometry></collision>
   </link>
   <link name="arm"><inertial><mass value="1"/><origin xyz="0 0 0.5"/>
     <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
     <visual><geometry><sphere radius="1"/></geometry></visual>
     <collision>
-      <geometry><sphere radius="1"/></geometry></collision>
-    <collision name="named"><geometry><cylinder radius="1" length="1"/></geometry></collision>
+      <geometry><mesh filename="prism.obj"/></geometry></collision>
+    <collision name="named"><geometry><mesh filename="prism.obj"/></geometry></collision>
     <collision>
-      <geometry><cylinder radius="1" length="1"/></geometry></collision>
+      <geometry><mesh filename="prism.obj"/></geometry></collision>
   </link>
-  <link name="tool"><collision><geometry><box size="1 1 1"/></geometry></collision></link>
+  <link name="tool"><collision><geometry><mesh filename="prism.obj"/></geometry></collision></link>
   <joint name="shoulder" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>
   <joint name="bolt" type="fixed"><parent link="arm"/><child link="tool"/></joint>
 </robot>)");
   const std::string text = refusal(config(file));
-  EXPECT_CONTAINS(text, file + ":15: geom number 4 (no name) may touch geom number 0");
-  EXPECT_CONTAINS(text, file + ":9: geom number 1 (no name) may touch");
-  EXPECT_CONTAINS(text, file + ":11: geom \"named\" may touch");
-  EXPECT_CONTAINS(text, file + ":12: geom number 3 (no name) may touch");
+  EXPECT_CONTAINS(text, file + ":15: geom number 4 (no name) has a mesh whose convex hull has a face of ");
+  EXPECT_CONTAINS(text, file + ":9: geom number 1 (no name) has a mesh");
+  EXPECT_CONTAINS(text, file + ":11: geom \"named\" has a mesh");
+  EXPECT_CONTAINS(text, file + ":12: geom number 3 (no name) has a mesh");
+}
+
+// Of meshes, the hulls of those that may touch: eight corners, without the point within.
+TEST_F(ModelImport, KeepsTheHullsOfMeshesThatMayTouch) {
+  const ImportedModel m = import_model(config(write("robot.xml", R"(<mujoco>
+  <asset>
+    <mesh name="picture" builtin="sphere" params="3"/>
+    <mesh name="brick" vertex="0 0 0  1 0 0  0 1 0  1 1 0  .4 .5 .5  0 0 1  1 0 1  0 1 1  1 1 1  .6 .5 .5"/>
+  </asset>
+  <worldbody><geom type="plane" size="1 1 1"/>
+    <body><freejoint/><geom type="mesh" mesh="picture" contype="0" conaffinity="0"/>
+      <geom type="mesh" mesh="brick"/></body></worldbody>
+</mujoco>)")),
+                                       {});
+  EXPECT_EQ(m.sizes.nmesh, 1);
+  EXPECT_EQ(m.sizes.nmeshvert, 8);
+  EXPECT_EQ(m.sizes.nmeshpoly, 6);
+  EXPECT_EQ(m.sizes.nmeshpolyvert, 6 * 4);
+  EXPECT_EQ(m.geom_dataid, (std::vector<int>{-1, -1, 0}));
+  for (int vertex = 0; vertex < 8; ++vertex) {
+    EXPECT_EQ(m.mesh_polymapnum[static_cast<std::size_t>(vertex)], 3);
+    for (int k = 0; k < 3; ++k)
+      EXPECT_NEAR(std::abs(m.mesh_vert[static_cast<std::size_t>(3 * vertex + k)]), 0.5, 1e-6);
+  }
 }
 
 // libmujoco stops at the first contact if a touch sensor's site is a mesh.

@@ -1,0 +1,124 @@
+#include "src/model_import/meshes.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include "src/model_import/geom_pairs.hpp"
+
+namespace maniple {
+namespace {
+
+// Vertices from which on MuJoCo's search climbs over the hull (mjMESH_HILLCLIMB_MIN); below it looks at all.
+constexpr int kFewVertices = 10;
+
+// mjModel's graph of a hull (mjmodel.h): its vertices as numbers of the mesh's, and for each the place of its
+// neighbours, which are numbers of the hull's and end with -1.
+struct Graph {
+  int numvert;
+  const int *edgeadr, *globalid, *localid;
+
+  explicit Graph(const int* graph)
+      : numvert(graph[0]),
+        edgeadr(graph + 2),
+        globalid(graph + 2 + numvert),
+        localid(graph + 2 + 2 * numvert) {}
+};
+
+void append_mesh(const mjModel& m, int mesh, ModelNumbers& to) {
+  const int vertadr = m.mesh_vertadr[mesh], vertnum = m.mesh_vertnum[mesh];
+  const bool has_graph = m.mesh_graphadr[mesh] >= 0, climbs = has_graph && vertnum >= kFewVertices;
+  // where vertices go: all of a small mesh, else those of the hull, in their order; -1: nowhere
+  std::vector<int> number(static_cast<std::size_t>(vertnum), climbs ? -1 : 0);
+  if (climbs) {
+    const Graph graph(m.mesh_graph + m.mesh_graphadr[mesh]);
+    for (int i = 0; i < graph.numvert; ++i) number[static_cast<std::size_t>(graph.globalid[i])] = 0;
+  }
+  int kept = 0;
+  for (int& vertex : number)
+    if (vertex >= 0) vertex = kept++;
+  const auto numbered = [&](int vertex) { return number[static_cast<std::size_t>(vertex)]; };
+
+  const auto first = static_cast<int>(to.mesh_edgeadr.size());
+  to.mesh_vertadr.push_back(first);
+  to.mesh_vertnum.push_back(kept);
+  for (int i = 0; i < vertnum; ++i) {
+    if (numbered(i) < 0) continue;
+    for (int k = 0; k < 3; ++k)
+      to.mesh_vert.push_back(static_cast<double>(m.mesh_vert[3 * (vertadr + i) + k]));
+    to.mesh_polymapadr.push_back(static_cast<int>(to.mesh_polymap.size()));
+    to.mesh_polymapnum.push_back(m.mesh_polymapnum[vertadr + i]);
+    const int* const faces = m.mesh_polymap + m.mesh_polymapadr[vertadr + i];
+    to.mesh_polymap.insert(to.mesh_polymap.end(), faces, faces + m.mesh_polymapnum[vertadr + i]);
+    to.mesh_edgeadr.push_back(-1);
+  }
+  to.mesh_start.push_back(0);
+  if (has_graph) {
+    const Graph graph(m.mesh_graph + m.mesh_graphadr[mesh]);
+    to.mesh_start.back() = numbered(graph.globalid[0]);
+    for (int i = 0; i < graph.numvert; ++i) {
+      const int vertex = first + numbered(graph.globalid[i]);
+      to.mesh_edgeadr[static_cast<std::size_t>(vertex)] = static_cast<int>(to.mesh_edge.size());
+      for (const int* next = graph.localid + graph.edgeadr[i]; *next >= 0; ++next)
+        to.mesh_edge.push_back(numbered(graph.globalid[*next]));
+      to.mesh_edge.push_back(-1);
+    }
+    // (a vertex inside a small mesh is never reached)
+    for (int i = first; i < first + kept; ++i)
+      if (int& address = to.mesh_edgeadr[static_cast<std::size_t>(i)]; address < 0) {
+        address = static_cast<int>(to.mesh_edge.size());
+        to.mesh_edge.push_back(-1);
+      }
+  }
+  for (int k = 0; k < 27; ++k) {
+    if (!climbs) {
+      to.mesh_extrema.push_back(-1);
+      continue;
+    }
+    const Graph graph(m.mesh_graph + m.mesh_graphadr[mesh]);
+    to.mesh_extrema.push_back(numbered(graph.globalid[m.mesh_extrema[27 * mesh + k]]));
+  }
+
+  const int polyadr = m.mesh_polyadr[mesh], polynum = m.mesh_polynum[mesh];
+  to.mesh_polyadr.push_back(static_cast<int>(to.mesh_polyvertadr.size()));
+  to.mesh_polynum.push_back(polynum);
+  for (int i = polyadr; i < polyadr + polynum; ++i) {
+    to.mesh_polyvertadr.push_back(static_cast<int>(to.mesh_polyvert.size()));
+    to.mesh_polyvertnum.push_back(m.mesh_polyvertnum[i]);
+    for (int k = 0; k < m.mesh_polyvertnum[i]; ++k)
+      to.mesh_polyvert.push_back(numbered(m.mesh_polyvert[m.mesh_polyvertadr[i] + k]));
+    to.mesh_polynormal.insert(to.mesh_polynormal.end(), m.mesh_polynormal + 3 * i,
+                              m.mesh_polynormal + 3 * i + 3);
+  }
+}
+
+}  // namespace
+
+void import_meshes(const mjModel& m, ModelNumbers& numbers, ModelSizes& sizes) {
+  std::vector<int> number(static_cast<std::size_t>(m.nmesh), -1);
+  const auto is_mesh = [&](int geom) { return m.geom_type[geom] == mjGEOM_MESH; };
+  for (const GeomPair& pair : geom_pairs(m, m.opt.disableflags))
+    for (const int geom : {pair.geom1, pair.geom2})
+      if (is_mesh(geom)) number[static_cast<std::size_t>(m.geom_dataid[geom])] = 0;
+  int kept = 0;
+  for (int mesh = 0; mesh < m.nmesh; ++mesh) {
+    if (number[static_cast<std::size_t>(mesh)] < 0) continue;
+    number[static_cast<std::size_t>(mesh)] = kept++;
+    append_mesh(m, mesh, numbers);
+  }
+  for (int geom = 0; geom < m.ngeom; ++geom)
+    numbers.geom_dataid.push_back(is_mesh(geom) ? number[static_cast<std::size_t>(m.geom_dataid[geom])] : -1);
+  const auto size_of = [](const auto& values) { return static_cast<int>(values.size()); };
+  sizes.nmesh = kept;
+  sizes.nmeshvert = size_of(numbers.mesh_edgeadr);
+  sizes.nmeshedge = size_of(numbers.mesh_edge);
+  sizes.nmeshpoly = size_of(numbers.mesh_polyvertadr);
+  sizes.nmeshpolyvert = size_of(numbers.mesh_polyvert);
+  sizes.nmeshpolymap = size_of(numbers.mesh_polymap);
+}
+
+int most_face_corners(const mjModel& m, int mesh) {
+  const int* const corners = m.mesh_polyvertnum + m.mesh_polyadr[mesh];
+  return m.mesh_polynum[mesh] == 0 ? 0 : *std::max_element(corners, corners + m.mesh_polynum[mesh]);
+}
+
+}  // namespace maniple
