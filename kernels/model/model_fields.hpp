@@ -253,11 +253,9 @@
   INTEGER(geom_dataid, ngeom, "mesh of the geom; -1: none that may touch")                     \
   INTEGER(mesh_vertadr, nmesh, "first vertex")                                                 \
   INTEGER(mesh_vertnum, nmesh, "number of vertices")                                           \
-  INTEGER(mesh_start, nmesh, "vertex where a search over a plane begins")                      \
   INTEGER(mesh_extrema, 27 * nmesh, "vertices where a search begins; -1: looks at all")        \
   INTEGER(mesh_polyadr, nmesh, "first face")                                                   \
-  INTEGER(mesh_polynum, nmesh, "number of faces")                                              \
-  INTEGER(mesh_edgeadr, nmeshvert, "first neighbour in mesh_edge; -1: neighbours unknown")     \
+  INTEGER(mesh_edgeadr, nmeshvert, "first neighbour in mesh_edge; -1: never climbed from")     \
   INTEGER(mesh_edge, nmeshedge, "neighbours of each vertex, then -1")                          \
   INTEGER(mesh_polymapadr, nmeshvert, "first of the faces around the vertex, in mesh_polymap") \
   INTEGER(mesh_polymapnum, nmeshvert, "number of these")                                       \

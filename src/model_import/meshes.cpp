@@ -1,6 +1,7 @@
 #include "src/model_import/meshes.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "src/model_import/geom_pairs.hpp"
@@ -26,13 +27,12 @@ struct Graph {
 
 void append_mesh(const mjModel& m, int mesh, ModelNumbers& to) {
   const int vertadr = m.mesh_vertadr[mesh], vertnum = m.mesh_vertnum[mesh];
-  const bool has_graph = m.mesh_graphadr[mesh] >= 0, climbs = has_graph && vertnum >= kFewVertices;
+  std::optional<Graph> graph;  // of a mesh over whose hull the search climbs
+  if (m.mesh_graphadr[mesh] >= 0 && vertnum >= kFewVertices)
+    graph.emplace(m.mesh_graph + m.mesh_graphadr[mesh]);
   // where vertices go: all of a small mesh, else those of the hull, in their order; -1: nowhere
-  std::vector<int> number(static_cast<std::size_t>(vertnum), climbs ? -1 : 0);
-  if (climbs) {
-    const Graph graph(m.mesh_graph + m.mesh_graphadr[mesh]);
-    for (int i = 0; i < graph.numvert; ++i) number[static_cast<std::size_t>(graph.globalid[i])] = 0;
-  }
+  std::vector<int> number(static_cast<std::size_t>(vertnum), graph ? -1 : 0);
+  for (int i = 0; graph && i < graph->numvert; ++i) number[static_cast<std::size_t>(graph->globalid[i])] = 0;
   int kept = 0;
   for (int& vertex : number)
     if (vertex >= 0) vertex = kept++;
@@ -51,36 +51,18 @@ void append_mesh(const mjModel& m, int mesh, ModelNumbers& to) {
     to.mesh_polymap.insert(to.mesh_polymap.end(), faces, faces + m.mesh_polymapnum[vertadr + i]);
     to.mesh_edgeadr.push_back(-1);
   }
-  to.mesh_start.push_back(0);
-  if (has_graph) {
-    const Graph graph(m.mesh_graph + m.mesh_graphadr[mesh]);
-    to.mesh_start.back() = numbered(graph.globalid[0]);
-    for (int i = 0; i < graph.numvert; ++i) {
-      const int vertex = first + numbered(graph.globalid[i]);
-      to.mesh_edgeadr[static_cast<std::size_t>(vertex)] = static_cast<int>(to.mesh_edge.size());
-      for (const int* next = graph.localid + graph.edgeadr[i]; *next >= 0; ++next)
-        to.mesh_edge.push_back(numbered(graph.globalid[*next]));
-      to.mesh_edge.push_back(-1);
-    }
-    // (a vertex inside a small mesh is never reached)
-    for (int i = first; i < first + kept; ++i)
-      if (int& address = to.mesh_edgeadr[static_cast<std::size_t>(i)]; address < 0) {
-        address = static_cast<int>(to.mesh_edge.size());
-        to.mesh_edge.push_back(-1);
-      }
+  for (int i = 0; graph && i < graph->numvert; ++i) {
+    const int vertex = first + numbered(graph->globalid[i]);
+    to.mesh_edgeadr[static_cast<std::size_t>(vertex)] = static_cast<int>(to.mesh_edge.size());
+    for (const int* next = graph->localid + graph->edgeadr[i]; *next >= 0; ++next)
+      to.mesh_edge.push_back(numbered(graph->globalid[*next]));
+    to.mesh_edge.push_back(-1);
   }
-  for (int k = 0; k < 27; ++k) {
-    if (!climbs) {
-      to.mesh_extrema.push_back(-1);
-      continue;
-    }
-    const Graph graph(m.mesh_graph + m.mesh_graphadr[mesh]);
-    to.mesh_extrema.push_back(numbered(graph.globalid[m.mesh_extrema[27 * mesh + k]]));
-  }
+  for (int k = 0; k < 27; ++k)
+    to.mesh_extrema.push_back(graph ? numbered(graph->globalid[m.mesh_extrema[27 * mesh + k]]) : -1);
 
   const int polyadr = m.mesh_polyadr[mesh], polynum = m.mesh_polynum[mesh];
   to.mesh_polyadr.push_back(static_cast<int>(to.mesh_polyvertadr.size()));
-  to.mesh_polynum.push_back(polynum);
   for (int i = polyadr; i < polyadr + polynum; ++i) {
     to.mesh_polyvertadr.push_back(static_cast<int>(to.mesh_polyvert.size()));
     to.mesh_polyvertnum.push_back(m.mesh_polyvertnum[i]);

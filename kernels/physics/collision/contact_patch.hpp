@@ -339,9 +339,9 @@ MANIPLE_FUNCTION void choose_two(const ClippedLine& line, int* chosen) {
     }
 }
 
-// The contacts of a line of one shape on a face of the other: of a round side's on the face that is most
-// parallel to it, of those that look toward it; of edges the first on the first face. Leaves `contacts` alone
-// where there is none. `sign`: 1 if the line is of the first shape.
+// The contacts of a line of one shape on a face of the other, the first pair that is parallel; a round side
+// lies on faces that look toward it alone. Leaves `contacts` as they are where there is none. `sign`: 1 if
+// the line is of the first shape.
 template <class S>
 MANIPLE_FUNCTION void touch_by_line(const ConvexShape<S>& lined, const ContactSide& line,
                                     const ConvexShape<S>& faced, const ContactSide& side,

@@ -35,7 +35,7 @@ template <class S>
 struct ConvexMesh {
   const int *edgeadr, *edge, *extrema;
   const S* vert;
-  int vertnum, polynum;
+  int vertnum;
   const int *polyvertadr, *polyvertnum, *polyvert, *polymapadr, *polymapnum, *polymap;
   const S* polynormal;
 
@@ -50,9 +50,6 @@ struct ConvexMesh {
   MANIPLE_FUNCTION double along(const Vec3<double>& direction, int i) const {
     return plain_dot(direction, vertex(i));
   }
-  // Whether vertices know their neighbours.
-  MANIPLE_FUNCTION bool has_edges() const { return edgeadr[0] >= 0; }
-
   // From a vertex to the neighbour that is farthest along the direction, while that is farther.
   MANIPLE_FUNCTION int climb(const Vec3<double>& direction, int from) const {
     double most = along(direction, from);
@@ -97,7 +94,6 @@ MANIPLE_FUNCTION ConvexMesh<S> convex_mesh(const Model<S>& m, int id) {
           .extrema = m.mesh_extrema + 27 * id,
           .vert = m.mesh_vert + 3 * vertex,
           .vertnum = m.mesh_vertnum[id],
-          .polynum = m.mesh_polynum[id],
           .polyvertadr = m.mesh_polyvertadr + poly,
           .polyvertnum = m.mesh_polyvertnum + poly,
           .polyvert = m.mesh_polyvert,

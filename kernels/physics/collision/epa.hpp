@@ -93,9 +93,8 @@ class Polytope {
   MANIPLE_FUNCTION const Support& nearest(int k) const { return corners_[nearest_[k]]; }
 
  private:
-  // squared distances from the origin below which it is on a face of the first polytope
-  static constexpr double kOnTriangle = kMinimumValue * kMinimumValue;
-  static constexpr double kOnTetrahedron = kMinimumValue * kMinimumValue;
+  // squared distance from the origin below which it is on a face of the first polytope
+  static constexpr double kOnFace = kMinimumValue * kMinimumValue;
 
   MANIPLE_FUNCTION void clear() {
     corner_count_ = candidate_count_ = edge_count_ = 0;
@@ -188,12 +187,9 @@ class Polytope {
     if (is_in_triangle(v1, v2, v3, v4) || is_in_triangle(v1, v2, v3, v5)) return false;
     if (dist > 10 * kMinimumValue && !holds_origin(v1, v2, v3, v4) && !holds_origin(v1, v2, v3, v5))
       return false;
-    if (set_first_face(above, 0, 1, 1, 3, 2) < kOnTriangle ||
-        set_first_face(above, 2, 0, 2, 4, 0) < kOnTriangle ||
-        set_first_face(above, 1, 2, 0, 5, 1) < kOnTriangle ||
-        set_first_face(below, 1, 0, 5, 0, 4) < kOnTriangle ||
-        set_first_face(below, 0, 2, 3, 1, 5) < kOnTriangle ||
-        set_first_face(below, 2, 1, 4, 2, 3) < kOnTriangle)
+    if (set_first_face(above, 0, 1, 1, 3, 2) < kOnFace || set_first_face(above, 2, 0, 2, 4, 0) < kOnFace ||
+        set_first_face(above, 1, 2, 0, 5, 1) < kOnFace || set_first_face(below, 1, 0, 5, 0, 4) < kOnFace ||
+        set_first_face(below, 0, 2, 3, 1, 5) < kOnFace || set_first_face(below, 2, 1, 4, 2, 3) < kOnFace)
       return false;
     take_all_as_candidates();
     return true;
@@ -212,7 +208,7 @@ class Polytope {
     const std::uint8_t face[4][6] = {
         {0, 1, 2, 1, 3, 2}, {0, 3, 1, 2, 3, 0}, {0, 2, 3, 0, 3, 1}, {3, 2, 1, 2, 0, 1}};
     for (const auto& f : face)
-      if (set_first_face(f[0], f[1], f[2], f[3], f[4], f[5]) < kOnTetrahedron)
+      if (set_first_face(f[0], f[1], f[2], f[3], f[4], f[5]) < kOnFace)
         return begin_with_face(shape1, shape2, f[0], f[1], f[2], dist);
     if (!holds_origin(corner(0), corner(1), corner(2), corner(3))) return false;
     take_all_as_candidates();
@@ -245,7 +241,7 @@ class Polytope {
     const std::uint8_t face[6][6] = {{0, 2, 3, 1, 3, 2}, {0, 4, 2, 2, 4, 0}, {0, 3, 4, 0, 5, 1},
                                      {1, 3, 2, 5, 0, 4}, {1, 2, 4, 3, 1, 5}, {1, 4, 3, 4, 2, 3}};
     for (const auto& f : face)
-      if (set_first_face(f[0], f[1], f[2], f[3], f[4], f[5]) < kOnTriangle)
+      if (set_first_face(f[0], f[1], f[2], f[3], f[4], f[5]) < kOnFace)
         return begin_with_face(shape1, shape2, f[0], f[1], f[2], 0);
     // the line must go through the triangle
     const Vec3<double> to3 = corner(2) - v1, to4 = corner(3) - v1, to5 = corner(4) - v1;
