@@ -63,7 +63,7 @@ std::vector<std::string> preset_names() {
 const std::vector<Key>& schema() {
   static const std::vector<Key> keys{
       KEY(model.file, anything(), "", "Model file: MJCF, URDF or MJB. A path relative to the deck, or package:<python package>/<path>"),
-      KEY(model.overlay, anything(), "", "MJCF file that is laid over the model, relative to the deck. Its sections are added; its section <edit> sets attributes of the elements whose names match: <joint name=\".*_knee\" armature=\"0.1\"/>"),
+      KEY(model.overlay, anything(), "", "MJCF file that is laid over the model, relative to the deck. Its sections are added; its section <edit> sets attributes of the elements whose names match, <joint name=\".*_knee\" armature=\"0.1\"/>, or removes these, <rangefinder name=\"sonar\" remove=\"true\"/>"),
       KEY(model.contacts, anything(), "", "Contacts; false switches them off, whatever the model says"),
       KEY(model.limits, anything(), "", "Joint limits; false switches them off"),
       KEY(model.equality, anything(), "", "Equality constraints; false switches them off"),

@@ -108,6 +108,29 @@ std::vector<std::string> attributes_of(const std::string& text, const Tag& tag) 
   return names;
 }
 
+bool is_closed(const std::string& text, const Tag& tag) {
+  return tag.end >= 2 && text[tag.end - 2] == '/';
+}
+
+// Behind the closing tag of the element that a tag opens.
+std::size_t end_of_element(const std::string& text, const Tag& tag) {
+  int depth = is_closed(text, tag) ? 0 : 1;
+  Tag inner = tag;
+  while (depth > 0 && next_tag(text, inner.end, inner)) {
+    if (inner.name == "/" + tag.name)
+      --depth;
+    else if (inner.name == tag.name && !is_closed(text, inner))
+      ++depth;
+  }
+  return inner.end;
+}
+
+// A text without what it has there, but for the line breaks: the lines stay, for messages.
+void blank(std::string& text, std::size_t begin, std::size_t end) {
+  for (std::size_t i = begin; i < end; ++i)
+    if (text[i] != '\n') text[i] = ' ';
+}
+
 int line_of(const std::string& text, std::size_t position) {
   return 1 + static_cast<int>(
                  std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(position), '\n'));
@@ -182,6 +205,7 @@ ModelSource::ModelSource(const std::string& path, const std::string& overlay) : 
 }
 
 void ModelSource::lay_over(const std::string& overlay) {
+  overlay_ = overlay;
   const std::string text = read_file(overlay);
   Tag tag;
   if (!next_tag(text, 0, tag) || tag.name != "mujoco")
@@ -191,13 +215,11 @@ void ModelSource::lay_over(const std::string& overlay) {
   bool editing = false;
   for (std::size_t at = begin; next_tag(text, at, tag) && tag.begin < end; at = tag.end) {
     const bool marks = tag.name == "edit" || tag.name == "/edit";
-    if (marks) editing = tag.name == "edit" && text[tag.end - 2] != '/';
+    if (marks) editing = tag.name == "edit" && !is_closed(text, tag);
     if (!marks && !editing) continue;
     if (!marks && tag.name[0] != '/')
       edit(overlay, text.substr(tag.begin, tag.end - tag.begin), line_of(text, tag.begin));
-    // the lines stay, for messages
-    for (std::size_t i = tag.begin; i < tag.end; ++i)
-      if (text[i] != '\n') added[i - begin] = ' ';
+    blank(added, tag.begin - begin, tag.end - begin);
   }
   const std::size_t place = std::min(text_.size(), text_.rfind("</"));
   const auto line = static_cast<std::size_t>(line_of(text_, place));
@@ -225,6 +247,11 @@ void ModelSource::edit(const std::string& overlay, const std::string& element, i
     throw InputError({overlay, line, 0}, "model.overlay", "'" + pattern + "' is not a regular expression",
                      "allowed: a name, or a pattern such as '.*_knee'");
   }
+  std::string remove;
+  const bool removes = attribute_value(element, change, "remove", &remove);
+  if (removes && (remove != "true" || attributes_of(element, change).size() != 2))
+    throw InputError({overlay, line, 0}, "model.overlay", "found " + element + " in <edit>",
+                     "allowed: remove=\"true\", with the name alone");
   int matches = 0;
   std::string known;
   Tag tag;
@@ -234,6 +261,10 @@ void ModelSource::edit(const std::string& overlay, const std::string& element, i
     known += (known.empty() ? "" : ", ") + name;
     if (!std::regex_match(name, names)) continue;
     ++matches;
+    if (removes) {
+      blank(text_, tag.begin, end_of_element(text_, tag));
+      continue;
+    }
     for (const std::string& attribute : attributes_of(element, change)) {
       if (attribute == "name") continue;
       std::string value;
@@ -250,6 +281,18 @@ void ModelSource::edit(const std::string& overlay, const std::string& element, i
     throw InputError({overlay, line, 0}, "model.overlay",
                      "the model has no <" + change.name + "> whose name matches '" + pattern + "'",
                      known.empty() ? "it has none with a name" : "allowed: " + known);
+}
+
+bool ModelSource::can_edit(const std::string& tag_name, const std::string& name) const {
+  Tag tag;
+  if (name.empty() || !attached_.empty() || !next_tag(text_, 0, tag) || tag.name != "mujoco") return false;
+  for (std::size_t at = 0; next_tag(text_, at, tag); at = tag.end) {
+    std::string value;
+    if (tag.name == tag_name && attribute_value(text_, tag, "name", &value) && value == name &&
+        (overlay_.empty() || location(line_of(text_, tag.begin)).file != overlay_))
+      return true;
+  }
+  return false;
 }
 
 // Replicates stand in each other, and around the other two.
@@ -272,8 +315,7 @@ void ModelSource::check_copies() const {
       throw InputError(location(line_of(text_, tag.begin)), "", found + ", " + total + " copies in all",
                        "allowed: at most " + std::to_string(kMaxCopies));
     }
-    const bool is_open = tag.end < 2 || text_[tag.end - 2] != '/';
-    if (tag.name == "replicate" && is_open) around.push_back(copies);
+    if (tag.name == "replicate" && !is_closed(text_, tag)) around.push_back(copies);
   }
 }
 

@@ -21,7 +21,7 @@ class ModelSource {
   explicit ModelSource(const std::string& path);
   // The same with an MJCF file laid over an MJCF model: its sections are added, but for <edit>, whose
   // elements set their attributes in those of the model that have their tag and a name that matches theirs, a
-  // regular expression. InputError for elements that match nothing.
+  // regular expression, or remove these (remove="true"). InputError for elements that match nothing.
   ModelSource(const std::string& path, const std::string& overlay);
 
   // A model without text: every location is the file alone.
@@ -38,6 +38,8 @@ class ModelSource {
   SourceLocation element(const mjSpec* spec, mjtObj type, int id, const std::string& name) const;
   // The first element <tag ... attribute=...>, or the file without a line.
   SourceLocation attribute(const std::string& tag, const std::string& attribute) const;
+  // Whether the <edit> of an overlay can change the element of that tag and name.
+  bool can_edit(const std::string& tag, const std::string& name) const;
   // Where libmujoco's error message points to: what annotate() wrote or "line N" in it, else, for a message
   // about an included file, the line that holds most of the words which the message quotes.
   SourceLocation of_message(const std::string& message) const;
@@ -60,6 +62,7 @@ class ModelSource {
   void annotate_urdf(mjSpec* spec) const;
 
   std::string path_;
+  std::string overlay_;  // laid over it; "": none
   std::string text_;
   std::vector<SourceLocation> lines_;  // of each line of text_
   bool has_includes_ = false;

@@ -1,10 +1,11 @@
 // What the kernels do not simulate, and who in the model needs it. A model is refused as a whole and with
-// all reasons at once: an approximation in silence would be worse, one reason at a time tedious.
+// all causes at once: an approximation in silence would be worse, one cause at a time tedious.
 #include <fmt/format.h>
 #include <mujoco/mujoco.h>
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -21,6 +22,7 @@
 #include "src/model_import/import.hpp"
 #include "src/model_import/meshes.hpp"
 #include "src/model_import/mujoco_model.hpp"
+#include "src/model_import/refusals.hpp"
 
 namespace maniple {
 namespace {
@@ -160,13 +162,36 @@ std::string one(const std::string& noun) {
   return (std::string_view("aeiou").find(noun.front()) == std::string_view::npos ? "a " : "an ") + noun;
 }
 
-// Collects the reasons of one model.
+// Pairs of shapes that the kernels let touch, with `type` as one of them.
+int supported_pairs_with(int type) {
+  int count = 0;
+  for (int other = 0; other < mjNGEOMTYPES; ++other)
+    count += geom_pair_types(std::min(type, other), std::max(type, other)) >= 0 ? 1 : 0;
+  return count;
+}
+
+// "a plane, a sphere and a box".
+std::string list_of(const std::set<int>& types) {
+  std::string text;
+  for (auto type = types.begin(); type != types.end(); ++type) {
+    if (type != types.begin()) text += std::next(type) == types.end() ? " and " : ", ";
+    text += one(shape_name(*type));
+  }
+  return text;
+}
+
+constexpr const char* kRemoved = "remove=\"true\"";
+
+// Collects the causes of one model.
 class Inspection {
  public:
   explicit Inspection(MujocoModel& loaded)
-      : loaded_(loaded), m_(*loaded.model), geom_pairs_(geom_pairs(m_, m_.opt.disableflags)) {}
+      : loaded_(loaded),
+        m_(*loaded.model),
+        geom_pairs_(geom_pairs(m_, m_.opt.disableflags)),
+        refusals_(loaded.source) {}
 
-  std::vector<std::string> run() {
+  Refusals run() {
     options();
     if (!off(mjDSBL_CONTACT)) contacts();
     fluid();
@@ -176,17 +201,7 @@ class Inspection {
     actuators();
     sensors();
     bodies();
-    if (!keys_.empty()) {
-      std::string keys;
-      for (const std::string& key : keys_) keys += (keys.empty() ? "" : ", ") + key + ": false";
-      reasons_.push_back("the deck can switch these off: " + keys);
-      if (keys_.contains("model.contacts"))
-        reasons_.push_back(
-            "or pairs of geoms alone: contype and conaffinity, in the model or in the <edit> of a "
-            "model.overlay");
-    }
-    if (sensors_listed_) reasons_.push_back(supported_sensors());
-    return std::move(reasons_);
+    return std::move(refusals_);
   }
 
  private:
@@ -207,13 +222,24 @@ class Inspection {
     return loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)).text() + ": " +
            label(type, id);
   }
+  // What the text calls elements of a type.
+  static std::string noun(mjtObj type) { return mju_type2Str(type); }
   // `key`: the deck key that switches such elements off, if there is one.
-  void element(mjtObj type, int id, const std::string& what, const char* key = nullptr) {
-    if (key != nullptr) keys_.insert(key);
-    reasons_.push_back(located(type, id) + " " + what);
+  Refusals::Group& element(mjtObj type, int id, const std::string& what, const char* key = nullptr) {
+    Refusals::Group& group = refusals_.group(noun(type), what);
+    group.elements.push_back(located(type, id));
+    if (key != nullptr) group.key = std::string(key) + ": false";
+    return group;
+  }
+  // The same, and an overlay settles it with `attributes` in the element of that tag.
+  Refusals::Group& edited(mjtObj type, int id, const std::string& what, const std::string& tag,
+                          const std::string& attributes, const char* key = nullptr) {
+    Refusals::Group& group = element(type, id, what, key);
+    refusals_.settled_by_edit(group, tag, attributes, name(type, id));
+    return group;
   }
   void option(const char* tag, const char* attribute, const std::string& what) {
-    reasons_.push_back(loaded_.source.attribute(tag, attribute).text() + ": " + what);
+    refusals_.group("", what).elements.push_back(loaded_.source.attribute(tag, attribute).text() + ":");
   }
 
   void options() {
@@ -231,16 +257,15 @@ class Inspection {
 
   void contacts() {
     if (geom_pairs_.empty()) return;
-    // one reason per geom and kind of contact, whatever the number of pairs
-    std::map<std::pair<int, std::string>, std::vector<int>> reasons;
     bool convex = false;
     std::set<int> wide_meshes;
     for (const GeomPair& pair : geom_pairs_) {
       const int g1 = pair.geom1, g2 = pair.geom2, type1 = m_.geom_type[g1], type2 = m_.geom_type[g2];
       if (type2 >= mjNGEOMTYPES || mjCOLLISIONFUNC[type1][type2] == nullptr) continue;  // libmujoco has none
       if (geom_pair_types(type1, type2) < 0) {
-        reasons[{g1, "contacts of " + one(shape_name(type1)) + " with " + one(shape_name(type2))}].push_back(
-            g2);
+        // the one whose shape touches fewer others is the cause
+        const bool first = supported_pairs_with(type1) < supported_pairs_with(type2);
+        shapes_[first ? type1 : type2].add(pair, first ? g1 : g2, first ? g2 : g1);
         continue;
       }
       convex = convex || geom_pair_types(type1, type2) >= kFirstConvexPairTypes;
@@ -248,23 +273,38 @@ class Inspection {
         if (m_.geom_type[g] == mjGEOM_MESH && most_face_corners(m_, m_.geom_dataid[g]) > kMostMeshFaceCorners)
           wide_meshes.insert(g);
       const int condim = condim_of(m_, pair);
-      if (condim > 3 && m_.opt.solver == mjSOL_PGS)
-        reasons[{g1, "contacts with condim " + std::to_string(condim) +
-                         " in solver=\"PGS\"; supported: 1 and 3 (simulation.solver: Newton has them all)"}]
-            .push_back(g2);
+      if (condim > 3 && m_.opt.solver == mjSOL_PGS) condims_[condim].add(pair, g1, g2);
     }
-    for (const auto& [reason, others] : reasons) {
-      std::string text = "may touch " + label(mjOBJ_GEOM, others[0]);
-      if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
-      element(mjOBJ_GEOM, reason.first, text + ": " + reason.second, "model.contacts");
+    for (const auto& [type, touching] : shapes_) {
+      std::set<int> others;
+      for (const auto& [geom, touched] : touching.geoms)
+        for (const int other : touched) others.insert(m_.geom_type[other]);
+      contact(touching, ": contacts of " + one(shape_name(type)) + " with " + list_of(others),
+              [&](Refusals::Group& group, int geom, int) {
+                refusals_.settled_by_edit(group, "geom", "contype=\"0\" conaffinity=\"0\"",
+                                          name(mjOBJ_GEOM, geom));
+              });
     }
-    for (const int g : wide_meshes)
-      element(mjOBJ_GEOM, g,
-              fmt::format(
-                  "has a mesh whose convex hull has a face of {} corners; supported: at most {} (maxhullvert "
-                  "of the mesh keeps to it)",
-                  most_face_corners(m_, m_.geom_dataid[g]), kMostMeshFaceCorners),
-              "model.contacts");
+    for (const auto& [condim, touching] : condims_)
+      contact(touching,
+              fmt::format(": contacts with condim {} in solver=\"PGS\"; supported: 1 and 3 "
+                          "(simulation.solver: Newton has them all)",
+                          condim),
+              [&](Refusals::Group& group, int geom, int other) {
+                for (const int of : {geom, other})
+                  if (m_.geom_condim[of] > 3)
+                    refusals_.settled_by_edit(group, "geom", "condim=\"3\"", name(mjOBJ_GEOM, of));
+              });
+    for (const int g : wide_meshes) {
+      const int mesh = m_.geom_dataid[g];
+      Refusals::Group& group = element(
+          mjOBJ_GEOM, g,
+          fmt::format("has a mesh whose convex hull has a face of {} corners; supported: at most {}",
+                      most_face_corners(m_, mesh), kMostMeshFaceCorners),
+          "model.contacts");
+      refusals_.settled_by_edit(group, "mesh", fmt::format("maxhullvert=\"{}\"", kMostMeshFaceCorners),
+                                name(mjOBJ_MESH, mesh));
+    }
     if (convex && (m_.opt.disableflags & mjDSBL_NATIVECCD))
       option("flag", "nativeccd",
              "flag nativeccd=\"disable\" (simulation.enable: [nativeccd] switches it on)");
@@ -279,11 +319,37 @@ class Inspection {
     if (m_.opt.enableflags & mjENBL_OVERRIDE)
       option("flag", "override", "flag override=\"enable\" (simulation.disable: [override] switches it off)");
     for (int i = 0; i < m_.ngeom; ++i) {
-      if (m_.geom_adhesion[i] != 0) element(mjOBJ_GEOM, i, "has adhesion");
-      if (any_nonzero(m_.geom_surfacevel + 6 * i, 6)) element(mjOBJ_GEOM, i, "has a surface velocity");
+      if (m_.geom_adhesion[i] != 0) edited(mjOBJ_GEOM, i, "has adhesion", "geom", "adhesion=\"0\"");
+      if (any_nonzero(m_.geom_surfacevel + 6 * i, 6))
+        edited(mjOBJ_GEOM, i, "has a surface velocity", "geom", "surfacevel=\"0 0 0\"");
     }
     for (int i = 0; i < m_.npair; ++i)
-      if (m_.pair_adhesion[i] != 0) element(mjOBJ_PAIR, i, "has adhesion");
+      if (m_.pair_adhesion[i] != 0) edited(mjOBJ_PAIR, i, "has adhesion", "pair", "adhesion=\"0\"");
+  }
+
+  // Geoms with contacts of one cause, whatever the number of pairs: whom each may touch.
+  struct Touching {
+    std::map<int, std::vector<int>> geoms;
+    std::vector<int> pairs;  // explicit ones among them
+
+    void add(const GeomPair& pair, int geom, int other) {
+      geoms[geom].push_back(other);
+      if (pair.pair >= 0) pairs.push_back(pair.pair);
+    }
+  };
+  template <class Settle>
+  void contact(const Touching& touching, const std::string& what, const Settle& settle) {
+    Refusals::Group& group = refusals_.group("geom", what);
+    group.key = "model.contacts: false";
+    group.edit_note = "for geoms whose contacts the task does not need";
+    for (const auto& [geom, others] : touching.geoms) {
+      std::string text = located(mjOBJ_GEOM, geom) + " may touch " + label(mjOBJ_GEOM, others[0]);
+      if (others.size() > 1) text += " and " + std::to_string(others.size() - 1) + " more";
+      group.elements.push_back(text);
+      for (const int other : others) settle(group, geom, other);
+    }
+    for (const int pair : touching.pairs)
+      refusals_.settled_by_edit(group, "pair", kRemoved, name(mjOBJ_PAIR, pair));
   }
 
   // Rows are solved by Newton's method, or in the dual where the model asks for PGS; CG has the solution of
@@ -318,28 +384,32 @@ class Inspection {
     if ((m_.opt.disableflags & mjDSBL_SPRING) && (m_.opt.disableflags & mjDSBL_DAMPER)) return;
     for (int i = 0; i < m_.ngeom; ++i)
       if (m_.geom_fluid[mjNFLUID * i] > 0)
-        element(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia");
+        edited(mjOBJ_GEOM, i, "has fluidshape=\"ellipsoid\"; supported: the box of the body's inertia",
+               "geom", "fluidshape=\"none\"");
   }
 
   // All of fixed tendons but their armature is supported.
   void tendons() {
     for (int i = 0; i < m_.ntendon; ++i) {
       if (m_.wrap_type[m_.tendon_adr[i]] != mjWRAP_JOINT) {
-        element(mjOBJ_TENDON, i, "is spatial; only fixed tendons are supported", "model.tendons");
+        edited(mjOBJ_TENDON, i, "is spatial; only fixed tendons are supported", "spatial", kRemoved,
+               "model.tendons");
         continue;
       }
-      std::string needs;
-      auto need = [&](bool condition, const char* what) {
-        if (condition) needs += (needs.empty() ? "has " : ", ") + std::string(what);
-      };
-      bool armature = m_.tendon_armature[i] != 0;
-      for (int k = 0; k < m_.nactuator; ++k)
-        armature = armature || (transmission_object(m_.actuator_trntype[k]) == object_tendon &&
-                                m_.actuator_trnid[2 * k] == i && m_.actuator_armature[k] != 0);
-      need(armature, "armature");
-      if (!needs.empty()) element(mjOBJ_TENDON, i, needs, "model.tendons");
+      if (m_.tendon_armature[i] != 0)
+        edited(mjOBJ_TENDON, i, "has armature", "fixed", "armature=\"0\"", "model.tendons");
+      else if (has_armature_of_an_actuator(i))
+        element(mjOBJ_TENDON, i, "has armature", "model.tendons");
       warn_of_joints_listed_again(i);
     }
+  }
+
+  bool has_armature_of_an_actuator(int tendon) const {
+    for (int k = 0; k < m_.nactuator; ++k)
+      if (transmission_object(m_.actuator_trntype[k]) == object_tendon &&
+          m_.actuator_trnid[2 * k] == tendon && m_.actuator_armature[k] != 0)
+        return true;
+    return false;
   }
 
   // MuJoCo's lengths and forces have the sum of the coefficients of a joint that tendon i lists several
@@ -377,8 +447,11 @@ class Inspection {
 
   void actuators() {
     for (int i = 0; i < m_.nactuator; ++i) {
-      auto bad = [&](const std::string& what, const char* key = nullptr) {
-        element(mjOBJ_ACTUATOR, i, what, key);
+      auto bad = [&](const std::string& what) {
+        Refusals::Group& group = element(mjOBJ_ACTUATOR, i, what);
+        group.edit_note = "where the task does not need them";
+        for (const char* tag : kActuatorTags)
+          refusals_.settled_by_edit(group, tag, kRemoved, name(mjOBJ_ACTUATOR, i));
       };
       if (const std::string missing = missing_transmission(m_.actuator_trntype[i]); !missing.empty())
         bad(missing + "; only joints and tendons are supported");
@@ -395,9 +468,16 @@ class Inspection {
       } else if (m_.actuator_ctrlnum[i] != 1 || m_.actuator_outnum[i] != 1 || m_.actuator_actnum[i] > 1) {
         bad("has more than one control, output or activation");
       }
-      if (m_.actuator_delay[i] != 0 || m_.actuator_history[2 * i] != 0) bad("has a delay or a history");
+      if (m_.actuator_delay[i] != 0 || m_.actuator_history[2 * i] != 0) {
+        Refusals::Group& group = element(mjOBJ_ACTUATOR, i, "has a delay or a history");
+        for (const char* tag : kActuatorTags)
+          refusals_.settled_by_edit(group, tag, "delay=\"0\" nsample=\"0\"", name(mjOBJ_ACTUATOR, i));
+      }
     }
   }
+  static constexpr const char* kActuatorTags[] = {"general",     "motor",   "position", "velocity",
+                                                  "intvelocity", "damper",  "cylinder", "muscle",
+                                                  "adhesion",    "dcmotor", "plugin"};
 
   // Shapes of sites that touch sensors read; libmujoco stops at any other.
   static bool is_touch_shape(int type) {
@@ -408,23 +488,27 @@ class Inspection {
     if (m_.opt.disableflags & mjDSBL_SENSOR) return;
     for (int i = 0; i < m_.nsensor; ++i) {
       const SensorTypeInfo* const row = sensor_type_info(m_.sensor_type[i]);
+      auto bad = [&](const std::string& what) -> Refusals::Group& {
+        const std::string tag = row == nullptr ? other_sensor_name(m_.sensor_type[i]) : row->name;
+        Refusals::Group& group = edited(mjOBJ_SENSOR, i, what, tag, kRemoved);
+        group.edit_note = "where the task does not need them";
+        return group;
+      };
       if (row == nullptr) {
-        sensors_listed_ = true;
-        element(mjOBJ_SENSOR, i, std::string("is of type ") + other_sensor_name(m_.sensor_type[i]));
+        bad(std::string("is of type ") + other_sensor_name(m_.sensor_type[i])).hint = supported_sensors();
       } else if (row->size > 0 &&
                  (row->size != m_.sensor_dim[i] || static_cast<int>(row->stage) != m_.sensor_needstage[i])) {
         throw Error(std::string("libmujoco has another size or stage for sensors of type ") + row->name);
       } else if (m_.sensor_objtype[i] == mjOBJ_CAMERA || m_.sensor_reftype[i] == mjOBJ_CAMERA) {
-        element(mjOBJ_SENSOR, i, "is of a camera; supported: bodies, geoms and sites");
+        bad("is of a camera; supported: bodies, geoms and sites");
       } else if (m_.sensor_objtype[i] == mjOBJ_TENDON && m_.ntendon == 0) {
-        element(mjOBJ_SENSOR, i, "is of a tendon, and the deck says model.tendons: false");
+        bad("is of a tendon, and the deck says model.tendons: false");
       }
       if (m_.sensor_type[i] == mjSENS_TOUCH && !is_touch_shape(m_.site_type[m_.sensor_objid[i]]))
-        element(mjOBJ_SENSOR, i,
-                "feels what touches a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
-                    "; supported: sphere, capsule, ellipsoid, cylinder and box");
+        bad("feels what touches a site of type " + shape_name(m_.site_type[m_.sensor_objid[i]]) +
+            "; supported: sphere, capsule, ellipsoid, cylinder and box");
       if (m_.sensor_delay[i] != 0 || m_.sensor_history[2 * i] != 0 || m_.sensor_interval[2 * i] != 0)
-        element(mjOBJ_SENSOR, i, "has a delay, an interval or a history");
+        bad("has a delay, an interval or a history");
     }
   }
 
@@ -432,26 +516,26 @@ class Inspection {
     for (int i = 0; i < m_.nbody; ++i) {
       if (m_.body_plugin[i] >= 0) element(mjOBJ_BODY, i, "has a plugin");
     }
-    for (int i = 0; i < m_.nflex; ++i) element(mjOBJ_FLEX, i, "is deformable");
+    for (int i = 0; i < m_.nflex; ++i) {
+      Refusals::Group& group = edited(mjOBJ_FLEX, i, "is deformable", "flex", kRemoved);
+      refusals_.settled_by_edit(group, "flexcomp", kRemoved, name(mjOBJ_FLEX, i));
+    }
   }
 
   MujocoModel& loaded_;
   const mjModel& m_;
   const std::vector<GeomPair> geom_pairs_;
-  std::vector<std::string> reasons_;
-  std::set<std::string> keys_;
-  bool sensors_listed_ = false;
+  std::map<int, Touching> shapes_, condims_;  // by the shape or condim that is the cause
+  Refusals refusals_;
 };
 
 }  // namespace
 
 void check_supported(MujocoModel& loaded, const ModelConfig& config) {
-  const std::vector<std::string> reasons = Inspection(loaded).run();
-  if (reasons.empty()) return;
-  std::string text = config.where.text() + ": model.file: \"" + config.file +
-                     "\" needs what this version does not simulate:";
-  for (const std::string& reason : reasons) text += "\n  " + reason;
-  throw InputError(text);
+  const Refusals refusals = Inspection(loaded).run();
+  if (refusals.empty()) return;
+  throw InputError(config.where.text() + ": model.file: \"" + config.file +
+                   "\" needs what this version does not simulate:" + refusals.text());
 }
 
 }  // namespace maniple

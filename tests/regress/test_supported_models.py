@@ -20,17 +20,16 @@ TABLE = re.compile(r"^\| package \|.*\n(?:\|.*\n)+", re.M)
 
 
 def reasons(message):
-    """What a refusal says after each file:line, without the names of elements."""
+    """The causes that a refusal names, without the names of elements."""
     found = []
     for line in message.splitlines():
-        if line.startswith("  the deck can switch") or line.startswith("  supported"):
+        if not re.match(r"  \S", line):  # what is indented further lists elements of a cause
             continue
-        match = re.match(r"  \S+?(?::\d+)?: (.*)", line)
-        if match is None:
-            continue
-        text = re.sub(r'^(\w+) (?:"[^"]*"|number \d+ \(no name\)) (?:is )?', r"\1 ", match[1])
+        text = re.sub(r"^\S+?(?::\d+)?: ", "", line.strip())
+        text = re.sub(r'^(\w+) (?:"[^"]*"|number \d+ \(no name\)) (?:is )?', r"\1 ", text)
+        text = re.sub(r"^\d+ (\w+)s, each of which (?:is )?", r"\1 ", text)
         text = re.sub(r"^.*may touch .*: ", "", text)  # who touches whom
-        found.append(re.sub(r"[;,(].*", "", text).strip())
+        found.append(re.sub(r"[;,(].*", "", text).strip(" :"))
     assert found, message
     return found
 

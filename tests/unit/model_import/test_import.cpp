@@ -174,9 +174,10 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                   file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4 in solver");
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6 in");
-  EXPECT_CONTAINS(text, file +
-                            ":15: geom number 3 (no name) may touch geom \"shin\" and 1 more: contacts of a "
-                            "height field with a sphere");
+  EXPECT_CONTAINS(text,
+                  file +
+                      ":15: geom number 3 (no name) may touch geom \"shin\" and 1 more: contacts of a "
+                      "height field with a sphere\n    the deck can switch these off: model.contacts: false\n  ");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has armature");
@@ -185,8 +186,11 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text, file + ":25: actuator number 3 (no name) acts on a site");
   EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type rangefinder");
   EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
-  EXPECT_CONTAINS(text, "\n  the deck can switch these off: model.contacts: false, model.tendons: false\n");
-  EXPECT_CONTAINS(text, "\n  supported sensors: touch, ");
+  EXPECT_CONTAINS(text, "\n    the deck can switch these off: model.tendons: false\n");
+  EXPECT_CONTAINS(text, "\n    supported sensors: touch, ");
+  EXPECT_CONTAINS(text,
+                  "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
+                  "fluidshape=\"none\"/> </edit>");
   for (const char* fine : {"\"spring\"", "\"pull\"", "\"couple\"", "sensor number 2", "option density"})
     EXPECT_EQ(text.find(fine), std::string::npos) << text;
   // the body of one is the other one's parent
