@@ -421,8 +421,7 @@ SourceLocation ModelSource::of_info(const std::string& info) const {
 }
 
 void ModelSource::annotate(mjSpec* spec) const {
-  Tag root;
-  if (next_tag(text_, 0, root) && root.name == "robot") return annotate_urdf(spec);
+  if (is_urdf()) return annotate_urdf(spec);
   // libmujoco keeps the lines of whole files only; so it parses the expanded texts for the others
   std::unique_ptr<mjSpec, void (*)(mjSpec*)> expanded(nullptr, mj_deleteSpec);
   if (any_includes()) {
@@ -459,6 +458,19 @@ void ModelSource::annotate(mjSpec* spec) const {
         mjs_setString(info_of_element(e, type), info_of(source->location(line)).c_str());
     }
   }
+}
+
+bool ModelSource::is_urdf() const {
+  Tag root;
+  return next_tag(text_, 0, root) && root.name == "robot";
+}
+
+std::string ModelSource::link_at(int line) const {
+  std::string link;
+  Tag tag;
+  for (std::size_t at = 0; next_tag(text_, at, tag) && line_of(text_, tag.begin) <= line; at = tag.end)
+    if (tag.name == "link") attribute_value(text_, tag, "name", &link);
+  return link;
 }
 
 // Links, joints and geoms of a URDF. A link's geoms are in the order of its <visual> and <collision>, or of

@@ -38,6 +38,9 @@ class ModelSource {
   SourceLocation element(const mjSpec* spec, mjtObj type, int id, const std::string& name) const;
   // The first element <tag ... attribute=...>, or the file without a line.
   SourceLocation attribute(const std::string& tag, const std::string& attribute) const;
+  bool is_urdf() const;
+  // The <link> of a URDF that a line (from 1) stands in, or "".
+  std::string link_at(int line) const;
   // Whether the <edit> of an overlay can change the element of that tag and name.
   bool can_edit(const std::string& tag, const std::string& name) const;
   // Where libmujoco's error message points to: what annotate() wrote or "line N" in it, else, for a message

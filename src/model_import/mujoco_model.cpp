@@ -11,6 +11,7 @@
 
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/mujoco_guard.hpp"
+#include "src/model_import/urdf_words.hpp"
 
 namespace maniple {
 namespace {
@@ -28,10 +29,12 @@ std::string one_line(std::string text) {
   return result;
 }
 
-[[noreturn]] void refuse(const ModelConfig& config, const SourceLocation& where, const std::string& message) {
-  throw InputError(where.text() + ": model.file: libmujoco " + mj_versionString() +
-                   " does not accept this model: " + one_line(message) + " (asked for by " +
-                   config.where.text() + ")");
+[[noreturn]] void refuse(const ModelConfig& config, const ModelSource& source, const SourceLocation& where,
+                         const std::string& message) {
+  throw InputError(
+      where.text() + ": model.file: libmujoco " + mj_versionString() +
+      " does not accept this model: " + one_line(source.is_urdf() ? in_urdf_words(message) : message) +
+      " (asked for by " + config.where.text() + ")");
 }
 
 bool is_binary(const std::string& path) {
@@ -165,10 +168,11 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
     try {
       guarded([&] { model = mj_loadModel(path, nullptr); }, loaded.warnings);
     } catch (const Error& error) {
-      refuse(config, {config.path}, error.what());
+      refuse(config, loaded.source, {config.path}, error.what());
     }
     if (model == nullptr)
-      refuse(config, {config.path}, loaded.warnings.empty() ? "not an MJB file" : loaded.warnings.back());
+      refuse(config, loaded.source, {config.path},
+             loaded.warnings.empty() ? "not an MJB file" : loaded.warnings.back());
     loaded.model.reset(model);
     loaded.source = ModelSource::of_binary(config.path);
   } else {
@@ -188,17 +192,17 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
       // where the model's own files are
       if (spec != nullptr && laid_over)
         mjs_setString(spec->modelfiledir, std::filesystem::path(config.path).parent_path().c_str());
-      if (spec == nullptr) refuse(config, loaded.source.of_message(error), error);
+      if (spec == nullptr) refuse(config, loaded.source, loaded.source.of_message(error), error);
       loaded.source.annotate(spec);
       guarded([&] { model = mj_compile(spec, nullptr); }, loaded.warnings);
       loaded.model.reset(model);
     } catch (const InputError&) {
       throw;
     } catch (const Error& fatal) {
-      refuse(config, loaded.source.of_message(fatal.what()), fatal.what());
+      refuse(config, loaded.source, loaded.source.of_message(fatal.what()), fatal.what());
     }
     const std::string message = mjs_getError(spec);
-    if (model == nullptr) refuse(config, loaded.source.of_message(message), message);
+    if (model == nullptr) refuse(config, loaded.source, loaded.source.of_message(message), message);
     if (!message.empty()) loaded.warnings.push_back(one_line(message));
   }
 

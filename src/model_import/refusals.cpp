@@ -23,8 +23,10 @@ std::string listed(const Refusals::Group& group) {
   const std::size_t count = group.elements.size();
   const bool common = group.what.starts_with(": ");
   if (count == 1) return "\n  " + group.elements[0] + (common ? "" : " ") + group.what;
-  std::string text = common ? fmt::format("\n  {}, of {} {}s:", group.what.substr(2), count, group.noun)
-                            : fmt::format("\n  {} {}s, each of which {}:", count, group.noun, group.what);
+  const std::string elements =
+      fmt::format("{} {}{}", count, group.noun, group.noun.starts_with('<') ? "" : "s");
+  std::string text = common ? fmt::format("\n  {}, of {}:", group.what.substr(2), elements)
+                            : fmt::format("\n  {}, each of which {}:", elements, group.what);
   for (std::size_t i = 0; i < std::min(count, kShown); ++i) text += "\n    " + group.elements[i];
   if (count > kShown) text += fmt::format("\n    and {} more", count - kShown);
   return text;

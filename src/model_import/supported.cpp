@@ -23,6 +23,7 @@
 #include "src/model_import/meshes.hpp"
 #include "src/model_import/mujoco_model.hpp"
 #include "src/model_import/refusals.hpp"
+#include "src/model_import/urdf_words.hpp"
 
 namespace maniple {
 namespace {
@@ -211,19 +212,24 @@ class Inspection {
     const char* text = mj_id2name(&m_, type, id);
     return text == nullptr ? "" : text;
   }
-  // "joint \"knee\"", or "joint number 3 (no name)" counted from 0 as MuJoCo does.
+  SourceLocation place(mjtObj type, int id) const {
+    return loaded_.source.element(loaded_.spec.get(), type, id, name(type, id));
+  }
+  // "joint \"knee\"", or "joint number 3 (no name)" counted from 0 as MuJoCo does; of a URDF in its tags.
   std::string label(mjtObj type, int id) const {
     const std::string text = name(type, id);
     const std::string kind = mju_type2Str(type);
+    if (const std::string tag = urdf_tag(kind); loaded_.source.is_urdf() && !tag.empty())
+      return urdf_label(tag, text, loaded_.source.link_at(place(type, id).line));
     return text.empty() ? kind + " number " + std::to_string(id) + " (no name)" : kind + " \"" + text + "\"";
   }
   // "FILE:LINE: joint \"knee\"".
-  std::string located(mjtObj type, int id) const {
-    return loaded_.source.element(loaded_.spec.get(), type, id, name(type, id)).text() + ": " +
-           label(type, id);
-  }
+  std::string located(mjtObj type, int id) const { return place(type, id).text() + ": " + label(type, id); }
   // What the text calls elements of a type.
-  static std::string noun(mjtObj type) { return mju_type2Str(type); }
+  std::string noun(mjtObj type) const {
+    const std::string kind = mju_type2Str(type), tag = loaded_.source.is_urdf() ? urdf_tag(kind) : "";
+    return tag.empty() ? kind : "<" + tag + ">";
+  }
   // `key`: the deck key that switches such elements off, if there is one.
   Refusals::Group& element(mjtObj type, int id, const std::string& what, const char* key = nullptr) {
     Refusals::Group& group = refusals_.group(noun(type), what);
@@ -297,11 +303,11 @@ class Inspection {
               });
     for (const int g : wide_meshes) {
       const int mesh = m_.geom_dataid[g];
-      Refusals::Group& group = element(
-          mjOBJ_GEOM, g,
-          fmt::format("has a mesh whose convex hull has a face of {} corners; supported: at most {}",
-                      most_face_corners(m_, mesh), kMostMeshFaceCorners),
-          "model.contacts");
+      Refusals::Group& group =
+          element(mjOBJ_GEOM, g,
+                  fmt::format("has a mesh whose convex hull has a face of {} corners; supported: at most {}",
+                              most_face_corners(m_, mesh), kMostMeshFaceCorners),
+                  "model.contacts");
       refusals_.settled_by_edit(group, "mesh", fmt::format("maxhullvert=\"{}\"", kMostMeshFaceCorners),
                                 name(mjOBJ_MESH, mesh));
     }
@@ -339,7 +345,7 @@ class Inspection {
   };
   template <class Settle>
   void contact(const Touching& touching, const std::string& what, const Settle& settle) {
-    Refusals::Group& group = refusals_.group("geom", what);
+    Refusals::Group& group = refusals_.group(noun(mjOBJ_GEOM), what);
     group.key = "model.contacts: false";
     group.edit_note = "for geoms whose contacts the task does not need";
     for (const auto& [geom, others] : touching.geoms) {

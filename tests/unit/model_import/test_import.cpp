@@ -174,10 +174,10 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                   file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4 in solver");
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6 in");
-  EXPECT_CONTAINS(text,
-                  file +
-                      ":15: geom number 3 (no name) may touch geom \"shin\" and 1 more: contacts of a "
-                      "height field with a sphere\n    the deck can switch these off: model.contacts: false\n  ");
+  EXPECT_CONTAINS(
+      text, file +
+                ":15: geom number 3 (no name) may touch geom \"shin\" and 1 more: contacts of a "
+                "height field with a sphere\n    the deck can switch these off: model.contacts: false\n  ");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has armature");
@@ -347,7 +347,7 @@ TEST_F(ModelImport, FollowsAttachedModels) {
   EXPECT_CONTAINS(text, arm + ":6: geom number 1 (no name) may touch");
   EXPECT_CONTAINS(text, finger + ":4: geom \"l_f_nail\" may touch");
   EXPECT_CONTAINS(text, bolts + ":3: geom number 3 (no name) may touch");
-  EXPECT_CONTAINS(text, main + ":9: actuator \"own\" is an adhesion actuator");
+  EXPECT_CONTAINS(text, main + ":9: actuator \"own\"\n");
   EXPECT_CONTAINS(text, arm + ":11: actuator");
   EXPECT_CONTAINS(text, arm + ":12: actuator \"l_grip\"");
   EXPECT_CONTAINS(text, arm + ":12: actuator \"r_grip\"");
@@ -418,7 +418,7 @@ TEST_F(ModelImport, LocatesElementsOfUrdf) {
   const std::string file = write("robot.urdf", R"(<?xml version="1.0"?>
 <robot name="r">
   <link name="base">
-    <collision><geometry><mesh filename="prism.obj"/></geometry></collision>
+    <collision><geometry><sphere radius="1"/></geometry></collision>
   </link>
   <link name="arm"><inertial><mass value="1"/><origin xyz="0 0 0.5"/>
     <inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial>
@@ -434,10 +434,13 @@ TEST_F(ModelImport, LocatesElementsOfUrdf) {
   <joint name="bolt" type="fixed"><parent link="arm"/><child link="tool"/></joint>
 </robot>)");
   const std::string text = refusal(config(file));
-  EXPECT_CONTAINS(text, file + ":15: geom number 4 (no name) has a mesh whose convex hull has a face of ");
-  EXPECT_CONTAINS(text, file + ":9: geom number 1 (no name) has a mesh");
-  EXPECT_CONTAINS(text, file + ":11: geom \"named\" has a mesh");
-  EXPECT_CONTAINS(text, file + ":12: geom number 3 (no name) has a mesh");
+  EXPECT_CONTAINS(text,
+                  "\n  4 <collision>, each of which has a mesh whose convex hull has a face of 129 corners");
+  EXPECT_CONTAINS(text, file + ":9: <collision> of <link name=\"arm\">\n");
+  EXPECT_CONTAINS(text, file + ":11: <collision name=\"named\"> of <link name=\"arm\">\n");
+  EXPECT_CONTAINS(text, file + ":12: <collision> of <link name=\"arm\">\n");
+  EXPECT_CONTAINS(text, file + ":15: <collision> of <link name=\"tool\">");
+  EXPECT_EQ(text.find("overlay"), std::string::npos) << text;
 }
 
 // Of meshes, the hulls of those that may touch: eight corners, without the point within.
@@ -462,6 +465,18 @@ TEST_F(ModelImport, KeepsTheHullsOfMeshesThatMayTouch) {
     for (int k = 0; k < 3; ++k)
       EXPECT_NEAR(std::abs(m.mesh_vert[static_cast<std::size_t>(3 * vertex + k)]), 0.5, 1e-6);
   }
+}
+
+// What libmujoco says of a URDF, too.
+TEST_F(ModelImport, SpeaksOfUrdfInItsWords) {
+  const std::string urdf = R"(<robot name="r">
+  <link name="base"/>
+  <link name="arm"><inertial><mass value="-1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/>
+    </inertial></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="arm"/></joint>
+</robot>)";
+  EXPECT_CONTAINS(refusal(config(write("robot.urdf", urdf))),
+                  "mass and inertia of moving links must be larger");
 }
 
 // libmujoco stops at the first contact if a touch sensor's site is a mesh.
