@@ -36,7 +36,14 @@ class InputError : public Error {
   InputError(const SourceLocation& where, const std::string& key, const std::string& found,
              const std::string& allowed)
       : Error(where.text() + ": " + (key.empty() ? "" : key + ": ") + found +
-              (allowed.empty() ? "" : "; " + allowed)) {}
+              (allowed.empty() ? "" : "; " + allowed)),
+        where_(where) {}
+
+  // Empty where the message alone says it.
+  const SourceLocation& where() const { return where_; }
+
+ private:
+  SourceLocation where_;
 };
 
 // An error's message without the path that it opens with, for a message that has named the path.

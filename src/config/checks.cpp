@@ -1,10 +1,12 @@
-// One function for each part of a deck whose keys are compared. The order in which they are called decides
-// which of several contradictions a user is told of.
+// One function for each part of a deck whose keys are compared: it refuses the first of its contradictions,
+// because those behind it would often follow from it.
 #include "src/config/checks.hpp"
 
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,6 +47,13 @@ bool preset_imitates(const std::string& name) {
   return false;
 }
 
+void check_algorithm(const Config& config, const Refuse& refuse) {
+  const LearningConfig& learning = config.learning;
+  if (!learning.imitates() && preset_imitates(learning.preset))
+    refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
+           "allowed: what imitate learns with, or another preset");
+}
+
 // Blocks of 32 environments are not divided, nor are the steps that a recurrent policy learns from.
 std::int64_t most_minibatches(const Config& config) {
   const bool recurrent = config.policy.recurrent != Recurrence::none;
@@ -55,9 +64,6 @@ std::int64_t most_minibatches(const Config& config) {
 void check_updates(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
   const PolicyConfig& policy = config.policy;
-  if (!learning.imitates() && preset_imitates(learning.preset))
-    refuse("learning.algorithm", "found " + learning.algorithm + " with learning.preset: " + learning.preset,
-           "allowed: what imitate learns with, or another preset");
   const bool recurrent = policy.recurrent != Recurrence::none;
   const std::int64_t parts = most_minibatches(config);
   // (a run with a checkpoint only tries its policy)
@@ -76,6 +82,9 @@ void check_updates(const Config& config, const Refuse& refuse) {
 
 void check_learning_rate(const Config& config, const Refuse& refuse) {
   const LearningConfig& learning = config.learning;
+  if (learning.ema && !learning.diffuses())
+    refuse("learning.ema", "found true with learning.algorithm: " + learning.algorithm,
+           "allowed: false, or with learning.algorithm: diffusion");
   if (learning.lr_min > learning.lr_max)
     refuse("learning.lr_min",
            "found " + yaml_number(learning.lr_min) + " with learning.lr_max " + yaml_number(learning.lr_max),
@@ -364,6 +373,23 @@ void check_dataset(const Config& config, const Refuse& refuse) {
   }
 }
 
+void check_episodes(const Config& config, const Refuse& refuse) {
+  if (config.task.episode_length > 0 && config.task.episode_steps > 0)
+    refuse("task.episode_steps",
+           "found " + std::to_string(config.task.episode_steps) + " with task.episode_length " +
+               yaml_number(config.task.episode_length) + " s",
+           "allowed: one of them; the other 0");
+}
+
+// Keys with which the tests of the program break it.
+void check_tests(const Config& config, const Refuse& refuse) {
+  if (config.simulation.inject_nan_env >= config.batch.num_envs)
+    refuse("simulation.inject_nan_env",
+           "found " + std::to_string(config.simulation.inject_nan_env) + " with batch.num_envs " +
+               std::to_string(config.batch.num_envs),
+           "allowed: an environment of the batch, or -1");
+}
+
 // Within the bounds of deviations, which some heads come near to and never meet.
 double deviation_within(const Config& config) {
   const PolicyConfig& policy = config.policy;
@@ -402,39 +428,34 @@ void fit_defaults(Config& config) {
   fit("policy.init_std", policy.init_std, deviation_within(config), bounds);
 }
 
-void check_together(const Config& config) {
+void check_together(const Config& config, const std::set<std::string>& without, Mistakes& mistakes) {
   const Refuse refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
     throw InputError(config.where_of(key), key, found, allowed);
   };
+  const auto check = [&](void (*part)(const Config&, const Refuse&),
+                         std::initializer_list<const char*> sections) {
+    const bool whole = std::none_of(sections.begin(), sections.end(),
+                                    [&](const char* section) { return without.contains(section); });
+    return !whole || mistakes.gather([&] { part(config, refuse); });
+  };
   const LearningConfig& learning = config.learning;
-  check_image(config, refuse);
-  check_updates(config, refuse);
-  check_learning_rate(config, refuse);
-  if (learning.imitates())
-    check_imitation(config, refuse);
-  else
-    check_environment_learning(config, refuse);
-  if (learning.diffuses()) check_diffusion(config, refuse);
-  if (learning.ema && !learning.diffuses())
-    refuse("learning.ema", "found true with learning.algorithm: " + learning.algorithm,
-           "allowed: false, or with learning.algorithm: diffusion");
-  check_network(config, refuse);
-  check_deviations(config, refuse);
-  check_learning_numbers(config, refuse);
-  check_control(config, refuse);
-  check_initial_state(config, refuse);
-  if (config.task.episode_length > 0 && config.task.episode_steps > 0)
-    refuse("task.episode_steps",
-           "found " + std::to_string(config.task.episode_steps) + " with task.episode_length " +
-               yaml_number(config.task.episode_length) + " s",
-           "allowed: one of them; the other 0");
-  check_output(config, refuse);
-  check_dataset(config, refuse);
-  if (config.simulation.inject_nan_env >= config.batch.num_envs)
-    refuse("simulation.inject_nan_env",
-           "found " + std::to_string(config.simulation.inject_nan_env) + " with batch.num_envs " +
-               std::to_string(config.batch.num_envs),
-           "allowed: an environment of the batch, or -1");
+  // what a deck learns with decides what all its other keys of learning may be
+  if (check(check_algorithm, {"learning"})) {
+    check(check_image, {"learning", "image", "data"});
+    check(check_updates, {"learning", "policy", "batch", "control"});
+    check(check_learning_rate, {"learning"});
+    check(learning.imitates() ? check_imitation : check_environment_learning, {"learning", "policy", "data"});
+    if (learning.diffuses()) check(check_diffusion, {"learning", "diffusion", "data"});
+    check(check_network, {"learning", "policy"});
+    check(check_deviations, {"learning", "policy"});
+    check(check_learning_numbers, {"learning"});
+  }
+  check(check_control, {"control", "task"});
+  check(check_initial_state, {"initial_state", "control", "task"});
+  check(check_episodes, {"task"});
+  check(check_output, {"output"});
+  check(check_dataset, {"output", "task"});
+  check(check_tests, {"simulation", "batch"});
 }
 
 }  // namespace maniple

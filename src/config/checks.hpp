@@ -2,6 +2,10 @@
 // where those are read.
 #pragma once
 
+#include <set>
+#include <string>
+
+#include "src/base/mistakes.hpp"
 #include "src/config/config.hpp"
 
 namespace maniple {
@@ -10,7 +14,8 @@ namespace maniple {
 // is said in Config::notes.
 void fit_defaults(Config& config);
 
-// Throws InputError for the first two keys that contradict each other.
-void check_together(const Config& config);
+// Keys that contradict each other, the first of each part of the deck. Parts that look at one of the sections
+// `without` are left out: something there could not be read.
+void check_together(const Config& config, const std::set<std::string>& without, Mistakes& mistakes);
 
 }  // namespace maniple

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "src/config/checks.hpp"
 #include "src/config/dump.hpp"
@@ -37,59 +38,105 @@ std::string children(const std::string& section) {
   throw InputError(where, path, "found an unknown key", allowed + "'maniple schema' lists all keys");
 }
 
-void read_section(Config& config, const DeckValue& section, const std::string& prefix,
-                  const std::vector<std::string>& known) {
+// Terms that nothing else of a deck needs.
+bool stands_alone(const std::string& path) {
+  static const std::set<std::string> sections{"task.rewards", "task.observations", "task.critic_observations",
+                                              "task.resets",  "task.events",       "task.metrics"};
+  return sections.contains(path);
+}
+
+// What is read into a configuration, with the keys that could not be.
+struct Reading {
+  Config& config;
+  Mistakes& mistakes;
+  const std::vector<std::string> known = known_paths();
+  std::set<std::string> failed = {};  // paths
+
+  // Reads what stands at a path.
+  template <class Step>
+  void at(const std::string& path, const Step& step) {
+    const std::size_t count = mistakes.count(), names = failed.size();
+    const bool done = mistakes.gather(step);
+    // (of a section, the keys in it say more)
+    if (!done || (mistakes.count() > count && failed.size() == names)) failed.insert(path);
+  }
+  // Sections that have not been read as they stand; of a name that no section has, any could be meant.
+  std::set<std::string> sections() const {
+    std::set<std::string> result;
+    for (const std::string& path : failed) {
+      if (stands_alone(path)) continue;
+      const std::string section = path.substr(0, path.find('.'));
+      result.insert(section);
+      if (std::find(known.begin(), known.end(), section) != known.end()) continue;
+      for (const std::string& any : known) result.insert(any.substr(0, any.find('.')));
+    }
+    return result;
+  }
+};
+
+void read_section(Reading& reading, const DeckValue& section, const std::string& prefix);
+
+void read_entry(Reading& reading, const DeckEntry& entry, const std::string& path) {
+  Config& config = reading.config;
+  const std::vector<std::string>& known = reading.known;
+  const auto refuse_key = [&] {  // (the nearest of all keys takes a while)
+    refuse_unknown(entry.where, path, reading.mistakes.are_many() ? std::vector<std::string>{} : known);
+  };
+  const DeckValue& value = entry.value[0];
+  // a name with dots is no path here: 'a.b: 1' would not merge with 'a: {b: 1}'
+  if (entry.key.find('.') != std::string::npos) refuse_key();
+  const auto key =
+      std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
+  if (key != schema().end()) {
+    if (value.kind == Kind::null) return;
+    assign(key->target(config), key->allowed, path, value);
+    config.where[path] = value.where;
+    return;
+  }
+  if (path == "task.definitions") {
+    for (const auto& [name, expression] : read_expressions(value, path, reading.mistakes)) {
+      config.task.definitions[name] = expression.text;
+      config.task.where_definitions[name] = expression.where;
+    }
+    return;
+  }
+  if (path == "learning.curricula") {
+    for (const auto& [name, expression] : read_expressions(value, path, reading.mistakes)) {
+      config.learning.curricula[name] = expression.text;
+      config.where[path + "." + name] = expression.where;
+    }
+    return;
+  }
+  const auto terms = std::find_if(section_schema().begin(), section_schema().end(),
+                                  [&](const SectionKey& row) { return path == "task." + row.name; });
+  if (terms != section_schema().end()) {
+    config.task.*(terms->terms) = read_terms(*terms, value, reading.mistakes);
+    config.where[path] = entry.where;
+    return;
+  }
+  if (path == "ensemble") return;  // load_members() has read it
+  if (path == "include" || std::find(known.begin(), known.end(), path) == known.end()) refuse_key();
+  if (value.kind == Kind::null || value.kind == Kind::nothing) return;
+  if (value.kind != Kind::map)
+    throw InputError(value.where, path, "found " + value.description(),
+                     "allowed: a mapping with " + children(path));
+  if (path == "task") {
+    config.task.present = true;
+    config.task.where = entry.where;
+  }
+  read_section(reading, value, path);
+}
+
+void read_section(Reading& reading, const DeckValue& section, const std::string& prefix) {
   for (const DeckEntry& entry : section.map) {
-    const DeckValue& value = entry.value[0];
     const std::string path = prefix.empty() ? entry.key : prefix + "." + entry.key;
-    // a name with dots is no path here: 'a.b: 1' would not merge with 'a: {b: 1}'
-    if (entry.key.find('.') != std::string::npos) refuse_unknown(entry.where, path, known);
-    const auto key =
-        std::find_if(schema().begin(), schema().end(), [&](const Key& row) { return row.path == path; });
-    if (key != schema().end()) {
-      if (value.kind == Kind::null) continue;
-      assign(key->target(config), key->allowed, path, value);
-      config.where[path] = value.where;
-      continue;
-    }
-    if (path == "task.definitions") {
-      for (const auto& [name, expression] : read_expressions(value, path)) {
-        config.task.definitions[name] = expression.text;
-        config.task.where_definitions[name] = expression.where;
-      }
-      continue;
-    }
-    if (path == "learning.curricula") {
-      for (const auto& [name, expression] : read_expressions(value, path)) {
-        config.learning.curricula[name] = expression.text;
-        config.where[path + "." + name] = expression.where;
-      }
-      continue;
-    }
-    const auto terms = std::find_if(section_schema().begin(), section_schema().end(),
-                                    [&](const SectionKey& row) { return path == "task." + row.name; });
-    if (terms != section_schema().end()) {
-      config.task.*(terms->terms) = read_terms(*terms, value);
-      config.where[path] = entry.where;
-      continue;
-    }
-    if (path == "ensemble") continue;  // load_members() has read it
-    if (path == "include" || std::find(known.begin(), known.end(), path) == known.end())
-      refuse_unknown(entry.where, path, known);
-    if (value.kind == Kind::null || value.kind == Kind::nothing) continue;
-    if (value.kind != Kind::map)
-      throw InputError(value.where, path, "found " + value.description(),
-                       "allowed: a mapping with " + children(path));
-    if (path == "task") {
-      config.task.present = true;
-      config.task.where = entry.where;
-    }
-    read_section(config, value, path, known);
+    reading.at(path, [&] { read_entry(reading, entry, path); });
   }
 }
 
 // The values of the preset that a deck asks for, in place of the defaults.
-void apply_preset(Config& config, const DeckValue& root, const std::vector<std::string>& known) {
+void apply_preset(Reading& reading, const DeckValue& root) {
+  Config& config = reading.config;
   const DeckValue* const learning = root.find("learning");
   const DeckValue* given = learning != nullptr ? learning->find("preset") : nullptr;
   const auto is_given = [](const DeckValue* value) { return value != nullptr && value->kind != Kind::null; };
@@ -122,8 +169,21 @@ void apply_preset(Config& config, const DeckValue& root, const std::vector<std::
   const bool own_critic = is_given(critic) && !critic->list.empty();
   for (const auto& [key, value] : preset->values)
     if (!own_critic || key != "policy.shared") apply_override(values, key + "=" + value);
-  read_section(config, values, "", known);
+  read_section(reading, values, "");
   config.where.clear();  // nobody gave them
+}
+
+// Whether the model and the task could be read, but for terms that no other one needs.
+bool can_compile(const Reading& reading) {
+  const TaskConfig& task = reading.config.task;
+  if (reading.config.model.path.empty() || task.observations.empty()) return false;
+  const std::vector<std::string>& known = reading.known;
+  return std::none_of(reading.failed.begin(), reading.failed.end(), [&](const std::string& path) {
+    const std::string section = path.substr(0, path.find('.'));
+    if (section == "task") return !stands_alone(path) || !task.curricula.empty();
+    return section == "model" || section == "simulation" ||
+           std::find(known.begin(), known.end(), section) == known.end();
+  });
 }
 
 }  // namespace
@@ -141,11 +201,14 @@ std::vector<std::string> known_paths() {
   return paths;
 }
 
-Config configure(const DeckValue& root, const Config& as_given, const std::string& member, bool needs_model) {
+Config configure(const DeckValue& root, const Config& as_given, const std::string& member, bool needs_model,
+                 const FurtherChecks& further) {
   Config config = as_given;
-  const std::vector<std::string> known = known_paths();
-  apply_preset(config, root, known);
-  read_section(config, root, "", known);
+  Mistakes mistakes;
+  Reading reading{config, mistakes};
+  reading.at("learning.preset", [&] { apply_preset(reading, root); });
+  read_section(reading, root, "");
+  const std::set<std::string> unread = reading.sections();
   if (!config.earlier_results.empty())  // what stands there is not what somebody asks for now
     std::erase_if(config.where,
                   [&](const auto& entry) { return entry.second.file == config.earlier_results; });
@@ -154,8 +217,13 @@ Config configure(const DeckValue& root, const Config& as_given, const std::strin
       config.initial_state.source == StartState::keyframe)
     config.control.source = ControlInput::keyframe;
   fit_defaults(config);
-  resolve_files(config, member, needs_model);
-  check_together(config);
+  const std::size_t before = mistakes.count();
+  resolve_files(config, member, needs_model && !unread.contains("model"), mistakes);
+  const bool has_files = mistakes.count() == before;
+  check_together(config, unread, mistakes);
+  if (mistakes.count() > 0 && further && has_files && can_compile(reading))
+    mistakes.gather([&] { further(config); });
+  mistakes.throw_any();
   if (!member.empty())
     config.output.directory = (std::filesystem::path(config.output.directory) / member).string();
   config.resolved_text = resolved_deck(config);
@@ -163,8 +231,8 @@ Config configure(const DeckValue& root, const Config& as_given, const std::strin
 }
 
 Config load_config(const std::vector<std::string>& decks, const std::vector<std::string>& overrides,
-                   bool needs_model) {
-  return load_members(decks, overrides, needs_model).front().config;
+                   bool needs_model, const FurtherChecks& further) {
+  return load_members(decks, overrides, needs_model, {}, further).front().config;
 }
 
 std::string nearest_key(const std::string& unknown) {

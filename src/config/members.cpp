@@ -99,7 +99,7 @@ void check_differences(std::vector<Member>& members) {
 
 std::vector<Member> load_members(const std::vector<std::string>& decks,
                                  const std::vector<std::string>& overrides, bool needs_model,
-                                 const std::optional<EarlierRun>& earlier) {
+                                 const std::optional<EarlierRun>& earlier, const FurtherChecks& further) {
   Config config;
   if (needs_model && decks.empty() && overrides.empty() && !earlier)
     throw InputError(SourceLocation{}, "", "found no deck",
@@ -171,7 +171,7 @@ std::vector<Member> load_members(const std::vector<std::string>& decks,
     Config as_given = config;
     if (!members[i].name.empty()) as_given.deck_text += "# ---- member of the ensemble\n";
     for (const auto& [key, value] : members[i].values) as_given.deck_text += "# " + key + "=" + value + "\n";
-    members[i].config = configure(trees[i], as_given, members[i].name, needs_model);
+    members[i].config = configure(trees[i], as_given, members[i].name, needs_model, further);
   }
   check_differences(members);
   return members;

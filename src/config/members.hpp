@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "src/config/config.hpp"
+#include "src/config/deck.hpp"
 
 namespace maniple {
 
@@ -32,6 +33,7 @@ struct EarlierRun {
 // what fits itself to other values still does. Throws InputError as load_config() does, for every member.
 std::vector<Member> load_members(const std::vector<std::string>& decks,
                                  const std::vector<std::string>& overrides, bool needs_model = true,
-                                 const std::optional<EarlierRun>& earlier = {});
+                                 const std::optional<EarlierRun>& earlier = {},
+                                 const FurtherChecks& further = {});
 
 }  // namespace maniple

@@ -87,40 +87,34 @@ std::string control_file_text(const Config& config) {
          (config.task.present ? "/action [env or 1, step, actions]" : "/ctrl [env or 1, step, nu]");
 }
 
-void resolve_files(Config& config, const std::string& member, bool needs_model) {
+void resolve_files(Config& config, const std::string& member, bool needs_model, Mistakes& mistakes) {
+  const auto find = [&](std::string& file, const char* key, bool or_directory, const std::string& allowed) {
+    mistakes.gather([&] { file = existing_file(file, config.where_of(key), key, or_directory, allowed); });
+  };
   config.model.where = config.where_of("model.file");
+  config.model.path = config.model.file;
   if (!config.model.file.empty())
-    config.model.path = existing_file(config.model.file, config.model.where, "model.file", false,
-                                      "a model file (MJCF, URDF or MJB)");
+    find(config.model.path, "model.file", false, "a model file (MJCF, URDF or MJB)");
   else if (needs_model)
-    throw InputError(config.model.where, "model.file", "found nothing",
-                     "allowed: a model file, or package:<python package>/<path>");
+    mistakes.add({config.model.where, "model.file", "found nothing",
+                  "allowed: a model file, or package:<python package>/<path>"});
 
-  if (!config.model.overlay.empty())
-    config.model.overlay = existing_file(config.model.overlay, config.where_of("model.overlay"),
-                                         "model.overlay", false, "an MJCF file");
+  if (!config.model.overlay.empty()) find(config.model.overlay, "model.overlay", false, "an MJCF file");
 
   ControlConfig& control = config.control;
   control.where = config.where_of(
       control.source == ControlInput::policy || control.file.empty() ? "control.checkpoint" : "control.file");
-  if (!control.file.empty())
-    control.file = existing_file(control.file, config.where_of("control.file"), "control.file", false,
-                                 control_file_text(config));
+  if (!control.file.empty()) find(control.file, "control.file", false, control_file_text(config));
   if (!control.checkpoint.empty())
-    control.checkpoint =
-        existing_file(control.checkpoint, config.where_of("control.checkpoint"), "control.checkpoint", true,
-                      "a checkpoint file or the directory of a run");
+    find(control.checkpoint, "control.checkpoint", true, "a checkpoint file or the directory of a run");
   // the directory of an ensemble: each member has its own policy
   if (std::error_code none; !member.empty() && fs::is_directory(control.checkpoint + "/" + member, none))
     control.checkpoint += "/" + member;
 
-  for (std::string& file : config.data.file)
-    file = existing_file(file, config.where_of("data.file"), "data.file", false,
-                         "an HDF5 file of demonstrations");
+  for (std::string& file : config.data.file) find(file, "data.file", false, "an HDF5 file of demonstrations");
 
   if (std::string& file = config.learning.warm_start; !file.empty())
-    file = existing_file(file, config.where_of("learning.warm_start"), "learning.warm_start", true,
-                         "a checkpoint file or the directory of a run");
+    find(file, "learning.warm_start", true, "a checkpoint file or the directory of a run");
 
   InitialStateConfig& initial = config.initial_state;
   const bool from_keyframe =
@@ -129,8 +123,7 @@ void resolve_files(Config& config, const std::string& member, bool needs_model) 
                                   : from_keyframe                    ? "initial_state.keyframe"
                                                                      : "initial_state.source");
   if (!initial.file.empty())
-    initial.file = existing_file(initial.file, config.where_of("initial_state.file"), "initial_state.file",
-                                 false, "an HDF5 file with /qpos [env or 1, nq]");
+    find(initial.file, "initial_state.file", false, "an HDF5 file with /qpos [env or 1, nq]");
   config.simulation.where_disable = config.where_of("simulation.disable");
   config.simulation.where_enable = config.where_of("simulation.enable");
   config.output.where_fields = config.where_of("output.trajectory.fields");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/mistakes.hpp"
 #include "src/config/config.hpp"
 
 namespace maniple {
@@ -22,8 +23,8 @@ std::string python_package_directory(const std::string& package);
 // What control.file is to be; with a task it has actions.
 std::string control_file_text(const Config& config);
 
-// Makes the paths of a deck absolute and keeps where they were given. `member`: of an ensemble, or "". Throws
-// InputError for a file that is not there, and with `needs_model` for a deck without a model.
-void resolve_files(Config& config, const std::string& member, bool needs_model);
+// Makes the paths of a deck absolute and keeps where they were given. `member`: of an ensemble, or "".
+// Gathers files that are not there, and with `needs_model` a deck without a model.
+void resolve_files(Config& config, const std::string& member, bool needs_model, Mistakes& mistakes);
 
 }  // namespace maniple

@@ -47,7 +47,7 @@ bool is_taken_out(const DeckEntry& entry, const DeckValue& section, const std::s
 
 class TaskReader {
  public:
-  TaskReader(const SectionKey& section) : section_(section) {}
+  TaskReader(const SectionKey& section, Mistakes& mistakes) : section_(section), mistakes_(mistakes) {}
 
   std::vector<TermConfig> read(const DeckValue& value) const {
     std::vector<TermConfig> terms;
@@ -58,21 +58,26 @@ class TaskReader {
         throw InputError(value.where, path, "found " + value.description(),
                          "allowed: a mapping from names to terms");
       for (const DeckEntry& entry : value.map) {
-        if (is_taken_out(entry, value, path)) continue;
-        if (!is_identifier(entry.key))
-          throw InputError(entry.where, path, "found the name '" + entry.key + "'",
-                           "allowed: letters, digits and _, not starting with a digit");
-        terms.push_back(read_term(entry.value[0], path + "." + entry.key, entry.where, others(value, entry)));
-        terms.back().name = entry.key;
+        mistakes_.gather([&] {
+          if (is_taken_out(entry, value, path)) return;
+          if (!is_identifier(entry.key))
+            throw InputError(entry.where, path, "found the name '" + entry.key + "'",
+                             "allowed: letters, digits and _, not starting with a digit");
+          terms.push_back(
+              read_term(entry.value[0], path + "." + entry.key, entry.where, others(value, entry)));
+          terms.back().name = entry.key;
+        });
       }
     } else {
       if (value.kind != Kind::list)
         throw InputError(value.where, path, "found " + value.description(), "allowed: a list of terms");
       for (std::size_t i = 0; i < value.list.size(); ++i) {
         const std::string place = path + "[" + std::to_string(i) + "]";
-        terms.push_back(read_term(value.list[i], place, value.list[i].where));
-        TermConfig& term = terms.back();
-        if (term.name.empty()) term.name = term.term.empty() ? place.substr(5) : term.term;
+        mistakes_.gather([&] {
+          terms.push_back(read_term(value.list[i], place, value.list[i].where));
+          TermConfig& term = terms.back();
+          if (term.name.empty()) term.name = term.term.empty() ? place.substr(5) : term.term;
+        });
       }
     }
     return terms;
@@ -109,44 +114,55 @@ class TaskReader {
                           : "allowed: a mapping with 'term: <name>' or 'expression: \"<text>\"'");
     TermConfig term;
     term.where = where;
-    for (const DeckEntry& entry : value.map) {
-      const DeckValue& given = entry.value[0];
-      if (given.kind == Kind::null) continue;
-      const std::string key = path + "." + entry.key;
-      if (const TermKey* row = find_row(entry.key)) {
-        if (!row->stands_in(section_.kind))
-          throw InputError(entry.where, key, "found a key that " + section_.name + " do not take",
-                           "allowed: " + allowed_keys());
-        if (const auto kind = choice_of<ElementKind>(entry.key)) {
-          if (term.names_kind != ElementKind::none)
-            throw InputError(entry.where, key,
-                             "found a second list of names, after '" + text_of(term.names_kind) + "'",
-                             "allowed: one of joints, bodies, geoms, pairs, actuators, sensors");
-          term.names_kind = *kind;
-          term.where_names = given.where;
-        }
-        if (entry.key == "expression") term.where_expression = given.where;
-        term.where_keys[entry.key] = given.where;
-        const bool is_expression = entry.key == "expression" || entry.key == "reset" || entry.key == "update";
-        assign(row->target(term), row->allowed, key, is_expression ? expression_of(given) : given);
-        if (text_of(term.names_kind) == entry.key && term.names.empty())
-          throw InputError(given.where, key, "found a list of 0",
-                           "allowed: list of names, for instance [a, b]; without the key what the term takes "
-                           "by default");
-      } else {
-        read_parameter(term, entry, key);
+    Mistakes of_keys;
+    for (const DeckEntry& entry : value.map)
+      if (entry.value[0].kind != Kind::null) of_keys.gather([&] { read_key(term, entry, path); });
+    of_keys.throw_any();
+    check_term(term, path, where, others);
+    return term;
+  }
+
+  void read_key(TermConfig& term, const DeckEntry& entry, const std::string& path) const {
+    const DeckValue& given = entry.value[0];
+    const std::string key = path + "." + entry.key;
+    if (const TermKey* row = find_row(entry.key)) {
+      if (!row->stands_in(section_.kind))
+        throw InputError(entry.where, key, "found a key that " + section_.name + " do not take",
+                         "allowed: " + allowed_keys());
+      if (const auto kind = choice_of<ElementKind>(entry.key)) {
+        if (term.names_kind != ElementKind::none)
+          throw InputError(entry.where, key,
+                           "found a second list of names, after '" + text_of(term.names_kind) + "'",
+                           "allowed: one of joints, bodies, geoms, pairs, actuators, sensors");
+        term.names_kind = *kind;
+        term.where_names = given.where;
       }
+      if (entry.key == "expression") term.where_expression = given.where;
+      term.where_keys[entry.key] = given.where;
+      const bool is_expression = entry.key == "expression" || entry.key == "reset" || entry.key == "update";
+      assign(row->target(term), row->allowed, key, is_expression ? expression_of(given) : given);
+      if (text_of(term.names_kind) == entry.key && term.names.empty())
+        throw InputError(given.where, key, "found a list of 0",
+                         "allowed: list of names, for instance [a, b]; without the key what the term takes "
+                         "by default");
+    } else {
+      read_parameter(term, entry, key);
     }
+  }
+
+  // Keys of a term that must fit each other.
+  void check_term(const TermConfig& term, const std::string& path, const SourceLocation& where,
+                  const std::string& others) const {
     if (is_variable()) {
       check_variable(term, path);
-      return term;
+      return;
     }
     if (section_.kind == TermKind::metric) {
       if (term.expression.empty())
         throw InputError(where, path, "found no expression",
                          "allowed: expression: \"<text>\", with or without statistic");
       check_parameters(term, path);
-      return term;
+      return;
     }
     if (!term.term.empty() + !term.expression.empty() + !term.field.empty() != 1) {
       const bool none = term.term.empty() && term.expression.empty();
@@ -172,7 +188,6 @@ class TaskReader {
     if (!term.target.empty() && term.expression.empty())
       throw InputError(where, path + ".set", "found it together with a term of the library",
                        "allowed: with an expression");
-    return term;
   }
 
   // Known before the curricula are: of two numbers.
@@ -282,15 +297,17 @@ class TaskReader {
   std::string allowed_keys() const { return keys() + (is_variable() ? "" : ", and parameters of the term"); }
 
   const SectionKey& section_;
+  Mistakes& mistakes_;
 };
 
 }  // namespace
 
-std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& value) {
-  return TaskReader(section).read(value);
+std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& value, Mistakes& mistakes) {
+  return TaskReader(section, mistakes).read(value);
 }
 
-std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path) {
+std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path,
+                                                  Mistakes& mistakes) {
   std::map<std::string, DeckValue> expressions;
   if (value.kind == Kind::nothing || value.kind == Kind::null) return expressions;
   if (value.kind != Kind::map)
@@ -298,16 +315,18 @@ std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const 
                      "allowed: a mapping from names to expressions");
   for (const DeckEntry& entry : value.map) {
     const DeckValue& given = entry.value[0];
-    if (is_taken_out(entry, value, path)) continue;
-    const std::string key = path + "." + entry.key;
-    if (!is_identifier(entry.key))
-      throw InputError(entry.where, key, "found the name '" + entry.key + "'",
-                       "allowed: letters, digits and _, not starting with a digit");
-    const DeckValue expression = expression_of(given);
-    if (expression.kind != Kind::scalar)
-      throw InputError(given.where, key, "found " + given.description(), "allowed: an expression");
-    expressions[entry.key] = expression;
-    expressions[entry.key].where = given.where;
+    mistakes.gather([&] {
+      if (is_taken_out(entry, value, path)) return;
+      const std::string key = path + "." + entry.key;
+      if (!is_identifier(entry.key))
+        throw InputError(entry.where, key, "found the name '" + entry.key + "'",
+                         "allowed: letters, digits and _, not starting with a digit");
+      const DeckValue expression = expression_of(given);
+      if (expression.kind != Kind::scalar)
+        throw InputError(given.where, key, "found " + given.description(), "allowed: an expression");
+      expressions[entry.key] = expression;
+      expressions[entry.key].where = given.where;
+    });
   }
   return expressions;
 }

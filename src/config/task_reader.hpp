@@ -7,16 +7,18 @@
 #include <string>
 #include <vector>
 
+#include "src/base/mistakes.hpp"
 #include "src/config/config.hpp"
 #include "src/config/document.hpp"
 #include "src/config/schema.hpp"
 
 namespace maniple {
 
-// The terms of one section of a task, `value` in the deck.
-std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& value);
+// The terms of one section of a task, `value` in the deck; those with mistakes are left out.
+std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& value, Mistakes& mistakes);
 
 // A mapping from names to expressions, `value` of the key `path`.
-std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path);
+std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path,
+                                                  Mistakes& mistakes);
 
 }  // namespace maniple

@@ -44,7 +44,7 @@ std::string description_of(const std::string& path) {
 
 // The task of a deck, as `validate` prints it.
 std::string task_of_deck(const std::string& path, const std::vector<std::string>& overrides) {
-  const Config config = load_config({path}, overrides);
+  const Config config = load_config({path}, overrides, true, check_model_and_task);
   if (!config.task.present)
     throw InputError(config.where_deck, "task", "found none",
                      "a deck with a task; maniple validate says what a deck's model holds");

@@ -10,6 +10,7 @@
 #include "src/driver/verbs.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 
@@ -32,7 +33,7 @@ void schema(const std::vector<std::string>& arguments, std::ostream& out) {
   for (auto argument = arguments.begin() + 1; argument != arguments.end(); ++argument)
     (is_override(*argument) ? overrides : decks).push_back(*argument);
   if (what == "quantities" && arguments.size() > 1) {
-    const Config config = load_config(decks, overrides);
+    const Config config = load_config(decks, overrides, true, check_model_and_task);
     const ImportedModel model = import_model_of(config);
     out << quantities_text(model, config.task, model.timestep * config.simulation.decimation);
   } else if (what == "quantities") {

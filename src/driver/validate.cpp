@@ -6,6 +6,7 @@
 
 #include "kernels/model/data.hpp"
 #include "src/base/counted.hpp"
+#include "src/base/mistakes.hpp"
 #include "src/config/presets.hpp"
 #include "src/config/schema.hpp"
 #include "src/driver/setup.hpp"
@@ -102,17 +103,26 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
                      "at least one environment per rank");
   model = import_model_of(config);
   const Partition partition(config.batch.num_envs, session.rank(), session.size());
-  check_trajectory_fields(config, model.sizes);
-  if (config.initial_state.source == StartState::keyframe || config.control.source == ControlInput::keyframe)
-    keyframe_of(model, config.initial_state.keyframe, config.initial_state.where, "initial_state.keyframe");
-  check_input_files(config, session);
-  if (config.initial_state.source == StartState::file)
-    read_initial_state(config.initial_state, model.sizes, partition);
-  if (config.task.present) task = compile_task(config, model);
-  if (config.control.source == ControlInput::file)
-    (config.task.present ? read_action_rows : read_control_rows)(
-        config.control.file, config.control.where, config.task.present ? task.num_actions : model.sizes.nu,
-        config.simulation.steps, partition);
+  Mistakes mistakes;
+  mistakes.gather([&] { check_trajectory_fields(config, model.sizes); });
+  mistakes.gather([&] {
+    if (config.initial_state.source == StartState::keyframe ||
+        config.control.source == ControlInput::keyframe)
+      keyframe_of(model, config.initial_state.keyframe, config.initial_state.where, "initial_state.keyframe");
+  });
+  const bool has_files = mistakes.gather([&] { check_input_files(config, session); });
+  if (has_files && config.initial_state.source == StartState::file)
+    mistakes.gather([&] { read_initial_state(config.initial_state, model.sizes, partition); });
+  const bool has_task = mistakes.gather([&] {
+    if (config.task.present) task = compile_task(config, model);
+  });
+  if (has_files && has_task && config.control.source == ControlInput::file)
+    mistakes.gather([&] {
+      (config.task.present ? read_action_rows : read_control_rows)(
+          config.control.file, config.control.where, config.task.present ? task.num_actions : model.sizes.nu,
+          config.simulation.steps, partition);
+    });
+  mistakes.throw_any();
   std::string text = fmt::format(
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"

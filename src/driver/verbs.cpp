@@ -16,6 +16,7 @@
 #include "src/io/run_directory.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/retry.hpp"
+#include "src/tasks/task.hpp"
 
 namespace maniple {
 
@@ -174,7 +175,7 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
   run_together(session.collectives(), [&] {
     std::vector<std::string> files = decks;
     const std::optional<EarlierRun> earlier = take_earlier_run(verb, files);
-    members = load_members(files, overrides, verb.needs_model, earlier);
+    members = load_members(files, overrides, verb.needs_model, earlier, check_model_and_task);
   });
   check_ranks(
       session.collectives(),

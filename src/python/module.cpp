@@ -17,6 +17,7 @@
 #include "src/python/arrays.hpp"
 #include "src/python/bindings.hpp"
 #include "src/python/vector_environment.hpp"
+#include "src/tasks/task.hpp"
 
 namespace nb = nanobind;
 
@@ -120,8 +121,9 @@ NB_MODULE(_maniple, module) {
              const std::vector<std::string>& overrides, const std::string& autoreset, int rank, int ranks,
              int threads) {
             const nb::gil_scoped_release release;
-            new (self) VectorEnvironment(maniple::load_config(decks, overrides),
-                                         maniple::autoreset_of(autoreset), rank, ranks, threads);
+            new (self)
+                VectorEnvironment(maniple::load_config(decks, overrides, true, maniple::check_model_and_task),
+                                  maniple::autoreset_of(autoreset), rank, ranks, threads);
           },
           nb::arg("decks"), nb::arg("overrides"), nb::arg("autoreset_mode"), nb::arg("rank"),
           nb::arg("ranks"), nb::arg("threads"))

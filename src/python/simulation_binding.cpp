@@ -12,6 +12,7 @@
 #include "src/python/arrays.hpp"
 #include "src/python/bindings.hpp"
 #include "src/python/model_simulation.hpp"
+#include "src/tasks/task.hpp"
 
 namespace nb = nanobind;
 
@@ -59,7 +60,8 @@ void bind_simulation(nb::module_& module) {
              const std::vector<std::string>& overrides, const std::vector<std::string>& fields,
              const std::vector<std::string>& model_fields, int threads) {
             const nb::gil_scoped_release release;
-            new (self) ModelSimulation(load_config(decks, overrides), fields, model_fields, threads);
+            new (self) ModelSimulation(load_config(decks, overrides, true, check_model_and_task), fields,
+                                       model_fields, threads);
           },
           nb::arg("decks"), nb::arg("overrides"), nb::arg("fields"), nb::arg("model_fields"),
           nb::arg("threads"))

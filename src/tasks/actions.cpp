@@ -114,7 +114,7 @@ std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskMod
   check_delay(term, key);
   if (term.term.empty()) return expression_actions(term, model, key);
   const LibraryTerm& library = find_term(term, TermKind::action, key);
-  const TermRequest request = resolve_term(library, term, model, key);
+  const TermRequest request = resolve_term(library, term, model, key, TermKind::action);
   const std::size_t count = request.elements.size();
   const std::vector<double> scales = numbers_of(term.scale, request.names, count, 1, term, key + ".scale"),
                             offsets = numbers_of(term.offset, request.names, count, 0, term, key + ".offset");
@@ -152,12 +152,11 @@ void set_random_range(CompiledAction& action, const TaskActuator& actuator) {
 
 }  // namespace
 
-std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model) {
+std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model,
+                                            Mistakes& mistakes) {
   const int first_control = field_named(state_fields(model.sizes), "ctrl").first;
   std::vector<CompiledAction> actions;
-  for (std::size_t i = 0; i < config.actions.size(); ++i) {
-    const TermConfig& term = config.actions[i];
-    const std::string key = key_of(TermKind::action, term, i);
+  const auto add = [&](const TermConfig& term, const std::string& key) {
     std::vector<CompiledAction> of_term = compile_action(term, model, key);
     set_offset_expressions(of_term, term, key);
     for (CompiledAction& action : of_term) {
@@ -172,7 +171,9 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
         set_random_range(action, model.actuators[static_cast<std::size_t>(action.actuator)]);
       actions.push_back(std::move(action));
     }
-  }
+  };
+  for (std::size_t i = 0; i < config.actions.size(); ++i)
+    mistakes.gather([&] { add(config.actions[i], key_of(TermKind::action, config.actions[i], i)); });
   return actions;
 }
 

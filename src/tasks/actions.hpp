@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/mistakes.hpp"
 #include "src/config/config.hpp"
 #include "src/tasks/expression_compiler.hpp"
 #include "src/tasks/task_model.hpp"
@@ -32,6 +33,7 @@ struct CompiledAction {
 
 // The components of the action, in the deck's order. InputError: actuators of another kind, none or two for a
 // joint, two actions for an actuator.
-std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model);
+std::vector<CompiledAction> compile_actions(const TaskConfig& config, const TaskModel& model,
+                                            Mistakes& mistakes);
 
 }  // namespace maniple

@@ -132,6 +132,7 @@ AdvancedCurricula advance(const std::vector<CompiledCurriculum>& curricula, cons
 }
 
 std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config, const TaskNumbers& task) {
+  Mistakes mistakes;
   std::vector<CompiledCurriculum> curricula;
   for (std::size_t i = 0; i < config.curricula.size(); ++i) {
     const TermConfig& term = config.curricula[i];
@@ -139,14 +140,18 @@ std::vector<CompiledCurriculum> curricula_of(const TaskConfig& config, const Tas
     const auto source = [&](const std::string& text, const char* part) {
       return ExpressionSource{text, term.where_of(part), key + "." + part};
     };
-    curricula.push_back(
-        {term.name, evaluate_numbers(source(term.reset, "reset"), {}, task), source(term.update, "update")});
+    mistakes.gather([&] {
+      curricula.push_back({term.name, evaluate_numbers(source(term.reset, "reset"), {}, task),
+                           source(term.update, "update")});
+    });
   }
+  mistakes.throw_any();  // the numbers of any term may follow them
   return curricula;
 }
 
 void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculum>& curricula,
                    const std::vector<double>& values, const TaskNumbers& task, const std::string& when) {
+  Mistakes mistakes;
   std::map<std::string, double> names;
   for (std::size_t i = 0; i < curricula.size(); ++i) names[curricula[i].name] = values[i];
   const auto check = [&](const std::vector<TermNumber>& numbers, const SourceLocation& where,
@@ -170,14 +175,18 @@ void check_numbers(const TaskConfig& config, const std::vector<CompiledCurriculu
     for (std::size_t i = 0; i < terms.size(); ++i) {
       const TermConfig& term = terms[i];
       const std::string key = key_of(section.kind, term, i);
-      for (const auto& [name, numbers] : term.parameters)
-        check(numbers, term.where_of(name), key + "." + name, true);
       const bool ordered = term.distribution != Distribution::gaussian;
       const SourceLocation& place = term.where_of("ranges");
-      check(term.ranges.all, place, key + ".ranges", ordered);
-      for (const auto& [name, range] : term.ranges.keyed) check(range, place, key + ".ranges", ordered);
+      for (const auto& [name, numbers] : term.parameters)
+        mistakes.gather(
+            [&, of = name, given = numbers] { check(given, term.where_of(of), key + "." + of, true); });
+      mistakes.gather([&] {
+        check(term.ranges.all, place, key + ".ranges", ordered);
+        for (const auto& [name, range] : term.ranges.keyed) check(range, place, key + ".ranges", ordered);
+      });
     }
   }
+  mistakes.throw_any();
 }
 
 std::vector<VariableMean> check_updates(const TaskConfig& config, const ExpressionContext& context,
@@ -230,8 +239,11 @@ void check_learning_numbers(const Config& config, const std::vector<CompiledCurr
   std::map<std::string, double> names;
   for (const std::string& metric : curriculum_metrics(config.task)) names[metric] = 1;
   for (const CompiledCurriculum& curriculum : curricula) names[curriculum.name] = curriculum.initial;
+  Mistakes mistakes;
   for (const auto& [name, text] : config.learning.curricula)
-    evaluate_numbers(source_of_number(config, name, text), names, task);
+    mistakes.gather(
+        [&, source = source_of_number(config, name, text)] { evaluate_numbers(source, names, task); });
+  mistakes.throw_any();
 }
 
 std::map<std::string, double> followed_numbers(const Config& config,

@@ -323,7 +323,8 @@ std::optional<Value> ExpressionCompiler::last_value(const Syntax& tree, const Ex
 void ExpressionCompiler::compile_variables() {
   const ExpressionSource nowhere;
   for (const auto& [name, variable] : context_.variables())
-    if (!names_.contains(name)) variable_value(name, Syntax{}, nowhere);
+    if (!names_.contains(name))
+      context_.mistakes().gather([&, of = name] { variable_value(of, Syntax{}, nowhere); });
 }
 
 void ExpressionCompiler::finish() {

@@ -368,8 +368,11 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, co
        .in_act = true,
        .component = in_bank(Bank::task, layout.last_action)});
 
-  for (const auto& [name, variable] : variables) check_name(name, variable.reset, "variable");
-  for (const auto& [name, source] : definitions) add_definition(name, source);
+  for (const auto& [name, variable] : variables)
+    mistakes_.gather([&, of = name, reset = variable.reset] { check_name(of, reset, "variable"); });
+  for (const auto& [name, source] : definitions)
+    mistakes_.gather([&, of = name, text = source] { add_definition(of, text); });
+  mistakes_.throw_any();  // any term may use them
 }
 
 void ExpressionContext::add_curricula(const std::vector<CompiledCurriculum>& curricula) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/tasks/program.hpp"
+#include "src/base/mistakes.hpp"
 #include "src/config/config.hpp"
 #include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression.hpp"
@@ -96,6 +97,9 @@ class ExpressionContext {
                     const std::map<std::string, ExpressionSource>& definitions,
                     const std::map<std::string, TaskVariable>& variables);
 
+  // Where those who compile terms gather what is wrong with each.
+  Mistakes& mistakes() { return mistakes_; }
+
   // Makes curricula known: name i is number i of Bank::constants.
   void add_curricula(const std::vector<CompiledCurriculum>& curricula);
 
@@ -167,6 +171,7 @@ class ExpressionContext {
   void check_name(const std::string& name, const ExpressionSource& source, const std::string& what) const;
 
   const TaskModel& model_;
+  Mistakes mistakes_;
   ControlStep control_step_;
   std::map<std::string, Quantity> quantities_;
   std::vector<std::vector<int>> contact_queries_;

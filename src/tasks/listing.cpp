@@ -135,7 +135,7 @@ std::string components_text(const LibraryTerm& term, const TaskModel& model) {
   config.names_kind = term.names_kind;
   if (kind == "bodies") config.names = {"torso"};
   if (kind == "joints") config.names = {"hinge"};
-  const std::string text = term.expand(resolve_term(term, config, model, term.name)).at(0).text;
+  const std::string text = term.expand(resolve_term(term, config, model, term.name, term.kind)).at(0).text;
   if (text == "action") return "    components: those of the actions\n";
   return fmt::format("    components: {}{}\n", evaluated(model, text).size,
                      kind.empty() || term.names_default == DefaultNames::root_body ? "" : " per " + each);
@@ -192,6 +192,7 @@ std::string terms_text() {
   std::string text;
   for (const SectionKey& section : section_schema()) {
     std::string rows;
+    const std::vector<std::string> keys = term_keys(section.kind);
     for (const LibraryTerm& term : term_library()) {
       if (term.kind != section.kind) continue;
       rows += "  " + term.name + "\n    " + term.meaning + "\n";
@@ -199,15 +200,17 @@ std::string terms_text() {
         rows += "    " + elements + "\n";
       rows += components_text(term, model);
       for (const TermParameter& parameter : term.parameters) rows += parameter_text(parameter);
+      if (!keys.empty()) rows += "    keys: " + list(keys) + "\n";
       rows += "    " + term_example(term, section) + "\n";
     }
     if (section.kind == TermKind::event)
-      rows = "  with the terms of resets, and fields of the model:\n" + field_rows();
+      rows = "  with the terms of resets, and fields of the model; keys of both: " + list(keys) + "\n" +
+             field_rows();
     if (section.kind == TermKind::variable || section.kind == TermKind::curriculum ||
         section.kind == TermKind::metric)
       rows = "  by expressions\n";
     text += "task." + section.name + ": " + section.meaning + "\n" +
-            (rows.empty() ? "  with the terms of observations\n" : rows);
+            (rows.empty() ? "  with the terms of observations; keys: " + list(keys) + "\n" : rows);
   }
   return text;
 }

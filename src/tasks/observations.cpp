@@ -77,8 +77,7 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
                                               std::vector<int>& widths,
                                               std::vector<CompiledObservation>& observations) {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < terms.size(); ++i) {
-    const TermConfig& term = terms[i];
+  const auto add = [&](const TermConfig& term, std::size_t i) {
     const std::string key = key_of(kind, term, i);
     const std::size_t before = names.size();
     for (const TermExpression& expression : expressions_of(term, kind, model, key)) {
@@ -86,7 +85,8 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
       const ExpressionCompiler::Value plain = observe.compile(source);
       check_finite(observe.graph(), plain, source);
       std::vector<std::string> elements;
-      if (!term.term.empty()) elements = resolve_term(find_term(term, kind, key), term, model, key).names;
+      if (!term.term.empty())
+        elements = resolve_term(find_term(term, kind, key), term, model, key, kind).names;
       if (elements.size() != plain.size()) elements.clear();
       check_room(observe, first + names.size(), plain.size(), term, key);
       const std::vector<double> scales =
@@ -102,7 +102,9 @@ std::vector<std::string> compile_observations(const std::vector<TermConfig>& ter
       }
     }
     widths.push_back(static_cast<int>(names.size() - before));
-  }
+  };
+  for (std::size_t i = 0; i < terms.size(); ++i)
+    observe.context().mistakes().gather([&] { add(terms[i], i); });
   return names;
 }
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernels/tasks/task_fields.hpp"
+#include "src/tasks/model_events.hpp"
 #include "src/tasks/names.hpp"
 #include "src/tasks/observations.hpp"
 #include "src/tasks/task_model.hpp"
@@ -101,6 +102,7 @@ DerivedNeeds read_derived(Program& program, DerivedChoice derived, const TaskMod
 // Variables of the deck, and what its commands become.
 std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const TaskModel& model,
                                                  double step_dt) {
+  Mistakes mistakes;
   std::map<std::string, TaskVariable> variables;
   for (std::size_t i = 0; i < config.variables.size(); ++i) {
     const TermConfig& term = config.variables[i];
@@ -108,19 +110,19 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
     const auto source = [&](const std::string& text, const char* part) {
       return ExpressionSource{text, term.where_of(part), key + "." + part};
     };
-    if (term.once && !term.every.empty())
-      throw InputError(term.where_of("once"), key + ".once", "once together with every", "one of them");
-    variables[term.name] = {.reset = source(term.reset, "reset"),
-                            .update = source(term.update, "update"),
-                            .update_at = term.update_at,
-                            .once = term.once,
-                            .steps = steps_of(term, key, step_dt)};
+    mistakes.gather([&] {
+      if (term.once && !term.every.empty())
+        throw InputError(term.where_of("once"), key + ".once", "once together with every", "one of them");
+      variables[term.name] = {.reset = source(term.reset, "reset"),
+                              .update = source(term.update, "update"),
+                              .update_at = term.update_at,
+                              .once = term.once,
+                              .steps = steps_of(term, key, step_dt)};
+    });
   }
   // A command is drawn at resets and each time that `every` is over; what a term makes of the draws each step
   // is the command itself.
-  for (std::size_t i = 0; i < config.commands.size(); ++i) {
-    const TermConfig& term = config.commands[i];
-    const std::string key = key_of(TermKind::command, term, i);
+  const auto add_command = [&](const TermConfig& term, const std::string& key) {
     const auto add = [&](const std::string& name, TaskVariable variable) {
       if (!variables.try_emplace(name, std::move(variable)).second)
         throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
@@ -129,7 +131,7 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
     const auto source = [&](const std::string& text) { return source_of(term, text, key); };
     if (term.term.empty()) {
       add(term.name, {.reset = source(term.expression), .update = {}, .steps = steps_of(term, key, step_dt)});
-      continue;
+      return;
     }
     const std::vector<TermExpression> parts = expressions_of(term, TermKind::command, model, key);
     std::string command = parts[1].text;
@@ -141,12 +143,18 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
                     .update = source(command),
                     .update_at = UpdateTime::observation,
                     .steps = {}});
+  };
+  for (std::size_t i = 0; i < config.commands.size(); ++i) {
+    const TermConfig& term = config.commands[i];
+    mistakes.gather([&] { add_command(term, key_of(TermKind::command, term, i)); });
   }
+  mistakes.throw_any();  // any term may use them
   return variables;
 }
 
 // Terms that are about a command and name none are about the only one.
 void complete_commands(TaskConfig& config) {
+  Mistakes mistakes;
   for (const SectionKey& section : section_schema()) {
     std::vector<TermConfig>& terms = config.*(section.terms);
     for (std::size_t i = 0; i < terms.size(); ++i) {
@@ -158,11 +166,12 @@ void complete_commands(TaskConfig& config) {
       std::vector<std::string> names;
       for (const TermConfig& command : config.commands) names.push_back(command.name);
       if (std::find(names.begin(), names.end(), term.command) == names.end())
-        throw InputError(term.where_of("command"), key_of(section.kind, term, i) + ".command",
-                         "no command '" + term.command + "'" + did_you_mean(term.command, names),
-                         names.empty() ? "task.commands names none" : "allowed: " + list(names));
+        mistakes.add({term.where_of("command"), key_of(section.kind, term, i) + ".command",
+                      "no command '" + term.command + "'" + did_you_mean(term.command, names),
+                      names.empty() ? "task.commands names none" : "allowed: " + list(names)});
     }
   }
+  mistakes.throw_any();
 }
 
 // Does a definition have one of these names or calls in it, or in a definition that it uses.
@@ -202,9 +211,12 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
                      fmt::format("{} s of {} s steps", config.episode_length, step_dt),
                      "0 (endless) to 16777216 control steps");
 
-  task.actions = compile_actions(config, model);
+  Mistakes of_actions;
+  task.actions = compile_actions(config, model, of_actions);
   task.num_actions = static_cast<int>(task.actions.size());
-  if (task.num_actions == 0)
+  if (of_actions.count() > 0)
+    task.num_actions = 1;  // a number fits what is computed with as many as there would be
+  else if (task.num_actions == 0)
     throw InputError(config.where, "task.actions", "no actions", "at least one action term");
   for (std::size_t i = 0; i < model.actuators.size(); ++i)
     if (std::none_of(task.actions.begin(), task.actions.end(), [i](const CompiledAction& action) {
@@ -222,6 +234,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   }
   ExpressionContext context(model, task.num_actions, step, episode_length, task.max_episode_steps,
                             definitions, variables);
+  Mistakes& mistakes = context.mistakes();
+  mistakes.gather([&] { of_actions.throw_any(); });
   task.numbers = {step_dt, task.max_episode_steps, definitions};
   task.curricula = curricula_of(config, task.numbers);
   std::vector<double> initial;
@@ -230,15 +244,28 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   context.add_curricula(task.curricula);
   ConstantPool constants(std::move(initial));
   ExpressionCompiler observe(context, Phase::observe);
+  const std::size_t before = mistakes.count();
   observe.compile_variables();
-  task.variable_means = check_updates(config, context, task.curricula, task.numbers);
+  if (mistakes.count() > before) mistakes.throw_any();  // any term may use them
+  mistakes.gather(
+      [&] { task.variable_means = check_updates(config, context, task.curricula, task.numbers); });
   compile_evaluation(config, model, context, constants, task);
   compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
-  compile_acceptance(config, context, constants, task);
-  compile_act(context, constants, task);
+  mistakes.gather([&] { compile_acceptance(config, context, constants, task); });
+  if (of_actions.count() == 0) mistakes.gather([&] { compile_act(context, constants, task); });
   compile_intervals(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
+  // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.
+  const auto check_definitions = [&] {
+    for (const auto& [name, source] : definitions)
+      mistakes.gather([&, of = name, given = source] {
+        const bool flags = mentions(context, of, {"terminated", "time_out"});
+        if (!flags) ExpressionCompiler(context, Phase::observe).compile({of, given.where, given.key});
+      });
+    mistakes.throw_any();
+  };
+  if (mistakes.count() > 0) check_definitions();
   const int contact_steps =
       steps_with_contacts({&task.accept, &task.evaluate, &task.observe}, step.physics_steps);
   const auto needs = [&](Program& program, DerivedChoice read) {
@@ -259,11 +286,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
     for (const std::vector<int>& sides : context.contact_queries()) task.contact_sides.push_back(sides[pair]);
   task.ray_queries = context.ray_queries();
 
-  // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.
-  for (const auto& [name, source] : definitions) {
-    const bool flags = mentions(context, name, {"terminated", "time_out"});
-    if (!flags) ExpressionCompiler(context, Phase::observe).compile({name, source.where, source.key});
-  }
+  check_definitions();
   for (const auto& [name, variable] : variables)
     task.variables.push_back({name, context.address_of_variable(name),
                               static_cast<int>(context.size_of_variable(name)),
@@ -302,6 +325,11 @@ CompiledTask compile_task(const Config& config, const ImportedModel& model) {
                                    config.simulation.derived);
   check_learning_numbers(config, task.curricula, task.numbers);
   return task;
+}
+
+void check_model_and_task(const Config& config) {
+  const ImportedModel model = import_model_of(config);
+  if (config.task.present) compile_task(config, model);
 }
 
 std::vector<FieldInfo> task_fields(const TaskSizes& sizes) {

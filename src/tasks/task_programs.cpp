@@ -78,15 +78,14 @@ void check_finite(const ExpressionGraph& graph, const ExpressionCompiler::Value&
 
 void compile_evaluation(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                         ConstantPool& constants, CompiledTask& task) {
+  Mistakes& mistakes = context.mistakes();
   ExpressionCompiler evaluate(context, Phase::evaluate);
   ExpressionGraph& graph = evaluate.graph();
   const ExpressionGraph::Node bad = graph.operand(Bank::registers, register_flag);  // states, which fail
   ExpressionGraph::Node terminated = bad, time_out = graph.constant(0), success = graph.constant(0);
   std::vector<ExpressionGraph::Node> ends;  // of each termination
   bool ends_in_time = false;
-  for (std::size_t i = 0; i < config.terminations.size(); ++i) {
-    const TermConfig& term = config.terminations[i];
-    const std::string key = key_of(TermKind::termination, term, i);
+  const auto add_termination = [&](const TermConfig& term, const std::string& key) {
     const bool truncates = is_time_out(term);
     ends_in_time = ends_in_time || truncates;
     if (term.term == "time_out" && task.max_episode_steps == 0)
@@ -103,20 +102,22 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
       task.num_success = 1;
     }
     task.termination_names.push_back(term.name);
+  };
+  for (std::size_t i = 0; i < config.terminations.size(); ++i) {
+    const TermConfig& term = config.terminations[i];
+    mistakes.gather([&] { add_termination(term, key_of(TermKind::termination, term, i)); });
   }
   if (task.max_episode_steps > 0 && !ends_in_time)
-    throw InputError(
-        config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
-        fmt::format("{} control steps, but nothing ends an episode in time", task.max_episode_steps),
-        "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)");
+    mistakes.add(
+        {config.where, config.episode_steps > 0 ? "task.episode_steps" : "task.episode_length",
+         fmt::format("{} control steps, but nothing ends an episode in time", task.max_episode_steps),
+         "with 'time_out: {term: time_out}' in task.terminations, or 0 (endless)"});
   // (both may hold in a step, as in Gymnasium and Isaac Lab)
   evaluate.set_name("terminated", terminated);
   evaluate.set_name("time_out", time_out);
   graph.store(terminated, Bank::output, 0);
   graph.store(time_out, Bank::output, 1);
-  for (std::size_t i = 0; i < config.rewards.size(); ++i) {
-    const TermConfig& term = config.rewards[i];
-    const std::string key = key_of(TermKind::reward, term, i);
+  const auto add_reward = [&](const TermConfig& term, const std::string& key, int output) {
     const double factor = term.weight * (config.reward_times_dt ? task.step_dt : 1.0);
     for (const TermExpression& expression : expressions_of(term, TermKind::reward, model, key)) {
       const ExpressionSource source = source_of(term, expression.text, key);
@@ -125,9 +126,13 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
       const ExpressionGraph::Node reward = weighted(evaluate, term, key, task, value);
       graph.store(
           factor == 0 ? graph.constant(0) : graph.apply(Operation::multiply, reward, graph.constant(factor)),
-          Bank::output, kFirstRewardOutput + static_cast<int>(i));
+          Bank::output, kFirstRewardOutput + output);
     }
     task.reward_names.push_back(term.name);
+  };
+  for (std::size_t i = 0; i < config.rewards.size(); ++i) {
+    const TermConfig& term = config.rewards[i];
+    mistakes.gather([&] { add_reward(term, key_of(TermKind::reward, term, i), static_cast<int>(i)); });
   }
   task.num_reward_terms = static_cast<int>(task.reward_names.size());
   int next = kFirstRewardOutput + task.num_reward_terms;
@@ -135,14 +140,15 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   for (const ExpressionGraph::Node end : ends) graph.store(end, Bank::output, next++);
   task.metric_names = episode_metrics(config);
   task.metric_statistics.assign(ends.size(), EpisodeStatistic::last);
-  for (std::size_t i = 0; i < config.metrics.size(); ++i) {
-    const TermConfig& term = config.metrics[i];
+  const auto add_metric = [&](const TermConfig& term, std::size_t i) {
     const ExpressionSource source = source_of(term, term.expression, key_of(TermKind::metric, term, i));
     const ExpressionGraph::Node value = evaluate.compile_number(source, "a metric");
     check_finite(graph, {value}, source);
     graph.store(value, Bank::output, next++);
     task.metric_statistics.push_back(static_cast<EpisodeStatistic>(term.statistic));
-  }
+  };
+  for (std::size_t i = 0; i < config.metrics.size(); ++i)
+    mistakes.gather([&] { add_metric(config.metrics[i], i); });
   task.num_metrics = static_cast<int>(task.metric_names.size());
   evaluate.finish();
   task.evaluate = evaluate.program(constants);
@@ -161,11 +167,13 @@ void compile_model_events(const TaskConfig& config, const TaskModel& model, Expr
     const std::string key = key_of(TermKind::event, term, i);
     const ExpressionGraph::Node where =
         vary.graph().operand(Bank::registers, startup ? register_first : register_flag);
-    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key)) {
-      vary.assign({expression.target, term.where_of("set"), key + ".set"},
-                  source_of(term, expression.text, key), where);
-      check_contacts_of(vary.last_assigned(), term, model, key);
-    }
+    context.mistakes().gather([&] {
+      for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key)) {
+        vary.assign({expression.target, term.where_of("set"), key + ".set"},
+                    source_of(term, expression.text, key), where);
+        check_contacts_of(vary.last_assigned(), term, model, key);
+      }
+    });
   }
   if (!any) return;
   vary.finish();
@@ -177,9 +185,11 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
   ExpressionCompiler reset(context, Phase::reset);
   const auto assign = [&](const TermConfig& term, TermKind kind, std::size_t index) {
     const std::string key = key_of(kind, term, index);
-    for (const TermExpression& expression : assignments_of(term, kind, model, key))
-      reset.assign({expression.target, term.where_of("set"), key + ".set"},
-                   source_of(term, expression.text, key));
+    context.mistakes().gather([&] {
+      for (const TermExpression& expression : assignments_of(term, kind, model, key))
+        reset.assign({expression.target, term.where_of("set"), key + ".set"},
+                     source_of(term, expression.text, key));
+    });
   };
   if (!config.keyframe.empty()) {
     const std::vector<FieldInfo> fields = state_fields(model.sizes);
@@ -270,15 +280,17 @@ void compile_intervals(const TaskConfig& config, const TaskModel& model, Express
     if (term.mode != EventMode::interval) continue;
     any = true;
     const std::string key = key_of(TermKind::event, term, i);
-    const ExpressionGraph::Node due = interval.interval(steps_of(term, key, task.step_dt));
-    disturbed = graph.apply(Operation::logical_or, disturbed, due);
-    for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
-      if (interval.assign({expression.target, term.where_of("set"), key + ".set"},
-                          source_of(term, expression.text, key), due)) {
-        check_contacts_of(interval.last_assigned(), term, model, key);
-        varied = graph.apply(Operation::logical_or, varied, due);
-        task.varies_in_intervals = true;
-      }
+    context.mistakes().gather([&] {
+      const ExpressionGraph::Node due = interval.interval(steps_of(term, key, task.step_dt));
+      disturbed = graph.apply(Operation::logical_or, disturbed, due);
+      for (const TermExpression& expression : assignments_of(term, TermKind::event, model, key))
+        if (interval.assign({expression.target, term.where_of("set"), key + ".set"},
+                            source_of(term, expression.text, key), due)) {
+          check_contacts_of(interval.last_assigned(), term, model, key);
+          varied = graph.apply(Operation::logical_or, varied, due);
+          task.varies_in_intervals = true;
+        }
+    });
   }
   if (!any) return;
   interval.finish();

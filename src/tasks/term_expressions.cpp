@@ -38,7 +38,7 @@ std::vector<TermExpression> expressions_of(const TermConfig& term, TermKind kind
     return {{term.target, term.expression}};
   }
   const LibraryTerm& library = find_term(term, kind, key);
-  return library.expand(resolve_term(library, term, model, key));
+  return library.expand(resolve_term(library, term, model, key, kind));
 }
 
 std::vector<double> numbers_of(const PerElement& given, const std::vector<std::string>& names,

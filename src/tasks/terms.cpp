@@ -77,7 +77,7 @@ void resolve_names(TermRequest& request, const LibraryTerm& term, const TermConf
 }
 
 void resolve_parameters(TermRequest& request, const LibraryTerm& term, const TermConfig& config,
-                        const std::string& key) {
+                        const std::string& key, TermKind kind) {
   std::vector<std::string> taken;
   for (const TermParameter& parameter : term.parameters) taken.push_back(parameter.name);
   for (const auto& [name, numbers] : config.parameters) {
@@ -85,12 +85,13 @@ void resolve_parameters(TermRequest& request, const LibraryTerm& term, const Ter
     const SourceLocation& where = config.where_of(name);
     if (found == taken.end()) {
       // a key that every term takes may be meant as well
+      const std::vector<std::string> keys = term_keys(kind);
       std::vector<std::string> known = taken;
-      for (const TermKey& row : term_schema())
-        if (row.stands_in(term.kind)) known.push_back(row.name);
+      known.insert(known.end(), keys.begin(), keys.end());
       throw InputError(where, key + "." + name,
                        "'" + term.name + "' takes no '" + name + "'" + did_you_mean(name, known),
-                       taken.empty() ? "it takes no parameters" : "it takes " + list(taken));
+                       (taken.empty() ? "it takes no parameters" : "it takes " + list(taken)) +
+                           (keys.empty() ? "" : "; keys of " + section_of(kind).name + ": " + list(keys)));
     }
     const TermParameter& parameter = term.parameters[static_cast<std::size_t>(found - taken.begin())];
     if (static_cast<int>(numbers.size()) != parameter.size)
@@ -154,17 +155,28 @@ const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std:
   const std::string found = elsewhere.empty()
                                 ? "unknown term '" + config.term + "'" + did_you_mean(config.term, known)
                                 : "'" + config.term + "' is a term of " + elsewhere;
-  throw InputError(config.where, key, found, "terms of " + section_of(kind).name + ": " + list(known));
+  throw InputError(config.where, key, found,
+                   "terms of " + section_of(kind).name + ": " + list(known) +
+                       (kind == TermKind::event ? "; or field: the name of a model field" : ""));
+}
+
+std::vector<std::string> term_keys(TermKind kind) {
+  std::vector<std::string> keys;
+  for (const TermKey& row : term_schema())
+    if (row.stands_in(kind) && row.name != "term" && row.name != "expression" && row.name != "set" &&
+        !choice_of<ElementKind>(row.name))
+      keys.push_back(row.name);
+  return keys;
 }
 
 TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
-                         const std::string& key) {
+                         const std::string& key, TermKind kind) {
   TermRequest request{model, {}, {}, {}, config, key};
   if (term.takes_command && config.command.empty())
     throw InputError(config.where, key, "'" + term.name + "' without 'command'",
                      "command: the name of a command of task.commands");
   resolve_names(request, term, config, key);
-  resolve_parameters(request, term, config, key);
+  resolve_parameters(request, term, config, key, kind);
   if (term.need && !term.need->met(model))
     throw InputError(config.where, key, "'" + term.name + "' " + term.need->missing, term.need->instead);
   return request;

@@ -86,7 +86,10 @@ bool is_time_out(const TermConfig& termination);
 // deck's line: unknown term, element or parameter (with the nearest known one), missing parameter.
 // Names may be regular expressions that match whole names; elements keep the order of the model then.
 const LibraryTerm& find_term(const TermConfig& config, TermKind kind, const std::string& key);
+// `kind`: of the section that the term stands in; events take terms of resets.
 TermRequest resolve_term(const LibraryTerm& term, const TermConfig& config, const TaskModel& model,
-                         const std::string& key);
+                         const std::string& key, TermKind kind);
+// What a term takes beside its parameters and the names of elements, in a section: keys of the schema.
+std::vector<std::string> term_keys(TermKind kind);
 
 }  // namespace maniple

@@ -305,16 +305,17 @@ TEST(Terms, LimitsOfTheModel) {
   model.joints[1].high = 0.75;
   TermConfig config = library_term("joint_pos_limits", {"hip", "knee"});
   const LibraryTerm& reward = find_term(config, TermKind::reward, "key");
-  EXPECT_EQ(reward.expand(resolve_term(reward, config, model, "key"))[0].text,
+  EXPECT_EQ(reward.expand(resolve_term(reward, config, model, "key", TermKind::reward))[0].text,
             "max((-0.5) - joint_pos['hip'], 0) + max(joint_pos['hip'] - 0.75, 0)");
   config.term = "joint_pos_out_of_limit";
   const LibraryTerm& termination = find_term(config, TermKind::termination, "key");
-  EXPECT_EQ(termination.expand(resolve_term(termination, config, model, "key"))[0].text,
-            "(max((-0.5) - joint_pos['hip'], 0) + max(joint_pos['hip'] - 0.75, 0)) > 0");
+  EXPECT_EQ(
+      termination.expand(resolve_term(termination, config, model, "key", TermKind::termination))[0].text,
+      "(max((-0.5) - joint_pos['hip'], 0) + max(joint_pos['hip'] - 0.75, 0)) > 0");
   config = library_term("reset_joints_by_offset", {"hip"}, "joints",
                         {{"position_range", {-1, 1}}, {"velocity_range", {0, 0}}});
   const LibraryTerm& reset = find_term(config, TermKind::reset, "key");
-  EXPECT_EQ(reset.expand(resolve_term(reset, config, model, "key"))[0].text,
+  EXPECT_EQ(reset.expand(resolve_term(reset, config, model, "key", TermKind::reset))[0].text,
             "clamp(default_joint_pos['hip'] + uniform((-1), 1), (-0.5), 0.75)");
 }
 

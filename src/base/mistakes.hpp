@@ -1,0 +1,55 @@
+// Mistakes of the user, gathered so that all of them are told at once: a step that meets one is left, the
+// next one runs. Who gathers sees to it that no step runs which needs what has failed.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/base/error.hpp"
+
+namespace maniple {
+
+// Several mistakes as one error: a line for each, of a file in its order.
+class InputErrors : public InputError {
+ public:
+  explicit InputErrors(std::vector<InputError> mistakes);
+  const std::vector<InputError>& mistakes() const { return mistakes_; }
+
+ private:
+  std::vector<InputError> mistakes_;
+};
+
+class Mistakes {
+ public:
+  // Runs a step. False where it met a mistake, which is kept.
+  template <class Step>
+  bool gather(const Step& step) {
+    try {
+      step();
+      return true;
+    } catch (const InputErrors& errors) {
+      for (const InputError& error : errors.mistakes()) add(error);
+    } catch (const InputError& error) {
+      add(error);
+    }
+    return false;
+  }
+  // The same mistake at the same place (of a definition that several terms use) is no other one.
+  void add(const InputError& error);
+
+  std::size_t count() const { return mistakes_.size(); }
+  // Whether there are more than are told.
+  bool are_many() const { return count() > kTold; }
+  // Throws what has been gathered: a single InputError as it was.
+  void throw_any() const;
+
+ private:
+  static constexpr std::size_t kTold = 20;
+  friend class InputErrors;
+  std::vector<InputError> mistakes_;
+  std::set<std::string> known_;
+};
+
+}  // namespace maniple
