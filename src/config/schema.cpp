@@ -244,7 +244,7 @@ const std::vector<Key>& schema() {
       KEY(learning.random_initial_episode_length, anything(), "", "Random first time-outs, spread over an episode"),
       KEY(learning.reduction, anything(), "", "Order of sums; exact: the same bits on any number of ranks"),
       KEY(learning.check_ranks_every, at_least(0), "updates", "Updates between two comparisons of what must be equal on all ranks, by checksums; a rank that differs is named and ends the run. Steps of a rollout count as updates; 0: at checkpoints only, which always compare"),
-      KEY(learning.checkpoint_every, at_least(0), "iterations", "Iterations between two checkpoints; 0: at the end only"),
+      KEY(learning.checkpoint_every, at_least(0), "iterations", "Iterations (of imitate updates) between two checkpoints; 0: at the end only"),
       KEY(learning.keep_checkpoints, between(1, 1e6), "files", "Number of checkpoints to keep; older ones are removed"),
       KEY(learning.resume, anything(), "", "Continuation of a run. auto: from the newest good checkpoint of the directory, or from the start where there is none"),
       KEY(learning.warm_start, anything(), "", "Checkpoint file or directory of a run whose policy, critic, normalizers and optimizer moments this run begins with. Observations and actions must be the same; the rest of the task, batch and settings may differ. Relative to the deck"),
@@ -252,7 +252,7 @@ const std::vector<Key>& schema() {
 
       KEY(evaluation.episodes, at_least(0), "episodes", "Number of episodes; 0: one for each environment, at most 100 while training"),
       KEY(evaluation.deterministic, anything(), "", "Actions of an evaluation. true: the mean action, of a mixture (learning.loss: gmm) that of its likeliest mode. false: sampled. auto: the mean action; of a mixture a sample with a standard deviation of 0.0001 around the mean of a random mode (robomimic's low_noise_eval)"),
-      KEY(evaluation.every, at_least(0), "iterations", "Iterations between two evaluations of a training; the best policy is kept in <directory>/best; 0: never"),
+      KEY(evaluation.every, at_least(0), "iterations", "Iterations (of imitate updates) between two evaluations of a training; the best policy is kept in <directory>/best; 0: never"),
 
       KEY(bench.steps, at_least(1), "control steps", "Control steps of one repeat"),
       KEY(bench.repeats, between(1, 1e4), "repeats", "Number of repeats, of which median, minimum and maximum are reported"),

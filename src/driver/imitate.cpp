@@ -157,6 +157,8 @@ ExitCode imitate(const Config& as_given, Session& session) {
                                  .started = session.started(),
                                  .evaluate = [&] { return trial->evaluate(*learner->policy()); },
                                  .evaluate_every = config.evaluation.every,
+                                 .updates_per_iteration = config.learning.report_every,
+                                 .updates = config.learning.steps,
                                  .has_success = simulation && simulation->success().elements > 0,
                                  .place = session.place()});
 }

@@ -285,9 +285,18 @@ class TrainingLoop {
     progress_.update(iteration_, fmt::format("{}  {}  {}", rate(seconds_since(loop_started_)), report.summary,
                                              resident_memory()));
     follow(stop_.agree(run_.collectives));
-    const std::int64_t every = run_.config.learning.checkpoint_every;
-    const bool due = every > 0 && iteration_ % every == 0;
-    if (due && saved_ != iteration_ && iteration_ < run_.iterations) save(false);
+    if (is_due(run_.config.learning.checkpoint_every) && saved_ != iteration_ && iteration_ < run_.iterations)
+      save(false);
+  }
+
+  // Whether an interval has ended in the iteration that is just done.
+  bool is_due(std::int64_t every) const {
+    if (every == 0) return false;
+    const auto updates = [&](std::int64_t iteration) {
+      const std::int64_t count = iteration * run_.updates_per_iteration;
+      return run_.updates > 0 ? std::min(count, run_.updates) : count;
+    };
+    return updates(iteration_) / every > updates(iteration_ - 1) / every;
   }
 
   // Says whether the run has to stop; writes what is asked for, of the last finished iteration.
@@ -316,7 +325,7 @@ class TrainingLoop {
 
   // Evaluates the policy where that is due, and keeps it where it is the best so far.
   std::optional<EvaluationMeans> evaluate() {
-    if (run_.evaluate_every == 0 || iteration_ % run_.evaluate_every != 0) return std::nullopt;
+    if (!is_due(run_.evaluate_every)) return std::nullopt;
     const auto begun = Clock::now();
     const EvaluationMeans result = run_.evaluate();
     evaluation_seconds_ += seconds_since(begun);

@@ -30,11 +30,13 @@ struct TrainingRun {
   // Warnings that the learner does not know of; collective. May be empty.
   std::function<void(const IterationReport& report, std::int64_t iteration)> after_iteration = {};
   std::function<void()> at_end = {};
-  // Of the learner's policy, every this many iterations; collective, the same on every rank.
+  // Of the learner's policy; collective, the same on every rank.
   std::function<EvaluationMeans()> evaluate = {};
-  std::int64_t evaluate_every = 0;  // 0: never
-  bool has_success = false;         // the task, for the success rate of evaluations
-  RankPlace place = {};             // of this rank, for the report at the end
+  std::int64_t evaluate_every = 0;         // 0: never; counted as checkpoints are
+  std::int64_t updates_per_iteration = 1;  // what intervals count; 1: iterations
+  std::int64_t updates = 0;  // of the whole run, where the last iteration has fewer; 0: it has not
+  bool has_success = false;  // the task, for the success rate of evaluations
+  RankPlace place = {};      // of this rank, for the report at the end
 };
 
 // Collective. ExitCode::stopped_early after a stop with a good checkpoint.

@@ -86,7 +86,7 @@ def min_max_of(x, known):
                                    "diffusion.prediction=sample", "diffusion.film_scale=false", "learning.ema=false"]])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     check_ranks(maniple, tmp_path, *arguments(demos, "learning.steps=20", "learning.report_every=5",
-                                              "learning.checkpoint_every=2", *keys))
+                                              "learning.checkpoint_every=10", *keys))
     loss = metric(tmp_path / "1", "loss")
     assert len(loss) == 4 and loss[-1] < loss[0]
 
@@ -223,7 +223,7 @@ def cartpole(maniple, tmp_path_factory):
     task = ["inputs/tasks/isaac_cartpole.yaml", "learning.preset=diffusion_policy", *KEYS[1:],
             "diffusion.prediction_horizon=8", "diffusion.action_horizon=4", "diffusion.pad_after=3"]
     result = maniple("imitate", *task, f"data.file={folder / 'demos.hdf5'}", "learning.steps=60", "learning.batch_size=32",
-                     "learning.report_every=30", "diffusion.inference_steps=5", "evaluation.every=1", "evaluation.episodes=3",
+                     "learning.report_every=30", "diffusion.inference_steps=5", "evaluation.every=30", "evaluation.episodes=3",
                      "batch.num_envs=3", "task.episode_length=0.5", f"output.directory={folder / 'run'}", ranks=2)
     assert "best policy so far" in result.stdout
     return folder / "run", task

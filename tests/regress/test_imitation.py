@@ -35,12 +35,24 @@ def run(maniple, data, directory, *keys, ranks=1, **rest):
     return maniple(*arguments(data, *keys), f"output.directory={directory}", ranks=ranks, **rest)
 
 
+def test_intervals_count_updates(maniple, tmp_path, demos):
+    """A checkpoint comes with the first report after its interval; an interval that no update of the run ends is refused."""
+    keys = ["learning.steps=25", "learning.report_every=4", "learning.keep_checkpoints=9"]
+    run(maniple, demos, tmp_path / "run", *keys, "learning.checkpoint_every=10")
+    # after 12 and 20 updates, and at the end, which is iteration 7
+    assert [int(file.stem) for file in maniple.checkpoints(tmp_path / "run")] == [3, 5, 7]
+    for key in ("learning.checkpoint_every", "evaluation.every"):
+        result = run(maniple, demos, tmp_path / "never", "learning.steps=25", f"{key}=26", exit_code=2)
+        assert f"command line: {key}: found 26 with learning.steps 25; allowed: at most 25, updates of the whole run" in \
+            result.stderr
+
+
 @pytest.mark.parametrize("keys", [pytest.param(["learning.batch_size=100", "data.normalize_observations=mean_std"], marks=NIGHTLY),
                                   ["learning.batch_size=97", "data.frame_stack=3", "data.drop_last=true",
                                    "learning.loss=gaussian", "policy.squash_actions=false"]])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     check_ranks(maniple, tmp_path, *arguments(demos, "learning.steps=40", "learning.report_every=10",
-                                              "learning.checkpoint_every=2", *keys))
+                                              "learning.checkpoint_every=20", *keys))
     loss = metric(tmp_path / "1", "loss")
     assert len(loss) == 4 and loss[-1] < loss[0]
 
@@ -362,7 +374,7 @@ def test_a_clone_of_a_trained_policy(maniple, tmp_path):
             file[f"data/demo_{number}"].attrs["num_samples"] = len(action[number]) - 1
     policy = ["learning.preset=robomimic", "policy.hidden=[64, 64]", "policy.squash_actions=false"]
     result = maniple("imitate", task, *policy, f"data.file={tmp_path / 'demos.hdf5'}", "learning.steps=1500",
-                     "learning.learning_rate=1e-3", "data.normalize_actions=mean_std", "evaluation.every=5",
+                     "learning.learning_rate=1e-3", "data.normalize_actions=mean_std", "evaluation.every=500",
                      "data.normalize_observations=min_max", "batch.num_envs=32", f"output.directory={tmp_path / 'clone'}",
                      ranks=2)
     assert re.search("best policy so far", result.stdout)

@@ -217,7 +217,7 @@ def test_losses_are_robomimics(maniple, tmp_path, demos, case):
                                   pytest.param([*LSTM, "policy.recurrent=gru", "data.pad_sequence=false"], marks=NIGHTLY)])
 def test_any_number_of_ranks(maniple, tmp_path, demos, keys):
     check_ranks(maniple, tmp_path, *arguments(
-        demos, "learning.steps=20", "learning.report_every=5", "learning.batch_size=97", "learning.checkpoint_every=2",
+        demos, "learning.steps=20", "learning.report_every=5", "learning.batch_size=97", "learning.checkpoint_every=10",
         "learning.learning_rate=1e-3", "data.normalize_observations=mean_std", *keys))
     loss = metric(tmp_path / "1", "loss")
     assert loss[-1] < loss[0]
@@ -363,7 +363,7 @@ def test_a_mixture_does_one_or_the_other(maniple, tmp_path, point):
     """A third of the demonstrations goes right and the others left: so does the mixture where nothing is decided yet,
     with hardly any noise; the squared error does neither."""
     keys = ["learning.loss=gmm", "policy.modes=2"]
-    train_point(maniple, point, tmp_path / "gmm", *keys, "learning.steps=3000", "evaluation.every=10")
+    train_point(maniple, point, tmp_path / "gmm", *keys, "learning.steps=3000", "evaluation.every=1000")
     train_point(maniple, point, tmp_path / "l2", "learning.steps=500")
     found = {}
     for ranks in (1, 2, 3):

@@ -109,7 +109,7 @@ ABOUT_RANKS = {"README.md", "jobs/README.md"}
 SMALLER = {
     "train": "learning.iterations=2 batch.num_envs=64",
     "rollout": "simulation.steps=100",
-    "imitate": "learning.steps=20",
+    "imitate": "learning.steps=20 evaluation.every=0",
     "bench": "batch.num_envs=64 bench.steps=2 bench.repeats=1",
     "validate": "",
 }

@@ -126,7 +126,7 @@ def test_learning_curve_of_an_evaluated_imitation(maniple, tmp_path):
     maniple("rollout", *task, "batch.num_envs=4", "simulation.steps=100", "initial_state.source=task", "control.source=random",
             "output.dataset=robomimic", f"output.directory={tmp_path / 'random'}")
     maniple("imitate", *task, "learning.preset=robomimic", "policy.hidden=[8, 8]", "learning.steps=12", "learning.report_every=3",
-            f"data.file={tmp_path / 'random/demonstrations.hdf5'}", "evaluation.every=2", "evaluation.episodes=3",
+            f"data.file={tmp_path / 'random/demonstrations.hdf5'}", "evaluation.every=6", "evaluation.episodes=3",
             f"output.directory={tmp_path / 'run'}")
     assert plot(tmp_path / "run", "--ceiling", 1).stdout == f"learning curve: {tmp_path}/run/learning_curve.png\n"
     with Run(tmp_path / "run") as run:
