@@ -65,7 +65,7 @@ const std::vector<Preset>& presets() {
         {"learning.normalize_value", "false"}, {"learning.normalize_reward", "true"}, {"learning.clip_reward", "10"},
         {"learning.value_bootstrap", "final_observation"}, {"learning.random_initial_episode_length", "false"}}},
 
-      {"rl_games",
+      {"rl_games_locomotion",
        "rl_games, configs/mujoco/ant_envpool.yaml; its reward scale is a deck's own, its smooth clamp of the ratio a "
        "hard one here",
        {{"batch.num_envs", "64"},
@@ -85,8 +85,48 @@ const std::vector<Preset>& presets() {
         {"learning.normalize_value", "true"}, {"learning.normalize_reward", "false"}, {"learning.clip_reward", "0"},
         {"learning.value_bootstrap", "value"}, {"learning.random_initial_episode_length", "false"}}},
 
-      {"rsl_rl",
-       "rsl_rl with Isaac Lab's classic/cartpole/agents/rsl_rl_ppo_cfg.py; wider networks are a deck's own",
+      {"rl_games_cartpole",
+       "rl_games with Isaac Lab's manager_based/classic/cartpole/agents/rl_games_ppo_cfg.yaml, in the 4096 environments of "
+       "its task: minibatches of 8192 samples",
+       {{"batch.num_envs", "4096"},
+        {"policy.hidden", "[32, 32]"}, {"policy.activation", "elu"}, {"policy.shared", "true"},
+        {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "false"}, {"policy.clip_observations", "5"},
+        {"policy.clip_actions", "1"},
+        {"learning.horizon", "16"}, {"learning.epochs", "8"}, {"learning.minibatches", "8"},
+        {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "3.0e-4"}, {"learning.schedule", "adaptive"}, {"learning.desired_kl", "0.008"},
+        {"learning.kl_factor", "2"}, {"learning.lr_factor", "1.5"}, {"learning.lr_min", "1.0e-6"},
+        {"learning.lr_max", "1.0e-2"}, {"learning.lr_per_minibatch", "true"},
+        {"learning.kl_reference", "previous_epoch"}, {"learning.adam_epsilon", "1.0e-8"},
+        {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "4"}, {"learning.clip_value", "true"},
+        {"learning.entropy_coef", "0"}, {"learning.bounds_coef", "1.0e-4"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "1"}, {"learning.normalize_advantage", "false"},
+        {"learning.normalize_value", "false"}, {"learning.normalize_reward", "false"}, {"learning.clip_reward", "0"},
+        {"learning.value_bootstrap", "none"}, {"learning.random_initial_episode_length", "false"}}},
+
+      {"rsl_rl_locomotion",
+       "rsl_rl with mjlab's tasks/velocity/config/g1/rl_cfg.py and go1/rl_cfg.py, in 4096 environments; Isaac Lab's "
+       "locomotion/velocity/config/anymal_d/agents/rsl_rl_ppo_cfg.py has it without policy.normalize_observations and with "
+       "learning.entropy_coef=0.005",
+       {{"batch.num_envs", "4096"},
+        {"policy.hidden", "[512, 256, 128]"}, {"policy.activation", "elu"}, {"policy.shared", "false"},
+        {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
+        {"policy.fixed_std", "false"}, {"policy.normalize_observations", "true"},
+        {"learning.horizon", "24"}, {"learning.epochs", "5"}, {"learning.minibatches", "4"},
+        {"learning.gamma", "0.99"}, {"learning.lambda", "0.95"},
+        {"learning.learning_rate", "1.0e-3"}, {"learning.schedule", "adaptive"}, {"learning.desired_kl", "0.01"},
+        {"learning.kl_factor", "2"}, {"learning.lr_factor", "1.5"}, {"learning.lr_min", "1.0e-5"},
+        {"learning.lr_max", "1.0e-2"}, {"learning.lr_per_minibatch", "true"},
+        {"learning.kl_reference", "rollout"}, {"learning.adam_epsilon", "1.0e-8"},
+        {"learning.clip_ratio", "0.2"}, {"learning.value_coef", "2"}, {"learning.clip_value", "true"},
+        {"learning.entropy_coef", "0.01"}, {"learning.bounds_coef", "0"}, {"learning.kl_coef", "0"},
+        {"learning.max_grad_norm", "1"}, {"learning.normalize_advantage", "true"},
+        {"learning.normalize_value", "false"}, {"learning.normalize_reward", "false"}, {"learning.clip_reward", "0"},
+        {"learning.value_bootstrap", "value"}, {"learning.random_initial_episode_length", "true"}}},
+
+      {"rsl_rl_cartpole",
+       "rsl_rl with Isaac Lab's manager_based/classic/cartpole/agents/rsl_rl_ppo_cfg.py, in the 4096 environments of its task",
        {{"batch.num_envs", "4096"},
         {"policy.hidden", "[32, 32]"}, {"policy.activation", "elu"}, {"policy.shared", "false"},
         {"policy.initialization", "uniform"}, {"policy.init_std", "1"},
@@ -173,7 +213,7 @@ const std::vector<Preset>& presets() {
 // clang-format on
 
 std::string presets_text() {
-  constexpr std::size_t kIndent = 18, kWidth = 105;
+  constexpr std::size_t kIndent = 21, kWidth = 105;
   std::string text = "# learning.preset: other defaults by name\n";
   for (const Preset& preset : presets()) {
     text += preset.name + std::string(kIndent - preset.name.size(), ' ') + preset.source + "\n";

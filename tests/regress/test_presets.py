@@ -9,7 +9,8 @@ from demonstrations import episodes, write_robomimic
 
 TASK = "inputs/tasks/isaac_cartpole.yaml"
 # of train; the policies of imitate have tests of their own
-PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games", "rsl_rl", "brax"]
+PRESETS = ["maniple", "locomotion", "cleanrl", "sb3_zoo", "rl_games_locomotion", "rl_games_cartpole",
+           "rsl_rl_locomotion", "rsl_rl_cartpole", "brax"]
 OF_IMITATE = ["robomimic", "robomimic_rnn", "diffusion_policy"]
 
 
@@ -49,7 +50,7 @@ def test_validate_shows_what_a_preset_comes_to(maniple):
     assert re.search(r"policy\.clip_actions=1\s", text)  # as its ClipAction
 
 
-@pytest.mark.parametrize("preset", ["locomotion", "rl_games"])
+@pytest.mark.parametrize("preset", ["locomotion", "rl_games_locomotion"])
 def test_a_critic_with_its_own_observations_has_its_own_layers(maniple, preset):
     critic = "task.critic_observations=[{expression: qpos}, {expression: qvel}]"
     assert "policy.shared=true" in maniple("validate", TASK, f"learning.preset={preset}").stdout

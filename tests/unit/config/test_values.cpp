@@ -150,17 +150,18 @@ TEST(Values, PresetsGiveOtherDefaults) {
   EXPECT_EQ(cleanrl.batch.num_envs, 64);
   EXPECT_EQ(cleanrl.learning.minibatches, 32);
   EXPECT_EQ(cleanrl.learning.schedule, RateSchedule::linear);
-  EXPECT_EQ(files.load("learning: {preset: maniple}", {"learning.preset=rsl_rl"}).learning.entropy_coef,
-            0.005);
+  EXPECT_EQ(
+      files.load("learning: {preset: maniple}", {"learning.preset=rsl_rl_cartpole"}).learning.entropy_coef,
+      0.005);
   const PolicyConfig brax = files.load("learning: {preset: brax}").policy;
   EXPECT_EQ(brax.activation, ActivationChoice::silu);
   EXPECT_EQ(brax.critic_hidden, std::vector<int>(5, 256));
   EXPECT_TRUE(brax.squash_actions && brax.state_dependent_std);
   // softplus of a network that gives zeros
   EXPECT_DOUBLE_EQ(brax.init_std, std::log(2.0) + brax.min_std);
-  EXPECT_THAT(
-      files.refusal("learning:\n  preset: rl_game\n"),
-      HasSubstr("deck.yaml:2: learning.preset: found 'rl_game'; nearest: rl_games; allowed: maniple | "));
+  EXPECT_THAT(files.refusal("learning:\n  preset: rl_game_cartpole\n"),
+              HasSubstr("deck.yaml:2: learning.preset: found 'rl_game_cartpole'; nearest: rl_games_cartpole; "
+                        "allowed: maniple | "));
   EXPECT_THAT(files.refusal("learning: {preset: [a]}"), HasSubstr("found a list"));
 }
 
