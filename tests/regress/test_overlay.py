@@ -94,7 +94,6 @@ REFUSED = """<mujoco>
       <site name="s"/>
       <body name="tool"><body name="tip"><geom name="tip" size=".1"/></body><joint name="bend"/></body></body>
   </worldbody>
-  <asset><mesh name="mesh" vertex="0 0 0  .1 0 0  0 .1 0  0 0 .1"/></asset>
   <sensor><rangefinder name="sonar.1" site="s"/><rangefinder name="sonar2" site="s"/></sensor>
   <actuator><motor name="turn" joint="bend"/><adhesion name="grip" body="a" ctrlrange="0 1"/></actuator>
 </mujoco>
@@ -102,18 +101,18 @@ REFUSED = """<mujoco>
 
 
 def test_refusals_are_grouped_and_the_overlay_that_they_show_settles_them(maniple, tmp_path):
-    geoms = "\n      ".join(f'<geom name="g{i}" type="mesh" mesh="mesh"/>' for i in range(7))
+    geoms = "\n      ".join(f'<geom name="g{i}" size=".1" surfacevel="0 0 0 1 0 0"/>' for i in range(7))
     (tmp_path / "model.xml").write_text(REFUSED.format(geoms=geoms))
     result = maniple("validate", f"model.file={tmp_path}/model.xml", exit_code=2, ranks=0)
     lines = result.stderr.splitlines()
-    first = lines.index("  contacts of a mesh with a plane, of 7 geoms:")
-    assert re.search(r'^    \S*model.xml:5: geom "g0" may touch geom "floor"$', lines[first + 1])
+    first = lines.index("  7 geoms, each of which has a surface velocity:")
+    assert re.search(r'^    \S*model.xml:5: geom "g0"$', lines[first + 1])
     assert lines[first + 6] == "    and 2 more"
     assert "  2 sensors, each of which is of type rangefinder:" in lines
     assert any(re.search(r'^  \S*model.xml:\d+: actuator "grip" is an adhesion actuator', line) for line in lines), lines
     edits = re.findall(r"<edit>.*</edit>", result.stderr)
     assert len(edits) == 3 and edits[0] == \
-        '<edit> <geom name="g0|g1|g2|g3|g4|g5|g6" contype="0" conaffinity="0"/> </edit>', edits
+        '<edit> <geom name="g0|g1|g2|g3|g4|g5|g6" surfacevel="0 0 0"/> </edit>', edits
     assert any(r'<rangefinder name="sonar\.1|sonar2" remove="true"/>' in edit for edit in edits), edits
     (tmp_path / "over.xml").write_text("<mujoco>" + "\n".join(edits) + "</mujoco>")
     result = maniple("validate", f"model.file={tmp_path}/model.xml", f"model.overlay={tmp_path}/over.xml", ranks=0)
@@ -133,7 +132,7 @@ def test_elements_are_removed_with_what_is_in_them(maniple, tmp_path):
     assert "bodies 4, joints 2" in validate("")
     assert "bodies 2, joints 1" in validate('<motor name="turn" remove="true"/><body name="tool" remove="true"/>')
     # what the removed element is needed for is said where it stands
-    assert re.search(r"model\.xml:11: .*bend", validate('<body name="tool" remove="true"/>', 2))
+    assert re.search(r"model\.xml:10: .*bend", validate('<body name="tool" remove="true"/>', 2))
     for edit, message in [
             ('<body name="tol" remove="true"/>', r"over\.xml:3: model\.overlay: the model has no <body> whose name matches 'tol'; "
                                                  r"allowed: a, tool, tip"),
