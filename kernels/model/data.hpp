@@ -8,11 +8,14 @@
 #include "kernels/model/field_tables.hpp"
 #include "kernels/model/model.hpp"
 
-// Contacts, constraint rows and the solver's vectors; they follow the public fields in scratch. Contact k of
-// a lane is in slot k; the Jacobian of a slot holds the dofs of slot_dof alone. The rows of a contact are the
-// edges of its friction pyramid, normal + and - tangent, kept as one normal and two tangent base rows.
+// Rows that depend on the pose, contacts, constraint rows and the solver's vectors; they follow the public
+// fields in scratch. Contact k of a lane is in slot k; the Jacobian of a slot holds the dofs of slot_dof
+// alone. The rows of a contact are the edges of its friction pyramid, normal + and - tangent, kept as one
+// normal and two tangent base rows.
 //      name, size, whether wide_data has it too (FieldWidth), unit, meaning
 #define MANIPLE_CONSTRAINT_FIELDS(FIELD)                                                                     \
+  FIELD(ten_J, nJspatial, wide, "m or m/rad", "Jacobians of spatial tendons")                                \
+  FIELD(actuator_moment, nmoment, narrow, "m or m/rad", "moments of actuators on sites")                     \
   FIELD(equality_J, nJequality, wide, "1", "Jacobian of the rows, at the dofs equality_J_colind")            \
   FIELD(equality_D, nequality, wide, "kg or kg m^2", "stiffness of the row; 0: not active")                  \
   FIELD(equality_aref, nequality, wide, "m/s^2 or rad/s^2", "reference acceleration of the row")             \

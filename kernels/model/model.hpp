@@ -15,7 +15,7 @@ inline constexpr int kDenseDofs = 9;
 // Numbers of a row of eq_data, and which of them is the torquescale of a weld.
 inline constexpr int kEqualityData = 12, kTorqueScale = 10;
 
-// Values of mjtIntegrator, mjtSolver, mjtCone, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj and
+// Values of mjtIntegrator, mjtSolver, mjtCone, mjtJacobian, mjtGeom, mjtJoint, mjtEq, mjtObj, mjtWrap and
 // mjtDisableBit that the kernels know; src/model_import checks them against mujoco.h.
 enum Integrator : int { Euler = 0, RK4 = 1, implicitfast = 3 };
 enum SolverType : int { solver_pgs = 0, solver_cg = 1, solver_newton = 2 };
@@ -41,6 +41,7 @@ enum ObjectType : int {
   object_site = 6,
   object_tendon = 18
 };
+enum WrapType : int { wrap_joint = 1, wrap_pulley = 2, wrap_site = 3, wrap_sphere = 4, wrap_cylinder = 5 };
 enum SensorDataType : int { data_real = 0, data_positive = 1, data_axis = 2, data_quaternion = 3 };
 
 // mjtDisableBit.
@@ -101,18 +102,19 @@ enum GeomFlag : int {
 
 // Which stages have anything to do for this model.
 enum ModelFlag : int {
-  model_springs = 1,              // some joint has a spring
-  model_dampers = 2,              // some dof has damping
-  model_damping_poly = 4,         // some dof has damping of higher order
-  model_implicit_damping = 8,     // Euler treats damping implicitly
-  model_gravcomp = 16,            // some body has gravity compensation
-  model_actgravcomp = 32,         // some joint applies it through its actuators
-  model_actfrclimited = 64,       // some joint limits its actuator force
-  model_actuation = 128,          // there are actuators and they are not disabled
-  model_sensors = 256,            // there are sensors and they are not disabled
-  model_actuator_velocity = 512,  // some actuator force depends on velocity
-  model_free_alone = 1024,        // some free joint is the only joint of its tree
-  model_fluid = 1 << 16,          // a fluid acts on the bodies
+  model_springs = 1,                // some joint has a spring
+  model_dampers = 2,                // some dof has damping
+  model_damping_poly = 4,           // some dof has damping of higher order
+  model_implicit_damping = 8,       // Euler treats damping implicitly
+  model_gravcomp = 16,              // some body has gravity compensation
+  model_actgravcomp = 32,           // some joint applies it through its actuators
+  model_actfrclimited = 64,         // some joint limits its actuator force
+  model_actuation = 128,            // there are actuators and they are not disabled
+  model_sensors = 256,              // there are sensors and they are not disabled
+  model_actuator_velocity = 512,    // some actuator force depends on velocity
+  model_free_alone = 1024,          // some free joint is the only joint of its tree
+  model_tendon_armature = 1 << 15,  // some tendon has armature
+  model_fluid = 1 << 16,            // a fluid acts on the bodies
   model_tendon_springs = 1 << 17,
   model_tendon_dampers = 1 << 18,
   model_tendon_actfrclimited = 1 << 19,  // some tendon limits the total force of its actuators

@@ -19,7 +19,7 @@
   SIZE(nexclude, "excluded body pairs")     \
   SIZE(nsite, "sites")                      \
   SIZE(ntendon, "tendons")                  \
-  SIZE(nwrap, "joints on tendons")          \
+  SIZE(nwrap, "objects on tendons")         \
   SIZE(nJten, "numbers in ten_J")           \
   SIZE(nmocap, "mocap bodies")              \
   SIZE(neq, "equality constraints")         \
@@ -32,6 +32,8 @@
 #define MANIPLE_ROW_SIZES(SIZE)                                                                    \
   SIZE(nequality, "rows of equality constraints, active or not")                                   \
   SIZE(nJequality, "numbers of their Jacobian")                                                    \
+  SIZE(nJspatial, "numbers of the Jacobians of spatial tendons")                                   \
+  SIZE(nmoment, "numbers of the moments of actuators on sites")                                    \
   SIZE(nfriction, "dofs and tendons with friction loss")                                           \
   SIZE(nlimit, "limit rows of joints and tendons, active or not")                                  \
   SIZE(nlimitball, "those of them that are ball joints'")                                          \
@@ -134,14 +136,15 @@
   INTEGER(exclude_signature, nexclude, "body1 << 16 + body2 of excluded bodies") \
   INTEGER(site_bodyid, nsite, "body of the site")                                \
   INTEGER(site_type, nsite, "mjtGeom")                                           \
-  INTEGER(tendon_adr, ntendon, "first joint of the tendon in wrap_*")            \
-  INTEGER(tendon_num, ntendon, "number of its joints")                           \
+  INTEGER(tendon_adr, ntendon, "first object of the tendon in wrap_*")           \
+  INTEGER(tendon_num, ntendon, "number of its objects")                          \
   INTEGER(tendon_limited, ntendon, "does range hold")                            \
   INTEGER(tendon_actfrclimited, ntendon, "does actfrcrange hold")                \
   INTEGER(ten_J_rownnz, ntendon, "numbers in the row of ten_J")                  \
   INTEGER(ten_J_rowadr, ntendon, "first number of the row")                      \
   INTEGER(ten_J_colind, nJten, "dof of each number, ascending in a row")         \
-  INTEGER(wrap_objid, nwrap, "joint on the tendon")                              \
+  INTEGER(wrap_type, nwrap, "mjtWrap")                                           \
+  INTEGER(wrap_objid, nwrap, "joint, site or geom on the tendon")                \
   INTEGER(eq_type, neq, "mjtEq")                                                 \
   INTEGER(eq_obj1id, neq, "first object")                                        \
   INTEGER(eq_obj2id, neq, "second object; -1: none")                             \
@@ -151,7 +154,7 @@
   INTEGER(actuator_dyntype, nu, "mjtDyn")                                        \
   INTEGER(actuator_gaintype, nu, "mjtGain")                                      \
   INTEGER(actuator_biastype, nu, "mjtBias")                                      \
-  INTEGER(actuator_trnid, 2 * nu, "joint or tendon that the actuator acts on")   \
+  INTEGER(actuator_trnid, 2 * nu, "what the actuator acts on, and against")      \
   INTEGER(actuator_actadr, nu, "activation; -1: none")                           \
   INTEGER(actuator_group, nu, "group, for disableactuator")                      \
   INTEGER(actuator_actlimited, nu, "does actrange hold")                         \
@@ -224,6 +227,7 @@
   REAL(tendon_solimp_fri, 5 * ntendon, "impedance of dry friction")              \
   REAL(tendon_invweight0, ntendon, "mean inverse inertia at qpos0")              \
   REAL(tendon_actfrcrange, 2 * ntendon, "range of the total actuator force")     \
+  REAL(tendon_armature, ntendon, "inertia of its length")                        \
   REAL(tendon_stiffness, ntendon, "linear spring coefficient")                   \
   REAL(tendon_stiffnesspoly, 2 * ntendon, "higher spring coefficients")          \
   REAL(tendon_damping, ntendon, "linear damping coefficient")                    \
@@ -233,7 +237,7 @@
   REAL(eq_solref, 2 * neq, "reference of the rows")                              \
   REAL(eq_solimp, 5 * neq, "impedance of the rows")                              \
   REAL(eq_data, kEqualityData* neq, "anchors, relative pose, polynomial")        \
-  REAL(wrap_prm, nwrap, "coefficient of the joint")                              \
+  REAL(wrap_prm, nwrap, "coefficient of a joint, divisor, or side site")         \
   REAL(actuator_dynprm, 10 * nu, "dynamics parameters")                          \
   REAL(actuator_gainprm, 10 * nu, "gain parameters")                             \
   REAL(actuator_biasprm, 10 * nu, "bias parameters")                             \
@@ -244,6 +248,9 @@
   REAL(actuator_forcerange, 2 * nu, "range of the force")                        \
   REAL(actuator_ctrlrange, 2 * nu, "range of the control")                       \
   REAL(actuator_gear, 6 * nu, "scale of length and force")                       \
+  REAL(actuator_cranklength, nu, "m: rod of a slider-crank")                     \
+  REAL(actuator_lengthrange, 2 * nu, "range of a muscle's length")               \
+  REAL(actuator_acc0, nu, "acceleration by a unit of force at qpos0")            \
   REAL(sensor_cutoff, nsensor, "clamp of the readings; 0: none")
 
 // The convex hulls of the meshes that may touch, from mjModel's arrays of the same names: without other
@@ -314,6 +321,10 @@
   INTEGER(equality_J_rowadr, nequality, "first number of the row in equality_J")                        \
   INTEGER(equality_J_rownnz, nequality, "how many there are")                                           \
   INTEGER(equality_J_colind, nJequality, "their dofs, ascending")                                       \
+  INTEGER(ten_J_spatialadr, ntendon, "first number of the row in Data::ten_J; -1: a fixed tendon's")    \
+  INTEGER(moment_rowadr, nu, "first number of the actuator's moment; -1: on no site")                   \
+  INTEGER(moment_rownnz, nu, "how many there are")                                                      \
+  INTEGER(moment_colind, nmoment, "their dofs, ascending")                                              \
   INTEGER(friction_dofid, nfriction, "dof of the row; -1: a tendon's")                                  \
   INTEGER(friction_tendonid, nfriction, "tendon of the row; -1: a dof's")                               \
   INTEGER(limit_dofid, nlimit, "first dof of the joint of the row; -1: a tendon's")                     \
@@ -369,15 +380,16 @@
   REAL(body_fluid, 8 * nbody,                                                                           \
        "of a body in a fluid: viscous torque and force over velocity, and drag torque and force "       \
        "over its square, along the three axes of the inertial frame")                                   \
-  REAL(ten_J, nJten, "coefficient of the dof in the tendon's length")                                   \
+  REAL(ten_J, nJten, "coefficient of the dof in the length of a fixed tendon")                          \
   REAL(ten_rowJ, nJten, "the same in the tendon's constraint rows, see derive_tendons")                 \
+  REAL(tendon_totalarmature, ntendon, "armature of the tendon and of its actuators")                    \
   REAL(tendon_totaldamping, ntendon, "damping of the tendon and of its actuators")                      \
   REAL(tendon_totaldampingpoly, 2 * ntendon, "higher coefficients of the same")                         \
   REAL(sensor_pos, 3 * nsensor, "of the frame that is read, in its body's frame")                       \
   REAL(sensor_quat, 4 * nsensor, "its rotation there")                                                  \
   REAL(sensor_refpos, 3 * nsensor, "of the reference frame, in its body's frame")                       \
   REAL(sensor_refquat, 4 * nsensor, "its rotation there")                                               \
-  REAL(actuator_period, nu, "of the setpoint on a ball joint; 0: none")
+  REAL(actuator_period, nu, "of the setpoint of a rotation; 0: none")
 
 // Fields of which each environment may have values of its own: those that events of a task set. The numbers
 // are in State::model_values from Model::varied on; -1 there: the field is the same for all. Of each row in
@@ -418,7 +430,8 @@
   FIELD(friction_loss, nfriction, 1, 1)       \
   FIELD(equality_invweight, nequality, 1, 1)  \
   FIELD(limit_bound, nlimit, 1, 1)            \
-  FIELD(limit_invweight, nlimit, 1, 1)
+  FIELD(limit_invweight, nlimit, 1, 1)        \
+  FIELD(actuator_acc0, nu, 1, 1)
 
 // Numbers that hold for the whole model (src/model_import/derive.hpp).
 #define MANIPLE_MODEL_DERIVED_OPTIONS(INTEGER, REAL)                 \

@@ -177,7 +177,7 @@ MANIPLE_FUNCTION void set_dof_weights(const Model<ScalarOf<V>>& m, const State<V
 template <class V>
 MANIPLE_FUNCTION V tendon_weight(const Model<ScalarOf<V>>& m, const Data<V>& d, int t) {
   for (int k = 0; k < m.nv; ++k) d.qfrc_smooth[k] = V(0);
-  add_tendon_force(m, m.ten_J, t, V(1), d.qfrc_smooth);
+  tendon_jacobian(m, d, t).add_force(V(1), d.qfrc_smooth);
   return inverse_weight(m, d);
 }
 
@@ -197,7 +197,22 @@ MANIPLE_FUNCTION V equality_weight(const Model<ScalarOf<V>>& m, const State<V>& 
   return sum;
 }
 
-// What is computed at qpos0, with Data in that pose: the diagonal of M, and weights of bodies, dofs, tendons.
+// Size of the acceleration by a unit of force of actuator i.
+template <class V>
+MANIPLE_FUNCTION V actuator_acceleration(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                         int i) {
+  for (int k = 0; k < m.nv; ++k) d.qfrc_actuator[k] = V(0);
+  transmission_length(m, s, d, i);  // writes its moment, if that depends on the pose
+  add_transmitted_force(m, s, d, i, V(1));
+  for (int k = 0; k < m.nv; ++k) d.qacc_smooth[k] = d.qfrc_actuator[k];
+  solve_inertia(m, d, d.qM_factor, d.qLDiagInv, d.qacc_smooth);
+  V sum(0);
+  for (int k = 0; k < m.nv; ++k) sum = multiply_add(V(d.qacc_smooth[k]), V(d.qacc_smooth[k]), sum);
+  return sqrt(sum);
+}
+
+// What is computed at qpos0, with State and Data in that pose: the diagonal of M, and weights of bodies,
+// dofs, tendons and actuators.
 template <class V>
 MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
   const LaneModel<V> lanes(m, s);
@@ -210,6 +225,9 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
     s.model_values[m.varied.dof_M0 + i] = diagonal;
   }
   inertia_matrix(m, s, d);
+  for (int t = 0; t < m.ntendon; ++t)
+    if (m.ten_J_spatialadr[t] >= 0) spatial_tendon(m, d, t);
+  if (m.flags & model_tendon_armature) add_tendon_inertia(m, d);
   for (int k = 0; k < m.nM; ++k) d.qM_factor[k] = d.qM[k];
   factor_inertia(m, d, d.qM_factor, d.qLDiagInv);
   for (int i = 0; i < m.nbody && m.varied.body_invweight0 >= 0; ++i) {
@@ -218,6 +236,8 @@ MANIPLE_FUNCTION void set_weights(const Model<ScalarOf<V>>& m, const State<V>& s
     s.model_values[m.varied.body_invweight0 + 2 * i] = moved;
     s.model_values[m.varied.body_invweight0 + 2 * i + 1] = turned;
   }
+  for (int i = 0; i < m.nu && m.varied.actuator_acc0 >= 0; ++i)
+    s.model_values[m.varied.actuator_acc0 + i] = actuator_acceleration(m, s, d, i);
   if (m.nequality + m.nfriction + m.nlimit == 0) return;
   for (int j = 0; j < m.njnt; ++j) set_dof_weights(m, s, d, j);
   for (int e = 0; e < m.neq && m.nequality > 0; ++e)
@@ -248,8 +268,8 @@ MANIPLE_STAGE void set_const(const Model<ScalarOf<V>>& m, const State<V>& s, con
   }
   body_kinematics(m, s, d);
   com_positions(m, s, d);
-  for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
   set_weights(m, s, d);
+  for (int i = 0; i < m.nq; ++i) s.qpos[i] = d.qpos_start[i];
 }
 
 }  // namespace maniple

@@ -19,12 +19,17 @@ namespace maniple {
 // Actuators, passive forces, accelerations and constraints, after kinematics, inertia and bias.
 template <class V>
 MANIPLE_SUBSTAGE void accelerations(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d) {
-  for (const int i : d.team.share(m.nM)) d.qM_factor[i] = d.qM[i];
-  factor_inertia(m, d, d.qM_factor, d.qLDiagInv);
   if (m.ntendon > 0) {
     tendon_lengths(m, s, d);
     tendon_velocities(m, s, d);
+    if (m.flags & model_tendon_armature)
+      d.team.once([&] {
+        add_tendon_inertia(m, d);
+        add_tendon_bias(m, s, d);
+      });
   }
+  for (const int i : d.team.share(m.nM)) d.qM_factor[i] = d.qM[i];
+  factor_inertia(m, d, d.qM_factor, d.qLDiagInv);
   actuator_lengths(m, s, d);
   actuator_velocities(m, s, d);
   passive_forces(m, s, d);

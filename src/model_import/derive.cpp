@@ -13,6 +13,7 @@
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/derive_equality.hpp"
 #include "src/model_import/derive_sensors.hpp"
+#include "src/model_import/derive_tendons.hpp"
 #include "src/model_import/row_parameters.hpp"
 
 namespace maniple {
@@ -211,7 +212,8 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
     // exact integration of the filter over one step: act += act_dot * tau * (1 - exp(-h/tau))
     derived.actuator_step[i] =
         m.actuator_dyntype[i] == dynamics_filterexact ? tau * (1 - std::exp(-m.timestep / tau)) : m.timestep;
-    // position servos on ball joints track the setpoint nearest to the current length (wrapPeriod)
+    // position servos on ball joints, and of an orientation against that of another site, track the setpoint
+    // nearest to the current length (wrapPeriod)
     const bool on_ball = transmission_object(m.actuator_trntype[i]) == object_joint &&
                          m.jnt_type[m.actuator_trnid[2 * i]] == joint_ball;
     const bool servo =
@@ -219,40 +221,13 @@ void derive_actuators(const Model<double>& m, const DerivedFields& derived) {
         m.actuator_gainprm[10 * i] == -m.actuator_biasprm[10 * i + 1] &&
         (m.actuator_dyntype[i] == dynamics_none || m.actuator_dyntype[i] == dynamics_integrator);
     const double* gear = m.actuator_gear + 6 * i;
+    const bool of_orientation =
+        m.actuator_trntype[i] == transmission_site && m.actuator_trnid[2 * i + 1] >= 0 && zero3(gear);
+    const double* const turns = gear + (of_orientation ? 3 : 0);
     derived.actuator_period[i] =
-        servo && on_ball ? 2 * M_PI * std::sqrt(gear[0] * gear[0] + gear[1] * gear[1] + gear[2] * gear[2])
-                         : 0;
-  }
-}
-
-// The constant Jacobian of fixed tendons, and the sums of damping over each tendon and its actuators. A joint
-// that is several times on a tendon has several numbers, of which MuJoCo's first is their sum and the others
-// are zero. Where its rows are dense (mj_isSparse), it copies number by number, so that the last one stays.
-void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
-  constexpr int kDenseRows = 60;
-  const bool sparse = m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= kDenseRows);
-  for (int t = 0; t < m.ntendon; ++t) {
-    const int first = m.ten_J_rowadr[t], end = first + m.ten_J_rownnz[t];
-    for (int k = first; k < end; ++k) {
-      derived.ten_J[k] = derived.ten_rowJ[k] = 0;
-      if (k > first && m.ten_J_colind[k] == m.ten_J_colind[k - 1]) continue;
-      for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
-        if (m.jnt_dofadr[m.wrap_objid[w]] == m.ten_J_colind[k]) derived.ten_J[k] += m.wrap_prm[w];
-      const bool several = k + 1 < end && m.ten_J_colind[k + 1] == m.ten_J_colind[k];
-      if (sparse || !several) derived.ten_rowJ[k] = derived.ten_J[k];
-    }
-    double damping = m.tendon_damping[t];
-    double poly[2] = {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]};
-    for (int k = 0; k < m.nu; ++k) {
-      if (!is_on_tendon(m, k, t)) continue;
-      const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
-      damping += m.actuator_damping[k] * gear2;
-      poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
-      poly[1] += m.actuator_dampingpoly[2 * k + 1] * gear2;
-    }
-    derived.tendon_totaldamping[t] = damping;
-    derived.tendon_totaldampingpoly[2 * t] = poly[0];
-    derived.tendon_totaldampingpoly[2 * t + 1] = poly[1];
+        servo && (on_ball || of_orientation)
+            ? 2 * M_PI * std::sqrt(turns[0] * turns[0] + turns[1] * turns[1] + turns[2] * turns[2])
+            : 0;
   }
 }
 
@@ -402,22 +377,6 @@ void derive_orders(const Model<double>& m, const DerivedFields& derived) {
   }
 }
 
-int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
-  const auto any = [](double linear, const double* poly) {
-    return linear != 0 || poly[0] != 0 || poly[1] != 0;
-  };
-  int flags = 0;
-  for (int t = 0; t < m.ntendon; ++t) {
-    if (any(m.tendon_stiffness[t], m.tendon_stiffnesspoly + 2 * t)) flags |= model_tendon_springs;
-    if (any(derived.tendon_totaldamping[t], derived.tendon_totaldampingpoly + 2 * t))
-      flags |= model_tendon_dampers;
-    if (m.tendon_actfrclimited[t]) flags |= model_tendon_actfrclimited;
-  }
-  if (m.disableflags & disable_spring) flags &= ~model_tendon_springs;
-  if (m.disableflags & disable_damper) flags &= ~model_tendon_dampers;
-  return flags;
-}
-
 // Which results of other stages the sensors read.
 int sensor_flags(const Model<double>& m, const DerivedFields& derived) {
   int flags = model_sensors;
@@ -485,6 +444,7 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
     sizes.nlimit += ball ? 1 : 2;
     sizes.nlimitball += ball;
   }
+  count_tendons(m, sizes);
   count_contacts(m, sizes);
   count_sensors(m, sizes);
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;
@@ -533,7 +493,7 @@ void derive_model(Model<double>& m, const DerivedFields& derived) {
   if (couple_dofs_of_rows(m, derived)) m.flags |= model_rows_couple;
   const bool holds = std::any_of(m.eq_type, m.eq_type + (m.nequality > 0 ? m.neq : 0),
                                  [](int type) { return type == equality_connect || type == equality_weld; });
-  if (holds || (m.flags & (model_fluid | model_motion_sensors)))
+  if (holds || (m.flags & (model_fluid | model_motion_sensors | model_tendon_armature)))
     for (int i = 0; i < m.nbody; ++i) derived.body_flags[i] &= ~body_leaf;
   m.meaninertia = 0;
   for (int i = 0; i < m.nv; ++i) m.meaninertia += m.dof_M0[i] / m.nv;

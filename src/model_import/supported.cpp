@@ -50,6 +50,9 @@ static_assert(same(object_unknown, mjOBJ_UNKNOWN) && same(object_body, mjOBJ_BOD
               same(object_xbody, mjOBJ_XBODY) && same(object_joint, mjOBJ_JOINT) &&
               same(object_geom, mjOBJ_GEOM) && same(object_site, mjOBJ_SITE) &&
               same(object_tendon, mjOBJ_TENDON));
+static_assert(same(wrap_joint, mjWRAP_JOINT) && same(wrap_pulley, mjWRAP_PULLEY) &&
+              same(wrap_site, mjWRAP_SITE) && same(wrap_sphere, mjWRAP_SPHERE) &&
+              same(wrap_cylinder, mjWRAP_CYLINDER));
 #define MANIPLE_ROW(name, mujoco, value, object) static_assert(same(value, mjTRN_##mujoco));
 MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
@@ -394,20 +397,19 @@ class Inspection {
                "geom", "fluidshape=\"none\"");
   }
 
-  // All of fixed tendons but their armature is supported.
+  // All of tendons is supported but what libmujoco itself stops at.
   void tendons() {
     for (int i = 0; i < m_.ntendon; ++i) {
-      if (m_.wrap_type[m_.tendon_adr[i]] != mjWRAP_JOINT) {
-        edited(mjOBJ_TENDON, i, "is spatial; only fixed tendons are supported", "spatial", kRemoved,
-               "model.tendons");
-        continue;
-      }
-      if (m_.tendon_armature[i] != 0)
-        edited(mjOBJ_TENDON, i, "has armature", "fixed", "armature=\"0\"", "model.tendons");
-      else if (has_armature_of_an_actuator(i))
-        element(mjOBJ_TENDON, i, "has armature", "model.tendons");
-      warn_of_joints_listed_again(i);
+      if (passes_geom(i) && has_armature_of_an_actuator(i))
+        element(mjOBJ_TENDON, i, "passes a geom and has the armature of an actuator", "model.tendons");
+      if (m_.wrap_type[m_.tendon_adr[i]] == mjWRAP_JOINT) warn_of_joints_listed_again(i);
     }
+  }
+
+  bool passes_geom(int tendon) const {
+    const int* const first = m_.wrap_type + m_.tendon_adr[tendon];
+    return std::any_of(first, first + m_.tendon_num[tendon],
+                       [](int type) { return type == mjWRAP_SPHERE || type == mjWRAP_CYLINDER; });
   }
 
   bool has_armature_of_an_actuator(int tendon) const {
@@ -460,7 +462,7 @@ class Inspection {
           refusals_.settled_by_edit(group, tag, kRemoved, name(mjOBJ_ACTUATOR, i));
       };
       if (const std::string missing = missing_transmission(m_.actuator_trntype[i]); !missing.empty())
-        bad(missing + "; only joints and tendons are supported");
+        bad(missing + "; supported: on joints, tendons, sites and slider-cranks");
       if (m_.actuator_plugin[i] >= 0) {
         bad("is a plugin");
         continue;

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "kernels/physics/constraint/contact.hpp"
+#include "kernels/physics/smooth/actuator_law.hpp"
 
 namespace maniple {
 namespace {
@@ -43,6 +44,9 @@ void mark_consequences(const ImportedModel& model, VariedOffsets& varied) {
   if (bodies || varied.dof_armature >= 0 || varied.qpos0 >= 0)
     varied.dof_M0 = varied.body_invweight0 = varied.equality_invweight = varied.friction_D =
         varied.limit_invweight = 0;
+  const auto& gains = model.actuator_gaintype;
+  if (varied.dof_M0 >= 0 && std::find(gains.begin(), gains.end(), int{gain_muscle}) != gains.end())
+    varied.actuator_acc0 = 0;
 }
 
 }  // namespace

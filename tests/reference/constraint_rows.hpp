@@ -65,9 +65,11 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
   };
   const Numbers zero(static_cast<std::size_t>(m.nv), 0.0);
   const auto add_tendon = [&](Numbers& jacobian, int t, double factor) {
-    for (int k = t < 0 ? 0 : m.ten_J_rowadr[t], end = t < 0 ? 0 : k + m.ten_J_rownnz[t]; k < end; ++k)
+    for (int k = t < 0 ? 0 : m.ten_J_rowadr[t], first = k, end = t < 0 ? 0 : k + m.ten_J_rownnz[t]; k < end;
+         ++k)
       jacobian[static_cast<std::size_t>(m.ten_J_colind[k])] +=
-          factor * imported.ten_rowJ[static_cast<std::size_t>(k)];
+          factor * (m.ten_J_spatialadr[t] < 0 ? imported.ten_rowJ[static_cast<std::size_t>(k)]
+                                              : at(d.ten_J[m.ten_J_spatialadr[t] + k - first]));
   };
   for (int r = 0; r < m.nequality; ++r) {
     // constraints that are active in no lane are not even written

@@ -37,7 +37,12 @@ class RandomModel {
   // `convex`: cylinders and ellipsoids touch more than planes, and there are meshes. `cones`: some friction
   // cones are elliptic or have more than two directions.
   RandomModel(std::uint64_t seed, bool wild, bool convex, bool cones)
-      : dice_(seed), wild_(wild), convex_(convex), cones_(cones && dice_.chance(0.4)) {
+      : dice_(seed),
+        path_dice_(seed + 1000000007),
+        wild_(wild),
+        convex_(convex),
+        cones_(cones && dice_.chance(0.4)),
+        has_paths_(path_dice_.chance(0.35)) {
     write();
   }
   const std::string& text() const { return text_; }
@@ -50,6 +55,7 @@ class RandomModel {
     options();
     if (convex_) meshes();
     out_ << "<worldbody>\n";
+    path_points();
     if (dice_.chance(0.85)) {
       geom_number_ = 0;
       out_ << "<geom name=\"g0\" type=\"plane\" size=\"0 0 1\" contype=\"1\" conaffinity=\"3\"";
@@ -76,6 +82,7 @@ class RandomModel {
     actuator_section();
     sensor_section();
     equality_section();
+    path_section();
     out_ << "</mujoco>\n";
     text_ = out_.str();
   }
@@ -262,6 +269,7 @@ class RandomModel {
            << shapes[number % 5] << "\"/>\n";
       sites_.push_back("s" + std::to_string(number));
     }
+    path_points();
     const int children = depth >= 4 || body_number_ > 14 ? 0 : dice_.one_of({0, 1, 1, 2});
     for (int i = 0; i < children; ++i) body(depth + 1, number);
     out_ << "</body>\n";
@@ -446,19 +454,118 @@ class RandomModel {
     out_ << "</equality>\n";
   }
 
+  // Sites, and geoms without mass or contacts, for spatial tendons. They have dice of their own, so that the
+  // rest of a model is the same with and without them.
+  void path_points() {
+    if (!has_paths_) return;
+    Dice& dice = path_dice_;
+    const auto at = [&] {
+      for (const char* axis : {" pos=\"", " ", " "}) out_ << axis << dice.uniform(-0.2, 0.2);
+      out_ << "\"";
+    };
+    for (int i = dice.below(3); i > 0; --i) {
+      path_sites_.push_back("p" + std::to_string(path_sites_.size()));
+      out_ << "<site name=\"" << path_sites_.back() << "\" size=\"0.01\" euler=\"" << dice.uniform(-3, 3)
+           << " 0.3 0\"";
+      at();
+      out_ << "/>\n";
+    }
+    if (!dice.chance(0.4)) return;
+    path_geoms_.push_back("w" + std::to_string(path_geoms_.size()));
+    out_ << "<geom name=\"" << path_geoms_.back() << "\" type=\"" << dice.one_of({"sphere", "cylinder"})
+         << "\" size=\"" << dice.uniform(0.02, 0.12)
+         << " 0.1\" mass=\"0\" contype=\"0\" conaffinity=\"0\" euler=\"" << dice.uniform(-3, 3) << " 0.5 0\"";
+    at();
+    out_ << "/>\n";
+  }
+
+  void path_section() {
+    if (path_sites_.size() < 2) return;
+    Dice& dice = path_dice_;
+    const auto one = [&](const std::vector<std::string>& elements) {
+      return elements[static_cast<std::size_t>(dice.below(static_cast<int>(elements.size())))];
+    };
+    std::vector<std::string> tendons;
+    out_ << "<tendon>\n";
+    for (int t = 0, count = 1 + dice.below(3); t < count; ++t) {
+      tendons.push_back("s" + std::to_string(t));
+      out_ << "<spatial name=\"" << tendons.back() << "\"";
+      if (dice.chance(0.4)) numbers("stiffness", {dice.uniform(0.1, 30), dice.one_of({0.0, 2.0})});
+      if (dice.chance(0.3)) numbers("springlength", {dice.uniform(0, 0.3), dice.uniform(0.3, 0.6)});
+      if (dice.chance(0.4)) numbers("damping", {dice.uniform(0.01, 1), dice.one_of({0.0, 0.1})});
+      if (dice.chance(0.3)) numbers("frictionloss", {dice.logarithmic(0.01, 2)});
+      if (dice.chance(0.5)) {
+        out_ << " limited=\"true\"";
+        numbers("range", {dice.uniform(0, 0.2), dice.uniform(0.25, 0.8)});
+        numbers("margin", {dice.one_of({0.0, 0.0, 0.05})});
+      }
+      const bool heavy = dice.chance(0.2);  // MuJoCo has no geoms on the way of these
+      if (heavy) numbers("armature", {dice.logarithmic(0.01, 1)});
+      out_ << ">\n<site site=\"" << one(path_sites_) << "\"/>";
+      for (int i = 0, parts = 1 + dice.below(3); i < parts; ++i) {
+        if (i > 0 && dice.chance(0.3))
+          out_ << "<pulley divisor=\"" << dice.uniform(1, 4) << "\"/><site site=\"" << one(path_sites_)
+               << "\"/>";
+        if (!path_geoms_.empty() && !heavy && dice.chance(0.6)) {
+          out_ << "<geom geom=\"" << one(path_geoms_) << "\"";
+          if (dice.chance(0.5)) out_ << " sidesite=\"" << one(path_sites_) << "\"";
+          out_ << "/>";
+        }
+        out_ << "<site site=\"" << one(path_sites_) << "\"/>";
+      }
+      out_ << "\n</spatial>\n";
+    }
+    out_ << "</tendon>\n<actuator>\n";
+    std::vector<std::string> actuators;
+    for (int i = dice.below(4); i > 0; --i) {
+      actuators.push_back("p" + std::to_string(actuators.size()));
+      const std::string name = " name=\"" + actuators.back() + "\"";
+      const int kind = dice.below(4);
+      if (kind < 2) {
+        const bool on_joint = !scalar_joints_.empty() && dice.chance(0.3);
+        out_ << "<muscle" << name
+             << (on_joint ? " joint=\"" + one(scalar_joints_) : " tendon=\"" + one(tendons)) << "\"";
+        numbers("lengthrange", {on_joint ? -1 : 0.05, dice.uniform(0.3, 1)});
+        numbers("force", {dice.one_of({-1.0, 1.0, 30.0})});
+        numbers("scale", {dice.logarithmic(0.1, 10)});
+        numbers("range", {dice.uniform(0.5, 0.9), dice.uniform(0.95, 1.3)});
+        numbers("vmax", {dice.uniform(0.5, 3)});
+        numbers("fvmax", {dice.uniform(1.05, 1.5)});
+        numbers("tausmooth", {dice.one_of({0.0, 0.2, 1.0})});
+      } else {
+        out_ << (kind == 2 ? "<position kp=\"5\" kv=\"0.5\"" : "<motor") << name << " site=\""
+             << one(path_sites_) << "\"";
+        if (dice.chance(0.6)) out_ << " refsite=\"" << one(path_sites_) << "\"";
+        const double along = dice.one_of({0.0, 1.0});
+        numbers("gear", {along, 0.5 * along, 0, dice.one_of({0.0, 0.4}), 0.1, 0.2});
+      }
+      out_ << "/>\n";
+    }
+    out_ << "</actuator>\n<sensor>\n";
+    for (const char* const type : {"tendonpos", "tendonvel", "tendonactuatorfrc"})
+      out_ << "<" << type << " tendon=\"" << one(tendons) << "\"/>\n";
+    out_ << "</sensor>\n";
+    if (dice.chance(0.3)) {
+      out_ << "<equality><tendon tendon1=\"" << tendons[0] << "\"";
+      if (tendons.size() > 1) out_ << " tendon2=\"" << tendons[1] << "\"";
+      numbers("polycoef", {dice.uniform(-0.1, 0.1), dice.uniform(-1, 1), 0.2, 0, 0});
+      out_ << "/></equality>\n";
+    }
+  }
+
   const std::string& any(const std::vector<std::string>& elements) {
     return elements[static_cast<std::size_t>(dice_.below(static_cast<int>(elements.size())))];
   }
 
-  Dice dice_;
-  bool wild_, convex_, cones_;
+  Dice dice_, path_dice_;
+  bool wild_, convex_, cones_, has_paths_;
   std::ostringstream out_;
   std::string text_;
   static constexpr int kMeshes = 2;
   int geom_number_ = 0, joint_number_ = 0, body_number_ = 0;
   std::vector<int> welds_;  // by body: the one that it does not move against, at the top
   std::vector<std::string> names_, partners_, scalar_joints_, ball_joints_, sites_, tendons_, actuators_;
-  std::vector<std::string> limited_joints_, limited_tendons_;
+  std::vector<std::string> limited_joints_, limited_tendons_, path_sites_, path_geoms_;
 };
 
 }  // namespace maniple

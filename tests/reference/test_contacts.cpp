@@ -26,6 +26,7 @@ const std::vector<ModelCase> kNewtonCases = {
     {"pyramids", "", "pyramids.xml"},
     {"limits", "", "limits.xml"},
     {"tendon_limits", "", "tendon_limits.xml"},
+    {"spatial_tendons", "", "spatial_tendons.xml"},
     {"hand", "", "hand.xml"},
     {"hopper", "gymnasium", "envs/mujoco/assets/hopper.xml"},
     {"walker2d", "gymnasium", "envs/mujoco/assets/walker2d.xml"},
@@ -56,6 +57,7 @@ const std::vector<ModelCase> kDualCases = {
     {"contacts_pgs", "", "contacts.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"limits_pgs", "", "limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"tendon_limits_pgs", "", "tendon_limits.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
+    {"spatial_tendons_pgs", "", "spatial_tendons.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
     {"hand_pgs", "", "hand.xml", ModelCase::nothing, ModelCase::as_it_is, 1.5, true},
 };
 
@@ -65,6 +67,8 @@ const std::vector<std::string> kUntouched = {
     "limits_pgs",
     "tendon_limits",
     "tendon_limits_pgs",
+    "spatial_tendons",
+    "spatial_tendons_pgs",
     "reacher",
     "swimmer",
     "inverted_pendulum",

@@ -143,19 +143,25 @@ ELEMENTS = {
                    '<connect body1="body" body2="tip" anchor="0 0 0"/>', '<weld body1="body" body2="tip"/>',
                    '<connect site1="site" site2="end"/>', '<weld site1="site" site2="end"/>',
                    '<tendon tendon1="tendon" polycoef=".1 0 0 0 0"/>')], {}),
-    "tendon": (sections('<tendon><fixed stiffness="1" damping="1" limited="true" range="-1 1" frictionloss=".1">'
-                        '<joint joint="joint" coef="1"/><joint joint="slide" coef="2"/></fixed></tendon>'),
-               {mjcf('<tendon><spatial><site site="site"/><site site="end"/></spatial></tendon>',
-                     world='<site name="end"/>'): "model.tendons=false",
-                mjcf('<tendon><fixed armature="1"><joint joint="joint" coef="1"/></fixed></tendon>'): "model.tendons=false"}),
+    "tendon": (sections('<tendon><fixed stiffness="1" damping="1" limited="true" range="-1 1" frictionloss=".1" armature="1">'
+                        '<joint joint="joint" coef="1"/><joint joint="slide" coef="2"/></fixed></tendon>')
+               + [mjcf(f'<tendon><spatial stiffness="1" {more}><site site="end"/>{path}<site site="site"/></spatial></tendon>',
+                       world='<site name="end"/><geom name="drum" type="cylinder" size=".1 .1"/>')
+                  for more, path in (("", ""), ("", '<geom geom="ball" sidesite="end"/>'), ("", '<geom geom="drum"/>'),
+                                     ('armature="1"', '<site site="site"/><pulley divisor="2"/><site site="end"/>'))],
+               {mjcf('<tendon><spatial name="t"><site site="site"/><geom geom="ball"/><site site="end"/></spatial></tendon>'
+                     '<actuator><motor tendon="t" armature="1"/></actuator>', world='<site name="end"/>'):
+                "model.tendons=false"}),
     "actuator": (actuators('<motor joint="joint"/><position joint="joint" kp="2"/><velocity joint="joint" kv="2"/>'
                            '<intvelocity joint="joint" actrange="-1 1"/><damper joint="joint" kv="1" ctrlrange="0 1"/>'
                            '<cylinder joint="slide" timeconst=".1"/><general joint="joint" gaintype="affine" biastype="affine"/>'
-                           '<general joint="joint" dyntype="filterexact" dynprm=".1"/>')
+                           '<general joint="joint" dyntype="filterexact" dynprm=".1"/>',
+                           '<muscle joint="joint" lengthrange="0 1"/>', '<motor site="site"/>',
+                           '<motor site="site" refsite="site" gear="1 0 0 0 0 0"/>',
+                           '<motor cranksite="site" slidersite="site" cranklength="1"/>')
                  + sections('<tendon><fixed name="t"><joint joint="joint" coef="1"/></fixed></tendon>'
                             '<actuator><motor tendon="t"/></actuator>'),
-                 {model: None for model in actuators('<muscle joint="joint" lengthrange="0 1"/>', '<adhesion body="tip" ctrlrange="0 1"/>',
-                                                     '<motor site="site"/>')}),
+                 {model: None for model in actuators('<adhesion body="tip" ctrlrange="0 1"/>')}),
     "sensor": (sections('<sensor><gyro site="site"/><framepos objtype="body" objname="tip"/><jointpos joint="joint"/>'
                         '<subtreecom body="body"/><touch site="site"/><clock/></sensor>'),
                {mjcf(f"<sensor>{sensor}</sensor>"): "simulation.disable=[sensor]"

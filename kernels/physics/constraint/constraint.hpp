@@ -49,19 +49,20 @@ MANIPLE_FUNCTION V regularization(V impedance, V invweight) {
 
 // H += J' D J of a row along tendon t.
 template <class V>
-MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, int t, V D, const DataField<V> H) {
-  const int first = m.ten_J_rowadr[t], last = first + m.ten_J_rownnz[t];
-  for (int k = first; k < last; ++k)
-    for (int l = first; l <= k; ++l)
-      H[hessian_address(m.ten_J_colind[k], m.ten_J_colind[l])] += V(m.ten_rowJ[k] * m.ten_rowJ[l]) * D;
+MANIPLE_FUNCTION void add_tendon_hessian(const Model<ScalarOf<V>>& m, const Data<V>& d, int t, V D) {
+  const DofRow<V> row = tendon_row(m, d, t);
+  for (int k = 0; k < row.count; ++k)
+    for (int l = 0; l <= k; ++l) d.H[hessian_address(row.dofs[k], row.dofs[l])] += row[k] * row[l] * D;
 }
 
-// Calls visit(tree) for the trees that a row on a dof, or else along a tendon, is about.
-template <class T, class Visit>
-MANIPLE_FUNCTION void for_each_tree_of_row(const Model<T>& m, int dof, int tendon, const Visit& visit) {
+// Calls visit(tree) for the trees that a row on a dof, or else along a tendon, is about in one lane.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_tree_of_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int dof, int tendon,
+                                           int lane, const Visit& visit) {
   if (dof >= 0) return visit(m.dof_treeid[dof]);
-  for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-    if (m.ten_J[k] != 0) visit(m.dof_treeid[m.ten_J_colind[k]]);
+  const DofRow<V> row = tendon_jacobian(m, d, tendon);
+  for (int k = 0; k < row.count; ++k)
+    if (get_lane(row[k], lane) != ScalarOf<V>(0)) visit(m.dof_treeid[row.dofs[k]]);
 }
 
 // Copies elements first ... first + count - 1 of one lane to the fields of wide_data, and back.
@@ -75,6 +76,14 @@ MANIPLE_FUNCTION void copy_from_wide(const DataField<Wide> from, const DataField
                                      int count) {
   for (int i = first; i < first + count; ++i)
     set_lane(to[i], lane, static_cast<ScalarOf<V>>(static_cast<float>(from[i])));
+}
+
+// The Jacobian of a tendon, if it depends on the pose.
+template <class V>
+MANIPLE_FUNCTION void copy_tendon_to_wide(const Model<ScalarOf<V>>& m, const Data<V>& d, int lane,
+                                          const Data<Wide>& x, int tendon) {
+  if (tendon >= 0 && m.ten_J_spatialadr[tendon] >= 0)
+    copy_to_wide(d.ten_J, lane, x.ten_J, m.ten_J_spatialadr[tendon], m.ten_J_rownnz[tendon]);
 }
 
 // The first row of a family in row_force, where the dual solver leaves the forces of all rows of the model.

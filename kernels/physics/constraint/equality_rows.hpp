@@ -25,31 +25,67 @@ MANIPLE_FUNCTION void write_equality_row(const Model<ScalarOf<V>>& m, const Data
     d.equality_J[k] = value(k, V(m.equality_J_coef[2 * k]), V(m.equality_J_coef[2 * k + 1]));
 }
 
+// Adds scale times the row of a tendon to J of row r, which has all of its dofs.
+template <class V>
+MANIPLE_FUNCTION void add_to_equality_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int r,
+                                          const DofRow<V>& tendon, V scale) {
+  int at = m.equality_J_rowadr[r];
+  for (int k = 0; k < tendon.count; ++k) {
+    while (m.equality_J_colind[at] < tendon.dofs[k]) ++at;
+    d.equality_J[at] += scale * tendon[k];
+  }
+}
+template <class T>
+MANIPLE_FUNCTION bool is_spatial(const Model<T>& m, int tendon) {
+  return tendon >= 0 && m.ten_J_spatialadr[tendon] >= 0;
+}
+
+// How far two joints or tendons are from what couples them, and what moving the second does to that.
+template <class V>
+struct Coupling {
+  V error, slope;
+};
 // Positions of joints, or lengths of tendons, relative to those at qpos0: p1 = polynomial(p2).
 template <class V>
-MANIPLE_FUNCTION EqualityError<V> coupled_rows(const Model<ScalarOf<V>>& m, const State<V>& s,
-                                               const Data<V>& d, int e) {
+MANIPLE_FUNCTION Coupling<V> coupling(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      int e) {
   const ScalarOf<V>* const data = m.eq_data + kEqualityData * e;
   const LaneModel<V> lanes(m, s);
   const auto position = [&](int object) -> V {
     if (m.eq_type[e] == equality_joint)
       return s.qpos[m.jnt_qposadr[object]] - lanes.qpos0(m.jnt_qposadr[object]);
-    if (m.varied.qpos0 < 0) return d.ten_length[object] - V(m.tendon_length0[object]);
+    // (the length of a spatial tendon at qpos0 does not depend on where the zeros of hinges and slides are)
+    if (m.varied.qpos0 < 0 || m.ten_J_spatialadr[object] >= 0)
+      return d.ten_length[object] - V(m.tendon_length0[object]);
     V length(d.ten_length[object]);
     for (int k = m.ten_J_rowadr[object], end = k + m.ten_J_rownnz[object]; k < end; ++k)
       length -= V(m.ten_J[k]) * lanes.qpos0(m.jnt_qposadr[m.dof_jntid[m.ten_J_colind[k]]]);
     return length;
   };
-  EqualityError<V> error{};
-  error.pos[0] = position(m.eq_obj1id[e]) - V(data[0]);
-  V slope(0);
+  Coupling<V> coupled{position(m.eq_obj1id[e]) - V(data[0]), V(0)};
   if (m.eq_obj2id[e] >= 0) {
     const V x = position(m.eq_obj2id[e]);
     // by Horner's rule
-    error.pos[0] -= x * (V(data[1]) + x * (V(data[2]) + x * (V(data[3]) + x * V(data[4]))));
-    slope = V(data[1]) + x * (V(2 * data[2]) + x * (V(3 * data[3]) + x * V(4 * data[4])));
+    coupled.error -= x * (V(data[1]) + x * (V(data[2]) + x * (V(data[3]) + x * V(data[4]))));
+    coupled.slope = V(data[1]) + x * (V(2 * data[2]) + x * (V(3 * data[3]) + x * V(4 * data[4])));
   }
-  write_equality_row(m, d, m.eq_rowadr[e], [&](int, V c1, V c2) { return c1 - slope * c2; });
+  return coupled;
+}
+template <class V>
+MANIPLE_FUNCTION EqualityError<V> coupled_rows(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int e) {
+  const Coupling<V> coupled = coupling(m, s, d, e);
+  const V slope = coupled.slope;
+  EqualityError<V> error{};
+  error.pos[0] = coupled.error;
+  const int r = m.eq_rowadr[e];
+  if (m.eq_type[e] == equality_tendon && (is_spatial(m, m.eq_obj1id[e]) || is_spatial(m, m.eq_obj2id[e]))) {
+    write_equality_row(m, d, r, [&](int, V, V) { return V(0); });
+    add_to_equality_row(m, d, r, tendon_row(m, d, m.eq_obj1id[e]), V(1));
+    if (m.eq_obj2id[e] >= 0) add_to_equality_row(m, d, r, tendon_row(m, d, m.eq_obj2id[e]), V(-slope));
+  } else {
+    write_equality_row(m, d, r, [&](int, V c1, V c2) { return c1 - slope * c2; });
+  }
   return error;
 }
 
@@ -64,17 +100,9 @@ template <class V>
 MANIPLE_FUNCTION HeldFrame<V> held_frame(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
                                          int e, int side) {
   const int i = 2 * e + side, body = m.eq_bodyid[i];
-  HeldFrame<V> held{frame_on_body(d, body, m.eq_pos + 3 * i, m.eq_quat + 4 * i), zero6<V>(), zero6<V>()};
-  if (m.body_lastdof[body] < 0) return held;
-  const Vec3<V> offset = from_tree_center(m, d, body, held.frame.pos);
-  held.velocity = velocity_at(m, d, body, offset);
-  Spatial<V> acceleration = load6<V>(d.cacc_bias, 6 * body);
-  // (gravity is an upward acceleration of the world there)
-  if (!(m.disableflags & disable_gravity))
-    acceleration.lin = acceleration.lin + LaneModel<V>(m, s).gravity().vector(0);
-  held.acceleration = {acceleration.rot, acceleration.lin + cross(acceleration.rot, offset) +
-                                             cross(held.velocity.rot, held.velocity.lin)};
-  return held;
+  const Frame<V> frame = frame_on_body(d, body, m.eq_pos + 3 * i, m.eq_quat + 4 * i);
+  const PointMotion<V> motion = motion_at_rest(m, s, d, body, frame.pos);
+  return {frame, motion.velocity, motion.acceleration};
 }
 
 // The part of neg(q2) (0, v) q1 along the axes: half of how fast the axes of neg(q2) q1 change where frame 1

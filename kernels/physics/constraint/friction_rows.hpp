@@ -1,5 +1,5 @@
 // Constraint rows of dry friction in joints and tendons (mj_instantiateFriction), which act in every lane.
-// Their Jacobians are unit vectors or a tendon's row of ten_rowJ.
+// Their Jacobians are unit vectors or a tendon's (tendon_row).
 #pragma once
 
 #include "kernels/model/lane_model.hpp"
@@ -48,35 +48,36 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
   template <class Field>
   MANIPLE_FUNCTION V times(int r, const Field& x) const {
     const int dof = m.friction_dofid[r];
-    return dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.friction_tendonid[r], x);
+    return dof >= 0 ? V(x[dof]) : V(tendon_row(m, d, m.friction_tendonid[r]).times(x));
   }
   template <class Visit>
   MANIPLE_FUNCTION void for_each_column(int r, const Visit& visit) const {
     const int dof = m.friction_dofid[r], tendon = m.friction_tendonid[r];
     if (dof >= 0) return visit(dof, V(1));
-    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-      visit(m.ten_J_colind[k], V(m.ten_rowJ[k]));
+    const DofRow<V> row = tendon_row(m, d, tendon);
+    for (int k = 0; k < row.count; ++k) visit(row.dofs[k], row[k]);
   }
   template <class Visit>
-  MANIPLE_FUNCTION void for_each_tree(int r, int, const Visit& visit) const {
-    for_each_tree_of_row(m, m.friction_dofid[r], m.friction_tendonid[r], visit);
+  MANIPLE_FUNCTION void for_each_tree(int r, int lane, const Visit& visit) const {
+    for_each_tree_of_row(m, d, m.friction_dofid[r], m.friction_tendonid[r], lane, visit);
   }
   MANIPLE_FUNCTION void add_force(int r, V force, const DataField<V> result) const {
     const int dof = m.friction_dofid[r];
     if (dof >= 0)
       result[dof] += force;
     else
-      add_tendon_force(m, m.ten_rowJ, m.friction_tendonid[r], force, result);
+      tendon_row(m, d, m.friction_tendonid[r]).add_force(force, result);
   }
   MANIPLE_FUNCTION void add_hessian(int r, V D) const {
     const int dof = m.friction_dofid[r];
     if (dof >= 0)
       d.H[hessian_address(dof, dof)] += D;
     else
-      add_tendon_hessian(m, m.friction_tendonid[r], D, d.H);
+      add_tendon_hessian(m, d, m.friction_tendonid[r], D);
   }
   MANIPLE_FUNCTION int to_wide(const Data<Wide>& x, int lane) const {
     copy_to_wide(d.friction_aref, lane, x.friction_aref, 0, m.nfriction);
+    for (int r = 0; r < m.nfriction; ++r) copy_tendon_to_wide(m, d, lane, x, m.friction_tendonid[r]);
     copy_to_wide(d.friction_D, lane, x.friction_D, 0, m.nvariedfriction);
     copy_to_wide(d.friction_loss, lane, x.friction_loss, 0, m.nvariedfriction);
     return m.nfriction;

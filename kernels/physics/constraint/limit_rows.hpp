@@ -1,7 +1,7 @@
 // Constraint rows of the limits of joints and tendons (mj_instantiateLimit, mj_referenceConstraint). Every
 // row has an address of its own that the model knows, so that lanes with different active limits need no
 // bookkeeping: a limit that does not act has D = 0. Their Jacobians are unit vectors, the rotation axis of a
-// ball joint, or a tendon's row of ten_rowJ.
+// ball joint, or a tendon's (tendon_row).
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
@@ -27,8 +27,7 @@ MANIPLE_FUNCTION LimitMotion<V> limit_motion(const Model<ScalarOf<V>>& m, const 
     const V side(static_cast<ScalarOf<V>>(m.limit_side[r]));
     const V position = tendon < 0 ? V(s.qpos[m.limit_qposadr[r]]) : V(d.ten_length[tendon]);
     distance = side * (position - lanes.limit_bound(r));
-    motion.velocity =
-        side * (tendon < 0 ? V(s.qvel[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, tendon, s.qvel));
+    motion.velocity = side * (tendon < 0 ? V(s.qvel[dof]) : V(tendon_row(m, d, tendon).times(s.qvel)));
   } else {
     const Vec3<V> rotation = rotation_vector(normalize(load4<V>(s.qpos, m.limit_qposadr[r])));
     const V angle = sqrt(dot(rotation, rotation));
@@ -96,7 +95,7 @@ struct LimitRows : KeptRows<LimitRows<V>, V> {
     const int r = number(i), dof = m.limit_dofid[r];
     if (m.limit_ballid[r] >= 0) return -dot(load3<V>(d.limit_axis, 3 * m.limit_ballid[r]), load3<V>(x, dof));
     const V side(static_cast<T>(m.limit_side[r]));
-    return side * (dof >= 0 ? V(x[dof]) : tendon_jacobian_times<V>(m, m.ten_rowJ, m.limit_tendonid[r], x));
+    return side * (dof >= 0 ? V(x[dof]) : V(tendon_row(m, d, m.limit_tendonid[r]).times(x)));
   }
   template <class Visit>
   MANIPLE_FUNCTION void for_each_column(int i, const Visit& visit) const {
@@ -107,12 +106,12 @@ struct LimitRows : KeptRows<LimitRows<V>, V> {
     }
     const V side(static_cast<T>(m.limit_side[r]));
     if (dof >= 0) return visit(dof, side);
-    for (int k = m.ten_J_rowadr[tendon], end = k + m.ten_J_rownnz[tendon]; k < end; ++k)
-      visit(m.ten_J_colind[k], side * V(m.ten_rowJ[k]));
+    const DofRow<V> row = tendon_row(m, d, tendon);
+    for (int k = 0; k < row.count; ++k) visit(row.dofs[k], side * row[k]);
   }
   template <class Visit>
-  MANIPLE_FUNCTION void for_each_tree(int r, int, const Visit& visit) const {
-    for_each_tree_of_row(m, m.limit_dofid[r], m.limit_tendonid[r], visit);
+  MANIPLE_FUNCTION void for_each_tree(int r, int lane, const Visit& visit) const {
+    for_each_tree_of_row(m, d, m.limit_dofid[r], m.limit_tendonid[r], lane, visit);
   }
   MANIPLE_FUNCTION void add_force(int i, V force, const DataField<V> result) const {
     const int r = number(i), dof = m.limit_dofid[r];
@@ -124,12 +123,12 @@ struct LimitRows : KeptRows<LimitRows<V>, V> {
     if (dof >= 0)
       result[dof] += force;
     else
-      add_tendon_force(m, m.ten_rowJ, m.limit_tendonid[r], force, result);
+      tendon_row(m, d, m.limit_tendonid[r]).add_force(force, result);
   }
   MANIPLE_FUNCTION void add_hessian(int i, V D) const {
     const int r = number(i), dof = m.limit_dofid[r];
     if (dof < 0) {
-      add_tendon_hessian(m, m.limit_tendonid[r], D, d.H);
+      add_tendon_hessian(m, d, m.limit_tendonid[r], D);
     } else if (m.limit_ballid[r] < 0) {
       d.H[hessian_address(dof, dof)] += D;
     } else {
@@ -143,6 +142,7 @@ struct LimitRows : KeptRows<LimitRows<V>, V> {
   MANIPLE_FUNCTION void row_to_wide(const Data<Wide>& x, int r, int lane) const {
     copy_to_wide(d.limit_D, lane, x.limit_D, r, 1);
     copy_to_wide(d.limit_aref, lane, x.limit_aref, r, 1);
+    copy_tendon_to_wide(m, d, lane, x, m.limit_tendonid[r]);
     if (m.limit_ballid[r] >= 0) copy_to_wide(d.limit_axis, lane, x.limit_axis, 3 * m.limit_ballid[r], 3);
   }
 };

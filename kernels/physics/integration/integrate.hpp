@@ -138,6 +138,23 @@ MANIPLE_FUNCTION void keep_inertia_of_free_bodies(const Model<ScalarOf<V>>& m, c
   }
 }
 
+// Adds -h * d(force)/d(qvel) of spatial tendons, and of actuators on these and on sites, to the block of a
+// free joint.
+template <class V>
+MANIPLE_FUNCTION void add_row_damping(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                      int dof, V h, V (&a)[36]) {
+  for (int t = 0; t < m.ntendon && (m.flags & model_tendon_dampers); ++t)
+    if (m.ten_J_spatialadr[t] >= 0 && tendon_is_damped<V>(m, t))
+      add_product_to_block(tendon_jacobian(m, d, t), h * tendon_damping_derivative(m, d, t), dof, a);
+  for (int k = 0; k < m.nu && (m.flags & model_actuator_velocity); ++k) {
+    if (m.actuator_disabled[k] || !force_depends_on_velocity(m, k)) continue;
+    const DofRow<V> row = actuator_row(m, d, k);
+    if (row.count == 0) continue;
+    const ScalarOf<V> scale = actuator_row_scale(m, k);
+    add_product_to_block(row, -(h * V(scale * scale)) * actuator_velocity_derivative(m, s, d, k), dof, a);
+  }
+}
+
 // Overwrites qacc_implicit of free joints that are the only ones of their trees: their 6x6 blocks are solved
 // with the gyroscopic derivative that implicitfast leaves out elsewhere.
 template <class V>
@@ -159,6 +176,7 @@ MANIPLE_FUNCTION void solve_free_bodies(const Model<ScalarOf<V>>& m, const State
       for (int i = 0; i < 6; ++i)
         for (int j = 0; j < 6; ++j) a[6 * i + j] -= derivative * moment.value[i] * moment.value[j];
     }
+    if (m.nmoment + m.nJspatial > 0) add_row_damping(m, s, d, dof, h, a);
     if (m.flags & model_fluid) add_free_fluid_damping(m, s, d, body, dof, h, a);
     add_free_bias_derivative(m, s, d, body, dof, a);
     const MaskOf<V> regular = solve6(a, x);
@@ -172,7 +190,7 @@ MANIPLE_FUNCTION void add_actuator_damping(const Model<ScalarOf<V>>& m, const St
                                            V h) {
   for (int k = 0; k < m.nu; ++k) {
     if (m.actuator_disabled[k] || !force_depends_on_velocity(m, k)) continue;
-    subtract_moment_product(m, s, k, h * actuator_velocity_derivative(m, s, d, k), d.qH);
+    subtract_moment_product(m, s, d, k, h * actuator_velocity_derivative(m, s, d, k), d.qH);
   }
 }
 

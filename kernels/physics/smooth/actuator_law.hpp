@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/model/lane_model.hpp"
+#include "kernels/physics/smooth/muscle.hpp"
 
 namespace maniple {
 
@@ -13,24 +14,26 @@ namespace maniple {
   ROW(none, NONE, 0)                \
   ROW(integrator, INTEGRATOR, 1)    \
   ROW(filter, FILTER, 2)            \
-  ROW(filterexact, FILTEREXACT, 3)
+  ROW(filterexact, FILTEREXACT, 3)  \
+  ROW(muscle, MUSCLE, 4)
 
 // Gain `fixed` is fixed_gain and fixed_gain_derivative.
 //  name, mjtGain and its value, whether it depends on the velocity, given its parameters `prm`
-#define MANIPLE_GAIN_TYPES(ROW) \
-  ROW(fixed, FIXED, 0, false)   \
-  ROW(affine, AFFINE, 1, prm[2] != 0)
+#define MANIPLE_GAIN_TYPES(ROW)       \
+  ROW(fixed, FIXED, 0, false)         \
+  ROW(affine, AFFINE, 1, prm[2] != 0) \
+  ROW(muscle, MUSCLE, 2, true)
 
 // Bias `none` is none_bias and none_bias_derivative.
 //  name, mjtBias and its value, whether it depends on the velocity, given its parameters `prm`
-#define MANIPLE_BIAS_TYPES(ROW) \
-  ROW(none, NONE, 0, false)     \
-  ROW(affine, AFFINE, 1, prm[2] != 0)
+#define MANIPLE_BIAS_TYPES(ROW)       \
+  ROW(none, NONE, 0, false)           \
+  ROW(affine, AFFINE, 1, prm[2] != 0) \
+  ROW(muscle, MUSCLE, 2, false)
 
 // libmujoco's other dynamics.
 //  mjtDyn, what such an actuator has
 #define MANIPLE_OTHER_DYNAMICS_TYPES(ROW)    \
-  ROW(MUSCLE, "muscle dynamics")             \
   ROW(DCMOTOR, "the dynamics of a DC motor") \
   ROW(PID, "PID dynamics")                   \
   ROW(USER, "user-defined dynamics")
@@ -81,7 +84,7 @@ template <class T>
 MANIPLE_FUNCTION bool force_depends_on_velocity(const Model<T>& m, int i) {
   const int type = m.actuator_biastype[i];
   return bias_depends_on_velocity(type, m.actuator_biasprm + 10 * i) ||
-         (m.varied.actuator_biasprm >= 0 && type != bias_none) || gain_depends_on_velocity(m, i);
+         (m.varied.actuator_biasprm >= 0 && type == bias_affine) || gain_depends_on_velocity(m, i);
 }
 
 // Rates of the activation, 1/s.

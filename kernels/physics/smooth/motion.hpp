@@ -6,6 +6,7 @@
 #include "kernels/math/quaternion.hpp"
 #include "kernels/math/spatial.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/model/lane_model.hpp"
 
 namespace maniple {
 
@@ -40,6 +41,28 @@ MANIPLE_FUNCTION Spatial<V> acceleration_at(const Model<ScalarOf<V>>& m, const D
   if (m.body_lastdof[i] < 0) return zero6<V>();
   const Spatial<V> cacc = load6<V>(d.cacc, 6 * i), velocity = velocity_at(m, d, i, offset);
   return {cacc.rot, cacc.lin + cross(cacc.rot, offset) + cross(velocity.rot, velocity.lin)};
+}
+
+// A point of a body: where it is, its velocity, and its acceleration if qacc is zero.
+template <class V>
+struct PointMotion {
+  Vec3<V> pos;
+  Spatial<V> velocity, acceleration;
+};
+template <class V>
+MANIPLE_FUNCTION PointMotion<V> motion_at_rest(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                               const Data<V>& d, int body, const Vec3<V>& point) {
+  PointMotion<V> motion{point, zero6<V>(), zero6<V>()};
+  if (m.body_lastdof[body] < 0) return motion;
+  const Vec3<V> offset = from_tree_center(m, d, body, point);
+  motion.velocity = velocity_at(m, d, body, offset);
+  Spatial<V> acceleration = load6<V>(d.cacc_bias, 6 * body);
+  // (gravity is an upward acceleration of the world there)
+  if (!(m.disableflags & disable_gravity))
+    acceleration.lin = acceleration.lin + LaneModel<V>(m, s).gravity().vector(0);
+  motion.acceleration = {acceleration.rot, acceleration.lin + cross(acceleration.rot, offset) +
+                                               cross(motion.velocity.rot, motion.velocity.lin)};
+  return motion;
 }
 
 // A frame in the world.

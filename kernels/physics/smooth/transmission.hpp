@@ -1,10 +1,11 @@
-// What carries an actuator's length, velocity and force (mj_transmission): joints of any type, and fixed
-// tendons. Each kind of transmission is a type with the four functions at the end of this file, and rows of
-// the table; the import refuses what has no row.
+// What carries an actuator's length, velocity and force (mj_transmission): joints of any type, tendons, sites
+// and slider-cranks. Each kind of transmission is a type with the four functions at the end of this file, and
+// rows of the table; the import refuses what has no row.
 #pragma once
 
 #include "kernels/math/quaternion.hpp"
 #include "kernels/model/data.hpp"
+#include "kernels/physics/smooth/site_moment.hpp"
 #include "kernels/physics/smooth/tendon.hpp"
 
 namespace maniple {
@@ -13,14 +14,13 @@ namespace maniple {
 #define MANIPLE_TRANSMISSION_TYPES(ROW)       \
   ROW(joint, JOINT, 0, joint)                 \
   ROW(jointinparent, JOINTINPARENT, 1, joint) \
-  ROW(tendon, TENDON, 3, tendon)
+  ROW(slidercrank, SLIDERCRANK, 2, site)      \
+  ROW(tendon, TENDON, 3, tendon)              \
+  ROW(site, SITE, 4, site)
 
 // libmujoco's others.
 //  mjtTrn, what such an actuator does
-#define MANIPLE_OTHER_TRANSMISSION_TYPES(ROW)     \
-  ROW(SITE, "acts on a site")                     \
-  ROW(SLIDERCRANK, "acts through a slider-crank") \
-  ROW(BODY, "is an adhesion actuator")
+#define MANIPLE_OTHER_TRANSMISSION_TYPES(ROW) ROW(BODY, "is an adhesion actuator")
 
 #define MANIPLE_ROW(name, mujoco, value, object) transmission_##name = value,
 enum TransmissionType : int { MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW) };
@@ -125,8 +125,8 @@ struct JointTransmission {
   }
 
   template <class V>
-  MANIPLE_FUNCTION static void subtract_product(const Model<ScalarOf<V>>& m, const State<V>& s, int i,
-                                                V scale, const DataField<V>& matrix) {
+  MANIPLE_FUNCTION static void subtract_product(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                                const Data<V>&, int i, V scale, const DataField<V>& matrix) {
     const Moment<V> moment = actuator_moment(m, s, i);
     for (int k = 0; k < moment.count; ++k) {
       const int dof = moment.dof + k;
@@ -156,26 +156,58 @@ struct TendonTransmission {
   template <class V>
   MANIPLE_FUNCTION static void add_force(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
                                          int i, V force) {
-    add_tendon_force(m, m.ten_J, m.actuator_trnid[2 * i], V(m.actuator_gear[6 * i]) * force, d.qfrc_actuator);
+    tendon_jacobian(m, d, m.actuator_trnid[2 * i])
+        .add_force(V(m.actuator_gear[6 * i]) * force, d.qfrc_actuator);
   }
   template <class V>
-  MANIPLE_FUNCTION static void subtract_product(const Model<ScalarOf<V>>& m, const State<V>&, int i, V scale,
+  MANIPLE_FUNCTION static void subtract_product(const Model<ScalarOf<V>>& m, const State<V>&,
+                                                const Data<V>& d, int i, V scale,
                                                 const DataField<V>& matrix) {
     const ScalarOf<V> gear = m.actuator_gear[6 * i];
-    add_tendon_product(m, m.actuator_trnid[2 * i], -V(gear * gear) * scale, matrix);
+    add_product(m, tendon_jacobian(m, d, m.actuator_trnid[2 * i]), -V(gear * gear) * scale, matrix);
   }
 };
 
-#define MANIPLE_ROW(name, mujoco, value, object)                                     \
-  static_assert(object_##object == object_joint || object_##object == object_tendon, \
-                "with_transmission needs a type for " #name);
+// By a moment that depends on the pose: length() writes it.
+struct SiteTransmission {
+  template <class V>
+  MANIPLE_FUNCTION static V length(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d, int i) {
+    const DofRow<V> row = moment_row(m, d, i);
+    for (int k = 0; k < row.count; ++k) row.own[k] = V(0);
+    return m.actuator_trntype[i] == transmission_site ? site_moment(m, d, i, row)
+                                                      : slider_crank_moment(m, d, i, row);
+  }
+  template <class V>
+  MANIPLE_FUNCTION static V velocity(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d,
+                                     int i) {
+    return moment_row(m, d, i).times(s.qvel);
+  }
+  template <class V>
+  MANIPLE_FUNCTION static void add_force(const Model<ScalarOf<V>>& m, const State<V>&, const Data<V>& d,
+                                         int i, V force) {
+    moment_row(m, d, i).add_force(force, d.qfrc_actuator);
+  }
+  template <class V>
+  MANIPLE_FUNCTION static void subtract_product(const Model<ScalarOf<V>>& m, const State<V>&,
+                                                const Data<V>& d, int i, V scale,
+                                                const DataField<V>& matrix) {
+    add_product(m, moment_row(m, d, i), V(-scale), matrix);
+  }
+};
+
+#define MANIPLE_ROW(name, mujoco, value, object)                                                             \
+  static_assert(                                                                                             \
+      object_##object == object_joint || object_##object == object_tendon || object_##object == object_site, \
+      "with_transmission needs a type for " #name);
 MANIPLE_TRANSMISSION_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
 
 // Calls visit(transmission) with the type for actuator i.
 template <class T, class Visit>
 MANIPLE_FUNCTION auto with_transmission(const Model<T>& m, int i, const Visit& visit) {
-  if (transmission_object(m.actuator_trntype[i]) == object_tendon) return visit(TendonTransmission());
+  const ObjectType object = transmission_object(m.actuator_trntype[i]);
+  if (object == object_tendon) return visit(TendonTransmission());
+  if (object == object_site) return visit(SiteTransmission());
   return visit(JointTransmission());
 }
 
@@ -202,11 +234,24 @@ MANIPLE_FUNCTION void add_transmitted_force(const Model<ScalarOf<V>>& m, const S
 }
 // Subtracts scale times the product of the moment row with itself from a matrix packed as qM.
 template <class V>
-MANIPLE_FUNCTION void subtract_moment_product(const Model<ScalarOf<V>>& m, const State<V>& s, int i, V scale,
-                                              const DataField<V>& matrix) {
+MANIPLE_FUNCTION void subtract_moment_product(const Model<ScalarOf<V>>& m, const State<V>& s,
+                                              const Data<V>& d, int i, V scale, const DataField<V>& matrix) {
   with_transmission(m, i, [&](auto transmission) MANIPLE_INLINE_LAMBDA {
-    transmission.subtract_product(m, s, i, scale, matrix);
+    transmission.subtract_product(m, s, d, i, scale, matrix);
   });
+}
+
+// The moment of actuator i over actuator_row_scale, unless it is on a joint: then it has no dofs here.
+template <class V>
+MANIPLE_FUNCTION DofRow<V> actuator_row(const Model<ScalarOf<V>>& m, const Data<V>& d, int i) {
+  const ObjectType object = transmission_object(m.actuator_trntype[i]);
+  if (object == object_tendon) return tendon_jacobian(m, d, m.actuator_trnid[2 * i]);
+  if (object == object_site) return moment_row(m, d, i);
+  return {0, nullptr, nullptr, DataField<V>()};
+}
+template <class T>
+MANIPLE_FUNCTION T actuator_row_scale(const Model<T>& m, int i) {
+  return transmission_object(m.actuator_trntype[i]) == object_tendon ? m.actuator_gear[6 * i] : T(1);
 }
 
 }  // namespace maniple

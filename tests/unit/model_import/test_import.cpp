@@ -151,14 +151,14 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <body name="hand" mocap="true"><geom type="hfield" hfield="field"/></body>
   </worldbody>
   <tendon><fixed name="cable" range="0 1" armature="3"><joint joint="knee" coef="1"/></fixed>
-    <spatial name="rope"><site site="s"/><site site="t"/></spatial>
+    <spatial name="rope"><site site="s"/><geom geom="shin"/><site site="t"/></spatial>
     <fixed name="spring" stiffness="3" damping="1"><joint joint="knee" coef="1"/></fixed></tendon>
   <equality><joint name="couple" joint1="knee"/></equality>
   <actuator>
-    <muscle name="m" joint="knee" lengthrange="0 1"/>
+    <adhesion name="suction" body="b" ctrlrange="0 1"/>
     <motor name="pull" tendon="cable"/>
     <motor joint="knee"/>
-    <general site="s"/>
+    <motor tendon="rope" armature="1"/>
   </actuator>
   <sensor>
     <rangefinder site="s"/>
@@ -180,10 +180,8 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                 "height field with a sphere\n    the deck can switch these off: model.contacts: false\n  ");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
-  EXPECT_CONTAINS(text, file + ":17: tendon \"cable\" has armature");
-  EXPECT_CONTAINS(text, file + ":18: tendon \"rope\" is spatial");
-  EXPECT_CONTAINS(text, file + ":22: actuator \"m\" has muscle dynamics");
-  EXPECT_CONTAINS(text, file + ":25: actuator number 3 (no name) acts on a site");
+  EXPECT_CONTAINS(text, file + ":18: tendon \"rope\" passes a geom and has the armature of an actuator");
+  EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" is an adhesion actuator");
   EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type rangefinder");
   EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
   EXPECT_CONTAINS(text, "\n    the deck can switch these off: model.tendons: false\n");
@@ -191,7 +189,8 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text,
                   "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
                   "fluidshape=\"none\"/> </edit>");
-  for (const char* fine : {"\"spring\"", "\"pull\"", "\"couple\"", "sensor number 2", "option density"})
+  for (const char* fine :
+       {"\"cable\"", "\"spring\"", "\"pull\"", "\"couple\"", "sensor number 2", "option density"})
     EXPECT_EQ(text.find(fine), std::string::npos) << text;
   // the body of one is the other one's parent
   EXPECT_EQ(text.find("\"shin\" may touch geom number 2"), std::string::npos) << text;
@@ -204,12 +203,13 @@ TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
     <geom type="plane" size="1 1 1"/>
     <body name="a" pos="0 0 1">
       <joint name="knee" range="-10 20" limited="true" frictionloss="0.5"/>
-      <geom size="0.1"/>
+      <geom name="ball" size="0.1"/><site name="s" pos="0.2 0 0"/>
     </body>
+    <site name="t"/>
   </worldbody>
-  <tendon><fixed name="cable" armature="1"><joint joint="knee" coef="1"/></fixed></tendon>
+  <tendon><spatial name="cable"><site site="t"/><geom geom="ball"/><site site="s"/></spatial></tendon>
   <equality><joint joint1="knee"/></equality>
-  <actuator><motor tendon="cable"/><motor joint="knee"/></actuator>
+  <actuator><motor tendon="cable" armature="1"/><motor joint="knee"/></actuator>
 </mujoco>)"));
   for (bool ModelConfig::*flag : {&ModelConfig::contacts, &ModelConfig::limits, &ModelConfig::equality,
                                   &ModelConfig::frictionloss, &ModelConfig::tendons}) {

@@ -1,0 +1,110 @@
+#include "src/model_import/derive_tendons.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "kernels/physics/smooth/transmission.hpp"
+
+namespace maniple {
+namespace {
+
+bool leads_over_sites(const Model<double>& m, int t) {
+  return m.wrap_type[m.tendon_adr[t]] != wrap_joint;
+}
+
+// The dofs that move the sites of actuator i, or none if it acts on something else.
+std::set<int> dofs_of_sites(const Model<double>& m, int i) {
+  std::set<int> dofs;
+  if (transmission_object(m.actuator_trntype[i]) != object_site) return dofs;
+  for (const int k : {0, 1}) {
+    const int site = m.actuator_trnid[2 * i + k];
+    if (site < 0) continue;
+    int body = m.site_bodyid[site];
+    while (body > 0 && m.body_dofnum[body] == 0) body = m.body_parentid[body];
+    if (body == 0) continue;
+    for (int dof = m.body_dofadr[body] + m.body_dofnum[body] - 1; dof >= 0; dof = m.dof_parentid[dof])
+      dofs.insert(dof);
+  }
+  return dofs;
+}
+
+// The constant Jacobian of fixed tendon t; zeros for a spatial one. A joint that is several times on a tendon
+// has several numbers, of which MuJoCo's first is their sum and the others are zero. Where its rows are dense
+// (mj_isSparse), it copies number by number, so that the last one stays.
+void derive_jacobian(const Model<double>& m, const DerivedFields& derived, int t) {
+  constexpr int kDenseRows = 60;
+  const bool sparse = m.jacobian == jacobian_sparse || (m.jacobian == jacobian_auto && m.nv >= kDenseRows);
+  const int first = m.ten_J_rowadr[t], end = first + m.ten_J_rownnz[t];
+  for (int k = first; k < end; ++k) {
+    derived.ten_J[k] = derived.ten_rowJ[k] = 0;
+    if (leads_over_sites(m, t) || (k > first && m.ten_J_colind[k] == m.ten_J_colind[k - 1])) continue;
+    for (int w = m.tendon_adr[t]; w < m.tendon_adr[t] + m.tendon_num[t]; ++w)
+      if (m.jnt_dofadr[m.wrap_objid[w]] == m.ten_J_colind[k]) derived.ten_J[k] += m.wrap_prm[w];
+    const bool several = k + 1 < end && m.ten_J_colind[k + 1] == m.ten_J_colind[k];
+    if (sparse || !several) derived.ten_rowJ[k] = derived.ten_J[k];
+  }
+}
+
+// The sums of damping and armature over tendon t and its actuators.
+void derive_totals(const Model<double>& m, const DerivedFields& derived, int t) {
+  double armature = m.tendon_armature[t], damping = m.tendon_damping[t];
+  double poly[2] = {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]};
+  for (int k = 0; k < m.nu; ++k) {
+    if (!is_on_tendon(m, k, t)) continue;
+    const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
+    armature += m.actuator_armature[k] * gear2;
+    damping += m.actuator_damping[k] * gear2;
+    poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
+    poly[1] += m.actuator_dampingpoly[2 * k + 1] * gear2;
+  }
+  derived.tendon_totalarmature[t] = armature;
+  derived.tendon_totaldamping[t] = damping;
+  derived.tendon_totaldampingpoly[2 * t] = poly[0];
+  derived.tendon_totaldampingpoly[2 * t + 1] = poly[1];
+}
+
+}  // namespace
+
+void count_tendons(const Model<double>& m, ModelSizes& sizes) {
+  sizes.nJspatial = sizes.nmoment = 0;
+  for (int t = 0; t < m.ntendon; ++t)
+    if (leads_over_sites(m, t)) sizes.nJspatial += m.ten_J_rownnz[t];
+  for (int i = 0; i < m.nu; ++i) sizes.nmoment += static_cast<int>(dofs_of_sites(m, i).size());
+}
+
+void derive_tendons(const Model<double>& m, const DerivedFields& derived) {
+  int spatial = 0, moment = 0;
+  for (int t = 0; t < m.ntendon; ++t) {
+    derived.ten_J_spatialadr[t] = leads_over_sites(m, t) ? spatial : -1;
+    if (leads_over_sites(m, t)) spatial += m.ten_J_rownnz[t];
+    derive_jacobian(m, derived, t);
+    derive_totals(m, derived, t);
+  }
+  for (int i = 0; i < m.nu; ++i) {
+    const std::set<int> dofs = dofs_of_sites(m, i);
+    const bool on_site = transmission_object(m.actuator_trntype[i]) == object_site;
+    derived.moment_rowadr[i] = on_site ? moment : -1;
+    derived.moment_rownnz[i] = static_cast<int>(dofs.size());
+    std::copy(dofs.begin(), dofs.end(), derived.moment_colind + moment);
+    moment += static_cast<int>(dofs.size());
+  }
+}
+
+int tendon_flags(const Model<double>& m, const DerivedFields& derived) {
+  const auto any = [](double linear, const double* poly) {
+    return linear != 0 || poly[0] != 0 || poly[1] != 0;
+  };
+  int flags = 0;
+  for (int t = 0; t < m.ntendon; ++t) {
+    if (any(m.tendon_stiffness[t], m.tendon_stiffnesspoly + 2 * t)) flags |= model_tendon_springs;
+    if (any(derived.tendon_totaldamping[t], derived.tendon_totaldampingpoly + 2 * t))
+      flags |= model_tendon_dampers;
+    if (m.tendon_actfrclimited[t]) flags |= model_tendon_actfrclimited;
+    if (derived.tendon_totalarmature[t] != 0) flags |= model_tendon_armature;
+  }
+  if (m.disableflags & disable_spring) flags &= ~model_tendon_springs;
+  if (m.disableflags & disable_damper) flags &= ~model_tendon_dampers;
+  return flags;
+}
+
+}  // namespace maniple
