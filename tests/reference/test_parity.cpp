@@ -340,6 +340,8 @@ TEST_P(Parity, StepWithAllFields) {
       std::map<std::string, Numbers> expected = oracle::fields_of(m, *d);
       for (const char* name : {"cacc_bias", "cfrc_body", "cacc", "cfrc_int"})
         if (!euler) expected.erase(name);
+      // (and so does the inertia of spatial tendons)
+      if (!euler && (imported_.flags & model_tendon_armature)) expected.erase("cfrc_ext");
       const std::map<std::string, Numbers> ours = batch.data(env);
       for (const auto& [name, values] : expected) {
         double scale = 1 + 10 * largest(values);

@@ -274,7 +274,6 @@ const std::vector<TeamCase> kCases = {
     {{"equality", "", "equality.xml"}, ""},
     {{"spatial_tendons", "", "spatial_tendons.xml"}, ""},
     {{"spatial_tendons", "", "spatial_tendons.xml"}, "RK4"},
-    {{"muscles", "", "muscles.xml"}, ""},
     {{"site_actuators", "", "site_actuators.xml"}, ""},
     {{"limits", "", "limits.xml"}, ""},
     {{"ant", "gymnasium", "envs/mujoco/assets/ant.xml"}, ""},

@@ -39,15 +39,15 @@ MANIPLE_FUNCTION Vec2<V> select(MaskOf<V> mask, const Vec2<V>& yes, const Vec2<V
   return {select(mask, yes.x, no.x), select(mask, yes.y, no.y)};
 }
 
-// Where the segments p1 p2 and p3 p4 intersect.
+// Where the segments p1 p2 and p3 p4 intersect. By signs alone, so that segments with a common end do,
+// whatever the rounding: such tendons only touch the circle.
 template <class V>
 MANIPLE_FUNCTION MaskOf<V> segments_intersect(const Vec2<V>& p1, const Vec2<V>& p2, const Vec2<V>& p3,
                                               const Vec2<V>& p4) {
-  const Vec2<V> one = p2 - p1, two = p4 - p3, between = p1 - p3;
-  const V det = two.y * one.x - two.x * one.y;
-  const V a = (two.x * between.y - two.y * between.x) / det;
-  const V b = (one.x * between.y - one.y * between.x) / det;
-  return abs(det) >= V(kMinimumValue) && a >= V(0) && a <= V(1) && b >= V(0) && b <= V(1);
+  const Vec2<V> one = p2 - p1, two = p4 - p3, begin = p1 - p3, end = p2 - p4;
+  const V det = cross(one, two), sign = select(det > V(0), V(1), V(-1)), zero(0);
+  return abs(det) >= V(kMinimumValue) && sign * cross(two, begin) >= zero &&
+         sign * cross(one, begin) >= zero && sign * cross(two, end) <= zero && sign * cross(one, end) <= zero;
 }
 
 // The tendon in the plane: from `start` to `end` on the circle, `length` along it.
