@@ -70,6 +70,14 @@
   FIELD(block_df, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "change of the forces along the search")      \
   FIELD(block_djar, 3 * nspaceblock, narrow, "(kg m^2)^1/2/s^2", "change of the residuals along the search") \
   FIELD(block_state, 5 * nspaceblock, narrow, "1", "C of each block, see StateFactor")                       \
+  FIELD(noslip_force, nnosliprow, narrow, "N or N m", "forces of the rows of NoslipRows")                    \
+  FIELD(noslip_bound, nnosliprow, narrow, "N or N m", "largest of each of them")                             \
+  FIELD(noslip_column, nnosliprow* nv, narrow, "1/kg", "M^-1 J' of these rows, [row][dof]")                  \
+  FIELD(noslip_A, nnosliprow* contactdim, narrow, "1/kg", "J M^-1 J' of each, with those of its contact")    \
+  FIELD(noslip_island, nnosliptree, narrow, "1", "tree by which the island of each tree is called")          \
+  FIELD(noslip_open, nnosliptree, narrow, "1", "1: sweeps go on in the island that is called by the tree")   \
+  FIELD(noslip_inertia, nnosliptree, narrow, "kg", "sum of the diagonal of M over the dofs of the island")   \
+  FIELD(noslip_gain, nnosliptree, narrow, "N m/s^2", "by how much the sweep has lowered its cost")           \
   FIELD(row_force, ndualrow, narrow, "N or N m", "force of each row of the model, see first_row")
 
 // Scratch of the dual solver (dual_solver.hpp), where the rows of an environment lie over the lanes: room for

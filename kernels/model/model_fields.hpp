@@ -53,6 +53,8 @@
   SIZE(nrowcontact, "contacts up to which an environment is solved in row space; -1: never")       \
   SIZE(ndualrow, "rows of one environment, at most, if they are solved in the dual (PGS), else 0") \
   SIZE(ndualtree, "trees that make islands of these rows; 1: all rows are one")                    \
+  SIZE(nnosliprow, "rows whose forces noslip iterations change, see NoslipRows")                   \
+  SIZE(nnosliptree, "trees that make islands of these rows; 1: all rows are one")                  \
   SIZE(nwide, "numbers of wide_data if contacts are too stiff for single precision, else 0")       \
   SIZE(ndualsweep, "sweeps in dual_order")                                                         \
   SIZE(ndualorder, "most rows in dual_order")                                                      \
@@ -75,25 +77,27 @@
   MANIPLE_ROW_SIZES(SIZE)
 
 // Options, as in mjOption: integers, real numbers and real vectors with their lengths.
-#define MANIPLE_MODEL_OPTIONS(INTEGER, REAL, VECTOR)             \
-  INTEGER(integrator, "mjtIntegrator")                           \
-  INTEGER(disableflags, "mjtDisableBit")                         \
-  INTEGER(disableactuator, "bits of disabled actuator groups")   \
-  INTEGER(iterations, "of the solver, at most")                  \
-  INTEGER(ls_iterations, "of its line search, at most")          \
-  INTEGER(ccd_iterations, "of GJK and EPA, at most")             \
-  INTEGER(solver, "mjtSolver")                                   \
-  INTEGER(jacobian, "mjtJacobian")                               \
-  INTEGER(cone, "mjtCone")                                       \
-  REAL(timestep, "s")                                            \
-  REAL(tolerance, "of the solver, for scaled cost and gradient") \
-  REAL(ls_tolerance, "of its line search")                       \
-  REAL(ccd_tolerance, "m, of GJK and EPA")                       \
-  REAL(impratio, "friction to normal impedance of contacts")     \
-  REAL(density, "kg/m^3, of the fluid")                          \
-  REAL(viscosity, "kg/(m s), of the fluid")                      \
-  VECTOR(wind, 3, "m/s, velocity of the fluid")                  \
-  VECTOR(magnetic, 3, "magnetic flux, world frame")              \
+#define MANIPLE_MODEL_OPTIONS(INTEGER, REAL, VECTOR)              \
+  INTEGER(integrator, "mjtIntegrator")                            \
+  INTEGER(disableflags, "mjtDisableBit")                          \
+  INTEGER(disableactuator, "bits of disabled actuator groups")    \
+  INTEGER(iterations, "of the solver, at most")                   \
+  INTEGER(ls_iterations, "of its line search, at most")           \
+  INTEGER(noslip_iterations, "after the solver, at most")         \
+  INTEGER(ccd_iterations, "of GJK and EPA, at most")              \
+  INTEGER(solver, "mjtSolver")                                    \
+  INTEGER(jacobian, "mjtJacobian")                                \
+  INTEGER(cone, "mjtCone")                                        \
+  REAL(timestep, "s")                                             \
+  REAL(tolerance, "of the solver, for scaled cost and gradient")  \
+  REAL(ls_tolerance, "of its line search")                        \
+  REAL(noslip_tolerance, "of noslip iterations, for scaled cost") \
+  REAL(ccd_tolerance, "m, of GJK and EPA")                        \
+  REAL(impratio, "friction to normal impedance of contacts")      \
+  REAL(density, "kg/m^3, of the fluid")                           \
+  REAL(viscosity, "kg/(m s), of the fluid")                       \
+  VECTOR(wind, 3, "m/s, velocity of the fluid")                   \
+  VECTOR(magnetic, 3, "magnetic flux, world frame")               \
   VECTOR(gravity, 3, "m/s^2")
 
 // Arrays copied from mjModel: INTEGER for int*, mjtByte* and mjtBool*, REAL for mjtNum*.

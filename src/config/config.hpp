@@ -182,7 +182,7 @@ struct SimulationConfig {
   int ls_iterations = 0;  // of its line search, at most; 0: the model's
   // what follows: where it is given, over the options of the model
   ConeChoice cone = ConeChoice::of_model;
-  std::optional<double> tolerance, ls_tolerance, impratio, density, viscosity;
+  std::optional<double> tolerance, ls_tolerance, noslip_tolerance, impratio, density, viscosity;
   int noslip_iterations = -1;  // -1: the model's
   std::optional<std::array<double, 3>> gravity, wind;
   std::vector<std::string> disable, enable;  // flags, in this order

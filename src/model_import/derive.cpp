@@ -450,6 +450,8 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   sizes.nvariedfriction = m.varied.friction_D >= 0 || m.varied.friction_loss >= 0 ? sizes.nfriction : 0;
   sizes.nvariedcontact = varies_friction(m) || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
   sizes.nrowdof = RowFamilies::any_rows(sizes) ? m.nv : 0;
+  sizes.nnosliprow = m.noslip_iterations > 0 ? sizes.nfriction + (sizes.contactdim - 1) * sizes.ncontact : 0;
+  sizes.nnosliptree = sizes.nnosliprow == 0 ? 0 : (m.disableflags & disable_island ? 1 : sizes.ntree);
   // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
   // for a team is the dofs: row_solver.hpp knows nothing of teams
   if (m.solver != solver_newton || 2 * (RowFamilies::rows_in_every_lane(sizes) + sizes.nequality) > m.nv ||

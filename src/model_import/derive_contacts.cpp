@@ -113,7 +113,8 @@ int largest_condim(const Model<double>& m, const std::vector<GeomPair>& pairs) {
   return largest;
 }
 bool has_cones(const Model<double>& m, const std::vector<GeomPair>& pairs) {
-  return largest_condim(m, pairs) > (m.cone == cone_elliptic ? 1 : 3);
+  const bool noslip = m.noslip_iterations > 0 && !pairs.empty();
+  return noslip || largest_condim(m, pairs) > (m.cone == cone_elliptic ? 1 : 3);
 }
 
 // Contacts that two bodies may have at once from which on they make a body pair: its 6x6 weight costs as much

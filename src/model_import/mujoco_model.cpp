@@ -133,6 +133,7 @@ void apply_options(mjOption& options, const SimulationConfig& simulation, const 
   };
   set(options.tolerance, simulation.tolerance);
   set(options.ls_tolerance, simulation.ls_tolerance);
+  set(options.noslip_tolerance, simulation.noslip_tolerance);
   set(options.impratio, simulation.impratio);
   set(options.density, simulation.density);
   set(options.viscosity, simulation.viscosity);

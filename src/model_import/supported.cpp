@@ -372,9 +372,10 @@ class Inspection {
     const bool friction = !off(mjDSBL_FRICTIONLOSS) && (any_nonzero(m_.dof_frictionloss, m_.nv) ||
                                                         any_nonzero(m_.tendon_frictionloss, m_.ntendon));
     const bool contacts = !geom_pairs_.empty(), equality = !off(mjDSBL_EQUALITY) && m_.neq > 0;
-    if (m_.opt.noslip_iterations > 0 && (friction || contacts))
+    if (m_.opt.noslip_iterations > 0 && (friction || contacts) && m_.opt.solver == mjSOL_PGS)
       option("option", "noslip_iterations",
-             "option noslip_iterations (simulation.noslip_iterations: 0 leaves them out)");
+             "option noslip_iterations with solver=\"PGS\" (simulation.solver: Newton has them, "
+             "simulation.noslip_iterations: 0 leaves them out)");
     if ((m_.opt.enableflags & mjENBL_DIAGEXACT) && (equality || limits || friction || contacts))
       option("flag", "diagexact",
              "flag diagexact=\"enable\" (simulation.disable: [diagexact] switches it off)");

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/physics/constraint/contact_force.hpp"
 #include "tests/reference/batch_under_test.hpp"
 
 namespace maniple {
@@ -30,8 +31,7 @@ void add_cone(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot, int lane,
       jacobian[static_cast<std::size_t>(d.slot_dof[k])] += factor * at(d.contact_J[rows * k + row]);
   };
   const auto aref = [&](int row) { return at(d.contact_aref[rows * slot + row]); };
-  const ConeRow<V> jar = load_cone<V>(d.contact_jar, slot, rows),
-                   force = ConeRows<V>(m, d, 0).law(slot).force(jar);
+  const ConeRow<V> jar = load_cone<V>(d.contact_jar, slot, rows), force = contact_force(m, d, slot);
   if (dim == 1 || m.cone == cone_elliptic) {
     for (int row = 0; row < dim; ++row) {
       const double friction = row == 0 ? 1 : m.contactclass_friction[5 * kind + row - 1];
@@ -47,7 +47,9 @@ void add_cone(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot, int lane,
       Numbers jacobian = zero;
       base(0, 1, jacobian);
       base(row, sign, jacobian);
-      add(jacobian, D, aref(0) + sign * aref(row), -D * std::min(0.0, at(jar.x[0]) + sign * at(jar.x[row])));
+      const double plus = -D * std::min(0.0, at(jar.x[0]) + at(jar.x[row])),
+                   minus = -D * std::min(0.0, at(jar.x[0]) - at(jar.x[row]));
+      add(jacobian, D, aref(0) + sign * aref(row), 0.5 * (plus + minus + sign * at(force.x[row])));
     }
 }
 
@@ -94,9 +96,10 @@ Rows rows_of(const Model<ScalarOf<V>>& m, const ImportedModel& imported, const D
       velocity += jacobian[i] * qvel[i];
     }
     const double aref = -imported.friction_B[static_cast<std::size_t>(r)] * velocity;
-    add(jacobian, D, aref,
-        m.solver == solver_pgs ? at(d.row_force[first_row<FrictionRows<V>>(m) + r])
-                               : std::clamp(-D * (jar - aref), -loss, loss));
+    double force = std::clamp(-D * (jar - aref), -loss, loss);
+    if (m.solver == solver_pgs) force = at(d.row_force[first_row<FrictionRows<V>>(m) + r]);
+    if (m.nnosliprow > 0) force = at(d.noslip_force[r]);
+    add(jacobian, D, aref, force);
   }
   const int nlimit = static_cast<int>(at(d.nefc[0])) > 0 ? m.nlimit : 0;
   for (int r = 0; r < nlimit; ++r) {

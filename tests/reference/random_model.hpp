@@ -35,13 +35,14 @@ class RandomModel {
  public:
   // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
   // `convex`: cylinders and ellipsoids touch more than planes, and there are meshes. `cones`: some friction
-  // cones are elliptic or have more than two directions.
+  // cones are elliptic or have more than two directions, and some have noslip iterations.
   RandomModel(std::uint64_t seed, bool wild, bool convex, bool cones)
       : dice_(seed),
         path_dice_(seed + 1000000007),
         wild_(wild),
         convex_(convex),
         cones_(cones && dice_.chance(0.4)),
+        noslip_(cones && seed % 8 == 5),
         has_paths_(path_dice_.chance(0.35)) {
     write();
   }
@@ -97,6 +98,7 @@ class RandomModel {
     if (dice_.chance(0.1)) out_ << " iterations=\"" << 1 + dice_.below(5) << "\"";
     if (dice_.chance(0.15)) out_ << " density=\"" << dice_.logarithmic(1, 1e3) << "\"";
     if (dice_.chance(0.15)) out_ << " viscosity=\"" << dice_.logarithmic(1e-3, 10) << "\"";
+    if (noslip_) out_ << " noslip_iterations=\"4\"";
     if (wild_ && dice_.chance(0.1)) out_ << " tolerance=\"" << dice_.one_of({0.0, 1e-3, 1e-15}) << "\"";
     out_ << ">\n<flag";
     for (const char* flag : {"warmstart", "filterparent", "eulerdamp", "refsafe", "clampctrl", "gravity",
@@ -558,7 +560,7 @@ class RandomModel {
   }
 
   Dice dice_, path_dice_;
-  bool wild_, convex_, cones_, has_paths_;
+  bool wild_, convex_, cones_, noslip_, has_paths_;
   std::ostringstream out_;
   std::string text_;
   static constexpr int kMeshes = 2;

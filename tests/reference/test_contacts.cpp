@@ -49,6 +49,11 @@ const std::vector<ModelCase> kNewtonCases = {
     {"g1", "mjlab", kG1, ModelCase::nothing, ModelCase::under_all},
     {"g1_feet", "mjlab", kG1, ModelCase::nothing, ModelCase::under_feet},
 };
+// Those whose friction is found again after Newton's method.
+const std::vector<ModelCase> kNoslipCases = {
+    {"noslip", "", "noslip.xml"},
+    {"noslip_pyramids", "", "noslip_pyramids.xml"},
+};
 const std::vector<ModelCase> kDualCases = {
     {"humanoid", "gymnasium", "envs/mujoco/assets/humanoid.xml"},
     {"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"},
@@ -334,8 +339,10 @@ TEST_P(Contacts, SinglePrecision) {
     other_rows += static_cast<int>(get_lane(V(data.nefc[0]), lane)) != d->nefc;
   });
   std::sort(errors.begin(), errors.end());
-  // a heap that the dual solver leaves far from converged keeps more of the roundings on its way
-  EXPECT_LT(errors[errors.size() * 99 / 100], GetParam().dual && mujoco_.model->ntree > 1 ? 6e-4 : 1e-4);
+  // a heap that the dual solver, or a few sweeps against slip, leave far from converged keeps more of the
+  // roundings on its way
+  const bool far = (GetParam().dual && mujoco_.model->ntree > 1) || imported_.sizes.nnosliprow > 0;
+  EXPECT_LT(errors[errors.size() * 99 / 100], far ? 6e-4 : 1e-4);
   EXPECT_LE(other_rows, kStates / 100);
   RecordProperty("median", std::to_string(errors[errors.size() / 2]));
 }
@@ -461,6 +468,7 @@ INSTANTIATE_TEST_SUITE_P(
                       ModelCase{"humanoidstandup", "gymnasium", "envs/mujoco/assets/humanoidstandup.xml"}),
     name_of_case);
 INSTANTIATE_TEST_SUITE_P(Newton, Contacts, ::testing::ValuesIn(kNewtonCases), name_of_case);
+INSTANTIATE_TEST_SUITE_P(Noslip, Contacts, ::testing::ValuesIn(kNoslipCases), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Dual, Contacts, ::testing::ValuesIn(kDualCases), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Models, NewtonContacts, ::testing::ValuesIn(kNewtonCases), name_of_case);
 INSTANTIATE_TEST_SUITE_P(Models, DualContacts, ::testing::ValuesIn(kDualCases), name_of_case);

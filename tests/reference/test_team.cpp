@@ -271,6 +271,8 @@ const std::vector<TeamCase> kCases = {
     {{"slippery", "", "slippery.xml"}, ""},
     {{"cones", "", "cones.xml"}, ""},
     {{"pyramids", "", "pyramids.xml"}, "implicitfast"},
+    {{"noslip", "", "noslip.xml"}, ""},
+    {{"noslip_pyramids", "", "noslip_pyramids.xml"}, ""},
     {{"equality", "", "equality.xml"}, ""},
     {{"spatial_tendons", "", "spatial_tendons.xml"}, ""},
     {{"spatial_tendons", "", "spatial_tendons.xml"}, "RK4"},

@@ -61,6 +61,11 @@ struct ConeLaw {
     return force;
   }
 
+  // Sum of the forces along both edges of a pyramid in direction i.
+  MANIPLE_FUNCTION V edge_sum(const ConeRow<V>& jar, int i) const {
+    return -edges(i) * (min(jar.x[0] + jar.x[i], V(0)) + min(jar.x[0] - jar.x[i], V(0)));
+  }
+
   MANIPLE_FUNCTION V twice_cost(const ConeRow<V>& jar) const {
     if (elliptic) {
       const Zone zone = zone_of(jar);

@@ -149,6 +149,10 @@ struct ConeRows {
     return load_cone<V>(d.contact_search, slot, m.contactdim);
   }
   MANIPLE_FUNCTION ConeRow<V> force(int slot) const { return law(slot).force(jar(slot)); }
+  template <class Visit>
+  MANIPLE_FUNCTION void for_each_tree(int slot, int lane, const Visit& visit) const {
+    for_each_tree_of_contact(m, d, slot, lane, visit);
+  }
   // J x.
   template <class Field>
   static MANIPLE_FUNCTION ConeRow<V> cone_times(const Model<T>& m, const Data<V>& d, int slot,

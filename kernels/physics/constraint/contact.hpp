@@ -343,6 +343,25 @@ MANIPLE_FUNCTION SlotContacts<V> slot_contacts(const Data<V>& d, int slot) {
   return {active, select(active, V(d.contact_geompair[slot]), V(0))};
 }
 
+// Friction coefficient i of a slot's contacts, one for each base row after the normal.
+template <class V>
+MANIPLE_FUNCTION V contact_friction(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                    const SlotContacts<V>& contacts, int i) {
+  if (m.nvariedcontact > 0 && i < 2) return d.contact_friction[2 * slot + i];
+  return gather(m.contactclass_friction, max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0)), 5, i);
+}
+
+// Calls visit(tree) for the trees of both geoms of a lane's contact in a slot.
+template <class V, class Visit>
+MANIPLE_FUNCTION void for_each_tree_of_contact(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot,
+                                               int lane, const Visit& visit) {
+  const int geompair = static_cast<int>(lane_element(d.contact_geompair, slot, lane));
+  for (int side = 0; side < 2; ++side) {
+    const int tree = m.body_treeid[m.geompair_bodyid[2 * geompair + side]];
+    if (tree >= 0) visit(tree);
+  }
+}
+
 // The axes of the base rows of a slot's contacts: the normal, and both tangents times the friction along
 // them. Undefined in lanes without a contact.
 template <class V>
@@ -355,11 +374,8 @@ MANIPLE_FUNCTION ContactAxes<V> contact_axes(const Model<ScalarOf<V>>& m, const 
   const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
   Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
   contact_tangents(normal, tangent, other);
-  if (m.nvariedcontact > 0)
-    return {normal, d.contact_friction[2 * slot] * tangent, d.contact_friction[2 * slot + 1] * other};
-  const V kind = max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0));
-  return {normal, gather(m.contactclass_friction, kind, 5, 0) * tangent,
-          gather(m.contactclass_friction, kind, 5, 1) * other};
+  return {normal, contact_friction(m, d, slot, contacts, 0) * tangent,
+          contact_friction(m, d, slot, contacts, 1) * other};
 }
 
 }  // namespace maniple

@@ -11,7 +11,12 @@ namespace maniple {
 // The solver's forces along the base rows of a slot: the normal, and friction.
 template <class V>
 MANIPLE_FUNCTION ConeRow<V> contact_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int slot) {
-  if (m.ncone > 0) return ConeRows<V>(m, d, 0).force(slot);
+  if (m.ncone > 0) {
+    ConeRow<V> force = ConeRows<V>(m, d, 0).force(slot);
+    for (int i = 1; m.nnosliprow > 0 && i < m.contactdim; ++i)
+      force.x[i] = d.noslip_force[m.nfriction + (m.contactdim - 1) * slot + i - 1];
+    return force;
+  }
   const BaseRows<V> base = pyramid_force(m, d, slot);
   return {{base.n, base.t, base.u, V(0), V(0), V(0)}};
 }
@@ -29,9 +34,8 @@ MANIPLE_FUNCTION Spatial<V> contact_wrench_on_geom2(const Model<ScalarOf<V>>& m,
     const Vec3<V> normal = load3<V>(d.contact_frame, 6 * slot);
     Vec3<V> tangent = load3<V>(d.contact_frame, 6 * slot + 3), other;
     contact_tangents(normal, tangent, other);
-    const V kind = max(gather(m.geompair_class, contacts.geompair, 1, 0), V(0));
     const auto along = [&](int row) {
-      return gather(m.contactclass_friction, kind, kMostConeRows - 1, row - 1) * force.x[row];
+      return contact_friction(m, d, slot, contacts, row - 1) * force.x[row];
     };
     torque = along(3) * normal + along(4) * tangent + along(5) * other;
   }

@@ -55,11 +55,7 @@ struct ContactRows {
   }
   template <class Visit>
   MANIPLE_FUNCTION void for_each_tree(int slot, int lane, const Visit& visit) const {
-    const int pair = geompair(slot, lane);
-    for (int side = 0; side < 2; ++side) {
-      const int tree = m.body_treeid[m.geompair_bodyid[2 * pair + side]];
-      if (tree >= 0) visit(tree);
-    }
+    for_each_tree_of_contact(m, d, slot, lane, visit);
   }
   MANIPLE_FUNCTION BaseRows<V> jar(int slot) const { return load_base<V>(d.contact_jar, slot); }
   MANIPLE_FUNCTION BaseRows<V> change(int slot) const { return load_base<V>(d.contact_search, slot); }

@@ -85,6 +85,12 @@ struct FrictionRows : SingleRows<FrictionRows<V>, V> {
   MANIPLE_FUNCTION void from_wide(const Data<Wide>&, int, int) const {}
 };
 
+// The force of row r in the end: the solver's, or that of noslip iterations.
+template <class V>
+MANIPLE_FUNCTION V friction_force(const Model<ScalarOf<V>>& m, const Data<V>& d, int r) {
+  return m.nnosliprow > 0 ? V(d.noslip_force[r]) : FrictionRows<V>(m, d, m.nfriction).force(r);
+}
+
 // Dry friction that varies has rows for every dof: where they have none, they do nothing, and do not count.
 template <class V>
 MANIPLE_FUNCTION void discount_frictionless_rows(const Model<ScalarOf<V>>& m, const Data<V>& d) {

@@ -23,7 +23,7 @@ MANIPLE_FUNCTION V tendon_row_force(const Model<ScalarOf<V>>& m, const State<V>&
     if (second) force -= coupling(m, s, d, e).slope * row;
   }
   for (int r = 0; r < m.nfriction; ++r)
-    if (m.friction_tendonid[r] == t) force += FrictionRows<V>(m, d, m.nfriction).force(r);
+    if (m.friction_tendonid[r] == t) force += friction_force(m, d, r);
   for (int r = 0; r < m.nlimit; ++r) {
     if (m.limit_tendonid[r] != t) continue;
     const MaskOf<V> acts = limit_motion(m, s, d, r).beyond < V(0);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "kernels/physics/solver/dual_solver.hpp"
+#include "kernels/physics/solver/noslip.hpp"
 #include "kernels/physics/solver/primal_solver.hpp"
 #include "kernels/physics/solver/row_solver.hpp"
 #include "kernels/physics/solver/wide_solver.hpp"
@@ -52,6 +53,7 @@ MANIPLE_SUBSTAGE void solve_constraints(const Model<ScalarOf<V>>& m, const State
   // Computed again for all lanes: each solver sums in an order of its own, and which of them ran depends on
   // the neighbours. Where only TreeDofs ran, they are there already.
   if (nv <= kDenseDofs || any_lane(row_space.lanes || wide)) constraint_forces(m, d, TreeDofs<V>(m, d), rows);
+  remove_slip(m, d, rows);
 }
 
 }  // namespace maniple

@@ -234,7 +234,7 @@ TEST_F(ModelImport, FlagsOfTheModelCount) {
   EXPECT_NE(refusal_of(cone + "</option>" + body), "accepted");
   EXPECT_EQ(refusal_of(cone + "<flag contact=\"disable\"/></option>" + body), "accepted");
   EXPECT_EQ(refusal_of("<mujoco><option solver=\"PGS\"/>" + body), "accepted");
-  const std::string noslip = "<mujoco><option noslip_iterations=\"3\">";
+  const std::string noslip = "<mujoco><option noslip_iterations=\"3\" solver=\"PGS\">";
   EXPECT_NE(refusal_of(noslip + "</option>" + body), "accepted");
   EXPECT_EQ(refusal_of(noslip + "<flag contact=\"disable\"/></option>" + body), "accepted");
   const std::string tendon = R"(</option><worldbody><body><joint name="j"/><inertial pos="0 0 0" mass="1"
