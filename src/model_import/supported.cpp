@@ -398,27 +398,10 @@ class Inspection {
                "geom", "fluidshape=\"none\"");
   }
 
-  // All of tendons is supported but what libmujoco itself stops at.
+  // All of tendons is supported.
   void tendons() {
-    for (int i = 0; i < m_.ntendon; ++i) {
-      if (passes_geom(i) && has_armature_of_an_actuator(i))
-        element(mjOBJ_TENDON, i, "passes a geom and has the armature of an actuator", "model.tendons");
+    for (int i = 0; i < m_.ntendon; ++i)
       if (m_.wrap_type[m_.tendon_adr[i]] == mjWRAP_JOINT) warn_of_joints_listed_again(i);
-    }
-  }
-
-  bool passes_geom(int tendon) const {
-    const int* const first = m_.wrap_type + m_.tendon_adr[tendon];
-    return std::any_of(first, first + m_.tendon_num[tendon],
-                       [](int type) { return type == mjWRAP_SPHERE || type == mjWRAP_CYLINDER; });
-  }
-
-  bool has_armature_of_an_actuator(int tendon) const {
-    for (int k = 0; k < m_.nactuator; ++k)
-      if (transmission_object(m_.actuator_trntype[k]) == object_tendon &&
-          m_.actuator_trnid[2 * k] == tendon && m_.actuator_armature[k] != 0)
-        return true;
-    return false;
   }
 
   // MuJoCo's lengths and forces have the sum of the coefficients of a joint that tendon i lists several

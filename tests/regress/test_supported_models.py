@@ -150,9 +150,7 @@ ELEMENTS = {
                        world='<site name="end"/><geom name="drum" type="cylinder" size=".1 .1"/>')
                   for more, path in (("", ""), ("", '<geom geom="ball" sidesite="end"/>'), ("", '<geom geom="drum"/>'),
                                      ('armature="1"', '<site site="site"/><pulley divisor="2"/><site site="end"/>'))],
-               {mjcf('<tendon><spatial name="t"><site site="site"/><geom geom="ball"/><site site="end"/></spatial></tendon>'
-                     '<actuator><motor tendon="t" armature="1"/></actuator>', world='<site name="end"/>'):
-                "model.tendons=false"}),
+               {}),
     "actuator": (actuators('<motor joint="joint"/><position joint="joint" kp="2"/><velocity joint="joint" kv="2"/>'
                            '<intvelocity joint="joint" actrange="-1 1"/><damper joint="joint" kv="1" ctrlrange="0 1"/>'
                            '<cylinder joint="slide" timeconst=".1"/><general joint="joint" gaintype="affine" biastype="affine"/>'

@@ -158,7 +158,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <adhesion name="suction" body="b" ctrlrange="0 1"/>
     <motor name="pull" tendon="cable"/>
     <motor joint="knee"/>
-    <motor tendon="rope" armature="1"/>
+    <motor name="thrust" site="s"/>
   </actuator>
   <sensor>
     <rangefinder site="s"/>
@@ -180,17 +180,15 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                 "height field with a sphere\n    the deck can switch these off: model.contacts: false\n  ");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
-  EXPECT_CONTAINS(text, file + ":18: tendon \"rope\" passes a geom and has the armature of an actuator");
   EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" is an adhesion actuator");
   EXPECT_CONTAINS(text, file + ":28: sensor number 0 (no name) is of type rangefinder");
   EXPECT_CONTAINS(text, file + ":29: sensor number 1 (no name) is of a camera");
-  EXPECT_CONTAINS(text, "\n    the deck can switch these off: model.tendons: false\n");
   EXPECT_CONTAINS(text, "\n    supported sensors: touch, ");
   EXPECT_CONTAINS(text,
                   "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
                   "fluidshape=\"none\"/> </edit>");
-  for (const char* fine :
-       {"\"cable\"", "\"spring\"", "\"pull\"", "\"couple\"", "sensor number 2", "option density"})
+  for (const char* fine : {"\"cable\"", "\"rope\"", "\"thrust\"", "\"spring\"", "\"pull\"", "\"couple\"",
+                           "sensor number 2", "option density"})
     EXPECT_EQ(text.find(fine), std::string::npos) << text;
   // the body of one is the other one's parent
   EXPECT_EQ(text.find("\"shin\" may touch geom number 2"), std::string::npos) << text;
@@ -198,24 +196,24 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
 
 TEST_F(ModelImport, SwitchedOffFeaturesAreNotNeeded) {
   ModelConfig model = config(write("robot.xml", R"(<mujoco>
-  <option cone="elliptic" solver="PGS"/>
+  <option><flag diagexact="enable"/></option>
   <worldbody>
     <geom type="plane" size="1 1 1"/>
     <body name="a" pos="0 0 1">
       <joint name="knee" range="-10 20" limited="true" frictionloss="0.5"/>
-      <geom name="ball" size="0.1"/><site name="s" pos="0.2 0 0"/>
+      <geom size="0.1"/>
     </body>
-    <site name="t"/>
   </worldbody>
-  <tendon><spatial name="cable"><site site="t"/><geom geom="ball"/><site site="s"/></spatial></tendon>
+  <tendon><fixed name="cable"><joint joint="knee" coef="1"/></fixed></tendon>
   <equality><joint joint1="knee"/></equality>
-  <actuator><motor tendon="cable" armature="1"/><motor joint="knee"/></actuator>
+  <actuator><motor tendon="cable"/><motor joint="knee"/></actuator>
 </mujoco>)"));
-  for (bool ModelConfig::*flag : {&ModelConfig::contacts, &ModelConfig::limits, &ModelConfig::equality,
-                                  &ModelConfig::frictionloss, &ModelConfig::tendons}) {
+  for (bool ModelConfig::*flag :
+       {&ModelConfig::contacts, &ModelConfig::limits, &ModelConfig::equality, &ModelConfig::frictionloss}) {
     EXPECT_NE(refusal(model), "accepted");
     model.*flag = false;
   }
+  model.tendons = false;
   EXPECT_EQ(refusal(model), "accepted");
   const ImportedModel m = import_model(model, {});
   EXPECT_EQ(m.sizes.nu, 2);
