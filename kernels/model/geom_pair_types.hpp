@@ -42,13 +42,22 @@ namespace maniple {
   ROW(box, mesh, 4)                    \
   ROW(mesh, mesh, 4)
 
+// Pairs that hfield_convex() of collision_hfield.hpp computes: a height field, and this type.
+#define MANIPLE_HFIELD_PAIR_TYPES(ROW) \
+  ROW(hfield, sphere, 50)              \
+  ROW(hfield, capsule, 50)             \
+  ROW(hfield, ellipsoid, 50)           \
+  ROW(hfield, cylinder, 50)            \
+  ROW(hfield, box, 50)                 \
+  ROW(hfield, mesh, 50)
+
 // A row of the tables: values of mjtGeom, the lower first, and how many contacts they have at most.
 struct GeomPairTypes {
   int type1, type2, most_contacts;
 };
 #define MANIPLE_ROW(type1, type2, most_contacts, ...) {geom_##type1, geom_##type2, most_contacts},
-inline constexpr GeomPairTypes kGeomPairTypes[] = {MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW)
-                                                       MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW)};
+inline constexpr GeomPairTypes kGeomPairTypes[] = {MANIPLE_GEOM_PAIR_TYPES(
+    MANIPLE_ROW) MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW) MANIPLE_HFIELD_PAIR_TYPES(MANIPLE_ROW)};
 #undef MANIPLE_ROW
 inline constexpr int kNumGeomPairTypes = sizeof(kGeomPairTypes) / sizeof(kGeomPairTypes[0]);
 
@@ -65,18 +74,21 @@ inline constexpr int kMostMeshFaceCorners = 128;
 // Iterations of EPA that there is room for, whatever ccd_iterations says.
 inline constexpr int kMostEpaIterations = 50;
 
-// The first row of the second table.
+// The first rows of the second and the third table.
 #define MANIPLE_ROW(...) +1
 inline constexpr int kFirstConvexPairTypes = 0 MANIPLE_GEOM_PAIR_TYPES(MANIPLE_ROW);
+inline constexpr int kFirstHfieldPairTypes = kFirstConvexPairTypes MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW);
 #undef MANIPLE_ROW
 
-// Contacts of any two geoms, at most.
-constexpr int most_geom_pair_contacts() {
+// Contacts of any two geoms of the first `rows` rows, at most.
+constexpr int most_geom_pair_contacts(int rows) {
   int most = 0;
-  for (const GeomPairTypes& row : kGeomPairTypes) most = row.most_contacts > most ? row.most_contacts : most;
+  for (int i = 0; i < rows; ++i)
+    most = kGeomPairTypes[i].most_contacts > most ? kGeomPairTypes[i].most_contacts : most;
   return most;
 }
-inline constexpr int kMostGeomPairContacts = most_geom_pair_contacts();
+inline constexpr int kMostConvexContacts = most_geom_pair_contacts(kFirstHfieldPairTypes);
+inline constexpr int kMostGeomPairContacts = most_geom_pair_contacts(kNumGeomPairTypes);
 
 constexpr bool geom_pair_types_are_valid() {
   for (int i = 0; i < kNumGeomPairTypes; ++i) {

@@ -23,6 +23,7 @@ enum ConeType : int { cone_pyramidal = 0, cone_elliptic = 1 };
 enum JacobianType : int { jacobian_dense = 0, jacobian_sparse = 1, jacobian_auto = 2 };
 enum GeomType : int {
   geom_plane = 0,
+  geom_hfield = 1,
   geom_sphere = 2,
   geom_capsule = 3,
   geom_ellipsoid = 4,

@@ -62,14 +62,16 @@
   SIZE(nvariedfriction, "nfriction if rows of dry friction differ between environments, else 0")   \
   SIZE(nvariedcontact, "ncontact if friction or weight of contacts differ, else 0")
 
-// Sizes of the meshes of geoms that may touch.
-#define MANIPLE_MESH_SIZES(SIZE)                    \
-  SIZE(nmesh, "meshes")                             \
-  SIZE(nmeshvert, "their vertices")                 \
-  SIZE(nmeshedge, "lists of neighbours, with ends") \
-  SIZE(nmeshpoly, "faces of the hulls")             \
-  SIZE(nmeshpolyvert, "corners of these faces")     \
-  SIZE(nmeshpolymap, "faces around the vertices, all lists")
+// Sizes of the meshes of geoms that may touch, and of the height fields.
+#define MANIPLE_MESH_SIZES(SIZE)                             \
+  SIZE(nmesh, "meshes")                                      \
+  SIZE(nmeshvert, "their vertices")                          \
+  SIZE(nmeshedge, "lists of neighbours, with ends")          \
+  SIZE(nmeshpoly, "faces of the hulls")                      \
+  SIZE(nmeshpolyvert, "corners of these faces")              \
+  SIZE(nmeshpolymap, "faces around the vertices, all lists") \
+  SIZE(nhfield, "height fields")                             \
+  SIZE(nhfielddata, "their heights")
 
 #define MANIPLE_ALL_SIZES(SIZE) \
   MANIPLE_MODEL_SIZES(SIZE)     \
@@ -260,22 +262,27 @@
 // The convex hulls of the meshes that may touch, from mjModel's arrays of the same names: without other
 // meshes and vertices, neighbours without their faces (src/model_import/meshes.hpp). Vertices and faces are
 // counted from 0 in each mesh.
-#define MANIPLE_MESH_FIELDS(INTEGER, REAL)                                                     \
-  INTEGER(geom_dataid, ngeom, "mesh of the geom; -1: none that may touch")                     \
-  INTEGER(mesh_vertadr, nmesh, "first vertex")                                                 \
-  INTEGER(mesh_vertnum, nmesh, "number of vertices")                                           \
-  INTEGER(mesh_extrema, 27 * nmesh, "vertices where a search begins; -1: looks at all")        \
-  INTEGER(mesh_polyadr, nmesh, "first face")                                                   \
-  INTEGER(mesh_edgeadr, nmeshvert, "first neighbour in mesh_edge; -1: never climbed from")     \
-  INTEGER(mesh_edge, nmeshedge, "neighbours of each vertex, then -1")                          \
-  INTEGER(mesh_polymapadr, nmeshvert, "first of the faces around the vertex, in mesh_polymap") \
-  INTEGER(mesh_polymapnum, nmeshvert, "number of these")                                       \
-  INTEGER(mesh_polymap, nmeshpolymap, "faces")                                                 \
-  INTEGER(mesh_polyvertadr, nmeshpoly, "first corner of the face, in mesh_polyvert")           \
-  INTEGER(mesh_polyvertnum, nmeshpoly, "number of its corners")                                \
-  INTEGER(mesh_polyvert, nmeshpolyvert, "vertices, counterclockwise seen from outside")        \
-  REAL(mesh_vert, 3 * nmeshvert, "m: in the geom's frame")                                     \
-  REAL(mesh_polynormal, 3 * nmeshpoly, "unit normals of the faces, outward")
+#define MANIPLE_MESH_FIELDS(INTEGER, REAL)                                                             \
+  INTEGER(geom_dataid, ngeom, "its height field, or mesh that may touch; -1: none")                    \
+  INTEGER(mesh_vertadr, nmesh, "first vertex")                                                         \
+  INTEGER(mesh_vertnum, nmesh, "number of vertices")                                                   \
+  INTEGER(mesh_extrema, 27 * nmesh, "vertices where a search begins; -1: looks at all")                \
+  INTEGER(mesh_polyadr, nmesh, "first face")                                                           \
+  INTEGER(mesh_edgeadr, nmeshvert, "first neighbour in mesh_edge; -1: never climbed from")             \
+  INTEGER(mesh_edge, nmeshedge, "neighbours of each vertex, then -1")                                  \
+  INTEGER(mesh_polymapadr, nmeshvert, "first of the faces around the vertex, in mesh_polymap")         \
+  INTEGER(mesh_polymapnum, nmeshvert, "number of these")                                               \
+  INTEGER(mesh_polymap, nmeshpolymap, "faces")                                                         \
+  INTEGER(mesh_polyvertadr, nmeshpoly, "first corner of the face, in mesh_polyvert")                   \
+  INTEGER(mesh_polyvertnum, nmeshpoly, "number of its corners")                                        \
+  INTEGER(mesh_polyvert, nmeshpolyvert, "vertices, counterclockwise seen from outside")                \
+  REAL(mesh_vert, 3 * nmeshvert, "m: in the geom's frame")                                             \
+  REAL(mesh_polynormal, 3 * nmeshpoly, "unit normals of the faces, outward")                           \
+  INTEGER(hfield_nrow, nhfield, "rows of heights, along y")                                            \
+  INTEGER(hfield_ncol, nhfield, "columns of heights, along x")                                         \
+  INTEGER(hfield_adr, nhfield, "first height in hfield_data")                                          \
+  REAL(hfield_size, 4 * nhfield, "m: half sizes along x and y, largest height, thickness of the base") \
+  REAL(hfield_data, nhfielddata, "heights, row by row, as shares of the largest")
 
 // Arrays computed once from the ones above (src/model_import/derive.hpp), so that the lanes compute nothing
 // that is the same for all environments.

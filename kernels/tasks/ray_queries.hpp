@@ -4,6 +4,7 @@
 
 #include "kernels/model/data.hpp"
 #include "kernels/physics/collision/ray.hpp"
+#include "kernels/physics/collision/ray_hfield.hpp"
 #include "kernels/tasks/program.hpp"
 
 namespace maniple {
@@ -37,6 +38,19 @@ MANIPLE_FUNCTION void load_frame(const Data<V>& d, RayFrame frame, int id, Vec3<
   }
 }
 
+// Distances of a height field, in the lanes of a mask.
+template <class V>
+MANIPLE_FUNCTION V hfield_distances(const Model<ScalarOf<V>>& m, int id, MaskOf<V> where, const Vec3<V>& p,
+                                    const Vec3<V>& u) {
+  V result(-1);
+  for_each_lane(where, [&](int lane) {
+    set_lane(result, lane,
+             hfield_distance(m, id, {get_lane(p.x, lane), get_lane(p.y, lane), get_lane(p.z, lane)},
+                             {get_lane(u.x, lane), get_lane(u.y, lane), get_lane(u.z, lane)}));
+  });
+  return result;
+}
+
 // Lengths [m] of the task's rays, of the poses in `d`, which must have all of its frames and geoms; -1 where
 // a ray meets nothing within its query's distance.
 template <class V>
@@ -65,7 +79,9 @@ MANIPLE_STAGE void answer_ray_queries(const Model<ScalarOf<V>>& m, const Data<V>
         const Vec3<V> nearest = multiply_add(-dot(point, along), along, point);
         const MaskOf<V> near = reach == V(0) || dot(nearest, nearest) <= reach * reach;
         if (!any_lane(near)) continue;
-        const V distance = ray_distance(type, size, to_geom * point, to_geom * along);
+        const Vec3<V> p = to_geom * point, u = to_geom * along;
+        const V distance = type == geom_hfield ? hfield_distances(m, m.geom_dataid[geom], near, p, u)
+                                               : ray_distance(type, size, p, u);
         const V shortest = answers[ray];
         const MaskOf<V> shorter = near && distance >= V(0) && distance <= V(query.max_distance) &&
                                   (shortest < V(0) || distance < shortest);

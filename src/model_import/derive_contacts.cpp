@@ -101,9 +101,22 @@ int types_of(const Model<double>& m, const GeomPair& geompair) {
   return geom_pair_types(m.geom_type[geompair.geom1], m.geom_type[geompair.geom2]);
 }
 
+// Prisms of a height field that a geom can be over, two for each cell.
+double prisms_below(const Model<double>& m, int hfield, int geom) {
+  const int id = m.geom_dataid[hfield];
+  const double *const size = m.hfield_size + 4 * id, width = 2 * m.geom_rbound[geom];
+  const auto cells = [&](double half, int count) {
+    return std::min(count - 1.0, std::ceil(width / (2 * half / (count - 1))) + 1);
+  };
+  return 2 * cells(size[0], m.hfield_ncol[id]) * cells(size[1], m.hfield_nrow[id]);
+}
+
 int most_contacts(const Model<double>& m, const GeomPair& geompair) {
   const int types = types_of(m, geompair);
-  return types < 0 ? 0 : kGeomPairTypes[types].most_contacts;
+  if (types < 0) return 0;
+  const double most = kGeomPairTypes[types].most_contacts;
+  if (types < kFirstHfieldPairTypes) return static_cast<int>(most);
+  return static_cast<int>(std::min(most, prisms_below(m, geompair.geom1, geompair.geom2)));
 }
 
 // Whether contacts have rows of the kind ConeRows.
@@ -147,6 +160,8 @@ std::vector<BodyPair> body_pairs_of(const Model<double>& m, const std::vector<Ge
 // most, so six contacts a ball; in a stack of logs each touches six, at two points, so six as well; a brick
 // in a wall stands on two others, at four corners each. The links of a robot touch each other rarely.
 constexpr int kContactsOfLooseShape = 6, kContactsOfLooseBox = 8, kContactsOfLink = 1, kSpareContacts = 8;
+// What a geom has at rest on a height field, of prisms that are not much smaller than it.
+constexpr int kContactsOnHfield = 8;
 // Where there are few planes: what a robot in a heap has, about two per moving geom.
 constexpr int kContactsInHeap = 2, kFewestContacts = 16;
 
@@ -159,7 +174,9 @@ int contact_capacity(const Model<double>& m, const std::vector<GeomPair>& pairs,
   std::vector<bool> counted(static_cast<std::size_t>(m.ngeom)), boxes(static_cast<std::size_t>(m.ngeom));
   int with_planes = 0, others = 0, moving = 0, at_hand = kSpareContacts;
   for (const GeomPair& geompair : pairs) {
-    (m.geom_type[geompair.geom1] == geom_plane ? with_planes : others) += most_contacts(m, geompair);
+    const int type1 = m.geom_type[geompair.geom1], most = most_contacts(m, geompair);
+    (type1 == geom_plane ? with_planes : others) += most;
+    if (type1 == geom_hfield) at_hand += std::min(most, kContactsOnHfield);
     for (const int geom : {geompair.geom1, geompair.geom2}) {
       const auto g = static_cast<std::size_t>(geom);
       const int body = m.body_weldid[m.geom_bodyid[geom]];
@@ -190,7 +207,8 @@ void derive_geoms(const Model<double>& m, const DerivedFields& derived) {
     if (quat[0] == 1 && quat[1] == 0 && quat[2] == 0 && quat[3] == 0) flags |= geom_quat_identity;
     const int type = m.geom_type[i];
     if (type == geom_plane || type == geom_capsule || type == geom_sphere) flags |= geom_needs_axis;
-    if (type == geom_box || type == geom_cylinder || type == geom_ellipsoid || type == geom_mesh)
+    if (type == geom_box || type == geom_cylinder || type == geom_ellipsoid || type == geom_mesh ||
+        type == geom_hfield)
       flags |= geom_needs_frame;
     derived.geom_flags[i] = flags;
   }

@@ -88,7 +88,14 @@ void import_meshes(const mjModel& m, ModelNumbers& numbers, ModelSizes& sizes) {
     append_mesh(m, mesh, numbers);
   }
   for (int geom = 0; geom < m.ngeom; ++geom)
-    numbers.geom_dataid.push_back(is_mesh(geom) ? number[static_cast<std::size_t>(m.geom_dataid[geom])] : -1);
+    numbers.geom_dataid.push_back(is_mesh(geom) ? number[static_cast<std::size_t>(m.geom_dataid[geom])]
+                                  : m.geom_type[geom] == mjGEOM_HFIELD ? m.geom_dataid[geom]
+                                                                       : -1);
+  numbers.hfield_nrow.assign(m.hfield_nrow, m.hfield_nrow + m.nhfield);
+  numbers.hfield_ncol.assign(m.hfield_ncol, m.hfield_ncol + m.nhfield);
+  numbers.hfield_adr.assign(m.hfield_adr, m.hfield_adr + m.nhfield);
+  numbers.hfield_size.assign(m.hfield_size, m.hfield_size + 4 * m.nhfield);
+  numbers.hfield_data.assign(m.hfield_data, m.hfield_data + m.nhfielddata);
   const auto size_of = [](const auto& values) { return static_cast<int>(values.size()); };
   sizes.nmesh = kept;
   sizes.nmeshvert = size_of(numbers.mesh_edgeadr);
@@ -96,6 +103,8 @@ void import_meshes(const mjModel& m, ModelNumbers& numbers, ModelSizes& sizes) {
   sizes.nmeshpoly = size_of(numbers.mesh_polyvertadr);
   sizes.nmeshpolyvert = size_of(numbers.mesh_polyvert);
   sizes.nmeshpolymap = size_of(numbers.mesh_polymap);
+  sizes.nhfield = size_of(numbers.hfield_nrow);
+  sizes.nhfielddata = size_of(numbers.hfield_data);
 }
 
 int most_face_corners(const mjModel& m, int mesh) {

@@ -37,10 +37,10 @@ static_assert(same(solver_pgs, mjSOL_PGS) && same(solver_cg, mjSOL_CG) && same(s
 static_assert(same(cone_pyramidal, mjCONE_PYRAMIDAL) && same(cone_elliptic, mjCONE_ELLIPTIC));
 static_assert(same(jacobian_dense, mjJAC_DENSE) && same(jacobian_sparse, mjJAC_SPARSE) &&
               same(jacobian_auto, mjJAC_AUTO));
-static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_sphere, mjGEOM_SPHERE) &&
-              same(geom_capsule, mjGEOM_CAPSULE) && same(geom_ellipsoid, mjGEOM_ELLIPSOID) &&
-              same(geom_cylinder, mjGEOM_CYLINDER) && same(geom_box, mjGEOM_BOX) &&
-              same(geom_mesh, mjGEOM_MESH));
+static_assert(same(geom_plane, mjGEOM_PLANE) && same(geom_hfield, mjGEOM_HFIELD) &&
+              same(geom_sphere, mjGEOM_SPHERE) && same(geom_capsule, mjGEOM_CAPSULE) &&
+              same(geom_ellipsoid, mjGEOM_ELLIPSOID) && same(geom_cylinder, mjGEOM_CYLINDER) &&
+              same(geom_box, mjGEOM_BOX) && same(geom_mesh, mjGEOM_MESH));
 static_assert(same(joint_free, mjJNT_FREE) && same(joint_ball, mjJNT_BALL) &&
               same(joint_slide, mjJNT_SLIDE) && same(joint_hinge, mjJNT_HINGE));
 static_assert(same(equality_connect, mjEQ_CONNECT) && same(equality_weld, mjEQ_WELD) &&

@@ -34,8 +34,9 @@ class Dice {
 class RandomModel {
  public:
   // `wild`: masses from 1e-6 to 1e6, nearly singular inertias, and stiffness to match.
-  // `convex`: cylinders and ellipsoids touch more than planes, and there are meshes. `cones`: some friction
-  // cones are elliptic or have more than two directions, and some have noslip iterations.
+  // `convex`: cylinders and ellipsoids touch more than planes, and there are meshes and height fields.
+  // `cones`: some friction cones are elliptic or have more than two directions, and some have noslip
+  // iterations.
   RandomModel(std::uint64_t seed, bool wild, bool convex, bool cones)
       : dice_(seed),
         path_dice_(seed + 1000000007),
@@ -43,6 +44,7 @@ class RandomModel {
         convex_(convex),
         cones_(cones && dice_.chance(0.4)),
         noslip_(cones && seed % 8 == 5),
+        field_(convex && seed % 8 == 3),
         has_paths_(path_dice_.chance(0.35)) {
     write();
   }
@@ -56,6 +58,8 @@ class RandomModel {
     options();
     if (convex_) meshes();
     out_ << "<worldbody>\n";
+    if (field_)
+      out_ << "<geom name=\"field\" type=\"hfield\" hfield=\"field\" contype=\"1\" conaffinity=\"3\"/>\n";
     path_points();
     if (dice_.chance(0.85)) {
       geom_number_ = 0;
@@ -153,6 +157,11 @@ class RandomModel {
       out_ << "<mesh name=\"mesh" << mesh << "\" vertex=\"";
       for (int i = 0, count = mesh == 0 ? 3 * 6 : 3 * 24; i < count; ++i)
         out_ << (i > 0 ? " " : "") << dice_.uniform(-0.12, 0.12);
+      out_ << "\"/>\n";
+    }
+    if (field_) {
+      out_ << "<hfield name=\"field\" nrow=\"4\" ncol=\"5\" size=\"1 .8 .2 .1\" elevation=\"";
+      for (int i = 0; i < 20; ++i) out_ << (7 * i * i + 3 * i) % 11 << " ";
       out_ << "\"/>\n";
     }
     out_ << "</asset>\n";
@@ -560,7 +569,7 @@ class RandomModel {
   }
 
   Dice dice_, path_dice_;
-  bool wild_, convex_, cones_, noslip_, has_paths_;
+  bool wild_, convex_, cones_, noslip_, field_, has_paths_;
   std::ostringstream out_;
   std::string text_;
   static constexpr int kMeshes = 2;

@@ -130,7 +130,7 @@ TEST_P(Heaps, TrajectoriesPartAsMujocosDo) {
 
 INSTANTIATE_TEST_SUITE_P(Models, Heaps,
                          ::testing::Values(Heap{"boxes", 1e-12, 1e-9}, Heap{"solids", 1e-3, 0.1},
-                                           Heap{"meshes", 1e-12, 0.1}),
+                                           Heap{"meshes", 1e-12, 0.1}, Heap{"terrain", 1e-12, 0.1}),
                          [](const auto& model) { return model.param.name; });
 
 }  // namespace

@@ -4,10 +4,14 @@
 #include <mujoco/mujoco.h>
 
 #include <cmath>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 #include "kernels/base/lane_traits.hpp"
 #include "kernels/physics/collision/ray.hpp"
+#include "kernels/physics/collision/ray_hfield.hpp"
 
 namespace maniple {
 namespace {
@@ -103,6 +107,46 @@ TEST_F(Rays, KeepTheirDigitsFarAway) {
       c.direction[0] = c.direction[1] = 0, c.direction[2] = -1;
       ASSERT_NEAR(ray_distance(type, size, p, u), theirs(type, c), 2e-5) << type;
     }
+}
+
+// From above, below, within, along the ground and past the edges of a rough height field.
+TEST_F(Rays, MeetHeightFieldsWhereMujocoSays) {
+  std::string xml = "<mujoco><asset><hfield name='f' nrow='9' ncol='7' size='1.3 1 .6 .2' elevation='";
+  for (int i = 0; i < 63; ++i) xml += std::to_string(number(0, 1)) + " ";
+  xml += "'/></asset><worldbody><geom type='hfield' hfield='f'/></worldbody></mujoco>";
+  char error[200];
+  const std::unique_ptr<mjSpec, void (*)(mjSpec*)> spec(
+      mj_parseXMLString(xml.c_str(), nullptr, error, sizeof error), mj_deleteSpec);
+  const std::unique_ptr<mjModel, void (*)(mjModel*)> mujoco(mj_compile(spec.get(), nullptr), mj_deleteModel);
+  const std::unique_ptr<mjData, void (*)(mjData*)> data(mj_makeData(mujoco.get()), mj_deleteData);
+  mj_kinematics(mujoco.get(), data.get());
+  const std::vector<double> heights(mujoco->hfield_data, mujoco->hfield_data + 63);
+  Model<double> model;
+  const int adr = 0;
+  model.hfield_nrow = mujoco->hfield_nrow;
+  model.hfield_ncol = mujoco->hfield_ncol;
+  model.hfield_adr = &adr;
+  model.hfield_size = mujoco->hfield_size;
+  model.hfield_data = heights.data();
+  int hits = 0, misses = 0;
+  for (int round = 0; round < 100000; ++round) {
+    const RayCase c = random_case(geom_box);
+    const auto expected_along = [&](double turn) {
+      const double direction[3] = {c.direction[0] + turn, c.direction[1] - turn, c.direction[2]};
+      return mj_rayHfield(mujoco.get(), data.get(), 0, c.point, direction, nullptr);
+    };
+    const double expected = expected_along(0);
+    // a rounding decides about rays along edges
+    if (std::abs(expected_along(1e-9) - expected) > 1e-6 || std::abs(expected_along(-1e-9) - expected) > 1e-6)
+      continue;
+    (expected >= 0 ? hits : misses)++;
+    ASSERT_NEAR(hfield_distance(model, 0, {c.point[0], c.point[1], c.point[2]},
+                                {c.direction[0], c.direction[1], c.direction[2]}),
+                expected, 1e-11)
+        << "round " << round;
+  }
+  EXPECT_GT(hits, 20000);
+  EXPECT_GT(misses, 20000);
 }
 
 }  // namespace

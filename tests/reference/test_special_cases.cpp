@@ -265,6 +265,8 @@ const char* shape_text(int type) {
       return "type='cylinder' size='.1 .1'";
     case geom_mesh:
       return "type='mesh' mesh='wedge'";
+    case geom_hfield:
+      return "type='hfield' hfield='field'";
     default:
       return "type='box' size='.1 .1 .1'";
   }
@@ -272,10 +274,10 @@ const char* shape_text(int type) {
 
 TEST_F(SpecialCases, ShapesHaveMujocosNumberOfContacts) {
   for (const GeomPairTypes& pair : kGeomPairTypes) {
-    const bool as_it_is = pair.type1 == geom_plane || pair.type1 == geom_mesh;
-    load(std::string(
-             "<mujoco><asset><mesh name='wedge' vertex='0 0 0 .1 0 0 0 .1 0 0 0 .1'/></asset><worldbody>"
-             "<geom ") +
+    const bool as_it_is = pair.type1 == geom_plane || pair.type1 == geom_mesh || pair.type1 == geom_hfield;
+    load(std::string("<mujoco><asset><mesh name='wedge' vertex='0 0 0 .1 0 0 0 .1 0 0 0 .1'/>"
+                     "<hfield name='field' nrow='9' ncol='9' size='.3 .3 .1 .1'/></asset><worldbody>"
+                     "<geom ") +
          (as_it_is ? shape_text(pair.type1) : "size='.1'") + "/><body><freejoint/><geom " +
          shape_text(pair.type2) + "/></body></worldbody></mujoco>");
     if (!as_it_is) mujoco_.model->geom_type[0] = pair.type1;

@@ -268,6 +268,7 @@ const std::vector<TeamCase> kCases = {
     {{"boxes", "", "boxes.xml"}, ""},
     {{"solids", "", "solids.xml"}, ""},
     {{"meshes", "", "meshes.xml"}, ""},
+    {{"terrain", "", "terrain.xml"}, ""},
     {{"slippery", "", "slippery.xml"}, ""},
     {{"cones", "", "cones.xml"}, ""},
     {{"pyramids", "", "pyramids.xml"}, "implicitfast"},

@@ -9,13 +9,13 @@
 namespace maniple {
 
 // The contacts of one geom pair in one environment.
-template <class T>
+template <class T, int kMost = kMostConvexContacts>
 struct FoundContacts {
-  ContactPoint<T> point[kMostGeomPairContacts];
+  ContactPoint<T> point[kMost];
   int count = 0;
 
   MANIPLE_FUNCTION void add(const ContactPoint<T>& found) {
-    if (count < kMostGeomPairContacts) point[count++] = found;
+    if (count < kMost) point[count++] = found;
   }
 };
 
@@ -30,13 +30,19 @@ MANIPLE_FUNCTION GeomPose<ScalarOf<V>> pose_of_lane(const GeomPose<V>& pose, int
   return {vector_of_lane(pose.pos, lane),
           {of(m.xx), of(m.xy), of(m.xz), of(m.yx), of(m.yy), of(m.yz), of(m.zx), of(m.zy), of(m.zz)},
           pose.size,
-          pose.mesh,
+          pose.data,
           pose.rbound,
           pose.aabb};
 }
 template <class V>
 MANIPLE_FUNCTION Vec3<V> vector_of_lanes(const Vec3<ScalarOf<V>>& v) {
   return {V(v.x), V(v.y), V(v.z)};
+}
+
+template <class V>
+MANIPLE_FUNCTION ContactPoint<V> in_lanes(const ContactPoint<ScalarOf<V>>& point) {
+  return {V(point.dist), vector_of_lanes<V>(point.pos), vector_of_lanes<V>(point.normal),
+          vector_of_lanes<V>(point.tangent)};
 }
 
 // Calls find(pose1, pose2, margin, found) for every environment in `near`, and emits what it has found.
@@ -55,11 +61,7 @@ MANIPLE_FUNCTION void find_alone(const GeomPose<V>& pose1, const GeomPose<V>& po
       find(pose_of_lane(pose1, lane), pose_of_lane(pose2, lane), get_lane(margin, lane), found);
       MaskOf<V> only(false);
       only.set(lane, true);
-      for (int k = 0; k < found.count; ++k) {
-        const ContactPoint<T>& point = found.point[k];
-        emit(only, ContactPoint<V>{V(point.dist), vector_of_lanes<V>(point.pos),
-                                   vector_of_lanes<V>(point.normal), vector_of_lanes<V>(point.tangent)});
-      }
+      for (int k = 0; k < found.count; ++k) emit(only, in_lanes<V>(found.point[k]));
     });
   }
 }

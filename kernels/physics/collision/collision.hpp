@@ -8,6 +8,7 @@
 #include "kernels/physics/collision/collision_box.hpp"
 #include "kernels/physics/collision/collision_box_box.hpp"
 #include "kernels/physics/collision/collision_convex.hpp"
+#include "kernels/physics/collision/collision_hfield.hpp"
 #include "kernels/physics/collision/collision_primitive.hpp"
 
 namespace maniple {
@@ -54,7 +55,7 @@ MANIPLE_FUNCTION GeomPose<V> geom_pose(const Model<ScalarOf<V>>& m, const Data<V
   GeomPose<V> pose;
   pose.pos = load3<V>(d.geom_xpos, 3 * g);
   pose.size = m.geom_size + 3 * g;
-  pose.mesh = m.geom_dataid[g];
+  pose.data = m.geom_dataid[g];
   pose.rbound = m.geom_rbound[g];
   pose.aabb = m.geom_aabb + 6 * g;
   if (flags & geom_needs_frame) pose.mat = load9<V>(d.geom_xmat, 9 * g);
@@ -123,7 +124,7 @@ MANIPLE_FUNCTION bool bounding_spheres_overlap(const Model<ScalarOf<V>>& m, cons
 template <class V, class Emit>
 MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, int types, const GeomPose<V>& pose1,
                                   const GeomPose<V>& pose2, V margin, const Emit& emit) {
-  int convex1 = -1, convex2 = -1;
+  int convex1 = -1, convex2 = -1, over_hfield = -1;
   switch (types) {
 #define MANIPLE_ROW(type1, type2, most_contacts, function) \
   case geom_pair_types(geom_##type1, geom_##type2):        \
@@ -137,8 +138,15 @@ MANIPLE_FUNCTION void narrowphase(const Model<ScalarOf<V>>& m, int types, const 
     break;
     MANIPLE_CONVEX_PAIR_TYPES(MANIPLE_ROW)
 #undef MANIPLE_ROW
+#define MANIPLE_ROW(type1, type2, most_contacts)    \
+  case geom_pair_types(geom_##type1, geom_##type2): \
+    over_hfield = geom_##type2;                     \
+    break;
+    MANIPLE_HFIELD_PAIR_TYPES(MANIPLE_ROW)
+#undef MANIPLE_ROW
   }
   if (convex1 >= 0) convex_convex(m, convex1, pose1, convex2, pose2, margin, emit);
+  if (over_hfield >= 0) hfield_convex(m, pose1, over_hfield, pose2, margin, emit);
 }
 
 // The contacts of geom pair c: emit(hit, point), where `hit` are the lanes that have the contact.
@@ -169,7 +177,7 @@ MANIPLE_FUNCTION void collide_by_team(const Model<T>& m, const Data<T>& d) {
   for (int first = 0; first < m.ngeompair; first += d.team.size()) {
     const int c = first + d.team.rank();
     const bool near = c < m.ngeompair && bounding_spheres_overlap(m, d, c);
-    FoundContacts<T> found;
+    FoundContacts<T, kMostGeomPairContacts> found;
     if (near)
       narrowphase(m, d, c, [&](bool hit, const ContactPoint<T>& point) {
         if (hit) found.add(point);

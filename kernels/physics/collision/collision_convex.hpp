@@ -66,8 +66,8 @@ MANIPLE_FUNCTION MaskOf<V> boxes_overlap(int type1, const GeomPose<V>& pose1, in
   return overlap;
 }
 
-// The deepest points of two shapes, both inflated by half of the margin (mjc_penetration, mjc_ccd); false if
-// they do not overlap.
+// The deepest points of two inflated shapes (mjc_penetration, mjc_ccd), and their distance plus the margin;
+// false if they do not overlap.
 template <class S>
 MANIPLE_STAGE bool penetration(ConvexShape<S> shape1, ConvexShape<S> shape2, double margin,
                                const ConvexOptions& options, ContactPoint<double>& contact,
@@ -75,10 +75,10 @@ MANIPLE_STAGE bool penetration(ConvexShape<S> shape1, ConvexShape<S> shape2, dou
   Vec3<double>&point1 = found.point1, &point2 = found.point2;
   double dist = 0;
   bool known = false;
-  if (margin > 0 || shape1.has_core() || shape2.has_core()) {
+  if (shape1.inflation > 0 || shape2.inflation > 0 || shape1.has_core() || shape2.has_core()) {
     // shallow: the distance of the cores
-    const double coat1 = 0.5 * margin + (shape1.has_core() ? shape1.size[0] : 0),
-                 coat2 = 0.5 * margin + (shape2.has_core() ? shape2.size[0] : 0);
+    const double coat1 = shape1.inflation + (shape1.has_core() ? shape1.size[0] : 0),
+                 coat2 = shape2.inflation + (shape2.has_core() ? shape2.size[0] : 0);
     shape1.core = shape2.core = true;
     const GjkResult cores = gjk(shape1, shape2, options, coat1 + coat2);
     if (cores.dist > options.tolerance) {
@@ -126,7 +126,7 @@ MANIPLE_FUNCTION ConvexShape<S> convex_shape(const Model<S>& m, int type, const 
           .mat = {d(a.xx), d(a.xy), d(a.xz), d(a.yx), d(a.yy), d(a.yz), d(a.zx), d(a.zy), d(a.zz)},
           .size = {d(pose.size[0]), d(pose.size[1]), d(pose.size[2])},
           .inflation = inflation,
-          .mesh = convex_mesh(m, pose.mesh),
+          .mesh = convex_mesh(m, type == geom_mesh ? pose.data : -1),
           .core = false,
           .vertex = -1};
 }

@@ -10,13 +10,13 @@
 namespace maniple {
 
 // Shape and pose of one geom. Of `mat` only the columns that the geom's type needs are set (GeomFlag). Of a
-// mesh its number and the radius of the sphere around it.
+// mesh or a height field its number, and the radius of the sphere around it.
 template <class V>
 struct GeomPose {
   Vec3<V> pos;
   Mat3<V> mat;
   const ScalarOf<V>* size;
-  int mesh = -1;
+  int data = -1;
   ScalarOf<V> rbound = 0;
   const ScalarOf<V>* aabb = nullptr;
 };

@@ -115,7 +115,8 @@ struct ConvexShape {
   double inflation;
   ConvexMesh<S> mesh;
   bool core = false;
-  int vertex = -1;  // of a mesh the last one found, of a box its signs as bits
+  int vertex = -1;                      // of a mesh the last one found, of a box its signs as bits
+  const Vec3<double>* prism = nullptr;  // of a height field one prism, three corners below and three above
 
   // The point that reaches farthest in the direction of a unit vector.
   MANIPLE_FUNCTION Vec3<double> support(const Vec3<double>& direction) {
@@ -125,7 +126,7 @@ struct ConvexShape {
   MANIPLE_FUNCTION bool has_core() const { return type == geom_sphere || type == geom_capsule; }
   // Whether it has flat sides alone, so that GJK ends by itself.
   MANIPLE_FUNCTION bool is_discrete() const {
-    return (type == geom_box || type == geom_mesh) && (core || inflation == 0);
+    return (type == geom_box || type == geom_mesh || type == geom_hfield) && (core || inflation == 0);
   }
   // A point of the geom's frame in the world's.
   MANIPLE_FUNCTION Vec3<double> in_world(const Vec3<double>& local) const {
@@ -133,7 +134,20 @@ struct ConvexShape {
   }
 
  private:
+  MANIPLE_FUNCTION Vec3<double> support_of_prism(const Vec3<double>& direction) const {
+    const Vec3<double>* const corner = direction.z < 0 ? prism : prism + 3;
+    int best = 0;
+    double most = plain_dot(corner[0], direction);
+    for (int i = 1; i < 3; ++i) {
+      const double there = plain_dot(corner[i], direction);
+      if (!(there > most)) continue;
+      most = there;
+      best = i;
+    }
+    return corner[best];
+  }
   MANIPLE_FUNCTION Vec3<double> support_of_geom(const Vec3<double>& direction) {
+    if (type == geom_hfield) return support_of_prism(direction);
     if (type == geom_sphere) return core ? pos : size[0] * direction + pos;
     if (type == geom_capsule) {  // of its mat only the axis is set
       const Vec3<double> axis = mat.column_z();

@@ -51,10 +51,10 @@ struct LineInterval {
   }
 };
 
-// Whether rays meet geoms of a type: whether ray_distance() below has a formula for it.
+// Whether rays meet geoms of a type: those of ray_distance() below, and height fields (ray_hfield.hpp).
 MANIPLE_FUNCTION constexpr bool ray_meets(int type) {
-  return type == geom_plane || type == geom_sphere || type == geom_capsule || type == geom_ellipsoid ||
-         type == geom_cylinder || type == geom_box;
+  return type == geom_hfield || type == geom_plane || type == geom_sphere || type == geom_capsule ||
+         type == geom_ellipsoid || type == geom_cylinder || type == geom_box;
 }
 
 // Distance along the unit vector u from p to the surface of a geom (mju_rayGeom), both in its frame; -1 where
@@ -96,6 +96,7 @@ MANIPLE_FUNCTION V ray_distance(int type, const ScalarOf<V>* size, const Vec3<V>
         line.join(ball);
       }
       return line.first();
+    case geom_hfield:
     case geom_mesh:  // (ray_meets)
       break;
   }

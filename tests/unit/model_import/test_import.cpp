@@ -148,7 +148,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
         <geom size="0.1" condim="6"/><site name="t"/>
       </body>
     </body>
-    <body name="hand" mocap="true"><geom type="hfield" hfield="field"/></body>
+    <body name="hand" mocap="true"><geom size="0.1" surfacevel="0 0 0 1 0 0" contype="0" conaffinity="0"/></body>
   </worldbody>
   <tendon><fixed name="cable" range="0 1" armature="3"><joint joint="knee" coef="1"/></fixed>
     <spatial name="rope"><site site="s"/><geom geom="shin"/><site site="t"/></spatial>
@@ -158,14 +158,13 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
     <adhesion name="suction" body="b" ctrlrange="0 1"/>
     <motor name="pull" tendon="cable"/>
     <motor joint="knee"/>
-    <motor name="thrust" site="s"/>
+    <motor tendon="rope"/>
   </actuator>
   <sensor>
     <rangefinder site="s"/>
     <framepos objtype="camera" objname="eye"/>
     <gyro site="s"/>
   </sensor>
-  <asset><hfield name="field" nrow="2" ncol="2" size="1 1 1 1"/></asset>
 </mujoco>)");
   const std::string file = (folder_ / "robot.xml").string();
   EXPECT_EQ(text.find("deck.yaml:2: model.file: "), 0u) << text;
@@ -174,10 +173,7 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
                   file + ":5: geom \"floor\" may touch geom \"shin\": contacts with condim 4 in solver");
   EXPECT_CONTAINS(text,
                   file + ":5: geom \"floor\" may touch geom number 2 (no name): contacts with condim 6 in");
-  EXPECT_CONTAINS(
-      text, file +
-                ":15: geom number 3 (no name) may touch geom \"shin\" and 1 more: contacts of a "
-                "height field with a sphere\n    the deck can switch these off: model.contacts: false\n  ");
+  EXPECT_CONTAINS(text, file + ":15: geom number 3 (no name) has a surface velocity");
   EXPECT_CONTAINS(text, file + ":2: option noslip_iterations");
   EXPECT_CONTAINS(text, file + ":8: geom \"shin\" has fluidshape=\"ellipsoid\"");
   EXPECT_CONTAINS(text, file + ":22: actuator \"suction\" is an adhesion actuator");
@@ -187,8 +183,8 @@ TEST_F(ModelImport, NamesEverythingUnsupportedWithItsLine) {
   EXPECT_CONTAINS(text,
                   "\n    an overlay (model.overlay) settles it: <edit> <geom name=\"shin\" "
                   "fluidshape=\"none\"/> </edit>");
-  for (const char* fine : {"\"cable\"", "\"rope\"", "\"thrust\"", "\"spring\"", "\"pull\"", "\"couple\"",
-                           "sensor number 2", "option density"})
+  for (const char* fine :
+       {"\"cable\"", "\"rope\"", "\"spring\"", "\"pull\"", "\"couple\"", "sensor number 2", "option density"})
     EXPECT_EQ(text.find(fine), std::string::npos) << text;
   // the body of one is the other one's parent
   EXPECT_EQ(text.find("\"shin\" may touch geom number 2"), std::string::npos) << text;

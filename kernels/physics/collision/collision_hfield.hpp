@@ -1,0 +1,148 @@
+// Where a height field touches convex shapes, with the contact points of MuJoCo's (mjc_ConvexHField): every
+// cell below the shape is two triangles, each the top of a prism that goes down to the base, and GJK and EPA
+// find the deepest point of each prism. Called by MANIPLE_HFIELD_PAIR_TYPES.
+#pragma once
+
+#include "kernels/physics/collision/collision_convex.hpp"
+
+namespace maniple {
+
+// The prisms of a height field in its frame, which begin with the column before `column`: the next vertex
+// takes the place of the oldest.
+template <class S>
+struct HfieldPrisms {
+  const S *size, *data;
+  int rows, columns;
+  double step_x, step_y;
+  Vec3<double> corner[6];  // below, and above
+
+  MANIPLE_FUNCTION HfieldPrisms(const Model<S>& m, int id)
+      : size(m.hfield_size + 4 * id),
+        data(m.hfield_data + m.hfield_adr[id]),
+        rows(m.hfield_nrow[id]),
+        columns(m.hfield_ncol[id]),
+        step_x(2 * static_cast<double>(size[0]) / (columns - 1)),
+        step_y(2 * static_cast<double>(size[1]) / (rows - 1)) {
+    for (Vec3<double>& point : corner) point = {0, 0, -static_cast<double>(size[3])};
+  }
+  MANIPLE_FUNCTION double half(int axis) const { return static_cast<double>(size[axis]); }
+  MANIPLE_FUNCTION void add(int row, int column) {
+    for (const int k : {0, 1, 3, 4}) corner[k] = corner[k + 1];
+    const double x = step_x * column - half(0), y = step_y * row - half(1);
+    const double height = static_cast<double>(data[row * columns + column]) * half(2);
+    corner[2] = {x, y, -half(3)};
+    corner[5] = {x, y, height};
+  }
+  MANIPLE_FUNCTION Vec3<double> center() const {
+    Vec3<double> sum = zero3<double>();
+    for (const Vec3<double>& point : corner) sum = sum + point;
+    return (1.0 / 6.0) * sum;
+  }
+};
+
+// Calls add(contact) for the contacts of a shape, in the height field's frame, at most kMostGeomPairContacts.
+template <class S, class Add>
+MANIPLE_STAGE void touch_prisms(const Model<S>& m, int id, ConvexShape<S>& shape, double radius,
+                                double margin, const Add& add) {
+  HfieldPrisms<S> prisms(m, id);
+  const double reach = radius + margin;
+  const double position[3] = {shape.pos.x, shape.pos.y, shape.pos.z};
+  const double above[3] = {prisms.half(0), prisms.half(1), prisms.half(2)},
+               below[3] = {prisms.half(0), prisms.half(1), prisms.half(3)};
+  double low[3], high[3];
+  for (int axis = 0; axis < 3; ++axis) {
+    if (above[axis] < position[axis] - reach || -below[axis] > position[axis] + reach) return;
+    Vec3<double> direction{axis == 0 ? 1.0 : 0.0, axis == 1 ? 1.0 : 0.0, axis == 2 ? 1.0 : 0.0};
+    high[axis] = plain_dot(direction, shape.support(direction)) + margin;
+    low[axis] = plain_dot(direction, shape.support(-direction)) - margin;
+    if (low[axis] > above[axis] || high[axis] < -below[axis]) return;
+  }
+  const auto cell = [](double x, double half, int count) { return (x + half) / (2 * half) * (count - 1); };
+  const auto within = [](double x, int last) { return static_cast<int>(x < 0 ? 0 : x > last ? last : x); };
+  const int first_column = within(floor(cell(low[0], above[0], prisms.columns)), prisms.columns - 1),
+            last_column = within(ceil(cell(high[0], above[0], prisms.columns)), prisms.columns - 1),
+            first_row = within(floor(cell(low[1], above[1], prisms.rows)), prisms.rows - 1),
+            last_row = within(ceil(cell(high[1], above[1], prisms.rows)), prisms.rows - 1);
+  shape.inflation = 0.5 * margin;
+  const ConvexOptions options = convex_options(m);
+  int count = 0;
+  for (int row = first_row; row < last_row; ++row) {
+    prisms.add(row + 1, first_column);
+    prisms.add(row, first_column);
+    for (int column = first_column + 1; column <= last_column; ++column)
+      for (int upper = 1; upper >= 0; --upper) {
+        prisms.add(row + upper, column);
+        if (prisms.corner[3].z < low[2] && prisms.corner[4].z < low[2] && prisms.corner[5].z < low[2])
+          continue;
+        ConvexShape<S> prism{.type = geom_hfield,
+                             .pos = prisms.center(),
+                             .mat = {1, 0, 0, 0, 1, 0, 0, 0, 1},
+                             .size = {0, 0, 0},
+                             .inflation = 0.5 * margin,
+                             .mesh = {},
+                             .core = false,
+                             .vertex = -1,
+                             .prism = prisms.corner};
+        ContactPoint<double> contact;
+        Witnesses witnesses;
+        if (!penetration(prism, shape, margin, options, contact, witnesses)) continue;
+        add(contact);
+        if (++count == kMostGeomPairContacts) return;
+      }
+  }
+}
+
+template <class S, class Add>
+MANIPLE_FUNCTION void hfield_convex_alone(const Model<S>& m, const GeomPose<S>& pose1, int type2,
+                                          const GeomPose<S>& pose2, S margin, const Add& add) {
+  const ConvexShape<S> field = convex_shape(m, geom_hfield, pose1, 0);
+  ConvexShape<S> shape = convex_shape(m, type2, pose2, 0);
+  const auto in_field = [&](const Vec3<double>& v) -> Vec3<double> {
+    return {plain_dot(field.mat.column_x(), v), plain_dot(field.mat.column_y(), v),
+            plain_dot(field.mat.column_z(), v)};
+  };
+  const Vec3<double> x = in_field(shape.mat.column_x()), y = in_field(shape.mat.column_y()),
+                     z = in_field(shape.mat.column_z());
+  shape.mat = {x.x, y.x, z.x, x.y, y.y, z.y, x.z, y.z, z.z};
+  shape.pos = in_field(shape.pos - field.pos);
+  const auto radius = static_cast<double>(geom_radius(type2, pose2));
+  touch_prisms(m, pose1.data, shape, radius, static_cast<double>(margin),
+               [&](const ContactPoint<double>& contact) {
+                 const auto rounded = [](const Vec3<double>& v) {
+                   return Vec3<S>{static_cast<S>(v.x), static_cast<S>(v.y), static_cast<S>(v.z)};
+                 };
+                 add(ContactPoint<S>{static_cast<S>(contact.dist), rounded(field.in_world(contact.pos)),
+                                     rounded(plain_multiply(field.mat, contact.normal)), zero3<S>()});
+               });
+}
+
+template <class V, class Emit>
+MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<V>& pose1, int type2,
+                                    const GeomPose<V>& pose2, V margin, const Emit& emit) {
+  using S = ScalarOf<V>;
+  const V reach = V(geom_radius(type2, pose2)) + margin;
+  const Vec3<V> apart = pose2.pos - pose1.pos;
+  const S* const size = m.hfield_size + 4 * pose1.data;
+  const auto along = [&](const Vec3<V>& axis, S below, S above) {
+    const V x = dot(axis, apart);
+    return x - reach <= V(above) && x + reach >= V(-below);
+  };
+  const MaskOf<V> near = along(pose1.mat.column_x(), size[0], size[0]) &&
+                         along(pose1.mat.column_y(), size[1], size[1]) &&
+                         along(pose1.mat.column_z(), size[3], size[2]);
+  if constexpr (lane_width<V> == 1) {
+    if (near)
+      hfield_convex_alone(m, pose1, type2, pose2, margin,
+                          [&](const ContactPoint<S>& contact) { emit(true, contact); });
+  } else {
+    for_each_lane(near, [&](int lane) {
+      MaskOf<V> only(false);
+      only.set(lane, true);
+      hfield_convex_alone(m, pose_of_lane(pose1, lane), type2, pose_of_lane(pose2, lane),
+                          get_lane(margin, lane),
+                          [&](const ContactPoint<S>& contact) { emit(only, in_lanes<V>(contact)); });
+    });
+  }
+}
+
+}  // namespace maniple

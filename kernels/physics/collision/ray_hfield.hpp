@@ -1,0 +1,117 @@
+// Where a ray meets a height field, with MuJoCo's answer (mj_rayHfield): the base is a box, above it the
+// triangles of the cells, and the sides below the outermost ones. For one environment at a time.
+#pragma once
+
+#include "kernels/math/vector.hpp"
+#include "kernels/model/model.hpp"
+
+namespace maniple {
+
+// Distances along a ray to the sides of a box around the origin, each -1 where the ray misses it: two for
+// each axis, the lower side first.
+template <class T>
+struct BoxSides {
+  T at[6];
+
+  MANIPLE_FUNCTION BoxSides(const T (&half)[3], const T (&p)[3], const T (&u)[3]) {
+    for (T& side : at) side = -1;
+    for (int axis = 0; axis < 3; ++axis) {
+      if (abs(u[axis]) <= T(kMinimumValue)) continue;
+      const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
+      for (int side = 0; side < 2; ++side) {
+        const T there = ((side == 0 ? -half[axis] : half[axis]) - p[axis]) / u[axis];
+        if (there >= 0 && abs(p[b] + there * u[b]) <= half[b] && abs(p[c] + there * u[c]) <= half[c])
+          at[2 * axis + side] = there;
+      }
+    }
+  }
+  MANIPLE_FUNCTION T nearest() const {
+    T least = -1;
+    for (const T side : at)
+      if (side >= 0 && (least < 0 || side < least)) least = side;
+    return least;
+  }
+  MANIPLE_FUNCTION T farthest() const {
+    T most = -1;
+    for (const T side : at) most = max(most, side);
+    return most;
+  }
+};
+
+// Distance along a ray to a triangle, -1 where the ray misses it (Moller, Trumbore 1997).
+template <class T>
+MANIPLE_FUNCTION T triangle_distance(const Vec3<T>& a, const Vec3<T>& b, const Vec3<T>& c, const Vec3<T>& p,
+                                     const Vec3<T>& u) {
+  const Vec3<T> ab = b - a, ac = c - a, across = cross(u, ac);
+  const T determinant = dot(ab, across);
+  if (abs(determinant) < T(kMinimumValue)) return -1;
+  const Vec3<T> from = p - a;
+  const T s = dot(from, across) / determinant;
+  if (s < 0 || s > 1) return -1;
+  const Vec3<T> along = cross(from, ab);
+  const T t = dot(u, along) / determinant;
+  if (t < 0 || s + t > 1) return -1;
+  return dot(ac, along) / determinant;
+}
+
+// Distance along the unit vector u from p to height field `id`, both in its frame; -1 where the ray misses
+// it.
+template <class T>
+MANIPLE_FUNCTION T hfield_distance(const Model<T>& m, int id, const Vec3<T>& p, const Vec3<T>& u) {
+  const T *const size = m.hfield_size + 4 * id, *const data = m.hfield_data + m.hfield_adr[id];
+  const int rows = m.hfield_nrow[id], columns = m.hfield_ncol[id];
+  const T direction[3] = {u.x, u.y, u.z};
+  const auto sides = [&](T low, T high) {
+    const T half[3] = {size[0], size[1], T(0.5) * (high - low)},
+            point[3] = {p.x, p.y, p.z - T(0.5) * (low + high)};
+    return BoxSides<T>(half, point, direction);
+  };
+  T nearest = sides(-size[3], T(0)).nearest();
+  const auto keep = [&](T there) {
+    if (there >= 0 && (nearest < 0 || there < nearest)) nearest = there;
+  };
+  const BoxSides<T> top = sides(T(0), size[2]);
+  const T enters = top.nearest();
+  if (enters < 0) return nearest;
+  const T leaves = top.farthest(), begins = leaves > enters ? enters : T(0);
+  const T step_x = 2 * size[0] / static_cast<T>(columns - 1), step_y = 2 * size[1] / static_cast<T>(rows - 1);
+  // the cells below the part of the ray that is in the top, and one more on each side
+  const auto range = [](T a, T b, int last, int& first, int& end) {
+    const T low = floor(min(a, b)) - 1, high = ceil(max(a, b)) + 1;
+    first = low < 0 ? 0 : static_cast<int>(low);
+    end = high > static_cast<T>(last) ? last : static_cast<int>(high);
+  };
+  int first_column, last_column, first_row, last_row;
+  range((p.x + begins * u.x + size[0]) / step_x, (p.x + leaves * u.x + size[0]) / step_x, columns - 1,
+        first_column, last_column);
+  range((p.y + begins * u.y + size[1]) / step_y, (p.y + leaves * u.y + size[1]) / step_y, rows - 1, first_row,
+        last_row);
+  const auto corner = [&](int row, int column) -> Vec3<T> {
+    return {step_x * static_cast<T>(column) - size[0], step_y * static_cast<T>(row) - size[1],
+            data[row * columns + column] * size[2]};
+  };
+  for (int row = first_row; row < last_row; ++row)
+    for (int column = first_column; column < last_column; ++column) {
+      const Vec3<T> a = corner(row, column), c = corner(row + 1, column + 1);
+      keep(triangle_distance(a, corner(row, column + 1), c, p, u));
+      keep(triangle_distance(a, c, corner(row + 1, column), p, u));
+    }
+  // the sides, below the line between two heights
+  for (int side = 0; side < 4; ++side) {
+    const T there = top.at[side];
+    if (there < 0) continue;
+    const bool along_y = side < 2;
+    const T place = along_y ? (p.y + there * u.y + size[1]) / step_y : (p.x + there * u.x + size[0]) / step_x;
+    const int last = (along_y ? rows : columns) - 2, at = static_cast<int>(floor(place));
+    const int first = at < 0 ? 0 : at > last ? last : at;
+    const auto height = [&](int i) {
+      return along_y ? data[i * columns + (side == 1 ? columns - 1 : 0)]
+                     : data[(side == 3 ? (rows - 1) * columns : 0) + i];
+    };
+    const T share = place - static_cast<T>(first);
+    if (p.z + there * u.z < size[2] * (height(first) * (1 - share) + height(first + 1) * share)) keep(there);
+  }
+  return nearest;
+}
+
+}  // namespace maniple
