@@ -1,9 +1,30 @@
-"""What a process of Python has for the program: its packages, and its cores."""
+"""What a process of Python has for the program: where it is, its packages, and its cores."""
 
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+
+
+ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or PREFIX/share/maniple of an installation
+
+
+def program(wanted: str) -> str:
+    """The program: of the build folder of a checkout, of an installation, or in PATH. Ends the process where there is none.
+
+    `wanted`: what it is needed for, for the message.
+    """
+    build = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build")) / "maniple"
+    for place in (build, ROOT.parents[1] / "bin" / "maniple"):
+        if place.is_file():
+            return str(place)
+    found = shutil.which("maniple")
+    if found is None:
+        sys.exit(f"{wanted} by the program maniple, which is neither {build} nor in PATH; a rollout that recorded qpos is shown "
+                 "without it")
+    return found
 
 
 @contextmanager

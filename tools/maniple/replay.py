@@ -11,9 +11,7 @@ curves beside the scene are reward, reward_term and action (or ctrl), as far as 
 import argparse
 import base64
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 import zlib
@@ -23,9 +21,9 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from maniple.process import program
 from maniple.results import Run, refuse, what_is_missing
 
-ROOT = Path(__file__).resolve().parents[2]  # of a checkout
 PAGE = Path(__file__).resolve().parent / "replay_page"
 THREE = Path("/usr/share/javascript/three")  # Debian's libjs-three
 MOST_ENVS = 1000  # that a browser still draws
@@ -244,16 +242,6 @@ def page(description, arrays, three):
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
-def program():
-    """The program that rolls policies out: of the build folder of a checkout, or in PATH."""
-    build = Path(os.environ.get("MANIPLE_BUILD_DIR", ROOT / "build")) / "maniple"
-    found = build if build.is_file() else shutil.which("maniple")
-    if found is None:
-        sys.exit(f"a policy is rolled out by the program maniple, which is neither {build} nor in PATH; a rollout that recorded "
-                 "qpos is shown without it")
-    return found
-
-
 def roll_out(directory, run, envs, seconds):
     """Records the newest policy of a training run, in RUN/rollout, and returns the results."""
     directory = directory.resolve()
@@ -263,7 +251,7 @@ def roll_out(directory, run, envs, seconds):
     model = run.model
     fields = [name for name in FIELDS if not (name == "act" and model.na == 0 or name == "ctrl" and model.nu == 0)]
     result = subprocess.run(
-        [program(), "rollout", deck, "control.source=policy", f"control.checkpoint={directory}",
+        [program("a policy is rolled out"), "rollout", deck, "control.source=policy", f"control.checkpoint={directory}",
          "initial_state.source=task", f"batch.num_envs={envs}", f"simulation.steps={steps}", "output.trajectory.every=1",
          "data.file=[]", "data.weights=1",  # (demonstrations may be gone)
          f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={target}", "output.overwrite=true",
