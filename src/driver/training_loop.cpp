@@ -6,6 +6,8 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
@@ -221,8 +223,12 @@ class TrainingLoop {
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
     keep();
     if (resumed) find_best(*resumed);
-    if (run.config.output.tensorboard && run.collectives.rank() == 0)
+    if (run.config.output.tensorboard && run.collectives.rank() == 0) {
       events_.emplace(run.config.output.directory, !resumed, steps_of(rows.last(), first_iteration_) + 1);
+      std::set<std::string> given;
+      for (const auto& [path, where] : run.config.where) given.insert(path);
+      events_->begin_session(given_settings(run.config.resolved_text, given));
+    }
   }
 
   ExitCode run() {
@@ -254,6 +260,7 @@ class TrainingLoop {
       last_.settle();
     }
     if (run_.at_end) run_.at_end();
+    if (events_ && !stopped_) events_->end_session();
     conclude(seconds);
     return stopped_ ? ExitCode::stopped_early : ExitCode::done;
   }

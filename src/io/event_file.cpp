@@ -10,8 +10,10 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <sstream>
 #include <system_error>
 
 #include "src/base/log.hpp"
@@ -65,6 +67,15 @@ std::string field(int number, const std::string& bytes) {
 double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
+// google.protobuf.Value of a value of a deck
+std::string value_of_setting(const std::string& text) {
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  if (!text.empty() && *end == '\0') return key(2, eight_bytes) + raw(number);
+  if (text == "true" || text == "false") return key(4, varint_type) + varint(text == "true");
+  const bool quoted = text.size() > 1 && text.front() == '"' && text.back() == '"';
+  return field(3, quoted ? text.substr(1, text.size() - 2) : text);
+}
 std::string event(std::int64_t step, const std::string& what) {
   return key(1, eight_bytes) + raw(unix_time()) + key(2, varint_type) +
          varint(static_cast<std::uint64_t>(step)) + what;
@@ -112,6 +123,42 @@ void EventFile::write(std::int64_t step, const std::vector<std::pair<std::string
     if (!std::isnan(value))
       summary += field(1, field(1, tag_of(name)) + key(2, four_bytes) + raw(static_cast<float>(value)));
   append(event(step, field(5, summary)));
+}
+
+// One part of HParamsPluginData (plugin_data.proto of TensorBoard's plugin hparams), as the content of a
+// summary.
+void EventFile::append_session(const std::string& part, const std::string& data) {
+  const std::string plugin = field(1, "hparams") + field(2, data);
+  append(event(0, field(5, field(1, field(1, "_hparams_/" + part) + field(9, field(1, plugin))))));
+}
+
+void EventFile::begin_session(const std::vector<std::pair<std::string, std::string>>& settings) {
+  std::string start;
+  for (const auto& [name, value] : settings)
+    start += field(1, field(1, name) + field(2, value_of_setting(value)));
+  append_session("session_start_info", field(3, start + key(5, eight_bytes) + raw(unix_time())));
+}
+
+void EventFile::end_session() {
+  const std::string success = key(1, varint_type) + varint(1);  // STATUS_SUCCESS
+  append_session("session_end_info", field(4, success + key(2, eight_bytes) + raw(unix_time())));
+}
+
+std::vector<std::pair<std::string, std::string>> given_settings(const std::string& resolved,
+                                                                const std::set<std::string>& given) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  std::istringstream lines(resolved);
+  std::string section;
+  for (std::string line; std::getline(lines, line);) {
+    const auto colon = line.find(':');
+    if (colon == std::string::npos || line.front() == '#') continue;
+    if (line.front() != ' ') section = line.substr(0, colon);
+    if (line.size() < 3 || line.substr(0, 2) != "  " || line[2] == ' ' || colon + 2 >= line.size()) continue;
+    const std::string path = section + "." + line.substr(2, colon - 2);
+    if (section != "output" && section != "run" && given.count(path) > 0)
+      settings.emplace_back(path, line.substr(colon + 2));
+  }
+  return settings;
 }
 
 void EventFile::append(const std::string& event) {

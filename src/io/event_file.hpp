@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <fstream>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,12 +21,23 @@ class EventFile {
   // One number per name, at a step that is larger than the last. What is not a number is left out.
   void write(std::int64_t step, const std::vector<std::pair<std::string, double>>& values);
 
+  // What TensorBoard's table of hyperparameters shows of a run: settings, as YAML writes them, by their keys;
+  // how it ended. (Its metrics are the scalars.)
+  void begin_session(const std::vector<std::pair<std::string, std::string>>& settings);
+  void end_session();
+
  private:
   void append(const std::string& event);
+  void append_session(const std::string& part, const std::string& data);
 
   std::string path_;
   std::ofstream file_;
 };
+
+// The keys of `given` (a deck's keys that somebody gave), as far as they have their value on one line of
+// `resolved`, a deck with every key. Where a run writes, and how it is watched, are no settings.
+std::vector<std::pair<std::string, std::string>> given_settings(const std::string& resolved,
+                                                                const std::set<std::string>& given);
 
 // The records of the file: length, its checksum, the bytes, their checksum (TFRecord).
 std::string framed_record(const std::string& bytes);

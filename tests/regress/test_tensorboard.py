@@ -2,10 +2,16 @@
 runs: they say what the results say, each row once."""
 # ctest: PROCESSORS 1
 
+import shlex
+import subprocess
+
 import numpy as np
+import pytest
 from maniple.results import Run
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+from tensorboard.plugins.hparams import api_pb2
+from tensorboard.plugins.hparams.plugin_data_pb2 import HParamsPluginData
 
 DECK = "inputs/tasks/pendulum_swingup.yaml"
 
@@ -86,7 +92,7 @@ def test_records_carry_their_checksums(maniple, tmp_path):
     """The reader checks CRC-32C; a flipped bit is found where ours was right before."""
     train(maniple, tmp_path, 1)
     file = event_files(tmp_path)[0]
-    assert len(list(RawEventFileLoader(str(file)).Load())) == 3
+    assert len(list(RawEventFileLoader(str(file)).Load())) == 5
     damaged = bytearray(file.read_bytes())
     damaged[20] ^= 4
     file.write_bytes(damaged)
@@ -96,3 +102,40 @@ def test_records_carry_their_checksums(maniple, tmp_path):
 def test_none_unless_asked_for(maniple, tmp_path):
     train(maniple, tmp_path, 1, "output.tensorboard=false")
     assert event_files(tmp_path) == []
+
+
+def session(directory, part):
+    """One part of what the table of hyperparameters shows of a run."""
+    metadata = EventAccumulator(str(directory)).Reload().SummaryMetadata(f"_hparams_/{part}")
+    assert metadata.plugin_data.plugin_name == "hparams"
+    return getattr(HParamsPluginData.FromString(metadata.plugin_data.content), part)
+
+
+def test_hyperparameters(maniple, tmp_path):
+    """Keys that were given, in a deck or on the command line, with their kinds; of an ensemble each member's own."""
+    train(maniple, tmp_path, 3, "learning.gamma=0.9", "policy.hidden=[8, 8]", "policy.activation=elu", "policy.layer_norm=true")
+    start, end = session(tmp_path, "session_start_info"), session(tmp_path, "session_end_info")
+    given = {name: getattr(value, value.WhichOneof("kind")) for name, value in start.hparams.items()}
+    assert given["learning.gamma"] == 0.9 and given["learning.iterations"] == 3 and given["policy.hidden"] == "[8, 8]"
+    assert given["policy.activation"] == "elu" and given["policy.layer_norm"] is True
+    assert given["simulation.decimation"] == 2  # of the deck
+    assert "learning.lambda" not in given and not [name for name in given if name.startswith(("output.", "run."))]
+    assert end.status == api_pb2.STATUS_SUCCESS and end.end_time_secs >= start.start_time_secs > 1e9
+    assert "Episode/episode_return" in scalars(tmp_path)
+    train(maniple, tmp_path / "early", 10**6, "run.wall_time=1", exit_code=75)
+    session(tmp_path / "early", "session_start_info")
+    with pytest.raises(KeyError):  # it goes on some day
+        session(tmp_path / "early", "session_end_info")
+
+
+def test_members_of_an_ensemble_need_no_quotes(maniple, tmp_path):
+    """A shell takes the directory of each member as one word, whatever its values are."""
+    train(maniple, tmp_path, 1, "ensemble={policy.hidden: [[8, 8], [4]], policy.activation: ['elu', \"tanh\"], "
+          "task.name: ['a b; $HOME', \"it's (one) & *two* [~] <x> | `y` #!\"]}")
+    members = sorted(path.parent.name for path in tmp_path.glob("*/results.h5"))
+    assert len(members) == 8 and all(shlex.quote(name.replace(",", "").replace("=", "")) == name.replace(",", "").replace("=", "")
+                                     for name in members), members
+    echoed = subprocess.run(["bash", "-c", f"printf '%s\\n' {' '.join(members)}"], capture_output=True, text=True, check=True)
+    assert echoed.stdout.splitlines() == members
+    start = session(tmp_path / "policy.hidden=8_8,policy.activation=elu,task.name=a_b_HOME", "session_start_info")
+    assert start.hparams["policy.hidden"].string_value == "[8, 8]" and start.hparams["task.name"].string_value == "a b; $HOME"
