@@ -1,0 +1,78 @@
+"""The Python package as `pip install .` makes it: by day that it asks for what it imports, at night the wheel itself, in an
+environment of its own, with the build requirements that pip fetches."""
+# ctest: PROCESSORS 2
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+
+import pytest
+from conftest import ENVIRONMENT, ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+# modules that need more than the package's own requirements, and what installs that
+MORE = {"plot.py": "tools", "export.py": "tools", "onnx_encoder.py": "tools", "sb3.py": "stable_baselines3", "rsl_rl.py": "rsl_rl"}
+OF_OTHERS = {"sb3.py": {"stable_baselines3"}, "rsl_rl.py": {"rsl_rl", "tensordict", "torch"}}
+
+
+def names(requirements):
+    return {re.match(r"[\w-]+", text)[0].replace("-", "_") for text in requirements}
+
+
+def imported(file):
+    """Packages that a module imports when it is imported itself."""
+    found = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.Import):
+            found |= {alias.name.split(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            found.add(node.module.split(".")[0])
+    return found - set(sys.stdlib_module_names) - {"maniple"}
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "tools/maniple").glob("*.py")), ids=lambda file: file.name)
+def test_what_is_imported_is_asked_for(file):
+    allowed = names(PROJECT["dependencies"]) | OF_OTHERS.get(file.name, set())
+    if MORE.get(file.name) in PROJECT["optional-dependencies"]:
+        allowed |= names(PROJECT["optional-dependencies"][MORE[file.name]])
+    assert imported(file) <= allowed
+
+
+TRY = """
+import json, sys, warnings
+warnings.simplefilter("ignore")
+import maniple
+envs = maniple.make_vec("gymnasium/half_cheetah_v5", num_envs=4, seed=1)
+observations, _ = envs.reset()
+rewards = envs.step(envs.action_space.sample())[1]
+simulation = maniple.Simulation(sys.argv[1], 2)
+simulation.step(3)
+print(json.dumps({"file": maniple.__file__, "shape": observations.shape, "rewards": len(rewards), "version": maniple.__version__,
+                  "qpos": simulation["qpos"].shape, "readers": [maniple.Run.__name__, maniple.load_policy.__name__]}))
+"""
+
+
+@pytest.mark.nightly
+def test_wheel_in_an_environment_of_its_own(tmp_path):
+    """Compiled by pip, from a copy of the sources without the checkout's build folder and environment."""
+    tracked = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=ROOT, check=True,
+                             capture_output=True).stdout
+    (tmp_path / "source").mkdir()
+    archive = subprocess.run(["tar", "c", "--null", "--ignore-failed-read", "-T", "-"], cwd=ROOT, input=tracked, check=True,
+                             capture_output=True).stdout
+    subprocess.run(["tar", "x", "-C", tmp_path / "source"], input=archive, check=True)
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "own"], check=True)
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "VIRTUAL_ENV"}
+    result = subprocess.run([tmp_path / "own/bin/pip", "install", "--quiet", tmp_path / "source"], env=environment, cwd="/",
+                            capture_output=True, text=True, timeout=3000)
+    assert result.returncode == 0, result.stdout + result.stderr
+    model = ROOT / "inputs/models/pendulum.xml"
+    result = subprocess.run([tmp_path / "own/bin/python", "-c", TRY, model], env=environment, cwd="/", capture_output=True,
+                            text=True, timeout=300)
+    assert result.returncode == 0, result.stderr
+    said = json.loads(result.stdout)
+    assert said.pop("file").startswith(str(tmp_path / "own/lib"))
+    assert said == {"shape": [4, 17], "rewards": 4, "version": PROJECT["version"], "qpos": [2, 1], "readers": ["Run", "load_policy"]}
