@@ -111,7 +111,9 @@ void resolve_files(Config& config, const std::string& member, bool needs_model, 
   if (std::error_code none; !member.empty() && fs::is_directory(control.checkpoint + "/" + member, none))
     control.checkpoint += "/" + member;
 
-  for (std::string& file : config.data.file) find(file, "data.file", false, "an HDF5 file of demonstrations");
+  for (std::string& file : config.data.file)
+    find(file, "data.file", false,
+         "an HDF5 file of demonstrations (tools/datasets.py convert writes one of other layouts)");
 
   if (std::string& file = config.learning.warm_start; !file.empty())
     find(file, "learning.warm_start", true, "a checkpoint file or the directory of a run");

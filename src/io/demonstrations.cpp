@@ -240,7 +240,8 @@ class OpenFile {
       tried += fmt::format("{}{} has groups {}/{}<number>", tried.empty() ? "" : ", ", layout.name,
                            root ? "" : std::string("/") + layout.group, layout.prefix);
     }
-    refuse(kKey, path_, "found none of the layouts; at its root are: " + list_of(names_below("/")), tried);
+    refuse(kKey, path_, "found none of the layouts; at its root are: " + list_of(names_below("/")),
+           tried + "; tools/datasets.py convert writes robomimic's of others");
   }
   std::vector<std::string> names_below(const std::string& path) const {
     return hdf5::names_in(

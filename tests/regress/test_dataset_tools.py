@@ -1,0 +1,295 @@
+"""tools/datasets.py: what goes into a file and what does not adds up to what was there, robomimic's reader and ours open the
+result, and data sets of others, written here in their layouts, become the episodes that they hold."""
+# ctest: PROCESSORS 1
+
+import io
+import json
+import re
+import struct
+
+import h5py
+import numpy as np
+import PIL.Image
+import pytest
+import zarr
+from conftest import start_tool
+from demonstrations import episodes, pictures, write_minari, write_robomimic
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from numcodecs import Blosc
+
+
+def tool(*arguments, exit_code=0):
+    result = start_tool("datasets.py", *arguments)
+    assert result.returncode == exit_code and "Traceback" not in result.stderr, result.stdout + result.stderr
+    assert exit_code == 0 or result.stderr.count("\n") == 1
+    return result.stdout if exit_code == 0 else result.stderr
+
+
+def read(path):
+    """[(position, velocity, actions)] of either layout, and the lists of robomimic's."""
+    with h5py.File(path) as file:
+        group, prefix, obs = (file["data"], "demo_", "obs") if "data" in file else (file, "episode_", "observations")
+        found = []
+        for number in range(sum(name.startswith(prefix) for name in group)):
+            episode = group[f"{prefix}{number}"]
+            found.append(tuple(episode[name][()] for name in (f"{obs}/position", f"{obs}/velocity", "actions")))
+            assert episode.attrs["num_samples" if obs == "obs" else "total_steps"] == len(found[-1][2])
+        steps = sum(len(actions) for _, _, actions in found)
+        assert group.attrs.get("total", group.attrs.get("total_steps", steps)) == steps
+        return found, {name: [int(re.sub(rb"\D", b"", entry)) for entry in values] for name, values in file.get("mask", {}).items()}
+
+
+def same(found, expected):
+    assert len(found) == len(expected)
+    for one, other in zip(found, expected):
+        for a, b in zip(one, other):
+            np.testing.assert_array_equal(a, b)
+
+
+def counted(text):
+    """(episodes, steps) of each file that a line tells of, what is left out being the last."""
+    return [(int(a), int(b)) for a, b in re.findall(r"(\d+) episodes?, (\d+) steps?", text)]
+
+
+def check_sum(text):
+    before, *after = counted(text)
+    assert tuple(np.sum(after, axis=0)) == before, text
+
+
+@pytest.fixture(params=["robomimic", "minari"])
+def data(request, tmp_path):
+    made = episodes(10)
+    if request.param == "robomimic":
+        return write_robomimic(tmp_path / "in.hdf5", made, {"held": [2, 9], "success": [0, 9]})
+    return write_minari(tmp_path / "in.hdf5", made)
+
+
+def test_trim(data, tmp_path):
+    whole, masks = read(data)
+    text = tool("trim", data, tmp_path / "out.hdf5", "--from", 6, "--to", -7)
+    check_sum(text)
+    found, kept_masks = read(tmp_path / "out.hdf5")
+    kept = [number for number, (_, _, actions) in enumerate(whole) if len(actions) > 13]
+    assert 0 < len(kept) < 10 and all(f"{number}" in text for number in set(range(10)) - set(kept))
+    extra = len(whole[0][0]) - len(whole[0][2])  # Minari's last observation
+    same(found, [(p[6:len(a) - 7 + extra], v[6:len(a) - 7 + extra], a[6:-7]) for p, v, a in (whole[number] for number in kept)])
+    assert kept_masks == {name: [kept.index(number) for number in numbers if number in kept] for name, numbers in masks.items()}
+    if extra:
+        with h5py.File(tmp_path / "out.hdf5") as file:
+            assert file["episode_0/truncations"][()].tolist() == [False] * (len(found[0][2]) - 1) + [True]
+    assert "no episode has a step from 100" in tool("trim", data, tmp_path / "none.hdf5", "--from", 100, exit_code=2)
+    assert not list(tmp_path.glob("none*"))
+
+
+def test_merge_and_split(data, tmp_path):
+    whole, masks = read(data)
+    text = tool("split", data, f"{tmp_path}/a.hdf5=0.6", f"{tmp_path}/b.hdf5=0.3", "--seed", 3)
+    check_sum(text)
+    assert [episodes for episodes, _ in counted(text)] == [10, 6, 3, 1]
+    tool("merge", tmp_path / "both.hdf5", tmp_path / "a.hdf5", tmp_path / "b.hdf5")
+    found, found_masks = read(tmp_path / "both.hdf5")
+    same(found, read(tmp_path / "a.hdf5")[0] + read(tmp_path / "b.hdf5")[0])
+    at = [next(k for k, episode in enumerate(whole) if np.array_equal(episode[2], actions)) for _, _, actions in found]
+    assert len(set(at)) == 9
+    for name, numbers in masks.items():
+        assert sorted(at[number] for number in found_masks[name]) == sorted(set(numbers) & set(at))
+    for shares, said in (((0.6, 0.6), "add up to 1.2"), ((0, 1), "each above 0"), ((0.01, 0.5), "a share of 0.01 of 10 episodes is none")):
+        parts = [f"{tmp_path}/{name}.hdf5={share}" for name, share in zip("cd", shares)]
+        assert said in tool("split", data, *parts, exit_code=2)
+    assert "found no share" in tool("split", data, "train.hdf5", exit_code=2)
+
+
+def test_merge_of_what_differs(tmp_path):
+    one = write_robomimic(tmp_path / "one.hdf5", episodes(3))
+    assert "minari's layout; allowed: that of" in tool("merge", tmp_path / "x", one, write_minari(tmp_path / "m", episodes(2)), exit_code=2)
+    other = write_robomimic(tmp_path / "other.hdf5", [(p[:, :2], v, a) for p, v, a in episodes(3)])
+    assert "obs/position: found frames (2,) of kind f; allowed: as in" in tool("merge", tmp_path / "x", one, other, exit_code=2)
+    assert not (tmp_path / "x").exists()
+
+
+def test_filter(data, tmp_path):
+    whole, masks = read(data)
+    lengths = [len(actions) for _, _, actions in whole]
+    with h5py.File(data, "r+") as file:
+        for number in range(10):
+            path = f"data/demo_{number}/rewards" if "data" in file else f"episode_{number}/rewards"
+            if path in file:
+                del file[path]
+            file[path] = np.full(lengths[number], number / lengths[number])
+    out = tmp_path / "out.hdf5"
+    cases = [(["--episodes", "0,3,7-12"], [0, 3, 7, 8, 9]), (["--min-length", 15], [k for k in range(10) if lengths[k] >= 15]),
+             (["--max-length", 15], [k for k in range(10) if lengths[k] <= 15]), (["--min-return", 5.5], [6, 7, 8, 9])]
+    if masks:
+        cases.append((["--mask", "held"], [2, 9]))
+    for arguments, expected in cases:
+        check_sum(tool("filter", data, out, *arguments))
+        same(read(out)[0], [whole[number] for number in expected])
+    assert re.search(r"(demo|episode)_0: return 0,", tool("filter", data, out, "--min-return", 8))
+    assert "no episode of 10 passes" in tool("filter", data, out, "--min-return", 100, exit_code=2)
+    assert "/mask/nobody; there are: " in tool("filter", data, out, "--mask", "nobody", exit_code=2)
+    assert "found 'a'; allowed" in tool("filter", data, out, "--episodes", "1,a", exit_code=2)
+
+
+def test_results_are_read_by_the_program(maniple, tmp_path):
+    one = write_robomimic(tmp_path / "one.hdf5", episodes(6))
+    tool("merge", tmp_path / "two.hdf5", one, one)
+    tool("trim", tmp_path / "two.hdf5", tmp_path / "three.hdf5", "--from", 1)
+    text = maniple("validate", "bc", f"data.file={tmp_path / 'three.hdf5'}", "data.observations=[position, velocity]").stdout
+    assert "12 demonstrations" in text
+
+
+# ---- data of others ----
+CAMERA = {"front": (8, 10, 3)}
+
+
+def check_converted(path, made, state, camera=None, filmed=None):
+    with h5py.File(path) as file:
+        assert len(file["data"]) == len(made) and file["data"].attrs["total"] == sum(len(action) for _, _, action in made)
+        for number, (position, velocity, action) in enumerate(made):
+            demo = file[f"data/demo_{number}"]
+            np.testing.assert_array_equal(demo["actions"], action)
+            np.testing.assert_array_equal(demo[f"obs/{state}"], position[:-1])
+            assert demo["dones"][()].tolist() == [0] * (len(action) - 1) + [1]
+            if camera:
+                assert demo[f"obs/{camera}"].dtype == np.uint8
+                np.testing.assert_array_equal(demo[f"obs/{camera}"], filmed[number]["front"][:-1])
+
+
+@pytest.mark.parametrize("zipped", [False, True])
+def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
+    """As diffusion_policy/common/replay_buffer.py writes it: format 2, Blosc; pictures of pusht as float32."""
+    made = episodes(5)
+    filmed = pictures(made, CAMERA)
+    path = tmp_path / ("pusht.zarr.zip" if zipped else "pusht.zarr")
+    store = zarr.storage.ZipStore(path, mode="w") if zipped else path
+    group = zarr.open_group(store, mode="w", zarr_format=2)
+    ends = np.cumsum([len(action) for _, _, action in made])
+    arrays = {"data/state": np.concatenate([position[:-1] for position, _, _ in made]), "meta/episode_ends": ends,
+              "data/action": np.concatenate([action for _, _, action in made]),
+              "data/img": np.concatenate([each["front"][:-1] for each in filmed]).astype(np.float32)}
+    for name, values in arrays.items():
+        array = group.create_array(name, shape=values.shape, chunks=(min(7, len(values)), *values.shape[1:]), dtype=values.dtype,
+                                   compressors=Blosc(cname="lz4", clevel=5, shuffle=Blosc.NOSHUFFLE))
+        array[:] = values
+    if zipped:
+        store.close()
+    assert "5 demonstrations" in tool("convert", path, tmp_path / "out.hdf5")
+    check_converted(tmp_path / "out.hdf5", made, "state", "img", filmed)
+    refused = maniple("imitate", "bc", f"data.file={path}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
+    assert "tools/datasets.py convert" in refused
+    maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state]")
+    if not zipped:
+        group["meta/episode_ends"][-1] = ends[-1] + 1
+        assert "meta/episode_ends: found" in tool("convert", path, tmp_path / "bad.hdf5", exit_code=2)
+        assert not (tmp_path / "bad.hdf5").exists()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_aloha(maniple, tmp_path, compressed):
+    """As act/record_sim_episodes.py writes it; aloha/record_episodes.py pads JPEG to the longest."""
+    made = episodes(3)
+    filmed = pictures(made, CAMERA)
+    (tmp_path / "aloha").mkdir()
+    for number, (position, velocity, action) in enumerate(made):
+        with h5py.File(tmp_path / f"aloha/episode_{number}.hdf5", "w") as file:
+            file.attrs.update({"sim": True, "compress": compressed})
+            file["action"], file["observations/qpos"], file["observations/qvel"] = action, position[:-1], velocity[:-1]
+            frames = filmed[number]["front"][:-1]
+            if compressed:
+                coded = [np.frombuffer(image_file(frame, "jpeg"), np.uint8) for frame in frames]
+                longest = max(map(len, coded))
+                file["observations/images/front"] = np.stack([np.pad(row, (0, longest - len(row))) for row in coded])
+            else:
+                file.create_dataset("observations/images/front", data=frames, chunks=(1, *frames.shape[1:]))
+    assert "3 demonstrations" in tool("convert", tmp_path / "aloha", tmp_path / "out.hdf5")
+    check_converted(tmp_path / "out.hdf5", made, "qpos", None if compressed else "front", filmed)
+    if compressed:
+        with h5py.File(tmp_path / "out.hdf5") as file:
+            expected = PIL.Image.open(io.BytesIO(image_file(filmed[0]["front"][0], "jpeg")))
+            np.testing.assert_array_equal(file["data/demo_0/obs/front"][0], np.asarray(expected))
+    one = tmp_path / "aloha/episode_0.hdf5"
+    refused = maniple("imitate", "bc", f"data.file={one}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
+    assert "tools/datasets.py convert" in refused
+    assert "found neither /data/demo_0" in tool("trim", one, tmp_path / "x", "--from", 1, exit_code=2)
+
+
+def image_file(frame, kind):
+    file = io.BytesIO()
+    PIL.Image.fromarray(frame).save(file, kind)
+    return file.getvalue()
+
+
+def example():
+    """The class of tf.train.Example, from the text of feature.proto."""
+    file = descriptor_pb2.FileDescriptorProto(name="example.proto", package="tensorflow", syntax="proto3")
+    field = descriptor_pb2.FieldDescriptorProto
+
+    def message(name, *entries, parent=None):
+        made = (parent.nested_type if parent else file.message_type).add(name=name)
+        for number, (label, kind, of, key) in entries:
+            made.field.add(name=key, number=number, label=label, type=kind, type_name=of or None)
+        return made
+
+    for name, kind in (("BytesList", field.TYPE_BYTES), ("FloatList", field.TYPE_FLOAT), ("Int64List", field.TYPE_INT64)):
+        message(name, (1, (field.LABEL_REPEATED, kind, "", "value")))
+    one, of = field.LABEL_OPTIONAL, field.TYPE_MESSAGE
+    message("Feature", *((number, (one, of, f".tensorflow.{name}", key)) for number, name, key in (
+        (1, "BytesList", "bytes_list"), (2, "FloatList", "float_list"), (3, "Int64List", "int64_list"))))
+    features = message("Features", (1, (field.LABEL_REPEATED, of, ".tensorflow.Features.FeatureEntry", "feature")))
+    entry = message("FeatureEntry", (1, (one, field.TYPE_STRING, "", "key")), (2, (one, of, ".tensorflow.Feature", "value")), parent=features)
+    entry.options.map_entry = True
+    message("Example", (1, (one, of, ".tensorflow.Features", "features")))
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName("tensorflow.Example"))
+
+
+def test_rlds(maniple, tmp_path):
+    """As TensorFlow Datasets writes RLDS: a record for each episode, its steps flattened; shapes in features.json."""
+    made = episodes(4)
+    filmed = pictures(made, CAMERA)
+    folder = tmp_path / "bridge/0.1.0"
+    folder.mkdir(parents=True)
+    tensor = lambda *shape: {"tensor": {"shape": {"dimensions": list(map(str, shape))}, "dtype": "float32"}}  # noqa: E731
+    steps = {"action": tensor(2), "is_first": tensor(), "reward": tensor(), "language_instruction": {"text": {}},
+             "observation": {"featuresDict": {"features": {"state": tensor(3), "image": {"image": {"shape": {"dimensions": ["8", "10", "3"]}}}}}}}
+    (folder / "features.json").write_text(json.dumps({"featuresDict": {"features": {
+        "steps": {"sequence": {"feature": {"featuresDict": {"features": steps}}}}}}}))
+    Example = example()
+    with open(folder / "bridge-train.tfrecord-00000-of-00001", "wb") as file:
+        for (position, velocity, action), film in zip(made, filmed):
+            episode = Example()
+            feature = episode.features.feature
+            feature["steps/action"].float_list.value.extend(action.ravel())
+            feature["steps/observation/state"].float_list.value.extend(position[:-1].ravel())
+            feature["steps/observation/count"].int64_list.value.extend(np.arange(len(action)) * 1000 - 3)
+            feature["steps/observation/image"].bytes_list.value.extend(image_file(frame, "png") for frame in film["front"][:-1])
+            feature["steps/observation/language_instruction"].bytes_list.value.extend([b"open"] * len(action))
+            feature["steps/is_first"].int64_list.value.extend([1] + [0] * (len(action) - 1))
+            feature["steps/reward"].float_list.value.extend(np.arange(len(action)))
+            record = episode.SerializeToString()
+            file.write(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
+    assert "4 demonstrations" in tool("convert", folder, tmp_path / "out.hdf5")
+    check_converted(tmp_path / "out.hdf5", made, "state", "image", filmed)
+    with h5py.File(tmp_path / "out.hdf5") as file:
+        demo = file["data/demo_1"]
+        assert demo["rewards"][()].tolist() == list(range(len(made[1][2])))
+        assert demo["obs/count"][:, 0].tolist() == [1000 * k - 3 for k in range(len(made[1][2]))]
+        assert sorted(demo["obs"]) == ["count", "image", "state"]
+    refused = maniple("imitate", "bc", f"data.file={folder}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
+    assert "tools/datasets.py convert" in refused
+    record = next(folder.glob("*.tfrecord*"))
+    record.write_bytes(record.read_bytes()[:-9])
+    assert "the file ends within a record" in tool("convert", folder, tmp_path / "bad.hdf5", exit_code=2)
+
+
+def test_what_is_no_data_set(maniple, tmp_path):
+    (tmp_path / "lerobot/meta").mkdir(parents=True)
+    (tmp_path / "lerobot/meta/info.json").write_text("{}")
+    assert "which tools/from_lerobot.py converts" in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
+    refused = maniple("imitate", "bc", f"data.file={tmp_path / 'lerobot'}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
+    assert "tools/datasets.py convert" in refused
+    assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)
+    assert "is not there" in tool("convert", tmp_path / "nothing", tmp_path / "x", exit_code=2)
+    (tmp_path / "text").write_text("text")
+    assert "cannot be read as HDF5" in tool("trim", tmp_path / "text", tmp_path / "x", exit_code=2)
