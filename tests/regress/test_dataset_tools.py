@@ -176,7 +176,7 @@ def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
     assert "5 demonstrations" in tool("convert", path, tmp_path / "out.hdf5")
     check_converted(tmp_path / "out.hdf5", made, "state", "img", filmed)
     refused = maniple("imitate", "bc", f"data.file={path}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
-    assert "tools/datasets.py convert" in refused
+    assert ("cannot be read as HDF5" if zipped else "tools/datasets.py convert") in refused
     maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state]")
     if not zipped:
         group["meta/episode_ends"][-1] = ends[-1] + 1

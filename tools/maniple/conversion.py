@@ -6,7 +6,6 @@ import json
 import os
 import re
 import struct
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -200,6 +199,7 @@ def shapes_of(folder: Path) -> dict[str, list[int]]:
 
 def rlds_episodes(path: Path) -> Iterator[Episode]:
     shapes = shapes_of(path.parent)
+    texts: set[str] = set()  # told once
     for record in records(path):
         try:
             values: dict[str, Any] = {}
@@ -220,7 +220,9 @@ def rlds_episodes(path: Path) -> Iterator[Episode]:
             if name.startswith("steps/observation/"):
                 key = name.removeprefix("steps/observation/").replace("/", "_")
                 if isinstance(value, list) and not is_picture(value):
-                    print(f"left out: {name}, which is text", file=sys.stderr)
+                    if name not in texts:
+                        print(f"left out: {name}, which is text")
+                    texts.add(name)
                     continue
                 observations[key] = (np.stack(list(map(picture, value))) if isinstance(value, list)
                                      else array(path, name, value, steps, shapes.get(name)))
