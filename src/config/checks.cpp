@@ -193,12 +193,6 @@ void check_imitation(const Config& config, const Refuse& refuse) {
   if (learning.schedule == RateSchedule::adaptive)
     refuse("learning.schedule", "found adaptive with learning.algorithm: " + learning.algorithm,
            "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
-  // (the last report comes at the end in any case)
-  for (const auto& [key, every] : {std::pair{"learning.checkpoint_every", learning.checkpoint_every},
-                                   std::pair{"evaluation.every", config.evaluation.every}})
-    if (config.where.contains(key) && every > learning.steps)
-      refuse(key, "found " + std::to_string(every) + " with learning.steps " + std::to_string(learning.steps),
-             "allowed: at most " + std::to_string(learning.steps) + ", updates of the whole run");
   if (learning.warmup_steps > 0 && learning.schedule == RateSchedule::linear)
     refuse("learning.warmup_steps", "found it with learning.schedule: linear",
            "allowed: 0, or with learning.schedule: fixed | cosine");

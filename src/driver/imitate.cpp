@@ -33,6 +33,14 @@ void check_keys(const Config& config) {
         config.where_of("output.trajectory.every"), "output.trajectory.every",
         "trajectories asked of imitate",
         "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
+  // (the last report comes at the end in any case)
+  const std::int64_t steps = config.learning.steps;
+  for (const auto& [key, every] : {std::pair{"learning.checkpoint_every", config.learning.checkpoint_every},
+                                   std::pair{"evaluation.every", config.evaluation.every}})
+    if (config.where.contains(key) && every > steps)
+      throw InputError(config.where_of(key), key,
+                       fmt::format("found {} with learning.steps {}", every, steps),
+                       fmt::format("allowed: at most {}, updates of the whole run", steps));
   if (config.evaluation.every > 0 && !config.task.present)
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations without a task in the deck", "a task (inputs/tasks), or 0");
