@@ -206,20 +206,24 @@ struct NoslipIslands {
         lane_element(d.noslip_inertia, own, lane) += lane_element(d.qM, m.dof_Madr[k], lane);
       }
   }
-  // Where a lane keeps the numbers of the island of a row.
-  template <class Rows>
-  MANIPLE_FUNCTION int place(const Rows& family, int number, int lane) const {
-    int first = -1;
-    family.for_each_tree(number, lane, [&](int tree) { first = first < 0 ? tree : first; });
-    return first < 0 ? 0 : static_cast<int>(lane_element(d.noslip_island, first, lane));
+  // Calls visit(lane, tree) for the lanes in which a row acts, with the tree by which its island is called.
+  template <class Rows, class Visit>
+  MANIPLE_FUNCTION void for_each_island(const Rows& family, int number, const Visit& visit) const {
+    for (int lane = 0; lane < lane_width<V>; ++lane) {
+      if (!(stiffness_of(family, number, lane) > 0)) continue;
+      int first = -1;
+      family.for_each_tree(number, lane, [&](int tree) { first = first < 0 ? tree : first; });
+      if (first >= 0) visit(lane, static_cast<int>(lane_element(d.noslip_island, first, lane)));
+    }
   }
-  // 1 in the lanes where the sweeps go on in the island of row i.
+  // 1 in the lanes where the sweeps go on in the island of a row.
   template <class Rows>
   MANIPLE_FUNCTION V open(const Rows& family, int number) const {
     if (single()) return d.noslip_open[0];
     V result(0);
-    for (int lane = 0; lane < lane_width<V>; ++lane)
-      set_lane(result, lane, lane_element(d.noslip_open, place(family, number, lane), lane));
+    for_each_island(family, number, [&](int lane, int tree) {
+      set_lane(result, lane, lane_element(d.noslip_open, tree, lane));
+    });
     return result;
   }
   // A row has lowered the cost by `gain`.
@@ -229,8 +233,9 @@ struct NoslipIslands {
       d.noslip_gain[0] += gain;
       return;
     }
-    for (int lane = 0; lane < lane_width<V>; ++lane)
-      lane_element(d.noslip_gain, place(family, number, lane), lane) += get_lane(gain, lane);
+    for_each_island(family, number, [&](int lane, int tree) {
+      lane_element(d.noslip_gain, tree, lane) += get_lane(gain, lane);
+    });
   }
   // The cost of the regularization, which the first sweep leaves out.
   MANIPLE_FUNCTION void add_regularization(const ActiveRows& rows) const {
