@@ -128,7 +128,8 @@ MANIPLE_FUNCTION ConvexShape<S> convex_shape(const Model<S>& m, int type, const 
           .inflation = inflation,
           .mesh = convex_mesh(m, type == geom_mesh ? pose.data : -1),
           .core = false,
-          .vertex = -1};
+          .vertex = -1,
+          .prism = nullptr};
 }
 
 // The lowest vertex of a mesh over a plane, and the corners of the face there that is most parallel to it, at
