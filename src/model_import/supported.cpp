@@ -198,6 +198,7 @@ class Inspection {
   Refusals run() {
     options();
     if (!off(mjDSBL_CONTACT)) contacts();
+    height_fields();
     fluid();
     solver();
     equality();
@@ -386,6 +387,19 @@ class Inspection {
     for (int i = 0; i < m_.neq; ++i)
       if (m_.eq_type[i] > mjEQ_TENDON)
         element(mjOBJ_EQUALITY, i, "is a constraint of a flex", "model.equality");
+  }
+
+  // A cell of a height field takes two rows and two columns.
+  void height_fields() {
+    for (int i = 0; i < m_.ngeom; ++i) {
+      if (m_.geom_type[i] != mjGEOM_HFIELD) continue;
+      const int rows = m_.hfield_nrow[m_.geom_dataid[i]], columns = m_.hfield_ncol[m_.geom_dataid[i]];
+      if (rows < 2 || columns < 2)
+        element(
+            mjOBJ_GEOM, i,
+            fmt::format("has a height field with nrow=\"{}\" and ncol=\"{}\"; supported: at least 2 of each",
+                        rows, columns));
+    }
   }
 
   // A fluid acts on the boxes of bodies, not on the ellipsoids of geoms.

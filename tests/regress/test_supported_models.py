@@ -134,6 +134,7 @@ ELEMENTS = {
              {mjcf('<option solver="PGS"/>', world='<body pos="2 0 2"><freejoint/><geom size=".1" condim="4"/></body>'):
               "simulation.solver=Newton",
               mjcf(sections=WIDE_MESH, inside='<geom type="mesh" mesh="mesh"/>'): "model.contacts=false",
+              mjcf(sections=FIELD.replace('nrow="2"', 'nrow="1"'), world='<geom type="hfield" hfield="field"/>'): None,
               mjcf(sections='<option density="1"/>', inside='<geom size=".1" fluidshape="ellipsoid"/>'): None}),
     "site, camera, light": ([mjcf(inside='<camera/><light/><site type="box" size=".1 .1 .1"/>')], {}),
     "contact": (sections('<contact><pair geom1="floor" geom2="ball"/><exclude body1="body" body2="tip"/></contact>'), {}),
