@@ -11,13 +11,13 @@ their text or number; all of what is left out is said. Needs pyarrow and, for vi
 import argparse
 import io
 import json
-import os
 import sys
 from pathlib import Path
 
-import h5py
 import numpy as np
 import PIL.Image
+
+from maniple.results import new_file
 
 NUMBERS = {"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"}
 INDEX = ["episode_index", "frame_index"]
@@ -207,58 +207,53 @@ def main():
     wanted = wanted_tasks(given.task, texts, found, info_path)
     passed_over = {"episodes": 0, "frames": 0}
 
-    temporary = given.demonstrations.with_name(f"{given.demonstrations.name}.tmp.{os.getpid()}")
     total = number = due = 0
     succeeded = []
-    try:
-        with h5py.File(temporary, "w") as output:
-            data = output.create_group("data")
-            data.attrs["env_args"] = json.dumps(
-                {"env_name": info.get("robot_type") or given.dataset.name, "type": 2, "env_kwargs": {}})
-            for file in files:
-                table = pyarrow.parquet.read_table(file, columns=[*INDEX, *vectors, *images, "action", *extras])
-                episode, frame = (column(table, name).reshape(-1) for name in INDEX)
-                values = {name: column(table, name) for name in (*vectors, "action", *extras)}
-                for which in np.unique(episode):
-                    rows = np.flatnonzero(episode == which)
-                    rows = rows[np.argsort(frame[rows], kind="stable")]
-                    if not np.array_equal(frame[rows], np.arange(len(rows))):
-                        fail(f"{file}: the frames of episode {which} are not 0 to {len(rows) - 1}, each once")
-                    if which != due:
-                        fail(f"{file}: episode {which} where {due} is due")
-                    due += 1
-                    if not of_episode[int(which)] <= wanted:
-                        passed_over["episodes"] += 1
-                        passed_over["frames"] += len(rows)
-                        continue
-                    demo = data.create_group(f"demo_{number}")
-                    demo.attrs["num_samples"] = len(rows)
-                    demo.attrs["task"] = "; ".join(texts.get(task, str(task)) for task in sorted(of_episode[int(which)]))
-                    demo["actions"] = values["action"][rows]
-                    for name in vectors:
-                        demo[f"obs/{observations[name]}"] = values[name][rows]
-                    for name in images:
-                        write_pictures(demo, f"obs/{observations[name]}",
-                                       (stored_picture(given.dataset, table[name][row].as_py()) for row in rows.tolist()), len(rows))
-                    for name in videos:
-                        write_pictures(demo, f"obs/{observations[name]}", filmed.frames(name, int(which), len(rows)), len(rows))
-                    last = np.arange(len(rows)) == len(rows) - 1
-                    demo["rewards"] = values["next.reward"][rows].reshape(-1) if "next.reward" in values else np.zeros(len(rows))
-                    demo["dones"] = (values["next.done"][rows].reshape(-1) if "next.done" in values else last).astype(np.int64)
-                    if "next.success" in values and values["next.success"][rows].any():
-                        succeeded.append(f"demo_{number}")
-                    number, total = number + 1, total + len(rows)
-            for name, count in (("total_episodes", due), ("total_frames", total + passed_over["frames"])):
-                if info.get(name, count) != count:
-                    fail(f"{info_path}: {name} is {info[name]}, found {count}: files are missing")
-            if number == 0:
-                fail(f"{given.dataset}: no episode is of the tasks asked for alone: each has frames of others, too")
-            data.attrs["total"] = total
-            if "next.success" in extras:
-                output["mask/success"] = np.array(succeeded, dtype="S") if succeeded else np.zeros(0, "S1")
-        os.replace(temporary, given.demonstrations)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(given.demonstrations) as output:
+        data = output.create_group("data")
+        data.attrs["env_args"] = json.dumps(
+            {"env_name": info.get("robot_type") or given.dataset.name, "type": 2, "env_kwargs": {}})
+        for file in files:
+            table = pyarrow.parquet.read_table(file, columns=[*INDEX, *vectors, *images, "action", *extras])
+            episode, frame = (column(table, name).reshape(-1) for name in INDEX)
+            values = {name: column(table, name) for name in (*vectors, "action", *extras)}
+            for which in np.unique(episode):
+                rows = np.flatnonzero(episode == which)
+                rows = rows[np.argsort(frame[rows], kind="stable")]
+                if not np.array_equal(frame[rows], np.arange(len(rows))):
+                    fail(f"{file}: the frames of episode {which} are not 0 to {len(rows) - 1}, each once")
+                if which != due:
+                    fail(f"{file}: episode {which} where {due} is due")
+                due += 1
+                if not of_episode[int(which)] <= wanted:
+                    passed_over["episodes"] += 1
+                    passed_over["frames"] += len(rows)
+                    continue
+                demo = data.create_group(f"demo_{number}")
+                demo.attrs["num_samples"] = len(rows)
+                demo.attrs["task"] = "; ".join(texts.get(task, str(task)) for task in sorted(of_episode[int(which)]))
+                demo["actions"] = values["action"][rows]
+                for name in vectors:
+                    demo[f"obs/{observations[name]}"] = values[name][rows]
+                for name in images:
+                    write_pictures(demo, f"obs/{observations[name]}",
+                                   (stored_picture(given.dataset, table[name][row].as_py()) for row in rows.tolist()), len(rows))
+                for name in videos:
+                    write_pictures(demo, f"obs/{observations[name]}", filmed.frames(name, int(which), len(rows)), len(rows))
+                last = np.arange(len(rows)) == len(rows) - 1
+                demo["rewards"] = values["next.reward"][rows].reshape(-1) if "next.reward" in values else np.zeros(len(rows))
+                demo["dones"] = (values["next.done"][rows].reshape(-1) if "next.done" in values else last).astype(np.int64)
+                if "next.success" in values and values["next.success"][rows].any():
+                    succeeded.append(f"demo_{number}")
+                number, total = number + 1, total + len(rows)
+        for name, count in (("total_episodes", due), ("total_frames", total + passed_over["frames"])):
+            if info.get(name, count) != count:
+                fail(f"{info_path}: {name} is {info[name]}, found {count}: files are missing")
+        if number == 0:
+            fail(f"{given.dataset}: no episode is of the tasks asked for alone: each has frames of others, too")
+        data.attrs["total"] = total
+        if "next.success" in extras:
+            output["mask/success"] = np.array(succeeded, dtype="S") if succeeded else np.zeros(0, "S1")
     if passed_over["episodes"]:
         print(f"left out: {passed_over['episodes']} episodes, {passed_over['frames']} samples, with frames of other tasks")
     print(f"{given.demonstrations}: {number} demonstrations, {total} samples; observations "

@@ -3,7 +3,6 @@ ALOHA's HDF5 files, RLDS as TFRecords (without TensorFlow). Each reader yields e
 
 import io
 import json
-import os
 import re
 import struct
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any
 import h5py
 import numpy as np
 
-from maniple.results import Unreadable, open_file
+from maniple.results import Unreadable, new_file, open_file
 
 # observations by key, actions, and rewards where there are any
 Episode = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray | None]
@@ -28,30 +27,25 @@ def convert(path: Path, target: Path) -> str:
     if (path / "meta/info.json").is_file():
         raise Unreadable(f"{path}: found a data set of LeRobot, which tools/from_lerobot.py converts: from_lerobot.py {path} {target}")
     layout, episodes = reader_of(path)
-    temporary = target.with_name(f"{target.name}.tmp.{os.getpid()}")
     number = steps = 0
     keys: set[str] = set()
-    try:
-        with h5py.File(temporary, "w") as file:
-            data = file.create_group("data")
-            data.attrs["env_args"] = json.dumps({"env_name": path.name, "type": 2, "env_kwargs": {}})
-            for observations, actions, rewards in episodes:
-                demo = data.create_group(f"demo_{number}")
-                demo.attrs["num_samples"] = len(actions)
-                demo["actions"] = actions
-                for key, values in observations.items():
-                    if len(values) != len(actions):
-                        raise Unreadable(f"{path}: episode {number}: {key} has {len(values)} frames, action {len(actions)}")
-                    demo.create_dataset(f"obs/{key}", data=values, compression="gzip" if values.ndim == 4 else None)
-                demo["rewards"] = np.zeros(len(actions)) if rewards is None else rewards
-                demo["dones"] = (np.arange(len(actions)) == len(actions) - 1).astype(np.int64)
-                number, steps, keys = number + 1, steps + len(actions), keys | set(observations)
-            if number == 0:
-                raise Unreadable(f"{path}: found no episode")
-            data.attrs["total"] = steps
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(target) as file:
+        data = file.create_group("data")
+        data.attrs["env_args"] = json.dumps({"env_name": path.name, "type": 2, "env_kwargs": {}})
+        for observations, actions, rewards in episodes:
+            demo = data.create_group(f"demo_{number}")
+            demo.attrs["num_samples"] = len(actions)
+            demo["actions"] = actions
+            for key, values in observations.items():
+                if len(values) != len(actions):
+                    raise Unreadable(f"{path}: episode {number}: {key} has {len(values)} frames, action {len(actions)}")
+                demo.create_dataset(f"obs/{key}", data=values, compression="gzip" if values.ndim == 4 else None)
+            demo["rewards"] = np.zeros(len(actions)) if rewards is None else rewards
+            demo["dones"] = (np.arange(len(actions)) == len(actions) - 1).astype(np.int64)
+            number, steps, keys = number + 1, steps + len(actions), keys | set(observations)
+        if number == 0:
+            raise Unreadable(f"{path}: found no episode")
+        data.attrs["total"] = steps
     return f"{target}: {number} demonstrations, {steps} samples from {layout}; observations {', '.join(sorted(keys))}"
 
 

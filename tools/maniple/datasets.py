@@ -11,7 +11,6 @@ IN and OUT are HDF5 files in the layout of robomimic or Minari, which OUT has fr
 """
 
 import argparse
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -23,7 +22,7 @@ import h5py
 import numpy as np
 
 from maniple.conversion import convert
-from maniple.results import Unreadable, open_file, refuse
+from maniple.results import Unreadable, new_file, open_file, refuse
 
 # group that has the episodes, prefix of their names, attribute with their steps, flags of their ends
 LAYOUTS = {"robomimic": ("data", "demo_", "num_samples", ("dones",)),
@@ -79,15 +78,10 @@ def reading(*paths: Path) -> Iterator[list[DataSet]]:
 @contextmanager
 def writing(path: Path, like: DataSet) -> Iterator[h5py.File]:
     """A new file with the attributes of another; it appears when it is whole."""
-    temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
-    try:
-        with h5py.File(temporary, "w") as file:
-            group = file.require_group(like.group.name)
-            group.attrs.update(like.group.attrs.items())
-            yield file
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with new_file(path) as file:
+        group = file.require_group(like.group.name)
+        group.attrs.update(like.group.attrs.items())
+        yield file
 
 
 def finish(file: h5py.File, like: DataSet, masks: dict[str, list[str]]) -> None:

@@ -14,6 +14,7 @@ import json
 import os
 import re
 import sys
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
@@ -71,6 +72,18 @@ def open_file(path):
         return h5py.File(path, "r")
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read as HDF5: {error}") from error
+
+
+@contextmanager
+def new_file(path):
+    """An HDF5 file to write; it appears when it is whole."""
+    temporary = path.with_name(f"{path.name}.tmp.{os.getpid()}")
+    try:
+        with h5py.File(temporary, "w") as file:
+            yield file
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def refuse(error):
