@@ -67,12 +67,22 @@ void for_each_term(const Config& config, Use&& use) {
     for (const TermConfig& term : config.task.*(section.terms)) use(section, term, term_text(term, section));
 }
 
+// Absolute, because what is written is read from another place; packages stay packages.
+void find_from_anywhere(ModelConfig& model) {
+  if (model.file.rfind("package:", 0) != 0) model.file = model.path;
+}
+
+// Outside of the task an empty text is one that was not given.
+std::string value_text(Config& config, const Key& key) {
+  const std::string text = yaml_text(key.target(config));
+  return text == "\"\"" && !key.path.starts_with("task.") ? "~" : text;
+}
+
 }  // namespace
 
 std::string resolved_deck(Config config) {
   DeckWriter deck;
-  // absolute paths, because the dump is read from another place; packages stay packages
-  if (config.model.file.rfind("package:", 0) != 0) config.model.file = config.model.path;
+  find_from_anywhere(config.model);
   bool learning = false;
   for (const Key& key : schema())
     if (key.path.rfind("task.", 0) != 0) {
@@ -81,13 +91,11 @@ std::string resolved_deck(Config config) {
         for (const auto& [name, expression] : config.learning.curricula)
           deck.key("learning.curricula." + name, yaml_quoted(expression));
       learning = of_learning;
-      // an empty text is one that was not given
-      const std::string text = yaml_text(key.target(config));
-      deck.key(key.path, text == "\"\"" ? "~" : text);
+      deck.key(key.path, value_text(config, key));
     }
   if (!config.task.present) return deck.text();
   for (const Key& key : schema())
-    if (key.path.rfind("task.", 0) == 0) deck.key(key.path, yaml_text(key.target(config)));
+    if (key.path.rfind("task.", 0) == 0) deck.key(key.path, value_text(config, key));
   if (!config.task.definitions.empty()) {
     deck.line(1, "definitions:");
     for (const auto& [name, expression] : config.task.definitions)
@@ -100,6 +108,15 @@ std::string resolved_deck(Config config) {
     deck.line(2, (section.named ? term.name + ": " : "- ") + text);
   });
   return deck.text();
+}
+
+std::vector<std::pair<std::string, std::string>> given_settings(Config config) {
+  find_from_anywhere(config.model);
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const Key& key : schema())
+    if (config.where.contains(key.path) && !key.path.starts_with("output.") && !key.path.starts_with("run."))
+      settings.emplace_back(key.path, value_text(config, key));
+  return settings;
 }
 
 std::vector<std::string> task_lines(Config config) {

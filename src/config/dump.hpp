@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/config/config.hpp"
@@ -11,6 +12,10 @@ namespace maniple {
 
 // Every key with its value, as YAML: itself a deck, which gives the same run from any directory.
 std::string resolved_deck(Config config);
+
+// The keys that somebody gave, with their values as the resolved deck has them. Where a run writes, and how
+// it is watched, are no settings.
+std::vector<std::pair<std::string, std::string>> given_settings(Config config);
 
 // What the deck says about its task and the control step, as "key: value", one for each element of a list:
 // for messages about two tasks that differ. Empty without a task.

@@ -6,11 +6,10 @@
 #include <cmath>
 #include <filesystem>
 #include <optional>
-#include <set>
-#include <string>
 
 #include "src/base/activity.hpp"
 #include "src/base/log.hpp"
+#include "src/config/dump.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/rank_report.hpp"
 #include "src/driver/stop.hpp"
@@ -225,9 +224,7 @@ class TrainingLoop {
     if (resumed) find_best(*resumed);
     if (run.config.output.tensorboard && run.collectives.rank() == 0) {
       events_.emplace(run.config.output.directory, !resumed, steps_of(rows.last(), first_iteration_) + 1);
-      std::set<std::string> given;
-      for (const auto& [path, where] : run.config.where) given.insert(path);
-      events_->begin_session(given_settings(run.config.resolved_text, given));
+      events_->begin_session(given_settings(run.config));
     }
   }
 

@@ -13,7 +13,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <system_error>
 
 #include "src/base/log.hpp"
@@ -142,23 +141,6 @@ void EventFile::begin_session(const std::vector<std::pair<std::string, std::stri
 void EventFile::end_session() {
   const std::string success = key(1, varint_type) + varint(1);  // STATUS_SUCCESS
   append_session("session_end_info", field(4, success + key(2, eight_bytes) + raw(unix_time())));
-}
-
-std::vector<std::pair<std::string, std::string>> given_settings(const std::string& resolved,
-                                                                const std::set<std::string>& given) {
-  std::vector<std::pair<std::string, std::string>> settings;
-  std::istringstream lines(resolved);
-  std::string section;
-  for (std::string line; std::getline(lines, line);) {
-    const auto colon = line.find(':');
-    if (colon == std::string::npos || line.front() == '#') continue;
-    if (line.front() != ' ') section = line.substr(0, colon);
-    if (line.size() < 3 || line.substr(0, 2) != "  " || line[2] == ' ' || colon + 2 >= line.size()) continue;
-    const std::string path = section + "." + line.substr(2, colon - 2);
-    if (section != "output" && section != "run" && given.count(path) > 0)
-      settings.emplace_back(path, line.substr(colon + 2));
-  }
-  return settings;
 }
 
 void EventFile::append(const std::string& event) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <fstream>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +32,6 @@ class EventFile {
   std::string path_;
   std::ofstream file_;
 };
-
-// The keys of `given` (a deck's keys that somebody gave), as far as they have their value on one line of
-// `resolved`, a deck with every key. Where a run writes, and how it is watched, are no settings.
-std::vector<std::pair<std::string, std::string>> given_settings(const std::string& resolved,
-                                                                const std::set<std::string>& given);
 
 // The records of the file: length, its checksum, the bytes, their checksum (TFRecord).
 std::string framed_record(const std::string& bytes);

@@ -10,6 +10,7 @@
 #include "kernels/physics/constraint/row_families.hpp"
 #include "kernels/physics/smooth/actuator_law.hpp"
 #include "kernels/physics/smooth/transmission.hpp"
+#include "src/model_import/actuator_totals.hpp"
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/derive_equality.hpp"
 #include "src/model_import/derive_sensors.hpp"
@@ -186,20 +187,12 @@ void derive_dofs(const Model<double>& m, const DerivedFields& derived) {
     derived.dof_descendants[i] = 0;
     derived.dof_Mrootadr[i] = m.dof_Madr[i] + derived.dof_ancestors[i];
     derived.dof_translation[i] = type == joint_slide || (type == joint_free && i < m.jnt_dofadr[joint] + 3);
-    double armature = m.dof_armature[i], damping = m.dof_damping[i];
-    double poly[2] = {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]};
-    for (int k = 0; k < m.nu; ++k) {
-      if (!is_on_joint(m, k, joint)) continue;
-      const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
-      armature += m.actuator_armature[k] * gear2;
-      damping += m.actuator_damping[k] * gear2;
-      poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
-      poly[1] += m.actuator_dampingpoly[2 * k + 1] * gear2;
-    }
-    derived.dof_totalarmature[i] = armature;
-    derived.dof_totaldamping[i] = damping;
-    derived.dof_totaldampingpoly[2 * i] = poly[0];
-    derived.dof_totaldampingpoly[2 * i + 1] = poly[1];
+    ActuatorTotals total{
+        m.dof_armature[i], m.dof_damping[i], {m.dof_dampingpoly[2 * i], m.dof_dampingpoly[2 * i + 1]}};
+    total.add_actuators(m, [&](int k) { return is_on_joint(m, k, joint); });
+    derived.dof_totalarmature[i] = total.armature;
+    derived.dof_totaldamping[i] = total.damping;
+    std::copy_n(total.dampingpoly, 2, derived.dof_totaldampingpoly + 2 * i);
   }
 }
 
@@ -428,6 +421,11 @@ int model_flags(const Model<double>& m, const DerivedFields& derived) {
   return flags;
 }
 
+// Trees that make islands of rows; 1: all rows are one.
+int trees_of_islands(const Model<double>& m, const ModelSizes& sizes) {
+  return m.disableflags & disable_island ? 1 : sizes.ntree;
+}
+
 }  // namespace
 
 void count_rows(const Model<double>& m, ModelSizes& sizes) {
@@ -451,7 +449,7 @@ void count_rows(const Model<double>& m, ModelSizes& sizes) {
   sizes.nvariedcontact = varies_friction(m) || m.varied.body_invweight0 >= 0 ? sizes.ncontact : 0;
   sizes.nrowdof = RowFamilies::any_rows(sizes) ? m.nv : 0;
   sizes.nnosliprow = m.noslip_iterations > 0 ? sizes.nfriction + (sizes.contactdim - 1) * sizes.ncontact : 0;
-  sizes.nnosliptree = sizes.nnosliprow == 0 ? 0 : (m.disableflags & disable_island ? 1 : sizes.ntree);
+  sizes.nnosliptree = sizes.nnosliprow == 0 ? 0 : trees_of_islands(m, sizes);
   // where rows that always act are many, the space of the dofs is the smaller one; and what there is to share
   // for a team is the dofs: row_solver.hpp knows nothing of teams
   if (m.solver != solver_newton || 2 * (RowFamilies::rows_in_every_lane(sizes) + sizes.nequality) > m.nv ||
@@ -471,7 +469,7 @@ void size_solvers(const Model<double>& m, ModelSizes& sizes) {
   sizes.nrowblock = single + sizes.ncontact;
   // whole registers, whatever the lane width
   sizes.ndualrow = (RowFamilies::most_rows(sizes) + 15) / 16 * 16;
-  sizes.ndualtree = m.disableflags & disable_island ? 1 : sizes.ntree;
+  sizes.ndualtree = trees_of_islands(m, sizes);
   sizes.ndualorder = std::min(sizes.ndualrow, kOrderedRows);
   sizes.ndualsweep = std::min(m.iterations, kOrderedSweeps);
 }

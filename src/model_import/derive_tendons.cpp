@@ -4,6 +4,7 @@
 #include <set>
 
 #include "kernels/physics/smooth/transmission.hpp"
+#include "src/model_import/actuator_totals.hpp"
 
 namespace maniple {
 namespace {
@@ -47,20 +48,13 @@ void derive_jacobian(const Model<double>& m, const DerivedFields& derived, int t
 
 // The sums of damping and armature over tendon t and its actuators.
 void derive_totals(const Model<double>& m, const DerivedFields& derived, int t) {
-  double armature = m.tendon_armature[t], damping = m.tendon_damping[t];
-  double poly[2] = {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]};
-  for (int k = 0; k < m.nu; ++k) {
-    if (!is_on_tendon(m, k, t)) continue;
-    const double gear2 = m.actuator_gear[6 * k] * m.actuator_gear[6 * k];
-    armature += m.actuator_armature[k] * gear2;
-    damping += m.actuator_damping[k] * gear2;
-    poly[0] += m.actuator_dampingpoly[2 * k] * gear2;
-    poly[1] += m.actuator_dampingpoly[2 * k + 1] * gear2;
-  }
-  derived.tendon_totalarmature[t] = armature;
-  derived.tendon_totaldamping[t] = damping;
-  derived.tendon_totaldampingpoly[2 * t] = poly[0];
-  derived.tendon_totaldampingpoly[2 * t + 1] = poly[1];
+  ActuatorTotals total{m.tendon_armature[t],
+                       m.tendon_damping[t],
+                       {m.tendon_dampingpoly[2 * t], m.tendon_dampingpoly[2 * t + 1]}};
+  total.add_actuators(m, [&](int k) { return is_on_tendon(m, k, t); });
+  derived.tendon_totalarmature[t] = total.armature;
+  derived.tendon_totaldamping[t] = total.damping;
+  std::copy_n(total.dampingpoly, 2, derived.tendon_totaldampingpoly + 2 * t);
 }
 
 }  // namespace
