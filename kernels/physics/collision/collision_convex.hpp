@@ -116,6 +116,14 @@ template <class S>
 MANIPLE_FUNCTION Vec3<double> in_double(const Vec3<S>& v) {
   return {static_cast<double>(v.x), static_cast<double>(v.y), static_cast<double>(v.z)};
 }
+// A contact in the model's precision.
+template <class S>
+MANIPLE_FUNCTION ContactPoint<S> rounded(const ContactPoint<double>& contact) {
+  const auto round = [](const Vec3<double>& v) {
+    return Vec3<S>{static_cast<S>(v.x), static_cast<S>(v.y), static_cast<S>(v.z)};
+  };
+  return {static_cast<S>(contact.dist), round(contact.pos), round(contact.normal), zero3<S>()};
+}
 template <class S>
 MANIPLE_FUNCTION ConvexShape<S> convex_shape(const Model<S>& m, int type, const GeomPose<S>& pose,
                                              double inflation) {
@@ -195,13 +203,7 @@ MANIPLE_STAGE void convex_alone(const Model<S>& m, int type1, const GeomPose<S>&
     if (options.several && !is_round(type1) && !is_round(type2))
       find_patch(shape1, shape2, witnesses, margin, contacts);
   }
-  const auto rounded = [](const Vec3<double>& v) {
-    return Vec3<S>{static_cast<S>(v.x), static_cast<S>(v.y), static_cast<S>(v.z)};
-  };
-  for (int k = 0; k < contacts.count; ++k) {
-    const ContactPoint<double>& contact = contacts.point[k];
-    found.add({static_cast<S>(contact.dist), rounded(contact.pos), rounded(contact.normal), zero3<S>()});
-  }
+  for (int k = 0; k < contacts.count; ++k) found.add(rounded<S>(contacts.point[k]));
 }
 
 template <class V, class Emit>

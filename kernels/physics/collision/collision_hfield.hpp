@@ -42,17 +42,14 @@ struct HfieldPrisms {
 
 // Calls add(contact) for the contacts of a shape, in the height field's frame, at most kMostGeomPairContacts.
 template <class S, class Add>
-MANIPLE_STAGE void touch_prisms(const Model<S>& m, int id, ConvexShape<S>& shape, double radius,
-                                double margin, const Add& add) {
+MANIPLE_STAGE void touch_prisms(const Model<S>& m, int id, ConvexShape<S>& shape, double margin,
+                                const Add& add) {
   HfieldPrisms<S> prisms(m, id);
-  const double reach = radius + margin;
-  const double position[3] = {shape.pos.x, shape.pos.y, shape.pos.z};
   const double above[3] = {prisms.half(0), prisms.half(1), prisms.half(2)},
                below[3] = {prisms.half(0), prisms.half(1), prisms.half(3)};
   double low[3], high[3];
   for (int axis = 0; axis < 3; ++axis) {
-    if (above[axis] < position[axis] - reach || -below[axis] > position[axis] + reach) return;
-    Vec3<double> direction{axis == 0 ? 1.0 : 0.0, axis == 1 ? 1.0 : 0.0, axis == 2 ? 1.0 : 0.0};
+    const Vec3<double> direction{axis == 0 ? 1.0 : 0.0, axis == 1 ? 1.0 : 0.0, axis == 2 ? 1.0 : 0.0};
     high[axis] = plain_dot(direction, shape.support(direction)) + margin;
     low[axis] = plain_dot(direction, shape.support(-direction)) - margin;
     if (low[axis] > above[axis] || high[axis] < -below[axis]) return;
@@ -105,15 +102,11 @@ MANIPLE_FUNCTION void hfield_convex_alone(const Model<S>& m, const GeomPose<S>& 
                      z = in_field(shape.mat.column_z());
   shape.mat = {x.x, y.x, z.x, x.y, y.y, z.y, x.z, y.z, z.z};
   shape.pos = in_field(shape.pos - field.pos);
-  const auto radius = static_cast<double>(geom_radius(type2, pose2));
-  touch_prisms(m, pose1.data, shape, radius, static_cast<double>(margin),
-               [&](const ContactPoint<double>& contact) {
-                 const auto rounded = [](const Vec3<double>& v) {
-                   return Vec3<S>{static_cast<S>(v.x), static_cast<S>(v.y), static_cast<S>(v.z)};
-                 };
-                 add(ContactPoint<S>{static_cast<S>(contact.dist), rounded(field.in_world(contact.pos)),
-                                     rounded(plain_multiply(field.mat, contact.normal)), zero3<S>()});
-               });
+  touch_prisms(m, pose1.data, shape, static_cast<double>(margin), [&](ContactPoint<double> contact) {
+    contact.pos = field.in_world(contact.pos);
+    contact.normal = plain_multiply(field.mat, contact.normal);
+    add(rounded<S>(contact));
+  });
 }
 
 template <class V, class Emit>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels/math/spatial.hpp"
-#include "kernels/model/data.hpp"
+#include "kernels/physics/smooth/motion.hpp"
 
 namespace maniple {
 
@@ -68,8 +68,7 @@ MANIPLE_FUNCTION void add_pull(const Model<ScalarOf<V>>& m, const Data<V>& d, co
                                int last_ancestor = -1) {
   int dof = m.body_lastdof[body];
   if (dof < 0) return;
-  const Vec3<V> offset = point - load3<V>(d.subtree_com, 3 * m.body_rootid[body]);
-  const Vec3<V> turning = torque + cross(offset, force);
+  const Vec3<V> turning = torque + cross(from_tree_center(m, d, body, point), force);
   for (int k = row.count - 1; dof != last_ancestor; dof = m.dof_parentid[dof]) {
     while (row.dofs[k] > dof) --k;
     row.own[k] += dot(load3<V>(d.cdof, 6 * dof), turning) + dot(load3<V>(d.cdof, 6 * dof + 3), force);

@@ -33,14 +33,21 @@ MANIPLE_FUNCTION Spatial<V> velocity_at(const Model<ScalarOf<V>>& m, const Data<
   return {cvel.rot, cvel.lin + cross(cvel.rot, offset)};
 }
 
+// Acceleration of the same point, whose velocity is given, from that of the body as it is written.
+template <class V>
+MANIPLE_FUNCTION Spatial<V> moved_acceleration(const Spatial<V>& acceleration, const Spatial<V>& velocity,
+                                               const Vec3<V>& offset) {
+  return {acceleration.rot,
+          acceleration.lin + cross(acceleration.rot, offset) + cross(velocity.rot, velocity.lin)};
+}
+
 // Acceleration of the same point from cacc, which counts gravity as an upward acceleration: what an
 // accelerometer feels. Zero for what nothing moves.
 template <class V>
 MANIPLE_FUNCTION Spatial<V> acceleration_at(const Model<ScalarOf<V>>& m, const Data<V>& d, int i,
                                             const Vec3<V>& offset) {
   if (m.body_lastdof[i] < 0) return zero6<V>();
-  const Spatial<V> cacc = load6<V>(d.cacc, 6 * i), velocity = velocity_at(m, d, i, offset);
-  return {cacc.rot, cacc.lin + cross(cacc.rot, offset) + cross(velocity.rot, velocity.lin)};
+  return moved_acceleration(load6<V>(d.cacc, 6 * i), velocity_at(m, d, i, offset), offset);
 }
 
 // A point of a body: where it is, its velocity, and its acceleration if qacc is zero.
@@ -60,8 +67,7 @@ MANIPLE_FUNCTION PointMotion<V> motion_at_rest(const Model<ScalarOf<V>>& m, cons
   // (gravity is an upward acceleration of the world there)
   if (!(m.disableflags & disable_gravity))
     acceleration.lin = acceleration.lin + LaneModel<V>(m, s).gravity().vector(0);
-  motion.acceleration = {acceleration.rot, acceleration.lin + cross(acceleration.rot, offset) +
-                                               cross(motion.velocity.rot, motion.velocity.lin)};
+  motion.acceleration = moved_acceleration(acceleration, motion.velocity, offset);
   return motion;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/model/sweep_order.hpp"
+#include "kernels/physics/solver/islands.hpp"
 #include "kernels/physics/solver/primal_solver.hpp"
 #include "kernels/physics/solver/row_blocks.hpp"
 
@@ -223,20 +224,17 @@ MANIPLE_STAGE void find_islands(const Model<ScalarOf<V>>& m, const Data<V>& d, c
   }
   // until all are known, an island has the number of its first tree
   for_each_source(m, d, blocks, lane, [&](const auto source) {
-    int joined = -1;
-    source.family.for_each_tree(source.number, lane, [&](int tree) {
-      int& own = island[first + tree];
-      if (own < 0) own = tree;
-      if (joined < 0) {
-        joined = own;
-        rows[first + tree] += source.rows;
-      }
-      if (own == joined) return;
-      const int low = own < joined ? own : joined, high = own < joined ? joined : own;
-      for (int t = high; t < trees; ++t)
-        if (island[first + t] == high) island[first + t] = low;
-      joined = low;
-    });
+    int left = source.rows;  // to be counted with the first tree
+    join_islands(
+        trees, [&](int t) -> int& { return island[first + t]; },
+        [&](const auto& visit) {
+          source.family.for_each_tree(source.number, lane, [&](int tree) {
+            if (island[first + tree] < 0) island[first + tree] = tree;
+            rows[first + tree] += left;
+            left = 0;
+            visit(tree);
+          });
+        });
   });
   int count = 0;
   for (int t = 0; t < trees; ++t) {

@@ -6,6 +6,7 @@
 
 #include "kernels/physics/constraint/row_families.hpp"
 #include "kernels/physics/smooth/inertia.hpp"
+#include "kernels/physics/solver/islands.hpp"
 
 namespace maniple {
 
@@ -188,16 +189,9 @@ struct NoslipIslands {
       for (int lane = 0; lane < lane_width<V>; ++lane) {
         const int number = number_of(family, i);
         if (!(stiffness_of(family, number, lane) > 0)) continue;
-        T joined(-1);
-        family.for_each_tree(number, lane, [&](int tree) {
-          const T own = lane_element(island, tree, lane);
-          if (joined < 0) joined = own;
-          if (own == joined) return;
-          const T low = own < joined ? own : joined, high = own < joined ? joined : own;
-          for (int t = 0; t < m.nnosliptree; ++t)
-            if (lane_element(island, t, lane) == high) lane_element(island, t, lane) = low;
-          joined = low;
-        });
+        join_islands(
+            m.nnosliptree, [&](int t) -> T& { return lane_element(island, t, lane); },
+            [&](const auto& visit) { family.for_each_tree(number, lane, visit); });
       }
     });
     for (int k = 0; k < m.nv; ++k)
