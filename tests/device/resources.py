@@ -3,8 +3,10 @@ link, spills, instructions. Growth by over 5 % fails; less than before by over 5
 
     python tests/device/resources.py build/tests/device            compares, and writes resources.txt there
     python tests/device/resources.py build/tests/device --write    makes that the table of the repository
+    python tests/device/resources.py build/tests/device --known    ends with 0 where the table is of this very code
 """
 
+import hashlib
 import re
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ import sys
 from pathlib import Path
 
 TABLE = Path(__file__).parent / "resources.txt"
+REPOSITORY = Path(__file__).resolve().parents[2]
 COLUMNS = ("registers", "stack", "spills", "instructions")
 TOLERANCE = 0.05
 # smaller differences are no growth: of registers, bytes, bytes, instructions
@@ -19,7 +22,7 @@ SLACK = {"registers": 8, "stack": 64, "spills": 64, "instructions": 100}
 INSTRUCTION_BYTES = 16
 
 HEADER = """\
-# What the kernels take of an H100 (nvcc {nvcc}, sm_90): registers, bytes of stack with all that they call, bytes of
+# What the kernels take of an H100 (nvcc {nvcc}, sm_90; code {code}): registers, bytes of stack with all that they call, bytes of
 # spills and instructions of their own. "all functions" has the most registers and stack of a kernel of the module, and
 # the sums of spills and instructions over all functions, called ones too. Written by
 #   .ci/gpu device_code --write
@@ -142,14 +145,33 @@ def compare(old, new):
     return faults, gains
 
 
+def code_digest(folder, repository=REPOSITORY):
+    """Of the repository's files that the modules are compiled from, comments left out, and of how they are compiled."""
+    files = {repository / "tests/device/CMakeLists.txt", repository / "CMakeLists.txt"}
+    for listed in folder.glob("*.files"):
+        files.update(Path(name).resolve() for name in re.findall(r"[^\s\\]+", listed.read_text().split(":", 1)[1]))
+    digest = hashlib.sha256()
+    for file in sorted(file for file in files if repository in file.parents):
+        name = file.relative_to(repository)
+        if name.parts[0].startswith((".", "build")):  # (generated, or of an installed package)
+            continue
+        comment = r"#.*" if file.suffix == ".txt" else r"//.*"
+        code = "\n".join(filter(None, map(str.rstrip, re.sub(comment, "", file.read_text()).split("\n"))))
+        digest.update(f"{name}\n{code}\n".encode())
+    return digest.hexdigest()[:16]
+
+
 def main():
-    modules = sorted(Path(sys.argv[1]).glob("*.cubin"))
-    rows = {}
-    for module in modules:
-        rows.update(resources_of(module))
+    folder = Path(sys.argv[1])
     release = re.search(r"release (\S+),", output_of("nvcc", "--version"))[1]
-    text = as_text(rows, HEADER.format(nvcc=release))
-    (Path(sys.argv[1]) / TABLE.name).write_text(text)
+    header = HEADER.format(nvcc=release, code=code_digest(folder))
+    if "--known" in sys.argv:
+        sys.exit(0 if TABLE.read_text().startswith(header) else 1)
+    rows = {}
+    for module in sorted(folder.glob("*.cubin")):
+        rows.update(resources_of(module))
+    text = as_text(rows, header)
+    (folder / TABLE.name).write_text(text)
     if "--write" in sys.argv:
         TABLE.write_text(text)
         return

@@ -30,7 +30,7 @@ def test_kernels_that_appear_or_vanish_fail():
 
 def test_the_table_reads_back_what_it_writes():
     rows = {"single: Act<float, LaneDense>": ROW, "single: all functions": {**ROW, "stack": 7488}}
-    assert resources.from_text(resources.as_text(rows, resources.HEADER.format(nvcc="13.0"))) == rows
+    assert resources.from_text(resources.as_text(rows, resources.HEADER.format(nvcc="13.0", code="0"))) == rows
     kept = resources.from_text(resources.TABLE.read_text())
     assert {"single: all functions", "double: all functions", "learning: all functions"} <= kept.keys()
     assert {"single: step_by_teams<float>", "single: step_batch<float>", "double: step_batch<double>"} <= kept.keys()
@@ -77,3 +77,23 @@ STRING = "RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
      "repeat")])
 def test_kernels_are_named_after_what_they_run(symbol, name):
     assert resources.short_name(symbol) == name
+
+
+def test_the_table_is_of_code_without_its_comments(tmp_path):
+    (tmp_path / "tests/device").mkdir(parents=True)
+    (tmp_path / "build").mkdir()
+    flags, other, kernel = tmp_path / "tests/device/CMakeLists.txt", tmp_path / "CMakeLists.txt", tmp_path / "kernel.hpp"
+    flags.write_text("set(flags -O3)\n")
+    other.write_text("project(maniple)\n")
+    (tmp_path / "build/step.files").write_text(f"step.o: \\\n  /usr/include/stdio.h \\\n  {kernel}\n")
+
+    def digest(code):
+        kernel.write_text(code)
+        return resources.code_digest(tmp_path / "build", tmp_path)
+
+    before = digest("int a = 1;\n")
+    assert digest("// one\n\nint a = 1;\n") == before
+    assert digest("int a = 2;\n") != before
+    assert digest("int a = 1;\n") == before
+    flags.write_text("set(flags -O2)\n")
+    assert digest("int a = 1;\n") != before
