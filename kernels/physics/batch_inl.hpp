@@ -123,11 +123,13 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
                                      T* pack, const Substep& substep) {
   using V = Lanes<T>;
   const State<V> state = state_of_tile<V>(batch.model, pack, 0);
+  // contacts need qpos, which comes first in a record, and what else places geoms
+  const bool placed_by_qpos = batch.model.nmocap == 0 && batch.model.varied.qpos0 < 0;
+  const int placing = placed_by_qpos ? batch.model.nq : records.elements;
   std::uint8_t keys[kRegroupWidth], order[kRegroupWidth];
   for (int i = 0; i < count; ++i) order[i] = static_cast<std::uint8_t>(i);
   for (int begin = 0; begin < count; begin += lane_width<V>) {
-    // contacts need qpos, which comes first, and what of the model places geoms
-    records.gather(order + begin, pack, batch.model.varied.qpos0 < 0 ? batch.model.nq : records.elements);
+    records.gather(order + begin, pack, placing);
     end_stage(data, PhysicsStage::regrouping);
     contacts.find(batch.model, state, data, order + begin);
     const V key = work_key(batch.model, state, data);

@@ -45,6 +45,7 @@ class RandomModel {
         cones_(cones && dice_.chance(0.4)),
         noslip_(cones && seed % 8 == 5),
         field_(convex && seed % 8 == 3),
+        held_(seed % 8 == 1),
         has_paths_(path_dice_.chance(0.35)) {
     write();
   }
@@ -60,6 +61,9 @@ class RandomModel {
     out_ << "<worldbody>\n";
     if (field_)
       out_ << "<geom name=\"field\" type=\"hfield\" hfield=\"field\" contype=\"1\" conaffinity=\"3\"/>\n";
+    if (held_)
+      out_ << "<body name=\"held\" mocap=\"true\" pos=\"0.1 0 0.3\" euler=\"0.2 0.3 0\">"
+              "<geom type=\"capsule\" size=\"0.1 0.3\"/></body>\n";
     path_points();
     if (dice_.chance(0.85)) {
       geom_number_ = 0;
@@ -569,7 +573,7 @@ class RandomModel {
   }
 
   Dice dice_, path_dice_;
-  bool wild_, convex_, cones_, noslip_, field_, has_paths_;
+  bool wild_, convex_, cones_, noslip_, field_, held_, has_paths_;
   std::ostringstream out_;
   std::string text_;
   static constexpr int kMeshes = 2;
