@@ -203,6 +203,12 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
         fmt::format("simulation.threads_per_environment: 32 has no effect {}",
                     kScalarLanes ? fmt::format("on a model of at most {} dofs", kDenseDofs) : "on a CPU"));
   derive_numbers(imported, config.where);
+  // a robot whose shapes overlap where it starts has more contacts than shapes at rest
+  const int at_start = simulation.max_contacts > 0 ? 0 : contacts_at_start(m);
+  if (at_start > sizes.ncontact / 3 * 2) {
+    sizes.ncontact = at_start + at_start / 2 + 8;
+    derive_numbers(imported, config.where);
+  }
   if (const std::string note = solver_note(imported); !note.empty()) imported.warnings.push_back(note);
   return imported;
 }

@@ -220,4 +220,24 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   return loaded;
 }
 
+int contacts_at_start(const mjModel& model) {
+  constexpr mjtSize kKeyframes = 32;  // a model may keep hundreds, of a motion
+  std::vector<std::string> warnings;  // (of a pose where some collide badly; not of the model)
+  std::unique_ptr<mjData, void (*)(mjData*)> data(nullptr, mj_deleteData);
+  guarded([&] { data.reset(mj_makeData(&model)); }, warnings);
+  int most = 0;
+  for (int key = -1; key < static_cast<int>(std::min<mjtSize>(model.nkey, kKeyframes)); ++key) {
+    guarded(
+        [&] {
+          mj_resetDataKeyframe(&model, data.get(), key);
+          mj_kinematics(&model, data.get());
+          mj_comPos(&model, data.get());
+          mj_collision(&model, data.get());
+        },
+        warnings);
+    most = std::max(most, static_cast<int>(data->ncon));
+  }
+  return most;
+}
+
 }  // namespace maniple

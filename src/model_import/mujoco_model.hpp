@@ -25,6 +25,9 @@ struct MujocoModel {
 // Reads and compiles the file; applies overrides and switched-off features to the mjModel.
 MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig& simulation);
 
+// The most contacts that the model has in its reference pose and in its first keyframes.
+int contacts_at_start(const mjModel& model);
+
 // Throws InputError that lists every element which the kernels do not support.
 void check_supported(MujocoModel& loaded, const ModelConfig& config);
 

@@ -4,6 +4,7 @@
 import re
 
 import h5py
+import mujoco
 import numpy as np
 
 CHEETAH = ["model.file=package:gymnasium/envs/mujoco/assets/half_cheetah.xml", "batch.num_envs=64",
@@ -84,3 +85,16 @@ def test_validate_says_what_could_overflow_and_what_it_costs_to_cover_it(maniple
     text = maniple("validate", *bricks(tmp_path, MORE)).stdout
     assert int(re.search(r"contact capacity (\d+) of", text)[1]) == 48 + 9 + 36
     assert "left out" not in text
+
+
+def test_shapes_that_overlap_where_the_model_starts(maniple, tmp_path):
+    """Links of one robot are expected to touch rarely; these all do in the reference pose, or in a keyframe."""
+    links = "".join(f'<body><joint type="slide" axis="1 {i} 0"/><geom type="box" size=".1 .1 .1"/></body>' for i in range(8))
+    model = tmp_path / "heap.xml"
+    model.write_text(f'<mujoco><worldbody><body><freejoint/><geom type="box" size=".1 .1 .1"/>{links}</body></worldbody></mujoco>')
+    touching = mujoco.MjModel.from_xml_path(str(model))
+    data = mujoco.MjData(touching)
+    mujoco.mj_forward(touching, data)
+    assert data.ncon > 100
+    text = maniple("validate", f"model.file={model}").stdout
+    assert f"contact capacity {data.ncon * 3 // 2 + 8} " in text, text
