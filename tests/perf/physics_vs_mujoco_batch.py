@@ -8,6 +8,7 @@ Maniple's time.
     python tests/perf/physics_vs_mujoco_batch.py cartpole
     python tests/perf/physics_vs_mujoco_batch.py half_cheetah ant --precision double --output ratios.json
     python tests/perf/physics_vs_mujoco_batch.py all
+    python tests/perf/physics_vs_mujoco_batch.py package:dm_control/suite/dog.xml robots/go2.xml --envs 512
 """
 
 import argparse
@@ -51,9 +52,14 @@ ENVIRONMENT = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_R
                "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
+def is_smooth(name):
+    """Whether contacts and limits are left out; not of a model that is given by its file."""
+    return name in MODELS and MODELS[name][1]
+
+
 def file_of(name, directory):
     """The model's file; g1's is written into the directory, as mjlab composes it (FEET_ONLY_COLLISION)."""
-    file = MODELS[name][0]
+    file = MODELS[name][0] if name in MODELS else name
     if name != "g1_feet":
         return file
     source = package_file("mjlab/asset_zoo/robots/unitree_g1/xmls/g1.xml")
@@ -78,7 +84,7 @@ def package_file(path):
 
 def maniple(verb, name, core, envs, directory, *keys):
     """Runs one verb of the program on one rank of one core."""
-    file, smooth = file_of(name, directory), MODELS[name][1]
+    file, smooth = file_of(name, directory), is_smooth(name)
     off = ["model.contacts=false", "model.limits=false"] if smooth else []
     command = ["taskset", "-c", str(core), "mpirun", "-n", "1", "--bind-to", "none", str(BUILD / "maniple"), verb,
                f"model.file={file}", *off, f"batch.num_envs={envs}", f"output.directory={directory}", *keys]
@@ -119,7 +125,7 @@ def time_mujoco(name, states):
     import mujoco
     from mujoco.batch import Batch
 
-    file, smooth = file_of(name, Path(states).parent), MODELS[name][1]
+    file, smooth = file_of(name, Path(states).parent), is_smooth(name)
     if file.startswith("package:"):
         file = package_file(file.removeprefix("package:"))
     model = mujoco.MjModel.from_xml_path(str(file))
@@ -173,8 +179,8 @@ def compare(name, arguments):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("models", nargs="+", choices=[*MODELS, "all"], metavar="model",
-                        help="all, or some of " + ", ".join(MODELS))
+    parser.add_argument("models", nargs="+", metavar="model",
+                        help="all, a model file, or some of " + ", ".join(MODELS))
     parser.add_argument("--envs", type=int, default=4096)
     parser.add_argument("--steps", type=int, default=50, help="control steps per repeat of the bench")
     parser.add_argument("--precision", nargs="+", choices=("single", "double"), default=["single", "double"])
@@ -187,6 +193,9 @@ def main():
         print(f"rate {time_mujoco(arguments.models[0], arguments.mujoco_from)}")
         return
 
+    unknown = [name for name in arguments.models if name not in (*MODELS, "all") and not name.endswith(".xml")]
+    if unknown:
+        parser.error(f"{', '.join(unknown)}: no such model; allowed: all, a file that ends with .xml, {', '.join(MODELS)}")
     rows = []
     print(f"{'model':14} {'precision':9} {'lanes':>5} {'maniple/s':>11} {'mujoco.batch/s':>14} {'ratio':>7}  {'(range)':11} "
           "share of each stage")
@@ -194,7 +203,7 @@ def main():
         for row in compare(name, arguments):
             rows.append(row)
             ratios = [ours / theirs for ours, theirs in zip(row["maniple"], row["mujoco_batch"])]
-            print(f"{name:14} {row['precision']:9} {row['lane_width']:5} {statistics.median(row['maniple']):11.4g} "
+            print(f"{Path(name).stem:14} {row['precision']:9} {row['lane_width']:5} {statistics.median(row['maniple']):11.4g} "
                   f"{statistics.median(row['mujoco_batch']):14.4g} {row['ratio']:6.1f}x  "
                   f"{f'({min(ratios):.1f}-{max(ratios):.1f})':11} "
                   + ", ".join(f"{stage} {100 * share:.0f}%" for stage, share in row["share_per_stage"].items()),
