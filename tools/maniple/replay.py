@@ -29,11 +29,13 @@ from maniple.results import Unreadable, checkpoints_in, refuse, results_path, wh
 
 PAGE = Path(__file__).resolve().parent / "replay_page"
 THREE = Path("/usr/share/javascript/three")  # Debian's libjs-three
+NARROW = 900  # pixels, up to which the page has no room for curves
+PARTS = ("marks.js", "curves.js", "replay.js")  # in the order in which they need one another
 MOST_ENVS = 1000  # that a browser still draws
 
 
 def page(description, arrays, three):
-    sources = [three / "three.min.js", three / "examples/js/controls/OrbitControls.js", PAGE / "marks.js", PAGE / "replay.js"]
+    sources = [three / "three.min.js", three / "examples/js/controls/OrbitControls.js", *(PAGE / part for part in PARTS)]
     for source in sources:
         if not source.is_file():
             raise Unreadable(f"{source} is not there: three.js comes with Debian's package libjs-three, or --three names the folder "
@@ -149,10 +151,12 @@ def pictures(given):
         shown = Path(folder) / "replay.html"
         shown.write_text(page_of(given))
         browser.open(shown)
-        browser.wait_for("Boolean(window.replay) || document.getElementById('problem').textContent")
-        problem = browser.evaluate("document.getElementById('problem').textContent")
+        browser.wait_for("Boolean(window.replay) || document.getElementById('problem')?.textContent")
+        problem = browser.evaluate("document.getElementById('problem')?.textContent")
         if problem:
             raise Unreadable(f"{given.run}: the page says: {problem}")
+        if given.curves and not browser.evaluate("replay.margins().length"):
+            raise Unreadable(f"found --curves with {given.run}, which recorded none of reward, reward_term, action, ctrl and commands")
         browser.evaluate(f"replay.bare({str(not given.curves).lower()})")
         if given.camera is not None:
             cameras = browser.evaluate("[...document.getElementById('camera').options].map((option) => option.value)")
@@ -221,6 +225,8 @@ def main():
     drawn = given.image is not None or given.video is not None
     if drawn and (given.follow or given.output):
         parser.error(f"found {'--follow' if given.follow else '--output'} with --image or --video; allowed: with a page")
+    if drawn and given.curves and given.size[0] <= NARROW:
+        parser.error(f"found --curves with --size {given.size[0]}x{given.size[1]}; allowed: wider than {NARROW}")
     for option in () if drawn else ("time", "camera", "curves"):
         if getattr(given, option):
             parser.error(f"found --{option} with a page; allowed: with --image or --video")

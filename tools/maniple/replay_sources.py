@@ -15,7 +15,7 @@ import numpy as np
 from maniple.datasets import DataSet
 from maniple.process import program
 from maniple.replay_scene import ENDED, SUCCEEDED, TERMINATED, TIMED_OUT, Curve, Recording, at_frames
-from maniple.results import Run, Unreadable, open_file, results_path, text_of, what_is_missing
+from maniple.results import Run, Unreadable, results_path, text_of, what_is_missing
 
 FIELDS = ("qpos", "qvel", "act", "ctrl", "action", "reward", "reward_term", "terminated", "truncated", "success", "mocap_pos",
           "mocap_quat")
@@ -30,10 +30,8 @@ def recording_of(path, given):
         file = path / MINARI_FILE
     if not file.is_file():
         raise Unreadable(what_is_missing(path))
-    with open_file(file) as opened:
-        if "run" in opened or "trajectory" in opened:
-            return of_run(path, file, given)
-        return of_demonstrations(file, opened, given)
+    with Run(file) as run:
+        return of_run(run, file, given) if run.record or run.trajectories else of_demonstrations(file, run.file, given)
 
 
 def frames_of(times, fps):
@@ -43,12 +41,11 @@ def frames_of(times, fps):
 
 
 # ---- runs ----
-def of_run(path, file, given):
+def of_run(run, file, given):
     for option in ("model", "qpos", "timestep"):
         if getattr(given, option) is not None:
             raise Unreadable(f"found --{option} with {file}, the results of a run; allowed: with a file of demonstrations")
     with ExitStack() as opened:
-        run = opened.enter_context(Run(file))
         verb, note = run.record.get("verb"), ""
         if verb == "imitate" and run.file["run/model_mjb"].size == 0:
             raise Unreadable(f"{file} is of a training without a task, so that there is nothing to move: name a task's deck to "
