@@ -54,7 +54,7 @@ def is_green(rgb):
 COURSE = """
 <mujoco model="course">
   <asset>
-    <hfield name="hill" nrow="3" ncol="3" elevation="0 0 0  0 1 0  0 0 0" size="1 1 .8 .1"/>
+    <hfield name="hill" nrow="3" ncol="5" elevation="0 0 0 .5 0  0 0 1 0 0  0 .2 0 0 0" size="1 1 .8 .1"/>
     <mesh name="roof" vertex="-.3 -.3 0  .3 -.3 0  .3 .3 0  -.3 .3 0  0 0 .5" face="0 1 4  1 2 4  2 3 4  3 0 4  0 2 1  0 3 2"/>
     <texture name="sand" type="2d" builtin="checker" rgb1="1 0 0" rgb2="1 0 0" width="8" height="8"/>
     <material name="sand" texture="sand"/>
@@ -89,6 +89,16 @@ def test_shapes_and_tendons(maniple, shown, tmp_path):
     assert is_green(colour_at(browser, picture, (0.5, 0, 0.38))) and not is_green(colour_at(browser, picture, (-0.5, -1, 0.4)))
     # the roof has the colour of its texture, and comes to a point
     assert is_red(colour_at(browser, picture, (0, 2, 0.4))) and not is_red(colour_at(browser, picture, (0.25, 2, 0.45)))
+
+    # the hill has the heights that a ray of MuJoCo's finds
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "course.xml"))
+    data, geom = mujoco.MjData(model), np.zeros(1, np.int32)
+    mujoco.mj_forward(model, data)
+    vertices = arrays(run / "replay.html")[f"mesh {int(mujoco.mjtGeom.mjGEOM_HFIELD)} 0"]
+    assert len(vertices) == 15 and np.ptp(vertices[:, 2]) == pytest.approx(0.8, rel=1e-6)
+    for x, y, z in vertices:
+        distance = mujoco.mj_ray(model, data, [0.999 * x, 0.999 * y, 3], [0, 0, -1], None, 1, -1, geom)
+        assert geom[0] == 0 and 3 - distance == pytest.approx(z, abs=5e-3)
 
     # the rope is drawn from the fixed point to the bob, wherever that is
     is_blue = lambda rgb: rgb[2] > 1.5 * max(rgb[0], rgb[1])
