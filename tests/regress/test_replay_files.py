@@ -164,7 +164,7 @@ def test_pictures(dropped, tmp_path):
     assert "--camera 5; allowed: 0, free" in replay(dropped, "--image", tmp_path / "no.png", "--camera", 5, exit_code=2)
     for wrong, said in ((("--size", "31x20"), "even numbers"), (("--follow",), "found --follow with --image"),
                         (("--curves", "--size", "800x600"), "--curves with --size 800x600"),
-                        (("--curves",), "recorded none of")):
+                        (("--curves",), "recorded none of"), (("--video", "film.gif"), ".mp4 or .mkv or .mov")):
         assert said in replay(dropped, "--image", tmp_path / "no.png", *wrong, exit_code=2)
     assert not (tmp_path / "no.png").exists()
     assert "found --time with a page" in replay(dropped, "--time", 1, exit_code=2)
@@ -172,11 +172,11 @@ def test_pictures(dropped, tmp_path):
 
 def test_films(dropped, tmp_path):
     """As many frames as 0.6 s have, in which something moves."""
-    replay(dropped, "--video", tmp_path / "ball.mp4", "--fps", 10, "--size", "160x120")
+    replay(dropped, "--video", tmp_path / "ball.mp4", "--fps", 12.5, "--size", "160x120")
     with av.open(str(tmp_path / "ball.mp4")) as film:
         frames = [frame.to_ndarray(format="rgb24") / 255 for frame in film.decode(video=0)]
-        assert film.streams.video[0].average_rate == 10
-    assert len(frames) == 7 and frames[0].shape == (120, 160, 3)
+        assert film.streams.video[0].average_rate == 12.5
+    assert len(frames) == 8 and frames[0].shape == (120, 160, 3)
     assert all(len(coloured(frame)) > 20 for frame in frames)
     assert np.abs(frames[0] - frames[4]).max(axis=2).max() > 0.2
 

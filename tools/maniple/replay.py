@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from fractions import Fraction
 from pathlib import Path
 
 from maniple.browser import Browser
@@ -88,15 +89,14 @@ def follow(given, output):
             try:
                 state = state_of(given.run)
             except FileNotFoundError:  # (pruned since it was listed)
-                continue
+                state = None
             if state and state != shown:
-                shown = state
                 try:
                     version = str(time.time_ns())
                     replace(output, page_of(given, version, version_file.name))
                     replace(version_file, f'window.replayVersion = "{version}";\n')
                     report(output)
-                    said = None
+                    shown, said = state, None
                 except Unreadable as error:
                     if str(error) != said:  # (a run may just be writing what is read)
                         print(f"replay: waiting: {error}", flush=True)
@@ -120,7 +120,7 @@ def film_writer(file, fps, width, height):
         import matplotlib.image
 
         container = av.open(str(file), "w")
-        stream = container.add_stream("libx264", rate=round(fps))
+        stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
         stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
 
         def add(png):
@@ -225,6 +225,10 @@ def main():
     drawn = given.image is not None or given.video is not None
     if drawn and (given.follow or given.output):
         parser.error(f"found {'--follow' if given.follow else '--output'} with --image or --video; allowed: with a page")
+    for option, suffixes in (("image", (".png",)), ("video", (".mp4", ".mkv", ".mov"))):
+        file = getattr(given, option)
+        if file is not None and file.suffix not in suffixes:
+            parser.error(f"--{option} {file}; allowed: a name that ends in {' or '.join(suffixes)}")
     if drawn and given.curves and given.size[0] <= NARROW:
         parser.error(f"found --curves with --size {given.size[0]}x{given.size[1]}; allowed: wider than {NARROW}")
     for option in () if drawn else ("time", "camera", "curves"):

@@ -112,7 +112,7 @@ def roll_out(directory, run, envs, seconds):
     model = run.model
     empty = {"act": model.na, "ctrl": model.nu, "mocap_pos": model.nmocap, "mocap_quat": model.nmocap}
     fields = [name for name in FIELDS if empty.get(name, 1) > 0]
-    fields += [f"commands/{name}" for name in json.loads(run.record["task"])["commands"]]
+    fields += [f"commands/{name}" for name in json.loads(run.record.get("task", "{}")).get("commands", ())]
     result = subprocess.run(
         [program("a policy is rolled out"), "rollout", deck, "control.source=policy", f"control.checkpoint={directory}",
          "initial_state.source=task", f"batch.num_envs={envs}", f"simulation.steps={steps}", "output.trajectory.every=1",
