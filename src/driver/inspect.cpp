@@ -1,13 +1,15 @@
 // maniple inspect: what a results, checkpoint or dataset file holds, or the task of a deck. One line per
-// object, so that grep works on it; no numbers are read except for the digest.
+// object, so that grep works on it; of demonstrations an overview in about twenty lines.
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "src/base/error.hpp"
 #include "src/config/deck.hpp"
 #include "src/driver/verbs.hpp"
+#include "src/io/demonstration_overview.hpp"
 #include "src/io/digest.hpp"
 #include "src/io/isolated.hpp"
 #include "src/io/results.hpp"
@@ -21,11 +23,10 @@ namespace maniple {
 
 namespace {
 
-std::string description_of(const std::string& path) {
-  std::ostringstream out;
-  std::error_code ignored;
-  out << fmt::format("{}  {} bytes\n", path, std::filesystem::file_size(path, ignored));
-  for (const ObjectSummary& object : summarize_file(path)) {
+constexpr const char* kAll = "--all";
+
+void list_objects(const std::vector<ObjectSummary>& objects, std::ostream& out) {
+  for (const ObjectSummary& object : objects) {
     if (object.is_dataset) {
       std::string shape;
       for (const std::int64_t extent : object.shape)
@@ -38,6 +39,19 @@ std::string description_of(const std::string& path) {
     if (object.path != "/") out << object.path << "/\n";
     for (const auto& [name, value] : object.attributes) out << fmt::format("  {:<14} {}\n", name, value);
   }
+}
+
+// `all`: every object also of a file of demonstrations.
+std::string description_of(const std::string& path, bool all) {
+  std::ostringstream out;
+  std::error_code ignored;
+  out << fmt::format("{}  {} bytes\n", path, std::filesystem::file_size(path, ignored));
+  const std::vector<ObjectSummary> objects = summarize_file(path);
+  const std::optional<std::string> overview = all ? std::nullopt : demonstration_overview(path, objects);
+  if (overview)
+    out << *overview << "every object: maniple inspect " << kAll << "\n";
+  else
+    list_objects(objects, out);
   out << "digest " << file_digest(path) << "\n";
   return out.str();
 }
@@ -54,7 +68,10 @@ std::string task_of_deck(const std::string& path, const std::vector<std::string>
 
 }  // namespace
 
-void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
+void inspect(const std::vector<std::string>& given, std::ostream& out) {
+  std::vector<std::string> arguments = given;
+  const bool all = arguments.back() == kAll;
+  if (all) arguments.pop_back();
   const std::string& file_or_directory = arguments[0];
   std::error_code ignored;
   const bool directory = std::filesystem::is_directory(file_or_directory, ignored);
@@ -65,6 +82,9 @@ void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
                      "a results, checkpoint or dataset file, the directory of a run with results, or a deck");
   if (const std::string extension = std::filesystem::path(path).extension();
       extension == ".yaml" || extension == ".yml") {
+    if (all)
+      throw InputError(SourceLocation{path}, "", fmt::format("found {} with a deck", kAll),
+                       fmt::format("allowed: {} with an HDF5 file", kAll));
     out << task_of_deck(path, {arguments.begin() + 1, arguments.end()});
     return;
   }
@@ -73,7 +93,7 @@ void inspect(const std::vector<std::string>& arguments, std::ostream& out) {
                      "allowed: one file; key.path=value with a deck");
   try {
     check_seal(path);
-    out << run_isolated(path, [&] { return description_of(path); });
+    out << run_isolated(path, [&] { return description_of(path, all); });
   } catch (const MachineFault&) {
     throw;
   } catch (const Error& error) {

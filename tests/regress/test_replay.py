@@ -8,8 +8,8 @@ import re
 import mujoco
 import numpy as np
 import pytest
-from browser import Browser
 from conftest import start_tool
+from maniple.browser import Browser
 from maniple.results import Run
 from test_tools import check_refusals
 
@@ -157,6 +157,6 @@ def test_damaged_results(maniple, ants):
 def test_page_reads_what_it_is_given(maniple, ants):
     """Every name in the description of a page is one that its script asks for."""
     facts = description(ants / "replay.html")
-    script = (maniple.root / "tools/maniple/replay_page/replay.js").read_text()
+    script = "".join(file.read_text() for file in (maniple.root / "tools/maniple/replay_page").glob("*.js"))
     for owner, entry in (("run", facts), ("curve", facts["curves"][0])):
         assert [name for name in entry if f"{owner}.{name}" not in script] == []

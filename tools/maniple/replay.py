@@ -1,306 +1,252 @@
 """Makes a page of a run on which its robots move: RUN/replay.html, one file that any browser opens, without a server.
 
-    python -m maniple.replay runs/arm                    # a rollout that recorded qpos
-    python -m maniple.replay runs/pendulum               # a training: its newest policy is rolled out first, for seconds
+    python -m maniple.replay runs/arm                         # a rollout that recorded qpos
+    python -m maniple.replay runs/pendulum                    # a training: its newest policy is rolled out first, for seconds
+    python -m maniple.replay runs/pendulum --follow           # again whenever the training saves a policy
+    python -m maniple.replay demos.hdf5 --model robot.xml     # demonstrations in the layout of robomimic or Minari
+    python -m maniple.replay runs/arm --image arm.png --time 2
+    python -m maniple.replay runs/arm --video arm.mp4
 
-Everything comes from results.h5: the geometry from the model in it, poses from qpos by MuJoCo's kinematics. Contacts
-and their forces are MuJoCo's for the recorded state (forces need qvel; ctrl and act where the model has them); the
-curves beside the scene are reward, reward_term and action (or ctrl), as far as they were recorded.
+The geometry is that of the model in results.h5, poses are those of qpos. Beside the scene are curves of reward,
+reward_term, action (or ctrl) and commands, as far as they were recorded. Pictures and films are those of the page in
+headless Chromium.
 """
 
 import argparse
-import base64
-import json
+import os
 import re
+import shutil
 import subprocess
 import sys
-import zlib
-from contextlib import ExitStack
+import tempfile
+import time
+from fractions import Fraction
 from pathlib import Path
 
-import mujoco
-import numpy as np
-
-from maniple.process import program
-from maniple.results import Run, refuse, what_is_missing
+from maniple.browser import Browser
+from maniple.replay_scene import scene
+from maniple.replay_sources import recording_of
+from maniple.results import Unreadable, checkpoints_in, refuse, results_path, what_is_missing
 
 PAGE = Path(__file__).resolve().parent / "replay_page"
 THREE = Path("/usr/share/javascript/three")  # Debian's libjs-three
+NARROW = 900  # pixels, up to which the page has no room for curves
+PARTS = ("marks.js", "curves.js", "replay.js")  # in the order in which they need one another
 MOST_ENVS = 1000  # that a browser still draws
-FIELDS = ("qpos", "qvel", "act", "ctrl", "action", "reward", "reward_term", "terminated", "truncated")
-SHAPES = {int(getattr(mujoco.mjtGeom, "mjGEOM_" + kind.upper())): shape for kind, shape in (
-    ("plane", "plane"), ("hfield", "mesh"), ("sphere", "sphere"), ("capsule", "capsule"), ("ellipsoid", "ellipsoid"),
-    ("cylinder", "cylinder"), ("box", "box"), ("mesh", "mesh"))}
-FIRST_HIDDEN_GROUP = 3  # of geoms, as in MuJoCo's viewer
-DEFAULT_COLOUR = np.array([0.5, 0.5, 0.5, 1], np.float32)
-TREE_COLOURS = np.array([[0.33, 0.52, 0.80], [0.86, 0.55, 0.29], [0.36, 0.66, 0.48], [0.78, 0.38, 0.42], [0.55, 0.45, 0.72],
-                         [0.28, 0.64, 0.68]])
-
-
-class Blob:
-    """Arrays end to end; the page finds them by place, shape and type."""
-
-    def __init__(self):
-        self.parts, self.size, self.index = [], 0, {}
-
-    def add(self, name, values, dtype):
-        values = np.ascontiguousarray(values, dtype=dtype)
-        self.index[name] = {"at": self.size, "type": values.dtype.name, "shape": values.shape}
-        padded = values.tobytes() + bytes(-values.nbytes % 8)
-        self.parts.append(padded)
-        self.size += len(padded)
-        return name
-
-    def text(self):
-        return base64.b64encode(zlib.compress(b"".join(self.parts), 9)).decode()
-
-
-def simplified(vertices, faces, most):
-    """The mesh with at most this many faces: vertices of a cell of a grid become their mean (Rossignac and Borrel 1993)."""
-    if len(faces) <= most:
-        return vertices, faces
-    lowest, extent = vertices.min(0), max(np.ptp(vertices, axis=0).max(), 1e-9)
-
-    def clustered(cells):
-        cell = np.floor((vertices - lowest) / extent * cells).astype(np.int64)
-        _, of_vertex = np.unique(cell @ np.array([1, 1 << 20, 1 << 40]), return_inverse=True)
-        counts = np.bincount(of_vertex)
-        means = np.stack([np.bincount(of_vertex, vertices[:, i]) / counts for i in range(3)], axis=1)
-        kept = of_vertex[faces]
-        kept = kept[(kept[:, 0] != kept[:, 1]) & (kept[:, 1] != kept[:, 2]) & (kept[:, 2] != kept[:, 0])]
-        first = kept.argmin(axis=1)[:, None]
-        turned = np.take_along_axis(kept, (first + np.arange(3)) % 3, axis=1)
-        return means, np.unique(turned, axis=0)
-
-    cells = 2 * np.sqrt(most)  # faces go with the square of the cells
-    while True:
-        means, kept = clustered(cells)
-        if len(kept) <= most:
-            return means, kept
-        cells *= 0.97 * np.sqrt(most / len(kept))
-
-
-def height_field(model, k):
-    rows, columns = model.hfield_nrow[k], model.hfield_ncol[k]
-    x, y, top, _ = model.hfield_size[k]
-    data = model.hfield_data[model.hfield_adr[k]:][: rows * columns]
-    grid = np.stack(np.meshgrid(np.linspace(-x, x, columns), np.linspace(-y, y, rows)), axis=-1).reshape(-1, 2)
-    corner = (np.arange(rows - 1)[:, None] * columns + np.arange(columns - 1)).ravel()
-    faces = np.concatenate([np.stack([corner, corner + 1, corner + columns + 1], axis=1),
-                            np.stack([corner, corner + columns + 1, corner + columns], axis=1)])
-    return np.column_stack([grid, data * top]), faces
-
-
-def mesh_of(model, geom):
-    k = model.geom_dataid[geom]
-    if model.geom_type[geom] == mujoco.mjtGeom.mjGEOM_HFIELD:
-        return height_field(model, k)
-    vertices = model.mesh_vert[model.mesh_vertadr[k]:][: model.mesh_vertnum[k]]
-    return vertices.astype(float), model.mesh_face[model.mesh_faceadr[k]:][: model.mesh_facenum[k]]
-
-
-def colour(model, geom):
-    """That of the model; geoms of moving bodies that have MuJoCo's default grey get a colour of their tree and body."""
-    material = model.geom_matid[geom]
-    rgba = model.mat_rgba[material] if material >= 0 else model.geom_rgba[geom]
-    body = model.geom_bodyid[geom]
-    if material < 0 and (rgba == DEFAULT_COLOUR).all() and model.body_weldid[body] != 0:
-        root = model.body_rootid[body]
-        tree = int(np.unique(model.body_rootid[1:]).searchsorted(root))
-        shade = 1 - 0.22 * ((model.body_weldid[body] - root) % 2)  # neighbours are told apart
-        rgba = np.array([*(shade * TREE_COLOURS[tree % len(TREE_COLOURS)]), 1])
-    return rgba.round(4).tolist()
-
-
-def geometry(model, blob, most_faces):
-    """The geoms, each in the frame of the body that it moves with, and the bodies that move."""
-    data = mujoco.MjData(model)
-    mujoco.mj_kinematics(model, data)
-    moving = [b for b in range(1, model.nbody) if model.body_weldid[b] == b]
-    place = {body: i for i, body in enumerate(moving)}
-    shown = [g for g in range(model.ngeom) if int(model.geom_type[g]) in SHAPES]
-    in_meshes = sum(len(mesh_of(model, g)[1]) for g in shown if SHAPES[int(model.geom_type[g])] == "mesh"
-                    and model.geom_group[g] < FIRST_HIDDEN_GROUP)
-    share = min(1.0, most_faces / max(1, in_meshes))
-    geoms = []
-    for g in shown:
-        body = model.body_weldid[model.geom_bodyid[g]]
-        inverse, turn, offset, quat = np.zeros(4), np.zeros(4), np.zeros(3), np.zeros(4)
-        mujoco.mju_negQuat(inverse, data.xquat[body])
-        mujoco.mju_mat2Quat(quat, data.geom_xmat[g])
-        mujoco.mju_mulQuat(turn, inverse, quat)
-        mujoco.mju_rotVecQuat(offset, data.geom_xpos[g] - data.xpos[body], inverse)
-        shape = SHAPES[int(model.geom_type[g])]
-        entry = {"shape": shape, "size": model.geom_size[g].round(6).tolist(), "pos": offset.round(6).tolist(),
-                 "quat": turn.round(6).tolist(), "rgba": colour(model, g), "group": int(model.geom_group[g]),
-                 "body": place.get(body, -1)}
-        if shape == "mesh":
-            name = f"mesh {model.geom_type[g]} {model.geom_dataid[g]}"
-            if name not in blob.index:
-                vertices, faces = mesh_of(model, g)
-                vertices, faces = simplified(vertices, faces, max(200, int(share * len(faces))))
-                blob.add(name, vertices, np.float32)
-                blob.add(name + " faces", faces, np.uint32)
-            entry["mesh"] = name
-        geoms.append(entry)
-    return geoms, moving
-
-
-def motion(model, moving, states, ends, blob):
-    """Poses of the moving bodies, and the contacts, for each frame and environment."""
-    qpos = states["qpos"]
-    envs, frames = qpos.shape[:2]
-    data = mujoco.MjData(model)
-    positions = np.zeros((frames, envs, len(moving), 3), np.float32)
-    turns = np.zeros((frames, envs, len(moving), 4))
-    has_forces = "qvel" in states and (model.na == 0 or "act" in states) and (model.nu == 0 or "ctrl" in states)
-    contacts, counts = [], np.zeros((frames, envs), np.uint32)
-    for frame in range(frames):
-        for env in range(envs):
-            mujoco.mj_resetData(model, data)
-            for name, values in states.items():
-                getattr(data, name)[:] = values[env, frame]
-            if not np.isfinite(qpos[env, frame]).all():
-                continue
-            (mujoco.mj_forward if has_forces else mujoco.mj_fwdPosition)(model, data)
-            positions[frame, env], turns[frame, env] = data.xpos[moving], data.xquat[moving]
-            for i in range(data.ncon):
-                contact, force = data.contact[i], np.zeros(6)
-                if contact.exclude:
-                    continue
-                if has_forces:
-                    mujoco.mj_contactForce(model, data, i, force)
-                # the force on the robot, not on what it stands on
-                on_second = model.body_weldid[model.geom_bodyid[contact.geom[1]]] != 0
-                world = contact.frame.reshape(3, 3).T @ force[:3] * (1 if on_second else -1)
-                contacts.append([*contact.pos, *world])
-                counts[frame, env] += 1
-    blob.add("positions", positions, np.float32)
-    blob.add("turns", np.round(turns * 32767), np.int16)
-    blob.add("contacts", np.array(contacts).reshape(-1, 6), np.float32)
-    blob.add("contact_counts", counts, np.uint32)
-    if ends is None:  # not recorded: who is suddenly far away has been reset
-        jump = np.zeros((frames, envs))
-        jump[1:] = np.abs(np.diff(positions, axis=0)).max(axis=(2, 3)) if moving else 0
-        ends = jump > max(0.3 * model.stat.extent, 10 * np.median(jump)) if frames > 1 else jump > 0
-        ends = ends.T
-    blob.add("ends", ends.T, np.uint8)
-
-
-def curves(run, chosen, samples, blob):
-    """What is drawn beside the scene: (title, names of lines, array [env, frame, line])."""
-    found = []
-    for field, title in (("reward", "Reward"), ("reward_term", "Reward terms"), ("action", "Action"), ("ctrl", "Control")):
-        if field not in run.trajectories or run.trajectories[field].shape[2] == 0 or (field == "ctrl" and "action" in run.trajectories):
-            continue
-        values = run.trajectories[field][chosen, :, :][:, samples]
-        names = run.names(field) or [""] * values.shape[2]
-        names = [name or str(i) for i, name in enumerate(names)]
-        found.append({"title": title, "names": names, "values": blob.add(field, values, np.float32)})
-    return found
-
-
-def scene(run, title, envs, fps, most_faces):
-    """Everything the page shows, as the text of a JSON object and the base64 of the arrays."""
-    model, blob = run.model, Blob()
-    step_seconds = run.control_timestep()
-    steps = run.trajectories["step"][()]
-    every = float(np.diff(steps).min()) * step_seconds if len(steps) > 1 else step_seconds
-    stride = max(1, round(1 / (fps * every)))
-    samples = np.arange(0, len(steps), stride)
-    chosen = np.arange(min(envs, run.trajectories["qpos"].shape[0]))
-
-    states = {name: run.trajectories[name][chosen, :, :][:, samples].astype(float)
-              for name in ("qpos", "qvel", "act", "ctrl") if name in run.trajectories}
-    ends = None
-    if "terminated" in run.trajectories and "truncated" in run.trajectories:
-        over = (run.trajectories["terminated"][chosen, :, 0] + run.trajectories["truncated"][chosen, :, 0]) > 0
-        over = np.cumsum(over, axis=1)[:, samples]  # ends between two frames count as well
-        ends = np.diff(over, axis=1, prepend=over[:, :1]) > 0
-    geoms, moving = geometry(model, blob, most_faces)
-    motion(model, moving, states, ends, blob)
-    trees = [b for b in moving if model.body_weldid[model.body_parentid[b]] == 0]
-    heaviest = max(trees, key=lambda b: model.body_subtreemass[b], default=None)
-    return json.dumps({
-        "title": title, "model": model.names.split(b"\0")[0].decode() or "model", "envs": chosen.tolist(),
-        "times": (steps[samples] * step_seconds).round(6).tolist(), "geoms": geoms,
-        "root": moving.index(heaviest) if heaviest is not None else -1,
-        "weight": float(model.body_subtreemass[0] * np.linalg.norm(model.opt.gravity)) or 1.0,
-        "hiddenGroup": FIRST_HIDDEN_GROUP, "curves": curves(run, chosen, samples, blob), "arrays": blob.index,
-    }), blob.text()
 
 
 def page(description, arrays, three):
-    sources = [three / "three.min.js", three / "examples/js/controls/OrbitControls.js", PAGE / "replay.js"]
+    sources = [three / "three.min.js", three / "examples/js/controls/OrbitControls.js", *(PAGE / part for part in PARTS)]
     for source in sources:
         if not source.is_file():
-            sys.exit(f"{source} is not there: three.js comes with Debian's package libjs-three, or --three names the folder "
-                     "that has three.min.js and examples/js of release 111")
+            raise Unreadable(f"{source} is not there: three.js comes with Debian's package libjs-three, or --three names the folder "
+                             "that has three.min.js and examples/js of release 111")
     scripts = "\n".join(f"<script>{source.read_text().replace('</script', '<' + chr(92) + '/script')}</script>" for source in sources)
     template = (PAGE / "replay.html").read_text()
     parts = {"DESCRIPTION": description.replace("</", "<\\/"), "ARRAYS": arrays, "SCRIPTS": scripts}
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
-def roll_out(directory, run, envs, seconds):
-    """Records the newest policy of a training run, in RUN/rollout, and returns the results."""
-    directory = directory.resolve()
-    target, deck = directory / "rollout", directory / "rollout.yaml"
-    deck.write_text(run.deck)
-    steps = max(1, round(seconds / run.control_timestep()))
-    model = run.model
-    fields = [name for name in FIELDS if not (name == "act" and model.na == 0 or name == "ctrl" and model.nu == 0)]
-    result = subprocess.run(
-        [program("a policy is rolled out"), "rollout", deck, "control.source=policy", f"control.checkpoint={directory}",
-         "initial_state.source=task", f"batch.num_envs={envs}", f"simulation.steps={steps}", "output.trajectory.every=1",
-         "data.file=[]", "data.weights=1",  # (demonstrations may be gone)
-         f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={target}", "output.overwrite=true",
-         "run.wall_time=0"],
-        capture_output=True, text=True)
-    if result.returncode != 0:
-        sys.exit(f"the policy of {directory} could not be rolled out:\n{result.stdout}{result.stderr}")
-    return target / "results.h5"
+def page_of(given, version="", version_file=""):
+    recording = recording_of(given.run, given)
+    return page(*scene(recording, given.faces, given.force_scale, version, version_file), given.three)
+
+
+def replace(file, text):
+    """A file that is whole at any moment."""
+    temporary = file.with_name(f"{file.name}.tmp.{os.getpid()}")
+    try:
+        temporary.write_text(text)
+        os.replace(temporary, file)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def report(file, what="replay"):
+    print(f"{what}: {file} ({file.stat().st_size / 1e6:.1f} MB)", flush=True)
+
+
+# ---- pages of a run in progress ----
+def state_of(path):
+    """What changes when a run saves something: its checkpoints, and what its results have."""
+    directory = path if path.is_dir() else path.parent
+    checkpoints = [checkpoints_in(directory / folder)[-1:] for folder in ("checkpoints", "best/checkpoints")]
+    newest = [(file.name, file.stat().st_mtime_ns) for found in checkpoints for file in found]
+    results = results_path(path)
+    # (the results of a training change with every iteration, and its policy does not)
+    return newest or [(results.name, results.stat().st_mtime_ns)] if results.is_file() else []
+
+
+def follow(given, output):
+    """Writes the page again after every change, until Ctrl-C. A page asks a script beside it, which file: pages may load, for
+    its version."""
+    if not given.run.exists():
+        raise Unreadable(what_is_missing(given.run))
+    version_file = output.with_suffix(".version.js")
+    shown, said = None, None
+    try:
+        while True:
+            try:
+                state = state_of(given.run)
+            except FileNotFoundError:  # (pruned since it was listed)
+                state = None
+            if state and state != shown:
+                try:
+                    version = str(time.time_ns())
+                    replace(output, page_of(given, version, version_file.name))
+                    replace(version_file, f'window.replayVersion = "{version}";\n')
+                    report(output)
+                    shown, said = state, None
+                except Unreadable as error:
+                    if str(error) != said:  # (a run may just be writing what is read)
+                        print(f"replay: waiting: {error}", flush=True)
+                    said = str(error)
+            elif not state and said is None:
+                said = f"{given.run} has saved nothing yet"
+                print(f"replay: waiting: {said}", flush=True)
+            time.sleep(given.every)
+    except KeyboardInterrupt:
+        print("replay: stopped", flush=True)
+
+
+# ---- pictures and films ----
+def film_writer(file, fps, width, height):
+    """(add(png), close()) of a film in H.264, by PyAV, or by ffmpeg where that is installed."""
+    try:
+        import av
+    except ImportError:
+        av = None
+    if av is not None:
+        import matplotlib.image
+
+        container = av.open(str(file), "w")
+        stream = container.add_stream("libx264", rate=Fraction(fps).limit_denominator(1000))
+        stream.width, stream.height, stream.pix_fmt = width, height, "yuv420p"
+
+        def add(png):
+            picture = (matplotlib.image.imread(png, format="png")[..., :3] * 255).round().astype("uint8")
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(picture[:height, :width], format="rgb24")))
+
+        def close():
+            container.mux(stream.encode())
+            container.close()
+        return add, close
+    if shutil.which("ffmpeg") is None:
+        raise Unreadable(f"{file}: films need PyAV (pip install av) or ffmpeg, and found neither; --image needs none of them")
+    process = subprocess.Popen(["ffmpeg", "-y", "-loglevel", "error", "-f", "image2pipe", "-framerate", str(fps), "-i", "-",
+                                "-pix_fmt", "yuv420p", str(file)], stdin=subprocess.PIPE)
+
+    def close():
+        process.stdin.close()
+        if process.wait() != 0:
+            raise Unreadable(f"{file}: ffmpeg ended with {process.returncode}")
+    return lambda png: process.stdin.write(png.read()), close
+
+
+def pictures(given):
+    """The picture of a time, and the film, of the page in a browser."""
+    width, height = given.size
+    # (Chromium's helpers may write for a moment after their end)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder, Browser(folder, width, height) as browser:
+        shown = Path(folder) / "replay.html"
+        shown.write_text(page_of(given))
+        browser.open(shown)
+        browser.wait_for("Boolean(window.replay) || document.getElementById('problem')?.textContent")
+        problem = browser.evaluate("document.getElementById('problem')?.textContent")
+        if problem:
+            raise Unreadable(f"{given.run}: the page says: {problem}")
+        if given.curves and not browser.evaluate("replay.margins().length"):
+            raise Unreadable(f"found --curves with {given.run}, which recorded none of reward, reward_term, action, ctrl and commands")
+        browser.evaluate(f"replay.bare({str(not given.curves).lower()})")
+        if given.camera is not None:
+            cameras = browser.evaluate("[...document.getElementById('camera').options].map((option) => option.value)")
+            if given.camera not in cameras:
+                raise Unreadable(f"--camera {given.camera}; allowed: {', '.join(cameras)}")
+            browser.evaluate(f"replay.camera('{given.camera}')")
+        duration = browser.evaluate("replay.duration")
+        if given.image is not None:
+            moment = duration / 2 if given.time is None else given.time
+            if not 0 <= moment <= duration:
+                raise Unreadable(f"--time {moment:g}; allowed: 0 to {duration:g}, the seconds of {given.run}")
+            browser.evaluate(f"replay.seek({moment})")
+            given.image.write_bytes(browser.screenshot().getvalue())
+            report(given.image, "image")
+        if given.video is not None:
+            add, close = film_writer(given.video, given.fps, width, height)
+            try:
+                for frame in range(int(duration * given.fps) + 1):
+                    browser.evaluate(f"replay.seek({frame / given.fps})")
+                    add(browser.screenshot())
+            finally:
+                close()
+            report(given.video, "video")
+
+
+def size_of(text):
+    found = re.fullmatch(r"(\d+)x(\d+)", text)
+    if not found or not all(64 <= int(side) <= 8192 and int(side) % 2 == 0 for side in found.groups()):
+        raise argparse.ArgumentTypeError(f"{text}; allowed: WIDTHxHEIGHT, even numbers from 64 to 8192, for instance 1280x720")
+    return int(found[1]), int(found[2])
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("run", type=Path, help="directory of a run, or its results.h5")
-    parser.add_argument("--output", type=Path, help="page to write; default: replay.html in the run's directory")
-    parser.add_argument("--envs", type=int, default=16, help="environments to show, the first of the batch (default 16)")
+    parser.add_argument("run", type=Path, help="directory of a run, its results.h5, or a file of demonstrations")
+    parser.add_argument("--output", type=Path, help="page to write; default: replay.html in the run's directory, or beside the file")
+    parser.add_argument("--envs", type=int, default=16, help="environments or demonstrations to show, the first ones (default 16)")
     parser.add_argument("--fps", type=float, default=30, help="frames per second of simulated time (default 30)")
     parser.add_argument("--seconds", type=float, default=10, help="simulated time of a trained policy (default 10)")
     parser.add_argument("--faces", type=int, default=60000, help="most triangles of all meshes together (default 60000)")
+    parser.add_argument("--force-scale", type=float, default=1, help="length of the arrows of forces; 1, the default: a force like the "
+                        "weight of all that moves is an arrow of 0.7 of a robot's size")
     parser.add_argument("--three", type=Path, default=THREE, help=f"folder of three.js (default {THREE})")
-    arguments = parser.parse_args()
-    if not 1 <= arguments.envs <= MOST_ENVS:
-        parser.error(f"--envs {arguments.envs}; allowed: 1 to {MOST_ENVS}")
+    live = parser.add_argument_group("runs in progress")
+    live.add_argument("--follow", action="store_true", help="write the page again when the run saves a policy or results, until "
+                      "Ctrl-C; the open page loads itself again")
+    live.add_argument("--every", type=float, default=2, help="seconds between two looks at the run (default 2)")
+    files = parser.add_argument_group("pictures and films, in place of a page")
+    files.add_argument("--image", type=Path, metavar="OUT.png", help="picture of one moment")
+    files.add_argument("--time", type=float, help="which, in seconds; default: the middle")
+    files.add_argument("--video", type=Path, metavar="OUT.mp4", help="film, at the speed of the robots")
+    files.add_argument("--size", type=size_of, default=(1280, 720), help="pixels (default 1280x720)")
+    files.add_argument("--camera", help="all, or the number of a robot from 0; default: all")
+    files.add_argument("--curves", action="store_true", help="with the curves beside the scene")
+    demonstrations = parser.add_argument_group("files of demonstrations")
+    demonstrations.add_argument("--model", help="MJCF, URDF, MJB, or package:<package>/<path>, where the file does not name it")
+    demonstrations.add_argument("--qpos", metavar="KEY", help="dataset of an episode that has the model's qpos, for instance obs/qpos")
+    demonstrations.add_argument("--timestep", type=float, help="seconds between two frames, where the file does not say it")
+    given = parser.parse_args()
+    if not 1 <= given.envs <= MOST_ENVS:
+        parser.error(f"--envs {given.envs}; allowed: 1 to {MOST_ENVS}")
+    for option in ("fps", "seconds", "every", "force_scale", "timestep"):
+        value = getattr(given, option)
+        if value is not None and not 0 < value < 1e9:
+            parser.error(f"--{option.replace('_', '-')} {value:g}; allowed: a number above 0")
+    drawn = given.image is not None or given.video is not None
+    if drawn and (given.follow or given.output):
+        parser.error(f"found {'--follow' if given.follow else '--output'} with --image or --video; allowed: with a page")
+    for option, suffixes in (("image", (".png",)), ("video", (".mp4", ".mkv", ".mov"))):
+        file = getattr(given, option)
+        if file is not None and file.suffix not in suffixes:
+            parser.error(f"--{option} {file}; allowed: a name that ends in {' or '.join(suffixes)}")
+    if drawn and given.curves and given.size[0] <= NARROW:
+        parser.error(f"found --curves with --size {given.size[0]}x{given.size[1]}; allowed: wider than {NARROW}")
+    for option in () if drawn else ("time", "camera", "curves"):
+        if getattr(given, option):
+            parser.error(f"found --{option} with a page; allowed: with --image or --video")
     try:
-        replay(parser, arguments)
+        if drawn:
+            pictures(given)
+            return
+        output = given.output or (given.run if given.run.is_dir() else given.run.parent) / (
+            "replay.html" if given.run.is_dir() or given.run.name == "results.h5" else f"{given.run.stem}.html")
+        if given.follow:
+            follow(given, output)
+        else:
+            replace(output, page_of(given))
+            report(output)
     except OSError as error:
         refuse(error)
-
-
-def replay(parser, arguments):
-    file = arguments.run / "results.h5" if arguments.run.is_dir() else arguments.run
-    if not file.is_file():
-        parser.error(what_is_missing(arguments.run))
-    directory = file.parent
-    with ExitStack() as opened:
-        run = opened.enter_context(Run(file))
-        verb = run.record.get("verb")
-        if verb == "imitate" and run.file["run/model_mjb"].size == 0:
-            parser.error(f"{file} is of a training without a task, so that there is nothing to move: name a task's deck to "
-                         "imitate, too")
-        if "qpos" not in run.trajectories and verb in ("train", "imitate"):
-            file = roll_out(directory, run, arguments.envs, arguments.seconds)
-            run = opened.enter_context(Run(file))
-        if "qpos" not in run.trajectories:
-            parser.error(f"{file} has no /trajectory/qpos: record it with output.trajectory.every=1 "
-                         "output.trajectory.fields=[qpos,qvel,ctrl]")
-        description, arrays = scene(run, directory.resolve().name, arguments.envs, arguments.fps, arguments.faces)
-    output = arguments.output or directory / "replay.html"
-    output.write_text(page(description, arrays, arguments.three))
-    print(f"replay: {output} ({output.stat().st_size / 1e6:.1f} MB)")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-// Draws what tools/maniple/replay.py has put into the page: instanced geoms of all environments with three.js, contacts as
-// discs and arrows, curves on 2D canvases. window.replay is how tests (and the console) steer it.
+// Draws what maniple.replay has put into the page: instanced geoms of all environments with three.js, contacts as discs and
+// arrows, commands, tendons, curves on 2D canvases. window.replay is how tests, pictures (and the console) steer it.
 "use strict";
 
 (async function () {
   const element = (id) => document.getElementById(id);
   const run = JSON.parse(element("description").textContent);
-  const COLOURS = ["#2f6fde", "#e8862e", "#2f9e6e", "#d1495b", "#7d5ba6", "#1b9aaa", "#a0712f", "#5c6b8a"];
   const SKY = 0xe9eef5;
 
   // ---- arrays: [at, type, shape] of one deflated block ----
@@ -19,11 +18,17 @@
     return new types[type](bytes, at, shape.reduce((a, b) => a * b, 1));
   };
   const positions = array("positions"), turns = array("turns"), ends = array("ends");
-  const contacts = array("contacts"), contactCounts = array("contact_counts");
+  const contacts = array("contacts"), hasCommand = "command" in run.arrays, hasTendons = run.tendons.length > 0;
   const frames = run.times.length, envs = run.envs.length, bodies = run.arrays.positions.shape[2];
   const duration = run.times[frames - 1] - run.times[0];
-  const contactStarts = new Uint32Array(frames * envs + 1);
-  for (let i = 0; i < frames * envs; ++i) contactStarts[i + 1] = contactStarts[i] + contactCounts[i];
+  // where what a frame and an environment have begins, and the most that a frame has
+  const startsOf = (name) => {
+    const counts = array(name), starts = new Uint32Array(frames * envs + 1);
+    for (let i = 0; i < frames * envs; ++i) starts[i + 1] = starts[i] + counts[i];
+    return starts;
+  };
+  const mostOf = (starts) => run.times.reduce((most, _, f) => Math.max(most, starts[(f + 1) * envs] - starts[f * envs]), 1);
+  const contactStarts = startsOf("contact_counts"), tendonStarts = hasTendons && startsOf("tendon_counts");
 
   // ---- how large a robot is, how far it goes, and where the environments stand ----
   const halfExtents = (geom) => {
@@ -43,7 +48,7 @@
   const drawn = run.geoms.filter((g) => g.group < run.hiddenGroup).length ? run.geoms : run.geoms.map((g) => ({ ...g, group: 0 }));
   const lowest = [Infinity, Infinity, Infinity], highest = [-Infinity, -Infinity, -Infinity];
   const first = [Infinity, Infinity, Infinity], last = [-Infinity, -Infinity, -Infinity];  // at the start, of all
-  const from = [Infinity, Infinity, Infinity], to = [-Infinity, -Infinity, -Infinity];     // at the start, of what moves
+  const boxes = run.envs.map(() => [[Infinity, Infinity, Infinity], [-Infinity, -Infinity, -Infinity]]);  // of what moves there
   const grow = (low, high, at, reach) => [0, 1, 2].forEach((k) => {
     low[k] = Math.min(low[k], at[k] - reach[k]);
     high[k] = Math.max(high[k], at[k] + reach[k]);
@@ -66,17 +71,20 @@
           Math.abs(m[k]) * half[0] + Math.abs(m[4 + k]) * half[1] + Math.abs(m[8 + k]) * half[2]);
         grow(lowest, highest, at, reach);
         if (f === 0) grow(first, last, at, reach);
-        if (f === 0 && geom.body >= 0) grow(from, to, at, reach);
+        if (f === 0 && geom.body >= 0) grow(...boxes[e], at, reach);
       }
   }
   if (!isFinite(first[0])) [first, last, lowest, highest].forEach((b, i) => b.fill(i % 2 ? 1 : -1));
-  const size = Math.max(...[0, 1, 2].map((k) => (isFinite(from[0]) ? to[k] - from[k] : last[k] - first[k])));
+  // `size`: of a robot; `span`: of where the robots of all environments start
+  const extent = (found) => Math.max(...[0, 1, 2].map((k) => Math.max(...found.map((box) => box[1][k])) - Math.min(...found.map((box) => box[0][k]))));
+  const starts = isFinite(boxes[0][0][0]) ? boxes : [[first, last]];
+  const size = Math.max(...starts.map((box) => extent([box]))), span = extent(starts);
   const placeOf = (f, e) => positions[((f * envs + e) * bodies + Math.max(0, run.root)) * 3];
   let farthest = 0;
   for (let f = 0; f < frames && bodies; ++f)
     for (let e = 0; e < envs; ++e) farthest = Math.max(farthest, Math.abs(placeOf(f, e) - placeOf(0, e)));
-  const travels = farthest > 4 * size;
-  const spacing = [0, 1].map((k) => 1.3 * Math.max(last[k] - first[k], 0.4 * size));
+  const travels = farthest > 4 * span;
+  const spacing = [0, 1].map((k) => 1.3 * Math.max(last[k] - first[k], 0.4 * span));
   let columns = 1;  // who runs away along x gets a lane of his own; others stand in about a square
   const wider = (count) => Math.max(count * spacing[0], Math.ceil(envs / count) * spacing[1]);
   for (let count = 2; count <= envs && !travels; ++count) if (wider(count) < wider(columns)) columns = count;
@@ -219,19 +227,25 @@
   element("hidden_label").style.display = hasHidden ? "" : "none";
   showHidden(false);
 
-  // contacts: a disc each, and an arrow as long as its share of the weight of everything
-  let mostContacts = 1;
-  for (let f = 0; f < frames; ++f) mostContacts = Math.max(mostContacts, contactStarts[(f + 1) * envs] - contactStarts[f * envs]);
-  const plain = (colour) => new THREE.MeshBasicMaterial({ color: tone(colour), fog: false });
-  const dots = instances(new THREE.SphereBufferGeometry(0.012 * size, 12, 8), plain([0.82, 0.16, 0.22]), mostContacts);
-  const unitArrow = (shape) => shape.rotateX(Math.PI / 2) && shape;
-  const shafts = instances(unitArrow(new THREE.CylinderBufferGeometry(1, 1, 1, 12)).translate(0, 0, 0.5),
-    plain([0.91, 0.42, 0.1]), mostContacts);
-  const heads = instances(unitArrow(new THREE.ConeBufferGeometry(1, 1, 16)).translate(0, 0, 0.5), plain([0.91, 0.42, 0.1]), mostContacts);
+  // contacts: a disc each, and an arrow as long as its share of the weight of what moves; seen through what they are in
+  const plain = (colour, through = false) => new THREE.MeshBasicMaterial({ color: tone(colour), fog: false, depthTest: !through, transparent: through });
+  const mostContacts = mostOf(contactStarts);
+  const dots = instances(new THREE.SphereBufferGeometry(0.012 * size, 12, 8), plain([0.82, 0.16, 0.22], true), mostContacts);
+  const forces = makeArrows(instances, plain([0.91, 0.42, 0.1], true), mostContacts, size, 0.009);
+  // above each robot: the velocity that is asked for, and its own
+  const commands = hasCommand && makeArrows(instances, plain([0.18, 0.62, 0.43]), envs, size, 0.015);
+  const velocities = hasCommand && makeArrows(instances, plain([0.18, 0.44, 0.87]), envs, size, 0.015);
+  const [command, commandArrows, velocityArrows] = ["command", "command_arrows", "velocity_arrows"].map((name) => hasCommand && array(name));
+  const tendons = hasTendons && makeTendons(instances, tone, run.tendons, mostOf(tendonStarts), size);
+  const tendonParts = hasTendons && array("tendon_parts"), tendonOfPart = hasTendons && array("tendon_of_part");
+  const lift = 0.08 * size + Math.max(0.1 * size, ...boxes.map((box, e) => box[1][2] - positions[(e * bodies + Math.max(0, run.root)) * 3 + 2])
+    .filter(isFinite));
+  const tags = makeTags(view, envs);
+  element("command_label").style.display = hasCommand ? "" : "none";
 
   // ---- poses at a time ----
   const rootPlaces = run.envs.map((_, e) => new THREE.Vector3(...offsets[e], 0.5 * (first[2] + last[2])));
-  const bodyMatrix = new THREE.Matrix4(), matrix = new THREE.Matrix4(), none = new THREE.Matrix4().makeScale(0, 0, 0);
+  const bodyMatrix = new THREE.Matrix4(), matrix = new THREE.Matrix4();
   const p = new THREE.Vector3(), q = new THREE.Quaternion(), other = new THREE.Quaternion(), one = new THREE.Vector3(1, 1, 1);
   function frameAt(time) {
     let low = 0, high = frames - 1;
@@ -271,35 +285,73 @@
       mesh.instanceMatrix.needsUpdate = true;
     }
     const nearest = part < 0.5 ? frame : next;
+    poseContacts(nearest);
+    poseTendons(nearest);
+    poseCommands(nearest);
+    return nearest;
+  }
+  function poseContacts(nearest) {
     let count = 0;
+    forces.begin();
     if (element("contacts").checked)
       for (let e = 0; e < envs; ++e)
         for (let c = contactStarts[nearest * envs + e]; c < contactStarts[nearest * envs + e + 1]; ++c, ++count) {
           p.set(contacts[6 * c] + offsets[e][0], contacts[6 * c + 1] + offsets[e][1], contacts[6 * c + 2]);
           dots.setMatrixAt(count, matrix.makeTranslation(p.x, p.y, p.z));
           const force = new THREE.Vector3(contacts[6 * c + 3], contacts[6 * c + 4], contacts[6 * c + 5]);
-          const length = Math.min(2, force.length() / run.weight) * 0.7 * size;
-          if (!(length > 0.05 * size)) {
-            shafts.setMatrixAt(count, none);
-            heads.setMatrixAt(count, none);
-            continue;
-          }
-          const head = Math.min(0.06 * size, 0.5 * length), width = 0.009 * size;
-          q.setFromUnitVectors(new THREE.Vector3(0, 0, 1), force.normalize());
-          shafts.setMatrixAt(count, matrix.compose(p, q, one.clone().set(width, width, length - head)));
-          heads.setMatrixAt(count, matrix.compose(p.addScaledVector(force, length - head), q, one.clone().set(2.6 * width, 2.6 * width, head)));
+          forces.add(p, force, Math.min(2, run.forceScale * force.length() / run.weight) * 0.7 * size);
         }
-    for (const mesh of [dots, shafts, heads]) {
-      mesh.count = count;
-      mesh.visible = count > 0;
-      mesh.instanceMatrix.needsUpdate = true;
+    dots.count = count;
+    dots.visible = count > 0;
+    dots.instanceMatrix.needsUpdate = true;
+    forces.end();
+  }
+  function poseTendons(nearest) {
+    if (!hasTendons) return;
+    tendons.begin();
+    for (let e = 0; e < envs; ++e)
+      for (let k = tendonStarts[nearest * envs + e]; k < tendonStarts[nearest * envs + e + 1]; ++k) {
+        const [from, to] = [6 * k, 6 * k + 3].map((i) => new THREE.Vector3(tendonParts[i] + offsets[e][0], tendonParts[i + 1] + offsets[e][1], tendonParts[i + 2]));
+        tendons.add(tendonOfPart[k], from, to);
+      }
+    tendons.end();
+  }
+  function poseCommands(nearest) {
+    if (!hasCommand) return;
+    const longest = 0.8 * size / (run.fastest || 1);
+    for (const [arrows, values, above] of [[commands, commandArrows, lift], [velocities, velocityArrows, lift + 0.05 * size]]) {
+      arrows.begin();
+      if (element("command").checked)
+        for (let e = 0; e < envs; ++e) {
+          const i = 3 * (nearest * envs + e), way = new THREE.Vector3(values[i], values[i + 1], 0);
+          p.copy(rootPlaces[e]).z += above;
+          arrows.add(p, way, Math.min(2 * size, way.length() * longest));
+        }
+      arrows.end();
     }
-    return nearest;
+  }
+  // what stands at a robot: its command, and for a while how its episode has ended
+  const MOST_TAGS = 24;
+  function tagRobots(nearest, time) {
+    for (let e = 0; e < envs; ++e) {
+      let text = "", colour = "";
+      if (hasCommand && element("command").checked) {
+        const [ahead, left, turn] = command.subarray(3 * (nearest * envs + e), 3 * (nearest * envs + e) + 3);
+        [text, colour] = [`${ahead.toFixed(2)}, ${left.toFixed(2)} m/s  ${turn.toFixed(2)} rad/s`, "#1f7a52"];
+      }
+      for (let f = nearest; f >= 0 && run.times[f] > time - 0.7; --f)
+        if (ENDS[ends[f * envs + e]]) {
+          [text, colour] = ENDS[ends[f * envs + e]];
+          break;
+        }
+      p.copy(rootPlaces[e]).z += lift + 0.12 * size;
+      tags.set(e, p, camera, envs <= MOST_TAGS || e === chosen ? text : "", colour);
+    }
   }
 
   // ---- camera: all environments, one of them, or wherever the user leaves it ----
   const cameras = element("camera");
-  const choices = [["all", "all environments"], ...run.envs.map((e, i) => [String(i), `follow environment ${e}`]), ["free", "free camera"]];
+  const choices = [["all", `all ${run.kind}s`], ...run.envs.map((e, i) => [String(i), `follow ${run.kind} ${e}`]), ["free", "free camera"]];
   for (const [value, text] of envs > 1 ? choices : choices.slice(1)) cameras.add(new Option(text, value));
   cameras.value = envs > 1 ? "all" : "0";
   const target = new THREE.Vector3();
@@ -317,9 +369,13 @@
     const rise = all && envs > 4 ? (columns > 1 ? 0.46 : 0.3) : 0.26;
     // a lane each: seen from ahead; a square of them, or a single one: from a corner
     const turn = all && columns === 1 && envs > 1 ? -0.42 : -0.98;
-    const wide = all ? 0.5 * (Math.abs(Math.sin(turn)) * breadth[0] + Math.cos(turn) * breadth[1]) + 0.1 * size : 0.72 * size;
-    const deep = all ? 0.5 * (Math.cos(turn) * breadth[0] + Math.abs(Math.sin(turn)) * breadth[1]) : 0.3 * size;
-    const back = Math.max(wide / (half * camera.aspect), (deep * Math.sin(rise) + 0.5 * size) / half) + 0.8 * deep;
+    // what stands beside the robots, and may be somewhat larger than they are
+    const tall = all ? Math.max(span, Math.min(3 * span, last[2] - first[2])) : span;
+    const middle = Math.hypot(...[0, 1].map((k) => 0.5 * (first[k] + last[k]) - target.getComponent(k)));
+    const aside = all && !travels ? Math.min(3 * span, middle) : 0;
+    const wide = aside + (all ? 0.5 * (Math.abs(Math.sin(turn)) * breadth[0] + Math.cos(turn) * breadth[1]) + 0.1 * span : 0.72 * tall);
+    const deep = aside + (all ? 0.5 * (Math.cos(turn) * breadth[0] + Math.abs(Math.sin(turn)) * breadth[1]) : 0.3 * tall);
+    const back = Math.max(wide / (half * camera.aspect), (deep * Math.sin(rise) + 0.5 * tall) / half) + 0.8 * deep;
     controls.target.copy(target);
     camera.position.set(target.x + back * Math.cos(rise) * Math.cos(turn), target.y + back * Math.cos(rise) * Math.sin(turn), target.z + back * Math.sin(rise));
     controls.update();
@@ -353,104 +409,26 @@
   }
 
   // ---- curves ----
-  const side = element("side");
   let chosen = 0;
-  // more lines than colours get hues of a circle
-  const colourOf = (k, lines) => (lines <= COLOURS.length ? COLOURS[k] : `hsl(${Math.round(360 * k / lines)}, 62%, ${k % 2 ? 36 : 52}%)`);
-  const charts = run.curves.map((curve) => {
-    const lines = curve.names.length, values = array(curve.values);
-    const heading = document.createElement("h2"), canvas = document.createElement("canvas"), legend = document.createElement("div");
-    legend.className = "legend";
-    side.append(heading, canvas, legend);
-    const shown = Math.min(lines, 12);
-    legend.innerHTML = curve.names.slice(0, shown).map((_, k) => `<span><i style="background:${colourOf(k, lines)}"></i><em></em> <b></b></span>`).join("")
-      + (lines > shown ? `<span>and ${lines - shown} more</span>` : "");
-    [...legend.querySelectorAll("em")].forEach((e, k) => { e.textContent = lines > 1 ? curve.names[k] : ""; e.style.fontStyle = "normal"; });
-    const chart = { curve, lines, values, heading, canvas, numbers: [...legend.querySelectorAll("b")], picture: null, left: 40, widest: 0 };
-    const seek = (event) => {
-      if (event.buttons) setTime(run.times[0] + duration * (event.offsetX - chart.left) / (canvas.clientWidth - chart.left - 6));
-    };
-    canvas.addEventListener("pointerdown", seek);
-    canvas.addEventListener("pointermove", seek);
-    return chart;
-  });
-  if (!charts.length) document.body.classList.add("narrow");
-  const short = (x) => (x === 0 ? "0" : Math.abs(x) >= 1e4 || Math.abs(x) < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(3))));
-  function drawChart(chart) {
-    const { curve, lines, values, canvas, heading } = chart;
-    const ratio = window.devicePixelRatio || 1, width = canvas.clientWidth, height = lines > 1 ? 132 : 92;
-    chart.picture = null;
-    if (width < 60) return;  // not shown
-    canvas.width = width * ratio;
-    canvas.height = height * ratio;
-    canvas.style.height = `${height}px`;
-    const ink = canvas.getContext("2d");
-    ink.scale(ratio, ratio);
-    let low = Infinity, high = -Infinity;
-    const value = (f, k) => values[(chosen * frames + f) * lines + k];
-    for (let f = 1; f < frames; ++f)
-      for (let k = 0; k < lines; ++k) if (isFinite(value(f, k))) { low = Math.min(low, value(f, k)); high = Math.max(high, value(f, k)); }
-    if (!isFinite(low)) [low, high] = [0, 1];
-    if (high - low < 1e-9) { low -= 0.5; high += 0.5; }
-    ink.font = "10.5px system-ui, sans-serif";
-    const marks = low < 0 && high > 0 ? [low, 0, high] : [low, high];
-    chart.widest = Math.max(...marks.map((v) => ink.measureText(short(v)).width));
-    const left = chart.left = Math.max(40, Math.ceil(chart.widest) + 8);
-    const x = (f) => left + (width - left - 6) * (run.times[f] - run.times[0]) / (duration || 1), y = (v) => 6 + (height - 14) * (1 - (v - low) / (high - low));
-    ink.fillStyle = "#6b7385";
-    ink.textAlign = "right";
-    ink.textBaseline = "middle";
-    ink.strokeStyle = "#e6e8ee";
-    for (const v of marks) {
-      if (v === 0 && Math.min(y(low) - y(0), y(0) - y(high)) < 12) continue;
-      ink.fillText(short(v), left - 4, y(v));
-      ink.beginPath();
-      ink.moveTo(left, y(v));
-      ink.lineTo(width - 6, y(v));
-      ink.stroke();
-    }
-    ink.setLineDash([3, 3]);
-    ink.strokeStyle = "#b9c1cf";
-    for (let f = 1; f < frames; ++f) {
-      if (!ends[f * envs + chosen]) continue;
-      ink.beginPath();
-      ink.moveTo(x(f), 4);
-      ink.lineTo(x(f), height - 6);
-      ink.stroke();
-    }
-    ink.setLineDash([]);
-    ink.lineWidth = lines > 8 ? 0.9 : 1.4;
-    ink.lineJoin = "round";
-    for (let k = lines - 1; k >= 0; --k) {
-      ink.strokeStyle = colourOf(k, lines);
-      ink.beginPath();
-      for (let f = 1; f < frames; ++f) ink.lineTo(x(f), y(value(f, k)));
-      ink.stroke();
-    }
-    heading.innerHTML = "<span></span><small></small>";
-    heading.firstChild.textContent = curve.title;
-    heading.lastChild.textContent = `environment ${run.envs[chosen]}`;
-    chart.picture = ink.getImageData(0, 0, canvas.width, canvas.height);
-  }
-  function markCharts(frame, time) {
-    for (const { canvas, picture, numbers, values, lines, left } of charts) {
-      if (!picture) continue;
-      const ink = canvas.getContext("2d");
-      ink.putImageData(picture, 0, 0);
-      ink.fillStyle = "#1f2430";
-      ink.fillRect(left + (canvas.clientWidth - left - 6) * (time - run.times[0]) / (duration || 1) - 0.75, 2, 1.5, canvas.clientHeight - 6);
-      numbers.forEach((number, k) => { number.textContent = frame > 0 ? short(values[(chosen * frames + frame) * lines + k]) : ""; });
-    }
-  }
+  const charts = makeCharts(element("side"), run, array, ends, (time) => setTime(time));
+  if (!run.curves.length) document.body.classList.add("narrow");
   const choose = (env) => {
     chosen = env;
-    charts.forEach(drawChart);
+    charts.draw(chosen);
+    drawMarks(element("marks"), run, ends, chosen);
+    dirty = true;
   };
 
   // ---- controls ----
   const slider = element("slider"), clock = element("clock"), play = element("play");
   element("title").firstChild.textContent = run.title;
-  element("title").lastChild.textContent = `${run.model} · ${envs} environment${envs > 1 ? "s" : ""}`;
+  element("title").lastChild.textContent = [run.model, `${envs} ${run.kind}${envs > 1 ? "s" : ""}`, run.note].filter(Boolean).join(" · ");
+  for (const [text, colour] of countEnds(ends)) {
+    const count = document.createElement("i");
+    count.textContent = ` · ${text}`;
+    count.style.color = colour;
+    element("title").lastChild.append(count);
+  }
   document.title = `${run.title} – replay`;
   for (const speed of [0.1, 0.25, 0.5, 1, 2, 4]) element("speed").add(new Option(`${speed}×`, speed, speed === 1, speed === 1));
   let now = run.times[0], playing = false, before = null, dirty = true;
@@ -503,19 +481,24 @@
     renderer.setSize(width, height);
     camera.aspect = width / height;
     camera.updateProjectionMatrix();
-    charts.forEach(drawChart);
+    charts.draw(chosen);
+    drawMarks(element("marks"), run, ends, chosen);
     dirty = true;
   }
   window.addEventListener("resize", resize);
 
   element("contacts").checked = envs === 1;
+  element("command").checked = hasCommand;
+  element("command").onchange = () => { dirty = true; };
   let drawnFrame = 0;
   function draw(seconds) {
     drawnFrame = pose(now);
     follow(seconds);
+    camera.updateMatrixWorld();
+    tagRobots(drawnFrame, now);
     slider.value = duration ? (now - run.times[0]) / duration : 0;
     clock.innerHTML = `<b>${(now - run.times[0]).toFixed(2)}</b> / ${duration.toFixed(2)} s`;
-    markCharts(drawnFrame, now);
+    charts.mark(drawnFrame, now, chosen);
     renderer.render(world, camera);
   }
   controls.addEventListener("change", () => { dirty = true; });
@@ -533,21 +516,52 @@
     }
     requestAnimationFrame(tick);
   }
+  const kept = watchVersion(run, () => ({ time: now, playing, camera: cameras.value, chosen,
+    boxes: ["contacts", "command", "hidden"].map((name) => [name, element(name).checked]) }));
+  if (kept) {
+    if ([...cameras.options].some((option) => option.value === kept.camera) && kept.camera !== "free") cameras.value = kept.camera;
+    chosen = Math.min(envs - 1, kept.chosen);
+    for (const [name, checked] of kept.boxes) element(name).checked = checked;
+    showHidden(element("hidden").checked);
+    setTime(kept.time);
+  }
   resize();
   frameCamera();
   draw(0);
-  setPlaying(true);
+  setPlaying(kept ? kept.playing : true);
   requestAnimationFrame(tick);
   window.replay = {
     duration, frames, envs, setPlaying, choose,
     seek(time) { setPlaying(false); setTime(run.times[0] + time); draw(1); },
     time: () => now - run.times[0],
+    // seen from a point of the scene towards another one
+    look(from, to) {
+      cameras.value = "free";
+      camera.position.set(...from);
+      controls.target.set(...to);
+      draw(1);
+    },
     camera(value) { cameras.value = value; cameras.onchange(); draw(1); },
     // where the heaviest body that moves by itself is, in the frame of its environment
     place: (env) => [rootPlaces[env].x - offsets[env][0], rootPlaces[env].y - offsets[env][1], rootPlaces[env].z],
     // of each chart: pixels to the left of its curves, and of its widest number there
-    margins: () => charts.map(({ left, widest }) => [left, widest]),
-    colours: (lines) => Array.from({ length: lines }, (_, k) => colourOf(k, lines)),
+    margins: () => charts.margins(),
+    colours: (lines) => Array.from({ length: lines }, (_, k) => colourOfLine(k, lines)),
     contacts(shown) { element("contacts").checked = shown; draw(1); return dots.visible ? dots.count : 0; },
+    // of forces, commands and velocities: how many arrows, and the length of the longest [m]
+    arrows: () => [forces, commands, velocities].map((arrows) => (arrows ? arrows.shown() : [0, 0])),
+    commands(shown) { element("command").checked = shown; draw(1); },
+    tendons: () => (hasTendons ? tendons.shown() : []),
+    tags: () => tags.shown(),
+    // where a point of an environment is in the scene's picture, in pixels
+    pixel(env, point) {
+      const at = new THREE.Vector3(point[0] + offsets[env][0], point[1] + offsets[env][1], point[2]).project(camera);
+      return [(at.x + 1) / 2 * view.clientWidth, (1 - at.y) / 2 * view.clientHeight];
+    },
+    lift,
+    note: run.note,
+    size,
+    // for pictures: the scene alone, or with the curves
+    bare(alone) { document.body.classList.add(alone ? "bare" : "unruled"); resize(); frameCamera(); draw(1); },
   };
 })();

@@ -1,23 +1,34 @@
-"""A headless Chromium for tests of pages: steered over its DevTools pipe, without a driver or a network."""
+"""A headless Chromium that opens pages of files: steered over its DevTools pipe, without a driver or a network. Pictures
+of maniple.replay are its screenshots, and tests look at pages with it."""
 
 import base64
 import io
 import json
 import os
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
 
-import matplotlib.image
+PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+
+
+class BrowserError(OSError):
+    """There is no Chromium, it has ended, or a page does not do what is asked of it."""
 
 
 class Browser:
-    """Opens one page of a file; collects what its console says and what it asks the network for."""
+    """Opens one page of a file; collects what its console says and what it asks the network for.
+
+    `folder`: where Chromium keeps its log and its profile. BrowserError where none is installed, it ends, or a page fails.
+    """
 
     def __init__(self, folder, width=1280, height=720):
-        program = shutil.which("chromium-headless-shell") or shutil.which("chromium")
-        assert program, "chromium-headless-shell is not installed (tools/packages-tests.txt)"
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+        if program is None:
+            raise BrowserError("pictures of a page are drawn by a browser, and found none of " + ", ".join(PROGRAMS)
+                            + "; Debian's packages chromium and chromium-headless-shell have one")
         to_browser, self.commands = os.pipe()
         self.answers, from_browser = os.pipe()
 
@@ -43,7 +54,7 @@ class Browser:
         return self
 
     def __exit__(self, *_):
-        self.process.kill()
+        os.killpg(self.process.pid, signal.SIGKILL)  # its helpers, too
         self.process.wait()
         os.close(self.commands)
         os.close(self.answers)
@@ -58,13 +69,15 @@ class Browser:
         while True:
             answer = self._read()
             if answer.get("id") == self.number:
-                assert "error" not in answer, (method, answer["error"])
+                if "error" in answer:
+                    raise BrowserError(f"{method}: {answer['error']}")
                 return answer["result"]
 
     def _read(self):
         while b"\0" not in self.buffer:
             piece = os.read(self.answers, 1 << 20)
-            assert piece, "Chromium has ended: " + Path(self.log.name).read_text()[-2000:]
+            if not piece:
+                raise BrowserError("Chromium has ended: " + Path(self.log.name).read_text()[-2000:])
             self.buffer += piece
         text, self.buffer = self.buffer.split(b"\0", 1)
         message = json.loads(text)
@@ -85,19 +98,26 @@ class Browser:
 
     def evaluate(self, expression):
         result = self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        assert "exceptionDetails" not in result, result["exceptionDetails"]
+        if "exceptionDetails" in result:
+            raise BrowserError(f"{expression}: {result['exceptionDetails']}")
         return result["result"].get("value")
 
     def wait_for(self, expression, timeout=120):
         end = time.monotonic() + timeout
         while not self.evaluate(expression):
-            assert not self.problems, self.problems
-            assert time.monotonic() < end, f"not within {timeout} s: {expression}; {self.problems}"
+            if self.problems or time.monotonic() > end:
+                raise BrowserError(f"not within {timeout} s: {expression}; the console says: {self.problems}")
             time.sleep(0.1)
+
+    def screenshot(self):
+        """What is to be seen, as a PNG file in memory."""
+        return io.BytesIO(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
 
     def picture(self, file=None):
         """What is to be seen, [height, width, 3] in 0 to 1."""
-        png = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        import matplotlib.image
+
+        png = self.screenshot()
         if file:
-            Path(file).write_bytes(png)
-        return matplotlib.image.imread(io.BytesIO(png), format="png")[..., :3]
+            Path(file).write_bytes(png.getvalue())
+        return matplotlib.image.imread(png, format="png")[..., :3]
