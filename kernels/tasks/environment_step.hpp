@@ -230,7 +230,7 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
 // states.
 template <class V>
 MANIPLE_FUNCTION V terrain_move(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> bad) {
-  if (task.num_terrains == 0) return V(0);
+  if (task.num_terrains == 0 || task.terrain.holds) return V(0);
   return select(bad, V(0), V(banks_of(task, lanes).at(Bank::output, task.first_terrain_output())));
 }
 

@@ -136,6 +136,7 @@ struct TerrainView {
   int num_rows = 0, num_cols = 0;
   int first_init_level = 0, last_init_level = 0;  // rows of first episodes
   std::int64_t num_envs = 0;                      // of the whole run, which are dealt to the columns
+  bool holds = false;                             // environments stay in their rows
 };
 inline constexpr int kTerrainCellElements = 4;  // of a cell: its sub-terrain, and where robots stand [m]
 

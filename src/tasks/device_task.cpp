@@ -63,7 +63,8 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
                      .num_cols = task.terrain->num_cols,
                      .first_init_level = task.terrain->first_init_level,
                      .last_init_level = task.terrain->last_init_level,
-                     .num_envs = 1};
+                     .num_envs = 1,
+                     .holds = false};
   }
 
   static_cast<TaskSizes&>(task_) = task;

@@ -368,10 +368,17 @@ def test_bits_of_any_number_of_ranks_and_over_a_restart(maniple, deck, tmp_path)
     np.testing.assert_allclose(mean, (metrics["curriculum_levels_stairs"] + metrics["curriculum_levels_ground"]) / 2)
     assert len(set(mean)) > 1 and np.all((mean >= 0) & (mean <= 3))
     assert np.nanmax(metrics["metric_terrain_level"]) <= 3
-    maniple("evaluate", tmp_path / "whole", "evaluation.episodes=80", ranks=2)
+    told = maniple("evaluate", tmp_path / "whole", "evaluation.episodes=160", ranks=2).stdout
     with h5py.File(tmp_path / "whole" / "evaluation.h5") as file:
-        levels = file["evaluation/metric_terrain_level"][()]
+        levels, returns, rows, means, counts = (
+            file[f"evaluation/{name}"][()] for name in ("metric_terrain_level", "episode_return", "level", "level_mean_return",
+                                                        "level_episodes"))
+    np.testing.assert_array_equal(levels[:80], levels[80:])  # nobody moves in an evaluation
     assert set(levels) == {0, 1, 2, 3}
+    for level in range(4):
+        assert rows[level] == level and counts[level] == np.sum(levels == level)
+        assert means[level] == pytest.approx(returns[levels == level].mean())
+        assert f"level {level}: {counts[level]:.0f} episodes, mean return {means[level]:.4f}" in told
 
 
 @pytest.mark.parametrize("change, words", [
@@ -414,3 +421,35 @@ def test_refusals_of_models(maniple, deck):
         assert words in result.stdout + result.stderr
     two = deck(model=MODEL.replace(plane, plane + plane.replace('"floor"', '"wall"')))
     maniple("validate", two, "terrain.geom=floor")
+
+
+def test_steps_are_mujocos(maniple, deck, tmp_path):
+    """Robots that lie, slide and tumble on noise, boxes and stairs, low enough to touch them all the time. A capsule has one
+    deepest point in each prism; a box has ties, which MuJoCo settles to its tolerance of 1e-6 m."""
+    kinds = (f"{{stairs: {STAIRS}, boxes: {{type: random_grid, grid_width: 0.45, grid_height_range: [0.05, 0.2]}}, "
+             "noise: {type: random_uniform, noise_range: [0.02, 0.10], noise_step: 0.02}}")
+    path = deck(kinds, rows=2, columns=3, num_envs=12, vx="-2, 2",
+                model=MODEL.replace('type="box" size=".3 .2 .1"', 'type="capsule" size=".1 .2"'))
+    maniple("rollout", path, "simulation.steps=40", "control.source=random", "initial_state.source=task",
+            "task.resets.0.z=[-0.75, -0.6]", "task.resets.0.vz=[-1, 0]", "simulation.max_contacts=60",
+            "simulation.tolerance=1e-15", "simulation.ls_tolerance=1e-10", "output.trajectory.every=1",
+            "output.trajectory.fields=[qpos,qvel,ctrl,qacc_warmstart,truncated,ncon]", f"output.directory={tmp_path / 'run'}")
+    with Run(tmp_path / "run" / "results.h5") as results:
+        model = results.model
+    with h5py.File(tmp_path / "run" / "results.h5") as file:
+        run = {name: values[()] for name, values in file["trajectory"].items()}
+    data = mujoco.MjData(model)
+    touched = compared = 0
+    for env in range(12):
+        for step in range(1, 40):
+            if run["truncated"][env, step]:
+                continue
+            for name in ("qpos", "qvel", "qacc_warmstart"):
+                getattr(data, name)[:] = run[name][env, step - 1]
+            data.ctrl[:] = run["ctrl"][env, step]
+            mujoco.mj_step(model, data, 2)
+            compared += 1
+            touched += data.ncon > 0
+            np.testing.assert_allclose(data.qpos, run["qpos"][env, step], rtol=0, atol=1e-7)
+            np.testing.assert_allclose(data.qvel, run["qvel"][env, step], rtol=0, atol=1e-5)
+    assert compared > 400 and touched > 100
