@@ -27,6 +27,8 @@ enum class RandomPurpose : std::uint32_t {
   denoising = 14,
   image_crop = 15,
   task_interval = 16,
+  terrain = 17,
+  terrain_level = 18,
 };
 
 struct PhiloxBlock {

@@ -199,9 +199,11 @@ void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics
         // one pass for both programs: few packs have an environment to reset
         pack.refresh(batch, physics, max(batch.observe_needs, batch.evaluate_needs));
         const MaskOf<V> done = evaluate(batch.task, pack.lanes, bad);
+        const V move = terrain_move(batch.task, pack.lanes, bad);
         if (batch.transition.final_observation.elements + batch.transition.final_critic_observation.elements >
             0)
           observe_final(batch.task, pack.lanes);
+        place_on_terrain(batch.task, pack.lanes, done, move);
         pack.reset_states(batch, physics, done);
         if (batch.task.settle_steps == 0) pack.observe_fresh(batch, physics, done);
       });
@@ -215,6 +217,7 @@ void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         const MaskOf<V> all(true);
+        place_on_terrain(batch.task, pack.lanes, all, V(0));
         pack.reset_states(batch, physics, all);
         if (batch.task.settle_steps == 0) pack.observe_fresh(batch, physics, all);
       });

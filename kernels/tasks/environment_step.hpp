@@ -226,6 +226,55 @@ MANIPLE_FUNCTION MaskOf<V> evaluate(const Task<ScalarOf<V>>& task, const TaskLan
   return terminated != V(0) || truncated != V(0);
 }
 
+// By how many rows of the terrain evaluate() says that environments whose episode is over move; 0 for bad
+// states.
+template <class V>
+MANIPLE_FUNCTION V terrain_move(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes, MaskOf<V> bad) {
+  if (task.num_terrains == 0 || task.terrain.holds) return V(0);
+  return select(bad, V(0), V(banks_of(task, lanes).at(Bank::output, task.first_terrain_output())));
+}
+
+// Gives environments that are being reset their cell of the terrain: at first a random row of the first ones,
+// later the row of before moved by `move`; not below the first one, and beyond the last one a random row
+// (Isaac Lab's TerrainImporter). The column is that of the environment for good.
+template <class V>
+MANIPLE_FUNCTION void place_on_terrain(const Task<ScalarOf<V>>& task, const TaskLanes<V>& lanes,
+                                       MaskOf<V> which, V move) {
+  using T = ScalarOf<V>;
+  if (task.num_terrains == 0) return;
+  const TerrainView<T>& terrain = task.terrain;
+  const TaskLayout layout = task_layout(task);
+  for (int i = 0; i < lane_width<V>; ++i) {
+    if (!get_lane(which, i)) continue;
+    const std::uint64_t env = lanes.first_env + static_cast<std::uint64_t>(i);
+    const std::int32_t resets = lanes.counters[counter_reset_count * kTileWidth + i];
+    const float drawn = uniform01<float>(
+        random_block(lanes.seed, RandomPurpose::terrain_level, env, static_cast<std::uint32_t>(resets), 0)
+            .word[0]);
+    const auto draw = [&](int first, int last) {
+      const int level = first + static_cast<int>(drawn * static_cast<float>(last - first + 1));
+      return level > last ? last : level;
+    };
+    int level = static_cast<int>(get_lane(V(lanes.fields[layout.terrain_level]), i) + get_lane(move, i));
+    if (resets == 0)
+      level = draw(terrain.first_init_level, terrain.last_init_level);
+    else if (level >= terrain.num_rows)
+      level = draw(0, terrain.num_rows - 1);
+    else if (level < 0)
+      level = 0;
+    // lanes beyond the last environment of the run have the last column
+    const std::uint64_t column =
+        env * static_cast<std::uint64_t>(terrain.num_cols) / static_cast<std::uint64_t>(terrain.num_envs);
+    const int last = terrain.num_cols - 1;
+    const int place = level * terrain.num_cols +
+                      (column > static_cast<std::uint64_t>(last) ? last : static_cast<int>(column));
+    const T* const cell = terrain.cells + kTerrainCellElements * place;
+    set_lane(lanes.fields[layout.terrain_level], i, static_cast<T>(level));
+    set_lane(lanes.fields[layout.terrain_type], i, cell[0]);
+    for (int k = 0; k < 3; ++k) set_lane(lanes.fields[layout.terrain_origin + k], i, cell[1 + k]);
+  }
+}
+
 // What environments that are being reset have of the model for themselves. Returns the lanes where it has
 // changed: the physics' set_const() is then due.
 template <class V>

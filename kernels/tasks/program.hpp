@@ -129,8 +129,20 @@ struct ActionTarget {
 // Draws of a fresh state that task.reset_until may refuse before one stays as it is.
 inline constexpr int kMostDraws = 1000;
 
+// The terrain that robots stand on: rows of cells by difficulty, of which an environment keeps its column.
+template <class T>
+struct TerrainView {
+  const T* cells = nullptr;  // [row][column][kTerrainCellElements]
+  int num_rows = 0, num_cols = 0;
+  int first_init_level = 0, last_init_level = 0;  // rows of first episodes
+  std::int64_t num_envs = 0;                      // of the whole run, which are dealt to the columns
+  bool holds = false;                             // environments stay in their rows
+};
+inline constexpr int kTerrainCellElements = 4;  // of a cell: its sub-terrain, and where robots stand [m]
+
 // Outputs of the evaluation: terminated, truncated, one weighted reward per term, success where the task has
-// it, then the metrics.
+// it, the metrics, then by how many rows an episode that ends moves its environment, where there is a
+// terrain.
 inline constexpr int kFirstRewardOutput = 2;
 
 // What a metric says of an episode: of its values in the control steps of the episode.
@@ -161,6 +173,7 @@ struct Task : TaskSizes {
   const T* rays = nullptr;  // [ray][kRayElements]
   int num_rays = 0;
   const int* ray_geoms = nullptr;  // of one query after the other
+  TerrainView<T> terrain;
 
   // Lane values that one pack needs: registers, outputs, random numbers, answers about contacts and rays, a
   // copy of the task's state.
@@ -172,8 +185,9 @@ struct Task : TaskSizes {
   MANIPLE_FUNCTION int first_metric_output() const {
     return kFirstRewardOutput + num_reward_terms + num_success;
   }
+  MANIPLE_FUNCTION int first_terrain_output() const { return first_metric_output() + num_metrics; }
   MANIPLE_FUNCTION int num_outputs() const {
-    const int evaluated = first_metric_output() + num_metrics;
+    const int evaluated = first_terrain_output() + num_terrains;
     const int observed = num_observations + num_critic_observations;
     return evaluated > observed ? evaluated : observed;
   }

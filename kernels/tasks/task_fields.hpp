@@ -14,6 +14,7 @@ namespace maniple {
   SIZE(num_actions, "components of the action")                                                 \
   SIZE(num_observations, "components of the observation")                                       \
   SIZE(num_critic_observations, "components of the observation that the critic has for itself") \
+  SIZE(num_terrains, "1: the task has a terrain")                                               \
   SIZE(num_memory, "values that prev() keeps")                                                  \
   SIZE(num_kept, "values of variables, timers and histories")                                   \
   SIZE(num_reward_terms, "rewards that make up the reward")                                     \
@@ -25,6 +26,9 @@ namespace maniple {
 #define MANIPLE_TASK_FIELDS(FIELD)                                                                  \
   FIELD(action, num_actions, "1", "action of this control step, as the policy gave it")             \
   FIELD(last_action, num_actions, "1", "action of the control step before")                         \
+  FIELD(terrain_level, num_terrains, "1", "row of the environment's cell of the terrain")           \
+  FIELD(terrain_type, num_terrains, "1", "number of the cell's sub-terrain, from 0")                \
+  FIELD(terrain_origin, 3 * num_terrains, "m", "where robots stand in the cell")                    \
   FIELD(memory, num_memory, "task", "values at the previous control step that prev() reads")        \
   FIELD(kept, num_kept, "task", "variables, timers, biases and histories of the task")              \
   FIELD(episode_return, 1, "reward", "sum of rewards since the reset")                              \

@@ -3,6 +3,7 @@
 #include "src/config/checks.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -381,6 +382,89 @@ void check_episodes(const Config& config, const Refuse& refuse) {
            "allowed: one of them; the other 0");
 }
 
+// Whether a length is a whole number of steps, up to rounding of the deck's decimals.
+bool is_multiple(double length, double step) {
+  const double steps = std::round(length / step);
+  return steps >= 1 && std::abs(steps * step - length) < 1e-6 * length;
+}
+
+void check_sub_terrain(const SubTerrainConfig& sub, const TerrainConfig& terrain) {
+  const auto refuse = [&](const std::string& key, const std::string& found, const std::string& allowed) {
+    const auto given = sub.where_keys.find(key);
+    throw InputError(given == sub.where_keys.end() ? sub.where : given->second,
+                     "terrain.sub_terrains." + sub.name + "." + key, found, allowed);
+  };
+  const double scale = terrain.horizontal_scale, side = std::min(terrain.size[0], terrain.size[1]);
+  const std::string cell = " in a cell of [" + yaml_number(terrain.size[0]) + ", " +
+                           yaml_number(terrain.size[1]) + "] m (terrain.size)";
+  const bool platform = sub.type != SubTerrainType::flat && sub.type != SubTerrainType::wave &&
+                        sub.type != SubTerrainType::random_uniform;
+  const double left =
+      side - 2 * sub.border_width - 2 * scale;  // between the borders, with ground on both sides
+  if (!(left > 0))
+    refuse("border_width", "found " + yaml_number(sub.border_width) + cell,
+           "allowed: less than " + yaml_number(side / 2 - scale) + ", so that ground is left");
+  if (platform && !(sub.platform_width < left))
+    refuse("platform_width", "found " + yaml_number(sub.platform_width) + cell,
+           "allowed: less than " + yaml_number(left) + ", so that ground is left around it");
+  const auto check_width = [&](const char* key, double width) {
+    if (width > 0 && width < scale * (1 - 1e-9))
+      refuse(key, "found " + yaml_number(width),
+             "allowed: at least terrain.horizontal_scale (" + yaml_number(scale) + ")");
+  };
+  check_width("step_width", sub.step_width);
+  check_width("grid_width", sub.grid_width);
+  check_width("downsampled_scale", sub.downsampled_scale);
+  for (const auto& [key, range] : {std::pair{"stone_width_range", &sub.stone_width_range},
+                                   std::pair{"obstacle_width_range", &sub.obstacle_width_range}})
+    if (*range) check_width(key, (**range)[0]);
+  if (sub.obstacle_width_range && (*sub.obstacle_width_range)[1] > left)
+    refuse("obstacle_width_range",
+           "found obstacles of " + yaml_number((*sub.obstacle_width_range)[1]) + " m" + cell,
+           "allowed: at most " + yaml_number(left));
+  if (sub.noise_step > 0 && sub.noise_step < terrain.vertical_scale * (1 - 1e-9))
+    refuse("noise_step", "found " + yaml_number(sub.noise_step),
+           "allowed: at least terrain.vertical_scale (" + yaml_number(terrain.vertical_scale) + ")");
+}
+
+void check_terrain(const Config& config, const Refuse& refuse) {
+  const TerrainConfig& terrain = config.model.terrain;
+  if (!terrain.present()) {
+    Config given = config, whole;
+    for (const Key& key : schema())
+      if (key.path.starts_with("terrain.") && config.where.contains(key.path) &&
+          yaml_text(key.target(given)) != yaml_text(key.target(whole)))
+        refuse(key.path, "found it without terrain.sub_terrains",
+               "allowed: with {name: {type: ...}, ...} there");
+    return;
+  }
+  const std::string of_scale = " with terrain.horizontal_scale " + yaml_number(terrain.horizontal_scale);
+  for (const double length : terrain.size)
+    if (!is_multiple(length, terrain.horizontal_scale))
+      refuse("terrain.size", "found " + yaml_number(length) + " m" + of_scale,
+             "allowed: multiples of terrain.horizontal_scale");
+  if (terrain.border_width > 0 && !is_multiple(terrain.border_width, terrain.horizontal_scale))
+    refuse("terrain.border_width", "found " + yaml_number(terrain.border_width) + of_scale,
+           "allowed: 0, or a multiple of terrain.horizontal_scale");
+  if (terrain.max_init_terrain_level >= terrain.num_rows)
+    refuse("terrain.max_init_terrain_level", "found " + std::to_string(terrain.max_init_terrain_level),
+           "allowed: less than terrain.num_rows (" + std::to_string(terrain.num_rows) + ")");
+  if (terrain.min_init_terrain_level > terrain.last_init_level())
+    refuse("terrain.min_init_terrain_level", "found " + std::to_string(terrain.min_init_terrain_level),
+           "allowed: at most " +
+               std::string(terrain.max_init_terrain_level < 0 ? "the last row"
+                                                              : "terrain.max_init_terrain_level") +
+               " (" + std::to_string(terrain.last_init_level()) + ")");
+  double shares = 0;
+  Mistakes mistakes;
+  for (const SubTerrainConfig& sub : terrain.sub_terrains) {
+    shares += sub.proportion;
+    mistakes.gather([&] { check_sub_terrain(sub, terrain); });
+  }
+  mistakes.throw_any();
+  if (!(shares > 0)) refuse("terrain.sub_terrains", "found proportions of 0 alone", "allowed: one above 0");
+}
+
 // Keys with which the tests of the program break it.
 void check_tests(const Config& config, const Refuse& refuse) {
   if (config.simulation.inject_nan_env >= config.batch.num_envs)
@@ -455,6 +539,7 @@ void check_together(const Config& config, const std::set<std::string>& without, 
   check(check_episodes, {"task"});
   check(check_output, {"output"});
   check(check_dataset, {"output", "task"});
+  check(check_terrain, {"terrain"});
   check(check_tests, {"simulation", "batch"});
 }
 

@@ -57,6 +57,20 @@ enum class SelfTestTime { automatic, always, never };
 enum class StatisticChoice { mean, sum, last, min, max };  // of the control steps of an episode
 enum class UpdateTime { step, observation };               // of a variable: before rewards, or after them
 enum class EventMode { reset, interval, startup };
+// Generators of sub-terrains, by the names of Isaac Lab's configurations.
+enum class SubTerrainType {
+  flat,
+  random_uniform,
+  pyramid_sloped,
+  inverted_pyramid_sloped,
+  pyramid_stairs,
+  inverted_pyramid_stairs,
+  random_grid,
+  wave,
+  stepping_stones,
+  discrete_obstacles
+};
+enum class ObstacleHeightMode { choice, fixed };
 // What an event makes of a model field: what it draws times or plus the model's number, or alone.
 enum class FieldOperation { none, scale, add, abs };
 enum class Distribution { uniform, log_uniform, gaussian };
@@ -135,6 +149,19 @@ inline constexpr std::array kTextsOf<UpdateTime>{"step", "observation"};
 template <>
 inline constexpr std::array kTextsOf<StatisticChoice>{"mean", "sum", "last", "min", "max"};
 template <>
+inline constexpr std::array kTextsOf<SubTerrainType>{"flat",
+                                                     "random_uniform",
+                                                     "pyramid_sloped",
+                                                     "inverted_pyramid_sloped",
+                                                     "pyramid_stairs",
+                                                     "inverted_pyramid_stairs",
+                                                     "random_grid",
+                                                     "wave",
+                                                     "stepping_stones",
+                                                     "discrete_obstacles"};
+template <>
+inline constexpr std::array kTextsOf<ObstacleHeightMode>{"choice", "fixed"};
+template <>
 inline constexpr std::array kTextsOf<EventMode>{"reset", "interval", "startup"};
 template <>
 inline constexpr std::array kTextsOf<FieldOperation>{"", "scale", "add", "abs"};
@@ -156,6 +183,47 @@ std::optional<Choice> choice_of(std::string_view text) {
   return static_cast<Choice>(found - kTextsOf<Choice>.begin());
 }
 
+// One kind of ground in a terrain. Which members a type reads, and which it must have, is in
+// src/config/terrain_schema.cpp. Lengths in metres; a range is what it is at difficulty 0 and at
+// difficulty 1.
+struct SubTerrainConfig {
+  std::string name;
+  SourceLocation where;
+  SubTerrainType type = SubTerrainType::flat;
+  double proportion = 1;
+  double border_width = 0;    // flat, at the edge of the cell
+  double platform_width = 1;  // flat, in its middle
+  double noise_step = 0, downsampled_scale = 0, step_width = 0, grid_width = 0, stone_height_max = 0,
+         holes_depth = -10;
+  int num_waves = 1, num_obstacles = 0;
+  ObstacleHeightMode obstacle_height_mode = ObstacleHeightMode::choice;
+  std::optional<std::vector<double>> noise_range, slope_range, step_height_range, grid_height_range,
+      amplitude_range, stone_width_range, stone_distance_range, obstacle_width_range, obstacle_height_range;
+  std::map<std::string, SourceLocation> where_keys;
+};
+
+// Rough ground in place of a plane: a grid of cells, rows along x by difficulty, columns along y.
+struct TerrainConfig {
+  std::string geom;                  // plane that it replaces; "": the only one of the model
+  std::array<double, 2> size{8, 8};  // of a cell, along x and y [m]
+  double border_width = 0;           // flat, around all cells [m]
+  int num_rows = 10, num_cols = 20;
+  double horizontal_scale = 0.1, vertical_scale = 0.005;  // m
+  std::optional<std::vector<double>> difficulty_range{{0, 1}};
+  bool curriculum = true;  // difficulty by row and sub-terrains by column; false: both drawn for each cell
+  std::int64_t seed = -1;  // -1: batch.seed, which stands here once the deck is read
+  int min_init_terrain_level = 0, max_init_terrain_level = -1;  // rows, of the first episode; -1: the last
+  std::vector<SubTerrainConfig> sub_terrains;                   // empty: no terrain
+  SourceLocation where;                                         // of terrain.sub_terrains
+
+  bool present() const { return !sub_terrains.empty(); }
+  int last_init_level() const { return max_init_terrain_level < 0 ? num_rows - 1 : max_init_terrain_level; }
+};
+
+// The quantity that is the row of an environment's cell, and the metric of tasks on a terrain that tells of
+// it.
+inline constexpr const char* kTerrainLevel = "terrain_level";
+
 struct ModelConfig {
   std::string file;          // as given in the deck
   std::string path;          // resolved: relative to the deck, or inside an installed package
@@ -166,6 +234,7 @@ struct ModelConfig {
   bool equality = true;      // equality constraints
   bool frictionloss = true;  // dry friction
   bool tendons = true;       // tendons (and what acts on them)
+  TerrainConfig terrain;     // laid in place of a plane
 };
 
 struct BatchConfig {

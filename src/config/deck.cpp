@@ -13,6 +13,7 @@
 #include "src/config/presets.hpp"
 #include "src/config/schema.hpp"
 #include "src/config/task_reader.hpp"
+#include "src/config/terrain_schema.hpp"
 
 namespace maniple {
 namespace {
@@ -107,6 +108,12 @@ void read_entry(Reading& reading, const DeckEntry& entry, const std::string& pat
     }
     return;
   }
+  if (path == "terrain.sub_terrains") {
+    config.model.terrain.sub_terrains = read_sub_terrains(value, reading.mistakes);
+    config.model.terrain.where = entry.where;
+    config.where[path] = entry.where;
+    return;
+  }
   const auto terms = std::find_if(section_schema().begin(), section_schema().end(),
                                   [&](const SectionKey& row) { return path == "task." + row.name; });
   if (terms != section_schema().end()) {
@@ -173,6 +180,23 @@ void apply_preset(Reading& reading, const DeckValue& root) {
   config.where.clear();  // nobody gave them
 }
 
+// A terrain without a seed of its own has that of the batch, and a task on it tells of its levels.
+void complete_terrain(Config& config) {
+  TerrainConfig& terrain = config.model.terrain;
+  if (!terrain.present()) return;
+  if (terrain.seed < 0) terrain.seed = config.batch.seed;
+  std::vector<TermConfig>& metrics = config.task.metrics;
+  if (!config.task.present || std::any_of(metrics.begin(), metrics.end(), [](const TermConfig& metric) {
+        return metric.name == kTerrainLevel;
+      }))
+    return;
+  TermConfig level;
+  level.name = level.expression = kTerrainLevel;
+  level.where = level.where_expression = terrain.where;
+  level.statistic = StatisticChoice::last;
+  metrics.push_back(level);
+}
+
 // Whether the model and the task could be read, but for terms that no other one needs.
 bool can_compile(const Reading& reading) {
   const TaskConfig& task = reading.config.task;
@@ -181,7 +205,7 @@ bool can_compile(const Reading& reading) {
   return std::none_of(reading.failed.begin(), reading.failed.end(), [&](const std::string& path) {
     const std::string section = path.substr(0, path.find('.'));
     if (section == "task") return !stands_alone(path) || !task.curricula.empty();
-    return section == "model" || section == "simulation" ||
+    return section == "model" || section == "terrain" || section == "simulation" ||
            std::find(known.begin(), known.end(), section) == known.end();
   });
 }
@@ -189,7 +213,8 @@ bool can_compile(const Reading& reading) {
 }  // namespace
 
 std::vector<std::string> known_paths() {
-  std::vector<std::string> paths{"include", "ensemble", "task.definitions", "learning.curricula"};
+  std::vector<std::string> paths{"include", "ensemble", "task.definitions", "learning.curricula",
+                                 "terrain.sub_terrains"};
   for (const SectionKey& section : section_schema()) paths.push_back("task." + section.name);
   for (const Key& key : schema()) {
     for (auto dot = key.path.find('.'); dot != std::string::npos; dot = key.path.find('.', dot + 1))
@@ -217,6 +242,7 @@ Config configure(const DeckValue& root, const Config& as_given, const std::strin
       config.initial_state.source == StartState::keyframe)
     config.control.source = ControlInput::keyframe;
   fit_defaults(config);
+  complete_terrain(config);
   const std::size_t before = mistakes.count();
   resolve_files(config, member, needs_model && !unread.contains("model"), mistakes);
   const bool has_files = mistakes.count() == before;

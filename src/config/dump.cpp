@@ -8,6 +8,7 @@
 
 #include "src/config/learning_numbers.hpp"
 #include "src/config/schema.hpp"
+#include "src/config/terrain_schema.hpp"
 
 namespace maniple {
 namespace {
@@ -83,9 +84,16 @@ std::string value_text(Config& config, const Key& key) {
 std::string resolved_deck(Config config) {
   DeckWriter deck;
   find_from_anywhere(config.model);
-  bool learning = false;
+  bool learning = false, terrain = false;
   for (const Key& key : schema())
     if (key.path.rfind("task.", 0) != 0) {
+      const bool of_terrain = key.path.starts_with("terrain.");
+      if (terrain && !of_terrain && config.model.terrain.present()) {
+        deck.line(1, "sub_terrains:");
+        for (const SubTerrainConfig& sub : config.model.terrain.sub_terrains)
+          deck.line(2, sub.name + ": " + sub_terrain_text(sub));
+      }
+      terrain = of_terrain;
       const bool of_learning = key.path.starts_with("learning.");
       if (learning && !of_learning)
         for (const auto& [name, expression] : config.learning.curricula)
@@ -126,6 +134,12 @@ std::vector<std::string> task_lines(Config config) {
   for (const Key& key : schema())
     if (others.contains(key.path) || (key.path.rfind("task.", 0) == 0 && key.path != "task.name"))
       lines.push_back(key.path + ": " + yaml_text(key.target(config)));
+  if (const TerrainConfig& terrain = config.model.terrain; terrain.present()) {
+    for (const Key& key : schema())
+      if (key.path.starts_with("terrain.")) lines.push_back(key.path + ": " + yaml_text(key.target(config)));
+    for (const SubTerrainConfig& sub : terrain.sub_terrains)
+      lines.push_back("terrain.sub_terrains." + sub.name + ": " + sub_terrain_text(sub));
+  }
   for (const auto& [name, expression] : config.task.definitions)
     lines.push_back("task.definitions." + name + ": " + yaml_quoted(expression));
   for_each_term(config, [&](const SectionKey& section, const TermConfig& term, const std::string& text) {
@@ -151,6 +165,20 @@ std::vector<SchemaRow> schema_rows(const std::string& asked) {
   for (const Key& key : schema())
     rows.push_back({key.path, allowed_text(key.target(defaults), key.allowed),
                     yaml_text(key.target(defaults)), key.unit, key.meaning});
+  rows.push_back(
+      {"terrain.sub_terrains.<name>", "sub-terrain", "", "",
+       "Kind of ground, with its type and the keys of that. A range is what the number is at difficulty "
+       "0 and at difficulty 1"});
+  SubTerrainConfig sub;
+  for (const SubTerrainKey& key : sub_terrain_schema()) {
+    std::string types;
+    for (std::size_t i = 0; i < kTextsOf<SubTerrainType>.size(); ++i)
+      if (key.stands_in(static_cast<SubTerrainType>(i)))
+        types += (types.empty() ? "" : ", ") + std::string(kTextsOf<SubTerrainType>[i]);
+    rows.push_back({"terrain.<sub_terrain>." + key.name, allowed_text(key.target(sub), key.allowed),
+                    key.required ? "" : yaml_text(key.target(sub)), key.unit,
+                    key.meaning + (key.types == ~0u ? "" : " (" + types + ")")});
+  }
   rows.push_back({"task.definitions.<name>", "expression", "", "", "Expression that others use by its name"});
   rows.push_back({"learning.curricula.<name>", "expression", "", "",
                   "Expression in place of the number learning.<name>, evaluated after each iteration as "

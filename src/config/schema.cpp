@@ -70,6 +70,19 @@ const std::vector<Key>& schema() {
       KEY(model.frictionloss, anything(), "", "Dry friction; false switches it off"),
       KEY(model.tendons, anything(), "", "Tendons; false switches off tendons and everything that acts on them"),
 
+      KEY_AS("terrain.geom", model.terrain.geom, anything(), "", "Plane of the model that the terrain replaces, as a height field with the plane's friction, contact numbers and name; \"\": the only one"),
+      KEY_AS("terrain.size", model.terrain.size, above_up_to(0, 1e4), "m", "Size of a cell along x and y; a multiple of terrain.horizontal_scale"),
+      KEY_AS("terrain.border_width", model.terrain.border_width, between(0, 1e4), "m", "Width of the flat border around all cells"),
+      KEY_AS("terrain.num_rows", model.terrain.num_rows, between(1, 1e4), "cells", "Rows of cells along x: the levels"),
+      KEY_AS("terrain.num_cols", model.terrain.num_cols, between(1, 1e4), "cells", "Columns of cells along y; environments are dealt to them in equal shares, by their numbers"),
+      KEY_AS("terrain.horizontal_scale", model.terrain.horizontal_scale, above_up_to(0, 1e3), "m", "Distance of neighbouring heights, over which also a step rises"),
+      KEY_AS("terrain.vertical_scale", model.terrain.vertical_scale, above_up_to(0, 1e2), "m", "Unit of the heights of all types but flat, pyramid_stairs, inverted_pyramid_stairs and random_grid"),
+      KEY_AS("terrain.difficulty_range", model.terrain.difficulty_range, between(0, 1), "1", "Difficulties from the first row to the last; of terrain.curriculum: false those that are drawn"),
+      KEY_AS("terrain.curriculum", model.terrain.curriculum, anything(), "", "Difficulty by row, (row + draw) / num_rows, and sub-terrains by column, in their proportions; false: both are drawn for each cell"),
+      KEY_AS("terrain.seed", model.terrain.seed, between(-1, 4294967295.0), "1", "Seed of the terrain; -1: batch.seed"),
+      KEY_AS("terrain.min_init_terrain_level", model.terrain.min_init_terrain_level, between(0, 1e4), "row", "Lowest row of first episodes, which begin in a random one"),
+      KEY_AS("terrain.max_init_terrain_level", model.terrain.max_init_terrain_level, between(-1, 1e4), "row", "Highest row of first episodes; -1: the last one"),
+
       KEY(batch.num_envs, between(1, 1e12), "environments", "Number of environments of the whole run, for any number of ranks"),
       KEY(batch.seed, between(0, 4294967295.0), "1", "Seed of all random numbers"),
 
@@ -274,11 +287,11 @@ const std::vector<Key>& schema() {
 const std::vector<TermKey>& term_schema() {
   static const std::vector<TermKey> keys{
       TERM_KEY("name", name, kActions | kObservations | kResets, anything(), "", "Name in reports; default: the term's"),
-      TERM_KEY("term", term, kTerms, anything(), "", "Term of the library, in place of an expression"),
+      TERM_KEY("term", term, kTerms | kCurricula, anything(), "", "Term of the library, in place of an expression; of a curriculum, in place of reset and update"),
       TERM_KEY("expression", expression, kTerms | kMetrics, anything(), "", "Expression over named quantities, in place of a term"),
       TERM_KEY("set", target, kResets | kEvents, anything(), "", "Quantity that the expression is assigned to, for instance qpos[slider]"),
       TERM_KEY("joints", names, kTerms, anything(), "", "Joints that the term acts on, in this order"),
-      TERM_KEY("bodies", names, kTerms, anything(), "", "Bodies that the term acts on"),
+      TERM_KEY("bodies", names, kTerms | kCurricula, anything(), "", "Bodies that the term acts on"),
       TERM_KEY("geoms", names, kTerms, anything(), "", "Geoms that the term acts on"),
       TERM_KEY("pairs", names, kEvents, anything(), "", "Explicit contact pairs that the term acts on; a pair without a name is called pair and its number in MuJoCo's model, pair0"),
       TERM_KEY("actuators", names, kTerms, anything(), "", "Actuators that the term acts on"),
@@ -304,7 +317,7 @@ const std::vector<TermKey>& term_schema() {
       TERM_KEY("distribution", distribution, kEvents, anything(), "", "Distribution of the random values; gaussian: ranges are [mean, standard deviation]"),
       TERM_KEY("ranges", ranges, kEvents, anything(), "field", "Range of the random values, [low, high], of a Gaussian [mean, deviation]: numbers or expressions of curricula, for all elements, or a mapping from components (0, 1, ...) or name patterns. Masses, damping, friction and others that cannot be negative are 0 where they would be"),
       TERM_KEY("shared_random", shared_random, kEvents, anything(), "", "One random value for all elements"),
-      TERM_KEY("command", command, kObservations | kRewards | kTerminations, anything(), "", "Command that the term is about; default: the only one"),
+      TERM_KEY("command", command, kObservations | kRewards | kTerminations | kCurricula, anything(), "", "Command that the term is about; default: the only one"),
       TERM_KEY("statistic", statistic, kMetrics, anything(), "", "Statistic of the values in the control steps of an episode"),
       TERM_KEY("time_out", time_out, kTerminations, anything(), "", "Truncation of the episode in place of failure"),
   };
@@ -473,6 +486,7 @@ std::string allowed_text(const Target& target, const Allowed& allowed) {
         if constexpr (std::is_same_v<T, bool>) return "true or false";
         if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::optional<double>>)
           return "number" + range_text(allowed);
+        if constexpr (std::is_same_v<T, std::array<double, 2>>) return "[x, y]" + range_text(allowed);
         if constexpr (std::is_same_v<T, std::optional<std::array<double, 3>>>) return "[x, y, z]";
         if constexpr (is_number<T>) return "integer" + range_text(allowed);
         if constexpr (std::is_same_v<T, std::vector<int>>)
@@ -515,6 +529,11 @@ struct Assignment {
     *member = value.text;
   }
   void operator()(std::optional<double>* member) const { *member = number_in_range(value); }
+  void operator()(std::array<double, 2>* member) const {
+    if (value.list.size() != 2) refuse_value(value);
+    const std::vector<double> numbers = numbers_in_range(value.list);
+    std::copy(numbers.begin(), numbers.end(), member->begin());
+  }
   void operator()(std::optional<std::array<double, 3>>* member) const {
     if (value.list.size() != 3) refuse_value(value);
     const std::vector<double> numbers = numbers_in_range(value.list);
@@ -672,6 +691,8 @@ std::string yaml_text(const Target& target) {
           return *member ? yaml_number(**member) : "~";
         else if constexpr (std::is_same_v<T, std::optional<std::array<double, 3>>>)
           return *member ? joined(std::vector<double>((*member)->begin(), (*member)->end())) : "~";
+        else if constexpr (std::is_same_v<T, std::array<double, 2>>)
+          return joined(std::vector<double>(member->begin(), member->end()));
         else if constexpr (std::is_same_v<T, PerElement>)
           return per_element_text(*member);
         else if constexpr (std::is_same_v<T, Ranges>)

@@ -24,11 +24,12 @@ struct ChoiceMember {
 };
 
 // The member that a key sets. A vector of doubles is a number or a range [low, high], empty where not given;
-// an optional one is a range, an optional array a vector of three.
-using Target = std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*,
-                            std::vector<int>*, std::vector<std::string>*, std::optional<std::vector<double>>*,
-                            std::optional<double>*, std::optional<std::array<double, 3>>*,
-                            std::vector<double>*, PerElement*, Ranges*, ChoiceMember>;
+// an optional one is a range, an array a vector [x, y], an optional array a vector of three.
+using Target =
+    std::variant<bool*, int*, std::int64_t*, std::uint32_t*, double*, std::string*, std::vector<int>*,
+                 std::vector<std::string>*, std::optional<std::vector<double>>*, std::optional<double>*,
+                 std::array<double, 2>*, std::optional<std::array<double, 3>>*, std::vector<double>*,
+                 PerElement*, Ranges*, ChoiceMember>;
 
 template <class Member>
 Target target_of(Member* member) {
@@ -58,6 +59,19 @@ struct Key {
 
   // Whether it says nothing to what learns in environments.
   bool of_data() const;
+};
+
+// A key of a sub-terrain: the same table for what stands inside `terrain.sub_terrains.<name>`.
+struct SubTerrainKey {
+  std::string name;
+  Target (*target)(SubTerrainConfig&);
+  unsigned types;         // bits of SubTerrainType: those that read it
+  bool required = false;  // by all of them
+  Allowed allowed;
+  std::string unit;
+  std::string meaning;
+
+  bool stands_in(SubTerrainType type) const { return (types & (1u << static_cast<unsigned>(type))) != 0; }
 };
 
 // What a term of a task is, each kind in a section of its own; as bits, because a term key may serve several.
@@ -109,6 +123,7 @@ struct SectionKey {
 const std::vector<Key>& schema();
 const std::vector<TermKey>& term_schema();
 const std::vector<SectionKey>& section_schema();
+const std::vector<SubTerrainKey>& sub_terrain_schema();
 const SectionKey& section_of(TermKind kind);
 
 // Checks a value against a key's type, range and choices, and stores it. `key` is for the message.

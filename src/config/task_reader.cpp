@@ -12,10 +12,14 @@ namespace {
 
 using Kind = DeckValue::Kind;
 
+}  // namespace
+
 bool is_identifier(const std::string& name) {
   if (name.empty() || std::isdigit(static_cast<unsigned char>(name[0]))) return false;
   return std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
 }
+
+namespace {
 
 // An expression; a list of numbers and texts is a vector, with or without quotes around it.
 DeckValue expression_of(const DeckValue& given) {
@@ -30,7 +34,8 @@ DeckValue expression_of(const DeckValue& given) {
   return vector;
 }
 
-// Whether an entry of a mapping of names is one that a later deck has taken out, with ~.
+}  // namespace
+
 bool is_taken_out(const DeckEntry& entry, const DeckValue& section, const std::string& path) {
   const DeckValue& given = entry.value[0];
   if (given.kind != Kind::null) return false;
@@ -44,6 +49,8 @@ bool is_taken_out(const DeckEntry& entry, const DeckValue& section, const std::s
   }
   return true;
 }
+
+namespace {
 
 class TaskReader {
  public:
@@ -230,11 +237,20 @@ class TaskReader {
   }
 
   void check_variable(const TermConfig& variable, const std::string& path) const {
+    if (!variable.term.empty()) {
+      if (!variable.reset.empty() || !variable.update.empty())
+        throw InputError(variable.where, path, "found a term together with reset or update",
+                         "allowed: one of them; a term has its own");
+      return;
+    }
+    if (!variable.names.empty())
+      throw InputError(variable.where_names, path + "." + text_of(variable.names_kind),
+                       "found it without a term", "allowed: with term; an expression names what it reads");
     if (variable.reset.empty())
       throw InputError(variable.where, path, "found no reset",
                        section_.kind == TermKind::variable
                            ? "allowed: reset: \"<expression>\", with update, every or neither"
-                           : "allowed: reset: \"<expression>\", with or without update");
+                           : "allowed: reset: \"<expression>\", with or without update, or term: <name>");
     check_parameters(variable, path);
   }
 

@@ -17,6 +17,12 @@ namespace maniple {
 // The terms of one section of a task, `value` in the deck; those with mistakes are left out.
 std::vector<TermConfig> read_terms(const SectionKey& section, const DeckValue& value, Mistakes& mistakes);
 
+// Letters, digits and _, not starting with a digit.
+bool is_identifier(const std::string& name);
+// Whether an entry of `section`, a mapping of names at `path`, is one that a later deck has taken out, with
+// ~. InputError for a ~ that takes out nothing.
+bool is_taken_out(const DeckEntry& entry, const DeckValue& section, const std::string& path);
+
 // A mapping from names to expressions, `value` of the key `path`.
 std::map<std::string, DeckValue> read_expressions(const DeckValue& value, const std::string& path,
                                                   Mistakes& mistakes);

@@ -1,7 +1,9 @@
 // maniple evaluate: complete episodes with a trained policy, returns and lengths in /evaluation.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
 #include "src/base/counted.hpp"
@@ -13,6 +15,45 @@
 #include "src/parallel/failure.hpp"
 
 namespace maniple {
+namespace {
+
+// What episodes on a terrain came to, level by level: a line for each, and series in the results.
+void tell_levels(const Simulation& simulation, const EvaluationResult& result, ResultsWriter& results) {
+  const std::vector<std::string>& names = simulation.metrics();
+  const std::string of_level = std::string("metric_") + kTerrainLevel;
+  const auto found = std::find(names.begin(), names.end(), of_level);
+  if (found == names.end()) return;
+  std::map<double, std::vector<std::size_t>> episodes;
+  const std::vector<double>& levels = result.episode_metrics[static_cast<std::size_t>(found - names.begin())];
+  for (std::size_t i = 0; i < levels.size(); ++i) episodes[levels[i]].push_back(i);
+  std::vector<double> level_of, counts, returns, successes;
+  for (const auto& [level, places] : episodes) {
+    const auto mean = [&, at = &places](const std::vector<double>& values) {
+      std::vector<double> chosen;
+      for (const std::size_t place : *at) chosen.push_back(values[place]);
+      return summary_of(chosen).mean;
+    };
+    level_of.push_back(level);
+    counts.push_back(static_cast<double>(places.size()));
+    returns.push_back(mean(result.episode_return));
+    std::string told = fmt::format("level {:.0f}: {}, mean return {:.4f}", level,
+                                   counted(places.size(), "episode"), returns.back());
+    if (!result.episode_success.empty()) {
+      successes.push_back(mean(result.episode_success));
+      told += fmt::format(", success {:.1f}%", 100 * successes.back());
+    }
+    for (std::size_t k = 0; k < names.size(); ++k)
+      if (names[k] != of_level) told += ", " + metric_text(names[k], mean(result.episode_metrics[k]));
+    info(told);
+  }
+  results.write_series("evaluation/level", level_of, "1", "rows of the terrain in which episodes were");
+  results.write_series("evaluation/level_episodes", counts, "episodes", "episodes in each row");
+  results.write_series("evaluation/level_mean_return", returns, "reward", "mean of their episode_return");
+  if (!successes.empty())
+    results.write_series("evaluation/level_success_rate", successes, "1", "mean of their success");
+}
+
+}  // namespace
 
 ExitCode evaluate_policy(const Config& config, Session& session) {
   if (!config.task.present)
@@ -73,6 +114,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
                                         : "the task's metric of each episode");
     told += ", " + metric_text(name, summary_of(result.episode_metrics[i]).mean);
   }
+  tell_levels(*simulation, result, results);
   const std::string path = results.commit();
   const std::string confidence =
       std::isnan(returns.confidence) ? "" : fmt::format(" +- {:.4f} (95 %)", returns.confidence);

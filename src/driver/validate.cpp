@@ -13,6 +13,7 @@
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
 #include "src/model_import/derive_contacts.hpp"
+#include "src/model_import/terrain.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
@@ -95,6 +96,25 @@ std::string learning_text(Config config) {
   return text;
 }
 
+// The kinds of ground of a terrain, how many of its cells each has and how high robots stand there.
+std::string terrain_text(const Terrain& terrain, const ImportedModel& model) {
+  std::string text = fmt::format("  terrain: {} x {} cells of {} x {} m, {} points\n", terrain.num_rows,
+                                 terrain.num_cols, terrain.size[0], terrain.size[1], model.sizes.nhfielddata);
+  for (int type = 0; type < std::ssize(terrain.types); ++type) {
+    int cells = 0;
+    double low = 0, high = 0;
+    for (const TerrainCell& cell : terrain.cells) {
+      if (cell.type != type) continue;
+      low = cells == 0 ? cell.origin[2] : std::min(low, cell.origin[2]);
+      high = cells == 0 ? cell.origin[2] : std::max(high, cell.origin[2]);
+      ++cells;
+    }
+    text += fmt::format("    {:<32}{}, origins at {:.3g} to {:.3g} m\n",
+                        terrain.types[static_cast<std::size_t>(type)], counted(cells, "cell"), low, high);
+  }
+  return text;
+}
+
 // Model, batch and task of a deck with a model.
 std::string model_text(const Config& config, Session& session, ImportedModel& model, CompiledTask& task) {
   if (session.size() > config.batch.num_envs)
@@ -127,12 +147,12 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"
       "  contacts: {}\n"
-      "  time step {} s, integrator {}\nbatch\n  environments {} on {} rank{}{}\n",
+      "  time step {} s, integrator {}\n{}batch\n  environments {} on {} rank{}{}\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
-      config.batch.num_envs, session.size(), session.size() == 1 ? "" : "s",
-      memory_lines(config, model, session));
+      model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs, session.size(),
+      session.size() == 1 ? "" : "s", memory_lines(config, model, session));
   if (config.task.present) text += task_table(config.task, task);
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
   return text;

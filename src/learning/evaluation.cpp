@@ -82,6 +82,7 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
   std::vector<std::int64_t> finished(static_cast<std::size_t>(partition.envs()), 0);
   std::int64_t missing = rounds * partition.envs();
 
+  environment.hold_terrain_levels();  // they are of trainings
   environment.reset();
   if (watch) watch();
   const std::unique_ptr<PolicyRunner> runner = policy.act_in(environment);

@@ -48,11 +48,11 @@ std::int64_t wanted_episodes(const Config& config, std::int64_t envs);
 // Environments of the evaluations while a policy is trained, over all ranks.
 std::int64_t trial_environments(const Config& config);
 
-// Runs every environment from a fresh episode until each has finished the same number of episodes
-// (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps the first
-// evaluation.episodes of them in that order. Equal counts per environment keep
-// short episodes from being favoured. Collective; the same result on every rank.
-// `watch`: called with the first observations there, and after each control step.
+// Environments on a terrain stay in their rows. Runs every environment from a fresh episode until each has
+// finished the same number of episodes (evaluation.episodes / num_envs, rounded up; one each for 0) and keeps
+// the first evaluation.episodes of them in that order. Equal counts per environment keep short episodes from
+// being favoured. Collective; the same result on every rank. `watch`: called with the first observations
+// there, and after each control step.
 EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const Config& config,
                           Collectives& collectives, const std::function<void()>& watch = {});
 

@@ -190,6 +190,7 @@ ImportedModel import_model(const ModelConfig& config, const SimulationConfig& si
   imported.key_ctrl = numbers(m.key_ctrl, m.nkey * m.nu);
   imported.key_mpos = numbers(m.key_mpos, m.nkey * 3 * m.nmocap);
   imported.key_mquat = numbers(m.key_mquat, m.nkey * 4 * m.nmocap);
+  imported.terrain = loaded.terrain;
   imported.name = m.names;  // the first name is the model's
   imported.xml = loaded.source.text();
   imported.mjb = std::make_shared<const std::vector<std::uint8_t>>(std::move(loaded.mjb));

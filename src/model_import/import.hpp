@@ -13,6 +13,8 @@
 
 namespace maniple {
 
+struct Terrain;  // src/model_import/terrain.hpp
+
 // The numbers of Model in host memory: options and arrays of kernels/model/model_fields.hpp by name.
 struct ModelNumbers {
 #define MANIPLE_INTEGER(name, meaning) int name = 0;
@@ -52,6 +54,8 @@ struct ImportedModel : ModelNumbers {
   std::vector<double> key_ctrl;   // [nkey][nu]
   std::vector<double> key_mpos;   // [nkey][3 nmocap]
   std::vector<double> key_mquat;  // [nkey][4 nmocap]
+
+  std::shared_ptr<const Terrain> terrain;  // the deck's, which is a height field of the model; empty: none
 
   std::string name;  // of the model, as its author wrote it
   std::string xml;   // source text with included files in place; "" for MJB

@@ -11,6 +11,7 @@
 
 #include "kernels/physics/smooth/transmission.hpp"
 #include "src/model_import/mujoco_guard.hpp"
+#include "src/model_import/terrain_model.hpp"
 #include "src/model_import/urdf_words.hpp"
 
 namespace maniple {
@@ -160,11 +161,17 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
                      "an MJCF, URDF or MJB file");
 
   MujocoModel loaded;
+  std::shared_ptr<Terrain> terrain;
+  if (config.terrain.present()) terrain = std::make_shared<Terrain>(make_terrain(config.terrain));
+  std::string terrain_geom;
   const char* path = config.path.c_str();
   if (is_binary(config.path)) {
     if (!config.overlay.empty())
       throw InputError({config.path}, "model.overlay", "found " + config.overlay + " laid over an MJB file",
                        "allowed: over MJCF");
+    if (terrain)
+      throw InputError(config.terrain.where, "terrain", "found it with " + config.path + ", an MJB file",
+                       "allowed: with MJCF or URDF");
     mjModel* model = nullptr;
     try {
       guarded([&] { model = mj_loadModel(path, nullptr); }, loaded.warnings);
@@ -195,6 +202,7 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
         mjs_setString(spec->modelfiledir, std::filesystem::path(config.path).parent_path().c_str());
       if (spec == nullptr) refuse(config, loaded.source, loaded.source.of_message(error), error);
       loaded.source.annotate(spec);
+      if (terrain) terrain_geom = lay_terrain(spec, config.terrain, *terrain);
       guarded([&] { model = mj_compile(spec, nullptr); }, loaded.warnings);
       loaded.model.reset(model);
     } catch (const InputError&) {
@@ -208,6 +216,12 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   }
 
   mjModel& m = *loaded.model;
+  if (terrain) move_to_geom(*terrain, m, terrain_geom, config.terrain);
+  if (terrain) terrain->heights = HeightGrid(0, 0);  // the model has them
+  loaded.terrain = terrain;
+  for (const std::string& type : terrain ? types_without_cells(*terrain) : std::vector<std::string>{})
+    loaded.warnings.push_back("terrain.sub_terrains." + type +
+                              " has no cell: terrain.num_cols are too few for its proportion");
   apply_options(m.opt, simulation, config);
   if (!config.contacts) m.opt.disableflags |= mjDSBL_CONTACT;
   if (!config.limits) m.opt.disableflags |= mjDSBL_LIMIT;

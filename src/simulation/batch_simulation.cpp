@@ -107,6 +107,7 @@ template <class T>
 void BatchSimulation<T>::allocate_task() {
   for (const CompiledCurriculum& curriculum : task_.curricula) curricula_.push_back(curriculum.initial);
   task_batch_.task = device_task_.task();
+  task_batch_.task.terrain.num_envs = partition_.num_envs;
   task_batch_.seed = config_.batch.seed;
   task_batch_.first_env = partition_.first_env();
   task_batch_.evaluate_needs = task_.evaluate_needs;

@@ -37,6 +37,7 @@ class BatchSimulation final : public Simulation {
 
   const Transition<TiledView<float>>& transition() const override { return learned_; }
   void keep_final_observation() override;
+  void hold_terrain_levels() override { task_batch_.task.terrain.holds = true; }
   void advance_curricula(const std::map<std::string, double>& metrics, Collectives& collectives) override;
   std::map<std::string, double> learning_numbers(const std::map<std::string, double>& metrics) const override;
   std::vector<std::pair<std::string, double>> curricula() const override;

@@ -30,6 +30,8 @@ class Environment {
 
   // Starts a new episode in all environments; fills observation().
   virtual void reset() = 0;
+  // From now on environments stay in the rows of the terrain that they are in.
+  virtual void hold_terrain_levels() {}
   // Sets episode counters uniformly in [0, max), which spreads time-outs over the first episode.
   virtual void randomize_episode_steps() = 0;
   // One control step: apply action(), decimated physics, terminations, rewards, resets, observations.

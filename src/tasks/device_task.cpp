@@ -1,6 +1,7 @@
 #include "src/tasks/device_task.hpp"
 
 #include "src/base/to_device.hpp"
+#include "src/model_import/terrain.hpp"
 
 namespace maniple {
 template <class T, class Space>
@@ -49,6 +50,22 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
   ray_queries_ = to_device<Space>("maniple::tasks::ray_queries", ray_queries);
   rays_ = to_device<Space>("maniple::tasks::rays", rays);
   ray_geoms_ = to_device<Space>("maniple::tasks::ray_geoms", ray_geoms);
+
+  if (task.terrain) {
+    std::vector<T> cells;
+    for (const TerrainCell& cell : task.terrain->cells) {
+      cells.push_back(static_cast<T>(cell.type));
+      for (const double coordinate : cell.origin) cells.push_back(static_cast<T>(coordinate));
+    }
+    terrain_cells_ = to_device<Space>("maniple::tasks::terrain_cells", cells);
+    task_.terrain = {.cells = terrain_cells_.data(),
+                     .num_rows = task.terrain->num_rows,
+                     .num_cols = task.terrain->num_cols,
+                     .first_init_level = task.terrain->first_init_level,
+                     .last_init_level = task.terrain->last_init_level,
+                     .num_envs = 1,
+                     .holds = false};
+  }
 
   static_cast<TaskSizes&>(task_) = task;
   const Instruction* next = instructions_.data();

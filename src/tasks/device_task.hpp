@@ -25,6 +25,7 @@ class DeviceTask {
   Kokkos::View<RayQuery<T>*, Space> ray_queries_;
   Kokkos::View<T*, Space> rays_;  // [ray][kRayElements]
   Kokkos::View<int*, Space> ray_geoms_;
+  Kokkos::View<T*, Space> terrain_cells_;  // [row][column][kTerrainCellElements]
   Task<T> task_;
 };
 

@@ -323,6 +323,34 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
   center_of_mass("com_z", "center of mass of the whole model, z", 2);
 }
 
+// The cell that an environment is on, and how large cells are.
+void ExpressionContext::add_terrain_quantities(const TaskModel& model, int num_actions) {
+  const TaskLayout layout = task_layout({.num_actions = num_actions, .num_terrains = 1});
+  const auto add_field = [&](const char* name, const char* unit, const char* description, int size,
+                             int first) {
+    add({.name = name,
+         .unit = unit,
+         .description = description,
+         .size = size,
+         .in_reset = true,
+         .in_act = true,
+         .component = in_bank(Bank::task, first)});
+  };
+  add_field(kTerrainLevel, "1", "row of the environment's cell of the terrain, from 0", 1,
+            layout.terrain_level);
+  add_field("terrain_type", "1", "number of the cell's sub-terrain, in the order of the deck, from 0", 1,
+            layout.terrain_type);
+  add_field("terrain_origin", "m", "where robots stand in the cell: its middle, at the height of the ground",
+            3, layout.terrain_origin);
+  add({.name = "terrain_size",
+       .unit = "m",
+       .description = "size of a cell of the terrain, along x and y",
+       .size = 2,
+       .in_reset = true,
+       .in_act = true,
+       .component = constants({model.terrain->size[0], model.terrain->size[1]})});
+}
+
 ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, const ControlStep& step,
                                      double episode_length, std::int64_t max_episode_steps,
                                      const std::map<std::string, ExpressionSource>& definitions,
@@ -348,7 +376,7 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, co
          static_cast<double>(max_episode_steps));
 
   // The size of prev()'s memory is not known yet; only fields behind the memory would need it.
-  const TaskLayout layout = task_layout({.num_actions = num_actions});
+  const TaskLayout layout = task_layout({.num_actions = num_actions, .num_terrains = model.terrain ? 1 : 0});
   memory_first_ = layout.memory;
   add({.name = "episode_step",
        .unit = "1",
@@ -368,6 +396,7 @@ ExpressionContext::ExpressionContext(const TaskModel& model, int num_actions, co
        .in_act = true,
        .component = in_bank(Bank::task, layout.last_action)});
 
+  if (model.terrain) add_terrain_quantities(model, num_actions);
   for (const auto& [name, variable] : variables)
     mistakes_.gather([&, of = name, reset = variable.reset] { check_name(of, reset, "variable"); });
   for (const auto& [name, source] : definitions)

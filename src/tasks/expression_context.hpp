@@ -167,6 +167,7 @@ class ExpressionContext {
   void add_model_fields(const TaskModel& model);
   void add_joint_quantities(const TaskModel& model);
   void add_body_quantities(const TaskModel& model);
+  void add_terrain_quantities(const TaskModel& model, int num_actions);
   void add_definition(const std::string& name, const ExpressionSource& source);
   void check_name(const std::string& name, const ExpressionSource& source, const std::string& what) const;
 

@@ -208,7 +208,7 @@ std::string terms_text() {
              field_rows();
     if (section.kind == TermKind::variable || section.kind == TermKind::curriculum ||
         section.kind == TermKind::metric)
-      rows = "  by expressions\n";
+      rows = "  by expressions\n" + rows;
     text += "task." + section.name + ": " + section.meaning + "\n" +
             (rows.empty() ? "  with the terms of observations; keys: " + list(keys) + "\n" : rows);
   }
@@ -423,7 +423,9 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   section("variables", rows);
   rows.clear();
   for (const TermConfig& term : config.curricula)
-    rows += row(term.name, "first " + term.reset + (term.update.empty() ? "" : ", then " + term.update));
+    rows += row(term.name, !term.term.empty() ? what(term)
+                                              : "first " + term.reset +
+                                                    (term.update.empty() ? "" : ", then " + term.update));
   section("curricula", rows);
   rows.clear();
   for (const TermConfig& term : config.metrics)

@@ -18,6 +18,7 @@
 #include "src/tasks/task_programs.hpp"
 #include "src/tasks/term_expressions.hpp"
 #include "src/tasks/terms.hpp"
+#include "src/tasks/terrain_levels.hpp"
 
 namespace maniple {
 namespace {
@@ -199,6 +200,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   const double step_dt = step.dt;
   task.step_dt = step_dt;
   task.settle_steps = config.settle_steps;
+  task.terrain = model.terrain;
+  task.num_terrains = model.terrain ? 1 : 0;
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
   task.max_episode_steps =
       config.episode_steps > 0
@@ -308,6 +311,7 @@ CompiledTask compile_task(const TaskConfig& given, const ImportedModel& imported
   TaskConfig config = given;
   complete_commands(config);
   std::map<std::string, TaskVariable> variables = variables_of(config, model, step_dt);
+  expand_terrain_levels(config, model, variables);
   const ControlStep step = control_step(imported, step_dt);
   try {
     while (true) {

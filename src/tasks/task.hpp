@@ -60,6 +60,7 @@ struct CompiledTask : TaskSizes {
   bool varies_at_resets = false, varies_in_intervals = false;  // see Task
   std::vector<double> constants;                               // those of curricula first
   std::vector<CompiledCurriculum> curricula;
+  std::shared_ptr<const Terrain> terrain;    // empty: none
   TaskNumbers numbers;                       // that their updates know
   std::vector<VariableMean> variable_means;  // that their updates read
   // ContactQueries::sides, and its width

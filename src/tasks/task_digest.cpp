@@ -66,6 +66,11 @@ std::string task_digest(const CompiledTask& task) {
     for (const double value : request.rays) sum.add(value);
     for (const int geom : request.geoms) sum.add(static_cast<std::uint64_t>(geom));
   }
+  if (task.terrain)
+    for (const TerrainCell& cell : task.terrain->cells) {
+      sum.add(static_cast<std::uint64_t>(cell.type));
+      for (const double value : cell.origin) sum.add(value);
+    }
   for (const int element : task.stepped) sum.add(static_cast<std::uint64_t>(element));
   for (const CompiledCurriculum& curriculum : task.curricula) {
     sum.add(curriculum.name);

@@ -22,6 +22,7 @@ std::vector<std::string> complete_names(const std::vector<std::string>& given, c
 TaskModel task_model(const ImportedModel& model) {
   TaskModel result;
   result.sizes = model.sizes;
+  result.terrain = model.terrain;
   result.qpos0 = model.qpos0;
   result.qvel0.resize(static_cast<std::size_t>(model.sizes.nv));
   result.act0.resize(static_cast<std::size_t>(model.sizes.na));

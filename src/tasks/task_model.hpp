@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/model/field_info.hpp"
 #include "src/model_import/import.hpp"
+#include "src/model_import/terrain.hpp"
 #include "src/model_import/vary.hpp"
 
 namespace maniple {
@@ -65,8 +67,9 @@ struct TaskModel {
   double reset_time = 0;      // s
   std::vector<double> qpos0;  // default positions
   std::vector<double> qvel0, act0, ctrl0, mocap_pos0, mocap_quat0;
-  std::vector<VaryingField> fields;   // that events may set
-  double gravity[3] = {0, 0, -9.81};  // m/s^2
+  std::vector<VaryingField> fields;        // that events may set
+  double gravity[3] = {0, 0, -9.81};       // m/s^2
+  std::shared_ptr<const Terrain> terrain;  // empty: none
 };
 
 TaskModel task_model(const ImportedModel& model);

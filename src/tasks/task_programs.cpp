@@ -12,6 +12,7 @@
 #include "src/tasks/names.hpp"
 #include "src/tasks/term_expressions.hpp"
 #include "src/tasks/terms.hpp"
+#include "src/tasks/terrain_levels.hpp"
 
 namespace maniple {
 namespace {
@@ -150,6 +151,11 @@ void compile_evaluation(const TaskConfig& config, const TaskModel& model, Expres
   for (std::size_t i = 0; i < config.metrics.size(); ++i)
     mistakes.gather([&] { add_metric(config.metrics[i], i); });
   task.num_metrics = static_cast<int>(task.metric_names.size());
+  if (task.num_terrains > 0) {
+    const ExpressionSource move = terrain_move_of(config, model);
+    graph.store(move.text.empty() ? graph.constant(0) : evaluate.compile_number(move, "a curriculum"),
+                Bank::output, next);
+  }
   evaluate.finish();
   task.evaluate = evaluate.program(constants);
 }
@@ -205,6 +211,15 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
     begin_with("mocap_quat", model.mocap_quat0);
     begin_with("time", {model.reset_time});
   }
+  // robots stand on their cells, whatever else resets do
+  for (const TaskJoint& joint : model.joints)
+    if (model.terrain && joint.type == joint_free) {
+      const auto source = [&](const std::string& text) {
+        return ExpressionSource{text, config.where, "task.resets"};
+      };
+      const std::string place = "qpos['" + joint.name + "'][0:3]";
+      reset.assign(source(place), source("default_" + place + " + terrain_origin"));
+    }
   for (std::size_t i = 0; i < config.resets.size(); ++i) assign(config.resets[i], TermKind::reset, i);
   for (std::size_t i = 0; i < config.events.size(); ++i)
     if (config.events[i].mode == EventMode::reset && !sets_model(config.events[i], model))

@@ -117,7 +117,12 @@ std::vector<TermParameter> push_parameters() {
   return parameters;
 }
 
+bool has_terrain(const TaskModel& model) {
+  return model.terrain != nullptr;
+}
+
 std::vector<LibraryTerm> make_library() {
+  const ModelNeed kTerrainNeed{has_terrain, "without a terrain", "a deck with terrain.sub_terrains"};
   using Kind = TermKind;
   const std::vector<TermParameter> ranges{
       {"position_range", 2, "m or rad", "range of the draw for positions"},
@@ -166,15 +171,18 @@ std::vector<LibraryTerm> make_library() {
            formula("body_ang_vel_b%")),
       term(Kind::observation, "projected_gravity", kRootBody, "direction of gravity in the body's axes [1]",
            formula("projected_gravity%")),
-      term(Kind::observation, "root_pos_w", kRootBody, "position in the world [m]", formula("xpos%")),
+      term(Kind::observation, "root_pos_w", kRootBody,
+           "position in the world, on a terrain from the origin of the cell [m]",
+           from_origin("xpos%", "xpos% - terrain_origin")),
       term(Kind::observation, "root_quat_w", kRootBody, "orientation (w, x, y, z) in the world [1]",
            formula("xquat%")),
       term(Kind::observation, "root_lin_vel_w", kRootBody, "linear velocity in the world's axes [m/s]",
            formula("body_lin_vel%")),
       term(Kind::observation, "root_ang_vel_w", kRootBody, "angular velocity in the world's axes [rad/s]",
            formula("body_ang_vel%")),
-      term(Kind::observation, "body_pos_w", kBodies, "positions of bodies in the world [m]",
-           formula("xpos%")),
+      term(Kind::observation, "body_pos_w", kBodies,
+           "positions of bodies in the world, on a terrain from the origin of the cell [m]",
+           from_origin("xpos%", "xpos% - repeat(terrain_origin, size(xpos%) / 3)")),
       of_command(
           term(Kind::observation, "generated_commands", kNoNames, "the command", formula("{command}"))),
       term(Kind::observation, "joint_pos_limit_normalized", kJoints,
@@ -284,6 +292,20 @@ std::vector<LibraryTerm> make_library() {
       term(Kind::termination, "illegal_contact", kBodies, "the contact force on a body is too large",
            sum_over("norm(contact_force(%)) > {threshold}", "# > 0"),
            {{"threshold", 1, "N", "largest allowed force", {}, kNotNegative}}),
+      needing(kTerrainNeed,
+              term(Kind::termination, "terrain_out_of_bounds", kRootBody,
+                   "the body has come near to the end of the terrain, its border included, or beyond it",
+                   out_of_terrain,
+                   {{"distance_buffer", 1, "m", "distance to the end that is too near", {3}, kNotNegative}})),
+      // ---- curricula ----
+      needing(
+          kTerrainNeed,
+          of_command(term(Kind::curriculum, "terrain_levels_vel", kRootBody,
+                          "level of each environment on the terrain: a row further after an episode in which "
+                          "the body walked farther than half a cell, a row back after less than half of what "
+                          "the command at its end asks in a whole episode, and beyond the last row a random "
+                          "one. The curriculum is the mean level, <its name>_<sub-terrain> that of each kind",
+                          terrain_levels))),
       // ---- commands ----
       term(Kind::command, "uniform_velocity_command", kRootBody,
            "velocity (x, y) [m/s] and turning rate [rad/s] in the body's axes, drawn at resets and after "

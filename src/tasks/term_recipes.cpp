@@ -111,6 +111,28 @@ Expressions height_scan(const TermRequest& term) {
   return {{"", "[" + heights + "]"}};
 }
 
+Recipe from_origin(const std::string& pattern, const std::string& on_terrain) {
+  return [pattern, on_terrain](const TermRequest& term) {
+    return formula(term.model.terrain ? on_terrain : pattern)(term);
+  };
+}
+
+Expressions terrain_levels(const TermRequest& term) {
+  const std::string walked = "norm(xpos['" + term.names[0] + "'][0:2] - terrain_origin[0:2])";
+  return {{"", walked + " > terrain_size[0] / 2 ? 1 : " + walked + " < norm(" + term.config.command +
+                   "[0:2]) * episode_length * 0.5 ? -1 : 0"}};
+}
+
+Expressions out_of_terrain(const TermRequest& term) {
+  std::string beyond;
+  for (std::size_t k = 0; k < 2; ++k) {
+    const double most = std::max(0.0, term.model.terrain->extent[k] - term.number("distance_buffer"));
+    beyond += (k == 0 ? "abs(xpos['" : " || abs(xpos['") + term.names[0] + "'][" + std::to_string(k) +
+              "] - " + text(term.model.terrain->middle[k]) + ") > " + text(most);
+  }
+  return {{"", beyond}};
+}
+
 Expressions velocity_command(const TermRequest& term) {
   const auto range = [&](const char* name) { return uniform(term.parameters.at(name)); };
   const std::string body = "'" + term.names[0] + "'";
@@ -210,7 +232,9 @@ Expressions reset_root(const TermRequest& term) {
   const char* axes[3] = {"x", "y", "z"};
   for (int k = 0; k < 3; ++k) {
     const std::string element = "[" + std::to_string(k) + "]";
-    result.push_back({q + element, base + element + " + " + drawn(term, axes[k])});
+    result.push_back({q + element, base + element +
+                                       (term.model.terrain ? " + terrain_origin" + element : "") + " + " +
+                                       drawn(term, axes[k])});
   }
   result.push_back({q + "[3:7]", "quat_mul(" + base + "[3:7], quat_from_euler(" + drawn(term, "roll") + ", " +
                                      drawn(term, "pitch") + ", " + drawn(term, "yaw") + "))"});

@@ -26,6 +26,17 @@ Recipe each(const std::string& pattern);
 // Lab's and mjlab's height_scan.
 Expressions height_scan(const TermRequest& term);
 
+// A formula, of positions in the world, with another one where the model has a terrain: seen from the origin
+// of the environment's cell, as Isaac Lab's env_origins.
+Recipe from_origin(const std::string& pattern, const std::string& on_terrain);
+
+// Isaac Lab's and mjlab's terrain_levels_vel: by how many rows an episode that ends moves its environment.
+Expressions terrain_levels(const TermRequest& term);
+
+// Isaac Lab's terrain_out_of_bounds: the body is beyond the terrain, or nearer than distance_buffer to its
+// end.
+Expressions out_of_terrain(const TermRequest& term);
+
 // Isaac Lab's UniformVelocityCommand, with mjlab's fraction of draws that go straight ahead: first what is
 // drawn, then the command that becomes of it; % is the name of what was drawn: velocities, heading, whether
 // the heading is followed, whether the robot is to stand, whether it goes ahead.

@@ -381,7 +381,7 @@ def test_keys_on_pages_exist():
     sections = {key.split(".")[0] for key in known if "." in key}
     shown = re.compile(rf"(?<![\w./])((?:{'|'.join(sections)})(?:\.\w+)+)(?![\w/]|\.\w)")
     named = re.compile(r"task\.(actions|observations|rewards|terminations|events|curricula|definitions|variables|commands|metrics)\b"
-                       r"|learning\.curricula\b")
+                       r"|learning\.curricula\b|terrain\.sub_terrains\b")
     wrong = []
     for page in PAGES:
         text = re.sub(r"^```(?:python|xml).*?^```$", "", (ROOT / page).read_text(), flags=re.M | re.S)

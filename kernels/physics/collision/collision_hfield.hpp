@@ -109,26 +109,66 @@ MANIPLE_FUNCTION void hfield_convex_alone(const Model<S>& m, const GeomPose<S>& 
   });
 }
 
+// Half the size of a shape along an axis, or more.
+template <class V>
+MANIPLE_FUNCTION V half_extent(int type, const GeomPose<V>& pose, const Vec3<V>& axis) {
+  const ScalarOf<V>* const size = pose.size;
+  if (type == geom_capsule) return V(size[0]) + V(size[1]) * abs(dot(axis, pose.mat.column_z()));
+  if (type == geom_box)
+    return V(size[0]) * abs(dot(axis, pose.mat.column_x())) +
+           V(size[1]) * abs(dot(axis, pose.mat.column_y())) +
+           V(size[2]) * abs(dot(axis, pose.mat.column_z()));
+  return V(geom_radius(type, pose));
+}
+
+// Whether a height below a box reaches it, in the height field's frame: most shapes are above all of them,
+// which takes no prism to see. `half` is so large that rounding hides none.
+template <class S>
+MANIPLE_FUNCTION bool reaches(const Model<S>& m, int id, const Vec3<S>& center, const Vec3<S>& half) {
+  const S *const size = m.hfield_size + 4 * id, *const data = m.hfield_data + m.hfield_adr[id];
+  const int columns = m.hfield_ncol[id], rows = m.hfield_nrow[id];
+  const auto place = [](S x, S end, int count) {
+    const S at = (x + end) / (2 * end) * static_cast<S>(count - 1);
+    return at < 0 ? 0 : at > static_cast<S>(count - 1) ? count - 1 : static_cast<int>(at);
+  };
+  const int first_column = place(center.x - half.x, size[0], columns),
+            last_column = place(center.x + half.x, size[0], columns) + 1,
+            first_row = place(center.y - half.y, size[1], rows),
+            last_row = place(center.y + half.y, size[1], rows) + 1;
+  const S lowest = center.z - half.z;
+  for (int row = first_row; row <= last_row && row < rows; ++row)
+    for (int column = first_column; column <= last_column && column < columns; ++column)
+      if (data[row * columns + column] * size[2] >= lowest) return true;
+  return false;
+}
+
 template <class V, class Emit>
 MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<V>& pose1, int type2,
                                     const GeomPose<V>& pose2, V margin, const Emit& emit) {
   using S = ScalarOf<V>;
-  const V reach = V(geom_radius(type2, pose2)) + margin;
   const Vec3<V> apart = pose2.pos - pose1.pos;
   const S* const size = m.hfield_size + 4 * pose1.data;
-  const auto along = [&](const Vec3<V>& axis, S below, S above) {
-    const V x = dot(axis, apart);
+  const V slack = margin + V(S(1e-6) * (size[0] + size[1] + size[2]));
+  const Vec3<V> axes[3] = {pose1.mat.column_x(), pose1.mat.column_y(), pose1.mat.column_z()};
+  const Vec3<V> center{dot(axes[0], apart), dot(axes[1], apart), dot(axes[2], apart)},
+      half{half_extent(type2, pose2, axes[0]) + slack, half_extent(type2, pose2, axes[1]) + slack,
+           half_extent(type2, pose2, axes[2]) + slack};
+  const auto along = [](const V& x, const V& reach, S below, S above) {
     return x - reach <= V(above) && x + reach >= V(-below);
   };
-  const MaskOf<V> near = along(pose1.mat.column_x(), size[0], size[0]) &&
-                         along(pose1.mat.column_y(), size[1], size[1]) &&
-                         along(pose1.mat.column_z(), size[3], size[2]);
+  const MaskOf<V> near = along(center.x, half.x, size[0], size[0]) &&
+                         along(center.y, half.y, size[1], size[1]) &&
+                         along(center.z, half.z, size[3], size[2]);
   if constexpr (lane_width<V> == 1) {
-    if (near)
+    if (near && reaches(m, pose1.data, center, half))
       hfield_convex_alone(m, pose1, type2, pose2, margin,
                           [&](const ContactPoint<S>& contact) { emit(true, contact); });
   } else {
     for_each_lane(near, [&](int lane) {
+      const auto of_lane = [lane](const Vec3<V>& v) -> Vec3<S> {
+        return {get_lane(v.x, lane), get_lane(v.y, lane), get_lane(v.z, lane)};
+      };
+      if (!reaches(m, pose1.data, of_lane(center), of_lane(half))) return;
       MaskOf<V> only(false);
       only.set(lane, true);
       hfield_convex_alone(m, pose_of_lane(pose1, lane), type2, pose_of_lane(pose2, lane),

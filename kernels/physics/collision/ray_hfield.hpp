@@ -75,9 +75,10 @@ MANIPLE_FUNCTION T hfield_distance(const Model<T>& m, int id, const Vec3<T>& p, 
   if (enters < 0) return nearest;
   const T leaves = top.farthest(), begins = leaves > enters ? enters : T(0);
   const T step_x = 2 * size[0] / static_cast<T>(columns - 1), step_y = 2 * size[1] / static_cast<T>(rows - 1);
-  // the cells below the part of the ray that is in the top, and one more on each side
+  // the cells below the part of the ray that is in the top, and the next ones where rounding may lead there
   const auto range = [](T a, T b, int last, int& first, int& end) {
-    const T low = floor(min(a, b)) - 1, high = ceil(max(a, b)) + 1;
+    const T margin = T(1e-3) + T(1e-6) * static_cast<T>(last);
+    const T low = floor(min(a, b) - margin), high = ceil(max(a, b) + margin);
     first = low < 0 ? 0 : static_cast<int>(low);
     end = high > static_cast<T>(last) ? last : static_cast<int>(high);
   };
