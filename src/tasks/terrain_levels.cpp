@@ -46,7 +46,8 @@ void expand_terrain_levels(TaskConfig& config, const TaskModel& model,
     variables[kLevels] = of_each(kTerrainLevel);
     variables[kShares] = of_each("1");
 
-    const std::string first = fmt::format("{}", (terrain.first_init_level + terrain.last_init_level) / 2.0);
+    // (not a number of the rows of first episodes: a policy is tried from others, which are the same task)
+    const std::string first = "0";
     std::string sum;
     for (std::size_t k = 0; k < kinds; ++k) sum += (k == 0 ? "" : " + ") + mean_of(kLevels, k, kinds);
     expanded.back().reset = first;

@@ -368,6 +368,9 @@ def test_bits_of_any_number_of_ranks_and_over_a_restart(maniple, deck, tmp_path)
     np.testing.assert_allclose(mean, (metrics["curriculum_levels_stairs"] + metrics["curriculum_levels_ground"]) / 2)
     assert len(set(mean)) > 1 and np.all((mean >= 0) & (mean <= 3))
     assert np.nanmax(metrics["metric_terrain_level"]) <= 3
+    easy = maniple("evaluate", tmp_path / "whole", "terrain.max_init_terrain_level=1", f"output.directory={tmp_path / 'easy'}")
+    assert "warning" not in easy.stdout + easy.stderr  # the same task
+    assert "level 1:" in easy.stdout and "level 2:" not in easy.stdout
     told = maniple("evaluate", tmp_path / "whole", "evaluation.episodes=160", ranks=2).stdout
     with h5py.File(tmp_path / "whole" / "evaluation.h5") as file:
         levels, returns, rows, means, counts = (
