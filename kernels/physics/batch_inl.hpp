@@ -126,8 +126,9 @@ MANIPLE_FUNCTION void step_regrouped(const PhysicsBatch<T>& batch, const Data<La
   std::uint8_t keys[kRegroupWidth], order[kRegroupWidth];
   for (int i = 0; i < count; ++i) order[i] = static_cast<std::uint8_t>(i);
   for (int begin = 0; begin < count; begin += lane_width<V>) {
-    // contacts need qpos, which comes first, and what of the model places geoms
-    records.gather(order + begin, pack, batch.model.varied.qpos0 < 0 ? batch.model.nq : records.elements);
+    // contacts need qpos, which comes first, poses of mocap bodies, and what of the model places geoms
+    const bool qpos_alone = batch.model.varied.qpos0 < 0 && batch.model.nmocap == 0;
+    records.gather(order + begin, pack, qpos_alone ? batch.model.nq : records.elements);
     end_stage(data, PhysicsStage::regrouping);
     contacts.find(batch.model, state, data, order + begin);
     const V key = work_key(batch.model, state, data);
