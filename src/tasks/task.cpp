@@ -199,6 +199,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   const double step_dt = step.dt;
   task.step_dt = step_dt;
   task.settle_steps = config.settle_steps;
+  task.released_at_reset = derived == DerivedChoice::stepped_forces;  // as in dm_control
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
   task.max_episode_steps =
       config.episode_steps > 0
