@@ -74,16 +74,20 @@ struct TaskPack {
   // Brings Data up to the current state, as far as a program reads it.
   MANIPLE_FUNCTION void refresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                 Derived needs) const {
+    refresh(batch, physics, physics.model, needs);
+  }
+  MANIPLE_FUNCTION void refresh(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                const Model<T>& model, Derived needs) const {
     if (needs == Derived::none) return;
     [[maybe_unused]] StageTimes* const times = begin_stages(physics.stage_times, worker);
-    if (needs == Derived::kinematics) forward_kinematics(physics.model, state, data);
-    if (needs == Derived::forward) forward(physics.model, state, data);
+    if (needs == Derived::kinematics) forward_kinematics(model, state, data);
+    if (needs == Derived::forward) forward(model, state, data);
     if constexpr (!kScalarLanes)
       if (times != nullptr) times->end(PhysicsStage::forward);
     if (batch.task.num_ray_queries > 0)
-      answer_ray_queries(physics.model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
+      answer_ray_queries(model, data, batch.task, lanes.scratch.from(batch.task.first_ray()));
     if (needs == Derived::forward && batch.task.contact_queries.count > 0)
-      answer_contact_queries(physics.model, data, batch.task.contact_queries,
+      answer_contact_queries(model, data, batch.task.contact_queries,
                              lanes.scratch.from(batch.task.first_contact()));
   }
 
@@ -105,6 +109,24 @@ struct TaskPack {
                                                         i % kContactAnswers)];
         stepped = select(which, V(answers[i]), stepped);
       }
+  }
+
+  // Data of the current state, and what stands in for a last physics step in the lanes of `which`: where the
+  // task says so, without actuators, as dm_control leaves MuJoCo's data after a reset.
+  MANIPLE_FUNCTION void refresh_first(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
+                                      MaskOf<V> which) const {
+    const bool released = batch.task.released_at_reset && batch.stepped_needs == Derived::forward &&
+                          (physics.model.flags & model_actuation);
+    if (released) {
+      Model<T> model = physics.model;
+      model.flags &= ~model_actuation;
+      model.disableflags |= disable_actuation;
+      refresh(batch, physics, model, batch.stepped_needs);
+    } else {
+      refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
+    }
+    keep_stepped(batch, physics, which);
+    if (released) refresh(batch, physics, batch.observe_needs);
   }
 
   // Fresh states in the lanes of `which`: the model's default and the task's reset terms, drawn until the
@@ -132,10 +154,7 @@ struct TaskPack {
                                       MaskOf<V> fresh) const {
     const Disturbed<V> disturbed = disturb(batch.task, lanes);
     if (any_lane(disturbed.model)) set_const(physics.model, state, data);
-    if (any_lane(fresh || disturbed.any)) {
-      refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
-      keep_stepped(batch, physics, fresh);
-    }
+    if (any_lane(fresh || disturbed.any)) refresh_first(batch, physics, fresh);
     observe(batch.task, lanes, fresh);
   }
 
@@ -247,8 +266,7 @@ void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
       "maniple::tasks::observe", physics.state.tiles, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
-        pack.refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
-        pack.keep_stepped(batch, physics, V(0) == V(0));
+        pack.refresh_first(batch, physics, V(0) == V(0));
         observe(batch.task, pack.lanes, V(0) == V(0));
       });
 }

@@ -105,7 +105,7 @@ const std::vector<Key>& schema() {
       KEY(simulation.disable, anything(), "", "Flags of MuJoCo's <flag> to switch off, whatever the model says: [warmstart, eulerdamp]. An unknown name is answered with the list"),
       KEY(simulation.enable, anything(), "", "Flags of MuJoCo's <flag> to switch on, whatever the model says"),
       KEY(simulation.decimation, between(1, 1e6), "physics steps", "Number of physics steps in a control step"),
-      KEY(simulation.derived, anything(), "", "Age of the poses, velocities, forces and sensors that a task reads. fresh: of the state that the task sees. as_stepped: as mj_step leaves them, one physics step old (Gymnasium). stepped_forces: only accelerations, forces, contacts and their sensors are one step old (dm_control). stepped_rewards: rewards, terminations and the variables updated with them read everything but rays one step old; observations and prev(x) read it fresh (mjlab)"),
+      KEY(simulation.derived, anything(), "", "Age of the poses, velocities, forces and sensors that a task reads. fresh: of the state that the task sees. as_stepped: as mj_step leaves them, one physics step old (Gymnasium). stepped_forces: only accelerations, forces, contacts and their sensors are one step old, and where an episode begins they are those without actuators (dm_control). stepped_rewards: rewards, terminations and the variables updated with them read everything but rays one step old; observations and prev(x) read it fresh (mjlab)"),
       KEY(simulation.max_contacts, between(0, 100000), "contacts", "Largest number of contacts of one environment at a time; more are left out, counted and named; 0: as many as shapes at rest can have, and half as many again as the model starts with"),
       KEY(simulation.threads_per_environment, anything(), "", "GPU threads that step one environment together; auto: 1, which was faster on an H100; 32 needs a model of more than 9 dofs"),
       KEY(simulation.steps, at_least(0), "control steps", "Length of a rollout"),
@@ -118,7 +118,7 @@ const std::vector<Key>& schema() {
 
       KEY(initial_state.source, anything(), "", "Source of the first states; task: the resets of the task"),
       KEY(initial_state.keyframe, anything(), "", "Name or number of a keyframe of the model"),
-      KEY(initial_state.file, anything(), "", "HDF5 file with /qpos [env or 1, nq], /qvel [env or 1, nv] and optional /act; relative to the deck"),
+      KEY(initial_state.file, anything(), "", "HDF5 file with /qpos [env or 1, nq], /qvel [env or 1, nv] and, if they are there, /act, /mocap_pos [env or 1, 3 nmocap] and /mocap_quat [env or 1, 4 nmocap]; relative to the deck"),
 
       KEY(output.directory, anything(), "", "Directory of the run, relative to the working directory"),
       KEY(output.overwrite, anything(), "", "Permission to replace results of an earlier run in the directory"),

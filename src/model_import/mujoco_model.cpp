@@ -45,6 +45,28 @@ bool is_binary(const std::string& path) {
   return extension == ".mjb";
 }
 
+// Moves the frame of a body's inertia, geom or site onto another one that MuJoCo takes for the same
+// (mjtSameFrame): they may differ by 1e-6, and its kinematics goes by the other one.
+void share_frame(mjtByte same, const mjtNum* inertia_pos, const mjtNum* inertia_quat, mjtNum* pos,
+                 mjtNum* quat) {
+  static constexpr mjtNum kOrigin[3] = {0, 0, 0}, kIdentity[4] = {1, 0, 0, 0};
+  const bool of_inertia = same == mjSAMEFRAME_INERTIA || same == mjSAMEFRAME_INERTIAROT;
+  if (same == mjSAMEFRAME_BODY || same == mjSAMEFRAME_INERTIA)
+    std::copy_n(of_inertia ? inertia_pos : kOrigin, 3, pos);
+  if (same != mjSAMEFRAME_NONE) std::copy_n(of_inertia ? inertia_quat : kIdentity, 4, quat);
+}
+
+void share_frames(mjModel& m) {
+  for (int i = 0; i < m.nbody; ++i)
+    share_frame(m.body_sameframe[i], nullptr, nullptr, m.body_ipos + 3 * i, m.body_iquat + 4 * i);
+  for (int i = 0; i < m.ngeom; ++i)
+    share_frame(m.geom_sameframe[i], m.body_ipos + 3 * m.geom_bodyid[i], m.body_iquat + 4 * m.geom_bodyid[i],
+                m.geom_pos + 3 * i, m.geom_quat + 4 * i);
+  for (int i = 0; i < m.nsite; ++i)
+    share_frame(m.site_sameframe[i], m.body_ipos + 3 * m.site_bodyid[i], m.body_iquat + 4 * m.site_bodyid[i],
+                m.site_pos + 3 * i, m.site_quat + 4 * i);
+}
+
 // Tendons off by the user's decision: they exert no force, and actuators on them act on nothing (a joint
 // with a gear of zero), so that the controls keep their places. What libmujoco has computed with the tendons'
 // armature (invweight0, M0) is computed again.
@@ -229,6 +251,7 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
   if (!config.frictionloss) m.opt.disableflags |= mjDSBL_FRICTIONLOSS;
   if (!config.tendons) switch_off_tendons(m, config, loaded.warnings);
   loaded.mjb = as_mjb(m, loaded.warnings);
+  share_frames(m);
   // (no MJB has fewer tendons than names for them)
   if (!config.tendons) m.ntendon = m.nJten = m.nwrap = 0;
   return loaded;

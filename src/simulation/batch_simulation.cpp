@@ -591,9 +591,14 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
     fields.emplace_back(field,
                         read_state_rows(initial.file, initial.where, field, size_name, size, partition));
   };
+  const auto read_if_there = [&](const std::string& field, const std::string& size_name, int size) {
+    if (size > 0 && has_state_rows(initial.file, initial.where, field)) read(field, size_name, size);
+  };
   read("qpos", "nq", sizes.nq);
   read("qvel", "nv", sizes.nv);
-  if (sizes.na > 0 && has_state_rows(initial.file, initial.where, "act")) read("act", "na", sizes.na);
+  read_if_there("act", "na", sizes.na);
+  read_if_there("mocap_pos", "3 nmocap", 3 * sizes.nmocap);
+  read_if_there("mocap_quat", "4 nmocap", 4 * sizes.nmocap);
   return fields;
 }
 

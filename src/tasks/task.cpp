@@ -202,6 +202,7 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   task.settle_steps = config.settle_steps;
   task.terrain = model.terrain;
   task.num_terrains = model.terrain ? 1 : 0;
+  task.released_at_reset = derived == DerivedChoice::stepped_forces;  // as in dm_control
   // A whole number of steps up to rounding of the deck's decimals, otherwise the next larger one.
   task.max_episode_steps =
       config.episode_steps > 0

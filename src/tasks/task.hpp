@@ -78,6 +78,7 @@ struct CompiledTask : TaskSizes {
   Derived stepped_needs = Derived::none;
   Derived accept_needs = Derived::none;
   int settle_steps = 0;
+  bool released_at_reset = false;  // what stands in for a last step at a reset is without actuators
 
   // In the order in which they lie in memory.
   std::vector<const Program*> programs() const {

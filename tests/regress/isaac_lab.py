@@ -60,11 +60,11 @@ class LocomotionTask:
             draws = qpos[self.q] + self.random.uniform(-0.2, 0.2, len(self.q))
             qpos[self.q] = np.clip(draws, self.low, self.high)
             qvel[self.v] = self.random.uniform(-0.1, 0.1, len(self.v))
-        self.put(qpos, qvel)
+        self.put({"qpos": qpos, "qvel": qvel})
 
-    def put(self, qpos, qvel):
+    def put(self, state):
         mujoco.mj_resetData(self.model, self.data)
-        self.data.qpos, self.data.qvel = qpos, qvel
+        self.data.qpos, self.data.qvel = state["qpos"], state["qvel"]
         self.action = np.zeros(len(self.q))
         self.feel()
         self.look()

@@ -2,6 +2,7 @@
 states of keyframes, against libmujoco from the states that were recorded."""
 # ctest: PROCESSORS 1 COST 5
 
+import h5py
 import mujoco
 import numpy as np
 import pytest
@@ -51,6 +52,21 @@ def recorded(maniple, deck, *keys):
     return {name: np.asarray(rows) for name, rows in Run(out).trajectories.items()}
 
 
+def assert_mujoco_steps(deck, rows):
+    """Control steps of some environments are those of MuJoCo from the same states."""
+    model = mujoco.MjModel.from_xml_path(str(deck.parent / "robot.xml"))
+    data = mujoco.MjData(model)
+    for env in range(0, 40, 7):
+        for step in range(0, 59, 5):
+            for name in ("qpos", "qvel", "qacc_warmstart"):
+                getattr(data, name)[:] = rows[name][env, step]
+            data.mocap_pos[0] = rows["mocap_pos"][env, step]
+            data.mocap_quat[0] = rows["mocap_quat"][env, step]
+            data.eq_active[:] = rows["eq_active"][env, step]
+            mujoco.mj_step(model, data, 5)
+            np.testing.assert_allclose(rows["qpos"][env, step + 1], data.qpos, atol=1e-10)
+
+
 def test_a_task_sets_them(maniple, deck):
     rows = recorded(maniple, deck, "initial_state.source=task")
     x = rows["mocap_pos"][:, 0, 0]
@@ -64,17 +80,24 @@ def test_a_task_sets_them(maniple, deck):
         let_go = int(held[env].sum())
         assert abs(rows["qpos"][env, let_go - 1, 2] - 1) < 0.02 and rows["qpos"][env, -1, 2] < 0.9
 
-    model = mujoco.MjModel.from_xml_path(str(deck.parent / "robot.xml"))
-    data = mujoco.MjData(model)
-    for env in range(0, 40, 7):
-        for step in range(0, 59, 5):
-            for name in ("qpos", "qvel", "qacc_warmstart"):
-                getattr(data, name)[:] = rows[name][env, step]
-            data.mocap_pos[0] = rows["mocap_pos"][env, step]
-            data.mocap_quat[0] = rows["mocap_quat"][env, step]
-            data.eq_active[:] = rows["eq_active"][env, step]
-            mujoco.mj_step(model, data, 5)
-            np.testing.assert_allclose(rows["qpos"][env, step + 1], data.qpos, atol=1e-10)
+    assert_mujoco_steps(deck, rows)
+
+
+def test_others_touch_them_where_they_are(maniple, deck, tmp_path):
+    """In every environment and from a file, too: a ball rolls off a large one that is held elsewhere in each of them."""
+    large = MODEL.replace('size=".02" contype="0" conaffinity="0"', 'size=".3"')
+    (tmp_path / "robot.xml").write_text(large.replace('name="grasp"', 'name="grasp" active="false"'))
+    deck.write_text(TASK.replace("uniform(-0.1, 0.1), 0, 1]", "uniform(-0.2, 0.2), uniform(-0.2, 0.2), 0.66]")
+                    .replace("every: [0.2, 0.4]", "every: 1"))
+    rows = recorded(maniple, deck, "initial_state.source=task")
+    assert (rows["qpos"][:, -1, 2] > 0.5).any() and np.ptp(rows["qpos"][:, -1, 2]) > 0.1
+    assert_mujoco_steps(deck, rows)
+    with h5py.File(tmp_path / "states.h5", "w") as file:
+        for name in ("qpos", "qvel", "mocap_pos", "mocap_quat"):
+            file[name] = rows[name][:, 0]
+    again = recorded(maniple, deck, "initial_state.source=file", f"initial_state.file={tmp_path}/states.h5", "output.overwrite=true")
+    for name in ("qpos", "mocap_pos", "mocap_quat"):
+        np.testing.assert_array_equal(again[name], rows[name])
 
 
 def test_a_keyframe_has_them(maniple, deck):

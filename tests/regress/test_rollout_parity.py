@@ -136,6 +136,32 @@ def test_stays_with_mujoco(maniple, tmp_path, name):
     assert name in CHAOTIC or difference[-1] < 1e-8
 
 
+def test_frames_that_mujoco_takes_for_the_same(maniple, tmp_path):
+    """Geoms and sites that differ by less than 1e-6 from the frame of their body or of its inertia lie in that one."""
+    (tmp_path / "bone.xml").write_text("""<mujoco>
+      <worldbody>
+        <body name="bone" pos="0 0 1" quat="0.9 0.1 0.2 0.3">
+          <freejoint/>
+          <inertial pos="0.1 0.02 -0.03" quat="0.56918 0.17822 0.080004 0.79867" mass="1" diaginertia="0.03 0.02 0.01"/>
+          <geom type="capsule" size="0.02 0.08" pos="0.1000004 0.02 -0.03" quat="0.5691803 0.1782197 0.080004 0.79867"/>
+          <geom type="box" size="0.02 0.03 0.04" pos="0.1 0.1 0" quat="0.5691803 0.1782197 0.080004 0.79867"/>
+          <site pos="0 4e-7 0" quat="1 3e-7 0 0"/>
+          <site pos="0 0.1 0" quat="1 3e-7 0 0"/>
+        </body>
+      </worldbody>
+    </mujoco>""")
+    model = mujoco.MjModel.from_xml_path(str(tmp_path / "bone.xml"))
+    assert [*model.geom_sameframe, *model.site_sameframe] == [2, 4, 1, 3]
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    fields = ["geom_xpos", "geom_xmat", "site_xpos", "site_xmat"]
+    maniple("rollout", f"model.file={tmp_path}/bone.xml", "simulation.precision=double", "simulation.steps=0",
+            "output.trajectory.every=1", f"output.trajectory.fields=[{','.join(fields)}]", f"output.directory={tmp_path}/run")
+    with h5py.File(tmp_path / "run/results.h5") as file:
+        for field in fields:
+            np.testing.assert_allclose(file["trajectory"][field][0, 0], getattr(data, field).ravel(), atol=1e-14, err_msg=field)
+
+
 @pytest.mark.parametrize("name", of_the_day(["ant", "half_cheetah"], "ant"))
 def test_same_bits_on_any_number_of_ranks(maniple, tmp_path, name):
     digests = {}

@@ -32,16 +32,21 @@ RESETS = 2000  # of a deck, and a quarter of that of the original
 class Original:
     settings = []  # of the deck, for what is drawn and cannot be seen
 
-    def aim(self, qpos, observation):
+    def state(self):
+        """Fields of a state by the names that the decks give them."""
+        fields = {"qpos": self.data.qpos.copy(), "qvel": self.data.qvel.copy()}
+        return fields | ({"act": self.data.act.copy()} if self.model.na else {})
+
+    def aim(self, state, observation):
         """Gives a random target the place that an observation of the state tells of."""
 
     def action_range(self):
         """Bounds of the actions that act differently: those of the controls."""
         return np.where(self.model.actuator_ctrllimited[:, None], self.model.actuator_ctrlrange, [-1, 1]).T
 
-    def near_an_end(self, qpos, qvel):
+    def near_an_end(self, state):
         """The state, changed such that an episode may soon end by itself, where random actions hardly do that."""
-        return qpos, qvel
+        return state
 
 
 class GymnasiumTask(Original):
@@ -56,10 +61,10 @@ class GymnasiumTask(Original):
     def reset(self, seed=None):
         self.environment.reset(seed=seed)
 
-    def put(self, qpos, qvel):
+    def put(self, state):
         """As if an episode began with the state; its observation."""
         mujoco.mj_resetData(self.model, self.data)
-        self.environment.set_state(qpos, qvel)
+        self.environment.set_state(state["qpos"], state["qvel"])
         return self.observation()
 
     def observation(self):
@@ -88,12 +93,12 @@ class ControlTask(Original):
     def observation(self):
         return np.concatenate([np.ravel(part) for part in self.task.get_observation(self.physics).values()])
 
-    def aim(self, qpos, observation):
-        self.put(qpos, 0 * self.data.qvel)
+    def aim(self, state, observation):
         parts = self.task.get_observation(self.physics)
-        name = "to_target" if "to_target" in parts else "target"
-        if name not in parts:
+        name = next((name for name in ("to_target", "target") if name in parts), None)
+        if name is None:
             return
+        self.put(state | {"qvel": 0 * state["qvel"]})
         first = sum(np.size(parts[other]) for other in itertools.takewhile(lambda other: other != name, parts))
         seen = observation[first : first + len(parts[name])]
         # from where, and in which axes
@@ -104,9 +109,11 @@ class ControlTask(Original):
         place = eye[known] + np.reshape(axes, (3, 3))[known, known] @ seen
         self.model.geom_pos[self.model.geom("target").id, known] = place
 
-    def put(self, qpos, qvel):
+    def put(self, state):
         with self.physics.reset_context():
-            self.physics.data.qpos[:], self.physics.data.qvel[:] = qpos, qvel
+            for field in ("qpos", "qvel", "act"):
+                if field in state:
+                    getattr(self.physics.data, field)[:] = state[field]
         return self.observation()
 
     def step(self, action):
@@ -137,6 +144,33 @@ class DirectionsTask(ControlTask):
         self.model.wrap_prm[:] = np.concatenate([self.first, [[cosine, -sine], [sine, cosine]] @ self.first])
 
 
+class FingerTask(ControlTask):
+    """dm_control's finger, whose target is a site."""
+
+    def aim(self, state, observation):
+        parts = self.task.get_observation(self.physics)
+        if "target_position" in parts:
+            self.physics.named.model.site_pos["target", ["x", "z"]] = observation[-3:-1] + [0.2, 0.4]
+
+
+class HeldTask(ControlTask):
+    """dm_control's tasks that give bodies another pose in each episode, which the decks hold as mocap bodies."""
+
+    def __init__(self, name):
+        super().__init__(name)
+        names = [self.model.body(i).name for i in range(self.model.nbody)]
+        self.held = [i for i, body in enumerate(names) if re.fullmatch("target.*|slot|cup", body)]
+
+    def state(self):
+        return super().state() | {"mocap_pos": self.model.body_pos[self.held].ravel(),
+                                  "mocap_quat": self.model.body_quat[self.held].ravel()}
+
+    def put(self, state):
+        self.model.body_pos[self.held] = state["mocap_pos"].reshape(-1, 3)
+        self.model.body_quat[self.held] = state["mocap_quat"].reshape(-1, 4)
+        return super().put(state)
+
+
 class IsaacTask(isaac_lab.LocomotionTask, Original):
     """Isaac Lab's formulas on our models: its simulator needs a graphics card."""
 
@@ -144,10 +178,10 @@ class IsaacTask(isaac_lab.LocomotionTask, Original):
         machine, workflow = name.split(" ")
         super().__init__({"ant": isaac_lab.ANT, "humanoid": isaac_lab.HUMANOID}[machine], workflow == "direct")
 
-    def near_an_end(self, qpos, qvel):
+    def near_an_end(self, state):
         """Upside down, so that no foot holds it up."""
-        qpos[2:7], qvel[2] = [self.machine["low"] + 0.02, 0, 1, 0, 0], -2
-        return qpos, qvel
+        state["qpos"][2:7], state["qvel"][2] = [self.machine["low"] + 0.02, 0, 1, 0, 0], -2
+        return state
 
 
 TASKS = {
@@ -161,8 +195,10 @@ TASKS = {
     "gymnasium/inverted_double_pendulum_v5": (GymnasiumTask, "InvertedDoublePendulum-v5"),
     "gymnasium/reacher_v5": (GymnasiumTask, "Reacher-v5"),
     "gymnasium/swimmer_v5": (GymnasiumTask, "Swimmer-v5"),
+    "gymnasium/pusher_v5": (GymnasiumTask, "Pusher-v5"),
     "dm_control/acrobot_swingup": (ControlTask, "acrobot swingup"),
     "dm_control/acrobot_swingup_sparse": (ControlTask, "acrobot swingup_sparse"),
+    "dm_control/ball_in_cup_catch": (ControlTask, "ball_in_cup catch"),
     "dm_control/cartpole_balance": (ControlTask, "cartpole balance"),
     "dm_control/cartpole_balance_sparse": (ControlTask, "cartpole balance_sparse"),
     "dm_control/cartpole_swingup": (ControlTask, "cartpole swingup"),
@@ -170,6 +206,14 @@ TASKS = {
     "dm_control/cartpole_two_poles": (ControlTask, "cartpole two_poles"),
     "dm_control/cartpole_three_poles": (ControlTask, "cartpole three_poles"),
     "dm_control/cheetah_run": (ControlTask, "cheetah run"),
+    "dm_control/dog_stand": (ControlTask, "dog stand"),
+    "dm_control/dog_walk": (ControlTask, "dog walk"),
+    "dm_control/dog_trot": (ControlTask, "dog trot"),
+    "dm_control/dog_run": (ControlTask, "dog run"),
+    "dm_control/dog_fetch": (ControlTask, "dog fetch"),
+    "dm_control/finger_spin": (FingerTask, "finger spin"),
+    "dm_control/finger_turn_easy": (FingerTask, "finger turn_easy"),
+    "dm_control/finger_turn_hard": (FingerTask, "finger turn_hard"),
     "dm_control/fish_upright": (ControlTask, "fish upright"),
     "dm_control/fish_swim": (ControlTask, "fish swim"),
     "dm_control/hopper_stand": (ControlTask, "hopper stand"),
@@ -178,13 +222,25 @@ TASKS = {
     "dm_control/humanoid_walk": (ControlTask, "humanoid walk"),
     "dm_control/humanoid_run": (ControlTask, "humanoid run"),
     "dm_control/humanoid_run_pure_state": (ControlTask, "humanoid run_pure_state"),
+    "dm_control/humanoid_CMU_stand": (ControlTask, "humanoid_CMU stand"),
+    "dm_control/humanoid_CMU_walk": (ControlTask, "humanoid_CMU walk"),
+    "dm_control/humanoid_CMU_run": (ControlTask, "humanoid_CMU run"),
     "dm_control/lqr_2_1": (SpringTask, "lqr lqr_2_1"),
     "dm_control/lqr_6_2": (SpringTask, "lqr lqr_6_2"),
+    "dm_control/manipulator_bring_ball": (HeldTask, "manipulator bring_ball"),
+    "dm_control/manipulator_bring_peg": (HeldTask, "manipulator bring_peg"),
+    "dm_control/manipulator_insert_ball": (HeldTask, "manipulator insert_ball"),
+    "dm_control/manipulator_insert_peg": (HeldTask, "manipulator insert_peg"),
     "dm_control/pendulum_swingup": (ControlTask, "pendulum swingup"),
     "dm_control/point_mass_easy": (ControlTask, "point_mass easy"),
     "dm_control/point_mass_hard": (DirectionsTask, "point_mass hard"),
+    "dm_control/quadruped_walk": (ControlTask, "quadruped walk"),
+    "dm_control/quadruped_run": (ControlTask, "quadruped run"),
+    "dm_control/quadruped_fetch": (ControlTask, "quadruped fetch"),
     "dm_control/reacher_easy": (ControlTask, "reacher easy"),
     "dm_control/reacher_hard": (ControlTask, "reacher hard"),
+    "dm_control/stacker_stack_2": (HeldTask, "stacker stack_2"),
+    "dm_control/stacker_stack_4": (HeldTask, "stacker stack_4"),
     "dm_control/swimmer_swimmer6": (ControlTask, "swimmer swimmer6"),
     "dm_control/swimmer_swimmer15": (ControlTask, "swimmer swimmer15"),
     "dm_control/walker_stand": (ControlTask, "walker stand"),
@@ -196,14 +252,23 @@ TASKS = {
     "isaac/humanoid_direct": (IsaacTask, "humanoid direct"),
 }
 # Where MuJoCo ends Newton's method before it has converged: its tolerance is set to 1e-15.
-ENDED_EARLY = {"gymnasium/reacher_v5", "dm_control/humanoid_stand", "dm_control/humanoid_walk", "dm_control/humanoid_run",
-               "dm_control/humanoid_run_pure_state", "dm_control/swimmer_swimmer6", "dm_control/swimmer_swimmer15"}
+ENDED_EARLY = {"gymnasium/pusher_v5", "gymnasium/reacher_v5", "dm_control/humanoid_stand", "dm_control/humanoid_walk",
+               "dm_control/humanoid_run", "dm_control/humanoid_run_pure_state", "dm_control/humanoid_CMU_stand",
+               "dm_control/humanoid_CMU_walk", "dm_control/humanoid_CMU_run", "dm_control/stacker_stack_2",
+               "dm_control/stacker_stack_4", "dm_control/swimmer_swimmer6", "dm_control/swimmer_swimmer15",
+               *(f"dm_control/dog_{task}" for task in ("stand", "walk", "trot", "run", "fetch"))}
+
+# Where roundings of a state come to more than the tolerance in MuJoCo itself, by light bodies between contacts that its
+# convex collision finds to 1e-6 m: there differences may be ten times as large as those of the original's own answers
+# from states with other roundings, window by window.
+SENSITIVE = {"gymnasium/pusher_v5", "dm_control/humanoid_CMU_stand", "dm_control/humanoid_CMU_walk",
+             "dm_control/humanoid_CMU_run", *(f"dm_control/dog_{task}" for task in ("stand", "walk", "trot", "run", "fetch"))}
 
 
 # one of each suite with all that it has: ends by failure, contact forces, a target that is aimed at, directions that are drawn,
-# both workflows
-QUICK = ["gymnasium/hopper_v5", "gymnasium/humanoid_v5", "dm_control/fish_swim", "dm_control/point_mass_hard",
-         "isaac/ant_direct", "isaac/humanoid"]
+# bodies that are held elsewhere in each episode, activations, both workflows
+QUICK = ["gymnasium/hopper_v5", "gymnasium/humanoid_v5", "dm_control/fish_swim", "dm_control/manipulator_insert_ball",
+         "dm_control/point_mass_hard", "dm_control/quadruped_walk", "isaac/ant_direct", "isaac/humanoid"]
 
 
 @pytest.fixture(params=of_the_day(TASKS, *QUICK))
@@ -225,32 +290,40 @@ def deck_of(name):
 
 
 def collect(task, seed):
-    """States along episodes with random actions, [window, ...], and actions to go on with, [window, WINDOW, nu]."""
+    """States along episodes with random actions, and actions to go on with, [WINDOW, nu] of each."""
     random = np.random.default_rng(seed)
     low, high = task.action_range()
-    windows = []
+    states, windows = [], []
     for episode in range(EPISODES):
         task.reset(seed=seed + episode)
         ended = False
         for _ in range(STEPS // WINDOW):
             # beyond the range of the controls, too
             actions = (low + high) / 2 + 0.6 * (high - low) * random.uniform(-1, 1, (WINDOW, task.model.nu))
-            state = task.data.qpos.copy(), task.data.qvel.copy()
-            windows.append((*(task.near_an_end(*state) if len(windows) % 8 == 7 else state), actions))
+            states.append(task.near_an_end(task.state()) if len(windows) % 8 == 7 else task.state())
+            windows.append(actions)
             for action in actions:
                 ended = ended or task.step(action)[2]
             if ended:
                 break
-    return (np.array(field) for field in zip(*windows))
+    return states, np.array(windows)
 
 
-def replay(task, qpos, qvel, actions, first_observations):
+def write_given(path, states, actions):
+    """States and actions as initial_state.file and control.file."""
+    with h5py.File(path, "w") as file:
+        for field in states[0]:
+            file[field] = np.array([state[field] for state in states])
+        file["action"] = actions
+
+
+def replay(task, states, actions, first_observations):
     """What the original answers in each window: observations, rewards, ends; NaN after an end."""
-    observations = np.full((len(qpos), WINDOW + 1, first_observations.shape[1]), np.nan)
-    rewards, ends = np.full((len(qpos), WINDOW, 1), np.nan), np.zeros((len(qpos), WINDOW, 1), bool)
-    for window in range(len(qpos)):
-        task.aim(qpos[window], first_observations[window])
-        observations[window, 0] = task.put(qpos[window], qvel[window])
+    observations = np.full((len(states), WINDOW + 1, first_observations.shape[1]), np.nan)
+    rewards, ends = np.full((len(states), WINDOW, 1), np.nan), np.zeros((len(states), WINDOW, 1), bool)
+    for window, state in enumerate(states):
+        task.aim(state, first_observations[window])
+        observations[window, 0] = task.put(state)
         for step, action in enumerate(actions[window]):
             observations[window, step + 1], rewards[window, step], ends[window, step] = task.step(action)
             if ends[window, step]:
@@ -258,31 +331,42 @@ def replay(task, qpos, qvel, actions, first_observations):
     return observations, rewards, ends
 
 
-def assert_close(ours, theirs, what):
-    """Equal to rounding wherever the original has a number."""
+def rounded_otherwise(states, seed):
+    """The same states with other roundings of qpos."""
+    random = np.random.default_rng(seed)
+    return [state | {"qpos": state["qpos"] * (1 + 2.0**-52 * random.integers(-1, 2, len(state["qpos"])))} for state in states]
+
+
+def assert_close(ours, theirs, others, what):
+    """Equal to rounding wherever the original has a number, or as near as it is to its `others`, [window, step, ...]."""
     known = np.isfinite(theirs)
     scale = np.maximum(1, np.nanmax(np.abs(theirs), axis=tuple(range(theirs.ndim - 1))))
-    difference = np.where(known, np.abs(ours - theirs), 0) / scale
-    worst = np.unravel_index(np.argmax(difference), difference.shape)
-    assert difference.max() <= TOLERANCE, f"{what}: {difference.max():.2g} at {worst}: {ours[worst]}, not {theirs[worst]}"
+    allowed = np.full(theirs.shape, TOLERANCE)
+    for other in others:
+        spread = np.nanmax(np.nan_to_num(np.abs(other - theirs)) / scale, axis=2, keepdims=True)
+        allowed = np.maximum(allowed, 10 * np.maximum.accumulate(spread, axis=1))
+    excess = np.where(known, np.abs(ours - theirs), 0) / scale - allowed
+    worst = np.unravel_index(np.argmax(excess), excess.shape)
+    assert excess.max() <= 0, f"{what}: {excess[worst] + allowed[worst]:.2g} at {worst}: {ours[worst]}, not {theirs[worst]}"
 
 
 def test_steps_are_those_of_the_original(maniple, tmp_path, name, original):
-    qpos, qvel, actions = collect(original, seed=1)
-    with h5py.File(tmp_path / "given.h5", "w") as file:
-        file["qpos"], file["qvel"], file["action"] = qpos, qvel, actions
-    maniple("rollout", deck_of(name), "simulation.precision=double", f"batch.num_envs={len(qpos)}",
+    states, actions = collect(original, seed=1)
+    write_given(tmp_path / "given.h5", states, actions)
+    maniple("rollout", deck_of(name), "simulation.precision=double", f"batch.num_envs={len(states)}",
             f"simulation.steps={WINDOW}", "initial_state.source=file", f"initial_state.file={tmp_path}/given.h5",
             "control.source=file", f"control.file={tmp_path}/given.h5", "output.trajectory.every=1",
             "output.trajectory.fields=[observation,final_observation,reward,terminated,truncated,action]",
             f"output.directory={tmp_path}/run", *original.settings, ranks=2)
     with h5py.File(tmp_path / "run/results.h5") as file:
         ours = {field: values[()] for field, values in file["trajectory"].items()}
-    observations, rewards, ends = replay(original, qpos, qvel, actions, ours["observation"][:, 0])
+    observations, rewards, ends = replay(original, states, actions, ours["observation"][:, 0])
+    others = [replay(original, rounded_otherwise(states, seed), actions, ours["observation"][:, 0])
+              for seed in range(8 if name in SENSITIVE else 0)]
     np.testing.assert_array_equal(ours["action"][:, 1:], actions)
     np.testing.assert_array_equal(ours["observation"][:, 0], ours["final_observation"][:, 0])
-    assert_close(ours["final_observation"], observations, "observation")
-    assert_close(ours["reward"][:, 1:], rewards, "reward")
+    assert_close(ours["final_observation"], observations, [other[0] for other in others], "observation")
+    assert_close(ours["reward"][:, 1:], rewards, [other[1] for other in others], "reward")
     known = np.isfinite(rewards)
     np.testing.assert_array_equal(ours["terminated"][:, 1:][known], ends[known])
     assert not ours["truncated"].any()
@@ -358,20 +442,20 @@ def test_directions_of_point_mass_hard(maniple, tmp_path):
 def test_an_episode_may_fail_when_its_time_is_over(maniple, tmp_path):
     """Both flags are set, as in Gymnasium's TimeLimit."""
     original = GymnasiumTask("Hopper-v5")
-    qpos, qvel, actions = collect(original, seed=3)
-    qpos[::3, 1] = 0.6  # lower than what is healthy
-    with h5py.File(tmp_path / "given.h5", "w") as file:
-        file["qpos"], file["qvel"], file["action"] = qpos, qvel, actions
-    maniple("rollout", deck_of("gymnasium/hopper_v5"), "simulation.precision=double", f"batch.num_envs={len(qpos)}",
+    states, actions = collect(original, seed=3)
+    for state in states[::3]:
+        state["qpos"][1] = 0.6  # lower than what is healthy
+    write_given(tmp_path / "given.h5", states, actions)
+    maniple("rollout", deck_of("gymnasium/hopper_v5"), "simulation.precision=double", f"batch.num_envs={len(states)}",
             "simulation.steps=1", "task.episode_steps=1", "initial_state.source=file",
             f"initial_state.file={tmp_path}/given.h5", "control.source=file", f"control.file={tmp_path}/given.h5",
             "output.trajectory.every=1", "output.trajectory.fields=[terminated,truncated]", f"output.directory={tmp_path}/run")
     limited = gymnasium.wrappers.TimeLimit(original.environment, 1)
     flags = []
-    for window in range(len(qpos)):
+    for state, action in zip(states, actions[:, 0]):
         limited.reset()
-        original.put(qpos[window], qvel[window])
-        flags.append(limited.step(actions[window, 0])[2:4])
+        original.put(state)
+        flags.append(limited.step(action)[2:4])
     flags = np.array(flags)
     with h5py.File(tmp_path / "run/results.h5") as file:
         ours = np.hstack([file["trajectory/terminated"][:, 1], file["trajectory/truncated"][:, 1]])
