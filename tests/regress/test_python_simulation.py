@@ -273,33 +273,3 @@ def test_simulations_are_refused():
         maniple.Simulation(MODELS["hopper"], 4, model_fields=["geom_size"])
     with pytest.raises(ValueError, match="nowhere.xml"):
         maniple.Simulation("nowhere.xml", 4)
-
-
-# ---- bodies that mocap moves ----
-
-PADDLES = """<mujoco><option timestep=".002" tolerance="1e-15"/><worldbody>
-<geom type="plane" size="1 1 1"/>
-<body name="paddle" mocap="true" pos="0 0 .3"><geom type="box" size=".1 .1 .02"/></body>
-<body name="ball" pos="0 0 .4"><freejoint/><geom type="sphere" size=".05"/></body>
-</worldbody></mujoco>"""
-
-
-def test_contacts_follow_mocap_bodies():
-    """Each environment's ball falls onto a paddle of its own, which moves in every step."""
-    model = mujoco.MjModel.from_xml_string(PADDLES)
-    simulation = maniple.Simulation(model, 20, fields=["ncon"])
-    data, random = [mujoco.MjData(model) for _ in range(20)], np.random.default_rng(2)
-    touched = 0
-    for step in range(60):
-        position = random.uniform(-0.01, 0.01, (20, 3)) + [0, 0, 0.32]
-        quaternion = [1, 0, 0, 0] + random.uniform(-0.1, 0.1, (20, 4))
-        simulation["mocap_pos"], simulation["mocap_quat"] = position, quaternion
-        for env in range(20):
-            data[env].mocap_pos[0], data[env].mocap_quat[0] = position[env], quaternion[env]
-            mujoco.mj_step(model, data[env])
-        simulation.step()
-        want = [one.ncon for one in data]
-        touched += sum(want)
-        np.testing.assert_array_equal(simulation["ncon"][:, 0], want)
-        np.testing.assert_allclose(simulation["qpos"], [one.qpos for one in data], rtol=0, atol=1e-9)
-    assert touched > 200
