@@ -14,10 +14,18 @@ namespace maniple {
 namespace {
 
 constexpr const char *kLevels = "levels_by_terrain", *kShares = "shares_by_terrain";
+// The mean level before there is one; not that of the rows of first episodes: a policy is tried from others,
+// which are the same task.
+constexpr const char* kFirstLevel = "0";
 
 // The mean of a component of a variable, as updates of curricula know it.
 std::string mean_of(const char* variable, std::size_t component, std::size_t size) {
   return std::string("mean_") + variable + (size == 1 ? "" : "_" + std::to_string(component));
+}
+
+// The formula of a curriculum that is a term. InputError where the library lacks it, or it is not right.
+ExpressionSource formula_of(const TermConfig& term, const TaskModel& model, const std::string& key) {
+  return source_of(term, expressions_of(term, TermKind::curriculum, model, key)[0].text, key);
 }
 
 }  // namespace
@@ -30,7 +38,7 @@ void expand_terrain_levels(TaskConfig& config, const TaskModel& model,
     expanded.push_back(term);
     if (term.term.empty()) continue;
     const std::string key = key_of(TermKind::curriculum, term, i);
-    expressions_of(term, TermKind::curriculum, model, key);  // it is right
+    formula_of(term, model, key);  // it is right
     if (variables.contains(kLevels))
       throw InputError(term.where, key, "found a second curriculum of levels", "allowed: one");
     const Terrain& terrain = *model.terrain;
@@ -46,11 +54,9 @@ void expand_terrain_levels(TaskConfig& config, const TaskModel& model,
     variables[kLevels] = of_each(kTerrainLevel);
     variables[kShares] = of_each("1");
 
-    // (not a number of the rows of first episodes: a policy is tried from others, which are the same task)
-    const std::string first = "0";
     std::string sum;
     for (std::size_t k = 0; k < kinds; ++k) sum += (k == 0 ? "" : " + ") + mean_of(kLevels, k, kinds);
-    expanded.back().reset = first;
+    expanded.back().reset = kFirstLevel;
     expanded.back().update = sum;
     const std::vector<std::string> without = types_without_cells(terrain);
     for (std::size_t k = 0; k < kinds; ++k) {
@@ -58,9 +64,9 @@ void expand_terrain_levels(TaskConfig& config, const TaskModel& model,
       TermConfig one;
       one.name = term.name + "_" + terrain.types[k];
       one.where = term.where;
-      one.reset = first;
+      one.reset = kFirstLevel;
       one.update = fmt::format("{0} > 0 ? {1} / {0} : {2}", mean_of(kShares, k, kinds),
-                               mean_of(kLevels, k, kinds), first);
+                               mean_of(kLevels, k, kinds), kFirstLevel);
       expanded.push_back(one);
     }
   }
@@ -70,9 +76,7 @@ void expand_terrain_levels(TaskConfig& config, const TaskModel& model,
 ExpressionSource terrain_move_of(const TaskConfig& config, const TaskModel& model) {
   for (std::size_t i = 0; i < config.curricula.size(); ++i) {
     const TermConfig& term = config.curricula[i];
-    if (term.term.empty()) continue;
-    const std::string key = key_of(TermKind::curriculum, term, i);
-    return source_of(term, expressions_of(term, TermKind::curriculum, model, key)[0].text, key);
+    if (!term.term.empty()) return formula_of(term, model, key_of(TermKind::curriculum, term, i));
   }
   return {};
 }
