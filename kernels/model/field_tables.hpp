@@ -28,8 +28,8 @@
   FIELD(ximat, 9 * nbody, narrow, body, kinematics, "1", "body inertial frame orientation")                  \
   FIELD(xanchor, 3 * njnt, narrow, joint, kinematics, "m", "joint anchor, world frame")                      \
   FIELD(xaxis, 3 * njnt, narrow, joint, kinematics, "1", "joint axis, world frame")                          \
-  FIELD(geom_xpos, 3 * ngeom, narrow, geom, forward, "m", "geom position, world frame")                      \
-  FIELD(geom_xmat, 9 * ngeom, narrow, geom, forward, "1", "geom orientation, world frame")                   \
+  FIELD(geom_xpos, 3 * ngeom, narrow, geom, kinematics, "m", "geom position, world frame")                   \
+  FIELD(geom_xmat, 9 * ngeom, narrow, geom, kinematics, "1", "geom orientation, world frame")                \
   FIELD(site_xpos, 3 * nsite, narrow, site, kinematics, "m", "site position, world frame")                   \
   FIELD(site_xmat, 9 * nsite, narrow, site, kinematics, "1", "site orientation, world frame")                \
   FIELD(subtree_com, 3 * nbody, narrow, body, kinematics, "m", "center of mass of each subtree")             \

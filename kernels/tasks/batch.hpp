@@ -22,6 +22,9 @@ struct TaskBatch {
   int first_stepped = 0;
   Derived stepped_needs = Derived::none;
   Derived accept_needs = Derived::none;
+  // The model without actuators, where forces before an episode's first step are those without (as dm_control
+  // leaves them); otherwise empty.
+  Kokkos::View<Model<T>*, MemorySpace> released_model;
 
   TiledView<T> fields;               // MANIPLE_TASK_FIELDS
   TiledView<std::int32_t> counters;  // MANIPLE_TASK_COUNTERS

@@ -115,13 +115,9 @@ struct TaskPack {
   // task says so, without actuators, as dm_control leaves MuJoCo's data after a reset.
   MANIPLE_FUNCTION void refresh_first(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                       MaskOf<V> which) const {
-    const bool released = batch.task.released_at_reset && batch.stepped_needs == Derived::forward &&
-                          (physics.model.flags & model_actuation);
+    const bool released = batch.released_model.extent(0) > 0 && batch.stepped_needs == Derived::forward;
     if (released) {
-      Model<T> model = physics.model;
-      model.flags &= ~model_actuation;
-      model.disableflags |= disable_actuation;
-      refresh(batch, physics, model, batch.stepped_needs);
+      refresh(batch, physics, batch.released_model(0), batch.stepped_needs);
     } else {
       refresh(batch, physics, max(batch.observe_needs, batch.stepped_needs));
     }

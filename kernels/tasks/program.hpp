@@ -167,7 +167,6 @@ struct Task : TaskSizes {
   bool varies_at_resets = false;     // `vary` changes something at each reset, not only at the first one
   bool varies_in_intervals = false;  // `interval` changes the model
   int settle_steps = 0;              // physics steps of a fresh state without actions
-  bool released_at_reset = false;    // forces before an episode's first step are those without actuators
   ContactQueries contact_queries;
   const RayQuery<T>* ray_queries = nullptr;
   int num_ray_queries = 0;

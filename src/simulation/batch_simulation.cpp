@@ -10,6 +10,7 @@
 
 #include "kernels/physics/regroup.hpp"
 #include "src/base/log.hpp"
+#include "src/base/to_device.hpp"
 #include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
 #include "src/model_import/vary.hpp"
@@ -113,6 +114,13 @@ void BatchSimulation<T>::allocate_task() {
   task_batch_.evaluate_needs = task_.evaluate_needs;
   task_batch_.observe_needs = task_.observe_needs;
   task_batch_.stepped_needs = task_.stepped_needs;
+  if (task_.released_at_reset && (physics_.model.flags & model_actuation)) {
+    Model<T> released = physics_.model;
+    released.flags &= ~model_actuation;
+    released.disableflags |= disable_actuation;
+    task_batch_.released_model =
+        to_device<MemorySpace>("maniple::simulation::released_model", std::vector<Model<T>>{released});
+  }
   if (task_.contact_steps > 0) {
     const int answers = task_batch_.task.contact_queries.answers();
     physics_.contact_queries = task_batch_.task.contact_queries;

@@ -84,7 +84,6 @@ DeviceTask<T, Space>::DeviceTask(const CompiledTask& task) {
   task_.varies_at_resets = task.varies_at_resets;
   task_.varies_in_intervals = task.varies_in_intervals;
   task_.settle_steps = task.settle_steps;
-  task_.released_at_reset = task.released_at_reset;
   task_.constants = constants_.data();
   task_.actions = actions_.data();
   task_.metrics = metrics_.data();

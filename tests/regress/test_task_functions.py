@@ -181,14 +181,15 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
                                                "stepped_forces", "stepped_rewards"))
 def test_contacts_of_physics_steps_are_those_of_mujoco(maniple, tmp_path, derived):
     """Three physics steps in a control step, each answered, the last one first; where an episode begins, all are of its
-    state. Times count them. Other contacts are those of the last physics step, or fresh, as `derived` says."""
+    state. Times count them. Other contacts are those of the last physics step, or fresh, as `derived` says, and so are
+    positions of geoms, of which stepped_forces keeps nothing."""
     (tmp_path / "pile.xml").write_text(CONTACT_MODEL)
     model = mujoco.MjModel.from_xml_string(CONTACT_MODEL)
     data = mujoco.MjData(model)
     model.opt.tolerance = 1e-15
     histories = [f"{name}_history('subtree:dumbbell', floor)" for name in ("in_contact", "strongest_contact")]
     times = [f"{name}('subtree:dumbbell', floor)" for name in ("air_time", "contact_time", "last_air_time", "last_contact_time")]
-    observations = "".join(f'  - {{expression: "{expression}"}}\n' for expression in [*QUERIES, *histories, *times])
+    observations = "".join(f'  - {{expression: "{expression}"}}\n' for expression in [*QUERIES, *histories, *times, "geom_xpos[left]"])
     deck = tmp_path / "deck.yaml"
     deck.write_text(
         f"""model: {{file: pile.xml}}
@@ -230,11 +231,14 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
                 for _ in range(3):
                     mujoco.mj_step(model, data)
                     steps.insert(0, answers(model, data))
+                position = np.array(data.geom("left").xpos)
                 strength = (steps[0] if derived != "fresh" else fresh_after(model, data))[-1]
                 np.testing.assert_allclose(fields["reward_term"][env, sample, 0], strength, rtol=1e-5, atol=1e-4)
             use(sample, "ctrl")
             mujoco.mj_forward(model, data)
             fresh = answers(model, data)
+            if begins or derived != "as_stepped":
+                position = np.array(data.geom("left").xpos)
             if begins:
                 steps, times = [fresh] * 3, np.zeros(4)
                 touched_at_resets += fresh[-1] > 0
@@ -242,7 +246,7 @@ output: {{directory: {tmp_path / "run"}, trajectory: {{every: 1, fields: [qpos, 
                 times = times_after(times, [step[-2] for step in reversed(steps)], dt)
             observed = fields["observation"][env, sample]
             expected = [*(steps[0] if derived in ("as_stepped", "stepped_forces") else fresh), *(step[-2] for step in steps),
-                        *(step[-1] for step in steps), *times]
+                        *(step[-1] for step in steps), *times, *position]
             np.testing.assert_allclose(observed, expected, rtol=1e-5, atol=1e-4, err_msg=f"{env} {sample}")
             seen += [len({step[-2] for step in steps}) > 1, not np.allclose(steps[0], fresh), *(times > 0)]
     assert (seen > 20).all() and touched_at_resets > 5, (seen, touched_at_resets)

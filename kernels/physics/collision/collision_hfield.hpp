@@ -109,18 +109,6 @@ MANIPLE_FUNCTION void hfield_convex_alone(const Model<S>& m, const GeomPose<S>& 
   });
 }
 
-// Half the size of a shape along an axis, or more.
-template <class V>
-MANIPLE_FUNCTION V half_extent(int type, const GeomPose<V>& pose, const Vec3<V>& axis) {
-  const ScalarOf<V>* const size = pose.size;
-  if (type == geom_capsule) return V(size[0]) + V(size[1]) * abs(dot(axis, pose.mat.column_z()));
-  if (type == geom_box)
-    return V(size[0]) * abs(dot(axis, pose.mat.column_x())) +
-           V(size[1]) * abs(dot(axis, pose.mat.column_y())) +
-           V(size[2]) * abs(dot(axis, pose.mat.column_z()));
-  return V(geom_radius(type, pose));
-}
-
 // Whether a height below a box reaches it, in the height field's frame: most shapes are above all of them,
 // which takes no prism to see. `half` is so large that rounding hides none.
 template <class S>
@@ -150,9 +138,12 @@ MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<
   const S* const size = m.hfield_size + 4 * pose1.data;
   const V slack = margin + V(S(1e-6) * (size[0] + size[1] + size[2]));
   const Vec3<V> axes[3] = {pose1.mat.column_x(), pose1.mat.column_y(), pose1.mat.column_z()};
-  const Vec3<V> center{dot(axes[0], apart), dot(axes[1], apart), dot(axes[2], apart)},
-      half{half_extent(type2, pose2, axes[0]) + slack, half_extent(type2, pose2, axes[1]) + slack,
-           half_extent(type2, pose2, axes[2]) + slack};
+  const Vec3<V> center{dot(axes[0], apart), dot(axes[1], apart), dot(axes[2], apart)};
+  // (the box of a mesh may stand anywhere around its center)
+  const auto reach = [&](const Vec3<V>& axis) {
+    return slack + (type2 == geom_mesh ? V(pose2.rbound) : reach_along(type2, pose2, axis));
+  };
+  const Vec3<V> half{reach(axes[0]), reach(axes[1]), reach(axes[2])};
   const auto along = [](const V& x, const V& reach, S below, S above) {
     return x - reach <= V(above) && x + reach >= V(-below);
   };
