@@ -1,0 +1,127 @@
+// What random models (tests/fuzz) have found, as small as it gets: contacts and rows of the default pose
+// against libmujoco's.
+#include <gtest/gtest.h>
+
+#include "tests/reference/constraint_rows.hpp"
+#include "tests/reference/random_model.hpp"
+#include "tests/reference/step_check.hpp"
+
+namespace maniple {
+namespace {
+
+class FuzzFound : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    path_ = std::filesystem::temp_directory_path() / ("maniple_found_" + std::to_string(getpid()) + ".xml");
+  }
+  void TearDown() override { std::filesystem::remove(path_); }
+  void load_text(const std::string& text) {
+    std::ofstream(path_) << text;
+    ModelConfig config;
+    config.file = config.path = path_.string();
+    imported_ = import_model(config, {});
+    mujoco_ = load_mujoco_model(config, {});
+  }
+  // Contacts and rows of the default pose.
+  void expect_equal_rows() {
+    const mjModel& m = *mujoco_.model;
+    const oracle::DataPointer d = oracle::make_data(m);
+    mj_forward(&m, d.get());
+    RandomState state;
+    state.qpos.assign(m.qpos0, m.qpos0 + m.nq);
+    state.qvel.assign(static_cast<std::size_t>(m.nv), 0.0);
+    Batch<double> batch(imported_);
+    batch.set(std::vector<RandomState>(kEnvs, state));
+    batch.run_forward();
+    const Model<double> model = host_model(imported_);
+    batch.for_each_data([&](const Data<double>& data, int pack) {
+      if (pack > 0) return;
+      const Rows ours = rows_of<double>(model, imported_, data, state.qvel, 0), theirs = rows_of(m, d.get());
+      EXPECT_EQ(ours.geom1, theirs.geom1);
+      EXPECT_EQ(ours.geom2, theirs.geom2);
+      EXPECT_LE(difference(ours.dist, theirs.dist, 1), 1e-12) << numbers_text(ours.dist, theirs.dist);
+      EXPECT_LE(difference(ours.pos, theirs.pos, 1), 1e-12) << numbers_text(ours.pos, theirs.pos);
+      EXPECT_LE(difference(ours.D, theirs.D, 1 + largest(theirs.D)), 1e-12) << numbers_text(ours.D, theirs.D);
+    });
+  }
+
+  std::filesystem::path path_;
+  MujocoModel mujoco_;
+  ImportedModel imported_;
+};
+
+// Frictionless and frictional contacts that share a slot: an environment's last bit once depended on which of
+// them its neighbours had, because sums with and without tangents were rounded differently.
+TEST_F(FuzzFound, FrictionOfANeighbourChangesNoBits) {
+  load_text(R"(<mujoco><worldbody>
+    <geom type="plane" size="0 0 1" condim="1"/>
+    <body pos="0 0 0.1"><freejoint/><geom type="sphere" size="0.1" pos="0.013 0.02 0" condim="1"/></body>
+    <body pos="1 0 0.1"><freejoint/><geom type="sphere" size="0.1" condim="3"/></body>
+  </worldbody></mujoco>)");
+  using V = Lanes<double>;
+  // where the first ball touches, the second hovers; in half of the neighbours it is the other way round
+  Dice dice(1);
+  std::vector<RandomState> states;
+  for (int env = 0; env < kEnvs; ++env) {
+    RandomState state;
+    for (const double height : {0.09, 0.3})
+      for (const double value :
+           {0.0, 0.0, height, 1.0, dice.uniform(-1, 1), dice.uniform(-1, 1), dice.uniform(-1, 1)})
+        state.qpos.push_back(value);
+    for (int i = 0; i < 12; ++i) state.qvel.push_back(dice.uniform(-1, 1));
+    states.push_back(state);
+  }
+  std::vector<Numbers> before, after;
+  for (std::vector<Numbers>* const ends : {&before, &after}) {
+    Batch<V> batch(imported_);
+    batch.set(states);
+    for (int step = 0; step < 20; ++step) batch.run_step();
+    for (int env = 0; env < kEnvs; env += 2) ends->push_back(batch.state("qpos", env));
+    for (std::size_t env = 1; env < kEnvs; env += 2) std::swap(states[env].qpos[2], states[env].qpos[9]);
+  }
+  EXPECT_EQ(before, after);
+}
+
+// Where one of the bodies has several geoms, MuJoCo sorts the contacts of a pair of bodies by geom[0], then
+// geom[1] (the geoms of lower and higher type); where both have one, or the midphase is off, by the geoms'
+// places.
+TEST_F(FuzzFound, ContactsOfBodiesWithSeveralGeomsAreSorted) {
+  load_text(R"(<mujoco><worldbody>
+    <body><freejoint/><geom type="capsule" size="0.1 0.1" euler="0 90 0"/></body>
+    <body><freejoint/><geom type="sphere" size="0.1" pos="0 0 0.15"/>
+                      <geom type="capsule" size="0.1 0.1" pos="0 0 -0.15" euler="90 0 0"/></body>
+  </worldbody></mujoco>)");
+  expect_equal_rows();  // capsule 0 and capsule 2, then sphere 1 and capsule 0
+}
+
+// Capsules whose axes are parallel up to 1e-4 rad touch at the two ends of the part that they have in common
+// (twice at the same point where they have none), in the order of the first one's axis.
+TEST_F(FuzzFound, ParallelCapsulesTouchWhereTheyOverlap) {
+  for (const char* pose : {"pos='0.16 0 0'", "pos='0.16 0 0.11'", "pos='0.16 0 0.2'",
+                           "pos='0.16 0 0' euler='0 0.00005 0'", "pos='0.16 0 0.11' euler='0 3.14158 0'"}) {
+    SCOPED_TRACE(pose);
+    load_text(std::string(R"(<mujoco><compiler angle="radian"/><worldbody>
+      <geom type="capsule" size="0.0559 0.1427" margin="0.02"/>
+      <body )") +
+              pose + R"(><joint type="slide"/><geom type="capsule" size="0.1215 0.0412"/></body>
+      </worldbody></mujoco>)");
+    expect_equal_rows();
+  }
+}
+
+// Explicit pairs of geoms that no dof moves against each other, of one body or of the world alone: MuJoCo
+// lists the contact, and makes no rows of it.
+TEST_F(FuzzFound, PairsThatNothingMovesAreListedWithoutRows) {
+  load_text(R"(<mujoco><worldbody>
+    <geom name="floor" type="plane" size="0 0 1"/>
+    <geom name="stone" type="sphere" size="0.1"/>
+    <body pos="0 0 1"><freejoint/>
+      <geom name="head" type="sphere" size="0.1"/><geom name="nose" type="sphere" size="0.05" pos="0.1 0 0"/></body>
+    </worldbody>
+    <contact><pair geom1="floor" geom2="stone"/><pair geom1="head" geom2="nose" condim="1"/></contact>
+  </mujoco>)");
+  expect_equal_rows();
+}
+
+}  // namespace
+}  // namespace maniple
