@@ -91,12 +91,12 @@ HEADERS = sorted(str(path.relative_to(ROOT)) for tree in ("kernels", "src", "tes
 
 
 def changed_lately():
-    """Headers that differ from those of the day before the last commit; all where git does not know them."""
+    """Headers that differ from those of four hours before the last commit; all where git does not know them."""
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout
 
     newest = git("log", "-1", "--format=%ct").strip()
-    before = newest and git("rev-list", "-1", f"--before={int(newest) - 24 * 3600}", "HEAD").strip()
+    before = newest and git("rev-list", "-1", f"--before={int(newest) - 4 * 3600}", "HEAD").strip()
     changed = git("diff", "--name-only", before).splitlines() if before else HEADERS
     return [header for header in HEADERS if header in changed]
 
