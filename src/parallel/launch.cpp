@@ -1,6 +1,9 @@
 #include "src/parallel/launch.hpp"
 
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <utility>
 
 #include "src/parallel/mpi_access.hpp"
 
@@ -23,7 +26,25 @@ constexpr Launcher kLaunchers[] = {{"OMPI_COMM_WORLD_SIZE", false},
                                    {"PALS_LOCAL_SIZE", false},
                                    {"SLURM_STEP_NUM_TASKS", true}};
 
+bool is_launched() {
+  // (PMIX_RANK: by any launcher that speaks PMIx)
+  return std::getenv("PMIX_RANK") != nullptr ||
+         std::any_of(std::begin(kLaunchers), std::end(kLaunchers),
+                     [](const Launcher& launcher) { return std::getenv(launcher.variable) != nullptr; });
+}
+
 }  // namespace
+
+LaunchedAlone::LaunchedAlone() {
+  if (is_launched()) return;
+  for (const auto& [variable, value] :
+       {std::pair{"OMPI_MCA_ess_singleton_isolated", "1"}, std::pair{"OMPI_MCA_pml", "ob1"}})
+    if (std::getenv(variable) == nullptr && setenv(variable, value, 0) == 0) set_.push_back(variable);
+}
+
+LaunchedAlone::~LaunchedAlone() {
+  for (const char* const variable : set_) unsetenv(variable);
+}
 
 std::string separate_ranks_error(int mpi_size) {
   if (mpi_size != 1) return "";

@@ -150,6 +150,7 @@ struct Session::Runtime {
     MPI_Initialized(&initialized);
     if (!initialized) {
       int provided = MPI_THREAD_SINGLE;
+      const LaunchedAlone alone;
       check_mpi(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
       owns_mpi = true;
       if (provided < MPI_THREAD_FUNNELED) throw Error("MPI: MPI_THREAD_FUNNELED is not supported");
