@@ -144,8 +144,8 @@ MANIPLE_FUNCTION void hfield_convex(const Model<ScalarOf<V>>& m, const GeomPose<
     return slack + (type2 == geom_mesh ? V(pose2.rbound) : reach_along(type2, pose2, axis));
   };
   const Vec3<V> half{reach(axes[0]), reach(axes[1]), reach(axes[2])};
-  const auto along = [](const V& x, const V& reach, S below, S above) {
-    return x - reach <= V(above) && x + reach >= V(-below);
+  const auto along = [](const V& x, const V& half_size, S below, S above) {
+    return x - half_size <= V(above) && x + half_size >= V(-below);
   };
   const MaskOf<V> near = along(center.x, half.x, size[0], size[0]) &&
                          along(center.y, half.y, size[1], size[1]) &&
