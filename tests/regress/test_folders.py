@@ -2,7 +2,8 @@
 another of its folder has. By day the folder with the most files is tried, at night all.
 
 The build writes the joined files (tools/cmake/ManipleCuda.cmake). Each is parsed by g++, the host compiler of nvcc,
-one environment in a lane as on a GPU, and with the flags of this build.
+one environment in a lane as on a GPU, and with the flags of this build. So are the kernels of
+physics and tasks each day, in single precision.
 """
 # ctest: PROCESSORS 1
 
@@ -54,6 +55,10 @@ def check_folders(folders, first):
 
 def test_the_largest_folder_compiles_as_one_file(first):
     check_folders(FOLDERS[:1], first)
+
+
+def test_kernels_compile_without_warnings(first):
+    check_folders([ROOT / "tests/device/single.cpp"], first)
 
 
 @pytest.mark.nightly
