@@ -49,19 +49,19 @@ struct TileScratch {
   std::int64_t elements = 0;
 
   TileScratch() = default;
-  // `steps`: whose activations are kept at a time.
+  // `steps`: whose activations are kept at a time; `by_blocks`: and whose deltas, for gradients by blocks.
   TileScratch(const Network& network, const SampleLayout& layout, int num_rows, std::int64_t num_totals,
-              std::int64_t steps = 1) {
+              std::int64_t steps = 1, bool by_blocks = false) {
     const auto take = [this](std::int64_t count) {
       const std::int64_t first = elements;
       elements += padded_parameters(count);
       return first;
     };
     activations = take(steps * network.units * kTileWidth);
-    deltas = take(network.units * kTileWidth);
+    deltas = take((by_blocks ? steps : 1) * network.units * kTileWidth);
     rows = take(num_rows * kTileWidth);
-    transposed = take(padded_parameters(network.widest) * kTileWidth);
-    gradient = take(num_totals);
+    transposed = take(by_blocks ? 0 : padded_parameters(network.widest) * kTileWidth);
+    gradient = take(by_blocks ? 0 : num_totals);
     block = take(layout.elements * kTileWidth);
     carry = take(network.state_units * kTileWidth);
   }

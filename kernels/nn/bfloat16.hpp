@@ -132,9 +132,9 @@ struct BfloatFactors {
       add_rows<1, Consecutive>(last + i * (Consecutive ? pairs : 1), columns, source,
                                target + row * kTileWidth);
   }
-  // target[row][32] += sum over columns of weights[row][column] source[column][32].
+  // target[row][32] += sum over columns of weights[row][column] source[column][32], of all lanes.
   static void add_product(const BfloatPair* packed, int num_rows, int columns, std::int64_t column_step,
-                          const BfloatPair* source, float* target) {
+                          const BfloatPair* source, float* target, int /*lanes*/) {
     if (column_step == 1)
       add_blocks<true>(packed, num_rows, columns, source, target);
     else
@@ -163,8 +163,10 @@ struct BfloatFactors {
                   static_cast<std::size_t>((rows - num_rows) * kTileWidth / 2) * sizeof(BfloatPair));
     }
     // sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
-    template <class V, int Packs>
-    void add_outer_products(int frame, int /*num_rows*/, const BfloatPair* x, V (&sum)[rows][Packs]) const {
+    template <int Samples, class V, int Packs>
+    void add_outer_products(int frame, int /*num_rows*/, int /*sample*/, const BfloatPair* x,
+                            V (&sum)[rows][Packs]) const {
+      static_assert(Samples == kTileWidth);
       add_pairs<rows, Packs, kTileWidth / 2, 1>(numbers + frame * rows * kTileWidth / 2, kTileWidth / 2, x,
                                                 kTileWidth, sum);
     }
@@ -251,7 +253,8 @@ struct BfloatDense {
       for (int row = 0; row < num_rows; row += most_rows) {
         const int there = num_rows - row < most_rows ? num_rows - row : most_rows;
         Factors::pack(weights + row * row_step + k * column_step, there, part, row_step, column_step, packed);
-        Factors::add_product(packed, there, part, column_step, rounded, target + row * kTileWidth);
+        Factors::add_product(packed, there, part, column_step, rounded, target + row * kTileWidth,
+                             kTileWidth);
       }
     }
   }

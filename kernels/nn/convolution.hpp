@@ -5,6 +5,8 @@
 // tiles or workers: by taps, then by channels; in gradients by frames, then by samples.
 #pragma once
 
+#include <cstring>
+
 #include "kernels/nn/dense.hpp"
 #include "kernels/nn/feature_map.hpp"
 
@@ -93,23 +95,81 @@ MANIPLE_FUNCTION void add_product(const ScalarOf<V>* __restrict__ packed, int de
   }
 }
 
-// sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
-template <class V, int Rows, int Columns>
-MANIPLE_FUNCTION void add_outer_products(const ScalarOf<V>* __restrict__ delta, int rows,
-                                         const V* __restrict__ x, V (&sum)[Rows][Columns]) {
-  for (int sample = 0; sample < kTileWidth; ++sample) {
+// sum[row][column] += sum over `Samples` samples of delta[row][sample] x[sample][column], of the first `rows`
+// rows
+// (`All`: these are all, at constant distances) of Rows.
+template <bool All, class V, int Samples, int Rows, int Columns>
+MANIPLE_FUNCTION void add_outer_products_of(const ScalarOf<V>* __restrict__ delta, int rows,
+                                            const V* __restrict__ x, V (&sum)[Rows][Columns]) {
+  for (int sample = 0; sample < Samples; ++sample) {
     V b[Columns];
     MANIPLE_UNROLL
     for (int column = 0; column < Columns; ++column)
       b[column] = x[sample * (kTileWidth / lane_width<V>)+column];
     MANIPLE_UNROLL
     for (int row = 0; row < Rows; ++row) {
-      const V d(delta[(row < rows ? row : 0) * kTileWidth + sample]);
+      const V d(delta[(All || row < rows ? row : 0) * kTileWidth + sample]);
       MANIPLE_UNROLL
       for (int column = 0; column < Columns; ++column)
         sum[row][column] = multiply_add(d, b[column], sum[row][column]);
     }
   }
+}
+template <class V, int Samples, int Rows, int Columns>
+MANIPLE_FUNCTION void add_outer_products(const ScalarOf<V>* delta, int rows, const V* x,
+                                         V (&sum)[Rows][Columns]) {
+  if (rows == Rows)
+    add_outer_products_of<true, V, Samples>(delta, rows, x, sum);
+  else
+    add_outer_products_of<false, V, Samples>(delta, rows, x, sum);
+}
+
+// total[i] += rounded partial[i] for Count numbers, of whole packs.
+template <int Count, class T>
+MANIPLE_FUNCTION void add_rounded(const T* __restrict__ partial, double* __restrict__ total) {
+#ifdef MANIPLE_SCALAR_LANES
+  for (int i = 0; i < Count; ++i) total[i] += exact_round(static_cast<double>(partial[i]));
+#else
+  // (spelled out: compilers mix up the halves of the packs)
+  using Wide = Lanes<double>;
+  using Narrow = Pack<T, lane_width<Wide>>;
+  const Wide shift(1.5 * kExactLimit);  // as exact_round()
+  MANIPLE_UNROLL
+  for (int i = 0; i < Count; i += lane_width<Wide>) {
+    Narrow x;
+    Wide sum;
+    std::memcpy(&x, partial + i, sizeof(x));
+    std::memcpy(&sum, total + i, sizeof(sum));
+    sum += (Wide(__builtin_convertvector(x.value, typename Wide::Register)) + shift) - shift;
+    std::memcpy(total + i, &sum, sizeof(sum));
+  }
+#endif
+}
+
+// totals[row * stride + column] += rounded sum[row][column] for `rows` rows and `columns` columns of them.
+// Returns how many rows had terms that were too large to be added exactly (one that is no number stays so in
+// the total).
+template <class V, int Rows, int Packs>
+MANIPLE_FUNCTION double add_sums(const V (&sum)[Rows][Packs], int rows, int columns, std::int64_t stride,
+                                 bool exact, double* __restrict__ totals) {
+  using T = ScalarOf<V>;
+  constexpr int all = Packs * lane_width<V>;
+  double lost = 0;
+  if (!exact || columns != all) {
+    for (int row = 0; row < rows; ++row) {
+      const T* const partial = reinterpret_cast<const T*>(sum[row]);
+      double* const total = totals + row * stride;
+      lost += exact ? add_exactly(partial, columns, total) : add_fast(partial, columns, total);
+    }
+    return lost;
+  }
+  V largest(T(0));
+  for (int row = 0; row < rows; ++row) {
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) largest = max(largest, abs(sum[row][pack]));
+    add_rounded<all>(reinterpret_cast<const T*>(sum[row]), totals + row * stride);
+  }
+  return any_lane(largest > V(T(kExactLimit / 2))) ? 1 : 0;
 }
 
 // What is multiplied, and how: numbers as they are. BfloatFactors (kernels/nn/bfloat16.hpp) rounds them.
@@ -133,22 +193,31 @@ struct PlainFactors {
           for (int k = 0; k < columns; ++k) to[k * kDenseRows + row] = T(0);
     }
   }
-  // target[row][32] += sum over columns of packed weights[row][column] source[column][32].
+  // target[row][32] += sum over columns of packed weights[row][column] source[column][32], of the first
+  // lanes.
   static MANIPLE_FUNCTION void add_product(const T* block, int num_rows, int columns,
-                                           std::int64_t /*column_step*/, const T* source, T* target) {
+                                           std::int64_t /*column_step*/, const T* source, T* target,
+                                           int lanes) {
     using V = Lanes<T>;
-    constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
-    const V* const from = reinterpret_cast<const V*>(source);
-    V* const to = reinterpret_cast<V*>(target);
-    for (int pack = 0; pack < packs; pack += both) {
-      int row = 0;
-      for (; row + kDenseRows <= num_rows; row += kDenseRows)
-        maniple::add_product<V, kDenseRows, both>(block + row * columns, columns, from + pack,
-                                                  to + row * packs + pack, kDenseRows);
-      if (row < num_rows)
-        maniple::add_product<V, kDenseRows, both>(block + row * columns, columns, from + pack,
-                                                  to + row * packs + pack, num_rows - row);
-    }
+    const int packs = lanes / lane_width<V>;
+    int pack = 0;
+    for (; pack + 2 <= packs; pack += 2) add_packs<2>(block, num_rows, columns, source, target, pack);
+    if (pack < packs) add_packs<1>(block, num_rows, columns, source, target, pack);
+  }
+  template <int Packs>
+  static MANIPLE_FUNCTION void add_packs(const T* block, int num_rows, int columns, const T* source,
+                                         T* target, int pack) {
+    using V = Lanes<T>;
+    constexpr int packs = kTileWidth / lane_width<V>;
+    const V* const from = reinterpret_cast<const V*>(source) + pack;
+    V* const to = reinterpret_cast<V*>(target) + pack;
+    int row = 0;
+    for (; row + kDenseRows <= num_rows; row += kDenseRows)
+      maniple::add_product<V, kDenseRows, Packs>(block + row * columns, columns, from, to + row * packs,
+                                                 kDenseRows);
+    if (row < num_rows)
+      maniple::add_product<V, kDenseRows, Packs>(block + row * columns, columns, from, to + row * packs,
+                                                 num_rows - row);
   }
 
   // [channel][32] -> [sample][32 channels]
@@ -162,12 +231,12 @@ struct PlainFactors {
     const T* frames[MostFrames];
 
     MANIPLE_FUNCTION void set(int frame, const T* from, int /*num_rows*/) { frames[frame] = from; }
-    // sum[row][column] += sum over the samples of delta[row][sample] x[sample][column].
-    template <class V, int Packs>
-    MANIPLE_FUNCTION void add_outer_products(int frame, int num_rows, const T* x,
+    // sum[row][column] += sum over Samples samples from `sample` on of delta[row][sample] x[sample][column].
+    template <int Samples, class V, int Packs>
+    MANIPLE_FUNCTION void add_outer_products(int frame, int num_rows, int sample, const T* x,
                                              V (&sum)[kDenseRows][Packs]) const {
-      maniple::add_outer_products<V, kDenseRows, Packs>(frames[frame], num_rows,
-                                                        reinterpret_cast<const V*>(x), sum);
+      maniple::add_outer_products<V, Samples>(frames[frame] + sample, num_rows,
+                                              reinterpret_cast<const V*>(x + sample * kTileWidth), sum);
     }
   };
 };
@@ -185,6 +254,7 @@ struct TapProduct {
   FeatureMap<const Stored> source;
   FeatureMap<T> target;
   int tiles = 0;
+  TileSamples samples;
   int runs = 1;              // of the tiles' frames
   Stored* packed = nullptr;  // [worker][kProductRows * kProductDepth]
 
@@ -253,7 +323,7 @@ struct TapProduct {
             if (other < 0) continue;
             Factors::add_product(block, num_rows, part, column_step,
                                  source.at(tile, other) + k / Factors::paired * kTileWidth,
-                                 target.at(tile, frame) + first_row * kTileWidth);
+                                 target.at(tile, frame) + first_row * kTileWidth, samples.width<V>(tile));
           }
         }
     }
@@ -290,11 +360,11 @@ struct TransposeMap {
   }
 };
 
-// Adds each tile's gradient by a layer's weights to the totals. One of the maps holds the layer's inputs, the
-// other the derivatives by its outputs. A large map's frames are summed, rounded and added by blocks: these
-// lie in a cache while all taps and channels use them, and their sums lose less to rounding. Work items are
-// groups of coarse channels times blocks of 32 fine ones.
-template <class T, class Factors = PlainFactors<T>>
+// Adds each tile's gradient by a layer's weights to the totals, that of each Block samples by itself. One of
+// the maps holds the layer's inputs, the other the derivatives by its outputs. A large map's frames are
+// summed, rounded and added by blocks: these lie in a cache while all taps and channels use them, and their
+// sums lose less to rounding. Work items are groups of coarse channels times blocks of 32 fine ones.
+template <class T, class Factors = PlainFactors<T>, int Block = kTileWidth>
 struct TapGradient {
   using Stored = typename Factors::Stored;
   static constexpr int group_rows = kScalarLanes ? 8 : 64;
@@ -304,6 +374,7 @@ struct TapGradient {
   const Stored* transposed = nullptr;  // the fine map, as TransposeMap leaves it
   int fine_frames = 1;
   int tiles = 0;
+  TileSamples samples;  // whose block is this one
   bool exact = true;
   double* totals = nullptr;   // of all parameters
   double* inexact = nullptr;  // += terms that are not exact
@@ -312,7 +383,11 @@ struct TapGradient {
   MANIPLE_FUNCTION std::int64_t items() const {
     return static_cast<std::int64_t>((layer.coarse + group_rows - 1) / group_rows) * fine_blocks();
   }
-  MANIPLE_FUNCTION const Stored* samples(std::int64_t tile, int block, int frame) const {
+  // Samples of a tile, in whole blocks.
+  MANIPLE_FUNCTION int samples_of(std::int64_t tile) const {
+    return Block == kTileWidth ? kTileWidth : samples.blocks(tile) * Block;
+  }
+  MANIPLE_FUNCTION const Stored* by_samples(std::int64_t tile, int block, int frame) const {
     return transposed + ((tile * fine_blocks() + block) * fine_frames + frame) *
                             (kTileWidth * kTileWidth / Factors::paired);
   }
@@ -334,21 +409,22 @@ struct TapGradient {
                    const int tap = static_cast<int>(i / columns / (after_row - first_row));
                    double* const total = total_of(tap, row, first_column + column);
                    for (int tile = 0; tile < tiles; ++tile)
-                     for (int first = 0; first < coarse.frames; first += block_frames) {
-                       T sum(0);
-                       for (int frame = first; frame < end_of(first); ++frame) {
-                         const int other = layer.partner(false, frame, tap, fine_frames);
-                         if (other < 0) continue;
-                         const T* const d = coarse.at(tile, frame) + row * kTileWidth;
-                         const T* const x = samples(tile, block, other) + column;
-                         for (int sample = 0; sample < kTileWidth; ++sample)
-                           sum = multiply_add(d[sample], x[sample * kTileWidth], sum);
+                     for (int first = 0; first < coarse.frames; first += block_frames)
+                       for (int from = 0; from < samples_of(tile); from += Block) {
+                         T sum(0);
+                         for (int frame = first; frame < end_of(first); ++frame) {
+                           const int other = layer.partner(false, frame, tap, fine_frames);
+                           if (other < 0) continue;
+                           const T* const d = coarse.at(tile, frame) + row * kTileWidth;
+                           const T* const x = by_samples(tile, block, other) + column;
+                           for (int sample = from; sample < from + Block; ++sample)
+                             sum = multiply_add(d[sample], x[sample * kTileWidth], sum);
+                         }
+                         if (!exact)
+                           add_fast(&sum, 1, total);
+                         else if (add_exactly(&sum, 1, total) > 0)
+                           Kokkos::atomic_add(inexact, 1.0);
                        }
-                       if (!exact)
-                         add_fast(&sum, 1, total);
-                       else if (add_exactly(&sum, 1, total) > 0)
-                         Kokkos::atomic_add(inexact, 1.0);
-                     }
                  });
     } else {
       double lost = 0;
@@ -378,24 +454,27 @@ struct TapGradient {
     using V = Lanes<T>;
     constexpr int packs = kTileWidth / lane_width<V>, both = packs < 2 ? 1 : 2;
     double lost = 0;
-    for (int pack = 0; pack * lane_width<V> < columns; pack += both) {
-      V sum[kDenseRows][both];
-      for (auto& row_sums : sum)
-        for (V& part : row_sums) part = V(T(0));
-      for (int frame = first_frame; frame < end_of(first_frame); ++frame) {
-        const int other = layer.partner(false, frame, tap, fine_frames);
-        if (other < 0) continue;
-        deltas.template add_outer_products<V, both>(frame - first_frame, num_rows,
-                                                    samples(tile, block, other) + pack * lane_width<V>, sum);
-      }
-      const int first = pack * lane_width<V>, most = both * lane_width<V>;
-      const int count = columns - first < most ? columns - first : most;
-      for (int i = 0; i < num_rows; ++i) {
-        const T* const partial = reinterpret_cast<const T*>(sum[i]);
-        double* const total = total_of(tap, row + i, block * kTileWidth + first);
-        lost += exact ? add_exactly(partial, count, total) : add_fast(partial, count, total);
-      }
+    int frames[block_frames], count_frames = 0;  // that have a partner, which is there
+    const Stored* partners[block_frames];
+    for (int frame = first_frame; frame < end_of(first_frame); ++frame) {
+      const int other = layer.partner(false, frame, tap, fine_frames);
+      if (other < 0) continue;
+      frames[count_frames] = frame - first_frame;
+      partners[count_frames++] = by_samples(tile, block, other);
     }
+    for (int pack = 0; pack * lane_width<V> < columns; pack += both)
+      for (int sample = 0; sample < samples_of(tile); sample += Block) {
+        V sum[kDenseRows][both];
+        for (auto& row_sums : sum)
+          for (V& part : row_sums) part = V(T(0));
+        for (int i = 0; i < count_frames; ++i)
+          deltas.template add_outer_products<Block>(frames[i], num_rows, sample,
+                                                    partners[i] + pack * lane_width<V>, sum);
+        const int first = pack * lane_width<V>, most = both * lane_width<V>;
+        const int count = columns - first < most ? columns - first : most;
+        lost +=
+            add_sums(sum, num_rows, count, layer.fine, exact, total_of(tap, row, block * kTileWidth + first));
+      }
     return lost;
   }
 };

@@ -95,15 +95,16 @@ struct DenoisingLoss {
   DenoisingLayout layout;
   const T* samples = nullptr;
   T* blocks = nullptr;
+  TileSamples real;
   double scale = 0;        // 1 / samples of the batch, over all ranks, times Optimizer::scale()
-  double* sums = nullptr;  // [tile]: of the loss, times scale
+  double* sums = nullptr;  // [tile][32 / block]: of the loss, times scale
 
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int) const {
     using V = Lanes<T>;
     const T* const weights = samples + (tile * data.elements + data.weight) * kTileWidth;
     T* const block = blocks + tile * layout.elements * kTileWidth;
     const T share = static_cast<T>(scale / layout.sequence);
-    team.lanes<V, 1>([&](int lane) {
+    team.of_lanes(real.width<V>(tile)).template lanes<V, 1>([&](int lane) {
       const V weight = *reinterpret_cast<const V*>(weights + lane) * V(share);
       const Varying<V> own = tile_field<V>(block, 0, lane);
       V loss(T(0));
@@ -116,10 +117,13 @@ struct DenoisingLoss {
     });
     team.barrier();
     if (!team.leads()) return;
-    double sum = 0;
-    for (int lane = 0; lane < kTileWidth; ++lane)
-      sum += static_cast<double>(block[layout.target * kTileWidth + lane]);
-    sums[tile] = sum;
+    const T* const losses = block + layout.target * kTileWidth;
+    for (int i = 0; i < kTileWidth / real.block; ++i) {
+      double sum = 0;
+      for (int lane = i * real.block; i < real.blocks(tile) && lane < (i + 1) * real.block; ++lane)
+        sum += static_cast<double>(losses[lane]);
+      sums[tile * (kTileWidth / real.block) + i] = sum;
+    }
   }
 };
 

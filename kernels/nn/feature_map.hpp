@@ -129,44 +129,50 @@ struct EmbedStep {
   }
 };
 
-// Each tile's sums over the frames and samples of a map: sums[tile][channel].
+// Adds each tile's sums over the frames and samples of a map's channels, of each block of samples by itself,
+// to totals[channel]. Work items are 32 channels.
 template <class T>
-struct SumChannels {
+struct AddChannelSums {
   FeatureMap<const T> map;
-  T* sums = nullptr;
-
-  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int) const {
-    using V = Lanes<T>;
-    team.items(map.channels, [&](std::int64_t channel) {
-      V sum(T(0));
-      for (int frame = 0; frame < map.frames; ++frame)
-        for (int sample = 0; sample < kTileWidth; sample += lane_width<V>)
-          sum += map.template pack<V>(tile, frame, static_cast<int>(channel), sample);
-      sums[tile * map.channels + channel] = sum_lanes(sum);
-    });
-  }
-};
-
-// Adds `count` of such sums of each tile, [tile][stride], to the totals. Work items are 32 of them.
-template <class T>
-struct AddTileSums {
-  const T* sums = nullptr;
-  int tiles = 0, stride = 0, count = 0;
+  int tiles = 0;
+  TileSamples samples;
   bool exact = true;
   double *totals = nullptr, *inexact = nullptr;
 
-  MANIPLE_FUNCTION std::int64_t items() const { return (count + kTileWidth - 1) / kTileWidth; }
+  MANIPLE_FUNCTION std::int64_t items() const { return (map.channels + kTileWidth - 1) / kTileWidth; }
   MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t item, int) const {
-    const std::int64_t first = item * kTileWidth;
-    team.items(count - first < kTileWidth ? count - first : kTileWidth, [&](std::int64_t i) {
+    using V = Lanes<T>;
+    const int first = static_cast<int>(item) * kTileWidth;
+    team.items(map.channels - first < kTileWidth ? map.channels - first : kTileWidth, [&](std::int64_t i) {
+      const int channel = first + static_cast<int>(i);
       for (int tile = 0; tile < tiles; ++tile) {
-        const T* const sum = sums + static_cast<std::int64_t>(tile) * stride + first + i;
-        if (!exact)
-          add_fast(sum, 1, totals + first + i);
-        else if (add_exactly(sum, 1, totals + first + i) > 0)
-          Kokkos::atomic_add(inexact, 1.0);
+        if (samples.block == kTileWidth) {
+          V sum(T(0));
+          for (int frame = 0; frame < map.frames; ++frame)
+            for (int sample = 0; sample < kTileWidth; sample += lane_width<V>)
+              sum += map.template pack<V>(tile, frame, channel, sample);
+          add(sum_lanes(sum), channel);
+          continue;
+        }
+        for (int block = 0; block < samples.blocks(tile); ++block) {
+          T sum(0);
+          for (int frame = 0; frame < map.frames; ++frame) {
+            const T* const numbers = map.at(tile, frame) + channel * kTileWidth;
+            for (int sample = block * samples.block; sample < (block + 1) * samples.block; ++sample)
+              sum += numbers[sample];
+          }
+          add(sum, channel);
+        }
       }
     });
+  }
+
+ private:
+  MANIPLE_FUNCTION void add(T sum, int channel) const {
+    if (!exact)
+      add_fast(&sum, 1, totals + channel);
+    else if (add_exactly(&sum, 1, totals + channel) > 0)
+      Kokkos::atomic_add(inexact, 1.0);
   }
 };
 

@@ -19,11 +19,17 @@ class TileTeam {
   // One thread alone, of the host (src/driver/self_test_learning.cpp).
   TileTeam() = default;
   MANIPLE_FUNCTION explicit TileTeam(const TeamMember& member) : member_(&member) {}
+  // The same team for the first lanes of a tile.
+  MANIPLE_FUNCTION TileTeam of_lanes(int width) const {
+    TileTeam team = *this;
+    team.width_ = width;
+    return team;
+  }
 
   // body(lane) for each group of `Packs` packs of V in the tile.
   template <class V, int Packs, class Body>
   MANIPLE_FUNCTION void lanes(const Body& body) const {
-    for (int lane = rank(); lane < kTileWidth; lane += size()) body(lane);
+    for (int lane = rank(); lane < width_; lane += size()) body(lane);
   }
   // body(lane, block) for each lane of the tile and 0 <= block < count, in any order.
   template <class Body>
@@ -45,14 +51,23 @@ class TileTeam {
   MANIPLE_FUNCTION int size() const { return member_ == nullptr ? 1 : member_->team_size(); }
 
   const TeamMember* member_ = nullptr;
+  int width_ = kTileWidth;
 };
 #else
 class TileTeam {
  public:
+  // The same team for the first lanes of a tile.
+  TileTeam of_lanes(int width) const {
+    TileTeam team;
+    team.width_ = width;
+    return team;
+  }
+  int width() const { return width_; }
+
   // body(lane) for each group of `Packs` packs of V in the tile.
   template <class V, int Packs, class Body>
   MANIPLE_FUNCTION void lanes(const Body& body) const {
-    for (int lane = 0; lane < kTileWidth; lane += Packs * lane_width<V>) body(lane);
+    for (int lane = 0; lane < width_; lane += Packs * lane_width<V>) body(lane);
   }
   // body(i) for 0 <= i < count, in any order.
   template <class Body>
@@ -61,8 +76,32 @@ class TileTeam {
   }
   MANIPLE_FUNCTION bool leads() const { return true; }
   MANIPLE_FUNCTION void barrier() const {}
+
+ private:
+  int width_ = kTileWidth;
 };
 #endif
+
+// How many samples the tiles of a run hold. Those of a small batch are summed by blocks of fewer samples than
+// a tile has (src/parallel/partition.hpp); then lanes behind the last block are neither computed nor summed.
+struct TileSamples {
+  int block = kTileWidth;
+  std::int64_t samples = 0;  // of the tiles of the batch; counted where blocks are smaller than tiles
+  std::int64_t first = 0;    // tile of the run
+  int maps = 1;              // consecutive tiles that hold the same samples
+
+  // Whole blocks of a tile of the run.
+  MANIPLE_FUNCTION int blocks(std::int64_t tile) const {
+    const std::int64_t left = samples - (first + tile) / maps * kTileWidth;
+    return block == kTileWidth || left >= kTileWidth ? kTileWidth / block
+                                                     : static_cast<int>((left + block - 1) / block);
+  }
+  // Lanes that these take, in whole packs.
+  template <class V>
+  MANIPLE_FUNCTION int width(std::int64_t tile) const {
+    return (blocks(tile) * block + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
+  }
+};
 
 // Packs of a tile that a register block holds at once.
 inline constexpr int kTilePacks = kScalarLanes ? 1 : 2;

@@ -1,10 +1,12 @@
 // One minibatch: forward pass, loss, backward pass and gradient of each tile while it lies in the cache, then
-// the tile's sums go into the totals. What is learned is a type, the loss (kernels/nn/ppo_loss.hpp is one).
+// the tile's sums go into the totals; those of a small batch go there later, by blocks of fewer samples
+// (kernels/nn/block_gradient.hpp). What is learned is a type, the loss (kernels/nn/ppo_loss.hpp is one).
 // Minibatches take the steps of a tile in an order drawn for the tile, so the numbers do not depend on the
 // ranks.
 #pragma once
 
 #include "kernels/nn/acting.hpp"
+#include "kernels/nn/block_gradient.hpp"
 
 namespace maniple {
 
@@ -143,14 +145,19 @@ MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network, int num_m
 //                                          where a lane is not real
 //   after(team, network, parameters, index)
 //                                          called once the block's deltas have gone down the network
-template <class T, class Dense, class Loss>
+//
+// Block: samples whose gradient is summed by itself. Where it is less than a tile, and the deal has one
+// position, memory is each tile's own; activations and deltas are left there, for BlockGradient and
+// ReplaceInputs.
+template <class T, class Dense, class Loss, int Block = kTileWidth>
 struct TrainMinibatch {
   static constexpr int kThreads = kDenseThreads;
+  static constexpr bool kWholeTiles = Block == kTileWidth;
   Network network;
   TileScratch scratch;
   Loss loss;
   const T* parameters = nullptr;
-  T* memory = nullptr;                  // [worker][scratch.elements]
+  T* memory = nullptr;                  // [worker][scratch.elements], or [tile]
   T* blocks = nullptr;                  // [step][tile][layout.elements][32]
   const std::int32_t* order = nullptr;  // [tile][horizon]
   std::int64_t tiles = 0, envs = 0;
@@ -164,20 +171,22 @@ struct TrainMinibatch {
   // Derivatives by these of the observations take their place in the blocks.
   int first_wanted = 0, wanted = 0;
 
-  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
+  MANIPLE_FUNCTION void operator()(const TileTeam& whole, std::int64_t tile, int worker) const {
     int positions = 0;
     for (int position = 0; position < deal.horizon; ++position)
       positions += deal.takes(minibatch, first_tile + tile, position) ? 1 : 0;
     if (positions == 0) return;
-    T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
+    const TileTeam team = kWholeTiles ? whole : whole.of_lanes(real_samples().template width<Lanes<T>>(tile));
+    T* const local = memory + (kWholeTiles ? worker : tile) * scratch.elements;
     T* const rows = local + scratch.rows;
     T* const gradient = local + scratch.gradient;
     const ParameterRange own = loss.own_parameters(network);
     const int num_rows = own.count + Loss::num_metrics;
     const std::int64_t num_sums = network.parameters + Loss::num_metrics;
     team.items(num_rows * kTileWidth, [&](std::int64_t i) { rows[i] = T(0); });
-    team.items(num_sums, [&](std::int64_t i) { gradient[i] = T(0); });
+    if constexpr (kWholeTiles) team.items(num_sums, [&](std::int64_t i) { gradient[i] = T(0); });
     team.barrier();
+    double* const total = totals_of_worker(totals, num_sums + 1, worker);
     for (int position = 0; position < deal.horizon; ++position) {
       if (!deal.takes(minibatch, first_tile + tile, position)) continue;
       if (network.recurrent()) {
@@ -185,11 +194,14 @@ struct TrainMinibatch {
         continue;
       }
       const std::int64_t index = order[tile * deal.horizon + position] * tiles + tile;
-      T* const activations = local + scratch.activations;
-      network_forward<Dense>(team, network, parameters, input_of(index), activations);
-      learn(team, tile, index, activations, local);
+      network_forward<Dense>(team, network, parameters, input_of(index), local + scratch.activations);
+      learn(team, tile, index, 0, local);
     }
     // gradients of the loss's own parameters and metrics were kept per lane
+    if constexpr (!kWholeTiles) {
+      add_rows_by_blocks(team, tile, rows, total);
+      return;
+    }
     team.items(num_rows, [&](std::int64_t row) {
       T sum(0);
       for (int lane = 0; lane < kTileWidth; ++lane) sum += rows[row * kTileWidth + lane];
@@ -199,7 +211,6 @@ struct TrainMinibatch {
         gradient[network.parameters + row - own.count] = sum * static_cast<T>(scale);
     });
     team.barrier();
-    double* const total = totals_of_worker(totals, num_sums + 1, worker);
     if constexpr (kSharedTotals) {
       // (rounded also where the sums need not be exact: their order is anybody's)
       team.items(num_sums, [&](std::int64_t i) {
@@ -208,6 +219,27 @@ struct TrainMinibatch {
     } else {
       total[num_sums] += exact ? add_exactly(gradient, num_sums, total) : add_fast(gradient, num_sums, total);
     }
+  }
+
+  MANIPLE_FUNCTION TileSamples real_samples() const {
+    return {.block = Block, .samples = envs, .first = 0, .maps = 1};
+  }
+  // The gradient by the loss's own parameters, and the metrics.
+  MANIPLE_FUNCTION void add_rows_by_blocks(const TileTeam& team, std::int64_t tile, const T* rows,
+                                           double* total) const {
+    const ParameterRange own = loss.own_parameters(network);
+    team.items(own.count + Loss::num_metrics, [&](std::int64_t row) {
+      const T factor = row < own.count ? T(1) : static_cast<T>(scale);
+      BlockSum all;
+      for (int first = 0; first < real_samples().blocks(tile) * Block; first += Block) {
+        T sum(0);
+        for (int lane = first; lane < first + Block; ++lane) sum += rows[row * kTileWidth + lane];
+        all.add(sum * factor, exact);
+      }
+      all.to(total + (row < own.count ? own.first : network.parameters - own.count) + row,
+             total + network.parameters + Loss::num_metrics);
+    });
+    team.barrier();
   }
 
   MANIPLE_FUNCTION T* block_of(std::int64_t index) const {
@@ -221,9 +253,7 @@ struct TrainMinibatch {
   // episode ends, the state of the next one begins with zeros.
   MANIPLE_FUNCTION void sequence(const TileTeam& team, std::int64_t tile, T* local) const {
     using V = Lanes<T>;
-    const auto activations = [&](int step) {
-      return local + scratch.activations + static_cast<std::int64_t>(step) * network.units * kTileWidth;
-    };
+    const auto activations = [&](int step) { return activations_of(step, local); };
     T* const carry = local + scratch.carry;
     const T* const first = first_state.tile(tile);
     team.items(network.state_units * kTileWidth, [&](std::int64_t i) {
@@ -248,18 +278,28 @@ struct TrainMinibatch {
       forget(step, activations(step + 1));
     }
     for (int step = deal.steps - 1; step >= 0; --step) {
-      learn(team, tile, step * tiles + tile, activations(step), local);
+      learn(team, tile, step * tiles + tile, step, local);
       if (step > 0) forget(step - 1, carry);
     }
   }
 
-  // The loss of one block of samples, whose activations are there, and the backward pass; adds to the
-  // gradient and the rows.
-  MANIPLE_FUNCTION void learn(const TileTeam& team, std::int64_t tile, std::int64_t index, T* activations,
+  MANIPLE_FUNCTION T* activations_of(int step, T* local) const {
+    return local + scratch.activations + static_cast<std::int64_t>(step) * network.units * kTileWidth;
+  }
+  // (of whole tiles those of one step at a time)
+  MANIPLE_FUNCTION T* deltas_of(int step, T* local) const {
+    const int kept = kWholeTiles ? 0 : step;
+    return local + scratch.deltas + static_cast<std::int64_t>(kept) * network.units * kTileWidth;
+  }
+
+  // The loss of one block of samples, whose activations are there, and the backward pass; adds to the rows,
+  // and of whole tiles to the gradient.
+  MANIPLE_FUNCTION void learn(const TileTeam& team, std::int64_t tile, std::int64_t index, int step,
                               T* local) const {
     using V = Lanes<T>;
     T* const block = block_of(index);
-    T* const deltas = local + scratch.deltas;
+    T* const activations = activations_of(step, local);
+    T* const deltas = deltas_of(step, local);
     T* const rows = local + scratch.rows;
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> row = tile_field<V>(rows, 0, lane);
@@ -276,10 +316,18 @@ struct TrainMinibatch {
     network_backward<Dense>(team, network, parameters, activations, deltas, local + scratch.carry);
     team.barrier();
     loss.after(team, network, parameters, index);
-    network_gradient<Dense>(team, network, input_of(index), activations, deltas, local + scratch.transposed,
-                            local + scratch.gradient);
-    team.barrier();
-    if (wanted > 0) replace_inputs(team, block, deltas, local + scratch.block);
+    if constexpr (kWholeTiles) {
+      network_gradient<Dense>(team, network, input_of(index), activations, deltas, local + scratch.transposed,
+                              local + scratch.gradient);
+      team.barrier();
+      if (wanted > 0) replace_inputs(team, block, deltas, local + scratch.block);
+    }
+  }
+  // The same for all steps of a tile, later.
+  MANIPLE_FUNCTION void replace_inputs(const TileTeam& team, std::int64_t tile) const {
+    T* const local = memory + tile * scratch.elements;
+    for (int step = 0; step < deal.steps; ++step)
+      replace_inputs(team, block_of(step * tiles + tile), deltas_of(step, local), local + scratch.block);
   }
 
   // `own`: memory for the derivatives by all inputs.
@@ -294,6 +342,17 @@ struct TrainMinibatch {
     const std::int64_t first = static_cast<std::int64_t>(first_wanted) * kTileWidth;
     team.items(std::int64_t{wanted} * kTileWidth, [&](std::int64_t i) { input[first + i] = own[first + i]; });
     team.barrier();
+  }
+};
+
+// After the gradient by blocks: derivatives by what is wanted of the observations take its place.
+template <class Training>
+struct ReplaceInputs {
+  static constexpr int kThreads = kDenseThreads;
+  Training training;
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int) const {
+    training.replace_inputs(team, tile);
   }
 };
 

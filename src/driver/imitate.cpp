@@ -13,6 +13,7 @@
 #include "src/learning/effective_batch.hpp"
 #include "src/learning/imitation_learner.hpp"
 #include "src/learning/learners.hpp"
+#include "src/learning/sample_blocks.hpp"
 #include "src/learning/samples.hpp"
 #include "src/tasks/task.hpp"
 
@@ -133,10 +134,11 @@ ExitCode imitate(const Config& as_given, Session& session) {
       read_demonstrations(config, std::move(plan), session);
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .demonstrations = demonstrations.get()});
-  const std::int64_t tiles = Partition(config.learning.batch_size, 0, 1).tiles;
-  if (session.size() > tiles)
+  const int block = block_of_samples(config.learning);
+  const std::int64_t blocks = Partition(config.learning.batch_size, 0, 1, block).num_blocks;
+  if (session.size() > blocks)
     warn(fmt::format("{} of {} ranks have no samples: ranks share a batch in blocks of {}",
-                     session.size() - tiles, session.size(), kTileWidth));
+                     session.size() - blocks, session.size(), block));
 
   PolicySizes sizes;
   sizes.observations = demonstrations->contents().observation_width * config.data.frame_stack;

@@ -280,9 +280,9 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    build_description()));
   if (holds != Holds::trials) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
-  if (session.size() > partition.num_tiles && holds != Holds::trials)
+  if (session.size() > partition.num_blocks && holds != Holds::trials)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
-                     session.size() - partition.num_tiles, session.size(), kTileWidth));
+                     session.size() - partition.num_blocks, session.size(), kTileWidth));
   check_memory(memory, session, config);
   check_input_files(config, session);
   std::unique_ptr<Simulation> simulation;

@@ -108,7 +108,7 @@ std::vector<Normalisation> Advantages::of_minibatches(const RolloutStorage& roll
   kernel.order = rollout.order();
   kernel.tiles = partition_.tiles;
   kernel.envs = partition_.envs();
-  kernel.first_tile = partition_.first_tile;
+  kernel.first_tile = partition_.first_block;
   kernel.deal = deal;
   kernel.shift = static_cast<float>(mean_advantage_);
   const auto size = static_cast<float>(largest_advantage_ + std::abs(mean_advantage_));

@@ -5,7 +5,8 @@
 namespace maniple {
 void BatchLoader::fill(std::int64_t step, std::int64_t part, LoadedBatch& batch) const {
   batch.batch = input_.sampler.batch(step);
-  batch.partition = Partition(batch.batch.samples, input_.rank, input_.ranks).part(part, input_.parts);
+  batch.partition =
+      Partition(batch.batch.samples, input_.rank, input_.ranks, input_.block).part(part, input_.parts);
   const std::size_t block = static_cast<std::size_t>(input_.blocks.elements) * kTileWidth;
   const std::size_t distance = static_cast<std::size_t>(batch.partition.tiles) * block;
   batch.numbers = static_cast<std::size_t>(input_.blocks.steps) * distance;

@@ -65,6 +65,7 @@ class BatchLoader {
     std::int64_t first_sample = 0;  // of the windows, which is the sampler's first
     SampleBlocks blocks;
     int rank = 0, ranks = 1;
+    int block = kTileWidth;  // of samples, in which ranks share a batch
     std::int64_t parts = 1;  // in which a rank goes through its share of a batch (learning.accumulate)
     std::int64_t tiles = 1;  // at most in a part
   };

@@ -1,6 +1,9 @@
 #include "src/learning/behaviour_cloning.hpp"
 
 #include "kernels/nn/bfloat16.hpp"
+#include "kernels/nn/block_gradient.hpp"
+#include "kernels/nn/wide_dense.hpp"
+#include "src/learning/sample_blocks.hpp"
 
 namespace maniple {
 namespace {
@@ -29,6 +32,15 @@ PolicySizes sizes_of(const Config& config, const DemonstrationContents& contents
   return sizes;
 }
 
+// How many tiles' activations are there at a time: a worker's, or for the gradient by blocks all.
+int memories(int block, std::int64_t tiles) {
+  return block < kTileWidth ? static_cast<int>(tiles) : tile_workers(tiles);
+}
+std::int64_t panel_elements(int block, std::int64_t tiles, int steps) {
+  constexpr std::int64_t many = std::int64_t{1} << 20;
+  return block < kTileWidth ? tile_workers(many) * BlockGradient<float, 2>::panel_elements(tiles, steps) : 0;
+}
+
 // (nvcc wants loops on the device outside of classes.)
 void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, double* totals) {
   Kokkos::parallel_for(
@@ -37,16 +49,29 @@ void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, d
       });
 }
 
-// Calls body with what computes dense layers while they learn.
+// Calls body with a minibatch: of what computes dense layers while they learn, and of the blocks of its
+// samples.
 template <class Body>
-void with_products([[maybe_unused]] const Config& config, const Policy& policy, const Body& body) {
+void with_training([[maybe_unused]] const Config& config, const Policy& policy, int block, const Body& body) {
 #ifdef MANIPLE_BFLOAT16
   if (config.learning.mixed()) {
-    body(BfloatDense());
+    body(TrainMinibatch<float, BfloatDense, CloneActions<float>>());
     return;
   }
 #endif
-  with_dense(policy.uses_library(), body);
+  if (block == kTileWidth) {
+    with_dense(policy.uses_library(),
+               [&](auto dense) { body(TrainMinibatch<float, decltype(dense), CloneActions<float>>()); });
+    return;
+  }
+#ifdef MANIPLE_SCALAR_LANES
+  using Dense = LaneDense;
+#else
+  using Dense = WideDense;
+#endif
+  with_block(block, [&](auto size) {
+    if constexpr (size() < kTileWidth) body(TrainMinibatch<float, Dense, CloneActions<float>, size()>());
+  });
 }
 
 }  // namespace
@@ -71,7 +96,10 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
     memory.batch_bytes += static_cast<std::size_t>(frames * tiles * kTileWidth * loaded_batches(config)) *
                           static_cast<std::size_t>(pixels_of(sizes.cameras));
   }
-  memory.network_bytes += policy_bytes(config, network, workers);
+  const int block = block_of_samples(config.learning);
+  memory.network_bytes +=
+      policy_bytes(config, network, memories(block, tiles)) +
+      sizeof(float) * static_cast<std::size_t>(panel_elements(block, tiles, window_shape(config).sequence));
   memory.batch_bytes +=
       sizeof(float) *
       static_cast<std::size_t>(window_shape(config).sequence * tiles * kTileWidth * loaded_batches(config)) *
@@ -98,6 +126,8 @@ BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const W
                                                   minibatch_totals(policy_.network(), kNumCloningMetrics))
                        : 0),
       first_states_(policy_.fresh_states(tiles.of_batch)),
+      panels_("maniple::gradient_panels",
+              static_cast<std::size_t>(panel_elements(tiles.block, tiles.of_batch, shape_.sequence))),
       order_("maniple::demonstrated_order", static_cast<std::size_t>(tiles.of_batch)) {
   policy_.set_units(units_of(config, demonstrations));
 }
@@ -170,9 +200,33 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
   }
 }
 
+template <class T, class Dense, class Loss, int Block>
+void BehaviourCloning::add_by_blocks(const TrainMinibatch<T, Dense, Loss, Block>& train,
+                                     const TileSamples& samples, double* totals) const {
+  BlockGradient<T, Block> gradient;
+  gradient.network = train.network;
+  gradient.scratch = train.scratch;
+  gradient.memory = train.memory;
+  gradient.inputs = train.input_of(0);
+  gradient.next_input = std::int64_t{layout_.elements} * kTileWidth;
+  gradient.tiles = static_cast<int>(train.tiles);
+  gradient.steps = train.deal.steps;
+  gradient.samples = samples;
+  gradient.exact = train.exact;
+  gradient.totals = totals;
+  gradient.inexact = totals + minibatch_totals(train.network, Loss::num_metrics) - 1;
+  gradient.panels = panels_.data();
+  for_tiles("maniple::block_gradient", gradient.items(), tile_workers(gradient.items()), gradient);
+  if (train.wanted > 0)
+    for_tiles("maniple::replace_inputs", train.tiles, workers_,
+              ReplaceInputs<TrainMinibatch<T, Dense, Loss, Block>>{train});
+}
+
 void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
                              std::int64_t update, double scale, double* totals) {
   const std::int64_t tiles = batch.partition.tiles;
+  const int block = batch.partition.block;
+  const TileSamples samples{.block = block, .samples = batch.partition.envs(), .first = 0, .maps = 1};
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* network_totals = totals;
   const float* const encoders = policy_.parameters().data();
@@ -182,28 +236,25 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
   if (cameras_) {
     Kokkos::deep_copy(totals_, 0.0);
     network_totals = totals_.data();
-    cameras_->encode(encoders, pictures, tiles);
+    cameras_->encode(encoders, pictures, tiles, samples);
     for_features(blocks, tiles, [&](const FeatureMap<float>& features, const FeatureMap<float>& block, bool) {
       copy(features, block, false);
     });
   }
-  with_products(config_, policy_, [&](auto dense) {
-    TrainMinibatch<float, decltype(dense), CloneActions<float>> train;
+  with_training(config_, policy_, block, [&](auto train) {
     train.network = policy_.network();
     train.scratch = policy_.scratch();
     train.loss = {.layout = layout_,
                   .kind = loss_of(config_.learning.loss),
                   .squash_actions = config_.policy.squash_actions};
     train.parameters = policy_.network_parameters().data();
-    train.memory = policy_.memory(workers_);
+    train.memory = policy_.memory(memories(block, tiles));
     train.blocks = blocks;
     train.order = order_.data();
     train.tiles = batch.partition.tiles;
     train.envs = batch.partition.envs();
-    train.first_tile = batch.partition.first_tile;
     train.first_state = first_states_;
     train.deal.steps = shape_.sequence;
-    train.deal.num_tiles = batch.partition.num_tiles;
     train.scale = scale / static_cast<double>(batch.batch.samples * shape_.sequence);
     train.exact = exact;
     train.totals = network_totals;
@@ -212,6 +263,8 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
       train.wanted = policy_.network().sizes.observations - train.first_wanted;
     }
     for_tiles("maniple::clone_actions", train.tiles, workers_, train);
+    if constexpr (!train.kWholeTiles)
+      if (update != kHeldOut) add_by_blocks(train, samples, network_totals);
   });
   if (!cameras_) return;
   const std::int64_t count = minibatch_totals(policy_.network(), kNumCloningMetrics);
@@ -222,7 +275,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
                [&](const FeatureMap<float>& delta, const FeatureMap<float>& block, bool first) {
                  copy(block, delta, !first);
                });
-  cameras_->backward(encoders, pictures, tiles, exact, totals, after + count - 1);
+  cameras_->backward(encoders, pictures, tiles, samples, exact, totals, after + count - 1);
 }
 
 }  // namespace maniple

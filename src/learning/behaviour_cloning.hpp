@@ -37,6 +37,10 @@ class BehaviourCloning : public ImitationModel {
   // frame's first step).
   template <class Body>
   void for_features(float* blocks, std::int64_t tiles, const Body& body) const;
+  // Adds the gradient of samples whose activations and deltas a minibatch has left.
+  template <class T, class Dense, class Loss, int Block>
+  void add_by_blocks(const TrainMinibatch<T, Dense, Loss, Block>& train, const TileSamples& samples,
+                     double* totals) const;
   // Lays observations and actions of a sample.
   void lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const;
 
@@ -50,6 +54,7 @@ class BehaviourCloning : public ImitationModel {
   Numbers<double>
       totals_;  // [totals_workers()][minibatch_totals] of the network, where totals are not so laid
   const TiledView<float> first_states_;             // of recurrent cells: zeros
+  const Numbers<float> panels_;                     // see BlockGradient
   Kokkos::View<std::int32_t*, MemorySpace> order_;  // a tile has one step
 };
 

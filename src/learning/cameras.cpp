@@ -187,12 +187,21 @@ TileRun<float> CameraEncoders::features_of_run(std::size_t camera, std::int64_t 
   return {features_[camera].data() + first * distance, distance};
 }
 
-void CameraEncoders::encode(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles) {
+TileSamples CameraEncoders::samples_of_run(const TileSamples& samples, std::int64_t first) const {
+  return {.block = samples.block,
+          .samples = samples.samples,
+          .first = samples.first * frames_ + first,
+          .maps = frames_};
+}
+
+void CameraEncoders::encode(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles,
+                            const TileSamples& samples) {
   for (std::size_t c = 0; c < encoders_.size(); ++c) {
     const std::int64_t most = encoders_[c]->most_tiles();
     for (std::int64_t first = 0; first < tiles * frames_; first += most)
       encoders_[c]->forward(parameters + first_[c], static_cast<int>(std::min(most, tiles * frames_ - first)),
-                            pixels_of_run(c, pixels, first), features_of_run(c, first));
+                            pixels_of_run(c, pixels, first), features_of_run(c, first),
+                            samples_of_run(samples, first));
   }
 }
 
@@ -203,7 +212,7 @@ FeatureMap<float> CameraEncoders::features(std::size_t camera, int frame) const 
 }
 
 void CameraEncoders::backward(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles,
-                              bool exact, double* gradient, double* inexact) {
+                              const TileSamples& samples, bool exact, double* gradient, double* inexact) {
   for (std::size_t c = 0; c < encoders_.size(); ++c) {
     ImageEncoder<float>& encoder = *encoders_[c];
     const std::int64_t most = encoder.most_tiles(), runs = (tiles * frames_ + most - 1) / most;
@@ -214,9 +223,9 @@ void CameraEncoders::backward(const float* parameters, const std::uint8_t* pixel
       // what encode() left is that of the last run; others are gone through once more
       if (run + 1 < runs)
         encoder.forward(parameters + first_[c], count, pixels_of_run(c, pixels, first),
-                        {again_[c].data(), delta.distance});
+                        {again_[c].data(), delta.distance}, samples_of_run(samples, first));
       encoder.backward(parameters + first_[c], count, {delta.first, delta.distance}, exact,
-                       gradient + first_[c], inexact);
+                       gradient + first_[c], inexact, samples_of_run(samples, first));
     }
   }
 }

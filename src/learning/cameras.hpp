@@ -76,18 +76,20 @@ class CameraEncoders {
   void restored(float* parameters) const;
 
   // Encodes all frames of `tiles` tiles of samples, whose pictures lie as lay_pictures() lays them.
-  void encode(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles);
+  void encode(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles,
+              const TileSamples& samples);
   // Features of a camera's pictures of one frame of the samples, and later their derivatives.
   FeatureMap<float> features(std::size_t camera, int frame) const;
   // After encode() with the same arguments: adds the gradient, given the derivatives by the features. Both
   // pointers as in ImageEncoder::backward().
-  void backward(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles, bool exact,
-                double* gradient, double* inexact);
+  void backward(const float* parameters, const std::uint8_t* pixels, std::int64_t tiles,
+                const TileSamples& samples, bool exact, double* gradient, double* inexact);
 
  private:
   TileRun<const std::uint8_t> pixels_of_run(std::size_t camera, const std::uint8_t* pixels,
                                             std::int64_t first) const;
   TileRun<float> features_of_run(std::size_t camera, std::int64_t first) const;
+  TileSamples samples_of_run(const TileSamples& samples, std::int64_t first) const;
 
   const std::vector<Camera> cameras_;
   const int frames_;

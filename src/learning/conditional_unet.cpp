@@ -262,7 +262,7 @@ struct ConditionalUnet<T>::Memory {
   const UnetPlan plan;
   const int most_tiles;
   Numbers<T> signals, deltas, kept;
-  Numbers<T> scratch[3], transposed, packed, sums, frequencies;
+  Numbers<T> scratch[3], transposed, packed, frequencies;
   Numbers<BfloatPair> rounded;  // only where products are of bfloat16
 
   Memory(const UnetShape& unet_shape, int tiles, bool learns, bool mixed)
@@ -274,8 +274,6 @@ struct ConditionalUnet<T>::Memory {
         kept(numbers("unet_kept", plan.kept.most)),
         transposed(numbers("unet_transposed", learns ? plan.most_transposed : 0)),
         packed("maniple::unet_packed", packed_elements()),
-        sums("maniple::unet_sums",
-             learns ? static_cast<std::size_t>(plan.most_sums) * static_cast<std::size_t>(tiles) : 0),
         frequencies("maniple::unet_frequencies", static_cast<std::size_t>(shape.step_embedding / 2)),
         rounded("maniple::unet_rounded",
                 mixed ? static_cast<std::size_t>(plan.most_rounded * tiles * kTileWidth) : 0) {
@@ -292,9 +290,9 @@ struct ConditionalUnet<T>::Memory {
   }
   static std::size_t bytes(const UnetShape& shape, int tiles, bool learns, bool mixed) {
     const UnetPlan plan(shape, learns);
-    const std::int64_t elements =
-        (learns ? 2 : 1) * plan.signals.most + plan.kept.most + (mixed ? plan.most_rounded : 0) +
-        (learns ? 3 * scratch_elements(plan) + plan.most_transposed + plan.most_sums / kTileWidth + 1 : 0);
+    const std::int64_t elements = (learns ? 2 : 1) * plan.signals.most + plan.kept.most +
+                                  (mixed ? plan.most_rounded : 0) +
+                                  (learns ? 3 * scratch_elements(plan) + plan.most_transposed : 0);
     return sizeof(T) * (static_cast<std::size_t>(elements * tiles * kTileWidth) + packed_elements());
   }
   Numbers<T> numbers(const std::string& name, std::int64_t elements) const {
@@ -419,10 +417,9 @@ struct UnetBackward : GradientPass<T> {
     kernel.parameter_delta = rows;
     this->launch("maniple::group_norm_backward", static_cast<std::int64_t>(this->tiles) * block.groups,
                  kernel);
-    this->sum_channels(rows);
-    this->add_sums(3 * channels, 0, channels, block.weight);
-    this->add_sums(3 * channels, channels, channels, block.bias);
-    this->add_sums(3 * channels, 2 * channels, channels, block.conv.bias);
+    this->add_channels(rows, 0, channels, block.weight);
+    this->add_channels(rows, channels, channels, block.bias);
+    this->add_channels(rows, 2 * channels, channels, block.conv.bias);
     this->weight_gradient(block.conv, in, y_delta);
   }
   // `in_delta` may be absent, where nobody asks.
@@ -554,8 +551,8 @@ std::vector<T> ConditionalUnet<T>::initial_parameters(std::uint32_t seed) const 
 template <class T>
 void ConditionalUnet<T>::forward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                  const TileRun<T>& prediction) {
-  const LayerPass<T> pass{parameters.data(), input.tiles, memory_->packed.data(), 0,
-                          place_of(memory_->rounded)};
+  const LayerPass<T> pass{parameters.data(),          input.tiles,  memory_->packed.data(), 0,
+                          place_of(memory_->rounded), input.samples};
   UnetForward<T, Memory>(*memory_, pass)(input, prediction);
 }
 
@@ -564,8 +561,7 @@ void ConditionalUnet<T>::backward(const Numbers<T>& parameters, const UnetInput<
                                   const TileRun<const T>& delta, bool exact, double* gradient,
                                   double* inexact, const TileRun<T>& condition_delta) {
   GradientPass<T> pass{
-      {parameters.data(), input.tiles, memory_->packed.data(), 0, place_of(memory_->rounded)}};
-  pass.sums = memory_->sums.data();
+      {parameters.data(), input.tiles, memory_->packed.data(), 0, place_of(memory_->rounded), input.samples}};
   pass.transposed = memory_->transposed.data();
   pass.exact = exact;
   pass.totals = gradient;

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/nn/tile_team.hpp"
 #include "src/learning/parameter_tensors.hpp"
 #include "src/learning/tile_run.hpp"
 #include "src/learning/totals.hpp"
@@ -42,6 +43,7 @@ struct UnetInput {
   TileRun<const T> noisy;      // [horizon][actions][32]
   TileRun<const T> step;       // [32]: diffusion step, a whole number
   TileRun<const T> condition;  // [condition][32]
+  TileSamples samples = {};    // of these tiles
 };
 
 template <class T>
@@ -71,13 +73,13 @@ class ConditionalUnet {
 
   // Predicts for a run of tiles: prediction [horizon][actions][32] of each tile.
   void forward(const Numbers<T>& parameters, const UnetInput<T>& input, const TileRun<T>& prediction);
-  // After forward() with the same arguments: given the derivatives of a loss by the prediction, each tile's
-  // gradient, summed over its samples, is rounded (kernels/nn/exact_totals.hpp; not with `exact` false) and
-  // added to gradient[parameters()]; the number of terms that are too large for that, or not finite, is added
-  // to *inexact. Lanes whose delta is zero contribute nothing, as long as their inputs are finite. Both
-  // pointers are device memory; only one set of totals is needed, whatever the number of workers. Where
-  // `condition_delta` is given, the derivatives by the condition go there; it may be the condition's own
-  // place.
+  // After forward() with the same arguments: given the derivatives of a loss by the prediction, the gradient
+  // of each block of samples, summed over them, is rounded (kernels/nn/exact_totals.hpp; not with `exact`
+  // false) and added to gradient[parameters()]; the number of terms that are too large for that, or not
+  // finite, is added to *inexact. Lanes whose delta is zero contribute nothing, as long as their inputs are
+  // finite. Both pointers are device memory; only one set of totals is needed, whatever the number of
+  // workers. Where `condition_delta` is given, the derivatives by the condition go there; it may be the
+  // condition's own place.
   void backward(const Numbers<T>& parameters, const UnetInput<T>& input, const TileRun<const T>& delta,
                 bool exact, double* gradient, double* inexact, const TileRun<T>& condition_delta = {});
 

@@ -18,12 +18,12 @@ int tiles_of_run(const UnetShape& shape, std::int64_t tiles) {
   return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, ConditionalUnet<float>::good_run(shape)));
 }
 
-// Of the tiles of a run, added as all totals are.
-void add_losses(const Numbers<double>& sums, int tiles, bool exact, double* loss, double* inexact) {
+// Of the blocks of samples of a run, added as all totals are.
+void add_losses(const Numbers<double>& sums, int blocks, bool exact, double* loss, double* inexact) {
   Kokkos::parallel_for(
       "maniple::add_losses", Kokkos::RangePolicy<ExecutionSpace>(0, 1), KOKKOS_LAMBDA(int) {
-        for (int tile = 0; tile < tiles; ++tile)
-          *inexact += exact ? add_exactly(&sums(tile), 1, loss) : add_fast(&sums(tile), 1, loss);
+        for (int block = 0; block < blocks; ++block)
+          *inexact += exact ? add_exactly(&sums(block), 1, loss) : add_fast(&sums(block), 1, loss);
       });
 }
 
@@ -80,7 +80,8 @@ Diffusion::Diffusion(const Demonstrations& demonstrations, const Windows& /*wind
               static_cast<std::size_t>(unet_.most_tiles() * layout_.elements * kTileWidth)),
       signal_(to_device("maniple::noise_schedule_signal", policy_.schedule().signal())),
       noise_(to_device("maniple::noise_schedule_noise", policy_.schedule().noise())),
-      sums_("maniple::denoising_losses", static_cast<std::size_t>(unet_.most_tiles())) {
+      sums_("maniple::denoising_losses",
+            static_cast<std::size_t>(unet_.most_tiles() * kTileWidth / tiles.block)) {
   policy_.set_units(units_of(config, demonstrations));
   if (config.learning.ema) {
     parameters_ = Numbers<float>("maniple::learned_parameters", policy_.parameters().extent(0));
@@ -132,17 +133,20 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* const loss = totals + parameters_.extent(0);
   double* const inexact = loss + kNumMetrics;
+  const int block = batch.partition.block;
   for (std::int64_t first = 0; first < batch.partition.tiles; first += unet_.most_tiles()) {
     const int tiles =
         static_cast<int>(std::min<std::int64_t>(batch.partition.tiles - first, unet_.most_tiles()));
     float* const samples = blocks + first * data_.elements * kTileWidth;
+    const TileSamples real{
+        .block = block, .samples = batch.partition.envs() - first * kTileWidth, .first = 0, .maps = 1};
     const auto copy = [&](const FeatureMap<const float>& from, const FeatureMap<float>& to) {
       for_tiles("maniple::copy_map", tiles, tile_workers(tiles), CopyMap<float>{from, to});
     };
     const std::uint8_t* pixels = nullptr;
     if (cameras_) {
       pixels = pictures + first * cameras_->frames() * pixels_of(cameras_->cameras()) * kTileWidth;
-      cameras_->encode(parameters_.data(), pixels, tiles);
+      cameras_->encode(parameters_.data(), pixels, tiles, real);
       for_features(samples, copy);
     }
     const AddNoise<float> add_noise{.data = data_,
@@ -165,16 +169,18 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
         .tiles = tiles,
         .noisy = {part(layout_.noisy), distance},
         .step = {part(layout_.step), distance},
-        .condition = {samples + data_.condition * kTileWidth, std::int64_t{data_.elements} * kTileWidth}};
+        .condition = {samples + data_.condition * kTileWidth, std::int64_t{data_.elements} * kTileWidth},
+        .samples = real};
     unet_.forward(network_parameters_, input, {part(layout_.prediction), distance});
     const DenoisingLoss<float> denoising_loss{.data = data_,
                                               .layout = layout_,
                                               .samples = samples,
                                               .blocks = blocks_.data(),
+                                              .real = real,
                                               .scale = scale / static_cast<double>(batch.batch.samples),
                                               .sums = sums_.data()};
     for_tiles("maniple::denoising_loss", tiles, tile_workers(tiles), denoising_loss);
-    add_losses(sums_, tiles, exact, loss, inexact);
+    add_losses(sums_, tiles * (kTileWidth / block), exact, loss, inexact);
     if (update == kHeldOut) continue;
     TileRun<float> condition_delta;
     if (cameras_)
@@ -185,7 +191,7 @@ void Diffusion::learn(const LoadedBatch& batch, float* blocks, const std::uint8_
     for_features(samples, [&](const FeatureMap<float>& delta, const FeatureMap<float>& condition) {
       copy(condition, delta);
     });
-    cameras_->backward(parameters_.data(), pixels, tiles, exact, totals, inexact);
+    cameras_->backward(parameters_.data(), pixels, tiles, real, exact, totals, inexact);
   }
 }
 

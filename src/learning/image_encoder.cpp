@@ -211,7 +211,7 @@ struct ImageEncoder<T>::Memory {
   const int most_tiles;
   Numbers<T> signals, kept;
   Numbers<T> deltas[4];  // of maps; the last one for that of the first convolution, too
-  Numbers<T> rows, transposed, packed, sums;
+  Numbers<T> rows, transposed, packed;
   Numbers<BfloatPair> rounded;  // only where products are of bfloat16
 
   Memory(const ImageEncoderShape& encoder_shape, int tiles, bool learns, bool mixed)
@@ -223,8 +223,6 @@ struct ImageEncoder<T>::Memory {
         rows(numbers("encoder_rows", learns ? plan.most_sums : 0)),
         transposed(numbers("encoder_transposed", learns ? plan.most_transposed : 0)),
         packed("maniple::encoder_packed", packed_elements()),
-        sums("maniple::encoder_sums",
-             learns ? static_cast<std::size_t>(plan.most_sums) * static_cast<std::size_t>(tiles) : 0),
         rounded("maniple::encoder_rounded",
                 mixed ? static_cast<std::size_t>(plan.most_rounded * tiles * kTileWidth) : 0) {
     for (int i = 0; i < 4; ++i) deltas[i] = numbers("encoder_deltas", learns ? delta_elements(plan, i) : 0);
@@ -238,7 +236,7 @@ struct ImageEncoder<T>::Memory {
     std::int64_t elements = plan.signals.most + plan.kept.most + (mixed ? plan.most_rounded : 0);
     if (learns) {
       for (int i = 0; i < 4; ++i) elements += delta_elements(plan, i);
-      elements += plan.most_sums + plan.most_transposed + plan.most_sums / kTileWidth + 1;
+      elements += plan.most_sums + plan.most_transposed;
     }
     return sizeof(T) * (static_cast<std::size_t>(elements * tiles * kTileWidth) + packed_elements());
   }
@@ -342,9 +340,8 @@ struct EncoderBackward : GradientPass<T> {
                               3 * channels};
     this->launch("maniple::group_norm_backward", static_cast<std::int64_t>(this->tiles) * conv.groups(),
                  kernel);
-    this->sum_channels(kernel.parameter_delta);
-    this->add_sums(3 * channels, 0, channels, conv.weight);
-    this->add_sums(3 * channels, channels, channels, conv.bias);
+    this->add_channels(kernel.parameter_delta, 0, channels, conv.weight);
+    this->add_channels(kernel.parameter_delta, channels, channels, conv.bias);
     this->weight_gradient(conv.conv, in, y_delta, again);
   }
   // From the derivatives by what a block gives, in one of the first two places, to those by its input; in
@@ -437,16 +434,17 @@ std::vector<T> ImageEncoder<T>::initial_parameters(std::uint32_t seed, int camer
 
 template <class T>
 void ImageEncoder<T>::forward(const T* parameters, int tiles, const TileRun<const std::uint8_t>& pixels,
-                              const TileRun<T>& features) {
-  const LayerPass<T> pass{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded)};
+                              const TileRun<T>& features, const TileSamples& samples) {
+  const LayerPass<T> pass{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded),
+                          samples};
   EncoderForward<T, Memory>(*memory_, pass)(pixels, features);
 }
 
 template <class T>
 void ImageEncoder<T>::backward(const T* parameters, int tiles, const TileRun<const T>& delta, bool exact,
-                               double* gradient, double* inexact) {
-  GradientPass<T> pass{{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded)}};
-  pass.sums = memory_->sums.data();
+                               double* gradient, double* inexact, const TileSamples& samples) {
+  GradientPass<T> pass{
+      {parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded), samples}};
   pass.transposed = memory_->transposed.data();
   pass.exact = exact;
   pass.totals = gradient;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/nn/tile_team.hpp"
 #include "src/learning/parameter_tensors.hpp"
 #include "src/learning/tile_run.hpp"
 #include "src/learning/totals.hpp"
@@ -60,15 +61,16 @@ class ImageEncoder {
   // Encodes `tiles` tiles of images: pixels [height][width][channels][32] (as files have them, samples last),
   // features [features][32] of each tile. A pixel p becomes p / 127.5 - 1, as the diffusion_policy reference
   // normalises images. parameters: [parameters()], in the memory of the device.
+  // `samples`: of these tiles.
   void forward(const T* parameters, int tiles, const TileRun<const std::uint8_t>& pixels,
-               const TileRun<T>& features);
+               const TileRun<T>& features, const TileSamples& samples = {});
   // After forward() with the same parameters and tiles, and no other forward() in between: given the
-  // derivatives of a loss by the features, each tile's gradient, summed over its images, is rounded
+  // derivatives of a loss by the features, the gradient of each block of images, summed over them, is rounded
   // (kernels/nn/exact_totals.hpp; not with `exact` false) and added to gradient[parameters()]; the number of
   // terms that are too large for that, or not finite, is added to *inexact. Lanes whose delta is zero
   // contribute nothing, whatever their pixels. Both pointers are device memory.
   void backward(const T* parameters, int tiles, const TileRun<const T>& delta, bool exact, double* gradient,
-                double* inexact);
+                double* inexact, const TileSamples& samples = {});
 
  private:
   struct Memory;

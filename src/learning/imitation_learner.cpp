@@ -7,22 +7,16 @@
 #include "src/base/error.hpp"
 #include "src/base/log.hpp"
 #include "src/learning/evaluation.hpp"
+#include "src/learning/sample_blocks.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
 
-namespace {
-// Of the rank that has most.
-std::int64_t most_tiles(std::int64_t samples, int ranks) {
-  return (Partition(samples, 0, 1).tiles + ranks - 1) / ranks;
-}
-}  // namespace
-
-RankTiles::RankTiles(const Config& config, int ranks) {
-  of_batch = (most_tiles(config.learning.batch_size, ranks) + config.learning.accumulate - 1) /
-             config.learning.accumulate;
+RankTiles::RankTiles(const Config& config, int ranks) : block(block_of_samples(config.learning)) {
+  of_batch =
+      most_tiles(Partition(config.learning.batch_size, 0, 1, block), ranks, config.learning.accumulate);
   if (config.task.present && config.evaluation.every > 0)
-    acting = most_tiles(trial_environments(config), ranks);
+    acting = most_tiles(Partition(trial_environments(config), 0, 1), ranks);
 }
 
 std::int64_t ImitationLearner::iterations(const LearningConfig& config) {
@@ -64,6 +58,7 @@ IterationReport ImitationLearner::iterate(const std::function<void()>& between_s
                                                                .blocks = sample_blocks_,
                                                                .rank = collectives_.rank(),
                                                                .ranks = collectives_.size(),
+                                                               .block = tiles_.block,
                                                                .parts = learning.accumulate,
                                                                .tiles = tiles_.of_batch},
                                             step_, learning.steps, config_.data.prefetch);
@@ -131,7 +126,7 @@ double ImitationLearner::validation_loss(const std::function<void()>& between_st
     lay(rows, kHeldOut, place, to);
   };
   // as many on each rank, since all ranks may leave between two; those of some are empty
-  const std::int64_t tiles = most_tiles(samples, collectives_.size());
+  const std::int64_t tiles = most_tiles(Partition(samples, 0, 1, tiles_.block), collectives_.size());
   const std::int64_t parts = (tiles + tiles_.of_batch - 1) / tiles_.of_batch;
   double* const totals = optimizer_.clear_totals();
   BatchLoader loader({.sampler = sampler,
@@ -140,6 +135,7 @@ double ImitationLearner::validation_loss(const std::function<void()>& between_st
                       .blocks = blocks,
                       .rank = collectives_.rank(),
                       .ranks = collectives_.size(),
+                      .block = tiles_.block,
                       .parts = parts,
                       .tiles = tiles_.of_batch},
                      0, 1, 1);
@@ -213,8 +209,9 @@ IterationReport ImitationLearner::report_names() const {
 }
 
 Learner::Share ImitationLearner::share() const {
-  return {Partition(config_.learning.batch_size, collectives_.rank(), collectives_.size()).envs(),
-          "samples of an update"};
+  return {
+      Partition(config_.learning.batch_size, collectives_.rank(), collectives_.size(), tiles_.block).envs(),
+      "samples of an update"};
 }
 
 Learner::Work ImitationLearner::work_per_iteration() const {

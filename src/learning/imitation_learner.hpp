@@ -1,9 +1,9 @@
 // Learning from demonstrations, whatever the policy is: minibatches of samples come from a loader, the model
 // adds their gradient and losses to totals, and the optimizer steps with the sums over all ranks.
-// Data-parallel as PPO is: tiles of 32 samples of each global batch are dealt to the ranks, gradients are
-// summed exactly (learning.reduction: exact), all ranks apply equal steps; which samples a batch has depends
-// on seed and update alone. A run has the same bits on any number of ranks, and goes on in the middle of an
-// epoch with the next sample.
+// Data-parallel as PPO is: blocks of the samples of each global batch are dealt to the ranks
+// (sample_blocks.hpp), gradients are summed exactly (learning.reduction: exact), all ranks apply equal steps;
+// which samples a batch has depends on seed and update alone. A run has the same bits on any number of ranks,
+// and goes on in the middle of an epoch with the next sample.
 //
 // To add a way to imitate, write an ImitationModel, and give it a row in learners.cpp.
 #pragma once
@@ -64,6 +64,7 @@ class ImitationModel {
 
 // Tiles that a rank has at most at a time.
 struct RankTiles {
+  int block = kTileWidth;  // samples of it, in which ranks share a batch
   std::int64_t of_batch = 1;
   std::int64_t acting = 0;  // of the environments that evaluate what is learned
 

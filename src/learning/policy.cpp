@@ -6,6 +6,7 @@
 
 #include "kernels/nn/gaussian.hpp"
 #include "src/base/error.hpp"
+#include "src/learning/sample_blocks.hpp"
 #include "src/learning/samples.hpp"
 
 namespace maniple {
@@ -285,19 +286,26 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
   return network;
 }
 
-TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps) {
+TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps, bool by_blocks) {
   constexpr int metrics_and_count = 16;
   return TileScratch(network, layout,
                      std::max({network.sizes.actions + metrics_and_count, network.sizes.inputs(), 2}),
-                     network.parameters + metrics_and_count, network.recurrent() ? steps : 1);
+                     network.parameters + metrics_and_count, network.recurrent() ? steps : 1, by_blocks);
 }
+
+namespace {
+bool learns_by_blocks(const Config& config) {
+  return config.learning.imitates() && block_of_samples(config.learning) < kTileWidth;
+}
+}  // namespace
 
 int steps_of_tile(const Config& config) {
   return config.learning.imitates() ? window_shape(config).sequence : config.learning.horizon;
 }
 
 std::size_t policy_bytes(const Config& config, const Network& network, int workers) {
-  const TileScratch scratch = make_scratch(network, SampleLayout(network.sizes), steps_of_tile(config));
+  const TileScratch scratch =
+      make_scratch(network, SampleLayout(network.sizes), steps_of_tile(config), learns_by_blocks(config));
   return sizeof(float) * static_cast<std::size_t>(network.parameters + 2 * network.sizes.inputs() +
                                                   workers * scratch.elements);
 }
@@ -398,7 +406,7 @@ Policy::Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* c
       used_mean_(static_cast<std::size_t>(network_.sizes.inputs())),
       used_scale_(static_cast<std::size_t>(network_.sizes.inputs())) {
   if (imitates_) units_ = DataUnits(network_.sizes.inputs(), network_.sizes.actions);
-  scratch_ = make_scratch(network_, layout_, steps_of_tile(config));
+  scratch_ = make_scratch(network_, layout_, steps_of_tile(config), learns_by_blocks(config));
   for (int l = 0; l < network_.num_layers; ++l) library_ = library_ || network_.layers[l].library;
   parameters_host_ = Kokkos::create_mirror_view(parameters_);
   std::vector<float> initial;

@@ -27,7 +27,9 @@ Network make_network(const Config& config, const PolicySizes& sizes);
 PolicySizes policy_sizes(const Environment& environment);
 
 // What a worker needs for acting and for learning from a tile, of a recurrent network from all steps of it.
-TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps);
+// `by_blocks`: learning by blocks of fewer samples than a tile.
+TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps,
+                         bool by_blocks = false);
 // Those of a rollout, or of a sequence of demonstrations.
 int steps_of_tile(const Config& config);
 

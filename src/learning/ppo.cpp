@@ -163,7 +163,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
     train.order = rollout_.order();
     train.tiles = partition.tiles;
     train.envs = partition.envs();
-    train.first_tile = partition.first_tile;
+    train.first_tile = partition.first_block;
     train.first_state = rollout_.first_states();
     train.exact = learning.reduction == Reduction::exact;
     for (int epoch = 0; epoch < learning.epochs && !sums.ended; ++epoch) {

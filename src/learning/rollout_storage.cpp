@@ -25,7 +25,7 @@ std::int64_t moments_columns(int observations) {
 // (nvcc wants loops on the device outside of classes.)
 void deal(std::uint32_t seed, const Partition& partition, std::uint32_t iteration, int epoch, int horizon,
           const Numbers<std::int32_t>& order) {
-  const std::int64_t first_tile = partition.first_tile;
+  const std::int64_t first_tile = partition.first_block;
   Kokkos::parallel_for(
       "maniple::deal_minibatches", Range(0, partition.tiles), KOKKOS_LAMBDA(std::int64_t tile) {
         minibatch_order(seed, first_tile + tile, iteration, epoch, horizon, order.data() + tile * horizon);
@@ -163,7 +163,7 @@ bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
 MinibatchDeal RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch, int minibatches) {
   deal(seed_, partition_, static_cast<std::uint32_t>(iteration), epoch, horizon_, order_);
   MinibatchDeal result;
-  result.num_tiles = partition_.num_tiles;
+  result.num_tiles = partition_.num_blocks;
   const bool whole = states_.elements > 0;
   result.horizon = whole ? 1 : horizon_;
   result.steps = whole ? horizon_ : 1;

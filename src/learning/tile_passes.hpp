@@ -7,6 +7,7 @@
 #include "kernels/nn/bfloat16.hpp"
 #include "kernels/nn/convolution.hpp"
 #include "kernels/nn/group_norm.hpp"
+#include "src/learning/sample_blocks.hpp"
 #include "src/learning/tile_run.hpp"
 #include "src/learning/totals.hpp"
 
@@ -75,6 +76,18 @@ inline std::int64_t transposed_elements(const TapLayer& layer, int fine_frames) 
   return static_cast<std::int64_t>(fine_frames) * kTileWidth * TransposeMap<float>::blocks_of(layer.fine);
 }
 
+// A kernel whose work items are those of one tile after the other, for the lanes that hold samples.
+template <class T, class Kernel>
+struct OfTileLanes {
+  Kernel kernel;
+  TileSamples samples;
+  std::int64_t items = 1;  // of a tile
+
+  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t item, int worker) const {
+    kernel(team.of_lanes(samples.width<Lanes<T>>(item / items)), item, worker);
+  }
+};
+
 // Forward, and derivatives by what went in, for one run of tiles.
 template <class T>
 struct LayerPass {
@@ -87,9 +100,16 @@ struct LayerPass {
 
   // Memory for a map whose numbers are rounded to bfloat16; null: products are of numbers as they are.
   BfloatPair* rounded = nullptr;
+  TileSamples samples = {};
 
+  // Of work items of which each tile has as many, one tile's after the other's.
   template <class Kernel>
   void launch(const char* name, std::int64_t items, const Kernel& kernel) const {
+    launch_whole(name, items, OfTileLanes<T, Kernel>{kernel, samples, tiles > 0 ? items / tiles : 1});
+  }
+  // Of any others.
+  template <class Kernel>
+  void launch_whole(const char* name, std::int64_t items, const Kernel& kernel) const {
     for_tiles(name, items, tile_workers(items), kernel);
   }
   void product(const TapLayer& layer, bool backward, const FeatureMap<const T>& source,
@@ -123,12 +143,13 @@ struct LayerPass {
     kernel.parameters = parameters;
     kernel.target = target;
     kernel.tiles = tiles;
+    kernel.samples = samples;
     const int workers = most_workers();
     const std::int64_t all = static_cast<std::int64_t>(tiles) * target.frames;
     const std::int64_t shared = workers == 1 ? 1 : 4 * workers / kernel.row_blocks() + 1;
     const std::int64_t wanted = std::max(shared, panels > 0 ? all / panels : 0);
     kernel.runs = static_cast<int>(kScalarLanes ? all : std::min(all, wanted));
-    launch("maniple::tap_product", kernel.items(), kernel);
+    launch_whole("maniple::tap_product", kernel.items(), kernel);
   }
   void forward(const TapLayer& layer, const FeatureMap<const T>& source, const FeatureMap<T>& target) const {
     product(layer, false, source, target, SumStart::bias);
@@ -145,28 +166,25 @@ struct LayerPass {
 // The same with gradients.
 template <class T>
 struct GradientPass : LayerPass<T> {
-  T *sums = nullptr, *transposed = nullptr;
+  T* transposed = nullptr;
   bool exact = true;
   double *totals = nullptr, *inexact = nullptr;
 
-  // Adds each tile's sums of a map's channels to consecutive totals.
-  void sum_channels(const FeatureMap<const T>& map) const {
-    this->launch("maniple::sum_channels", this->tiles, SumChannels<T>{map, sums});
-  }
-  void add_sums(int stride, int first, int count, std::int64_t parameter) const {
-    AddTileSums<T> kernel;
-    kernel.sums = sums + first;
-    kernel.stride = stride;
+  // Adds the sums of `count` channels of a map to consecutive totals.
+  void add_channels(const FeatureMap<const T>& map, int first, int count, std::int64_t parameter) const {
+    AddChannelSums<T> kernel;
+    kernel.map = map;
+    kernel.map.first += static_cast<std::int64_t>(first) * kTileWidth;
+    kernel.map.channels = count;
     kernel.tiles = this->tiles;
-    kernel.count = count;
+    kernel.samples = this->samples;
     kernel.exact = exact;
     kernel.totals = totals + parameter;
     kernel.inexact = inexact;
-    this->launch("maniple::add_tile_sums", kernel.items(), kernel);
+    this->launch_whole("maniple::add_channel_sums", kernel.items(), kernel);
   }
   void bias_gradient(const TapLayer& layer, const FeatureMap<const T>& out_delta) const {
-    sum_channels(out_delta);
-    add_sums(layer.outputs(), 0, layer.outputs(), layer.bias);
+    add_channels(out_delta, 0, layer.outputs(), layer.bias);
   }
   // `again`: the fine map is the one of the call before, and has not changed.
   void weight_gradient(const TapLayer& layer, const FeatureMap<const T>& in,
@@ -174,12 +192,14 @@ struct GradientPass : LayerPass<T> {
 #ifdef MANIPLE_BFLOAT16
     if constexpr (std::is_same_v<T, float>)
       if (this->rounded != nullptr)
-        return add_weight_gradient<BfloatFactors>(layer, in, out_delta, again,
-                                                  reinterpret_cast<BfloatPair*>(transposed));
+        return add_weight_gradient<BfloatFactors, kTileWidth>(layer, in, out_delta, again,
+                                                              reinterpret_cast<BfloatPair*>(transposed));
 #endif
-    add_weight_gradient<PlainFactors<T>>(layer, in, out_delta, again, transposed);
+    with_block(this->samples.block, [&](auto block) {
+      add_weight_gradient<PlainFactors<T>, block()>(layer, in, out_delta, again, transposed);
+    });
   }
-  template <class Factors>
+  template <class Factors, int Block>
   void add_weight_gradient(const TapLayer& layer, const FeatureMap<const T>& in,
                            const FeatureMap<const T>& out_delta, bool again,
                            typename Factors::Stored* by_samples) const {
@@ -188,16 +208,17 @@ struct GradientPass : LayerPass<T> {
     if (!again)
       this->launch("maniple::transpose_map", static_cast<std::int64_t>(this->tiles) * transpose.blocks(),
                    transpose);
-    TapGradient<T, Factors> kernel;
+    TapGradient<T, Factors, Block> kernel;
     kernel.layer = layer;
     kernel.coarse = layer.transposed ? in : out_delta;
     kernel.transposed = by_samples;
     kernel.fine_frames = fine.frames;
     kernel.tiles = this->tiles;
+    kernel.samples = this->samples;
     kernel.exact = exact;
     kernel.totals = totals;
     kernel.inexact = inexact;
-    this->launch("maniple::tap_gradient", kernel.items(), kernel);
+    this->launch_whole("maniple::tap_gradient", kernel.items(), kernel);
   }
   void gradient(const TapLayer& layer, const FeatureMap<const T>& in,
                 const FeatureMap<const T>& out_delta) const {

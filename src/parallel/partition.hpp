@@ -1,5 +1,7 @@
-// Which environments of the global batch this rank owns: whole tiles, contiguous, as even as tiles
-// allow. Everything that must not depend on the number of ranks is expressed in global tiles.
+// Which environments, or samples, of the global batch this rank owns: whole blocks, contiguous, as even as
+// blocks allow. A block is a tile of 32, or of a small batch less, but always what the batch alone decides:
+// everything that must not depend on the number of ranks is expressed in blocks of the whole batch. A rank's
+// blocks fill tiles of its own, the last of which is padded.
 #pragma once
 
 #include <algorithm>
@@ -10,29 +12,42 @@
 namespace maniple {
 
 struct Partition {
-  std::int64_t num_envs = 0;    // of the whole batch
-  std::int64_t num_tiles = 0;   // of the whole batch
-  std::int64_t first_tile = 0;  // of this rank
-  std::int64_t tiles = 0;       // of this rank; 0 on a rank that has none
+  std::int64_t num_envs = 0;     // of the whole batch
+  std::int64_t num_blocks = 0;   // of the whole batch
+  std::int64_t first_block = 0;  // of this rank
+  std::int64_t blocks = 0;       // of this rank; 0 on a rank that has none
+  std::int64_t tiles = 0;        // of this rank, which its blocks take
+  int block = kTileWidth;        // environments of a block, but the last one of the batch
 
   Partition() = default;
-  Partition(std::int64_t envs, int rank, int ranks)
-      : num_envs(envs), num_tiles((envs + kTileWidth - 1) / kTileWidth) {
-    first_tile = num_tiles * rank / ranks;
-    tiles = num_tiles * (rank + 1) / ranks - first_tile;
+  Partition(std::int64_t envs, int rank, int ranks, int of_block = kTileWidth)
+      : num_envs(envs), num_blocks((envs + of_block - 1) / of_block), block(of_block) {
+    take(num_blocks * rank / ranks, num_blocks * (rank + 1) / ranks);
   }
-  // One of `parts` parts of what this rank has, as even as tiles allow; some may be empty.
+  // One of `parts` parts of what this rank has, as even as blocks allow; some may be empty.
   Partition part(std::int64_t index, std::int64_t parts) const {
     Partition result = *this;
-    result.first_tile = first_tile + tiles * index / parts;
-    result.tiles = first_tile + tiles * (index + 1) / parts - result.first_tile;
+    result.take(first_block + blocks * index / parts, first_block + blocks * (index + 1) / parts);
     return result;
   }
-  std::int64_t first_env() const { return first_tile * kTileWidth; }
+  std::int64_t first_env() const { return first_block * block; }
   // Environments of this rank that are real, without the padding of the last tile.
   std::int64_t envs() const {
-    return std::max<std::int64_t>(0, std::min(num_envs, (first_tile + tiles) * kTileWidth) - first_env());
+    return std::max<std::int64_t>(0, std::min(num_envs, (first_block + blocks) * block) - first_env());
+  }
+
+ private:
+  void take(std::int64_t first, std::int64_t after) {
+    first_block = first;
+    blocks = after - first;
+    tiles = (blocks * block + kTileWidth - 1) / kTileWidth;
   }
 };
+
+// Tiles of that one of `ranks` ranks, and of `parts` parts of what it has, that has most of them.
+inline std::int64_t most_tiles(const Partition& whole, std::int64_t ranks, std::int64_t parts = 1) {
+  const std::int64_t of_rank = (whole.num_blocks + ranks - 1) / ranks;
+  return ((of_rank + parts - 1) / parts * whole.block + kTileWidth - 1) / kTileWidth;
+}
 
 }  // namespace maniple

@@ -34,7 +34,7 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
     throw InputError(config.where_of("task"), "task", "found a deck without a task",
                      "allowed: decks with actions, observations and rewards, as those of inputs/tasks");
   const Partition partition(config.batch.num_envs, rank, ranks);
-  if (partition.num_tiles < ranks)
+  if (partition.num_blocks < ranks)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, ranks),
                      fmt::format("at least {} for each rank but the last", kTileWidth));

@@ -51,16 +51,13 @@ void normalisation(const std::vector<int>& sizes) {
   for_tiles("test", y.tiles * frames, 1, RectifierSlope<T>{z.map(), z_delta.map()});
   const GroupNormBackward<T, IdentityUnit> backward{norm, z_delta.map(), y_delta.map(), {}, rows.map()};
   for_tiles("test", y.tiles * groups, 1, backward);
-  const Numbers<T> sums("sums", static_cast<std::size_t>(y.tiles * 3 * channels));
-  for_tiles("test", y.tiles, 1, SumChannels<T>{rows.map(), sums.data()});
   const Numbers<double> totals("totals", static_cast<std::size_t>(3 * channels + 1));
-  const AddTileSums<T> add{.sums = sums.data(),
-                           .tiles = static_cast<int>(y.tiles),
-                           .stride = 3 * channels,
-                           .count = 3 * channels,
-                           .exact = true,
-                           .totals = totals.data(),
-                           .inexact = totals.data() + 3 * channels};
+  const AddChannelSums<T> add{.map = rows.map(),
+                              .tiles = static_cast<int>(y.tiles),
+                              .samples = {},
+                              .exact = true,
+                              .totals = totals.data(),
+                              .inexact = totals.data() + 3 * channels};
   for_tiles("test", add.items(), 1, add);
   Kokkos::fence();
   z.to_output();

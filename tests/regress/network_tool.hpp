@@ -140,14 +140,12 @@ void run_layer(TapLayer layer, int samples, int frames, int result_frames) {
                                         rounded_elements(layer, layer.transposed ? frames : result_frames,
                                                          layer.transposed ? result_frames : frames))
                                   : 0);
-  const Numbers<T> sums("sums", static_cast<std::size_t>(tiles * layer.outputs()));
   const Numbers<T> transposed = device_of(std::vector<T>(
       static_cast<std::size_t>(tiles * kTileWidth *
                                transposed_elements(layer, layer.transposed ? result_frames : frames)),
       std::numeric_limits<T>::quiet_NaN()));
   const Numbers<double> totals("totals", parameters.size() + 1);
   GradientPass<T> pass{{numbers.data(), tiles, packed.data(), 2, place_of(rounded_map)}};
-  pass.sums = sums.data();
   pass.transposed = transposed.data();
   pass.totals = totals.data();
   pass.inexact = totals.data() + parameters.size();

@@ -1,5 +1,6 @@
-"""What an update learns from on several ranks: accumulated batches, batches of each rank, scaled learning rates."""
-# ctest: PROCESSORS 1
+"""What an update learns from on several ranks: small batches, accumulated batches, batches of each rank, scaled learning
+rates."""
+# ctest: PROCESSORS 1 COST 30
 
 import re
 from pathlib import Path
@@ -7,7 +8,9 @@ from pathlib import Path
 import h5py
 import pytest
 
-from demonstrations import episodes, write_robomimic
+from conftest import of_the_day
+from demonstrations import episodes, pictures, write_robomimic
+from trainings import check_ranks
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 
@@ -33,9 +36,60 @@ def imitate(maniple, tmp_path, demos):
     return run
 
 
+CLONING = ["inputs/imitate/bc.yaml", "policy.hidden=[32, 300]"]  # more units than learning.blas_width
+PICTURES = ["inputs/imitate/bc_image.yaml", "policy.hidden=[24]", "data.observations=[front]", "image.crop=[36, 36]",
+            "image.base_width=4", "image.keypoints=8", "image.features=12"]
+DIFFUSION = ["inputs/imitate/diffusion.yaml", "diffusion.down_dims=[16, 32]", "diffusion.groups=4", "diffusion.kernel_size=3",
+             "diffusion.step_embedding=16", "learning.warmup_steps=2", "diffusion.prediction_horizon=8",
+             "diffusion.action_horizon=4"]
+SMALL = {
+    "16": ([*CLONING, "learning.batch_size=16"], 4, [4, 4, 4, 4]),
+    "24": ([*CLONING, "policy.layer_norm=true", "learning.batch_size=24"], 3, [8, 8, 8]),
+    "100": ([*CLONING, "learning.batch_size=100"], 3, [32, 32, 36]),
+    "sequences": ([*CLONING, "policy.recurrent=lstm", "policy.recurrent_units=20", "learning.loss=gmm", "policy.modes=3",
+                   "policy.recurrent_horizon=4", "learning.batch_size=20"], 2, [10, 10]),
+    "pictures": ([*PICTURES, "data.frame_stack=2", "learning.batch_size=16"], 2, [8, 8]),
+    "diffusion": ([*DIFFUSION, "learning.batch_size=40"], 3, [12, 14, 14]),
+    "held out": ([*CLONING, "learning.batch_size=16", "data.filter_key=train", "data.validation_filter=valid"], 3, [4, 6, 6]),
+}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """Demonstrations with pictures, of which the last are held out."""
+    made = episodes(12)
+    return write_robomimic(tmp_path_factory.mktemp("seen") / "demos.hdf5", made,
+                           {"train": range(8), "valid": range(8, 12)}, pictures(made, {"front": (40, 40, 3)}))
+
+
+@pytest.mark.parametrize("kind, counts", of_the_day([(kind, counts) for kind in SMALL for counts in ((1,), (1, 2, 3, 4, 5, 6))],
+                                                    *[(kind, (1,)) for kind in SMALL]))
+def test_small_batches_are_shared_evenly(maniple, tmp_path, seen, kind, counts):
+    """Every rank has samples, and what is learned has the bits of one rank."""
+    deck, ranks, shares = SMALL[kind]
+    check_ranks(maniple, tmp_path, "imitate", *deck, f"data.file={seen}", "learning.steps=6", "learning.report_every=3",
+                "learning.checkpoint_every=1", *([] if "data.observations=[front]" in deck else ["data.observations=[position, velocity]"]),
+                counts=sorted({*counts, ranks}))
+    with h5py.File(tmp_path / str(ranks) / "results.h5") as file:
+        assert list(file["ranks/share"]) == shares
+
+
+def test_a_small_batch_is_continued_on_other_ranks(imitate, tmp_path):
+    keys = ["learning.batch_size=24", "learning.checkpoint_every=1", "learning.resume=auto"]
+    _, whole = imitate(*keys, f"output.directory={tmp_path / 'whole'}")
+    for steps, ranks in ((10, 3), (20, 2)):
+        _, found = imitate(*keys, f"learning.steps={steps}", f"output.directory={tmp_path / 'cut'}", ranks=ranks)
+    assert found[1:] == whole[1:]
+
+
+def test_ranks_without_samples_are_named(imitate):
+    result, _ = imitate("learning.batch_size=5", ranks=4)
+    assert "1 of 4 ranks have no samples: ranks share a batch in blocks of 2" in result.stderr + result.stdout
+
+
 @pytest.mark.parametrize("size, parts", [(60, 3), (7, 40)])
 def test_accumulated_batches_have_the_bits_of_one(imitate, size, parts):
-    """Also where parts are no whole blocks of 32 samples, or there are more parts than blocks."""
+    """Also where parts are no whole blocks of samples, or there are more parts than blocks."""
     _, whole = imitate(f"learning.batch_size={size * parts}")
     for ranks in (1, 2, 3):
         result, found = imitate(f"learning.batch_size={size}", f"learning.accumulate={parts}", ranks=ranks)

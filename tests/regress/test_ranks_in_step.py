@@ -26,6 +26,9 @@ def cloning(demos):
             "policy.hidden=[32, 32]", "learning.steps=400", "learning.report_every=40", "learning.batch_size=96"]
 
 
+LARGE = ["learning.batch_size=256"]
+
+
 def different_ranks(maniple, ranks, line, odd=1, timeout=60):
     """A launch in which `{}` of a shell line is another word on one rank."""
     script = f'case $OMPI_COMM_WORLD_RANK in {odd}) w=odd;; *) w=usual;; esac; ' + line.replace("{}", "$w")
@@ -42,8 +45,9 @@ def error_of(result, code=1):
 @pytest.mark.parametrize("verb, ranks, odd", of_the_day([("imitate", 3, 2), ("imitate", 3, 0), ("train", 2, 1)],
                                                         ("imitate", 3, 2), ("train", 2, 1)))
 def test_a_flipped_bit_is_found_within_an_interval(maniple, preload, tmp_path, demos, verb, ranks, odd):
-    """Every rank makes two products an update and block; the fault comes in the second iteration, behind a checkpoint."""
-    deck = cloning(demos) if verb == "imitate" else [*CARTPOLE, "learning.epochs=4", "learning.minibatches=4"]
+    """Every rank makes two products by BLAS an update and block of 32, which a large batch has; the fault comes in the
+    second iteration, behind a checkpoint."""
+    deck = [*cloning(demos), *LARGE] if verb == "imitate" else [*CARTPOLE, "learning.epochs=4", "learning.minibatches=4"]
     keys = [*deck, "learning.blas_width=1", "learning.check_ranks_every=10", "learning.checkpoint_every=1",
             f"output.directory={tmp_path / 'run'}"]
     fault = {"LD_PRELOAD": preload("flip"), "FLIP_RANK": str(odd), "FLIP_AFTER": "300" if verb == "imitate" else "1500"}
@@ -70,7 +74,7 @@ def test_a_flipped_bit_is_found_within_an_interval(maniple, preload, tmp_path, d
 
 def test_a_checkpoint_is_never_written_of_ranks_out_of_step(maniple, preload, tmp_path, demos):
     fault = {"LD_PRELOAD": preload("flip"), "FLIP_RANK": "1", "FLIP_AFTER": "300"}
-    message = error_of(maniple("imitate", *cloning(demos), "learning.blas_width=1", "learning.check_ranks_every=0",
+    message = error_of(maniple("imitate", *cloning(demos), *LARGE, "learning.blas_width=1", "learning.check_ranks_every=0",
                                f"output.directory={tmp_path / 'run'}", ranks=2, environment=fault, exit_code=1))
     assert "ranks out of step at a checkpoint: rank 1 " in message
     assert not maniple.checkpoints(tmp_path / "run")
@@ -130,14 +134,14 @@ def test_held_out_samples_are_worked_off_in_parts(maniple, tmp_path, demos):
                        "learning.batch_size=32", "learning.report_every=4", "learning.checkpoint_every=0",
                        f"output.directory={tmp_path / held_out}", ranks=2).stdout
         compared[held_out] = int(re.search(r"compared (\d+) times?, always equal", text)[1])
-    # 32 samples of a batch are one tile, on one rank; so are parts
+    # 16 of the 32 samples of a batch are a tile of a rank; so are parts of those that are held out
     parts = -(-held_out_samples // 32 // 2)
     assert compared["all"] - compared["none"] >= parts > 1
 
 
 def test_the_report_at_the_end(maniple, tmp_path, demos):
-    """In the log, in the results, and by doctor; 96 samples are 3 blocks of 32, of which one rank has two."""
-    for verb, deck, shares in (("imitate", [*cloning(demos), "learning.check_ranks_every=90"], [32, 64]),
+    """In the log, in the results, and by doctor; 96 samples are 12 blocks of 8."""
+    for verb, deck, shares in (("imitate", [*cloning(demos), "learning.check_ranks_every=90"], [48, 48]),
                                ("train", [*CARTPOLE, "learning.check_ranks_every=7"], [96, 96])):
         directory = tmp_path / verb
         text = maniple(verb, *deck, f"output.directory={directory}", ranks=2).stdout

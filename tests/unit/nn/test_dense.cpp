@@ -17,6 +17,7 @@
 
 #include "kernels/nn/cloning_loss.hpp"
 #include "kernels/nn/ppo_loss.hpp"
+#include "kernels/nn/wide_dense.hpp"
 #include "src/learning/dense_blas.hpp"
 #include "src/learning/policy.hpp"
 #include "tests/unit/learning/network_by_hand.hpp"
@@ -203,6 +204,42 @@ TEST(DenseLanes, GradientsHaveTheSameBitsForEveryWidth) {
   compare_widths<float, 16, 8, 4>();
   compare_widths<double, 8, 4, 2>();
 }
+
+#ifndef MANIPLE_SCALAR_LANES
+// Layers of more than a block of rows, columns and depth, and of less, on one pack of samples and on all.
+TEST(DenseWide, HasTheBitsOfTheLanes) {
+  for (const auto& [inputs, outputs] : {std::pair(5, 3), {16, 70}, {150, 20}, {37, 300}})
+    for (const int width : {kTileWidth, lane_width<Lanes<float>>}) {
+      std::mt19937_64 generator(5);
+      DenseLayer layer;
+      layer.inputs = inputs;
+      layer.outputs = outputs;
+      layer.bias = outputs * layer.stride();
+      layer.activation = Activation::elu;
+      layer.source_activation = Activation::tanh;
+      Buffer<float> parameters(layer.bias + outputs), source(inputs * 32), delta(outputs * 32);
+      fill(parameters, layer.bias + outputs, generator);
+      fill(source, inputs * 32, generator);
+      fill(delta, outputs * 32, generator);
+      Buffer<float> target[2] = {Buffer<float>(outputs * 32), Buffer<float>(outputs * 32)};
+      Buffer<float> source_delta[2] = {Buffer<float>(inputs * 32 + 1), Buffer<float>(inputs * 32 + 1)};
+      for (Buffer<float>& each : source_delta) each[inputs * 32] = 7;  // of others
+      const TileTeam team = TileTeam().of_lanes(width);
+      LaneDense::forward(TileTeam(), layer, parameters.data(), source.data(), target[0].data());
+      WideDense::forward(team, layer, parameters.data(), source.data(), target[1].data());
+      LaneDense::backward(TileTeam(), layer, parameters.data(), delta.data(), source.data(),
+                          source_delta[0].data());
+      WideDense::backward(team, layer, parameters.data(), delta.data(), source.data(),
+                          source_delta[1].data());
+      for (int lane = 0; lane < width; ++lane) {
+        for (int o = 0; o < outputs; ++o) EXPECT_EQ(target[0][o * 32 + lane], target[1][o * 32 + lane]);
+        for (int i = 0; i < inputs; ++i)
+          EXPECT_EQ(source_delta[0][i * 32 + lane], source_delta[1][i * 32 + lane]);
+      }
+      EXPECT_EQ(source_delta[1][inputs * 32], 7);
+    }
+}
+#endif
 
 TEST(DenseLanes, ParametersAreCountedIn64Bits) {
   constexpr int inputs = 33, outputs = 19;
@@ -427,6 +464,66 @@ TEST(TrainMinibatch, GradientIsThatOfTheLoss) {
     EXPECT_EQ(wrong, 0);
     EXPECT_GT(size, 0.5);
     EXPECT_GT(used, config.shared ? 70 : 100);
+  }
+}
+
+// The same minibatch, whose gradient is summed by blocks.
+template <int Block, class Dense>
+void compare_with_tiles(Training& t) {
+  t.train.deal.horizon = t.train.deal.minibatches = 1;  // one position
+  const std::int64_t count = minibatch_totals(t.network, kNumLossMetrics);
+  const TileScratch scratch(t.network, t.layout, 2 + kNumLossMetrics, count, t.horizon, true);
+  Buffer<double> memory(t.tiles * scratch.elements), totals(count);
+  for (std::int64_t i = 0; i < t.tiles * scratch.elements; ++i)
+    memory[i] = std::nan("");  // of lanes without samples, too
+  for (std::int64_t i = 0; i < count; ++i) totals[i] = 0;
+  TrainMinibatch<double, Dense, PpoLoss<double>, Block> train;
+  train.network = t.network;
+  train.scratch = scratch;
+  train.loss = t.train.loss;
+  train.parameters = t.train.parameters;
+  train.memory = memory.data();
+  train.blocks = t.train.blocks;
+  std::vector<std::int32_t> first_step(t.tiles, 0);
+  t.train.order = train.order = first_step.data();
+  train.tiles = t.train.tiles;
+  train.envs = t.train.envs;
+  train.first_state = t.train.first_state;
+  train.deal = t.train.deal;
+  train.scale = t.train.scale;
+  train.totals = totals.data();
+  t.loss();
+  for (int tile = 0; tile < t.tiles; ++tile) train(TileTeam(), tile, 0);
+  BlockGradient<double, Block> gradient;
+  gradient.network = t.network;
+  gradient.scratch = scratch;
+  gradient.memory = memory.data();
+  gradient.inputs = train.input_of(0);
+  gradient.next_input = t.layout.elements * 32;
+  gradient.tiles = t.tiles;
+  gradient.steps = train.deal.steps;
+  gradient.samples = {.block = Block, .samples = t.envs, .first = 0, .maps = 1};
+  gradient.totals = totals.data();
+  gradient.inexact = totals.data() + count - 1;
+  Buffer<double> panels(1 + BlockGradient<double, Block>::panel_elements(t.tiles, t.horizon));
+  gradient.panels = panels.data();
+  for (std::int64_t item = 0; item < gradient.items(); ++item) gradient(TileTeam(), item, 0);
+  int wrong = 0;
+  for (std::int64_t i = 0; i < count; ++i)
+    if (!(std::abs(totals[i] - t.totals[i]) <= 1e-10) && ++wrong <= 3)
+      ADD_FAILURE() << "total " << i << " by blocks of " << Block << ": " << totals[i] << ", by tiles "
+                    << t.totals[i];
+  EXPECT_EQ(wrong, 0);
+}
+TEST(TrainMinibatch, BlocksSumUpToTiles) {
+  for (const auto& [name, config] : kinds_of_networks()) {
+    SCOPED_TRACE(name);
+    Training t(config);
+    compare_with_tiles<8, LaneDense>(t);
+    compare_with_tiles<2, LaneDense>(t);
+#ifndef MANIPLE_SCALAR_LANES
+    compare_with_tiles<8, WideDense>(t);
+#endif
   }
 }
 

@@ -130,26 +130,30 @@ TEST_F(CollectivesMpi, LinksAreMeasured) {
   EXPECT_GE(measure_sum(*world, 1 << 16), 0);
 }
 
-// Whole tiles, every environment once, as even as tiles allow.
+// Whole blocks, every environment once, as even as blocks allow, in as few tiles as these take.
 TEST(PartitionOfBatch, CoversEveryEnvironmentOnce) {
-  for (const std::int64_t envs : {1, 31, 32, 33, 64, 100, 4096, 1000003})
-    for (const int ranks : {1, 2, 3, 4, 7, 64}) {
-      std::int64_t next_env = 0, next_tile = 0, fewest = envs, most = 0;
-      for (int r = 0; r < ranks; ++r) {
-        const Partition part(envs, r, ranks);
-        EXPECT_EQ(part.first_tile, next_tile);
-        if (part.envs() > 0) {
-          EXPECT_EQ(part.first_env(), next_env);
+  for (const int block : {2, 8, kTileWidth})
+    for (const std::int64_t envs : {1, 31, 32, 33, 64, 100, 4096, 1000003})
+      for (const int ranks : {1, 2, 3, 4, 7, 64}) {
+        std::int64_t next_env = 0, next_block = 0, fewest = envs, most = 0, most_of_tiles = 0;
+        for (int r = 0; r < ranks; ++r) {
+          const Partition part(envs, r, ranks, block);
+          EXPECT_EQ(part.first_block, next_block);
+          if (part.envs() > 0) {
+            EXPECT_EQ(part.first_env(), next_env);
+          }
+          EXPECT_EQ(part.tiles, (part.blocks * block + kTileWidth - 1) / kTileWidth);
+          next_env += part.envs();
+          next_block += part.blocks;
+          fewest = std::min(fewest, part.blocks);
+          most = std::max(most, part.blocks);
+          most_of_tiles = std::max(most_of_tiles, part.tiles);
         }
-        next_env += part.envs();
-        next_tile += part.tiles;
-        fewest = std::min(fewest, part.tiles);
-        most = std::max(most, part.tiles);
+        EXPECT_EQ(next_env, envs);
+        EXPECT_EQ(next_block, (envs + block - 1) / block);
+        EXPECT_EQ(most_of_tiles, most_tiles(Partition(envs, 0, 1, block), ranks));
+        EXPECT_LE(most - fewest, 1);
       }
-      EXPECT_EQ(next_env, envs);
-      EXPECT_EQ(next_tile, (envs + kTileWidth - 1) / kTileWidth);
-      EXPECT_LE(most - fewest, 1);
-    }
 }
 
 }  // namespace
