@@ -9,7 +9,7 @@ import subprocess
 
 import demonstrations
 import pytest
-from conftest import BUILD, PROGRAM
+from conftest import BUILD, PROGRAM, ROOT
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 HUMANOID = "model.file=package:gymnasium/envs/mujoco/assets/humanoid.xml"
@@ -76,6 +76,60 @@ def test_every_verb_runs(maniple, tmp_path, ranks):
     data = tmp_path / "data.hdf5"
     demonstrations.write_robomimic(data, demonstrations.episodes())
     start(*CLONE, f"data.file={data}", f"output.directory={tmp_path / 'clone'}")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("model", sorted(file.stem for file in (ROOT / "tests/reference/models").glob("*.xml")))
+def test_every_kind_of_model(maniple, tmp_path, model, ranks):
+    """Those with which physics is compared: meshes, height fields, tendons, muscles, equality constraints, noslip ..."""
+    maniple("rollout", f"model.file=tests/reference/models/{model}.xml", "batch.num_envs=70", "simulation.steps=2",
+            f"simulation.precision={'single' if ranks == 1 else 'double'}", "control.source=random",
+            "output.trajectory.every=1", "output.trajectory.fields=[qpos, qvel, xpos, ncon]",
+            f"output.directory={tmp_path / 'run'}", ranks=ranks, environment=fake())
+
+
+# terrain with curricula, events that vary the model, mocap bodies, states that settle, forces as stepped
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("task", [
+    "dm_control/dog_fetch", "dm_control/manipulator_insert_peg", "dm_control/quadruped_walk", "dm_control/stacker_stack_4",
+    "gymnasium/pusher_v5", "isaac/humanoid", "mjlab/g1_flat", "mjlab/go1_rough"])
+def test_every_kind_of_task(maniple, tmp_path, task, ranks):
+    deck = (f"inputs/train/{task}.yaml", "batch.num_envs=64", "policy.hidden=[16]")
+    run = tmp_path / "run"
+    maniple("train", *deck, "learning.iterations=2", "learning.horizon=4", "learning.minibatches=2", "learning.epochs=1",
+            "evaluation.every=0", f"output.directory={run}", ranks=ranks, environment=fake())
+    maniple("rollout", *deck, "simulation.steps=2", "initial_state.source=task", "control.source=policy",
+            f"control.checkpoint={run}", "output.trajectory.every=1",
+            "output.trajectory.fields=[qpos, observation, reward, terminated]",
+            f"output.directory={tmp_path / 'played'}", ranks=ranks, environment=fake())
+
+
+LEARNERS = {
+    "recurrent": ("train", CARTPOLE, "batch.num_envs=128", "learning.iterations=1", "policy.recurrent=gru",
+                  "policy.recurrent_units=8"),
+    "lstm with a mixture": (*CLONE, "policy.recurrent=lstm", "policy.recurrent_units=12", "policy.recurrent_horizon=5",
+                            "learning.loss=gmm", "policy.modes=3"),
+    "diffusion": ("imitate", "inputs/imitate/diffusion.yaml", "learning.steps=4", "learning.batch_size=64",
+                  "learning.warmup_steps=2", "diffusion.down_dims=[16, 32]", "diffusion.groups=4", "diffusion.kernel_size=3",
+                  "diffusion.step_embedding=16"),
+    "pictures": ("imitate", "inputs/imitate/bc_image.yaml", "learning.steps=4", "learning.batch_size=16",
+                 "image.base_width=4", "image.keypoints=8", "image.features=12", "image.crop=[36, 38]",
+                 "data.observations=[position, front]"),
+}
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner(maniple, tmp_path, learner, ranks):
+    arguments = LEARNERS[learner]
+    if arguments[0] == "imitate":
+        made = demonstrations.episodes(shortest=9)
+        images = demonstrations.pictures(made, {"front": (40, 44, 3)}) if learner == "pictures" else None
+        demonstrations.write_robomimic(tmp_path / "demos.hdf5", made, images=images)
+        if learner != "pictures":
+            arguments = (*arguments, "data.observations=[position, velocity]")
+        arguments = (*arguments, f"data.file={tmp_path / 'demos.hdf5'}")
+    maniple(*arguments, f"output.directory={tmp_path / 'run'}", ranks=ranks, environment=fake())
 
 
 def test_what_computes_nothing_needs_no_device(maniple):

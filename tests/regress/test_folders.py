@@ -31,7 +31,8 @@ def gcc():
 def first(tmp_path_factory):
     """Options with which the headers that nearly every file includes come precompiled."""
     header = tmp_path_factory.mktemp("precompiled") / "first.hpp"
-    header.write_text("#include <Kokkos_Core.hpp>\n#include <gtest/gtest.h>\n#include <spdlog/fmt/fmt.h>\n")
+    header.write_text("#include <Kokkos_Core.hpp>\n#include <gtest/gtest.h>\n#include <spdlog/fmt/fmt.h>\n"
+                      "typedef struct __half half;\n")  # (of cuda_fp16.h, which a Kokkos with CUDA includes)
     command = [word for word in gcc() if word != "-fsyntax-only"]
     subprocess.run([*command, "-x", "c++-header", str(header), "-o", f"{header}.gch"], check=True, cwd=ROOT)
     return ["-include", str(header)]

@@ -54,7 +54,9 @@ MANIPLE_STAGE void touch_prisms(const Model<S>& m, int id, ConvexShape<S>& shape
     low[axis] = plain_dot(direction, shape.support(-direction)) - margin;
     if (low[axis] > above[axis] || high[axis] < -below[axis]) return;
   }
-  const auto cell = [](double x, double half, int count) { return (x + half) / (2 * half) * (count - 1); };
+  const auto cell = [](double x, double half_size, int count) {
+    return (x + half_size) / (2 * half_size) * (count - 1);
+  };
   const auto within = [](double x, int last) { return static_cast<int>(x < 0 ? 0 : x > last ? last : x); };
   const int first_column = within(floor(cell(low[0], above[0], prisms.columns)), prisms.columns - 1),
             last_column = within(ceil(cell(high[0], above[0], prisms.columns)), prisms.columns - 1),

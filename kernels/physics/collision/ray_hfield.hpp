@@ -13,14 +13,15 @@ template <class T>
 struct BoxSides {
   T at[6];
 
-  MANIPLE_FUNCTION BoxSides(const T (&half)[3], const T (&p)[3], const T (&u)[3]) {
+  MANIPLE_FUNCTION BoxSides(const T (&half_size)[3], const T (&p)[3], const T (&u)[3]) {
     for (T& side : at) side = -1;
     for (int axis = 0; axis < 3; ++axis) {
       if (abs(u[axis]) <= T(kMinimumValue)) continue;
       const int b = axis == 0 ? 1 : 0, c = axis == 2 ? 1 : 2;
       for (int side = 0; side < 2; ++side) {
-        const T there = ((side == 0 ? -half[axis] : half[axis]) - p[axis]) / u[axis];
-        if (there >= 0 && abs(p[b] + there * u[b]) <= half[b] && abs(p[c] + there * u[c]) <= half[c])
+        const T there = ((side == 0 ? -half_size[axis] : half_size[axis]) - p[axis]) / u[axis];
+        if (there >= 0 && abs(p[b] + there * u[b]) <= half_size[b] &&
+            abs(p[c] + there * u[c]) <= half_size[c])
           at[2 * axis + side] = there;
       }
     }
@@ -62,9 +63,9 @@ MANIPLE_FUNCTION T hfield_distance(const Model<T>& m, int id, const Vec3<T>& p, 
   const int rows = m.hfield_nrow[id], columns = m.hfield_ncol[id];
   const T direction[3] = {u.x, u.y, u.z};
   const auto sides = [&](T low, T high) {
-    const T half[3] = {size[0], size[1], T(0.5) * (high - low)},
+    const T half_size[3] = {size[0], size[1], T(0.5) * (high - low)},
             point[3] = {p.x, p.y, p.z - T(0.5) * (low + high)};
-    return BoxSides<T>(half, point, direction);
+    return BoxSides<T>(half_size, point, direction);
   };
   T nearest = sides(-size[3], T(0)).nearest();
   const auto keep = [&](T there) {
