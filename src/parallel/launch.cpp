@@ -37,8 +37,10 @@ bool is_launched() {
 
 LaunchedAlone::LaunchedAlone() {
   if (is_launched()) return;
+  // (without a daemon all such processes would make and remove the same directory of their session)
   for (const auto& [variable, value] :
-       {std::pair{"OMPI_MCA_ess_singleton_isolated", "1"}, std::pair{"OMPI_MCA_pml", "ob1"}})
+       {std::pair{"OMPI_MCA_ess_singleton_isolated", "1"},
+        std::pair{"OMPI_MCA_orte_create_session_dirs", "0"}, std::pair{"OMPI_MCA_pml", "ob1"}})
     if (std::getenv(variable) == nullptr && setenv(variable, value, 0) == 0) set_.push_back(variable);
 }
 

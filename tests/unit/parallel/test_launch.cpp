@@ -19,9 +19,14 @@ std::optional<std::string> variable(const char* name) {
 // The variables as they were, whatever a test does with them.
 class LaunchedAloneTest : public ::testing::Test {
  protected:
-  static constexpr const char* kNames[] = {"OMPI_COMM_WORLD_SIZE",           "PMI_SIZE",  "PALS_LOCAL_SIZE",
-                                           "SLURM_STEP_NUM_TASKS",           "PMIX_RANK", "OMPI_MCA_pml",
-                                           "OMPI_MCA_ess_singleton_isolated"};
+  static constexpr const char* kNames[] = {"OMPI_COMM_WORLD_SIZE",
+                                           "PMI_SIZE",
+                                           "PALS_LOCAL_SIZE",
+                                           "SLURM_STEP_NUM_TASKS",
+                                           "PMIX_RANK",
+                                           "OMPI_MCA_pml",
+                                           "OMPI_MCA_ess_singleton_isolated",
+                                           "OMPI_MCA_orte_create_session_dirs"};
   void SetUp() override {
     for (const char* const name : kNames) {
       kept_.push_back(variable(name));
@@ -43,6 +48,7 @@ TEST_F(LaunchedAloneTest, NeedsNoNetworkAndLeavesTheEnvironment) {
     const LaunchedAlone alone;
     EXPECT_EQ(variable("OMPI_MCA_pml"), "ob1");
     EXPECT_EQ(variable("OMPI_MCA_ess_singleton_isolated"), "1");
+    EXPECT_EQ(variable("OMPI_MCA_orte_create_session_dirs"), "0");
   }
   EXPECT_FALSE(variable("OMPI_MCA_pml"));
   EXPECT_FALSE(variable("OMPI_MCA_ess_singleton_isolated"));
