@@ -96,8 +96,7 @@ MANIPLE_FUNCTION void add_product(const ScalarOf<V>* __restrict__ packed, int de
 }
 
 // sum[row][column] += sum over `Samples` samples of delta[row][sample] x[sample][column], of the first `rows`
-// rows
-// (`All`: these are all, at constant distances) of Rows.
+// rows of Rows (`All`: these are all, at constant distances).
 template <bool All, class V, int Samples, int Rows, int Columns>
 MANIPLE_FUNCTION void add_outer_products_of(const ScalarOf<V>* __restrict__ delta, int rows,
                                             const V* __restrict__ x, V (&sum)[Rows][Columns]) {

@@ -93,6 +93,26 @@ MANIPLE_FUNCTION void dense_forward(const DenseLayer& layer, const ScalarOf<V>* 
                                      out + row * lane_stride, layer.activation);
 }
 
+// sum[column][32] += sum over outputs of weight[output][column] delta[output][32], for Packs packs of
+// samples.
+template <class V, int Packs, int Columns>
+MANIPLE_FUNCTION void add_backward_product(const ScalarOf<V>* weight, int outputs, std::int64_t stride,
+                                           const V* delta, V (&sum)[Columns][Packs]) {
+  MANIPLE_UNROLL_SUM
+  for (int o = 0; o < outputs; ++o) {
+    V d[Packs];
+    MANIPLE_UNROLL
+    for (int pack = 0; pack < Packs; ++pack) d[pack] = delta[o * (kTileWidth / lane_width<V>)+pack];
+    MANIPLE_UNROLL
+    for (int column = 0; column < Columns; ++column) {
+      const V w(weight[o * stride + column]);
+      MANIPLE_UNROLL
+      for (int pack = 0; pack < Packs; ++pack)
+        sum[column][pack] = multiply_add(w, d[pack], sum[column][pack]);
+    }
+  }
+}
+
 // source_delta = (transposed weight target_delta) * derivative of the source, for Columns inputs.
 template <class V, int Packs, int Columns>
 MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int outputs, std::int64_t stride,
@@ -105,19 +125,7 @@ MANIPLE_FUNCTION void dense_backward_block(const ScalarOf<V>* weight, int output
     MANIPLE_UNROLL
     for (int pack = 0; pack < Packs; ++pack) sum[column][pack] = V(ScalarOf<V>(0));
   }
-  MANIPLE_UNROLL_SUM
-  for (int o = 0; o < outputs; ++o) {
-    V d[Packs];
-    MANIPLE_UNROLL
-    for (int pack = 0; pack < Packs; ++pack) d[pack] = delta[o * lane_stride + pack];
-    MANIPLE_UNROLL
-    for (int column = 0; column < Columns; ++column) {
-      const V w(weight[o * stride + column]);
-      MANIPLE_UNROLL
-      for (int pack = 0; pack < Packs; ++pack)
-        sum[column][pack] = multiply_add(w, d[pack], sum[column][pack]);
-    }
-  }
+  add_backward_product(weight, outputs, stride, delta, sum);
   MANIPLE_UNROLL
   for (int column = 0; column < Columns; ++column) {
     MANIPLE_UNROLL

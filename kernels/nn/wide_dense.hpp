@@ -24,18 +24,7 @@ void dense_backward_part(const ScalarOf<V>* block, int outputs, const V* delta, 
     for (int pack = 0; pack < Packs; ++pack)
       sum[column][pack] = begins ? V(ScalarOf<V>(0)) : sums[column * lane_stride + pack];
   }
-  for (int o = 0; o < outputs; ++o) {
-    V d[Packs];
-    MANIPLE_UNROLL
-    for (int pack = 0; pack < Packs; ++pack) d[pack] = delta[o * lane_stride + pack];
-    MANIPLE_UNROLL
-    for (int column = 0; column < Columns; ++column) {
-      const V w(block[o * Stride + column]);
-      MANIPLE_UNROLL
-      for (int pack = 0; pack < Packs; ++pack)
-        sum[column][pack] = multiply_add(w, d[pack], sum[column][pack]);
-    }
-  }
+  add_backward_product(block, outputs, Stride, delta, sum);
   MANIPLE_UNROLL
   for (int column = 0; column < Columns; ++column) {
     MANIPLE_UNROLL

@@ -202,7 +202,7 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
 
 template <class T, class Dense, class Loss, int Block>
 void BehaviourCloning::add_by_blocks(const TrainMinibatch<T, Dense, Loss, Block>& train,
-                                     const TileSamples& samples, double* totals) const {
+                                     double* totals) const {
   BlockGradient<T, Block> gradient;
   gradient.network = train.network;
   gradient.scratch = train.scratch;
@@ -211,7 +211,7 @@ void BehaviourCloning::add_by_blocks(const TrainMinibatch<T, Dense, Loss, Block>
   gradient.next_input = std::int64_t{layout_.elements} * kTileWidth;
   gradient.tiles = static_cast<int>(train.tiles);
   gradient.steps = train.deal.steps;
-  gradient.samples = samples;
+  gradient.samples = train.real_samples();
   gradient.exact = train.exact;
   gradient.totals = totals;
   gradient.inexact = totals + minibatch_totals(train.network, Loss::num_metrics) - 1;
@@ -264,7 +264,7 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
     }
     for_tiles("maniple::clone_actions", train.tiles, workers_, train);
     if constexpr (!train.kWholeTiles)
-      if (update != kHeldOut) add_by_blocks(train, samples, network_totals);
+      if (update != kHeldOut) add_by_blocks(train, network_totals);
   });
   if (!cameras_) return;
   const std::int64_t count = minibatch_totals(policy_.network(), kNumCloningMetrics);
