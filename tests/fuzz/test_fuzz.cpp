@@ -11,6 +11,7 @@
 #include "src/base/error.hpp"
 #include "src/model_import/mujoco_guard.hpp"
 #include "tests/reference/constraint_rows.hpp"
+#include "tests/reference/model_in_file.hpp"
 #include "tests/reference/random_model.hpp"
 #include "tests/reference/step_check.hpp"
 
@@ -22,16 +23,12 @@ int number_of(const char* variable, int default_value) {
   return text == nullptr ? default_value : std::atoi(text);
 }
 
-class Fuzz : public ::testing::Test {
+class Fuzz : public ModelInFile {
  protected:
   void SetUp() override {
     mju_user_warning = [](const char*) {};  // bad states are part of the tests
-    path_ = std::filesystem::temp_directory_path() / ("maniple_fuzz_" + std::to_string(getpid()) + ".xml");
   }
-  void TearDown() override {
-    mju_user_warning = nullptr;
-    std::filesystem::remove(path_);
-  }
+  void TearDown() override { mju_user_warning = nullptr; }
   // Calls check(seed) for each model of this kind that the import accepts; counts those that it refuses.
   template <class Check>
   void for_each_model(bool wild, const Check& check) {
@@ -67,24 +64,19 @@ class Fuzz : public ::testing::Test {
   bool load(std::uint64_t seed, bool wild) {
     text_ = RandomModel(seed, wild, convex_, cones_).text();
     std::ofstream(path_) << text_;
-    ModelConfig config;
-    config.file = config.path = path_.string();
     try {
-      imported_ = import_model(config, simulation_);
+      imported_ = import_model(model_config(), simulation_);
     } catch (const InputError& error) {
       EXPECT_GT(std::string(error.what()).size(), path_.string().size() + 20) << error.what();
       return false;
     }
-    mujoco_ = load_mujoco_model(config, simulation_);
+    mujoco_ = load_mujoco_model(model_config(), simulation_);
     return true;
   }
 
   SimulationConfig simulation_;
   bool convex_ = true, cones_ = true;
-  std::filesystem::path path_;
   std::string text_;
-  MujocoModel mujoco_;
-  ImportedModel imported_;
 };
 
 bool any_bad(const Numbers& values) {

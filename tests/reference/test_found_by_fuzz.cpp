@@ -3,25 +3,15 @@
 #include <gtest/gtest.h>
 
 #include "tests/reference/constraint_rows.hpp"
+#include "tests/reference/model_in_file.hpp"
 #include "tests/reference/random_model.hpp"
 #include "tests/reference/step_check.hpp"
 
 namespace maniple {
 namespace {
 
-class FuzzFound : public ::testing::Test {
+class FuzzFound : public ModelInFile {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() / ("maniple_found_" + std::to_string(getpid()) + ".xml");
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-  void load_text(const std::string& text) {
-    std::ofstream(path_) << text;
-    ModelConfig config;
-    config.file = config.path = path_.string();
-    imported_ = import_model(config, {});
-    mujoco_ = load_mujoco_model(config, {});
-  }
   // Contacts and rows of the default pose.
   void expect_equal_rows() {
     const mjModel& m = *mujoco_.model;
@@ -44,10 +34,6 @@ class FuzzFound : public ::testing::Test {
       EXPECT_LE(difference(ours.D, theirs.D, 1 + largest(theirs.D)), 1e-12) << numbers_text(ours.D, theirs.D);
     });
   }
-
-  std::filesystem::path path_;
-  MujocoModel mujoco_;
-  ImportedModel imported_;
 };
 
 // Frictionless and frictional contacts that share a slot: an environment's last bit once depended on which of

@@ -11,6 +11,7 @@
 
 #include "tests/reference/batch_under_test.hpp"
 #include "tests/reference/constraint_rows.hpp"
+#include "tests/reference/model_in_file.hpp"
 #include "tests/reference/step_check.hpp"
 
 namespace maniple {
@@ -77,16 +78,12 @@ TEST(Newton, AntAtItsLimitsInTheAir) {
 
 // ---- bodies at rest with any friction ----
 
-class NewtonFriction : public ::testing::Test {
+class NewtonFriction : public ModelInFile {
  protected:
   void SetUp() override {
     mju_user_warning = [](const char*) {};
-    path_ = std::filesystem::temp_directory_path() / ("maniple_newton_" + std::to_string(getpid()) + ".xml");
   }
-  void TearDown() override {
-    mju_user_warning = nullptr;
-    std::filesystem::remove(path_);
-  }
+  void TearDown() override { mju_user_warning = nullptr; }
   void load(double friction) {
     char number[32];
     std::snprintf(number, sizeof(number), "%.9g", friction);
@@ -126,12 +123,6 @@ class NewtonFriction : public ::testing::Test {
     file.close();
     load_file();
   }
-  void load_file() {
-    ModelConfig config;
-    config.file = config.path = path_.string();
-    imported_ = import_model(config, {});
-    mujoco_ = load_mujoco_model(config, {});
-  }
   // On the way from small velocities to rest.
   std::vector<RandomState> states(int seed) const {
     const mjModel& m = *mujoco_.model;
@@ -156,10 +147,6 @@ class NewtonFriction : public ::testing::Test {
   // One evaluation.
   template <class V>
   void check_forward(Batch<V>& batch, const std::vector<RandomState>& starts);
-
-  std::filesystem::path path_;
-  MujocoModel mujoco_;
-  ImportedModel imported_;
 };
 
 // By how much the cost of MuJoCo's solution rises, by the rows of the state as it is, where the state that it

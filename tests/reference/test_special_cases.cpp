@@ -13,26 +13,18 @@
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/mujoco_guard.hpp"
 #include "tests/reference/batch_under_test.hpp"
+#include "tests/reference/model_in_file.hpp"
 #include "tests/reference/random_model.hpp"
 
 namespace maniple {
 namespace {
 
-class SpecialCases : public ::testing::Test {
+class SpecialCases : public ModelInFile {
  protected:
-  void SetUp() override {
-    path_ = std::filesystem::temp_directory_path() / ("maniple_special_" + std::to_string(getpid()) + ".xml");
-  }
-  void TearDown() override { std::filesystem::remove(path_); }
-
   void load(const std::string& text, int max_contacts = 0) {
-    std::ofstream(path_) << text;
-    ModelConfig config;
-    config.file = config.path = path_.string();
     SimulationConfig simulation;
     simulation.max_contacts = max_contacts;
-    imported_ = import_model(config, simulation);
-    mujoco_ = load_mujoco_model(config, simulation);
+    load_text(text, simulation);
     // both solvers run to convergence
     mujoco_.model->opt.tolerance = imported_.tolerance = 1e-15;
     mujoco_.model->opt.ls_tolerance = imported_.ls_tolerance = 1e-10;
@@ -77,10 +69,6 @@ class SpecialCases : public ::testing::Test {
 
   template <class V>
   void check_capsules_that_cross(double tolerance);
-
-  std::filesystem::path path_;
-  MujocoModel mujoco_;
-  ImportedModel imported_;
 };
 
 // libmujoco gives such a joint several numbers in the tendon's Jacobian: the sum, then zeros. Dense rows, the

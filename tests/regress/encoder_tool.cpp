@@ -51,14 +51,7 @@ void normalisation(const std::vector<int>& sizes) {
   for_tiles("test", y.tiles * frames, 1, RectifierSlope<T>{z.map(), z_delta.map()});
   const GroupNormBackward<T, IdentityUnit> backward{norm, z_delta.map(), y_delta.map(), {}, rows.map()};
   for_tiles("test", y.tiles * groups, 1, backward);
-  const Numbers<double> totals("totals", static_cast<std::size_t>(3 * channels + 1));
-  const AddChannelSums<T> add{.map = rows.map(),
-                              .tiles = static_cast<int>(y.tiles),
-                              .samples = {},
-                              .exact = true,
-                              .totals = totals.data(),
-                              .inexact = totals.data() + 3 * channels};
-  for_tiles("test", add.items(), 1, add);
+  const Numbers<double> totals = channel_sums<T>(rows.map(), y.tiles);
   Kokkos::fence();
   z.to_output();
   y_delta.to_output();

@@ -120,6 +120,20 @@ std::vector<T> rounded(const std::vector<double>& values, std::int64_t first, st
   return std::vector<T>(values.begin() + first, values.begin() + first + count);
 }
 
+// Sums of a map's channels over all its frames and samples, and then how many terms were not exact.
+template <class T>
+Numbers<double> channel_sums(const FeatureMap<const T>& map, std::int64_t tiles) {
+  const Numbers<double> totals("totals", static_cast<std::size_t>(map.channels + 1));
+  const AddChannelSums<T> add{.map = map,
+                              .tiles = static_cast<int>(tiles),
+                              .samples = {},
+                              .exact = true,
+                              .totals = totals.data(),
+                              .inexact = totals.data() + map.channels};
+  for_tiles("test", add.items(), 1, add);
+  return totals;
+}
+
 // A layer on samples of this many frames: weight, bias, x, y_delta -> y, x_delta, weight_delta, bias_delta.
 template <class T>
 void run_layer(TapLayer layer, int samples, int frames, int result_frames) {
