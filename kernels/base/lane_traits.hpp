@@ -36,4 +36,10 @@ using MaskOf = typename LaneTraits<V>::MaskType;
 template <class V>
 inline constexpr int lane_width = LaneTraits<V>::width;
 
+// The least number of lanes in whole packs that holds `count`.
+template <class V, class Count>
+MANIPLE_FUNCTION Count whole_packs(Count count) {
+  return (count + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
+}
+
 }  // namespace maniple

@@ -96,13 +96,14 @@ void for_each_item(const std::string& label, std::int64_t items, [[maybe_unused]
 #endif
 }
 
-// Runs body(tile, lane, worker) for every pack of the tiles, likewise: lane is the pack's first lane in its
-// tile.
+// Runs body(tile, lane, worker) for every pack that holds one of `environments`, likewise: lane is the pack's
+// first lane in its tile.
 template <class V, class Body>
-void for_each_pack(const std::string& label, std::int64_t tiles, int workers, const Body& body) {
+void for_each_pack(const std::string& label, std::int64_t environments, int workers, const Body& body) {
   constexpr int packs_per_tile = 32 / lane_width<V>;
   for_each_item(
-      label, tiles * packs_per_tile, workers, KOKKOS_LAMBDA(std::int64_t pack, int worker) {
+      label, whole_packs<V>(environments) / lane_width<V>, workers,
+      KOKKOS_LAMBDA(std::int64_t pack, int worker) {
         body(pack / packs_per_tile, static_cast<int>(pack % packs_per_tile) * lane_width<V>, worker);
       });
 }

@@ -1,5 +1,6 @@
 // Arrays over environments in the one memory layout of the program: [tile][element][32 lanes].
-// The last tile of the global batch is padded with environments that are stepped but never reported.
+// The last tile of a rank is padded; of the padding only what shares a pack with an environment is stepped,
+// and none is reported.
 #pragma once
 
 #include <cstdint>

@@ -84,6 +84,7 @@ struct Act {
   std::uint32_t seed = 0, control_step = 0;
   RandomPurpose purpose = RandomPurpose::action;
   std::int64_t first_env = 0, envs = 0;  // of this rank, without padding
+  int block_size = kTileWidth;           // environments whose moments are summed by themselves
   bool deterministic = false;            // the mean action; of a mixture that of its likeliest mode
   // Draws of a mixture are about a drawn mode's mean, with this log standard deviation in place of the mode's
   // own.
@@ -100,8 +101,9 @@ struct Act {
   double moment_scale = 0;
   double moment_shrink = 1;  // a power of two that multiplies z in the sums, to keep unknown units exact
 
-  MANIPLE_FUNCTION void operator()(const TileTeam& team, std::int64_t tile, int worker) const {
+  MANIPLE_FUNCTION void operator()(const TileTeam& whole, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
+    const TileTeam team = whole.of_lanes(real_samples().template width<V>(tile));
     T* const local = memory + static_cast<std::int64_t>(worker) * scratch.elements;
     T* const block = blocks ? blocks + tile * layout.elements * kTileWidth : local + scratch.block;
     T* const activations = local + scratch.activations;
@@ -116,10 +118,13 @@ struct Act {
     network_forward<Dense>(team, network, parameters, block + layout.observation * kTileWidth, activations);
     if (moves_state) copy_state(team, network, activations, state.tile(tile));
     choose_action(team, tile, block, activations);
-    if (normal_mean && moments) add_moments(team, worker, rows);
+    if (normal_mean && moments) add_moments(team, tile, worker, rows);
   }
 
  private:
+  MANIPLE_FUNCTION TileSamples real_samples() const {
+    return {.block = block_size, .samples = envs, .first = 0, .maps = 1};
+  }
   MANIPLE_FUNCTION void take_observation(const TileTeam& team, std::int64_t tile, T* block, T* rows) const {
     using V = Lanes<T>;
     const T* const observed = observation.tile(tile);
@@ -181,20 +186,24 @@ struct Act {
     });
   }
 
-  MANIPLE_FUNCTION void add_moments(const TileTeam& team, int worker, const T* rows) const {
+  MANIPLE_FUNCTION void add_moments(const TileTeam& team, std::int64_t tile, int worker,
+                                    const T* rows) const {
     team.barrier();
+    const int lanes = real_samples().blocks(tile) * block_size;
     const int n = network.sizes.inputs();
     double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n + 1);
     team.items(n, [&](std::int64_t i) {
-      double sum = 0, squares = 0;
-      for (int lane = 0; lane < kTileWidth; ++lane) {
-        const double z = static_cast<double>(rows[i * kTileWidth + lane]) * moment_shrink;
-        sum += z;
-        squares += z * z;
+      for (int first = 0; first < lanes; first += block_size) {
+        double sum = 0, squares = 0;
+        for (int lane = first; lane < first + block_size; ++lane) {
+          const double z = static_cast<double>(rows[i * kTileWidth + lane]) * moment_shrink;
+          sum += z;
+          squares += z * z;
+        }
+        const double partial[2] = {sum * moment_scale, squares * moment_scale};
+        if (add_exactly(partial, 1, total + i) + add_exactly(partial + 1, 1, total + n + i) > 0)
+          total[2 * n] = 1;  // any thread writes the same
       }
-      const double partial[2] = {sum * moment_scale, squares * moment_scale};
-      if (add_exactly(partial, 1, total + i) + add_exactly(partial + 1, 1, total + n + i) > 0)
-        total[2 * n] = 1;  // any thread writes the same
     });
   }
 };
@@ -221,6 +230,7 @@ struct Record {
   Bootstrap bootstrap = Bootstrap::none;
   Act<T, Dense> final;  // to value final observations: deterministic, nothing kept
   std::int64_t envs = 0;
+  int block_size = kTileWidth;   // environments whose statistics are summed by themselves
   double* statistics = nullptr;  // [worker][count, return, length, terms ..., metrics ..., invalid, inexact]
   double statistics_scale = 0;
   // Control steps since training began. An episode that counts more began with some of its steps taken
@@ -261,22 +271,30 @@ struct Record {
       const bool counts_invalid = row == told + 3;
       double sum = 0;
       for (int lane = 0; lane < lanes; ++lane) {
-        if (done[lane] == T(0) || (weight[lane] == T(0)) != counts_invalid) continue;
-        if (!counts_invalid && episode_length.tile(tile)[lane] > steps) continue;
-        T x(1);
-        if (row == 1) x = episode_return.tile(tile)[lane];
-        if (row == 2) x = episode_length.tile(tile)[lane];
-        if (row > 2 && row < terms + 3) x = episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
-        if (row > terms + 2 && !counts_invalid)
-          x = episode_metric.tile(tile)[(row - 3 - terms) * kTileWidth + lane];
-        sum += static_cast<double>(x);
+        sum += static_cast<double>(counted(row, tile, lane, done[lane] != T(0), weight[lane] == T(0)));
+        if ((lane + 1) % block_size != 0 && lane + 1 < lanes) continue;
+        if (!counts_invalid) sum *= statistics_scale;
+        if (add_exactly(&sum, 1, total + row) > 0) total[told + 4] = 1;
+        sum = 0;
       }
-      if (!counts_invalid) sum *= statistics_scale;
-      if (add_exactly(&sum, 1, total + row) > 0) total[told + 4] = 1;
     });
   }
 
  private:
+  // What a lane adds to a row of the statistics.
+  MANIPLE_FUNCTION T counted(std::int64_t row, std::int64_t tile, int lane, bool ends, bool left_out) const {
+    const int terms = episode_reward_term.elements, told = terms + episode_metric.elements;
+    const bool counts_invalid = row == told + 3;
+    if (!ends || left_out != counts_invalid) return T(0);
+    if (counts_invalid) return T(1);
+    if (episode_length.tile(tile)[lane] > steps) return T(0);
+    if (row == 0) return T(1);
+    if (row == 1) return episode_return.tile(tile)[lane];
+    if (row == 2) return episode_length.tile(tile)[lane];
+    if (row < terms + 3) return episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
+    return episode_metric.tile(tile)[(row - 3 - terms) * kTileWidth + lane];
+  }
+
   // Few tiles have a time-out in a step; only they are valued.
   MANIPLE_FUNCTION void value_final_observations(const TileTeam& team, std::int64_t tile, int worker,
                                                  T* block) const {
@@ -385,6 +403,7 @@ struct SampleMoments {
   SampleLayout layout;
   const T* blocks = nullptr;  // [step][tile][layout.elements][32]
   std::int64_t tiles = 0, envs = 0;
+  int block_size = kTileWidth;  // environments whose samples are summed by themselves
   int horizon = 0;
   int count = 0;
   int element[kMostMoments] = {};  // of the layout
@@ -400,7 +419,15 @@ struct SampleMoments {
       using V = Lanes<T>;
       constexpr int packs = kTileWidth / lane_width<V>;
       const int k = static_cast<int>(which);
+      double* const total = totals + worker * (2 * count + 2);
       double sum = 0, squares = 0, largest = 0, invalid = 0;
+      const auto add_block = [&] {
+        const double partial[2] = {k == count ? invalid : sum * moment_scale, squares * moment_scale};
+        double inexact = add_exactly(partial, 1, total + (k == count ? 2 * count : k));
+        if (k < count) inexact += add_exactly(partial + 1, 1, total + count + k);
+        if (inexact > 0) total[2 * count + 1] = 1;  // any thread writes the same
+        sum = squares = invalid = 0;
+      };
       for (int pack = 0; pack < packs; ++pack) {
         const int lane = pack * lane_width<V>;
         const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, envs);
@@ -426,18 +453,12 @@ struct SampleMoments {
           invalid += static_cast<double>(get_lane(lane_invalid, i));
           const double size = static_cast<double>(get_lane(lane_largest, i));
           largest = size > largest ? size : largest;
+          if (sums && (lane + i + 1) % block_size == 0) add_block();
         }
       }
-      if (!sums) {
-        double& size = totals[worker * count + k];
-        size = largest > size ? largest : size;
-        return;
-      }
-      double* const total = totals + worker * (2 * count + 2);
-      const double partial[2] = {k == count ? invalid : sum * moment_scale, squares * moment_scale};
-      double inexact = add_exactly(partial, 1, total + (k == count ? 2 * count : k));
-      if (k < count) inexact += add_exactly(partial + 1, 1, total + count + k);
-      if (inexact > 0) total[2 * count + 1] = 1;  // any thread writes the same
+      if (sums) return;
+      double& size = totals[worker * count + k];
+      size = largest > size ? largest : size;
     });
   }
 };

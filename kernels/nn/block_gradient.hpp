@@ -36,10 +36,13 @@ struct BlockGradient {
   static constexpr int group_rows = kScalarLanes ? 8 : 64;
   Network network;
   TileScratch scratch;
-  const T* memory = nullptr;    // [tile][scratch.elements]
-  const T* inputs = nullptr;    // of the network: [step][tile][.. elements of a block][32]
-  std::int64_t next_input = 0;  // from tile to tile
-  int tiles = 0, steps = 1;
+  const T* memory = nullptr;                   // [tile][scratch.elements]
+  const T* inputs = nullptr;                   // of the network
+  std::int64_t next_input = 0, next_step = 0;  // from tile to tile, and from step to step
+  int tiles = 0, steps = 1;                    // whose activations are kept
+  // The step in the inputs of kept step k is order[every k], for all tiles; null: k itself.
+  const std::int32_t* order = nullptr;
+  int every = 1;
   TileSamples samples;  // whose block is this one
   bool exact = true;
   double* totals = nullptr;   // of all parameters
@@ -79,8 +82,13 @@ struct BlockGradient {
     return memory + tile * scratch.elements + part +
            static_cast<std::int64_t>(step) * network.units * kTileWidth;
   }
+  MANIPLE_FUNCTION Lanes<T> pack_of(std::int64_t part, int tile, int step, std::int64_t unit,
+                                    int lane) const {
+    return *reinterpret_cast<const Lanes<T>*>(units_of(part, tile, step) + unit * kTileWidth + lane);
+  }
   MANIPLE_FUNCTION const T* source(const Layer& layer, int tile, int step) const {
-    return network.source_of(layer, inputs + (static_cast<std::int64_t>(step) * tiles + tile) * next_input,
+    const std::int64_t place = order == nullptr ? step : order[every * step];
+    return network.source_of(layer, inputs + place * next_step + tile * next_input,
                              units_of(scratch.activations, tile, step));
   }
   MANIPLE_FUNCTION const T* delta(const Layer& layer, int tile, int step) const {
@@ -92,17 +100,23 @@ struct BlockGradient {
   // Adds the sums of a unit's deltas, or where another unit is given of their products with its activations.
   MANIPLE_FUNCTION void add_units(std::int64_t parameter, std::int64_t unit, std::int64_t factor) const {
     BlockSum all;
-    for (int tile = 0; tile < tiles; ++tile)
+    for (int tile = 0; tile < tiles; ++tile) {
+      using V = Lanes<T>;
+      alignas(V) T of_sample[kTileWidth];
+      for (int lane = 0; lane < kTileWidth; lane += lane_width<V>) {
+        V sum(T(0));
+        for (int step = 0; step < steps; ++step) {
+          const V d = pack_of(scratch.deltas, tile, step, unit, lane);
+          sum += factor < 0 ? d : d * pack_of(scratch.activations, tile, step, factor, lane);
+        }
+        *reinterpret_cast<V*>(of_sample + lane) = sum;
+      }
       for (int first = 0; first < samples_of(tile); first += Block) {
         T sum(0);
-        for (int step = 0; step < steps; ++step) {
-          const T* const d = units_of(scratch.deltas, tile, step) + unit * kTileWidth;
-          const T* const x = units_of(scratch.activations, tile, step) + factor * kTileWidth;
-          for (int sample = first; sample < first + Block; ++sample)
-            sum += factor < 0 ? d[sample] : d[sample] * x[sample];
-        }
+        for (int sample = first; sample < first + Block; ++sample) sum += of_sample[sample];
         all.add(sum, exact);
       }
+    }
     all.to(totals + parameter, inexact);
   }
 

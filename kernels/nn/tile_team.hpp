@@ -99,7 +99,7 @@ struct TileSamples {
   // Lanes that these take, in whole packs.
   template <class V>
   MANIPLE_FUNCTION int width(std::int64_t tile) const {
-    return (blocks(tile) * block + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
+    return whole_packs<V>(blocks(tile) * block);
   }
 };
 

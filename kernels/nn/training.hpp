@@ -74,6 +74,7 @@ struct MinibatchMoments {
   const T* blocks = nullptr;            // [step][tile][layout.elements][32]
   const std::int32_t* order = nullptr;  // [tile][horizon]
   std::int64_t tiles = 0, envs = 0;
+  int block_size = kTileWidth;  // environments whose samples are summed by themselves
   std::int64_t first_tile = 0;  // of this rank
   MinibatchDeal deal;
   T shift = 0, scale = 1;
@@ -85,6 +86,11 @@ struct MinibatchMoments {
     double* const total = totals + worker * (columns * deal.minibatches + 1);
     team.items(deal.minibatches, [&](std::int64_t minibatch) {
       double partial[columns] = {};
+      const auto add_block = [&] {
+        if (add_exactly(partial, columns, total + columns * minibatch) > 0)
+          total[columns * deal.minibatches] = 1;  // any thread writes the same
+        for (double& sum : partial) sum = 0;
+      };
       for (int lane = 0; lane < kTileWidth; lane += lane_width<V>) {
         const MaskOf<V> real = real_lanes<V>(tile * kTileWidth + lane, envs);
         V sum(T(0)), squares(T(0)), valid(T(0));
@@ -105,10 +111,9 @@ struct MinibatchMoments {
           partial[0] += static_cast<double>(get_lane(sum, i)) * moment_scale;
           partial[1] += static_cast<double>(get_lane(squares, i)) * moment_scale;
           partial[2] += static_cast<double>(get_lane(valid, i)) * sample_share;
+          if ((lane + i + 1) % block_size == 0) add_block();
         }
       }
-      if (add_exactly(partial, columns, total + columns * minibatch) > 0)
-        total[columns * deal.minibatches] = 1;  // any thread writes the same
     });
   }
 };
@@ -146,9 +151,9 @@ MANIPLE_FUNCTION std::int64_t minibatch_totals(const Network& network, int num_m
 //   after(team, network, parameters, index)
 //                                          called once the block's deltas have gone down the network
 //
-// Block: samples whose gradient is summed by itself. Where it is less than a tile, and the deal has one
-// position, memory is each tile's own; activations and deltas are left there, for BlockGradient and
-// ReplaceInputs.
+// Block: samples whose gradient is summed by itself. Where it is less than a tile, memory is each tile's own;
+// activations and deltas are left there, for BlockGradient and ReplaceInputs. A launch takes no more of a
+// minibatch's positions then than there is memory for.
 template <class T, class Dense, class Loss, int Block = kTileWidth>
 struct TrainMinibatch {
   static constexpr int kThreads = kDenseThreads;
@@ -165,19 +170,24 @@ struct TrainMinibatch {
   TiledView<T> first_state;     // of recurrent cells, before the first step
   MinibatchDeal deal;
   int minibatch = 0;
+  // A launch by blocks takes this rank's tiles from the first of the launch on, and these of the minibatch's
+  // positions.
+  std::int64_t first_of_launch = 0;
+  int first_kept = 0, kept = 1;
   double scale = 0;  // 1 / samples of the minibatch, over all ranks, times Optimizer::scale()
   bool exact = true;
   double* totals = nullptr;  // [totals_workers()][minibatch_totals]
   // Derivatives by these of the observations take their place in the blocks.
   int first_wanted = 0, wanted = 0;
 
-  MANIPLE_FUNCTION void operator()(const TileTeam& whole, std::int64_t tile, int worker) const {
+  MANIPLE_FUNCTION void operator()(const TileTeam& whole, std::int64_t item, int worker) const {
+    const std::int64_t tile = first_of_launch + item;
     int positions = 0;
     for (int position = 0; position < deal.horizon; ++position)
       positions += deal.takes(minibatch, first_tile + tile, position) ? 1 : 0;
     if (positions == 0) return;
     const TileTeam team = kWholeTiles ? whole : whole.of_lanes(real_samples().template width<Lanes<T>>(tile));
-    T* const local = memory + (kWholeTiles ? worker : tile) * scratch.elements;
+    T* const local = memory + (kWholeTiles ? worker : item) * scratch.elements;
     T* const rows = local + scratch.rows;
     T* const gradient = local + scratch.gradient;
     const ParameterRange own = loss.own_parameters(network);
@@ -187,15 +197,18 @@ struct TrainMinibatch {
     if constexpr (kWholeTiles) team.items(num_sums, [&](std::int64_t i) { gradient[i] = T(0); });
     team.barrier();
     double* const total = totals_of_worker(totals, num_sums + 1, worker);
+    int taken = 0;
     for (int position = 0; position < deal.horizon; ++position) {
       if (!deal.takes(minibatch, first_tile + tile, position)) continue;
+      const int place = kWholeTiles ? 0 : taken++ - first_kept;
+      if (place < 0 || (!kWholeTiles && place >= kept)) continue;
       if (network.recurrent()) {
         sequence(team, tile, local);
         continue;
       }
       const std::int64_t index = order[tile * deal.horizon + position] * tiles + tile;
-      network_forward<Dense>(team, network, parameters, input_of(index), local + scratch.activations);
-      learn(team, tile, index, 0, local);
+      network_forward<Dense>(team, network, parameters, input_of(index), activations_of(place, local));
+      learn(team, tile, index, place, local);
     }
     // gradients of the loss's own parameters and metrics were kept per lane
     if constexpr (!kWholeTiles) {
@@ -288,8 +301,8 @@ struct TrainMinibatch {
   }
   // (of whole tiles those of one step at a time)
   MANIPLE_FUNCTION T* deltas_of(int step, T* local) const {
-    const int kept = kWholeTiles ? 0 : step;
-    return local + scratch.deltas + static_cast<std::int64_t>(kept) * network.units * kTileWidth;
+    const int place = kWholeTiles ? 0 : step;
+    return local + scratch.deltas + static_cast<std::int64_t>(place) * network.units * kTileWidth;
   }
 
   // The loss of one block of samples, whose activations are there, and the backward pass; adds to the rows,

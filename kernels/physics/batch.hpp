@@ -24,6 +24,7 @@ struct ExportRange {
 template <class T>
 struct PhysicsBatch {
   Model<T> model;
+  std::int64_t envs = 0;  // of this rank, whose last pack is padded
   TiledView<T> state;     // MANIPLE_STATE_FIELDS
   TiledView<T> exported;  // fields of Data that files ask for
   Kokkos::View<ExportRange*, MemorySpace> exports;

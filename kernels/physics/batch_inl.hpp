@@ -97,7 +97,7 @@ MANIPLE_FUNCTION Data<Lanes<T>> data_of_worker(const PhysicsBatch<T>& batch, int
 template <class T>
 void step_by_teams(const PhysicsBatch<T>& batch, int substeps, int left, std::int32_t control_step) {
   for_each_item_by_team<T>(
-      "maniple::physics::step_by_teams", batch.state.tiles * kTileWidth, batch.scratch.workers(),
+      "maniple::physics::step_by_teams", batch.envs, batch.scratch.workers(),
       KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
         const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
                                                 static_cast<int>(environment % kTileWidth));
@@ -157,8 +157,9 @@ void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t
   for_each_item(
       "maniple::physics::step", (batch.state.tiles + turn - 1) / turn, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t item, int worker) {
-        const std::int64_t first = item * turn, left = batch.state.tiles - first;
-        const int tiles = left < turn ? static_cast<int>(left) : turn;
+        const std::int64_t first = item * turn, left = batch.envs - first * kTileWidth;
+        const int count = left < turn * kTileWidth ? static_cast<int>(left) : turn * kTileWidth;
+        const int tiles = (count + kTileWidth - 1) / kTileWidth;
         const Data<V> data = data_of_worker(batch, worker);
         T* const pack = reinterpret_cast<T*>(batch.regroup_scratch.base(worker));
         const int elements = batch.state.elements;
@@ -166,7 +167,7 @@ void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t
         const ContactRecords<V> contacts{records.of(kRegroupWidth), contact_record_elements(batch.model)};
         records.load(batch.state.tile(first), tiles);
         for (int substep = 0; substep < substeps; ++substep)
-          step_regrouped(batch, data, records, contacts, first * kTileWidth, tiles * kTileWidth, pack,
+          step_regrouped(batch, data, records, contacts, first * kTileWidth, whole_packs<V>(count), pack,
                          {.worker = worker,
                           .control_step = control_step,
                           .left = substeps - 1 - substep,
@@ -191,7 +192,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
   if (regroups(batch.model)) return step_by_regrouping(batch, substeps, control_step);
 #endif
   for_each_pack<V>(
-      "maniple::physics::step", batch.state.tiles, batch.scratch.workers(),
+      "maniple::physics::step", batch.envs, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const Data<V> data = data_of_worker(batch, worker);
@@ -209,7 +210,7 @@ template <class T>
 void forward_batch(const PhysicsBatch<T>& batch) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::physics::forward", batch.state.tiles, batch.scratch.workers(),
+      "maniple::physics::forward", batch.envs, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                 data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride(),
@@ -223,7 +224,7 @@ void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std:
                           std::int64_t control_step) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::physics::random_control", batch.state.tiles, batch.scratch.workers(),
+      "maniple::physics::random_control", batch.envs, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const std::uint64_t env = static_cast<std::uint64_t>(first_env + tile * kTileWidth + lane);
@@ -249,7 +250,7 @@ template <class T>
 void default_state_batch(const PhysicsBatch<T>& batch) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::physics::default_state", batch.state.tiles, batch.scratch.workers(),
+      "maniple::physics::default_state", batch.envs, batch.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
         reset_to_default(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                          MaskOf<V>(true));

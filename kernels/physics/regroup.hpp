@@ -46,7 +46,7 @@ MANIPLE_FUNCTION void sort_by_key(const std::uint8_t* keys, int count, std::uint
 // Scalars of a record: a state, filled up to whole registers.
 template <class V>
 MANIPLE_FUNCTION int record_elements(int elements) {
-  return (elements + lane_width<V> - 1) / lane_width<V> * lane_width<V>;
+  return whole_packs<V>(elements);
 }
 // Scalars of the record of a contact: kContactElements, filled up to whole registers of any width. Before
 // those of an environment comes one more, with ncon and contact_dropped.

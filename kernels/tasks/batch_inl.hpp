@@ -184,7 +184,7 @@ struct TaskPack {
 template <class T>
 void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   for_each_pack<Lanes<T>>(
-      "maniple::tasks::apply_actions", physics.state.tiles, physics.scratch.workers(),
+      "maniple::tasks::apply_actions", physics.envs, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         apply_actions(batch.task, pack.lanes);
@@ -207,7 +207,7 @@ template <class T>
 void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::finish_step", physics.state.tiles, physics.scratch.workers(),
+      "maniple::tasks::finish_step", physics.envs, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         const MaskOf<V> bad = pack.bad_states(physics, tile, lane, control_step);
@@ -228,7 +228,7 @@ template <class T>
 void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::reset", physics.state.tiles, physics.scratch.workers(),
+      "maniple::tasks::reset", physics.envs, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         const MaskOf<V> all(true);
@@ -242,7 +242,7 @@ template <class T>
 void settle_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std::int32_t control_step) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::settle", physics.state.tiles, physics.scratch.workers(),
+      "maniple::tasks::settle", physics.envs, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         const V steps = load_lanes<V>(pack.lanes.counters + counter_episode_step * kTileWidth);
@@ -259,7 +259,7 @@ template <class T>
 void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   using V = Lanes<T>;
   for_each_pack<V>(
-      "maniple::tasks::observe", physics.state.tiles, physics.scratch.workers(),
+      "maniple::tasks::observe", physics.envs, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         pack.refresh_first(batch, physics, V(0) == V(0));
@@ -271,7 +271,7 @@ template <class T>
 void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics,
                                    std::int64_t max_steps) {
   for_each_pack<Lanes<T>>(
-      "maniple::tasks::randomize_episode_steps", physics.state.tiles, physics.scratch.workers(),
+      "maniple::tasks::randomize_episode_steps", physics.envs, physics.scratch.workers(),
       KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
         randomize_episode_steps(TaskPack<T>(batch, physics, tile, lane, worker).lanes, max_steps);
       });

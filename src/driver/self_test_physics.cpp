@@ -51,6 +51,7 @@ template <class T>
 PhysicsBatch<T> batch_of(const Model<T>& model) {
   PhysicsBatch<T> batch;
   batch.model = model;
+  batch.envs = kStepTiles * kTileWidth;
   batch.state = TiledView<T>("maniple::self_test::state", kStepTiles, state_elements(model));
   const int elements = static_cast<int>(data_elements(model));
   const int workers = Scratch<Lanes<T>>::workers_for(elements, kStepTiles * kTileWidth);

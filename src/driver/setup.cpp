@@ -23,6 +23,7 @@
 #include "src/learning/policy.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
+#include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/contract.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
@@ -185,7 +186,7 @@ namespace {
 void add_trials(RankMemory& memory, const Config& config, const ImportedModel& model,
                 const Session& session) {
   if (config.evaluation.every == 0) return;
-  const Partition trial(trial_environments(config), session.rank(), session.size());
+  const Partition trial = environments_of(config, trial_environments(config), session.rank(), session.size());
   memory.add({.key = "evaluation.episodes",
               .what = counted(trial.num_envs, "environment") + " of evaluations",
               .bytes = estimate_memory(config, model, trial.tiles * kTileWidth).rank_bytes});
@@ -195,7 +196,7 @@ void add_trials(RankMemory& memory, const Config& config, const ImportedModel& m
 
 RankMemory rank_memory(const Config& config, const ImportedModel& model, const Session& session,
                        Holds holds) {
-  const Partition partition(config.batch.num_envs, session.rank(), session.size());
+  const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   RankMemory memory;
   if (holds == Holds::trials) {
     memory.bytes_per_env = estimate_memory(config, model, kTileWidth).bytes_per_env;
@@ -272,7 +273,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                        ? "evaluations in " + counted(trial_environments(config), "environment")
                        : "no evaluations";
   }
-  const Partition partition(own.batch.num_envs, session.rank(), session.size());
+  const Partition partition = environments_of(own, own.batch.num_envs, session.rank(), session.size());
   info(fmt::format("maniple {} {}: {} ({}, {}), {}, {} precision", kVersion, verb, config.model.file,
                    counted(model.sizes.nv, "dof"), counted(model.sizes.nu, "actuator"), environments,
                    text_of(config.simulation.precision)));
@@ -282,7 +283,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
   for (const std::string& warning : model.warnings) warn(warning);
   if (session.size() > partition.num_blocks && holds != Holds::trials)
     warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
-                     session.size() - partition.num_blocks, session.size(), kTileWidth));
+                     session.size() - partition.num_blocks, session.size(), partition.block));
   check_memory(memory, session, config);
   check_input_files(config, session);
   std::unique_ptr<Simulation> simulation;

@@ -14,6 +14,7 @@
 #include "src/io/dataset.hpp"
 #include "src/model_import/derive_contacts.hpp"
 #include "src/model_import/terrain.hpp"
+#include "src/simulation/environment_blocks.hpp"
 #include "src/simulation/simulation.hpp"
 #include "src/tasks/listing.hpp"
 #include "src/tasks/model_events.hpp"
@@ -122,7 +123,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
                      counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
                      "at least one environment per rank");
   model = import_model_of(config);
-  const Partition partition(config.batch.num_envs, session.rank(), session.size());
+  const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   Mistakes mistakes;
   mistakes.gather([&] { check_trajectory_fields(config, model.sizes); });
   mistakes.gather([&] {

@@ -68,7 +68,7 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
   if (config_.normalize_reward) scale_rewards(rollout, sum);
   const double reward_scale =
       config_.normalize_reward ? 1.0 / std::sqrt(returns_.variance + kVarianceFloor) : 1.0;
-  with_dense(policy.uses_library(), [&](auto dense) {
+  with_forward_dense(policy.uses_library(), partition_.block, [&](auto dense) {
     EstimateAdvantages<float, decltype(dense)> estimate;
     estimate.act = policy.actor<decltype(dense)>(workers_);
     estimate.act.observation = environment.observation();
@@ -76,6 +76,7 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
     estimate.act.state = rollout.states();
     estimate.act.deterministic = true;
     estimate.act.envs = partition_.envs();
+    estimate.act.block_size = partition_.block;
     estimate.blocks = rollout.blocks();
     estimate.tiles = partition_.tiles;
     estimate.horizon = rollout.horizon();
@@ -108,7 +109,8 @@ std::vector<Normalisation> Advantages::of_minibatches(const RolloutStorage& roll
   kernel.order = rollout.order();
   kernel.tiles = partition_.tiles;
   kernel.envs = partition_.envs();
-  kernel.first_tile = partition_.first_block;
+  kernel.block_size = partition_.block;
+  kernel.first_tile = rollout.first_tile();
   kernel.deal = deal;
   kernel.shift = static_cast<float>(mean_advantage_);
   const auto size = static_cast<float>(largest_advantage_ + std::abs(mean_advantage_));
@@ -152,6 +154,7 @@ Advantages::Moments Advantages::moments(const RolloutStorage& rollout, const Tot
   kernel.blocks = rollout.blocks();
   kernel.tiles = partition_.tiles;
   kernel.envs = partition_.envs();
+  kernel.block_size = partition_.block;
   kernel.horizon = rollout.horizon();
   kernel.count = static_cast<int>(elements.size());
   for (int k = 0; k < kernel.count; ++k) {

@@ -1,9 +1,7 @@
 #include "src/learning/behaviour_cloning.hpp"
 
 #include "kernels/nn/bfloat16.hpp"
-#include "kernels/nn/block_gradient.hpp"
-#include "kernels/nn/wide_dense.hpp"
-#include "src/learning/sample_blocks.hpp"
+#include "src/learning/block_training.hpp"
 
 namespace maniple {
 namespace {
@@ -32,15 +30,6 @@ PolicySizes sizes_of(const Config& config, const DemonstrationContents& contents
   return sizes;
 }
 
-// How many tiles' activations are there at a time: a worker's, or for the gradient by blocks all.
-int memories(int block, std::int64_t tiles) {
-  return block < kTileWidth ? static_cast<int>(tiles) : tile_workers(tiles);
-}
-std::int64_t panel_elements(int block, std::int64_t tiles, int steps) {
-  constexpr std::int64_t many = std::int64_t{1} << 20;
-  return block < kTileWidth ? tile_workers(many) * BlockGradient<float, 2>::panel_elements(tiles, steps) : 0;
-}
-
 // (nvcc wants loops on the device outside of classes.)
 void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, double* totals) {
   Kokkos::parallel_for(
@@ -49,29 +38,18 @@ void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, d
       });
 }
 
-// Calls body with a minibatch: of what computes dense layers while they learn, and of the blocks of its
-// samples.
+// How many tiles' activations are there at a time: a worker's, or for the gradient by blocks all.
+int kept_tiles(int block, std::int64_t tiles) {
+  return block < kTileWidth ? static_cast<int>(tiles) : tile_workers(tiles);
+}
+
+// Calls body with a minibatch.
 template <class Body>
-void with_training([[maybe_unused]] const Config& config, const Policy& policy, int block, const Body& body) {
+void with_cloning([[maybe_unused]] const Config& config, const Policy& policy, int block, const Body& body) {
 #ifdef MANIPLE_BFLOAT16
-  if (config.learning.mixed()) {
-    body(TrainMinibatch<float, BfloatDense, CloneActions<float>>());
-    return;
-  }
+  if (config.learning.mixed()) return body(TrainMinibatch<float, BfloatDense, CloneActions<float>>());
 #endif
-  if (block == kTileWidth) {
-    with_dense(policy.uses_library(),
-               [&](auto dense) { body(TrainMinibatch<float, decltype(dense), CloneActions<float>>()); });
-    return;
-  }
-#ifdef MANIPLE_SCALAR_LANES
-  using Dense = LaneDense;
-#else
-  using Dense = WideDense;
-#endif
-  with_block(block, [&](auto size) {
-    if constexpr (size() < kTileWidth) body(TrainMinibatch<float, Dense, CloneActions<float>, size()>());
-  });
+  with_training<CloneActions<float>>(policy.uses_library(), block, body);
 }
 
 }  // namespace
@@ -98,7 +76,7 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
   }
   const int block = block_of_samples(config.learning);
   memory.network_bytes +=
-      policy_bytes(config, network, memories(block, tiles)) +
+      policy_bytes(config, network, kept_tiles(block, tiles)) +
       sizeof(float) * static_cast<std::size_t>(panel_elements(block, tiles, window_shape(config).sequence));
   memory.batch_bytes +=
       sizeof(float) *
@@ -200,28 +178,6 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
   }
 }
 
-template <class T, class Dense, class Loss, int Block>
-void BehaviourCloning::add_by_blocks(const TrainMinibatch<T, Dense, Loss, Block>& train,
-                                     double* totals) const {
-  BlockGradient<T, Block> gradient;
-  gradient.network = train.network;
-  gradient.scratch = train.scratch;
-  gradient.memory = train.memory;
-  gradient.inputs = train.input_of(0);
-  gradient.next_input = std::int64_t{layout_.elements} * kTileWidth;
-  gradient.tiles = static_cast<int>(train.tiles);
-  gradient.steps = train.deal.steps;
-  gradient.samples = train.real_samples();
-  gradient.exact = train.exact;
-  gradient.totals = totals;
-  gradient.inexact = totals + minibatch_totals(train.network, Loss::num_metrics) - 1;
-  gradient.panels = panels_.data();
-  for_tiles("maniple::block_gradient", gradient.items(), tile_workers(gradient.items()), gradient);
-  if (train.wanted > 0)
-    for_tiles("maniple::replace_inputs", train.tiles, workers_,
-              ReplaceInputs<TrainMinibatch<T, Dense, Loss, Block>>{train});
-}
-
 void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
                              std::int64_t update, double scale, double* totals) {
   const std::int64_t tiles = batch.partition.tiles;
@@ -241,14 +197,14 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
       copy(features, block, false);
     });
   }
-  with_training(config_, policy_, block, [&](auto train) {
+  with_cloning(config_, policy_, block, [&](auto train) {
     train.network = policy_.network();
     train.scratch = policy_.scratch();
     train.loss = {.layout = layout_,
                   .kind = loss_of(config_.learning.loss),
                   .squash_actions = config_.policy.squash_actions};
     train.parameters = policy_.network_parameters().data();
-    train.memory = policy_.memory(memories(block, tiles));
+    train.memory = policy_.memory(kept_tiles(block, tiles));
     train.blocks = blocks;
     train.order = order_.data();
     train.tiles = batch.partition.tiles;
@@ -263,8 +219,12 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
       train.wanted = policy_.network().sizes.observations - train.first_wanted;
     }
     for_tiles("maniple::clone_actions", train.tiles, workers_, train);
-    if constexpr (!train.kWholeTiles)
-      if (update != kHeldOut) add_by_blocks(train, network_totals);
+    if constexpr (!decltype(train)::kWholeTiles)
+      if (update != kHeldOut) {
+        add_gradient_by_blocks(train, tiles, panels_);
+        if (train.wanted > 0)
+          for_tiles("maniple::replace_inputs", train.tiles, workers_, ReplaceInputs<decltype(train)>{train});
+      }
   });
   if (!cameras_) return;
   const std::int64_t count = minibatch_totals(policy_.network(), kNumCloningMetrics);

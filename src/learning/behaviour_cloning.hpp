@@ -37,9 +37,6 @@ class BehaviourCloning : public ImitationModel {
   // frame's first step).
   template <class Body>
   void for_features(float* blocks, std::int64_t tiles, const Body& body) const;
-  // Adds the gradient of samples whose activations and deltas a minibatch has left.
-  template <class T, class Dense, class Loss, int Block>
-  void add_by_blocks(const TrainMinibatch<T, Dense, Loss, Block>& train, double* totals) const;
   // Lays observations and actions of a sample.
   void lay(const SampleBlocks::Rows& rows, float* first, std::size_t distance) const;
 

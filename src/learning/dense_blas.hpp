@@ -2,7 +2,7 @@
 // (learning.blas_width). A tile is still the unit, so its numbers do not depend on the others.
 #pragma once
 
-#include "kernels/nn/dense.hpp"
+#include "kernels/nn/wide_dense.hpp"
 
 namespace maniple {
 
@@ -24,15 +24,21 @@ struct BlasDense {
 
 // Calls body with LaneDense or BlasDense. On a GPU wide layers stay lane kernels.
 template <class Body>
-void with_dense(bool library, const Body& body) {
+void with_dense([[maybe_unused]] bool library, const Body& body) {
 #ifndef MANIPLE_SCALAR_LANES
-  if (library) {
-    body(BlasDense());
-    return;
-  }
+  if (library) return body(BlasDense());
 #endif
-  (void)library;
   body(LaneDense());
+}
+
+// The same for passes forward through a batch that ranks share in such blocks: where they are less than
+// tiles, a library's numbers would depend on the number of ranks.
+template <class Body>
+void with_forward_dense([[maybe_unused]] bool library, [[maybe_unused]] int block, const Body& body) {
+#ifndef MANIPLE_SCALAR_LANES
+  if (library && block < kTileWidth) return body(WideDense());
+#endif
+  with_dense(library, body);
 }
 
 }  // namespace maniple

@@ -9,6 +9,7 @@
 #include "src/learning/evaluation.hpp"
 #include "src/learning/sample_blocks.hpp"
 #include "src/parallel/partition.hpp"
+#include "src/simulation/environment_blocks.hpp"
 
 namespace maniple {
 
@@ -16,7 +17,7 @@ RankTiles::RankTiles(const Config& config, int ranks) : block(block_of_samples(c
   of_batch =
       most_tiles(Partition(config.learning.batch_size, 0, 1, block), ranks, config.learning.accumulate);
   if (config.task.present && config.evaluation.every > 0)
-    acting = most_tiles(Partition(trial_environments(config), 0, 1), ranks);
+    acting = most_tiles(environments_of(config, trial_environments(config), 0, 1), ranks);
 }
 
 std::int64_t ImitationLearner::iterations(const LearningConfig& config) {

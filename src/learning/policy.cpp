@@ -6,8 +6,9 @@
 
 #include "kernels/nn/gaussian.hpp"
 #include "src/base/error.hpp"
-#include "src/learning/sample_blocks.hpp"
+#include "src/learning/block_training.hpp"
 #include "src/learning/samples.hpp"
+#include "src/simulation/environment_blocks.hpp"
 
 namespace maniple {
 namespace {
@@ -288,19 +289,25 @@ Network make_network(const PolicyConfig& config, const PolicySizes& sizes, std::
 
 TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps, bool by_blocks) {
   constexpr int metrics_and_count = 16;
-  return TileScratch(network, layout,
-                     std::max({network.sizes.actions + metrics_and_count, network.sizes.inputs(), 2}),
-                     network.parameters + metrics_and_count, network.recurrent() ? steps : 1, by_blocks);
+  return TileScratch(
+      network, layout, std::max({network.sizes.actions + metrics_and_count, network.sizes.inputs(), 2}),
+      network.parameters + metrics_and_count, network.recurrent() || by_blocks ? steps : 1, by_blocks);
 }
 
 namespace {
 bool learns_by_blocks(const Config& config) {
-  return config.learning.imitates() && block_of_samples(config.learning) < kTileWidth;
+  const int block = config.learning.imitates() ? block_of_samples(config.learning)
+                                               : block_of_environments(config, config.batch.num_envs);
+  return block < kTileWidth;
 }
 }  // namespace
 
 int steps_of_tile(const Config& config) {
-  return config.learning.imitates() ? window_shape(config).sequence : config.learning.horizon;
+  const LearningConfig& learning = config.learning;
+  if (learning.imitates()) return window_shape(config).sequence;
+  return learns_by_blocks(config)
+             ? kept_positions((learning.horizon + learning.minibatches - 1) / learning.minibatches)
+             : learning.horizon;
 }
 
 std::size_t policy_bytes(const Config& config, const Network& network, int workers) {
@@ -452,7 +459,7 @@ class NetworkRunner : public PolicyRunner {
 void NetworkRunner::act(Determinism determinism, std::uint32_t seed, std::int64_t control_step) {
   const Partition& partition = environment_.partition();
   const int workers = tile_workers(partition.tiles);
-  with_dense(policy_.uses_library(), [&](auto dense) {
+  with_forward_dense(policy_.uses_library(), partition.block, [&](auto dense) {
     auto act = policy_.actor<decltype(dense)>(workers);
     act.observation = environment_.observation();
     act.critic_observation = environment_.critic_observation();
@@ -467,7 +474,8 @@ void NetworkRunner::act(Determinism determinism, std::uint32_t seed, std::int64_
     act.purpose = RandomPurpose::evaluation;
     act.control_step = static_cast<std::uint32_t>(control_step);
     act.first_env = partition.first_env();
-    act.envs = partition.tiles * kTileWidth;
+    act.envs = partition.envs();
+    act.block_size = partition.block;
     for_tiles("maniple::act", partition.tiles, workers, act);
   });
 }

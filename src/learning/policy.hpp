@@ -30,7 +30,7 @@ PolicySizes policy_sizes(const Environment& environment);
 // `by_blocks`: learning by blocks of fewer samples than a tile.
 TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps,
                          bool by_blocks = false);
-// Those of a rollout, or of a sequence of demonstrations.
+// Those of a rollout, of a sequence of demonstrations, or those kept at a time for gradients by blocks.
 int steps_of_tile(const Config& config);
 
 // Bytes on each rank of a policy that `workers` workers act or learn with.

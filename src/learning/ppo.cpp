@@ -12,6 +12,8 @@
 #include "kernels/nn/ppo_loss.hpp"
 #include "src/base/log.hpp"
 #include "src/config/learning_numbers.hpp"
+#include "src/learning/block_training.hpp"
+#include "src/simulation/environment_blocks.hpp"
 
 namespace maniple {
 namespace {
@@ -34,7 +36,10 @@ LearnerMemory Ppo::memory(const Config& config, const EnvironmentSizes& sizes) {
   LearnerMemory memory = RolloutStorage::memory(config, sizes, network, workers);
   memory += Advantages::memory(config.learning, sizes, workers);
   memory += Optimizer::memory(config.learning, network.parameters, kNumLossMetrics, workers);
-  memory.network_bytes += policy_bytes(config, network, workers);
+  const int block = block_of_environments(config, config.batch.num_envs);
+  memory.network_bytes +=
+      policy_bytes(config, network, workers) +
+      sizeof(float) * static_cast<std::size_t>(panel_elements(block, workers, steps_of_tile(config)));
   memory.batch_bytes += sizeof(float) * static_cast<std::size_t>(sizes.tiles * config.learning.horizon *
                                                                  network.own_deviations());
   memory.snapshot_bytes += sizeof(float) * static_cast<std::size_t>(network.parameters);
@@ -64,7 +69,10 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
                  config.policy.fixed_std ? policy_.network().log_std : policy_.network().parameters),
       reference_log_std_("maniple::reference_log_std",
                          static_cast<std::size_t>(environment.partition().tiles * config.learning.horizon *
-                                                  policy_.network().own_deviations())) {
+                                                  policy_.network().own_deviations())),
+      panels_("maniple::gradient_panels",
+              static_cast<std::size_t>(
+                  panel_elements(environment.partition().block, workers_, steps_of_tile(config)))) {
   for (const char* stage : {"policy", "update", "communication"}) clock_.add(stage, 0.0);
   for (const LearningNumber& number : kLearningNumbers) numbers_.push_back(learning_.*number.member);
   optimizer_.keep_within(policy_.deviation_bounds());
@@ -133,8 +141,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
   const Partition& partition = rollout_.partition();
   UpdateSums sums;
   optimizer_.anneal(iteration_);
-  with_dense(policy_.uses_library(), [&](auto dense) {
-    TrainMinibatch<float, decltype(dense), PpoLoss<float>> train;
+  with_training<PpoLoss<float>>(policy_.uses_library(), partition.block, [&](auto train) {
     train.network = network;
     train.scratch = policy_.scratch();
     train.loss = {.layout = policy_.layout(),
@@ -163,7 +170,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
     train.order = rollout_.order();
     train.tiles = partition.tiles;
     train.envs = partition.envs();
-    train.first_tile = partition.first_block;
+    train.first_tile = rollout_.first_tile();
     train.first_state = rollout_.first_states();
     train.exact = learning.reduction == Reduction::exact;
     for (int epoch = 0; epoch < learning.epochs && !sums.ended; ++epoch) {
@@ -189,7 +196,7 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
           train.scale = optimizer_.scale() /
                         static_cast<double>(train.deal.samples(train.minibatch, partition.num_envs));
           train.totals = optimizer_.clear_totals();
-          for_tiles("maniple::train_minibatch", partition.tiles, workers_, train);
+          learn(train);
         }
         between_steps();
         const std::vector<double> metrics = optimizer_.sum_totals(sum_);
@@ -208,6 +215,25 @@ Ppo::UpdateSums Ppo::update(const std::function<void()>& between_steps) {
     }
   });
   return sums;
+}
+
+template <class Training>
+void Ppo::learn(Training& train) const {
+  if constexpr (Training::kWholeTiles) {
+    for_tiles("maniple::train_minibatch", train.tiles, workers_, train);
+  } else {
+    const MinibatchDeal& deal = train.deal;
+    const int positions = (deal.horizon - train.minibatch + deal.minibatches - 1) / deal.minibatches;
+    // a tile for each worker at a time, whose caches hold what is kept
+    for (train.first_of_launch = 0; train.first_of_launch < train.tiles; train.first_of_launch += workers_) {
+      const std::int64_t tiles = std::min<std::int64_t>(workers_, train.tiles - train.first_of_launch);
+      for (train.first_kept = 0; train.first_kept < positions; train.first_kept += train.kept) {
+        train.kept = kept_positions(positions - train.first_kept);
+        for_tiles("maniple::train_minibatch", tiles, workers_, train);
+        add_gradient_by_blocks(train, tiles, panels_);
+      }
+    }
+  }
 }
 
 IterationReport Ppo::report(const UpdateSums& sums) const {

@@ -4,8 +4,10 @@
 // (learning.reduction: exact), so a run has the same bits on any number of ranks.
 //
 // Where this departs from those programs:
-// - Minibatches take whole steps of every tile of 32 environments, dealt again in each epoch; rl_games
-//   keeps contiguous slices of environments for all epochs, rsl_rl shuffles single samples. Recurrent
+// - Minibatches take whole steps of every tile of 32 environments, dealt again in each epoch, or the same
+// steps
+//   of all environments of a small batch; rl_games keeps contiguous slices of environments for all epochs,
+//   rsl_rl shuffles single samples. Recurrent
 //   policies learn from all steps of a tile, back to the first: minibatches divide the environments, as in
 //   both.
 // - Both adapt the learning rate after each minibatch (rl_games' schedule_type "legacy"; its "standard" is
@@ -79,6 +81,9 @@ class Ppo : public Learner {
   struct UpdateSums;
 
   UpdateSums update(const std::function<void()>& between_steps);
+  // Adds the gradient of a minibatch to its totals.
+  template <class Training>
+  void learn(Training& train) const;
   // The numbers of the next iteration (learning.curricula), of these metrics.
   void follow(const std::map<std::string, double>& metrics);
   IterationReport report(const UpdateSums& sums) const;
@@ -96,6 +101,7 @@ class Ppo : public Learner {
   Advantages advantages_;
   Optimizer optimizer_;
   Numbers<float> reference_log_std_;  // [step][tile][actions]: of the policy that KL is measured from
+  const Numbers<float> panels_;       // see BlockGradient
 
   std::int64_t iteration_ = 0;
   std::int64_t skipped_ = 0;       // minibatches in a row that made no step

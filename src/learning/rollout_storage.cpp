@@ -22,13 +22,14 @@ std::int64_t moments_columns(int observations) {
   return 2 * observations + 1;
 }
 
+// `drawn`: 1 where each tile has an order of its own, 0 where all have that of the first one.
 // (nvcc wants loops on the device outside of classes.)
-void deal(std::uint32_t seed, const Partition& partition, std::uint32_t iteration, int epoch, int horizon,
-          const Numbers<std::int32_t>& order) {
-  const std::int64_t first_tile = partition.first_block;
+void deal(std::uint32_t seed, std::int64_t first_tile, std::int64_t tiles, std::int64_t drawn,
+          std::uint32_t iteration, int epoch, int horizon, const Numbers<std::int32_t>& order) {
   Kokkos::parallel_for(
-      "maniple::deal_minibatches", Range(0, partition.tiles), KOKKOS_LAMBDA(std::int64_t tile) {
-        minibatch_order(seed, first_tile + tile, iteration, epoch, horizon, order.data() + tile * horizon);
+      "maniple::deal_minibatches", Range(0, tiles), KOKKOS_LAMBDA(std::int64_t tile) {
+        minibatch_order(seed, drawn * (first_tile + tile), iteration, epoch, horizon,
+                        order.data() + tile * horizon);
       });
 }
 
@@ -83,7 +84,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
   Kokkos::deep_copy(observation_moments_, 0.0);
   Kokkos::deep_copy(first_states_.data, states_.data);
   const std::int64_t block_size = partition_.tiles * layout_.elements * kTileWidth;
-  with_dense(policy.uses_library(), [&](auto dense) {
+  with_forward_dense(policy.uses_library(), partition_.block, [&](auto dense) {
     using Dense = decltype(dense);
     Record<float, Dense> record;
     record.layout = layout_;
@@ -102,8 +103,8 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.final.critic_observation = environment_.final_critic_observation();
     record.final.state = states_;
     record.final.deterministic = true;
-    record.final.envs = partition_.envs();
-    record.envs = partition_.envs();
+    record.final.envs = record.envs = partition_.envs();
+    record.final.block_size = record.block_size = partition_.block;
     record.statistics = statistics_.data();
     record.statistics_scale = statistics_scale();
     auto act = policy.actor<Dense>(workers_);
@@ -113,6 +114,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     act.seed = seed_;
     act.first_env = partition_.first_env();
     act.envs = partition_.envs();
+    act.block_size = partition_.block;
     act.moments = observation_moments_.data();
     act.moment_scale = 1.0 / samples();
     for (int step = 0; step < horizon_; ++step) {
@@ -161,9 +163,10 @@ bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
 }
 
 MinibatchDeal RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch, int minibatches) {
-  deal(seed_, partition_, static_cast<std::uint32_t>(iteration), epoch, horizon_, order_);
+  deal(seed_, first_tile(), partition_.tiles, by_blocks() ? 0 : 1, static_cast<std::uint32_t>(iteration),
+       epoch, horizon_, order_);
   MinibatchDeal result;
-  result.num_tiles = partition_.num_blocks;
+  result.num_tiles = by_blocks() ? 1 : partition_.num_blocks;
   const bool whole = states_.elements > 0;
   result.horizon = whole ? 1 : horizon_;
   result.steps = whole ? horizon_ : 1;

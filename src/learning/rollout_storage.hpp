@@ -36,6 +36,9 @@ class RolloutStorage {
   // Draws the order of an epoch, and returns how its minibatches take it.
   MinibatchDeal deal_minibatches(std::int64_t iteration, int epoch, int minibatches);
   const std::int32_t* order() const { return order_.data(); }  // [tile][horizon]
+  // Of the batch's tiles the one with which this rank begins. Where ranks share a batch in smaller blocks,
+  // minibatches take the same steps of all of them, and it is 0.
+  std::int64_t first_tile() const { return by_blocks() ? 0 : partition_.first_block; }
 
   // Of the policy's recurrent cells: before the first step, and what the next rollout begins with.
   const TiledView<float>& first_states() const { return first_states_; }
@@ -59,6 +62,7 @@ class RolloutStorage {
   void restored();
 
  private:
+  bool by_blocks() const { return partition_.block < kTileWidth; }
   // Of what is added over episodes: near 1 / samples(), and a power of two, so that whole numbers stay exact.
   double statistics_scale() const { return std::exp2(-std::ceil(std::log2(samples()))); }
 

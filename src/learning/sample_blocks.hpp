@@ -8,17 +8,14 @@
 
 #include "kernels/base/varying.hpp"
 #include "src/config/config.hpp"
+#include "src/parallel/partition.hpp"
 
 namespace maniple {
 
-// Of a batch that demonstrations are learned from. A large one is shared in tiles; blocks of fewer samples
-// take a little more work and share a small one more evenly. With mixed precision blocks are tiles: there
-// factors are rounded in pairs of samples.
+// Of a batch that demonstrations are learned from. With mixed precision blocks are tiles: there factors are
+// rounded in pairs of samples.
 inline int block_of_samples(const LearningConfig& learning) {
-  constexpr std::int64_t kFewest = 8;  // blocks of a batch
-  const std::int64_t samples = learning.batch_size;
-  if (learning.mixed() || samples > (kFewest - 1) * kTileWidth) return kTileWidth;
-  return samples > (kFewest - 1) * 8 ? 8 : 2;
+  return learning.mixed() ? kTileWidth : block_of_batch(learning.batch_size);
 }
 
 // Calls body(size), of a constant, for the size of a block.

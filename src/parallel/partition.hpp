@@ -11,6 +11,15 @@
 
 namespace maniple {
 
+// How many environments or samples of a batch make up a block. A large batch is shared in tiles; blocks of
+// fewer take a little more work and share a small one more evenly. They are even, so that the rows of a block
+// fill whole words of a file.
+inline int block_of_batch(std::int64_t batch) {
+  constexpr std::int64_t kFewest = 8;  // blocks of a batch
+  if (batch > (kFewest - 1) * kTileWidth) return kTileWidth;
+  return batch > (kFewest - 1) * 8 ? 8 : 2;
+}
+
 struct Partition {
   std::int64_t num_envs = 0;     // of the whole batch
   std::int64_t num_blocks = 0;   // of the whole batch

@@ -27,7 +27,7 @@ int parts_of([[maybe_unused]] const Partition& partition, [[maybe_unused]] int t
 #ifdef KOKKOS_ENABLE_SERIAL
   if constexpr (std::is_same_v<ExecutionSpace, Kokkos::Serial>)
     parts =
-        static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, partition.tiles)));
+        static_cast<int>(std::clamp<std::int64_t>(threads, 1, std::max<std::int64_t>(1, partition.blocks)));
 #endif
   return parts;
 }

@@ -12,7 +12,8 @@ namespace maniple {
 // configuration, whose places the message has; `config`: what is built of it.
 void refuse_what_does_not_fit(const Config& given, const Config& config, const ImportedModel& model,
                               const Partition& partition);
-// One for each of `threads`, as far as there are tiles; one where kernels have threads of their own.
+// One for each of `threads`, as far as there are blocks of environments; one where kernels have threads of
+// their own.
 int parts_of(const Partition& partition, int threads);
 
 }  // namespace maniple

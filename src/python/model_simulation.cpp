@@ -11,6 +11,7 @@
 #include "src/python/batch_parts.hpp"
 #include "src/python/kokkos.hpp"
 #include "src/python/put_aside.hpp"
+#include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/model_events.hpp"
 
 namespace maniple {
@@ -71,7 +72,7 @@ ModelSimulation::ModelSimulation(const Config& config, const std::vector<std::st
     if (size > 0 && std::find(fields.begin(), fields.end(), name) == fields.end())
       config_.output.trajectory_fields.push_back(name);
   check_trajectory_fields(config_, model_.sizes);
-  const Partition partition(config_.batch.num_envs, 0, 1);
+  const Partition partition = environments_of(config_, config_.batch.num_envs, 0, 1);
   refuse_what_does_not_fit(config, config_, model_, partition);
   const int count = parts_of(partition, threads);
   parts_.resize(static_cast<std::size_t>(count));

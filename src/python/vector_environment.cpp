@@ -10,6 +10,7 @@
 #include "src/python/kokkos.hpp"
 #include "src/python/put_aside.hpp"
 #include "src/python/rows.hpp"
+#include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/model_events.hpp"
 #include "src/tasks/task.hpp"
 
@@ -33,11 +34,11 @@ VectorEnvironment::VectorEnvironment(const Config& config, Autoreset autoreset, 
   if (!config.task.present)
     throw InputError(config.where_of("task"), "task", "found a deck without a task",
                      "allowed: decks with actions, observations and rewards, as those of inputs/tasks");
-  const Partition partition(config.batch.num_envs, rank, ranks);
+  const Partition partition = environments_of(config, config.batch.num_envs, rank, ranks);
   if (partition.num_blocks < ranks)
     throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
                      fmt::format("{} environments on {} ranks", config.batch.num_envs, ranks),
-                     fmt::format("at least {} for each rank but the last", kTileWidth));
+                     fmt::format("at least {} for each rank but the last", partition.block));
   start_kokkos_once();
   envs_ = partition.envs();
   first_env_ = partition.first_env();

@@ -14,6 +14,7 @@
 #include "src/config/schema.hpp"
 #include "src/io/dataset.hpp"
 #include "src/model_import/vary.hpp"
+#include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/model_events.hpp"
 
 namespace maniple {
@@ -82,12 +83,13 @@ BatchSimulation<T>::BatchSimulation(const Config& config, ImportedModel model, C
     : config_(config),
       model_(std::move(model)),
       task_(std::move(task)),
-      partition_(config.batch.num_envs, rank, ranks),
+      partition_(environments_of(config, config.batch.num_envs, rank, ranks)),
       state_fields_(state_fields(model_.sizes)),
       device_model_(model_),
       device_task_(task_) {
   const ModelSizes& sizes = model_.sizes;
   physics_.model = device_model_.model();
+  physics_.envs = partition_.envs();
   physics_.state = TiledView<T>("maniple::simulation::state", partition_.tiles, state_elements(sizes));
   const int workers = Scratch<Lanes<T>>::workers_for(data_elements(sizes), partition_.tiles * kTileWidth);
   physics_.scratch = Scratch<Lanes<T>>("maniple::simulation::scratch", data_elements(sizes), workers);

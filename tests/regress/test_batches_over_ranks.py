@@ -1,5 +1,5 @@
-"""What an update learns from on several ranks: small batches, accumulated batches, batches of each rank, scaled learning
-rates."""
+"""What an update learns from on several ranks: small batches of samples and of environments, accumulated batches, batches
+of each rank, scaled learning rates."""
 # ctest: PROCESSORS 1 COST 30
 
 import re
@@ -10,7 +10,7 @@ import pytest
 
 from conftest import of_the_day
 from demonstrations import episodes, pictures, write_robomimic
-from trainings import check_ranks
+from trainings import check_ranks, digests
 
 CARTPOLE = "inputs/train/isaac_cartpole.yaml"
 
@@ -85,6 +85,48 @@ def test_a_small_batch_is_continued_on_other_ranks(imitate, tmp_path):
 def test_ranks_without_samples_are_named(imitate):
     result, _ = imitate("learning.batch_size=5", ranks=4)
     assert "1 of 4 ranks have no samples: ranks share a batch in blocks of 2" in result.stderr + result.stdout
+
+
+WALKER = ["inputs/train/gymnasium/walker2d_v5.yaml", "policy.hidden=[24, 300]", "learning.horizon=40", "learning.minibatches=2",
+          "learning.normalize_reward=true", "learning.normalize_value=false", "learning.value_bootstrap=final_observation",
+          "learning.normalize_advantage_per_minibatch=true", "evaluation.every=1", "evaluation.episodes=50"]
+FEW = {  # environments: a wide layer, contacts, moments of all kinds; squashed actions, whose entropy is drawn
+    "cartpole": ([CARTPOLE, "batch.num_envs=40"], 3, [12, 14, 14]),
+    "walker": ([*WALKER, "batch.num_envs=128"], 6, [16, 24, 24, 16, 24, 24]),
+    "squashed": ([CARTPOLE, "batch.num_envs=21", "policy.squash_actions=true", "learning.entropy_coef=0.01"], 2, [10, 11]),
+    "recurrent": ([CARTPOLE, "batch.num_envs=64", "policy.recurrent=gru"], 2, [32, 32]),
+}
+
+
+@pytest.mark.parametrize("kind, counts", of_the_day([(kind, counts) for kind in FEW for counts in ((1,), (1, 2, 3, 4, 5, 6))],
+                                                    ("cartpole", (1,)), ("walker", (1,)), ("squashed", (1,))))
+def test_few_environments_are_shared_evenly(maniple, tmp_path, kind, counts):
+    deck, ranks, shares = FEW[kind]
+    check_ranks(maniple, tmp_path, "train", *deck, "learning.iterations=3", "learning.checkpoint_every=1",
+                counts=sorted({*counts, ranks}))
+    with h5py.File(tmp_path / str(ranks) / "results.h5") as file:
+        assert list(file["ranks/share"]) == shares
+
+
+def test_few_environments_are_continued_on_other_ranks(maniple, tmp_path):
+    keys = [CARTPOLE, "batch.num_envs=37", "learning.checkpoint_every=1", "learning.resume=auto"]
+    maniple("train", *keys, "learning.iterations=4", f"output.directory={tmp_path / 'whole'}")
+    for iterations, ranks in ((2, 5), (4, 3)):
+        maniple("train", *keys, f"learning.iterations={iterations}", f"output.directory={tmp_path / 'cut'}", ranks=ranks)
+    assert digests(maniple, tmp_path / "cut")[1:] == digests(maniple, tmp_path / "whole")[1:]
+
+
+def test_few_environments_are_recorded_by_all_ranks(maniple, tmp_path):
+    """Trajectories and a data set, from ranks that begin in the midst of a tile."""
+    found = []
+    for ranks in (1, 3, 5):
+        directory = tmp_path / str(ranks)
+        maniple("rollout", "inputs/tasks/gymnasium/walker2d_v5.yaml", "batch.num_envs=41", "control.source=random",
+                "initial_state.source=task", "simulation.steps=60", "output.trajectory.every=4", "output.dataset=robomimic",
+                "output.trajectory.fields=[qpos, qvel, ncon, observation, reward, terminated]",
+                f"output.directory={directory}", ranks=ranks)
+        found.append([maniple.digest(directory / name) for name in ("results.h5", "demonstrations.hdf5")])
+    assert found[0] == found[1] == found[2]
 
 
 @pytest.mark.parametrize("size, parts", [(60, 3), (7, 40)])

@@ -97,7 +97,7 @@ TEST(Ppo, MemoryIsWhatAllocationsTake) {
     }
   for (const Config& config : configs) {
     on_ranks(1, [&](int, Collectives& collectives) {
-      ToyEnvironment environment(config.batch.num_envs, 0, 1);
+      ToyEnvironment environment(config);
       namespace Tools = Kokkos::Tools::Experimental;
       const Tools::EventSet before = Tools::get_callbacks();
       held_bytes = most_bytes = 0;
@@ -179,7 +179,7 @@ using Setting = std::function<void(ToyEnvironment&)>;
 Outcome train(const Config& config, int ranks, int iterations, const Setting& setting = {}) {
   Outcome outcome;
   on_ranks(ranks, [&](int rank, Collectives& collectives) {
-    ToyEnvironment environment(config.batch.num_envs, rank, ranks);
+    ToyEnvironment environment(config, rank, ranks);
     if (setting) setting(environment);
     Ppo ppo(environment, config, collectives);
     ppo.start();
@@ -210,8 +210,10 @@ void expect_equal_bits(const Outcome& a, const Outcome& b) {
 
 TEST(Ppo, BitsDoNotDependOnTheNumberOfRanks) {
   if (!threads_can_launch()) GTEST_SKIP();
-  for (const bool rsl_rl : {false, true}) {
-    Config config = toy_config(203);  // seven tiles, the last one padded
+  // in tiles, in blocks of 8 and of 2 environments; the last one is padded
+  for (const auto& [envs, rsl_rl] :
+       {std::pair{250, false}, {250, true}, {203, false}, {203, true}, {25, true}}) {
+    Config config = toy_config(envs);
     config.learning.lr_per_minibatch = rsl_rl;
     config.learning.kl_reference = rsl_rl ? KlReference::rollout : KlReference::previous_epoch;
     config.learning.normalize_advantage = rsl_rl;
@@ -261,14 +263,14 @@ TEST(Ppo, RecurrentPoliciesLearnFromWhatTheyRemembered) {
   config.learning.minibatches = config.learning.epochs = 1;
   config.policy.actor_gain = 1;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(70, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     for (int i = 0; i < 5; ++i) EXPECT_NEAR(reported(ppo.iterate(), "kl"), 0, 3e-7) << i;
   });
 
   config.learning.horizon = 33;  // episodes of 20 steps
-  ToyEnvironment environment(70, 0, 1);
+  ToyEnvironment environment(config);
   Policy policy(config, policy_sizes(environment));
   StageClock clock;
   clock.add("policy", 0.0);
@@ -313,7 +315,7 @@ TEST(Ppo, NormalisedLearningDoesNotSeeTheUnitOfRewards) {
     for (const double unit : {0x1p10, 0x1p20}) {  // far above what is added to variances
       config.learning.reward_scale = unit;
       on_ranks(1, [&](int, Collectives& collectives) {
-        ToyEnvironment environment(96, 0, 1);
+        ToyEnvironment environment(config);
         Ppo ppo(environment, config, collectives);
         ppo.start();
         for (int i = 0; i < 6; ++i) {
@@ -368,7 +370,7 @@ TEST(Ppo, ACriticOfItsOwnLearnsWithTheSameBitsOnAnyRanks) {
   const auto outcome = [&](int ranks) {
     std::vector<double> reported;
     on_ranks(ranks, [&](int rank, Collectives& collectives) {
-      ToyEnvironment environment(203, rank, ranks, 1, true);
+      ToyEnvironment environment(config, rank, ranks, true);
       Ppo ppo(environment, config, collectives);
       ppo.start();
       std::vector<double> own;
@@ -389,7 +391,7 @@ TEST(Ppo, UpdatesEndAtTheTargetDivergence) {
   config.learning.epochs = 50;
   config.learning.target_kl = 0.005;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(96, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     const double updates = reported(ppo.iterate(), "updates");
@@ -402,7 +404,7 @@ TEST(Ppo, ReportsTheReturnOfTheLatestHundredEpisodes) {
   Config config = toy_config(40);  // some 20 episodes in an iteration
   config.learning.random_initial_episode_length = false;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(40, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     std::vector<std::pair<double, double>> seen;  // episodes, sum of their returns
@@ -573,7 +575,7 @@ TEST(Ppo, AnIterationIsCleanRlsUpdate) {
     learning.value_bootstrap = BootstrapChoice::none;
     learning.clip_ratio = 0.02;  // so that samples meet it
     on_ranks(1, [&](int, Collectives& collectives) {
-      ToyEnvironment environment(96, 0, 1), again(96, 0, 1);
+      ToyEnvironment environment(config), again(config);
       Ppo ppo(environment, config, collectives);
       ppo.start();
       EXPECT_GT(reported(ppo.iterate(), "clip_fraction"), 0.05);
@@ -681,7 +683,7 @@ TEST(Ppo, LearnsToStayAtTheOrigin) {
   config.learning.epochs = 5;
   double first = 0, last = 0, learned_std = 1;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(256, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     for (int i = 0; i < 60; ++i) {
@@ -709,7 +711,7 @@ TEST(Ppo, FixedStandardDeviationStays) {
   config.policy.fixed_std = true;
   config.policy.init_std = 0.5;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(64, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     for (int i = 0; i < 3; ++i) ppo.iterate();
@@ -752,14 +754,14 @@ Archive learned_of(Ppo& ppo) {
 void expect_equal_bits_over_a_restart(const Config& config) {
   std::vector<double> straight, restarted;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(70, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     for (int i = 0; i < 3; ++i) ppo.iterate();
     const auto saved = contents_of(whole_of(ppo));
     for (int i = 0; i < 2; ++i) append(straight, ppo.iterate());
 
-    ToyEnvironment other_environment(70, 0, 1);
+    ToyEnvironment other_environment(config);
     Ppo other(other_environment, config, collectives);
     fill(whole_of(other), saved);
     other.restored();
@@ -788,7 +790,7 @@ TEST(Ppo, AWarmStartGathersTheMomentsOfValuesAnew) {
         if (entry.name == "ppo/value_count") return *static_cast<const double*>(entry.data);
       return std::nan("");
     };
-    ToyEnvironment environment(70, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     ppo.start();
     ppo.iterate();
@@ -806,7 +808,7 @@ TEST(Ppo, AWarmStartGathersTheMomentsOfValuesAnew) {
 TEST(Ppo, AWarmStartKeepsTheStateOfTheOptimizer) {
   const Config config = toy_config(70);
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(70, 0, 1);
+    ToyEnvironment environment(config);
     Ppo first(environment, config, collectives);
     first.start();
     for (int i = 0; i < 3; ++i) first.iterate();
@@ -824,7 +826,7 @@ TEST(Ppo, AWarmStartKeepsTheStateOfTheOptimizer) {
     EXPECT_EQ(optimizer_of(first).size(), 3u);
 
     const auto parameters_after = [&](bool keeps_moments) {
-      ToyEnvironment other_environment(70, 0, 1);
+      ToyEnvironment other_environment(config);
       Ppo ppo(other_environment, config, collectives);
       ppo.start();
       const Archive archive = learned_of(ppo);
@@ -845,7 +847,7 @@ TEST(Ppo, AWarmStartKeepsTheStateOfTheOptimizer) {
 TEST(Ppo, ReportsKeepTheirNames) {
   const Config config = toy_config(32);
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(32, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     const IterationReport names = ppo.report_names();
     ppo.start();
@@ -861,7 +863,7 @@ TEST(Ppo, ADivergedRewardMakesNoStepAndIsCounted) {
   config.learning.reward_scale = 1e12;
   config.learning.normalize_advantage = config.learning.normalize_value = false;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(32, 0, 1);
+    ToyEnvironment environment(config);
     Ppo ppo(environment, config, collectives);
     const std::vector<float> before = initial_parameters(ppo.policy()->network(), config.policy, 5);
     ppo.start();
@@ -896,7 +898,7 @@ TEST(Ppo, InvalidStepsAreLeftOut) {
   for (const int ranks : {2, 3, 5}) expect_equal_bits(one, train(config, ranks, 3, breaking(1e12f)));
 
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(203, 0, 1);
+    ToyEnvironment environment(config);
     breaking(1e12f)(environment);
     Ppo ppo(environment, config, collectives);
     ppo.start();
@@ -917,7 +919,7 @@ TEST(Ppo, NothingIsLearnedFromInvalidStepsAlone) {
   config.learning.entropy_coef = 0.01;
   config.learning.normalize_advantage = true;
   on_ranks(1, [&](int, Collectives& collectives) {
-    ToyEnvironment environment(70, 0, 1);
+    ToyEnvironment environment(config);
     environment.breaks = [](std::uint64_t, std::int64_t) { return true; };
     environment.garbage = 1e12f;
     Ppo ppo(environment, config, collectives);
@@ -1015,7 +1017,7 @@ TEST(Evaluation, IsTheSameForAnyNumberOfRanks) {
   for (const int ranks : {1, 2, 3}) {
     EvaluationResult result;
     on_ranks(ranks, [&](int rank, Collectives& collectives) {
-      ToyEnvironment environment(75, rank, ranks);
+      ToyEnvironment environment(config, rank, ranks);
       Policy policy(config, {2, 0, 1});
       const EvaluationResult own = evaluate(environment, policy, config, collectives);
       if (rank == 0) result = own;

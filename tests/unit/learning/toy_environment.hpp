@@ -15,6 +15,7 @@
 #include "kernels/base/philox.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
+#include "src/simulation/environment_blocks.hpp"
 #include "src/tasks/task.hpp"
 #include "tests/unit/device_memory.hpp"
 
@@ -24,8 +25,8 @@ namespace maniple::testing_learning {
 // episode fails beyond |x| = 3 and times out after 20 steps. On request the critic sees x alone.
 class ToyEnvironment : public Environment {
  public:
-  ToyEnvironment(std::int64_t envs, int rank, int ranks, std::uint32_t seed = 1, bool critic = false)
-      : partition_(envs, rank, ranks), seed_(seed), tiles_(partition_.tiles) {
+  explicit ToyEnvironment(const Config& config, int rank = 0, int ranks = 1, bool critic = false)
+      : partition_(environments_of(config, config.batch.num_envs, rank, ranks)), tiles_(partition_.tiles) {
     const auto make = [this](int elements) { return testing::shared_tiles<float>("toy", tiles_, elements); };
     x_ = make(1);
     steps_ = make(1);
@@ -142,7 +143,7 @@ class ToyEnvironment : public Environment {
   }
 
   Partition partition_;
-  std::uint32_t seed_;
+  const std::uint32_t seed_ = 1;
   std::int64_t tiles_;
   std::int64_t control_step_ = 0;
   double ended_ = 0;

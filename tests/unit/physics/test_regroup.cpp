@@ -31,10 +31,12 @@ template <class T>
 class Regrouped {
  public:
   static constexpr std::int64_t kTiles = 2 * kRegroupTiles * 4 + 3;
+  static constexpr std::int64_t kEnvs = kTiles * kTileWidth - 17;  // the last tile is padded
 
   explicit Regrouped(const ImportedModel& imported) : device_(imported) {
     const ModelSizes& sizes = imported.sizes;
     batch.model = device_.model();
+    batch.envs = kEnvs;
     batch.state = TiledView<T>("state", kTiles, state_elements(sizes));
     batch.scratch = Scratch<Lanes<T>>("scratch", data_elements(sizes), thread_count());
     batch.bad_states = TiledView<std::int32_t>("bad_states", kTiles, 2);
@@ -78,8 +80,9 @@ TYPED_TEST(PhysicsRegroup, EnvironmentsGetTheBitsOfAPackInOrder) {
     ASSERT_TRUE(regroups(imported.sizes));
     Regrouped<T> regrouped(imported);
     std::vector<std::vector<T>> states;
-    for (std::int64_t env = 0; env < Regrouped<T>::kTiles * kTileWidth; ++env)
+    for (std::int64_t env = 0; env < whole_packs<V>(Regrouped<T>::kEnvs); ++env)
       states.push_back(regrouped.state(env));
+    const std::vector<T> padding = regrouped.state(Regrouped<T>::kTiles * kTileWidth - 1);
     constexpr int steps = 20;
     step_batch(regrouped.batch, steps - 5, 0);
     step_batch(regrouped.batch, 5, 1);
@@ -109,6 +112,7 @@ TYPED_TEST(PhysicsRegroup, EnvironmentsGetTheBitsOfAPackInOrder) {
         resets += bad[static_cast<std::size_t>(lane)];
       }
     }
+    EXPECT_EQ(regrouped.state(Regrouped<T>::kTiles * kTileWidth - 1), padding) << "no pack that is stepped";
     EXPECT_GT(dropped, 50) << "or the capacity is never reached";
     EXPECT_EQ(resets, 1);
   }
