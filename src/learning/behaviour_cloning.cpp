@@ -181,8 +181,8 @@ void BehaviourCloning::lay(const SampleBlocks::Rows& rows, float* first, std::si
 void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std::uint8_t* pictures,
                              std::int64_t update, double scale, double* totals) {
   const std::int64_t tiles = batch.partition.tiles;
-  const int block = batch.partition.block;
-  const TileSamples samples{.block = block, .samples = batch.partition.envs(), .first = 0, .maps = 1};
+  const int block_size = batch.partition.block;
+  const TileSamples samples{.block = block_size, .samples = batch.partition.envs(), .first = 0, .maps = 1};
   const bool exact = config_.learning.reduction == Reduction::exact;
   double* network_totals = totals;
   const float* const encoders = policy_.parameters().data();
@@ -197,14 +197,14 @@ void BehaviourCloning::learn(const LoadedBatch& batch, float* blocks, const std:
       copy(features, block, false);
     });
   }
-  with_cloning(config_, policy_, block, [&](auto train) {
+  with_cloning(config_, policy_, block_size, [&](auto train) {
     train.network = policy_.network();
     train.scratch = policy_.scratch();
     train.loss = {.layout = layout_,
                   .kind = loss_of(config_.learning.loss),
                   .squash_actions = config_.policy.squash_actions};
     train.parameters = policy_.network_parameters().data();
-    train.memory = policy_.memory(kept_tiles(block, tiles));
+    train.memory = policy_.memory(kept_tiles(block_size, tiles));
     train.blocks = blocks;
     train.order = order_.data();
     train.tiles = batch.partition.tiles;

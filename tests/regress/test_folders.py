@@ -1,5 +1,5 @@
 """The files of a folder compile together, as a CUDA build compiles them: what one keeps to itself has no name that
-another of its folder has. By day the folder with the most files is tried, at night all.
+another of its folder has. By day the folders of src with a file that has changed lately are tried, at night all.
 
 The build writes the joined files (tools/cmake/ManipleCuda.cmake). Each is parsed by g++, the host compiler of nvcc,
 one environment in a lane as on a GPU, and with the flags of this build. So are the kernels of
@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from conftest import BUILD, ROOT
-from test_headers import compiler
+from test_headers import changed_lately, compiler
 
 JOINED = BUILD / "joined_folders"
 
@@ -54,8 +54,10 @@ def check_folders(folders, first):
     assert not failures, "\n".join(failures)
 
 
-def test_the_largest_folder_compiles_as_one_file(first):
-    check_folders(FOLDERS[:1], first)
+def test_folders_that_changed_compile_as_one_file(first):
+    sources = [str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*.?pp")]
+    changed = {(ROOT / file).parent for file in changed_lately(sources)}
+    check_folders([joined for joined in FOLDERS if any(f'"{folder}/' in joined.read_text() for folder in changed)], first)
 
 
 def test_kernels_compile_without_warnings(first):
@@ -76,7 +78,7 @@ def test_every_source_that_is_joined_is_there():
     for tree in ("src", "tests/unit"):
         for path in (ROOT / tree).rglob("*.cpp" if tree == "src" else "test_*.cpp"):
             name = str(path.relative_to(ROOT))
-            apart = name in alone or path.parent.name in ("cuda", "nccl", "python", "tasks_host")
+            apart = name in alone or path.parent.name in ("cuda", "nccl", "python")
             assert (f'"{path}"' in joined) != apart, name
 
 

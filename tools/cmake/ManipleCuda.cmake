@@ -61,20 +61,18 @@ function(maniple_add_kernels library needs)
   endforeach()
 endfunction()
 
-# maniple_join_folders(TARGET [EXCEPT REGEX]): with MANIPLE_JOIN_FOLDERS, and always in a CUDA build, compiles the target's
-# files folder by folder, but for the files of folders that match: of the time of one, the headers are most, Kokkos'
-# alone ten seconds of nvcc. So files of a folder give different things different names, also where they are their
-# own. Every build writes the same joined files into the folder joined_folders, so that tests/regress/test_folders.py can
+# maniple_join_folders(TARGET): with MANIPLE_JOIN_FOLDERS, and always in a CUDA build, compiles the target's files folder
+# by folder: of the time of one, the headers are most, Kokkos' alone ten seconds of nvcc. So files of a folder give
+# different things different names, also where they are their own, or have a namespace each. Every build writes the same joined files into the folder joined_folders, so that tests/regress/test_folders.py can
 # see clashes without nvcc.
 file(REMOVE_RECURSE "${PROJECT_BINARY_DIR}/joined_folders")
 function(maniple_join_folders target)
-  cmake_parse_arguments(PARSE_ARGV 1 argument "" "EXCEPT" "")
   get_target_property(sources ${target} SOURCES)
   foreach(source IN LISTS sources)
     cmake_path(GET source PARENT_PATH path)
     cmake_path(GET path FILENAME folder)
     get_property(alone SOURCE "${source}" PROPERTY SKIP_UNITY_BUILD_INCLUSION)
-    if(NOT folder OR alone OR (argument_EXCEPT AND path MATCHES "${argument_EXCEPT}"))
+    if(NOT folder OR alone)
       continue()
     endif()
     set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${folder}")

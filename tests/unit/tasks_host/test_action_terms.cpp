@@ -13,7 +13,7 @@
 
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_action_terms {
 namespace {
 
 using maniple::testing::empty_task;
@@ -289,4 +289,4 @@ TEST(ActionTerms, TakeTheirActuatorsAlone) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_action_terms

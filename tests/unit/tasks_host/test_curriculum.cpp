@@ -8,7 +8,7 @@
 #include "src/tasks/curriculum.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_curriculum {
 namespace {
 
 using maniple::testing::empty_task;
@@ -181,4 +181,4 @@ TEST(Curricula, SayWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_curriculum

@@ -10,7 +10,7 @@
 
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_expression {
 namespace {
 
 using maniple::testing::empty_task;
@@ -537,4 +537,4 @@ TEST(ExpressionErrors, PointIntoDefinitions) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_expression

@@ -9,7 +9,7 @@
 #include "kernels/base/philox.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_locomotion_terms {
 namespace {
 
 using maniple::testing::empty_task;
@@ -409,4 +409,4 @@ TEST(LocomotionTerms, SayWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_locomotion_terms

@@ -6,7 +6,7 @@
 #include "src/model_import/vary.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_model_draws {
 namespace {
 
 using maniple::testing::empty_task;
@@ -153,4 +153,4 @@ TEST(ModelDraws, RangesFollowCurricula) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_model_draws

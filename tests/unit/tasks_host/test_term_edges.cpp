@@ -10,7 +10,7 @@
 #include "kernels/base/philox.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_term_edges {
 namespace {
 
 using maniple::testing::empty_task;
@@ -317,4 +317,4 @@ TEST(TermEdges, CommandsAreThoseOfTheirFractions) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_term_edges

@@ -10,7 +10,7 @@
 #include "src/tasks/terms.hpp"
 #include "tests/unit/tasks/task_rig.hpp"
 
-namespace maniple {
+namespace maniple::of_terms {
 namespace {
 
 using maniple::testing::empty_task;
@@ -441,4 +441,4 @@ TEST(Terms, RefuseJointsWithoutTheirActuator) {
 }
 
 }  // namespace
-}  // namespace maniple
+}  // namespace maniple::of_terms
