@@ -73,9 +73,9 @@ TEST_P(Cone, LineFollowsTheCost) {
 INSTANTIATE_TEST_SUITE_P(All, Cone,
                          ::testing::Values(Case{true, 1}, Case{true, 3}, Case{true, 4}, Case{true, 6},
                                            Case{false, 1}, Case{false, 3}, Case{false, 4}, Case{false, 6}),
-                         [](const auto& info) {
-                           return std::string(info.param.elliptic ? "elliptic" : "pyramid") +
-                                  std::to_string(info.param.dim);
+                         [](const auto& of) {
+                           return std::string(of.param.elliptic ? "elliptic" : "pyramid") +
+                                  std::to_string(of.param.dim);
                          });
 
 }  // namespace
