@@ -43,7 +43,7 @@ build_targets() {
   shift
   [ -t 1 ] || quiet=(--quiet)
   steps=$(ninja -C "$directory" -n "$@" | grep -c '^\[' || true)
-  [ "$steps" -eq 0 ] || echo "Building ${*:-everything} in $directory: $steps steps, minutes where there are many"
+  [ "$steps" -eq 0 ] || echo "Building ${*:-everything} in $directory: $steps steps"
   ninja -C "$directory" "${quiet[@]}" "$@"
 }
 
