@@ -215,6 +215,21 @@ enum class Bootstrap : int {
   final_observation,  // the value of the observation that the step led to
 };
 
+// Where the statistics of episodes stand in their row: of the episodes that ended how many, and the sums of
+// what they returned, then what was left out of them, and whether a sum was inexact.
+struct EpisodeColumns {
+  int terms = 0, metrics = 0;  // of the task: reward terms and metrics
+
+  MANIPLE_FUNCTION static constexpr int count() { return 0; }
+  MANIPLE_FUNCTION static constexpr int episode_return() { return 1; }
+  MANIPLE_FUNCTION static constexpr int length() { return 2; }
+  MANIPLE_FUNCTION static constexpr int first_term() { return 3; }
+  MANIPLE_FUNCTION constexpr int first_metric() const { return first_term() + terms; }
+  MANIPLE_FUNCTION constexpr int invalid() const { return first_metric() + metrics; }  // control steps
+  MANIPLE_FUNCTION constexpr int inexact() const { return invalid() + 1; }
+  MANIPLE_FUNCTION constexpr int size() const { return inexact() + 1; }
+};
+
 // After a control step: rewards, ends of episodes with the bootstrap of time-outs, and statistics of
 // episodes. What an invalid step returned is unknown: the rollout of its environment stops before it, with
 // the value of its observation for all that would have followed, and its episode is no part of the
@@ -231,7 +246,7 @@ struct Record {
   Act<T, Dense> final;  // to value final observations: deterministic, nothing kept
   std::int64_t envs = 0;
   int block_size = kTileWidth;   // environments whose statistics are summed by themselves
-  double* statistics = nullptr;  // [worker][count, return, length, terms ..., metrics ..., invalid, inexact]
+  double* statistics = nullptr;  // [worker][EpisodeColumns]
   double statistics_scale = 0;
   // Control steps since training began. An episode that counts more began with some of its steps taken
   // (random_initial_episode_length): it is none that the task would have, and no part of the statistics.
@@ -265,34 +280,38 @@ struct Record {
     T any(0);
     for (int lane = 0; lane < lanes; ++lane) any = any + done[lane];
     if (any == T(0)) return;
-    const int terms = episode_reward_term.elements, told = terms + episode_metric.elements;
-    double* const total = statistics + static_cast<std::int64_t>(worker) * (told + 5);
-    team.items(told + 4, [&](std::int64_t row) {
-      const bool counts_invalid = row == told + 3;
+    const EpisodeColumns columns = episode_columns();
+    double* const total = statistics + static_cast<std::int64_t>(worker) * columns.size();
+    team.items(columns.inexact(), [&](std::int64_t column) {
       double sum = 0;
       for (int lane = 0; lane < lanes; ++lane) {
-        sum += static_cast<double>(counted(row, tile, lane, done[lane] != T(0), weight[lane] == T(0)));
+        sum += static_cast<double>(counted(column, tile, lane, done[lane] != T(0), weight[lane] == T(0)));
         if ((lane + 1) % block_size != 0 && lane + 1 < lanes) continue;
-        if (!counts_invalid) sum *= statistics_scale;
-        if (add_exactly(&sum, 1, total + row) > 0) total[told + 4] = 1;
+        if (column != columns.invalid()) sum *= statistics_scale;
+        if (add_exactly(&sum, 1, total + column) > 0) total[columns.inexact()] = 1;
         sum = 0;
       }
     });
   }
 
  private:
-  // What a lane adds to a row of the statistics.
-  MANIPLE_FUNCTION T counted(std::int64_t row, std::int64_t tile, int lane, bool ends, bool left_out) const {
-    const int terms = episode_reward_term.elements, told = terms + episode_metric.elements;
-    const bool counts_invalid = row == told + 3;
+  MANIPLE_FUNCTION EpisodeColumns episode_columns() const {
+    return {.terms = episode_reward_term.elements, .metrics = episode_metric.elements};
+  }
+  // What a lane adds to a column of the statistics.
+  MANIPLE_FUNCTION T counted(std::int64_t column, std::int64_t tile, int lane, bool ends,
+                             bool left_out) const {
+    const EpisodeColumns columns = episode_columns();
+    const bool counts_invalid = column == columns.invalid();
     if (!ends || left_out != counts_invalid) return T(0);
     if (counts_invalid) return T(1);
     if (episode_length.tile(tile)[lane] > steps) return T(0);
-    if (row == 0) return T(1);
-    if (row == 1) return episode_return.tile(tile)[lane];
-    if (row == 2) return episode_length.tile(tile)[lane];
-    if (row < terms + 3) return episode_reward_term.tile(tile)[(row - 3) * kTileWidth + lane];
-    return episode_metric.tile(tile)[(row - 3 - terms) * kTileWidth + lane];
+    if (column == columns.count()) return T(1);
+    if (column == columns.episode_return()) return episode_return.tile(tile)[lane];
+    if (column == columns.length()) return episode_length.tile(tile)[lane];
+    if (column < columns.first_metric())
+      return episode_reward_term.tile(tile)[(column - columns.first_term()) * kTileWidth + lane];
+    return episode_metric.tile(tile)[(column - columns.first_metric()) * kTileWidth + lane];
   }
 
   // Few tiles have a time-out in a step; only they are valued.

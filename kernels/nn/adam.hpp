@@ -6,6 +6,12 @@
 
 namespace maniple {
 
+// Parameters that steps leave within bounds.
+struct ParameterBounds {
+  std::int64_t first = 0, count = 0;
+  double lowest = 0, highest = 0;
+};
+
 struct AdamSettings {
   double learning_rate = 1e-3;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;
@@ -13,9 +19,7 @@ struct AdamSettings {
   double gradient_scale = 1;                // from norm clipping
   double weight_decay = 0;                  // decoupled from the gradient (AdamW: Loshchilov and Hutter 2019)
   double l2_penalty = 0;  // or a part of it, after clipping (torch.optim.Adam's weight_decay)
-  // parameters that a step leaves within these bounds
-  std::int64_t bounded_first = 0, bounded_end = 0;
-  double lowest = 0, highest = 0;
+  ParameterBounds bounds = {};
 };
 
 // One parameter's step; the moments are updated in place.
@@ -68,8 +72,9 @@ void apply_adam(const AdamSettings& settings, const GradientView& gradient, std:
   Kokkos::parallel_for(
       "maniple::apply_adam", Kokkos::RangePolicy<ExecutionSpace>(0, count), KOKKOS_LAMBDA(std::int64_t i) {
         adam_step<T>(settings, gradient(i), parameters(i), moment1(i), moment2(i));
-        if (i < settings.bounded_first || i >= settings.bounded_end) return;
-        const T low = static_cast<T>(settings.lowest), high = static_cast<T>(settings.highest);
+        const ParameterBounds& bounds = settings.bounds;
+        if (i < bounds.first || i >= bounds.first + bounds.count) return;
+        const T low = static_cast<T>(bounds.lowest), high = static_cast<T>(bounds.highest);
         parameters(i) = parameters(i) < low ? low : high < parameters(i) ? high : parameters(i);
       });
 }

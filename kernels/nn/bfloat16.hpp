@@ -78,8 +78,8 @@ inline void add_pairs(const BfloatPair* __restrict__ left, int pairs, const Bflo
   }
 }
 
-// Of TapProduct, TransposeMap and TapGradient: what is multiplied is in pairs, channels of what a product
-// reads and samples of what a gradient does.
+// The factors of TapProduct, TransposeMap and TapGradient: what is multiplied is in pairs, channels of what a
+// product reads and samples of what a gradient does.
 struct BfloatFactors {
   using Stored = BfloatPair;
   static constexpr int paired = 2;

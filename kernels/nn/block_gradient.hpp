@@ -94,7 +94,7 @@ struct BlockGradient {
   MANIPLE_FUNCTION const T* delta(const Layer& layer, int tile, int step) const {
     return units_of(scratch.deltas, tile, step) + layer.target * kTileWidth;
   }
-  // Of samples of a tile, in whole blocks.
+  // How many samples of a tile are summed, in whole blocks.
   MANIPLE_FUNCTION int samples_of(int tile) const { return samples.blocks(tile) * Block; }
 
   // Adds the sums of a unit's deltas, or where another unit is given of their products with its activations.

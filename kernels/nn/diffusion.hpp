@@ -234,7 +234,7 @@ struct GatherConditions {
   }
 };
 
-// Of a predicted sequence the actions from that of the latest observation on become the plan.
+// Keeps the plans: the actions of a predicted sequence, from that of the latest observation on.
 template <class T>
 struct KeepPlans {
   PlanLayout layout;

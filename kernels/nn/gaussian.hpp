@@ -6,6 +6,8 @@
 
 namespace maniple {
 
+inline constexpr double kEntropyOfUnitGaussian = 1.41893853320467274178;  // [nat], 1/2 ln(2 pi e)
+
 // Standard normal numbers, one per lane: the index-th of the stream of (seed, purpose, of_lane(lane), step).
 // Box and Muller's transform: four numbers share one block of random words, each pair of words gives a pair
 // of normals.
@@ -26,7 +28,8 @@ MANIPLE_FUNCTION V normal_noise(std::uint32_t seed, RandomPurpose purpose, const
   return sqrt(V(T(-2)) * log(radius)) * (index % 2 == 0 ? c : s);
 }
 
-// Of one environment's action `index` at a control step; lane l belongs to global environment first_env + l.
+// The noise of an environment's action `index` at a control step; lane l belongs to global environment
+// first_env + l.
 template <class V>
 MANIPLE_FUNCTION V action_noise(std::uint32_t seed, RandomPurpose purpose, std::int64_t first_env,
                                 std::uint32_t control_step, int index) {

@@ -146,7 +146,7 @@ MANIPLE_FUNCTION void ppo_loss(const LossSettings& settings, int num_actions, co
     if (settings.squash_actions || x.log_std.shared == nullptr) {
       const V std = exp(x.log_std[k]);
       deviation += std;
-      entropy += x.log_std[k] + V(T(1.41893853320467274178));  // 1/2 ln(2 pi e)
+      entropy += x.log_std[k] + V(T(kEntropyOfUnitGaussian));
       if (settings.squash_actions) {
         const V away = std * noise(k), u = x.mean[k] + away;
         entropy += log_tanh_slope(u);

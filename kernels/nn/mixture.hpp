@@ -52,7 +52,7 @@ struct Mixture {
     }
     return mode;
   }
-  // That of the largest weight, the first of equal ones.
+  // The mode of the largest weight, the first of equal ones.
   MANIPLE_FUNCTION V likeliest_mode() const {
     using T = ScalarOf<V>;
     V mode(T(0)), largest = logits[0];

@@ -22,7 +22,7 @@ MANIPLE_FUNCTION std::int64_t padded_parameters(std::int64_t count) {
 // of its own; one that sees something else sees only that.
 struct PolicySizes {
   int observations = 0, critic_observations = 0, actions = 0;
-  int deviations = 0;  // that the network gives along with its actions: as many, or none
+  int deviations = 0;  // log standard deviations that the network gives: as many as actions, or none
   int modes = 0;       // Gaussians of a mixture, of which the network then gives the numbers; 0: no mixture
   bool critic = true;  // whether there is one
 
@@ -54,15 +54,15 @@ struct Layer {
   Activation activation = Activation::identity;
   Activation source_activation = Activation::identity;  // of the layer that made the source
   bool library = false;                                 // wide: computed by a vendor's BLAS on a CPU
-  // A cell's: `source` is what the input gives to the gates (gru: reset, update, new; lstm: input, forget,
-  // cell, output: as torch orders them), this what the state before the step gives to them, and the state
-  // itself, of an lstm the hidden state and then the cell's.
+  // Of a recurrent cell, whose `source` is what its input gives to the gates (gru: reset, update, new; lstm:
+  // input, forget, cell, output: as torch orders them): first unit of what the state before the step gives to
+  // them, and of that state, in an lstm the hidden state and then the cell's.
   int state_gates = 0, state = 0;
 
   MANIPLE_FUNCTION std::int64_t stride() const { return padded_parameters(inputs); }
   MANIPLE_FUNCTION bool is_dense() const { return kind == LayerKind::dense || kind == LayerKind::gates; }
   MANIPLE_FUNCTION bool is_cell() const { return kind == LayerKind::gru || kind == LayerKind::lstm; }
-  // Of a cell: units of its state, the first ones of its target, too.
+  // Units of a cell's state, which are also the first ones of its target.
   MANIPLE_FUNCTION int state_units() const { return kind == LayerKind::lstm ? 2 * outputs : outputs; }
 };
 // One that is_dense(), as kernels/nn/dense.hpp computes it.

@@ -32,16 +32,17 @@ struct PpoLoss {
     const Varying<V> deviation = view.output.from(network.deviation.first),
                      deviation_delta = view.delta.from(network.deviation.first),
                      old_deviation = stored.from(layout.log_std);
-    const LossOperands<V> x{stored.from(layout.action),
-                            stored.from(layout.mean),
-                            view.output.from(actor),
-                            stored[layout.log_prob],
-                            stored[layout.value],
-                            stored[layout.advantage],
-                            stored[layout.target],
-                            view.output[critic],
-                            {own ? nullptr : parameters + network.log_std, deviation},
-                            {own ? nullptr : reference_log_std + index * actions, old_deviation}};
+    const LossOperands<V> x{
+        .action = stored.from(layout.action),
+        .old_mean = stored.from(layout.mean),
+        .mean = view.output.from(actor),
+        .old_log_prob = stored[layout.log_prob],
+        .old_value = stored[layout.value],
+        .advantage = stored[layout.advantage],
+        .target = stored[layout.target],
+        .value = view.output[critic],
+        .log_std = {own ? nullptr : parameters + network.log_std, deviation},
+        .old_log_std = {own ? nullptr : reference_log_std + index * actions, old_deviation}};
     if (own)
       for (int k = 0; k < actions; ++k) deviation_delta[k] = V(T(0));
     const auto noise = [&](int k) {

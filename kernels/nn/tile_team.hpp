@@ -106,10 +106,13 @@ struct TileSamples {
 // Packs of a tile that a register block holds at once.
 inline constexpr int kTilePacks = kScalarLanes ? 1 : 2;
 
+// The most workers that share tiles, however many these are.
+inline int max_tile_workers() {
+  return kScalarLanes ? 1024 : std::max(1, static_cast<int>(ExecutionSpace().concurrency()));
+}
 // How many workers share `tiles` tiles; each needs scratch and totals of its own.
 inline int tile_workers(std::int64_t tiles) {
-  const int most = kScalarLanes ? 1024 : std::max(1, static_cast<int>(ExecutionSpace().concurrency()));
-  return static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(tiles, 1), most));
+  return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, max_tile_workers()));
 }
 
 // Threads of a team that passes through dense layers (Body::kThreads): eight warps, for a minibatch seldom

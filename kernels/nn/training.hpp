@@ -38,7 +38,7 @@ struct MinibatchDeal {
   std::int64_t spread = 1;     // coprime to num_tiles
   std::int64_t rotation = 0;   // drawn for the epoch
   int horizon = 1, minibatches = 1;
-  int steps = 1;  // that a position stands for
+  int steps = 1;  // of a tile that a position stands for
 
   MANIPLE_FUNCTION int minibatch_of(std::int64_t global_tile, int position) const {
     if (minibatches <= horizon) return position % minibatches;
@@ -316,12 +316,12 @@ struct TrainMinibatch {
     T* const rows = local + scratch.rows;
     team.lanes<V, 1>([&](int lane) {
       const Varying<V> row = tile_field<V>(rows, 0, lane);
-      const SampleView<V> view{tile_field<V>(block, 0, lane),
-                               tile_field<V>(activations, 0, lane),
-                               tile_field<V>(deltas, 0, lane),
-                               row,
-                               row.from(loss.own_parameters(network).count),
-                               lane};
+      const SampleView<V> view{.stored = tile_field<V>(block, 0, lane),
+                               .output = tile_field<V>(activations, 0, lane),
+                               .delta = tile_field<V>(deltas, 0, lane),
+                               .parameter_delta = row,
+                               .metrics = row.from(loss.own_parameters(network).count),
+                               .lane = lane};
       const MaskOf<V> real =
           real_lanes<V>(tile * kTileWidth + lane, envs) && view.stored[loss.layout.weight] != V(T(0));
       loss(network, parameters, index, view, real, static_cast<T>(scale));
@@ -336,7 +336,7 @@ struct TrainMinibatch {
       if (wanted > 0) replace_inputs(team, block, deltas, local + scratch.block);
     }
   }
-  // The same for all steps of a tile, later.
+  // Replaces the inputs of all steps of a tile, after the launch that has learned from them.
   MANIPLE_FUNCTION void replace_inputs(const TileTeam& team, std::int64_t tile) const {
     T* const local = memory + tile * scratch.elements;
     for (int step = 0; step < deal.steps; ++step)

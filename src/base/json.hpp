@@ -27,6 +27,23 @@ inline std::string json_number(double number) {
   return std::isfinite(number) ? fmt::format("{}", number) : "null";
 }
 
+// As json_number(), but a text where JSON has no number: "nan", "inf" or "-inf", so that a reader sees which.
+inline std::string json_number_or_text(double number) {
+  if (std::isnan(number)) return "\"nan\"";
+  if (std::isinf(number)) return number > 0 ? "\"inf\"" : "\"-inf\"";
+  return json_number(number);
+}
+
+// One member of an object, whose value is JSON already.
+inline std::string json_entry(const std::string& key, const std::string& json) {
+  return json_text(key) + ": " + json;
+}
+
+// An object of such members on one line.
+inline std::string json_object(const std::vector<std::string>& entries) {
+  return fmt::format("{{{}}}", fmt::join(entries, ", "));
+}
+
 // Rows of an object or list, one a line at this depth.
 inline std::string json_rows(const std::vector<std::string>& rows, char open, char close, int depth) {
   if (rows.empty()) return {open, close};

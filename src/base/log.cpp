@@ -5,14 +5,13 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
-#include <charconv>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 
 #include "src/base/error.hpp"
+#include "src/base/json.hpp"
 
 namespace maniple {
 namespace {
@@ -38,32 +37,6 @@ Log& the_log() {
   return log;
 }
 
-std::string quoted(const std::string& text) {
-  std::string json = "\"";
-  for (const char c : text) {
-    if (c == '"' || c == '\\') {
-      json += '\\';
-      json += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      char escape[8];
-      std::snprintf(escape, sizeof escape, "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      json += escape;
-    } else {
-      json += c;
-    }
-  }
-  return json + "\"";
-}
-
-// JSON knows no infinity and no NaN; they become text, so that a reader sees them.
-std::string number(double value) {
-  if (std::isnan(value)) return "\"nan\"";
-  if (std::isinf(value)) return value > 0 ? "\"inf\"" : "\"-inf\"";
-  char buffer[40];
-  const auto end = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return std::string(buffer, end.ptr);
-}
-
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
@@ -74,10 +47,11 @@ void write_json(const std::string& head, const std::vector<LogField>& fields) {
   std::snprintf(time, sizeof time, "%.3f", now());
   std::string line = "{\"time\": " + std::string(time) + ", " + head;
   for (const LogField& field : fields) {
-    line += ", " + quoted(field.name) + ": ";
-    if (const auto* real = std::get_if<double>(&field.value)) line += number(*real);
-    if (const auto* integer = std::get_if<std::int64_t>(&field.value)) line += std::to_string(*integer);
-    if (const auto* text = std::get_if<std::string>(&field.value)) line += quoted(*text);
+    std::string value;
+    if (const auto* real = std::get_if<double>(&field.value)) value = json_number_or_text(*real);
+    if (const auto* integer = std::get_if<std::int64_t>(&field.value)) value = std::to_string(*integer);
+    if (const auto* text = std::get_if<std::string>(&field.value)) value = json_text(*text);
+    line += ", " + json_entry(field.name, value);
   }
   the_log().file->info("{}", line + "}");
 }
@@ -122,18 +96,18 @@ void info(const std::string& text) {
   Log& log = the_log();
   if (log.rank != 0) return;
   if (log.console) around_live_line([&] { log.out->info("{}{}", log.name, text); });
-  write_json("\"level\": \"info\", \"text\": " + quoted(text), {});
+  write_json("\"level\": \"info\", " + json_entry("text", json_text(text)), {});
 }
 
 void warn(const std::string& text) {
   Log& log = the_log();
   if (log.rank != 0) return;
   around_live_line([&] { log.err->warn("warning: {}{}", log.name, text); });
-  write_json("\"level\": \"warning\", \"text\": " + quoted(text), {});
+  write_json("\"level\": \"warning\", " + json_entry("text", json_text(text)), {});
 }
 
 void record(const std::string& event, const std::vector<LogField>& fields) {
-  if (the_log().rank == 0) write_json("\"event\": " + quoted(event), fields);
+  if (the_log().rank == 0) write_json(json_entry("event", json_text(event)), fields);
 }
 
 void live_line(const std::string& text) {

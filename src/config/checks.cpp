@@ -33,7 +33,7 @@ void check_image(const Config& config, const Refuse& refuse) {
                                      std::pair{"image.keypoints", image.keypoints != whole.keypoints},
                                      std::pair{"image.features", image.features != whole.features}})
       if (given)
-        refuse(key, "found it with learning.algorithm: " + learning.algorithm,
+        refuse(key, "set, but learning.algorithm is " + learning.algorithm,
                "allowed: with imitate, of pictures that data.observations names");
 }
 
@@ -77,7 +77,7 @@ void check_updates(const Config& config, const Refuse& refuse) {
            "allowed: integer, 1 to " + std::to_string(parts) + ", " +
                (recurrent ? "" : "learning.horizon x ") + "blocks of 32 environments");
   if (learning.target_kl > 0 && learning.kl_reference != KlReference::rollout)
-    refuse("learning.target_kl", "found it with learning.kl_reference: previous_epoch",
+    refuse("learning.target_kl", "set, but learning.kl_reference is previous_epoch",
            "allowed: 0, or with learning.kl_reference: rollout");
 }
 
@@ -104,7 +104,7 @@ void check_learning_rate(const Config& config, const Refuse& refuse) {
       refuse("learning.lr_base_batch", "found 0 with learning.lr_scaling: " + text_of(learning.lr_scaling),
              "allowed: integer, at least 1: the samples that learning.learning_rate was found for");
   } else if (learning.lr_base_batch > 0) {
-    refuse("learning.lr_base_batch", "found it with learning.lr_scaling: none",
+    refuse("learning.lr_base_batch", "set, but learning.lr_scaling is none",
            "allowed: 0, or with learning.lr_scaling: linear | sqrt");
   }
 }
@@ -128,14 +128,14 @@ void check_environment_learning(const Config& config, const Refuse& refuse) {
     refuse("learning.schedule", "found cosine with learning.algorithm: " + learning.algorithm,
            "allowed: fixed | adaptive | linear");
   if (learning.warmup_steps > 0)
-    refuse("learning.warmup_steps", "found it with learning.algorithm: " + learning.algorithm,
+    refuse("learning.warmup_steps", "set, but learning.algorithm is " + learning.algorithm,
            "allowed: 0, or with a policy that imitates");
   if (!config.data.file.empty()) return;  // it is learning.algorithm that is wrong
   Config given = config, whole;
   for (const Key& key : schema())
     if (key.of_data() && config.where.contains(key.path) &&
         yaml_text(key.target(given)) != yaml_text(key.target(whole)))
-      refuse(key.path, "found it with learning.algorithm: " + learning.algorithm,
+      refuse(key.path, "set, but learning.algorithm is " + learning.algorithm,
              key.path == "learning.steps"
                  ? "allowed: with imitate; learning.iterations is the length of a training"
              : key.path == "learning.batch_size"
@@ -195,7 +195,7 @@ void check_imitation(const Config& config, const Refuse& refuse) {
     refuse("learning.schedule", "found adaptive with learning.algorithm: " + learning.algorithm,
            "allowed: fixed | linear | cosine; what is demonstrated has no KL divergence");
   if (learning.warmup_steps > 0 && learning.schedule == RateSchedule::linear)
-    refuse("learning.warmup_steps", "found it with learning.schedule: linear",
+    refuse("learning.warmup_steps", "set, but learning.schedule is linear",
            "allowed: 0, or with learning.schedule: fixed | cosine");
   if (learning.loss == ImitationLoss::gaussian && policy.squash_actions)
     refuse("learning.loss", "found gaussian with policy.squash_actions: true",
@@ -266,7 +266,7 @@ void check_deviations(const Config& config, const Refuse& refuse) {
            "allowed: false");
   if (of_network || (learned && bounded)) {
     if (!of_network && policy.fixed_std)
-      refuse(policy.max_std > 0 ? "policy.max_std" : "policy.min_std", "found it with policy.fixed_std: true",
+      refuse(policy.max_std > 0 ? "policy.max_std" : "policy.min_std", "set, but policy.fixed_std is true",
              "allowed: 0; a deviation that is not learned needs no bounds");
     const bool softplus = policy.state_dependent_std && policy.std_transform == StdTransform::softplus;
     // (softplus comes above min_std and never meets it)
@@ -281,7 +281,7 @@ void check_deviations(const Config& config, const Refuse& refuse) {
   }
   // (where a preset has it for whoever asks for a mixture)
   if (!of_network && !learning.imitates() && policy.std_transform != StdTransform::exp)
-    refuse("policy.std_transform", "found it without policy.state_dependent_std",
+    refuse("policy.std_transform", "set, but policy.state_dependent_std is false",
            "allowed: with policy.state_dependent_std: true");
 }
 
@@ -295,12 +295,12 @@ void check_learning_numbers(const Config& config, const Refuse& refuse) {
       allowed += (allowed.empty() ? "" : ", ") + std::string(number.name);
     if (std::none_of(kLearningNumbers.begin(), kLearningNumbers.end(),
                      [&, of = name](const LearningNumber& number) { return of == number.name; }))
-      refuse(key, "found a number that follows nothing", "allowed: " + allowed);
+      refuse(key, "found a number that cannot have a curriculum", "allowed: " + allowed);
     if (learning.imitates())
-      refuse(key, "found it with learning.algorithm: " + learning.algorithm,
+      refuse(key, "set, but learning.algorithm is " + learning.algorithm,
              "allowed: with what learns in environments");
     if (name == "learning_rate" && learning.schedule != RateSchedule::fixed)
-      refuse(key, "found it with learning.schedule: " + text_of(learning.schedule),
+      refuse(key, "set, but learning.schedule is " + text_of(learning.schedule),
              "allowed: with learning.schedule: fixed");
   }
 }
@@ -356,7 +356,7 @@ void check_dataset(const Config& config, const Refuse& refuse) {
     const OutputConfig none;
     const auto no_use = [&](const char* key, bool is_set) {
       if (is_set)
-        refuse(key, "found it without output.dataset", "allowed: with output.dataset: robomimic | minari");
+        refuse(key, "set, but output.dataset is none", "allowed: with output.dataset: robomimic | minari");
     };
     no_use("output.dataset_episodes", output.dataset_episodes != none.dataset_episodes);
     no_use("output.dataset_min_return", output.dataset_min_return != none.dataset_min_return);
@@ -434,8 +434,7 @@ void check_terrain(const Config& config, const Refuse& refuse) {
     for (const Key& key : schema())
       if (key.path.starts_with("terrain.") && config.where.contains(key.path) &&
           yaml_text(key.target(given)) != yaml_text(key.target(whole)))
-        refuse(key.path, "found it without terrain.sub_terrains",
-               "allowed: with {name: {type: ...}, ...} there");
+        refuse(key.path, "set without terrain.sub_terrains", "allowed: with {name: {type: ...}, ...} there");
     return;
   }
   const std::string of_scale = " with terrain.horizontal_scale " + yaml_number(terrain.horizontal_scale);
@@ -493,8 +492,9 @@ double deviation_within(const Config& config) {
 void fit_defaults(Config& config) {
   const auto fit = [&](const std::string& key, auto& value, auto fitting, const std::string& why) {
     if (config.where.contains(key) || value == fitting) return;
-    config.notes.push_back(key + " is " + yaml_number(static_cast<double>(fitting)) + ", not " +
-                           yaml_number(static_cast<double>(value)) + ", which nobody asked for: " + why);
+    config.notes.push_back(key + ": using " + yaml_number(static_cast<double>(fitting)) +
+                           " instead of the default " + yaml_number(static_cast<double>(value)) +
+                           ", because " + why);
     value = fitting;
   };
   LearningConfig& learning = config.learning;

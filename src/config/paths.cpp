@@ -87,6 +87,11 @@ std::string control_file_text(const Config& config) {
          (config.task.present ? "/action [env or 1, step, actions]" : "/ctrl [env or 1, step, nu]");
 }
 
+InputError no_model_file(const Config& config) {
+  return {config.model.where, "model.file", "found nothing",
+          "allowed: a model file, or package:<python package>/<path>"};
+}
+
 void resolve_files(Config& config, const std::string& member, bool needs_model, Mistakes& mistakes) {
   const auto find = [&](std::string& file, const char* key, bool or_directory, const std::string& allowed) {
     mistakes.gather([&] { file = existing_file(file, config.where_of(key), key, or_directory, allowed); });
@@ -96,8 +101,7 @@ void resolve_files(Config& config, const std::string& member, bool needs_model, 
   if (!config.model.file.empty())
     find(config.model.path, "model.file", false, "a model file (MJCF, URDF or MJB)");
   else if (needs_model)
-    mistakes.add({config.model.where, "model.file", "found nothing",
-                  "allowed: a model file, or package:<python package>/<path>"});
+    mistakes.add(no_model_file(config));
 
   if (!config.model.overlay.empty()) find(config.model.overlay, "model.overlay", false, "an MJCF file");
 

@@ -23,6 +23,9 @@ std::string python_package_directory(const std::string& package);
 // What control.file is to be; with a task it has actions.
 std::string control_file_text(const Config& config);
 
+// That a deck names no model where there has to be one.
+InputError no_model_file(const Config& config);
+
 // Makes the paths of a deck absolute and keeps where they were given. `member`: of an ensemble, or "".
 // Gathers files that are not there, and with `needs_model` a deck without a model.
 void resolve_files(Config& config, const std::string& member, bool needs_model, Mistakes& mistakes);

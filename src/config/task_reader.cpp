@@ -190,10 +190,10 @@ class TaskReader {
     if (section_.kind == TermKind::event && (term.mode == EventMode::interval) == term.every.empty())
       throw InputError(
           where, path + ".every",
-          term.every.empty() ? "found an event without it" : "found it with mode " + text_of(term.mode),
+          (term.every.empty() ? "not set, but mode is " : "set, but mode is ") + text_of(term.mode),
           "allowed: every: <seconds> or [low, high] with mode interval");
     if (!term.target.empty() && term.expression.empty())
-      throw InputError(where, path + ".set", "found it together with a term of the library",
+      throw InputError(where, path + ".set", "set together with a term of the library",
                        "allowed: with an expression");
   }
 
@@ -209,12 +209,12 @@ class TaskReader {
     };
     for (const char* key : {"operation", "distribution", "ranges", "shared_random"})
       if (term.field.empty() && term.where_keys.contains(key))
-        refuse(key, "found it in an event without field", "allowed: with field: <name of a model field>");
+        refuse(key, "set in an event without field", "allowed: with field: <name of a model field>");
     if (term.field.empty()) return;
     if (term.operation == FieldOperation::none)
-      refuse("operation", "found a field without it", "allowed: scale | add | abs");
+      refuse("operation", "found a field without an operation", "allowed: scale | add | abs");
     if (term.ranges == Ranges{})
-      refuse("ranges", "found a field without it",
+      refuse("ranges", "found a field without ranges",
              "allowed: [low, high], or a mapping from components or names to them");
     if (!term.parameters.empty())
       refuse(term.parameters.begin()->first, "found an unknown key",
@@ -244,8 +244,8 @@ class TaskReader {
       return;
     }
     if (!variable.names.empty())
-      throw InputError(variable.where_names, path + "." + text_of(variable.names_kind),
-                       "found it without a term", "allowed: with term; an expression names what it reads");
+      throw InputError(variable.where_names, path + "." + text_of(variable.names_kind), "set without a term",
+                       "allowed: with term; an expression names what it reads");
     if (variable.reset.empty())
       throw InputError(variable.where, path, "found no reset",
                        section_.kind == TermKind::variable

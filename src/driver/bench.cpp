@@ -6,10 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
+#include <string>
+#include <vector>
 
+#include "src/base/json.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/bench_times.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/commit.hpp"
@@ -66,9 +69,7 @@ void split_task(std::vector<std::pair<std::string, double>>& fractions, double f
 
 ExitCode bench(const Config& config, Session& session) {
   if (config.bench.scaling != Scaling::none) return bench_scaling(config, session);
-  if (config.model.file.empty())
-    throw InputError(config.model.where, "model.file", "found nothing",
-                     "allowed: a model file, or package:<python package>/<path>");
+  require_model(config);
   const bool learns = config.bench.iterations > 0;
   if (learns && config.learning.imitates())
     throw InputError(config.where_of("learning.algorithm"), "learning.algorithm",
@@ -145,27 +146,30 @@ ExitCode bench(const Config& config, Session& session) {
   const Spread environment = spread(env_rates);
   run_on_root(session.collectives(), [&] {
     const std::string path = config.output.directory + "/" + kBenchFile;
-    std::ostringstream file;
-    file << "{\n  \"physics_steps_per_second\": " << json(physics)
-         << ",\n  \"env_steps_per_second\": " << json(environment)
-         << ",\n  \"num_envs\": " << config.batch.num_envs << ",\n  \"ranks\": " << session.size()
-         << ",\n  \"backend\": \"" << ExecutionSpace::name() << "\",\n  \"lane_width\": "
-         << (config.simulation.precision == Precision::fp64 ? lane_width<Lanes<double>>
-                                                            : lane_width<Lanes<float>>)
-         << ",\n  \"precision\": \"" << text_of(config.simulation.precision)
-         << "\",\n  \"decimation\": " << config.simulation.decimation
-         << ",\n  \"repeats\": " << config.bench.repeats << ",\n  \"seconds_per_stage\": " << stages
-         << ",\n  \"share_per_physics_stage\": " << json(physics_stages);
+    std::vector<std::string> rows{
+        json_entry("physics_steps_per_second", json(physics)),
+        json_entry("env_steps_per_second", json(environment)),
+        json_entry("num_envs", std::to_string(config.batch.num_envs)),
+        json_entry("ranks", std::to_string(session.size())),
+        json_entry("backend", json_text(ExecutionSpace::name())),
+        json_entry("lane_width",
+                   std::to_string(config.simulation.precision == Precision::fp64 ? lane_width<Lanes<double>>
+                                                                                 : lane_width<Lanes<float>>)),
+        json_entry("precision", json_text(text_of(config.simulation.precision))),
+        json_entry("decimation", std::to_string(config.simulation.decimation)),
+        json_entry("repeats", std::to_string(config.bench.repeats)),
+        json_entry("seconds_per_stage", stages),
+        json_entry("share_per_physics_stage", json(physics_stages))};
     if (!env_fractions.empty())
-      file << ",\n  \"share_per_stage_of_environment_steps\": " << json(env_fractions);
-    if (learns)
-      file << ",\n  \"learning\": {\n    \"rate\": " << json(learning.rate) << ",\n    \"unit\": \""
-           << learning.unit << "/s\""
-           << ",\n    \"update_seconds_per_sample_and_epoch\": "
-           << fmt::format("{:.6g}", learning.update_seconds_per_sample)
-           << ",\n    \"seconds_per_stage_of_an_iteration\": " << json(learning.stage_seconds) << "\n  }";
-    file << "\n}\n";
-    write_text_file(path, file.str());
+      rows.push_back(json_entry("share_per_stage_of_environment_steps", json(env_fractions)));
+    if (learns) {
+      const std::vector<std::string> of_learning{
+          json_entry("rate", json(learning.rate)), json_entry("unit", json_text(learning.unit + "/s")),
+          json_entry("update_seconds_per_sample_and_epoch", json_number(learning.update_seconds_per_sample)),
+          json_entry("seconds_per_stage_of_an_iteration", json(learning.stage_seconds))};
+      rows.push_back(json_entry("learning", json_rows(of_learning, '{', '}', 1)));
+    }
+    write_text_file(path, json_rows(rows, '{', '}', 0) + "\n");
     info(fmt::format("physics steps/s: median {:.4g}, min {:.4g}, max {:.4g}", physics.median, physics.min,
                      physics.max));
     info(fmt::format("environment steps/s: median {:.4g}, min {:.4g}, max {:.4g}", environment.median,

@@ -4,14 +4,16 @@
 
 #include <algorithm>
 #include <memory>
-#include <sstream>
+#include <string>
+#include <vector>
 
-#include "src/base/counted.hpp"
+#include "src/base/json.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/bench_times.hpp"
 #include "src/driver/doctor.hpp"
 #include "src/driver/progress.hpp"
 #include "src/driver/read_demonstrations.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/commit.hpp"
@@ -90,9 +92,7 @@ Point measure(const Config& given, const Sources& sources, Session& part) {
 }
 
 void check_keys(const Config& config, const Session& session) {
-  if (config.learning.imitates() && config.data.file.empty())
-    throw InputError(config.where_of("data.file"), "data.file", "found nothing",
-                     "allowed: an HDF5 file of demonstrations, or a list of them");
+  if (config.learning.imitates()) require_demonstrations(config);
   if (!config.learning.imitates() && (!config.task.present || config.model.file.empty()))
     throw InputError(
         config.where_of("bench.scaling"), "bench.scaling", "scaling of learning without a task",
@@ -100,11 +100,8 @@ void check_keys(const Config& config, const Session& session) {
   if (config.bench.scaling == Scaling::strong && config.learning.batch_per_rank)
     throw InputError(config.where_of("learning.batch_per_rank"), "learning.batch_per_rank",
                      "found true with bench.scaling: strong", "false; a batch of each rank scales weakly");
-  if (!config.learning.imitates() && config.bench.scaling == Scaling::strong &&
-      session.size() > config.batch.num_envs)
-    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
-                     "at least one environment per rank");
+  if (!config.learning.imitates() && config.bench.scaling == Scaling::strong)
+    require_environments_for_ranks(config, session);
 }
 
 }  // namespace
@@ -130,10 +127,7 @@ ExitCode bench_scaling(const Config& config, Session& session) {
   }
   for (const std::string& warning : placement_warnings(session.places())) warn(warning);
   run_on_root(session.collectives(), [&] {
-    std::ostringstream file;
-    file << "{\n  \"scaling\": \"" << text_of(config.bench.scaling) << "\",\n  \"backend\": \""
-         << ExecutionSpace::name() << "\",\n  \"unit\": \"" << points[0].times.unit
-         << "/s\",\n  \"ranks\": [";
+    std::vector<std::string> rows;
     info(fmt::format("{:>5}  {:>20}  {:>8}  {:>10}  {:>13}", "ranks", points[0].times.unit + "/s", "speed-up",
                      "efficiency", "communication"));
     for (const Point& point : points) {
@@ -141,14 +135,19 @@ ExitCode bench_scaling(const Config& config, Session& session) {
       info(fmt::format("{:>5}  {:>20}  {:>7.2f}x  {:>9.0f}%  {:>12.1f}%", point.ranks,
                        human_rate(point.times.rate.median), speed_up, 100 * speed_up / point.ranks,
                        100 * point.communication));
-      file << (point.ranks > 1 ? "," : "") << "\n    {\"ranks\": " << point.ranks
-           << ", \"rate\": " << json(point.times.rate)
-           << fmt::format(", \"speed_up\": {:.6g}, \"efficiency\": {:.6g}, \"communication\": {:.6g}}}",
-                          speed_up, speed_up / point.ranks, point.communication);
+      rows.push_back(json_object({json_entry("ranks", std::to_string(point.ranks)),
+                                  json_entry("rate", json(point.times.rate)),
+                                  json_entry("speed_up", json_number(speed_up)),
+                                  json_entry("efficiency", json_number(speed_up / point.ranks)),
+                                  json_entry("communication", json_number(point.communication))}));
     }
-    file << "\n  ]\n}\n";
     const std::string path = config.output.directory + "/" + kBenchFile;
-    write_text_file(path, file.str());
+    write_text_file(path, json_rows({json_entry("scaling", json_text(text_of(config.bench.scaling))),
+                                     json_entry("backend", json_text(ExecutionSpace::name())),
+                                     json_entry("unit", json_text(points[0].times.unit + "/s")),
+                                     json_entry("ranks", json_rows(rows, '[', ']', 1))},
+                                    '{', '}', 0) +
+                              "\n");
     info("written: " + path);
   });
   return ExitCode::done;

@@ -1,11 +1,10 @@
 #include "src/driver/bench_times.hpp"
 
-#include <fmt/format.h>
-
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <chrono>
 
+#include "src/base/json.hpp"
 #include "src/learning/learner.hpp"
 
 namespace maniple {
@@ -16,14 +15,13 @@ Spread spread(std::vector<double> values) {
 }
 
 std::string json(const Spread& s) {
-  return fmt::format("{{\"median\": {:.6g}, \"min\": {:.6g}, \"max\": {:.6g}}}", s.median, s.min, s.max);
+  return json({{"median", s.median}, {"min", s.min}, {"max", s.max}});
 }
 
 std::string json(const std::vector<std::pair<std::string, double>>& values) {
-  std::string members;
-  for (const auto& [name, value] : values)
-    members += fmt::format("{}\"{}\": {:.6g}", members.empty() ? "" : ", ", name, value);
-  return "{" + members + "}";
+  std::vector<std::string> entries;
+  for (const auto& [name, value] : values) entries.push_back(json_entry(name, json_number(value)));
+  return json_object(entries);
 }
 
 double time_on_all_ranks(Session& session, const std::function<void()>& body) {

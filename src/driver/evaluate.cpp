@@ -9,6 +9,7 @@
 #include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/driver/episode_recorder.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/learning/evaluation.hpp"
@@ -62,10 +63,7 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
   if (config.control.checkpoint.empty())
     throw InputError(config.control.where, "control.checkpoint", "no checkpoint given",
                      "a checkpoint file or the directory of a training run");
-  if (config.output.trajectory_every > 0)
-    throw InputError(config.where_of("output.trajectory.every"), "output.trajectory.every",
-                     "trajectories asked of evaluate",
-                     "rollout records trajectories (control.source=policy)");
+  refuse_trajectories(config, "evaluate");
   const std::unique_ptr<Simulation> simulation =
       set_up_simulation(config, session, "evaluate", Holds::evaluation);
   const LoadedPolicy loaded = load_policy(config, *simulation, session);

@@ -7,6 +7,7 @@
 #include "src/base/log.hpp"
 #include "src/base/version.hpp"
 #include "src/driver/read_demonstrations.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
@@ -21,19 +22,13 @@ namespace maniple {
 namespace {
 
 void check_keys(const Config& config) {
-  if (config.data.file.empty())
-    throw InputError(config.where_of("data.file"), "data.file", "found nothing",
-                     "allowed: an HDF5 file of demonstrations, or a list of them");
+  require_demonstrations(config);
   if (!config.learning.imitates())
     throw InputError(
         config.where_of("learning.algorithm"), "learning.algorithm", "found " + config.learning.algorithm,
         "imitate learns from data: bc (with learning.preset: robomimic, the default of a deck with "
         "data.file) or diffusion (with learning.preset: diffusion_policy)");
-  if (config.output.trajectory_every > 0)
-    throw InputError(
-        config.where_of("output.trajectory.every"), "output.trajectory.every",
-        "trajectories asked of imitate",
-        "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
+  refuse_trajectories(config, "imitate");
   // (the last report comes at the end in any case)
   const std::int64_t steps = config.learning.steps;
   for (const auto& [key, every] : {std::pair{"learning.checkpoint_every", config.learning.checkpoint_every},
@@ -45,8 +40,7 @@ void check_keys(const Config& config) {
   if (config.evaluation.every > 0 && !config.task.present)
     throw InputError(config.where_of("evaluation.every"), "evaluation.every",
                      "evaluations without a task in the deck", "a task (inputs/tasks), or 0");
-  if (config.task.present && config.model.file.empty())
-    throw InputError(config.model.where, "model.file", "found nothing", "allowed: the model of the task");
+  if (config.task.present) require_model(config);
   check_training(config);
 }
 

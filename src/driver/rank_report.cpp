@@ -6,6 +6,8 @@
 #include <set>
 #include <sstream>
 
+#include "src/base/counted.hpp"
+
 namespace maniple {
 namespace {
 
@@ -132,16 +134,15 @@ std::vector<std::string> report_lines(const RankReport& report, std::size_t rows
     cells.back().push_back(percent(busy));
   }
   const std::size_t count = report.ranks.size();
-  std::vector<std::string> lines{
-      fmt::format("{} rank{} on {} host{}, {} {}, {:.1f} s:", count, count == 1 ? "" : "s", hosts.size(),
-                  hosts.size() == 1 ? "" : "s", all, report.shared, report.ranks[0].total)};
+  std::vector<std::string> lines{fmt::format("{} on {}, {} {}, {:.1f} s:", counted(count, "rank"),
+                                             counted(hosts.size(), "host"), all, report.shared,
+                                             report.ranks[0].total)};
   for (std::string& line : table(cells, 4)) lines.push_back(std::move(line));
   if (count > rows) lines.push_back(fmt::format("and {} more: maniple doctor RUN", count - rows));
   if (count > 1 && report.checks > 0)
     lines.push_back(fmt::format(
-        "in step: parameters and counters of all ranks compared {} time{}, always equal ({:.2g}% of the "
-        "time)",
-        report.checks, report.checks == 1 ? "" : "s", 100 * report.check_seconds / report.ranks[0].total));
+        "in step: parameters and counters of all ranks compared {}, always equal ({:.2g}% of the time)",
+        counted(report.checks, "time"), 100 * report.check_seconds / report.ranks[0].total));
   const auto [communication, talker] = largest(report, columns, "communication");
   if (count > 1)
     lines.push_back(fmt::format("communication: {} of the time, {}", percent(communication),
@@ -156,12 +157,11 @@ std::vector<std::string> report_lines(const RankReport& report, std::size_t rows
         "busy with other work",
         rank, percent(waiting)));
   if (const auto [loader, rank] = largest(report, columns, "loader"); loader > kGoal)
-    lines.push_back(
-        fmt::format("loader: rank {} waits for data {} of the time: a core of its own for the thread that "
-                    "makes batches, or "
-                    "more ranks, help; a larger data.prefetch where it waits now and then, memory where "
-                    "files are read again",
-                    rank, percent(loader)));
+    lines.push_back(fmt::format(
+        "loader: rank {} waited for data during {} of the time. Give the loading thread a core of "
+        "its own or use more ranks. If the waits are occasional, raise data.prefetch; if files are "
+        "read again from disk, set data.cache: memory.",
+        rank, percent(loader)));
   return lines;
 }
 

@@ -102,7 +102,8 @@ std::vector<SelfTest> run_self_tests() {
       const ImportedModel model = self_test_model(name, threads);
       const bool teams = is_for_teams(model.sizes);
       if (threads == ThreadsChoice::team && !teams) continue;
-      const std::string what = fmt::format("20 steps of {}{}, ", name, teams ? " by teams" : "");
+      const std::string what =
+          fmt::format("{} steps of {}{}, ", kSelfTestSteps, name, teams ? " by teams" : "");
       tests.push_back({what + "single precision", step_difference<float>(model, model)});
       tests.push_back({what + "double precision", step_difference<double>(model, model)});
     }

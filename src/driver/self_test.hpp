@@ -10,6 +10,8 @@
 
 namespace maniple {
 
+inline constexpr int kSelfTestSteps = 20;
+
 // One comparison.
 struct SelfTest {
   std::string what;
@@ -27,7 +29,8 @@ ImportedModel self_test_model(const std::string& name, ThreadsChoice threads = T
 // ---- the comparisons; empty: no difference ----
 // They are given what is launched and what runs on the host, which are equal but in tests of these.
 
-// Physics steps of random states of a model, in precision T: the first element of the state that differs.
+// kSelfTestSteps physics steps of random states of a model, in precision T: the first element of the state
+// that differs.
 template <class T>
 std::string step_difference(const ImportedModel& launched, const ImportedModel& host);
 extern template std::string step_difference<float>(const ImportedModel&, const ImportedModel&);

@@ -21,7 +21,6 @@ extern template bool step<double>(const Model<double>&, const State<double>&, co
 
 namespace {
 
-constexpr int kStepCount = 20;
 constexpr std::int64_t kStepTiles = 2;
 
 // Around the model's default: positions a little, velocities and controls much; near the ground, so that
@@ -81,7 +80,7 @@ std::string step_difference(const ImportedModel& launched, const ImportedModel& 
     std::copy(tiles.begin(), tiles.end(), first.data());
     first.to_device();
   }
-  for (int step_number = 1; step_number <= kStepCount; ++step_number) {
+  for (int step_number = 1; step_number <= kSelfTestSteps; ++step_number) {
     step_batch(batch, 1, step_number);
     const HostTiles<T> found(batch.state);
     for (std::int64_t env = 0; env < kStepTiles * kTileWidth; ++env) {

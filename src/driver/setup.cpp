@@ -17,6 +17,7 @@
 #include "src/config/dump.hpp"
 #include "src/config/schema.hpp"
 #include "src/driver/episode_recorder.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/io/dataset.hpp"
 #include "src/learning/evaluation.hpp"
 #include "src/learning/learners.hpp"
@@ -133,8 +134,8 @@ void check_memory(const RankMemory& memory, Session& session, const Config& conf
       session.collectives(), fmt::format("{} for {}, {} in all on a rank", megabytes(largest->sum()),
                                          largest->what, megabytes(memory.total())));
   throw InputError(config.where_of(key), key,
-                   fmt::format("{}, {} for the {} rank{} of host {}", most, megabytes(limit.needed),
-                               limit.ranks, limit.ranks == 1 ? "" : "s", limit.host),
+                   fmt::format("{}, {} for the {} of host {}", most, megabytes(limit.needed),
+                               counted(limit.ranks, "rank"), limit.host),
                    fmt::format("{} are available{}", megabytes(limit.available),
                                limit.name == "host" ? "" : " (limit of " + limit.name + ")"));
 }
@@ -253,10 +254,7 @@ std::string build_description() {
 
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
                                               Holds holds) {
-  if (session.size() > config.batch.num_envs)
-    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
-                     "at least one environment per rank");
+  require_environments_for_ranks(config, session);
   // (a file may be missing on one host alone)
   ImportedModel model;
   run_together(session.collectives(), [&] {
@@ -505,8 +503,8 @@ void report_invalid_samples(const Simulation& simulation, Session& session, std:
   const Incidents bad = add_ranks(mine, session);
   const bool none_left = samples == simulation.partition().num_envs * horizon;
   const std::string text = fmt::format(
-      "iteration {}: {}{} control step{} left out of learning ({})", iteration, none_left ? "all " : "",
-      samples, samples == 1 ? "" : "s",
+      "iteration {}: {}{} left out of learning ({})", iteration, none_left ? "all " : "",
+      counted(samples, "control step"),
       bad.count > 0 ? fmt::format("bad state in {}", fmt::join(bad.places, ", "))
                     : fmt::format("not finite or beyond 1e10: {}", first_bad_values(simulation, session)));
   if (none_left) throw Error(text + ": nothing is left to learn from");
@@ -523,8 +521,10 @@ void report_idle_draws(const Simulation& simulation, const Session& session) {
   if (session.rank() != 0 || !simulation.has_task()) return;
   for (const auto& [key, field] : simulation.idle_draws())
     warn(fmt::format(
-        "{}: what was drawn of {} at start-up changes nothing, in none of the first environments{}", key,
-        field,
+        "{}: randomizing {} at start-up has no effect: in none of the environments checked does the "
+        "simulation "
+        "depend on it{}",
+        key, field,
         field == "geom_friction" ? ": the friction of each contact is that of its other geom, the larger one"
                                  : ""));
 }
@@ -538,13 +538,13 @@ void report_incidents(const Simulation& simulation, Session& session) {
   };
   const Incidents bad = all_ranks(simulation.bad_states(), simulation.bad_environments(kNamedPlaces + 1));
   if (bad.count > 0)
-    warn(fmt::format("{} bad state{} (NaN or too large) reset: {}", bad.count, bad.count == 1 ? "" : "s",
+    warn(fmt::format("{} (NaN or too large) reset: {}", counted(bad.count, "bad state"),
                      fmt::join(bad.places, ", ")));
   const Incidents dropped =
       all_ranks(simulation.dropped_contacts(), simulation.overflowing_environments(kNamedPlaces + 1));
   if (dropped.count > 0)
-    warn(fmt::format("{} contact{} beyond the capacity of {} left out (simulation.max_contacts): {}",
-                     dropped.count, dropped.count == 1 ? "" : "s", simulation.model().sizes.ncontact,
+    warn(fmt::format("{} beyond the capacity of {} left out (simulation.max_contacts): {}",
+                     counted(dropped.count, "contact"), simulation.model().sizes.ncontact,
                      fmt::join(dropped.places, ", ")));
   if (!simulation.has_task()) return;
   report_bad_values(simulation, session);

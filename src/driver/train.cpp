@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "src/base/log.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/training_loop.hpp"
 #include "src/driver/verbs.hpp"
@@ -67,10 +68,7 @@ ExitCode train(const Config& given, Session& session) {
         config.where_of("learning.algorithm"), "learning.algorithm",
         "found " + config.learning.algorithm + " with learning.preset: " + config.learning.preset,
         "train learns from environments: ppo; imitate learns from data");
-  if (config.output.trajectory_every > 0)
-    throw InputError(
-        config.where_of("output.trajectory.every"), "output.trajectory.every", "trajectories asked of train",
-        "rollout records trajectories (control.source=policy control.checkpoint=<run directory>)");
+  refuse_trajectories(config, "train");
   check_training(config);
   const std::unique_ptr<Simulation> simulation = set_up_simulation(config, session, "train", Holds::learner);
   if (const std::string text = effective_batch_text(given, session.size()); !text.empty()) info(text);

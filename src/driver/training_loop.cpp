@@ -163,7 +163,7 @@ Archive with_rows(Archive state, MetricRows& rows) {
 // Takes over what another run has learned, and says what that is.
 void warm_start(Learner& learner, const TrainingRun& run) {
   Archive archive;
-  learner.describe_learned(archive, true);
+  learner.describe_warm_start(archive);
   const WarmStart start =
       read_warm_start(run.config.learning.warm_start, run.identity, archive, run.collectives);
   learner.warm_started(start.names);
@@ -360,7 +360,7 @@ class TrainingLoop {
   // What a rollout needs of the learner, without its environments.
   void write_policy(CheckpointWriter& writer) {
     Archive policy;
-    learner_.describe_learned(policy, false);
+    learner_.describe_policy(policy);
     writer.write(iteration_, run_.identity, policy, Partition());
   }
 

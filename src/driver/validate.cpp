@@ -9,6 +9,7 @@
 #include "src/base/mistakes.hpp"
 #include "src/config/presets.hpp"
 #include "src/config/schema.hpp"
+#include "src/driver/refusals.hpp"
 #include "src/driver/setup.hpp"
 #include "src/driver/verbs.hpp"
 #include "src/io/dataset.hpp"
@@ -58,8 +59,9 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
   covering.ncontact = most;
   count_rows(view, covering);
   return text + fmt::format(
-                    "\n  more are left out, counted and named; were all pairs to touch at once, there would "
-                    "be {}: simulation.max_contacts={} covers them, for {} B more of an environment",
+                    "\n  at most {} contacts are possible; simulation.max_contacts={} never drops one and "
+                    "takes {} B "
+                    "more per environment",
                     most, most, contact_bytes(model, covering, config) - bytes);
 }
 
@@ -118,10 +120,7 @@ std::string terrain_text(const Terrain& terrain, const ImportedModel& model) {
 
 // Model, batch and task of a deck with a model.
 std::string model_text(const Config& config, Session& session, ImportedModel& model, CompiledTask& task) {
-  if (session.size() > config.batch.num_envs)
-    throw InputError(config.where_of("batch.num_envs"), "batch.num_envs",
-                     counted(config.batch.num_envs, "environment") + " on " + counted(session.size(), "rank"),
-                     "at least one environment per rank");
+  require_environments_for_ranks(config, session);
   model = import_model_of(config);
   const Partition partition = environments_of(config, config.batch.num_envs, session.rank(), session.size());
   Mistakes mistakes;
@@ -148,12 +147,12 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
       "model {}\n  bodies {}, joints {}, nq {}, nv {}, nu {}, na {}, sensors {} ({} values), sites {}\n"
       "  constraint rows: {} of dry friction, at most {} of joint limits\n"
       "  contacts: {}\n"
-      "  time step {} s, integrator {}\n{}batch\n  environments {} on {} rank{}{}\n",
+      "  time step {} s, integrator {}\n{}batch\n  environments {} on {}{}\n",
       config.model.file, model.sizes.nbody, model.sizes.njnt, model.sizes.nq, model.sizes.nv, model.sizes.nu,
       model.sizes.na, model.sizes.nsensor, model.sizes.nsensordata, model.sizes.nsite, model.sizes.nfriction,
       model.sizes.nlimit, contact_text(model, config), model.timestep, integrator_name(model.integrator),
-      model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs, session.size(),
-      session.size() == 1 ? "" : "s", memory_lines(config, model, session));
+      model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs,
+      counted(session.size(), "rank"), memory_lines(config, model, session));
   if (config.task.present) text += task_table(config.task, task);
   for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
   return text;
@@ -163,9 +162,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
 
 ExitCode validate(const Config& config, Session& session) {
   const bool has_data = !config.data.file.empty(), has_model = !config.model.file.empty();
-  if (!has_model && (!has_data || config.task.present))
-    throw InputError(config.model.where, "model.file", "found nothing",
-                     "allowed: a model file, or package:<python package>/<path>");
+  if (!has_data || config.task.present) require_model(config);
   ImportedModel model;
   CompiledTask task;
   std::string text;

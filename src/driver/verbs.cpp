@@ -195,7 +195,7 @@ ExitCode run_verb(const Verb& verb, const std::vector<std::string>& decks,
     std::string allowed;
     for (const Verb& row : verbs())
       if (row.runs_ensembles) allowed += std::string(allowed.empty() ? "" : ", ") + row.name;
-    throw InputError(members.front().where, "ensemble", std::string("found it with ") + verb.name,
+    throw InputError(members.front().where, "ensemble", std::string("set, but the verb is ") + verb.name,
                      "allowed: with " + allowed + "; ensemble=~ leaves it out");
   }
   const std::string status_file = members.front().config.run.status_file;

@@ -49,7 +49,7 @@ std::string raw(T value) {
 }
 
 // ---- fields of a protocol buffer ----
-enum WireType { varint_type = 0, eight_bytes = 1, counted = 2, four_bytes = 5 };
+enum WireType { varint_type = 0, eight_bytes = 1, counted_bytes = 2, four_bytes = 5 };
 
 std::string varint(std::uint64_t value) {
   std::string bytes;
@@ -60,7 +60,7 @@ std::string key(int field, WireType type) {
   return varint(static_cast<std::uint64_t>(field) << 3 | type);
 }
 std::string field(int number, const std::string& bytes) {
-  return key(number, counted) + varint(bytes.size()) + bytes;
+  return key(number, counted_bytes) + varint(bytes.size()) + bytes;
 }
 
 double unix_time() {

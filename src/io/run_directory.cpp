@@ -13,6 +13,7 @@
 #include <map>
 #include <sstream>
 
+#include "src/base/counted.hpp"
 #include "src/base/log.hpp"
 #include "src/base/process.hpp"
 #include "src/io/checkpoint.hpp"
@@ -223,8 +224,7 @@ void check_contents(const RunDirectory::Claim& claim) {
   }
   std::string found = results.text;
   if (!claim.continues && !steps.empty())
-    found += (found.empty() ? "" : " and ") + std::to_string(steps.size()) + " checkpoint" +
-             (steps.size() == 1 ? "" : "s") + " in " + claim.directory +
+    found += (found.empty() ? "" : " and ") + counted(steps.size(), "checkpoint") + " in " + claim.directory +
              "/checkpoints, the newest of iteration " + std::to_string(steps.front());
   if (!found.empty())
     throw InputError(claim.where, "output.directory", "found " + found,

@@ -18,7 +18,7 @@ std::int64_t minibatch_columns(const LearningConfig& config) {
   return MinibatchMoments<float>::columns * config.minibatches + 1;
 }
 
-// Of advantages: the unbiased estimate, as torch.std.
+// The normalisation of advantages, by the unbiased estimate of their deviation, as torch.std.
 Normalisation normalisation_of(double mean, double variance, double samples) {
   const double unbiased = samples / std::max(1.0, samples - 1);
   return {mean, 1.0 / (std::sqrt(variance * unbiased) + kDeviationFloor)};
@@ -82,8 +82,10 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
     estimate.horizon = rollout.horizon();
     estimate.gamma = static_cast<float>(config_.gamma);
     estimate.lambda = static_cast<float>(config_.lambda);
-    estimate.units = {static_cast<float>(reward_scale), static_cast<float>(config_.clip_reward),
-                      static_cast<float>(value_.mean), static_cast<float>(1.0 / value_.scale)};
+    estimate.units = {.reward_scale = static_cast<float>(reward_scale),
+                      .clip_reward = static_cast<float>(config_.clip_reward),
+                      .value_mean = static_cast<float>(value_.mean),
+                      .value_scale = static_cast<float>(1.0 / value_.scale)};
     for_tiles("maniple::estimate_advantages", partition_.tiles, workers_, estimate);
   });
   const SampleLayout& layout = policy.layout();

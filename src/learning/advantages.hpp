@@ -28,11 +28,12 @@ class Advantages {
   void estimate(Policy& policy, const Environment& environment, const RolloutStorage& rollout,
                 const TotalsSum& sum);
 
-  // Collective. Of the advantages of each minibatch of an epoch, with normalize_advantage_per_minibatch.
+  // Collective. The normalisation of the advantages of each minibatch of an epoch, with
+  // normalize_advantage_per_minibatch.
   std::vector<Normalisation> of_minibatches(const RolloutStorage& rollout, const MinibatchDeal& deal,
                                             const TotalsSum& sum);
 
-  // Of the last estimate, over the valid samples of all ranks.
+  // The normalisations of the last estimate, over the valid samples of all ranks.
   const Normalisation& advantage() const { return advantage_; }  // none unless normalized over the batch
   const Normalisation& value() const { return value_; }          // none without normalize_value
   // The fraction of the targets' variance that the values foresaw.
@@ -51,10 +52,10 @@ class Advantages {
  private:
   struct Moments {
     double mean[kMostMoments] = {}, variance[kMostMoments] = {};
-    double distance[kMostMoments] = {};  // of the farthest from the point
+    double distance[kMostMoments] = {};  // of the farthest sample from the point
     double samples = 0;
   };
-  // Collective. Of elements of the stored samples, about a point each.
+  // Collective. Moments of elements of the stored samples, each about a point.
   Moments moments(const RolloutStorage& rollout, const TotalsSum& sum, const std::vector<int>& elements,
                   const std::vector<double>& about);
   void scale_rewards(const RolloutStorage& rollout, const TotalsSum& sum);

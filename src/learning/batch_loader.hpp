@@ -27,15 +27,15 @@ struct SampleBlocks {
   int elements = 0, steps = 1;
   // Lays a sample; `distance` is from the block of a step to that of the next.
   std::function<void(const Rows& rows, float* first, std::size_t distance)> lay;
-  // The same of its pictures, all steps in one block of this many pixels, for the sample's place in the batch
-  // of all ranks of an update.
+  // Lays the sample's pictures, those of all steps in one block of this many pixels. `place`: the sample's in
+  // the update's batch over all ranks.
   int pixels = 0;
   std::function<void(const Rows& rows, std::int64_t update, std::int64_t place, std::uint8_t* first)>
       lay_pictures = {};
 };
 
-// Batches of a rank that are there at a time: those that wait, the one that is learned from, and its numbers
-// on the device; and of those that are held out two.
+// How many batches a rank has in memory at a time: those that wait, the one that is learned from, and a copy
+// of its numbers on the device; with held out demonstrations two more.
 inline std::int64_t loaded_batches(const Config& config) {
   return config.data.prefetch + (config.data.validation_filter.empty() ? 2 : 4);
 }
@@ -51,8 +51,8 @@ struct LoadedBatch {
   Partition partition;   // of its samples over ranks and parts
   // [step of the sequences][tile][elements][32], with room for the largest part
   Kokkos::View<float*, PinnedSpace> blocks;
-  std::size_t numbers = 0;  // that are of this one
-  // [tile][pixels][32], likewise
+  std::size_t numbers = 0;  // that this batch takes of them
+  // [tile][pixels][32], likewise, and how many this batch takes of them
   Kokkos::View<std::uint8_t*, PinnedSpace> pictures;
   std::size_t pixels = 0;
 };

@@ -86,11 +86,11 @@ LearnerMemory BehaviourCloning::memory(const Config& config, const EnvironmentSi
   return memory;
 }
 
-BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const Windows& windows,
-                                   const Config& config, const RankTiles& tiles)
+BehaviourCloning::BehaviourCloning(const Demonstrations& demonstrations, const Config& config,
+                                   const RankTiles& tiles)
     : demonstrations_(demonstrations),
       config_(config),
-      shape_(windows.shape()),
+      shape_(window_shape(config)),
       cameras_(demonstrations.contents().cameras.empty()
                    ? nullptr
                    : std::make_unique<CameraEncoders>(cameras_of(config, demonstrations.contents()),

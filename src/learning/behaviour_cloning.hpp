@@ -18,9 +18,8 @@ namespace maniple {
 class BehaviourCloning : public ImitationModel {
  public:
   // The demonstrations outlive this.
-  BehaviourCloning(const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-                   const RankTiles& tiles);
-  // Of a rank that takes `sizes.tiles` tiles of a batch.
+  BehaviourCloning(const Demonstrations& demonstrations, const Config& config, const RankTiles& tiles);
+  // The memory of a rank that takes `sizes.tiles` tiles of a batch.
   static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes);
 
   Policy& policy() override { return policy_; }

@@ -28,14 +28,13 @@ void with_training(bool library, int block, const Body& body) {
   });
 }
 
-// Of how many of a minibatch's `positions` activations are kept at a time: as many as a cache holds.
+// For how many of a minibatch's `positions` activations are kept at a time: as many as a cache holds.
 inline int kept_positions(int positions) {
   return std::min(positions, 16);
 }
 // Elements of BlockGradient's panels for `steps` kept steps.
 inline std::int64_t panel_elements(int block, std::int64_t tiles, int steps) {
-  constexpr std::int64_t many = std::int64_t{1} << 20;
-  return block < kTileWidth ? tile_workers(many) * BlockGradient<float, 2>::panel_elements(tiles, steps) : 0;
+  return block < kTileWidth ? max_tile_workers() * BlockGradient<float, 2>::panel_elements(tiles, steps) : 0;
 }
 
 // After a launch of `train` over so many tiles: adds the gradient of what it has kept.

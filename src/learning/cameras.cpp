@@ -156,14 +156,8 @@ void CameraEncoders::describe(Archive& archive, const float* parameters) {
   for (std::size_t c = 0; c < encoders_.size(); ++c) {
     elements_[c] = in_torch_order(encoders_[c]->tensors(),
                                   std::vector<float>(parameters + first_[c], parameters + first_[c + 1]));
-    std::size_t first = 0;
-    for (const ParameterTensor& tensor : encoders_[c]->tensors()) {
-      const auto size = static_cast<std::size_t>(tensor.size());
-      archive.replicated("policy/cameras/" + cameras_[c].pictures.name + "/" + tensor.name,
-                         elements_[c].data() + first, size, "1",
-                         fmt::format("[{}], as torch has it", fmt::join(tensor.shape, ", ")));
-      first += size;
-    }
+    describe_tensors(encoders_[c]->tensors(), "policy/cameras/" + cameras_[c].pictures.name + "/",
+                     elements_[c].data(), archive);
   }
 }
 

@@ -23,12 +23,12 @@ struct Camera {
   DemonstrationContents::Camera pictures;
   ImageEncoderShape encoder;  // of the crops
 
-  // Of a crop.
+  // Numbers of a crop.
   int pixels() const { return encoder.height * encoder.width * encoder.channels; }
 };
 
-// Those of the data, cropped as image.crop says. InputError, which names the key, where a crop is larger than
-// a picture or too small for an encoder.
+// The cameras of the data, with crops as image.crop says. InputError, which names the key, where a crop is
+// larger than a picture or too small for an encoder.
 std::vector<Camera> cameras_of(const Config& config, const DemonstrationContents& contents);
 // "agentview_image 84x84x3, wrist 32x32x3"
 std::string text_of(const std::vector<Camera>& cameras);
@@ -46,12 +46,12 @@ CropPlace middle_crop(const Camera& camera);
 CropPlace random_crop(const Camera& camera, std::uint32_t seed, std::int64_t update, std::int64_t place,
                       int picture);
 
-// As an update: what is held out is looked at.
+// In the place of the number of an update: held out samples are looked at.
 constexpr std::int64_t kHeldOut = -1;
 
 // Lays the pictures of a sample among those of its tile, [frame][camera][height][width][channels][32], with
-// random crops, those in the middle where it is held out.
-// `rows`: of its frames, the oldest first. `first`: of the sample's lane.
+// random crops, or, where the sample is held out, crops of the middle. `rows`: the rows of the sample's
+// frames, the oldest first. `first`: the first number of the sample's lane.
 void lay_pictures(const std::vector<Camera>& cameras, const Demonstrations& demonstrations,
                   const std::vector<std::int64_t>& rows, std::uint32_t seed, std::int64_t update,
                   std::int64_t place, std::uint8_t* first);
@@ -67,7 +67,7 @@ class CameraEncoders {
 
   const std::vector<Camera>& cameras() const { return cameras_; }
   int frames() const { return frames_; }
-  // Of all cameras, in their order; a multiple of kParameterPadding.
+  // How many the encoders of all cameras have, one after the other; a multiple of kParameterPadding.
   std::int64_t parameters() const { return first_.back(); }
   std::vector<float> initial_parameters(std::uint32_t seed) const;
 
@@ -96,7 +96,7 @@ class CameraEncoders {
   std::vector<std::unique_ptr<ImageEncoder<float>>> encoders_;
   std::vector<std::int64_t> first_{0};        // parameter of each camera, and their number
   std::vector<Numbers<float>> features_;      // [tile][frame][features][32] of each camera
-  std::vector<Numbers<float>> again_;         // of a run that is gone through once more
+  std::vector<Numbers<float>> again_;         // features of a run that is encoded once more
   std::vector<std::vector<float>> elements_;  // of each camera's tensors, as files have them
 };
 

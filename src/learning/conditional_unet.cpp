@@ -551,8 +551,12 @@ std::vector<T> ConditionalUnet<T>::initial_parameters(std::uint32_t seed) const 
 template <class T>
 void ConditionalUnet<T>::forward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                  const TileRun<T>& prediction) {
-  const LayerPass<T> pass{parameters.data(),          input.tiles,  memory_->packed.data(), 0,
-                          place_of(memory_->rounded), input.samples};
+  const LayerPass<T> pass{.parameters = parameters.data(),
+                          .tiles = input.tiles,
+                          .packed = memory_->packed.data(),
+                          .panels = 0,
+                          .rounded = place_of(memory_->rounded),
+                          .samples = input.samples};
   UnetForward<T, Memory>(*memory_, pass)(input, prediction);
 }
 
@@ -560,8 +564,12 @@ template <class T>
 void ConditionalUnet<T>::backward(const Numbers<T>& parameters, const UnetInput<T>& input,
                                   const TileRun<const T>& delta, bool exact, double* gradient,
                                   double* inexact, const TileRun<T>& condition_delta) {
-  GradientPass<T> pass{
-      {parameters.data(), input.tiles, memory_->packed.data(), 0, place_of(memory_->rounded), input.samples}};
+  GradientPass<T> pass{{.parameters = parameters.data(),
+                        .tiles = input.tiles,
+                        .packed = memory_->packed.data(),
+                        .panels = 0,
+                        .rounded = place_of(memory_->rounded),
+                        .samples = input.samples}};
   pass.transposed = memory_->transposed.data();
   pass.exact = exact;
   pass.totals = gradient;

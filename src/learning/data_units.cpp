@@ -12,9 +12,9 @@ struct Affine {
   double mean = 0, scale = 1;
 };
 
-// Of each number of a row, over all frames to learn from: robomimic's mean and standard deviation, to which
-// 0.001 is added; diffusion policy's [-1, 1] (model/common/normalizer.py), where a number that does not
-// change goes to 0.
+// The unit of each number of a row, over all frames to learn from: robomimic's mean and standard deviation,
+// to which 0.001 is added; diffusion policy's [-1, 1] (model/common/normalizer.py), where a number that does
+// not change goes to 0.
 std::vector<Affine> row_units(const Config& config, const Demonstrations& demonstrations) {
   constexpr double kFloor = 1e-3, kLeastRange = 1e-4;
   const DemonstrationContents& contents = demonstrations.contents();

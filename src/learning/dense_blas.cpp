@@ -4,7 +4,7 @@
 #ifndef MANIPLE_SCALAR_LANES
 #include <cblas.h>
 
-// OpenBLAS would start threads of its own beside the ranks; other libraries lack this symbol.
+// Weak: other libraries that have CBLAS lack this function.
 extern "C" void openblas_set_num_threads(int) __attribute__((weak));
 
 namespace maniple {

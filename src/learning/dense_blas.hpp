@@ -7,7 +7,9 @@
 namespace maniple {
 
 #ifndef MANIPLE_SCALAR_LANES
-// Row-major C[m][n] = alpha A B + beta C on the host, as CBLAS defines it; leading dimensions are rows'.
+// Row-major C[m][n] = A B + beta C on the host, as CBLAS defines it; leading dimensions are rows'. On one
+// thread, whatever OPENBLAS_NUM_THREADS says: ranks have the cores already, and the bits of a sum would
+// follow its threads.
 void host_gemm(bool transpose_a, bool transpose_b, int m, int n, int k, const float* a, int lda,
                const float* b, int ldb, float beta, float* c, int ldc);
 
@@ -31,8 +33,9 @@ void with_dense([[maybe_unused]] bool library, const Body& body) {
   body(LaneDense());
 }
 
-// The same for passes forward through a batch that ranks share in such blocks: where they are less than
-// tiles, a library's numbers would depend on the number of ranks.
+// As with_dense(), for passes forward through a batch that ranks share in blocks of `block` samples: with
+// blocks smaller than tiles WideDense takes the place of a library, whose numbers would depend on the number
+// of ranks.
 template <class Body>
 void with_forward_dense([[maybe_unused]] bool library, [[maybe_unused]] int block, const Body& body) {
 #ifndef MANIPLE_SCALAR_LANES

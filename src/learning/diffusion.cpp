@@ -14,11 +14,7 @@ int sequence_of(const Config& config, int actions) {
   return config.diffusion.prediction_horizon * actions;
 }
 
-int tiles_of_run(const UnetShape& shape, std::int64_t tiles) {
-  return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, ConditionalUnet<float>::good_run(shape)));
-}
-
-// Of the blocks of samples of a run, added as all totals are.
+// Adds the losses of the blocks of samples of a run, as all totals are added.
 void add_losses(const Numbers<double>& sums, int blocks, bool exact, double* loss, double* inexact) {
   Kokkos::parallel_for(
       "maniple::add_losses", Kokkos::RangePolicy<ExecutionSpace>(0, 1), KOKKOS_LAMBDA(int) {
@@ -65,8 +61,7 @@ LearnerMemory Diffusion::memory(const Config& config, const EnvironmentSizes& si
   return memory;
 }
 
-Diffusion::Diffusion(const Demonstrations& demonstrations, const Windows& /*windows*/, const Config& config,
-                     const RankTiles& tiles)
+Diffusion::Diffusion(const Demonstrations& demonstrations, const Config& config, const RankTiles& tiles)
     : demonstrations_(demonstrations),
       config_(config),
       cameras_(make_cameras(config, demonstrations.contents(), tiles.of_batch)),
@@ -78,8 +73,8 @@ Diffusion::Diffusion(const Demonstrations& demonstrations, const Windows& /*wind
       parameters_(policy_.parameters()),
       blocks_("maniple::denoising_blocks",
               static_cast<std::size_t>(unet_.most_tiles() * layout_.elements * kTileWidth)),
-      signal_(to_device("maniple::noise_schedule_signal", policy_.schedule().signal())),
-      noise_(to_device("maniple::noise_schedule_noise", policy_.schedule().noise())),
+      signal_(to_device("maniple::noise_schedule_signal", policy_.schedule().sqrt_alphas_cumprod())),
+      noise_(to_device("maniple::noise_schedule_noise", policy_.schedule().sqrt_one_minus_alphas_cumprod())),
       sums_("maniple::denoising_losses",
             static_cast<std::size_t>(unet_.most_tiles() * kTileWidth / tiles.block)) {
   policy_.set_units(units_of(config, demonstrations));

@@ -16,9 +16,8 @@ namespace maniple {
 class Diffusion : public ImitationModel {
  public:
   // The demonstrations outlive this.
-  Diffusion(const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-            const RankTiles& tiles);
-  // Of a rank that takes `sizes.tiles` tiles of a batch, and acts in `sizes.acting_tiles`.
+  Diffusion(const Demonstrations& demonstrations, const Config& config, const RankTiles& tiles);
+  // The memory of a rank that takes `sizes.tiles` tiles of a batch, and acts in `sizes.acting_tiles`.
   static LearnerMemory memory(const Config& config, const EnvironmentSizes& sizes);
 
   // With the averages, where there are any.
@@ -51,8 +50,8 @@ class Diffusion : public ImitationModel {
   const SequenceLayout data_;
   const DenoisingLayout layout_;
   ConditionalUnet<float> unet_;
-  Numbers<float> parameters_;          // that learn: those of the policy, or what it has the averages of
-  Numbers<float> network_parameters_;  // of these
+  Numbers<float> parameters_;          // what learns: the policy's own, or those that it has the averages of
+  Numbers<float> network_parameters_;  // the part of them that is the network's
   Numbers<float>::HostMirror parameters_host_;
   Numbers<float> blocks_;  // of a run of tiles: [tile][layout_.elements][32]
   Numbers<float> signal_, noise_;

@@ -1,7 +1,5 @@
 #include "src/learning/diffusion_policy.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <map>
 
@@ -11,10 +9,6 @@ namespace maniple {
 namespace {
 
 using Range = Kokkos::RangePolicy<ExecutionSpace>;
-
-int most_tiles(const UnetShape& shape, std::int64_t tiles) {
-  return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, ConditionalUnet<float>::good_run(shape)));
-}
 
 int features_of(const CameraEncoders* cameras) {
   return cameras ? features_of(cameras->cameras()) : 0;
@@ -69,7 +63,7 @@ class PlanRunner : public PolicyRunner {
         "maniple::do_plans", Range(0, padded),
         DoPlans<float>{.layout = layout_, .memory = memory_, .action = environment_.action()});
   }
-  void forget_ended() override { forget_ended_episodes(environment_, memory_); }
+  void forget_ended() override { forget_states(environment_, memory_); }
 
  private:
   std::size_t lanes() const { return static_cast<std::size_t>(policy_.network().most_tiles()) * kTileWidth; }
@@ -170,13 +164,17 @@ UnetShape unet_shape(const Config& config, int observations, int actions) {
   return shape;
 }
 
+int tiles_of_run(const UnetShape& shape, std::int64_t tiles) {
+  return static_cast<int>(std::clamp<std::int64_t>(tiles, 1, ConditionalUnet<float>::good_run(shape)));
+}
+
 DiffusionPolicy::DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles,
                                  CameraEncoders* cameras)
     : config_(config.diffusion),
       schedule_(config.diffusion),
       cameras_(cameras),
       unet_(unet_shape(config, observations + features_of(cameras), actions),
-            most_tiles(unet_shape(config, observations + features_of(cameras), actions), tiles), false),
+            tiles_of_run(unet_shape(config, observations + features_of(cameras), actions), tiles), false),
       units_(observations, actions) {
   std::vector<float> initial;
   if (cameras_) initial = cameras_->initial_parameters(config.batch.seed);
@@ -188,7 +186,7 @@ DiffusionPolicy::DiffusionPolicy(const Config& config, int observations, int act
 
 std::size_t DiffusionPolicy::bytes(const Config& config, int observations, int actions, std::int64_t tiles) {
   const UnetShape shape = unet_shape(config, observations, actions);
-  return ConditionalUnet<float>::bytes(shape, most_tiles(shape, tiles), false) +
+  return ConditionalUnet<float>::bytes(shape, tiles_of_run(shape, tiles), false) +
          2 * sizeof(float) * static_cast<std::size_t>(ConditionalUnet<float>::parameters(shape));
 }
 
@@ -202,13 +200,7 @@ void DiffusionPolicy::describe(Archive& archive) {
   if (cameras_) cameras_->describe(archive, all);
   tensors_ = in_torch_order(unet_.tensors(),
                             std::vector<float>(all + first_of_network(), all + parameters_host_.extent(0)));
-  std::int64_t first = 0;
-  for (const ParameterTensor& tensor : unet_.tensors()) {
-    archive.replicated("policy/" + tensor.name, tensors_.data() + first,
-                       static_cast<std::size_t>(tensor.size()), "1",
-                       fmt::format("[{}], as torch has it", fmt::join(tensor.shape, ", ")));
-    first += tensor.size();
-  }
+  describe_tensors(unet_.tensors(), "policy/", tensors_.data(), archive);
   units_.describe(archive);
 }
 

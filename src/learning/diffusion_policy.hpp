@@ -17,11 +17,14 @@ namespace maniple {
 // which names the key, where there is no such network.
 UnetShape unet_shape(const Config& config, int observations, int actions);
 
+// Tiles that such a network works on at a time, of `tiles` in all.
+int tiles_of_run(const UnetShape& shape, std::int64_t tiles);
+
 class DiffusionPolicy : public ActingPolicy {
  public:
-  // It plans for at most 32 x `tiles` environments at a time. `cameras`: whose features stand behind the
-  // observations of each frame, and which has its first parameters; null: it sees no pictures. It outlives
-  // this.
+  // Plans for at most 32 x `tiles` environments at a time. `cameras`: encoders whose features stand behind
+  // the observations of each frame, and whose parameters are the first of the policy; they outlive it. Null:
+  // it sees no pictures.
   DiffusionPolicy(const Config& config, int observations, int actions, std::int64_t tiles,
                   CameraEncoders* cameras = nullptr);
   // Bytes on a rank.
@@ -37,7 +40,7 @@ class DiffusionPolicy : public ActingPolicy {
   const NoiseSchedule& schedule() const { return schedule_; }
   const UnetShape& shape() const { return unet_.shape(); }
   ConditionalUnet<float>& network() { return unet_; }
-  // Of the encoders of cameras, and then of the network.
+  // The parameters of the encoders of cameras, and then those of the network.
   const Numbers<float>& parameters() const { return parameters_; }
   std::int64_t first_of_network() const { return cameras_ ? cameras_->parameters() : 0; }
   const DataUnits& units() const { return units_; }

@@ -15,6 +15,12 @@
 namespace maniple {
 namespace {
 
+// Control steps after which all ranks are asked whether episodes are missing, since that costs a collective
+// call.
+constexpr std::int64_t kStepsBetweenChecks = 16;
+// Control steps that an episode may last in a task without a time limit.
+constexpr std::int64_t kLongestEndless = 100000;
+
 // 97.5 % quantile of Student's t: from tables, then by the expansion in the normal quantile (Abramowitz and
 // Stegun 26.7.5), within 0.02 %.
 double student_quantile(std::size_t freedom) {
@@ -82,23 +88,23 @@ EvaluationResult evaluate(Environment& environment, ActingPolicy& policy, const 
   std::vector<std::int64_t> finished(static_cast<std::size_t>(partition.envs()), 0);
   std::int64_t missing = rounds * partition.envs();
 
-  environment.hold_terrain_levels();  // they are of trainings
+  environment.hold_terrain_levels();  // only a training moves environments between levels
   environment.reset();
   if (watch) watch();
   const std::unique_ptr<PolicyRunner> runner = policy.act_in(environment);
   // an episode can last at most max_episode_steps; an endless task ends by its terminations alone
   const std::int64_t longest = environment.max_episode_steps();
-  const std::int64_t limit = longest > 0 ? rounds * longest + 1 : std::int64_t{100000} * rounds;
+  const std::int64_t limit = longest > 0 ? rounds * longest + 1 : kLongestEndless * rounds;
   for (std::int64_t step = 0;; ++step) {
     std::int64_t left = missing;
-    // asking all ranks costs a collective call
-    if (step % 16 == 0) {
+    if (step % kStepsBetweenChecks == 0) {
       collectives.max(&left, 1);
       if (left == 0) break;
     }
-    if (step > limit + 16)
+    if (step > limit + kStepsBetweenChecks)
       throw Error("evaluation: episodes do not end within " + std::to_string(limit) +
-                  " control steps; the task has neither a time limit nor a termination that happens");
+                  " control steps; the task has neither a time limit nor a termination that happens; set "
+                  "task.episode_length or add a termination");
     runner->step(config.evaluation.deterministic, config.batch.seed, step);
     note_done("control step", step + 1);
     Kokkos::fence();

@@ -246,7 +246,7 @@ struct ImageEncoder<T>::Memory {
   FeatureMap<T> map(const Numbers<T>& memory, const Slot& slot) const {
     return slot_map(memory, most_tiles, slot);
   }
-  // Of the size of a slot.
+  // Derivatives by a map of the size of a slot.
   FeatureMap<T> delta(int which, const Slot& slot) const {
     return {deltas[which].data(), slot.elements() * kTileWidth, slot.frames, slot.channels, slot.stride};
   }
@@ -435,16 +435,24 @@ std::vector<T> ImageEncoder<T>::initial_parameters(std::uint32_t seed, int camer
 template <class T>
 void ImageEncoder<T>::forward(const T* parameters, int tiles, const TileRun<const std::uint8_t>& pixels,
                               const TileRun<T>& features, const TileSamples& samples) {
-  const LayerPass<T> pass{parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded),
-                          samples};
+  const LayerPass<T> pass{.parameters = parameters,
+                          .tiles = tiles,
+                          .packed = memory_->packed.data(),
+                          .panels = kPanels,
+                          .rounded = place_of(memory_->rounded),
+                          .samples = samples};
   EncoderForward<T, Memory>(*memory_, pass)(pixels, features);
 }
 
 template <class T>
 void ImageEncoder<T>::backward(const T* parameters, int tiles, const TileRun<const T>& delta, bool exact,
                                double* gradient, double* inexact, const TileSamples& samples) {
-  GradientPass<T> pass{
-      {parameters, tiles, memory_->packed.data(), kPanels, place_of(memory_->rounded), samples}};
+  GradientPass<T> pass{{.parameters = parameters,
+                        .tiles = tiles,
+                        .packed = memory_->packed.data(),
+                        .panels = kPanels,
+                        .rounded = place_of(memory_->rounded),
+                        .samples = samples}};
   pass.transposed = memory_->transposed.data();
   pass.exact = exact;
   pass.totals = gradient;

@@ -32,7 +32,7 @@ ImitationLearner::ImitationLearner(const Demonstrations& demonstrations, const C
       windows_(config, demonstrations.contents(), window_shape(config)),
       sampler_(make_sampler(config, windows_)),
       tiles_(config, collectives.size()),
-      model_(make(demonstrations, windows_, config_, tiles_)),
+      model_(make(demonstrations, config_, tiles_)),
       sample_blocks_(model_->sample_blocks()),
       sum_(collectives, model_->workers(), clock_),
       optimizer_(config.learning, static_cast<std::int64_t>(model_->parameters().extent(0)),
@@ -248,9 +248,9 @@ void ImitationLearner::restored() {
   optimizer_.restored();
 }
 
-void ImitationLearner::describe_learned(Archive& archive, bool to_go_on) {
+void ImitationLearner::describe_warm_start(Archive& archive) {
   model_->policy().describe(archive);
-  if (to_go_on) optimizer_.describe_moments(archive, "imitation");
+  optimizer_.describe_moments(archive, "imitation");
 }
 
 void ImitationLearner::warm_started(const std::vector<std::string>&) {

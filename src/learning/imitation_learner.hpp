@@ -34,12 +34,12 @@ class ImitationModel {
   virtual ActingPolicy& policy() = 0;
   // What the optimizer steps: those of the policy, or what it has averages of.
   virtual const Numbers<float>& parameters() const = 0;
-  // Which of them steps leave within bounds.
+  // The parameters that steps leave within bounds.
   virtual ParameterBounds bounds() const { return {}; }
   // Its sums beside the gradient, each reported as the mean over the updates of an iteration; the first is
   // the loss. The values here are zeros.
   virtual std::vector<IterationReport::Value> losses() const = 0;
-  // That add to totals, each to its own; see learn().
+  // How many workers add to totals, each to its own; see learn().
   virtual int workers() const = 0;
 
   // Numbers of a sample's block, those of the steps of a sequence apart, and how they are laid.
@@ -64,21 +64,20 @@ class ImitationModel {
 
 // Tiles that a rank has at most at a time.
 struct RankTiles {
-  int block = kTileWidth;  // samples of it, in which ranks share a batch
+  int block = kTileWidth;  // samples of a block, in which ranks share a batch
   std::int64_t of_batch = 1;
   std::int64_t acting = 0;  // of the environments that evaluate what is learned
 
-  // Of the rank that has most of them, with a configuration for this number of ranks (effective_batch.hpp).
+  // The tiles of the rank that has most of them. `config`: for this number of ranks (effective_batch.hpp).
   RankTiles(const Config& config, int ranks);
 };
 
 class ImitationLearner : public Learner {
  public:
   // A model of a configuration.
-  using Make = std::unique_ptr<ImitationModel> (*)(const Demonstrations& demonstrations,
-                                                   const Windows& windows, const Config& config,
+  using Make = std::unique_ptr<ImitationModel> (*)(const Demonstrations& demonstrations, const Config& config,
                                                    const RankTiles& tiles);
-  // Of a configuration for this number of ranks (effective_batch.hpp). Both references outlive this.
+  // `config`: for this number of ranks (effective_batch.hpp). Demonstrations and collectives outlive this.
   // InputError where a batch is larger than the data, or has fewer samples than there are ranks.
   ImitationLearner(const Demonstrations& demonstrations, const Config& config, Collectives& collectives,
                    Make make);
@@ -92,7 +91,8 @@ class ImitationLearner : public Learner {
 
   void describe(Archive& archive) override;
   void restored() override;
-  void describe_learned(Archive& archive, bool to_go_on) override;
+  void describe_policy(Archive& archive) override { model_->policy().describe(archive); }
+  void describe_warm_start(Archive& archive) override;
   void warm_started(const std::vector<std::string>& names) override;
   ActingPolicy* policy() override { return &model_->policy(); }
 

@@ -74,11 +74,13 @@ class Learner {
   virtual void describe(Archive& archive) = 0;
   // After the entries of describe() were loaded.
   virtual void restored() = 0;
-  // What it has learned and nothing else, the same on every rank: what a policy needs to be used, with the
-  // curricula of its task as they stand, or, with `to_go_on`, what another run needs to begin with it
-  // (learning.warm_start), whose curricula begin again.
-  virtual void describe_learned(Archive& archive, bool to_go_on) = 0;
-  // After start(), when the named entries of describe_learned() were loaded.
+  // What its policy needs to be used, with the curricula of its task as they stand, and nothing else; the
+  // same on every rank.
+  virtual void describe_policy(Archive& archive) = 0;
+  // What another run needs to begin with what has been learned (learning.warm_start); its curricula begin
+  // again. The same on every rank.
+  virtual void describe_warm_start(Archive& archive) = 0;
+  // After start(), when the named entries of describe_warm_start() were loaded.
   virtual void warm_started(const std::vector<std::string>& names) = 0;
   // What can be evaluated; null: nothing can.
   virtual ActingPolicy* policy() { return nullptr; }

@@ -25,12 +25,11 @@ std::size_t network_policy_memory(const Config& config, const EnvironmentSizes& 
 
 template <class Model>
 std::unique_ptr<Learner> imitate_with(const LearnerInput& input) {
-  return std::make_unique<ImitationLearner>(
-      *input.demonstrations, input.config, input.collectives,
-      [](const Demonstrations& demonstrations, const Windows& windows, const Config& config,
-         const RankTiles& tiles) -> std::unique_ptr<ImitationModel> {
-        return std::make_unique<Model>(demonstrations, windows, config, tiles);
-      });
+  return std::make_unique<ImitationLearner>(*input.demonstrations, input.config, input.collectives,
+                                            [](const Demonstrations& demonstrations, const Config& config,
+                                               const RankTiles& tiles) -> std::unique_ptr<ImitationModel> {
+                                              return std::make_unique<Model>(demonstrations, config, tiles);
+                                            });
 }
 
 }  // namespace

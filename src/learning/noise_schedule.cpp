@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 namespace maniple {
 
 NoiseSchedule::NoiseSchedule(const DiffusionConfig& config) : config_(config) {
-  constexpr double kHalfPi = 1.57079632679489661923, kOffset = 0.008, kMostBeta = 0.999;
+  constexpr double kOffset = 0.008, kMostBeta = 0.999;
   const int steps = config.train_steps;
   const auto left = [&](int step) {
-    const double c = std::cos((static_cast<double>(step) / steps + kOffset) / (1 + kOffset) * kHalfPi);
+    const double c =
+        std::cos((static_cast<double>(step) / steps + kOffset) / (1 + kOffset) * (std::numbers::pi / 2));
     return c * c;
   };
   double product = 1;
@@ -17,19 +19,19 @@ NoiseSchedule::NoiseSchedule(const DiffusionConfig& config) : config_(config) {
     // (rounded where torch rounds: the last steps multiply differences of numbers close to 1)
     const auto beta = static_cast<float>(std::min(1 - left(step + 1) / left(step), kMostBeta));
     product *= static_cast<double>(1.0f - beta);
-    remaining_.push_back(static_cast<double>(static_cast<float>(product)));
+    alphas_cumprod_.push_back(static_cast<double>(static_cast<float>(product)));
   }
 }
 
-std::vector<float> NoiseSchedule::signal() const {
+std::vector<float> NoiseSchedule::sqrt_alphas_cumprod() const {
   std::vector<float> values;
-  for (const double share : remaining_) values.push_back(static_cast<float>(std::sqrt(share)));
+  for (const double share : alphas_cumprod_) values.push_back(static_cast<float>(std::sqrt(share)));
   return values;
 }
 
-std::vector<float> NoiseSchedule::noise() const {
+std::vector<float> NoiseSchedule::sqrt_one_minus_alphas_cumprod() const {
   std::vector<float> values;
-  for (const double share : remaining_) values.push_back(static_cast<float>(std::sqrt(1 - share)));
+  for (const double share : alphas_cumprod_) values.push_back(static_cast<float>(std::sqrt(1 - share)));
   return values;
 }
 
@@ -39,8 +41,8 @@ std::vector<DenoisingStep> NoiseSchedule::denoising() const {
   std::vector<DenoisingStep> steps;
   for (int i = config_.inference_steps - 1; i >= 0; --i) {
     const int at = i * stride, before = at - stride;
-    const double share = remaining_[static_cast<std::size_t>(at)];
-    const double next = before >= 0 ? remaining_[static_cast<std::size_t>(before)] : 1.0;
+    const double share = alphas_cumprod_[static_cast<std::size_t>(at)];
+    const double next = before >= 0 ? alphas_cumprod_[static_cast<std::size_t>(before)] : 1.0;
     const double signal = std::sqrt(share), noise = std::sqrt(1 - share);
     DenoisingStep step;
     step.step = at;

@@ -14,16 +14,17 @@ class NoiseSchedule {
  public:
   explicit NoiseSchedule(const DiffusionConfig& config);
 
-  int steps() const { return static_cast<int>(remaining_.size()); }
-  // At a step a sequence x with the noise z is signal x + noise z: [steps], single precision as in torch.
-  std::vector<float> signal() const;
-  std::vector<float> noise() const;
+  int steps() const { return static_cast<int>(alphas_cumprod_.size()); }
+  // At a step a sequence x with the noise z is sqrt_alphas_cumprod x + sqrt_one_minus_alphas_cumprod z:
+  // [steps], single precision as in torch.
+  std::vector<float> sqrt_alphas_cumprod() const;
+  std::vector<float> sqrt_one_minus_alphas_cumprod() const;
   // From noise to an action sequence: diffusion.inference_steps of them, in the order in which they are done.
   std::vector<DenoisingStep> denoising() const;
 
  private:
   const DiffusionConfig config_;
-  std::vector<double> remaining_;  // alphas_cumprod: share of the signal's variance that a step leaves
+  std::vector<double> alphas_cumprod_;  // by step: the share of the signal's variance that is left
 };
 
 }  // namespace maniple

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "kernels/base/exact_sum.hpp"
-#include "kernels/nn/adam.hpp"
 #include "kernels/nn/exact_totals.hpp"
 #include "src/learning/schedule.hpp"
 
@@ -104,10 +103,7 @@ std::optional<double> Optimizer::step(const Numbers<float>& parameters) {
   (config_.optimizer == OptimizerChoice::adamw ? adam.weight_decay : adam.l2_penalty) = config_.weight_decay;
   adam.correction1 = 1 - std::pow(config_.adam_beta1, static_cast<double>(steps_));
   adam.correction2 = 1 - std::pow(config_.adam_beta2, static_cast<double>(steps_));
-  adam.bounded_first = bounds_.first;
-  adam.bounded_end = bounds_.first + bounds_.count;
-  adam.lowest = bounds_.lowest;
-  adam.highest = bounds_.highest;
+  adam.bounds = bounds_;
   const double limit = config_.max_grad_norm;
   adam.gradient_scale = 1 / summed_scale;
   if (limit > 0) adam.gradient_scale *= std::min(1.0, limit / (norm + 1e-6));  // as torch's clip_grad_norm_

@@ -7,18 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "kernels/nn/adam.hpp"
 #include "src/config/config.hpp"
 #include "src/io/archive.hpp"
 #include "src/learning/learner.hpp"
 #include "src/learning/totals.hpp"
 
 namespace maniple {
-
-// Parameters that steps leave within bounds.
-struct ParameterBounds {
-  std::int64_t first = 0, count = 0;
-  double lowest = 0, highest = 0;
-};
 
 class Optimizer {
  public:

@@ -1,5 +1,7 @@
 #include "src/learning/parameter_tensors.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "kernels/nn/gaussian.hpp"
@@ -94,6 +96,16 @@ std::vector<T> from_torch_order(const std::vector<ParameterTensor>& tensors, con
     for_elements(tensor,
                  [&](std::int64_t place) { flat[static_cast<std::size_t>(place)] = elements[next++]; });
   return flat;
+}
+
+void describe_tensors(const std::vector<ParameterTensor>& tensors, const std::string& prefix, float* elements,
+                      Archive& archive) {
+  for (const ParameterTensor& tensor : tensors) {
+    const auto size = static_cast<std::size_t>(tensor.size());
+    archive.replicated(prefix + tensor.name, elements, size, "1",
+                       fmt::format("[{}], as torch has it", fmt::join(tensor.shape, ", ")));
+    elements += size;
+  }
 }
 
 template <class T>

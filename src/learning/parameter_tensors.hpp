@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "src/io/archive.hpp"
+
 namespace maniple {
 
 // One tensor of the parameters, by its name and shape in the state dict of the reference.
@@ -39,6 +41,10 @@ template <class T>
 std::vector<T> in_torch_order(const std::vector<ParameterTensor>& tensors, const std::vector<T>& flat);
 template <class T>
 std::vector<T> from_torch_order(const std::vector<ParameterTensor>& tensors, const std::vector<T>& elements);
+
+// Each tensor as an entry <prefix><name> of an archive; `elements` as in_torch_order() gives them.
+void describe_tensors(const std::vector<ParameterTensor>& tensors, const std::string& prefix, float* elements,
+                      Archive& archive);
 
 // Initial values of the flat buffer, drawn per element from (seed, stream, tensor, element). Networks of one
 // training that are to differ have streams of their own, below 2^16.

@@ -87,41 +87,28 @@ void upload(const std::vector<float>& values, const Kokkos::View<float*, MemoryS
   Kokkos::deep_copy(to, host);
 }
 
-void forget(const TiledView<float>& terminated, const TiledView<float>& truncated,
-            const TiledView<float>& invalid, const TiledView<float>& states) {
-  const int count = states.elements;
-  Kokkos::parallel_for(
-      "maniple::forget_ended_episodes", Kokkos::RangePolicy<ExecutionSpace>(0, states.tiles * kTileWidth),
-      KOKKOS_LAMBDA(std::int64_t env) {
-        if (terminated.at(env, 0) + truncated.at(env, 0) + invalid.at(env, 0) == 0.0f) return;
-        for (int k = 0; k < count; ++k) states.at(env, k) = 0.0f;
-      });
-}
-
-// The same, and where a state has seen `horizon` steps. ages: steps that the states of an environment have
-// seen.
-void forget_old_states(const TiledView<float>& terminated, const TiledView<float>& truncated,
-                       const TiledView<float>& invalid, const TiledView<float>& states,
-                       const TiledView<float>& ages, int horizon) {
-  const int count = states.elements;
-  const auto most = static_cast<float>(horizon);
-  Kokkos::parallel_for(
-      "maniple::forget_old_states", Kokkos::RangePolicy<ExecutionSpace>(0, states.tiles * kTileWidth),
-      KOKKOS_LAMBDA(std::int64_t env) {
-        const bool ended = terminated.at(env, 0) + truncated.at(env, 0) + invalid.at(env, 0) != 0.0f;
-        const float age = ages.at(env, 0) + 1.0f;
-        const bool old = ended || age >= most;
-        ages.at(env, 0) = old ? 0.0f : age;
-        if (!old) return;
-        for (int k = 0; k < count; ++k) states.at(env, k) = 0.0f;
-      });
-}
-
 }  // namespace
 
-void forget_ended_episodes(const Environment& environment, const TiledView<float>& states) {
-  if (states.elements > 0)
-    forget(environment.terminated(), environment.truncated(), environment.invalid(), states);
+void forget_states(const Environment& environment, const TiledView<float>& states,
+                   const TiledView<float>& ages, int horizon) {
+  if (states.elements == 0) return;
+  const TiledView<float> terminated = environment.terminated(), truncated = environment.truncated(),
+                         invalid = environment.invalid();
+  const int count = states.elements;
+  const bool by_age = ages.elements > 0;
+  const auto most = static_cast<float>(horizon);
+  Kokkos::parallel_for(
+      "maniple::forget_states", Kokkos::RangePolicy<ExecutionSpace>(0, states.tiles * kTileWidth),
+      KOKKOS_LAMBDA(std::int64_t env) {
+        bool over = terminated.at(env, 0) + truncated.at(env, 0) + invalid.at(env, 0) != 0.0f;
+        if (by_age) {
+          const float age = ages.at(env, 0) + 1.0f;
+          over = over || age >= most;
+          ages.at(env, 0) = over ? 0.0f : age;
+        }
+        if (!over) return;
+        for (int k = 0; k < count; ++k) states.at(env, k) = 0.0f;
+      });
 }
 
 PolicySizes policy_sizes(const Environment& environment) {
@@ -481,11 +468,7 @@ void NetworkRunner::act(Determinism determinism, std::uint32_t seed, std::int64_
 }
 
 void NetworkRunner::forget_ended() {
-  if (ages_.elements > 0)
-    forget_old_states(environment_.terminated(), environment_.truncated(), environment_.invalid(), states_,
-                      ages_, policy_.state_horizon());
-  else
-    forget_ended_episodes(environment_, states_);
+  forget_states(environment_, states_, ages_, policy_.state_horizon());
 }
 
 }  // namespace
@@ -580,25 +563,23 @@ void Policy::rescale_values(double factor, double offset) {
 }
 
 void Policy::upload_normalizer() {
-  const auto mean = Kokkos::create_mirror_view(normal_mean_);
-  const auto scale = Kokkos::create_mirror_view(normal_scale_);
-  for (std::size_t i = 0; i < used_mean_.size(); ++i) {
-    const bool feature = imitates_ && i >= units_.observation_mean.size();  // of pictures, not of the data
-    used_mean_[i] = mean(i) = feature     ? 0.0f
-                              : imitates_ ? units_.observation_mean[i]
-                                          : static_cast<float>(normalizer_.mean[i]);
-    used_scale_[i] = scale(i) =
-        feature ? 1.0f
-        : imitates_
-            ? units_.observation_scale[i]
-            : static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kObservationVarianceFloor));
-  }
   if (imitates_) {
+    // the features of pictures, which follow the observations of the data, stay as they are
+    used_mean_.assign(used_mean_.size(), 0.0f);
+    used_scale_.assign(used_scale_.size(), 1.0f);
+    std::copy(units_.observation_mean.begin(), units_.observation_mean.end(), used_mean_.begin());
+    std::copy(units_.observation_scale.begin(), units_.observation_scale.end(), used_scale_.begin());
     upload(units_.action_mean, action_mean_);
     upload(units_.action_scale, action_scale_);
+  } else {
+    for (std::size_t i = 0; i < used_mean_.size(); ++i) {
+      used_mean_[i] = static_cast<float>(normalizer_.mean[i]);
+      used_scale_[i] =
+          static_cast<float>(1.0 / std::sqrt(normalizer_.variance[i] + kObservationVarianceFloor));
+    }
   }
-  Kokkos::deep_copy(normal_mean_, mean);
-  Kokkos::deep_copy(normal_scale_, scale);
+  upload(used_mean_, normal_mean_);
+  upload(used_scale_, normal_scale_);
 }
 
 }  // namespace maniple

@@ -30,7 +30,8 @@ PolicySizes policy_sizes(const Environment& environment);
 // `by_blocks`: learning by blocks of fewer samples than a tile.
 TileScratch make_scratch(const Network& network, const SampleLayout& layout, int steps,
                          bool by_blocks = false);
-// Those of a rollout, of a sequence of demonstrations, or those kept at a time for gradients by blocks.
+// How many steps of a tile learning keeps at a time: those of a rollout or of a sequence of demonstrations,
+// or, for gradients by blocks, as many as a cache holds.
 int steps_of_tile(const Config& config);
 
 // Bytes on each rank of a policy that `workers` workers act or learn with.
@@ -58,8 +59,8 @@ struct ObservationNormalizer {
 
 class Policy : public ActingPolicy {
  public:
-  // `cameras`: whose features are its last observations, and which has its first parameters; null: it sees no
-  // pictures. It outlives this.
+  // `cameras`: encoders whose features are the policy's last observations, and whose parameters are its
+  // first; they outlive it. Null: it sees no pictures.
   Policy(const Config& config, const PolicySizes& sizes, CameraEncoders* cameras = nullptr);
 
   // The states of recurrent cells at the beginning of episodes; no elements where there are no such cells.
@@ -75,12 +76,12 @@ class Policy : public ActingPolicy {
   const Network& network() const { return network_; }
   const SampleLayout& layout() const { return layout_; }
   const TileScratch& scratch() const { return scratch_; }
-  // Of the encoders of cameras, and then of the network.
+  // The parameters of the encoders of cameras, and then those of the network.
   const Kokkos::View<float*, MemorySpace>& parameters() const { return parameters_; }
   const Kokkos::View<float*, MemorySpace>& network_parameters() const { return network_parameters_; }
   bool uses_library() const { return library_; }
   bool normalizes() const { return imitates_ || config_.normalize_observations; }
-  // Of a policy from demonstrations.
+  // The units of the data, of a policy from demonstrations.
   const DataUnits& units() const { return units_; }
   // Control steps after which the states of recurrent cells begin again; 0: only when an episode ends.
   int state_horizon() const { return config_.recurrent_horizon; }
@@ -124,7 +125,9 @@ class Policy : public ActingPolicy {
 };
 
 // Begins the states again where the last step ended an episode, or left its environment's rollout invalid.
-void forget_ended_episodes(const Environment& environment, const TiledView<float>& states);
+// `ages`: the steps that the states of each environment have seen; with them also where these are `horizon`.
+void forget_states(const Environment& environment, const TiledView<float>& states,
+                   const TiledView<float>& ages = {}, int horizon = 0);
 
 template <class Dense>
 Act<float, Dense> Policy::actor(int workers) {

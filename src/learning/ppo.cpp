@@ -18,8 +18,6 @@
 namespace maniple {
 namespace {
 
-constexpr double kEntropyOfUnitGaussian = 1.41893853320467274178;  // 1/2 ln(2 pi e)
-
 // to = values values values ... (nvcc wants loops on the device outside of classes.)
 void repeat(const float* values, int count, const Numbers<float>& to) {
   Kokkos::parallel_for(
@@ -123,13 +121,14 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   if (skipped_ >= kMostSkipped)
     throw Error(
         fmt::format("none of the last {} minibatches made a step: sums of losses and gradients are "
-                    "not finite or too large to be exact",
+                    "not finite or too large to be exact; learning.normalize_value=true, or a smaller "
+                    "learning.reward_scale, may help",
                     skipped_));
   IterationReport result = report(sums);
   std::map<std::string, double> metrics{
       {"control_steps", static_cast<double>(iteration_ * config_.learning.horizon)}};
   for (const auto& value : result.values) metrics[value.name] = value.value;
-  metrics["mean_episode_steps"] = rollout_.episode_means()[1];
+  metrics["mean_episode_steps"] = rollout_.mean_length();
   environment_.advance_curricula(metrics, collectives_);
   follow(metrics);
   return result;
@@ -253,9 +252,10 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
     entropy += s + kEntropyOfUnitGaussian;
     deviation += std::exp(s) / static_cast<double>(log_std.size());
   }
-  const std::vector<double>& means = rollout_.episode_means();
-  result.summary = std::isnan(means[0]) ? "no whole episode yet"
-                                        : fmt::format("return {:.3f}  length {:.0f}", means[0], means[1]);
+  const bool none_yet = std::isnan(rollout_.mean_return());
+  result.summary =
+      none_yet ? "no whole episode yet"
+               : fmt::format("return {:.3f}  length {:.0f}", rollout_.mean_return(), rollout_.mean_length());
   result.invalid_samples = rollout_.invalid_samples();
   add("iteration", "1", "iterations done", static_cast<double>(iteration_));
   add("env_steps", "1", "control steps of all environments so far",
@@ -263,20 +263,22 @@ IterationReport Ppo::report(const UpdateSums& sums) const {
   add("episode_return", "reward",
       "mean return of the whole episodes that ended, or the last known; NaN before the first. Those that "
       "random_initial_episode_length began in their midst are left out",
-      means[0]);
-  add("episode_length", "control steps", "mean length of the episodes of episode_return", means[1]);
+      rollout_.mean_return());
+  add("episode_length", "control steps", "mean length of the episodes of episode_return",
+      rollout_.mean_length());
   const std::vector<std::string>& terms = environment_.reward_terms();
   for (std::size_t i = 0; i < terms.size(); ++i)
-    add("reward_" + terms[i], "reward", "part of episode_return that this term makes up", means[i + 2]);
+    add("reward_" + terms[i], "reward", "part of episode_return that this term makes up",
+        rollout_.mean_reward_term(i));
   const std::vector<std::string>& metrics = environment_.metrics();
   for (std::size_t i = 0; i < metrics.size(); ++i) {
-    const double mean = means[terms.size() + i + 2];
+    const double mean = rollout_.mean_metric(i);
     const bool ends = is_share(metrics[i]);
     add(metrics[i], ends ? "1" : "task",
         ends ? "share of the episodes of episode_return in whose last step this termination held"
              : "mean of the task's metric over the episodes of episode_return",
         mean);
-    if (!std::isnan(means[0])) result.summary += "  " + metric_text(metrics[i], mean);
+    if (!none_yet) result.summary += "  " + metric_text(metrics[i], mean);
   }
   add("episode_return_100", "reward",
       "mean return of the latest 100 episodes, or of all that the last iteration ended",
@@ -340,14 +342,17 @@ void Ppo::describe(Archive& archive) {
   archive.replicated("ppo/inexact_statistics", &inexact_sums_, 1, "1", "statistics that were not exact");
 }
 
-void Ppo::describe_learned(Archive& archive, bool to_go_on) {
+void Ppo::describe_policy(Archive& archive) {
   policy_.describe(archive);
-  if (to_go_on)
-    optimizer_.describe_moments(archive, "ppo");
-  else
-    environment_.describe_curricula(archive);
+  environment_.describe_curricula(archive);
+  if (config_.learning.normalize_value) advantages_.describe_values(archive, "ppo");
+}
+
+void Ppo::describe_warm_start(Archive& archive) {
+  policy_.describe(archive);
+  optimizer_.describe_moments(archive, "ppo");
   // the unit of the critic, without which what has been learned is no start for another run
-  if (to_go_on || config_.learning.normalize_value) advantages_.describe_values(archive, "ppo");
+  advantages_.describe_values(archive, "ppo");
 }
 
 void Ppo::warm_started(const std::vector<std::string>& names) {

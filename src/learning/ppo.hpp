@@ -5,11 +5,9 @@
 //
 // Where this departs from those programs:
 // - Minibatches take whole steps of every tile of 32 environments, dealt again in each epoch, or the same
-// steps
-//   of all environments of a small batch; rl_games keeps contiguous slices of environments for all epochs,
-//   rsl_rl shuffles single samples. Recurrent
-//   policies learn from all steps of a tile, back to the first: minibatches divide the environments, as in
-//   both.
+//   steps of all environments of a small batch; rl_games keeps contiguous slices of environments for all
+//   epochs, rsl_rl shuffles single samples. Recurrent policies learn from all steps of a tile, back to the
+//   first: minibatches divide the environments, as in both.
 // - Both adapt the learning rate after each minibatch (rl_games' schedule_type "legacy"; its "standard" is
 //   lr_per_minibatch = false). The adapted rate serves this minibatch's own step, as in rsl_rl; in rl_games
 //   it serves the next one.
@@ -30,9 +28,8 @@
 //   rollout and the update see equal inputs.
 // - An invalid step (its state or reward was not finite or too large) has no weight in any sum, and the
 //   rollout of its environment is cut before it; it is counted. An episode that ends in one is not averaged.
-// - A minibatch whose sums are not finite, or too large to be exact, makes no step; it is counted, and sums
-// of
-//   the next ones are scaled (Optimizer::scale()).
+// - A minibatch whose sums are not finite, or too large to be exact, makes no step; it is counted, and the
+//   sums of the next ones are scaled (Optimizer::scale()).
 #pragma once
 
 #include <functional>
@@ -67,12 +64,13 @@ class Ppo : public Learner {
 
   void describe(Archive& archive) override;
   void restored() override;
-  void describe_learned(Archive& archive, bool to_go_on) override;
+  void describe_policy(Archive& archive) override;
+  void describe_warm_start(Archive& archive) override;
   void warm_started(const std::vector<std::string>& names) override;
   Partition partition() const override { return rollout_.partition(); }
 
   Work work_per_iteration() const override { return {rollout_.samples(), "env-steps"}; }
-  // Of the environments, then "policy", "update" and "communication".
+  // The stages of the environments, then "policy", "update" and "communication".
   std::vector<std::pair<std::string, double>> stage_seconds() const override;
 
   Policy* policy() override { return &policy_; }

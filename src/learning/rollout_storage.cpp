@@ -8,18 +8,29 @@ namespace maniple {
 namespace {
 
 constexpr int kRecentEpisodes = 100;
+// Columns of recent_: how many episodes an iteration ended, and the sum of their returns.
+constexpr std::size_t kRecentCount = 0, kRecentReturns = 1, kRecentColumns = 2;
 
 using Range = Kokkos::RangePolicy<ExecutionSpace>;
 
 std::size_t size(std::int64_t count) {
   return static_cast<std::size_t>(count);
 }
-// Columns of the sums, as the kernels Record and Act lay them out.
-std::int64_t statistics_columns(int reward_terms, int metrics) {
-  return reward_terms + metrics + 5;
-}
+// Columns of the sums that the kernel Act adds to.
 std::int64_t moments_columns(int observations) {
   return 2 * observations + 1;
+}
+
+Bootstrap bootstrap_of(BootstrapChoice choice) {
+  switch (choice) {
+    case BootstrapChoice::none:
+      return Bootstrap::none;
+    case BootstrapChoice::value:
+      return Bootstrap::value;
+    case BootstrapChoice::final_observation:
+      return Bootstrap::final_observation;
+  }
+  return Bootstrap::none;
 }
 
 // `drawn`: 1 where each tile has an order of its own, 0 where all have that of the first one.
@@ -46,9 +57,10 @@ LearnerMemory RolloutStorage::memory(const Config& config, const EnvironmentSize
   if (config.learning.value_bootstrap == BootstrapChoice::final_observation)
     memory.batch_bytes +=
         sizeof(float) * size(sizes.tiles * (sizes.observations + sizes.critic_observations) * kTileWidth);
+  const EpisodeColumns columns{.terms = sizes.reward_terms, .metrics = sizes.metrics};
   memory.network_bytes =
-      sizeof(double) * size(workers * (statistics_columns(sizes.reward_terms, sizes.metrics) +
-                                       moments_columns(sizes.observations + sizes.critic_observations)));
+      sizeof(double) *
+      size(workers * (columns.size() + moments_columns(sizes.observations + sizes.critic_observations)));
   return memory;
 }
 
@@ -62,19 +74,18 @@ RolloutStorage::RolloutStorage(Environment& environment, const Config& config, c
       seed_(config.batch.seed),
       reward_scale_(static_cast<float>(config.learning.reward_scale)),
       bootstrap_(config.learning.value_bootstrap),
+      columns_{.terms = static_cast<int>(environment.reward_terms().size()),
+               .metrics = static_cast<int>(environment.metrics().size())},
       first_states_(policy.fresh_states(partition_.tiles)),
       states_(policy.fresh_states(partition_.tiles)) {
-  const int terms = static_cast<int>(environment.reward_terms().size());
-  const int metrics = static_cast<int>(environment.metrics().size());
   const std::int64_t steps = partition_.tiles * horizon_;
   blocks_ = Numbers<float>("maniple::rollout", size(steps * layout_.elements * kTileWidth));
   order_ = Numbers<std::int32_t>("maniple::minibatch_order", size(steps));
-  statistics_ =
-      Numbers<double>("maniple::episode_statistics", size(workers * statistics_columns(terms, metrics)));
+  statistics_ = Numbers<double>("maniple::episode_statistics", size(workers * columns_.size()));
   observation_moments_ = Numbers<double>("maniple::observation_moments",
                                          size(workers * moments_columns(policy_sizes(environment).inputs())));
-  episode_means_.assign(size(terms + metrics + 2), std::nan(""));
-  recent_.assign(2 * kRecentEpisodes, 0.0);
+  episode_means_.assign(size(columns_.invalid() - columns_.episode_return()), std::nan(""));
+  recent_.assign(kRecentEpisodes * kRecentColumns, 0.0);
   if (bootstrap_ == BootstrapChoice::final_observation) environment.keep_final_observation();
 }
 
@@ -97,7 +108,7 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
     record.episode_reward_term = environment_.episode_reward_term();
     record.episode_metric = environment_.episode_metric();
     record.reward_scale = reward_scale_;
-    record.bootstrap = static_cast<Bootstrap>(bootstrap_);
+    record.bootstrap = bootstrap_of(bootstrap_);
     record.final = policy.actor<Dense>(workers_);
     record.final.observation = environment_.final_observation();
     record.final.critic_observation = environment_.final_critic_observation();
@@ -132,22 +143,24 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
       record.blocks = act.blocks;
       record.steps = static_cast<float>(iteration * horizon_ + step + 1);
       for_tiles("maniple::record", partition_.tiles, workers_, record);
-      forget_ended_episodes(environment_, states_);
+      forget_states(environment_, states_);
     }
   });
 }
 
 bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
-  const std::size_t means = episode_means_.size();
-  const std::vector<double> sums = sum(statistics_, static_cast<std::int64_t>(means) + 3);
-  invalid_samples_ = std::llround(sums[means + 1]);
-  if (sums[0] > 0) {
-    for (std::size_t i = 0; i < means; ++i) episode_means_[i] = sums[i + 1] / sums[0];
-    std::rotate(recent_.begin(), recent_.begin() + 2, recent_.end());
-    recent_.end()[-2] = sums[0] / statistics_scale();
-    recent_.end()[-1] = sums[1] / statistics_scale();
+  const std::vector<double> sums = sum(statistics_, columns_.size());
+  invalid_samples_ = std::llround(sums[size(columns_.invalid())]);
+  const double ended = sums[size(columns_.count())];
+  if (ended > 0) {
+    for (int column = columns_.episode_return(); column < columns_.invalid(); ++column)
+      episode_means_[size(column - columns_.episode_return())] = sums[size(column)] / ended;
+    std::rotate(recent_.begin(), recent_.begin() + kRecentColumns, recent_.end());
+    double* const latest = recent_.data() + recent_.size() - kRecentColumns;
+    latest[kRecentCount] = ended / statistics_scale();
+    latest[kRecentReturns] = sums[size(columns_.episode_return())] / statistics_scale();
   }
-  return sums[means + 2] > 0;
+  return sums[size(columns_.inexact())] > 0;
 }
 
 bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
@@ -184,9 +197,10 @@ MinibatchDeal RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch
 
 double RolloutStorage::recent_return() const {
   double episodes = 0, sum = 0;
-  for (auto entry = recent_.rbegin(); entry != recent_.rend() && episodes < kRecentEpisodes; entry += 2) {
-    sum += entry[0];
-    episodes += entry[1];
+  for (std::size_t entry = recent_.size(); entry > 0 && episodes < kRecentEpisodes;) {
+    entry -= kRecentColumns;
+    sum += recent_[entry + kRecentReturns];
+    episodes += recent_[entry + kRecentCount];
   }
   return sum / episodes;
 }

@@ -36,11 +36,12 @@ class RolloutStorage {
   // Draws the order of an epoch, and returns how its minibatches take it.
   MinibatchDeal deal_minibatches(std::int64_t iteration, int epoch, int minibatches);
   const std::int32_t* order() const { return order_.data(); }  // [tile][horizon]
-  // Of the batch's tiles the one with which this rank begins. Where ranks share a batch in smaller blocks,
-  // minibatches take the same steps of all of them, and it is 0.
+  // The first of the batch's tiles that this rank has; 0 where ranks share a batch in smaller blocks, of
+  // which minibatches all take the same steps.
   std::int64_t first_tile() const { return by_blocks() ? 0 : partition_.first_block; }
 
-  // Of the policy's recurrent cells: before the first step, and what the next rollout begins with.
+  // States of the policy's recurrent cells: before the first step, and those that the next rollout begins
+  // with.
   const TiledView<float>& first_states() const { return first_states_; }
   const TiledView<float>& states() const { return states_; }
 
@@ -48,12 +49,16 @@ class RolloutStorage {
   float* blocks() const { return blocks_.data(); }  // [step][tile][layout.elements][32]
   const Partition& partition() const { return partition_; }
   int horizon() const { return horizon_; }
-  // Of all ranks, invalid ones included.
+  // Samples of all ranks, invalid ones included.
   double samples() const { return static_cast<double>(partition_.num_envs) * horizon_; }
 
-  // Of the last iteration that ended episodes: their mean return, length, reward terms and metrics.
-  const std::vector<double>& episode_means() const { return episode_means_; }
-  // Of the latest episodes, 100 or, where an iteration ended more, all of that one.
+  // Means over the episodes of the last iteration that ended some; NaN before the first.
+  double mean_return() const { return mean_of(columns_.episode_return()); }
+  double mean_length() const { return mean_of(columns_.length()); }
+  double mean_reward_term(std::size_t term) const { return mean_of(columns_.first_term(), term); }
+  double mean_metric(std::size_t metric) const { return mean_of(columns_.first_metric(), metric); }
+  // Mean return of the latest episodes: of 100, or, where the last iteration ended more, of all that it
+  // ended.
   double recent_return() const;
   std::int64_t invalid_samples() const { return invalid_samples_; }  // of the last iteration
 
@@ -63,7 +68,11 @@ class RolloutStorage {
 
  private:
   bool by_blocks() const { return partition_.block < kTileWidth; }
-  // Of what is added over episodes: near 1 / samples(), and a power of two, so that whole numbers stay exact.
+  double mean_of(int column, std::size_t further = 0) const {
+    return episode_means_[static_cast<std::size_t>(column - columns_.episode_return()) + further];
+  }
+  // Factor of what is added over episodes: near 1 / samples(), and a power of two, so that whole numbers stay
+  // exact.
   double statistics_scale() const { return std::exp2(-std::ceil(std::log2(samples()))); }
 
   Environment& environment_;
@@ -74,13 +83,14 @@ class RolloutStorage {
   const std::uint32_t seed_;
   const float reward_scale_;
   const BootstrapChoice bootstrap_;
+  const EpisodeColumns columns_;
   Numbers<float> blocks_;
   Numbers<std::int32_t> order_;
   const TiledView<float> first_states_, states_;
-  std::optional<HostTiles<float>> states_host_;  // that describe() handed out
-  Numbers<double> statistics_;                   // [worker][terms + metrics + 5], see Record
+  std::optional<HostTiles<float>> states_host_;  // the copy that describe() handed out
+  Numbers<double> statistics_;                   // [worker][EpisodeColumns]
   Numbers<double> observation_moments_;          // [worker][2 observations + 1], see Act
-  std::vector<double> episode_means_;
+  std::vector<double> episode_means_;            // of the columns from the return up to the last metric
   // episodes and the sum of their returns, by iteration that ended some, newest last
   std::vector<double> recent_;
   std::int64_t invalid_samples_ = 0;

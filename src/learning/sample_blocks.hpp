@@ -3,30 +3,33 @@
 // size, which the batch alone decides, decides on bits; the ranks that share them do not.
 #pragma once
 
-#include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "kernels/base/varying.hpp"
+#include "src/base/error.hpp"
 #include "src/config/config.hpp"
 #include "src/parallel/partition.hpp"
 
 namespace maniple {
 
-// Of a batch that demonstrations are learned from. With mixed precision blocks are tiles: there factors are
-// rounded in pairs of samples.
+// The block of a batch that demonstrations are learned from. With mixed precision blocks are tiles: there
+// factors are rounded in pairs of samples.
 inline int block_of_samples(const LearningConfig& learning) {
   return learning.mixed() ? kTileWidth : block_of_batch(learning.batch_size);
 }
 
-// Calls body(size), of a constant, for the size of a block.
+// Calls body(size), of a constant, for the size of a block. Throws Error for a size that no block has.
 template <class Body>
 void with_block(int block, const Body& body) {
-  if (block == 2)
-    body(std::integral_constant<int, 2>());
-  else if (block == 8)
-    body(std::integral_constant<int, 8>());
+  if (block == kSmallestBlock)
+    body(std::integral_constant<int, kSmallestBlock>());
+  else if (block == kSmallBlock)
+    body(std::integral_constant<int, kSmallBlock>());
+  else if (block == kLargeBlock)
+    body(std::integral_constant<int, kLargeBlock>());
   else
-    body(std::integral_constant<int, kTileWidth>());
+    throw Error("no code is compiled for blocks of " + std::to_string(block));
 }
 
 }  // namespace maniple

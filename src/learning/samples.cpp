@@ -177,8 +177,8 @@ Config fit_batch(Config given, const DemonstrationContents& contents, int ranks)
   const std::int64_t fitting = std::min(learning.batch_size, samples / parts);
   if (fitting == learning.batch_size || fitting == 0) return given;
   given.notes.push_back(
-      fmt::format("learning.batch_size is {}, not {}, which nobody asked for: an epoch has {}{}", fitting,
-                  learning.batch_size, counted(samples, "sample"),
+      fmt::format("learning.batch_size: using {} instead of the default {}, because an epoch has {}{}",
+                  fitting, learning.batch_size, counted(samples, "sample"),
                   parts > 1 ? fmt::format(" for {} such batches", parts) : ""));
   learning.batch_size = fitting;
   return given;

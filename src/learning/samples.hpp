@@ -32,10 +32,10 @@ class Windows {
   Windows(const Config& config, const DemonstrationContents& contents, const WindowShape& shape);
 
   const WindowShape& shape() const { return shape_; }
-  // Of the demonstrations to learn from; those of the ones that are held out come behind them.
+  // How many are of demonstrations to learn from; the held out ones come behind these.
   std::int64_t samples() const { return learned_; }
   std::int64_t held_out_samples() const { return first_.back() - learned_; }
-  // Of demonstrations that are too short.
+  // How many demonstrations are too short, and the frames of these.
   std::int64_t skipped() const { return skipped_; }
   std::int64_t skipped_frames() const { return skipped_frames_; }
   // By file, to learn from.

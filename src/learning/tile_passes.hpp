@@ -39,7 +39,7 @@ struct Slots {
   }
 };
 
-// Of the memory of runs of `most_tiles` tiles.
+// The map of a slot in the memory of runs of `most_tiles` tiles.
 template <class T>
 FeatureMap<T> slot_map(const Numbers<T>& memory, int most_tiles, const Slot& slot) {
   FeatureMap<T> map;
@@ -55,12 +55,9 @@ FeatureMap<T> run_map(const TileRun<T>& run, int frames, int channels) {
   return {run.first, run.distance, frames, channels, channels};
 }
 
-inline int most_workers() {
-  return tile_workers(std::int64_t{1} << 20);
-}
 // Elements that the workers' blocks of packed weights take.
 inline std::size_t packed_elements() {
-  return kScalarLanes ? 0 : static_cast<std::size_t>(most_workers() * kProductRows * kProductDepth);
+  return kScalarLanes ? 0 : static_cast<std::size_t>(max_tile_workers() * kProductRows * kProductDepth);
 }
 // Pairs of channels of a tile's rounded map that a layer reads, forward or backward, over 32.
 inline std::int64_t rounded_elements(const TapLayer& layer, int coarse_frames, int fine_frames) {
@@ -102,12 +99,12 @@ struct LayerPass {
   BfloatPair* rounded = nullptr;
   TileSamples samples = {};
 
-  // Of work items of which each tile has as many, one tile's after the other's.
+  // Launches a kernel for work items of which each tile has as many, one tile's after the other's.
   template <class Kernel>
   void launch(const char* name, std::int64_t items, const Kernel& kernel) const {
     launch_whole(name, items, OfTileLanes<T, Kernel>{kernel, samples, tiles > 0 ? items / tiles : 1});
   }
-  // Of any others.
+  // Launches a kernel for any other work items.
   template <class Kernel>
   void launch_whole(const char* name, std::int64_t items, const Kernel& kernel) const {
     for_tiles(name, items, tile_workers(items), kernel);
@@ -144,7 +141,7 @@ struct LayerPass {
     kernel.target = target;
     kernel.tiles = tiles;
     kernel.samples = samples;
-    const int workers = most_workers();
+    const int workers = max_tile_workers();
     const std::int64_t all = static_cast<std::int64_t>(tiles) * target.frames;
     const std::int64_t shared = workers == 1 ? 1 : 4 * workers / kernel.row_blocks() + 1;
     const std::int64_t wanted = std::max(shared, panels > 0 ? all / panels : 0);
@@ -163,7 +160,7 @@ struct LayerPass {
   }
 };
 
-// The same with gradients.
+// A pass backward, with the gradients of layers.
 template <class T>
 struct GradientPass : LayerPass<T> {
   T* transposed = nullptr;

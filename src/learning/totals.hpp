@@ -28,7 +28,7 @@ class TotalsSum {
   std::vector<double> operator()(const Numbers<double>& totals, std::int64_t count, std::int64_t first = 0,
                                  const Numbers<float>& single = {}) const;
 
-  // The same of totals that workers share where they can, [totals_workers()][count].
+  // As above, for totals that workers share where they can, [totals_workers()][count].
   std::vector<double> of_shared(const Numbers<double>& totals, std::int64_t count, std::int64_t first,
                                 const Numbers<float>& single) const {
     return sum(totals, count, totals_workers(workers_), first, single);

@@ -192,7 +192,7 @@ MujocoModel load_mujoco_model(const ModelConfig& config, const SimulationConfig&
       throw InputError({config.path}, "model.overlay", "found " + config.overlay + " laid over an MJB file",
                        "allowed: over MJCF");
     if (terrain)
-      throw InputError(config.terrain.where, "terrain", "found it with " + config.path + ", an MJB file",
+      throw InputError(config.terrain.where, "terrain", "set, but " + config.path + " is an MJB file",
                        "allowed: with MJCF or URDF");
     mjModel* model = nullptr;
     try {

@@ -11,13 +11,16 @@
 
 namespace maniple {
 
-// How many environments or samples of a batch make up a block. A large batch is shared in tiles; blocks of
-// fewer take a little more work and share a small one more evenly. They are even, so that the rows of a block
-// fill whole words of a file.
+// The sizes of a block: a large batch is shared in tiles; smaller blocks take a little more work and share a
+// small batch more evenly. All are even, so that the rows of a block fill whole words of a file.
+inline constexpr int kLargeBlock = kTileWidth, kSmallBlock = 8, kSmallestBlock = 2;
+
+// How many environments or samples of a batch make up a block: the largest size that gives the batch at least
+// kFewest blocks, or the smallest.
 inline int block_of_batch(std::int64_t batch) {
-  constexpr std::int64_t kFewest = 8;  // blocks of a batch
-  if (batch > (kFewest - 1) * kTileWidth) return kTileWidth;
-  return batch > (kFewest - 1) * 8 ? 8 : 2;
+  constexpr std::int64_t kFewest = 8;
+  if (batch > (kFewest - 1) * kLargeBlock) return kLargeBlock;
+  return batch > (kFewest - 1) * kSmallBlock ? kSmallBlock : kSmallestBlock;
 }
 
 struct Partition {

@@ -22,9 +22,6 @@
 #include "src/parallel/nccl/nccl_collectives.hpp"
 #include "src/parallel/shared_memory.hpp"
 
-// OpenBLAS would start one thread per core in every rank. Weak: a program without OpenBLAS links too.
-extern "C" void openblas_set_num_threads(int) __attribute__((weak));
-
 namespace maniple {
 
 namespace {
@@ -184,9 +181,9 @@ Session::Session(int& argc, char**& argv, [[maybe_unused]] bool computes)
   check_mpi(
       MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, collectives_->rank(), MPI_INFO_NULL, &node),
       "MPI_Comm_split_type");
-  MPI_Comm_rank(node, &place.local_rank);
-  MPI_Comm_size(node, &place.local_ranks);
-  MPI_Comm_free(&node);
+  check_mpi(MPI_Comm_rank(node, &place.local_rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_size(node, &place.local_ranks), "MPI_Comm_size");
+  check_mpi(MPI_Comm_free(&node), "MPI_Comm_free");
   if (place.local_rank == 0) remove_abandoned_segments();
 
 #ifdef KOKKOS_ENABLE_CUDA
@@ -220,9 +217,6 @@ Session::Session(int& argc, char**& argv, [[maybe_unused]] bool computes)
   places_ = gather_places(*collectives_, place);
   places_of_job_ = places_;
 
-  if (openblas_set_num_threads && !std::getenv("OPENBLAS_NUM_THREADS") && !std::getenv("OMP_NUM_THREADS"))
-    openblas_set_num_threads(1);
-
   sum_on_devices(place.device_index);
 }
 
@@ -232,7 +226,7 @@ Session::Session(Session& whole, int part)
   check_mpi(MPI_Comm_split(mpi_communicator(whole.collectives()), part, whole.rank(), &communicator),
             "MPI_Comm_split");
   collectives_ = make_mpi_collectives(communicator);
-  MPI_Comm_free(&communicator);
+  check_mpi(MPI_Comm_free(&communicator), "MPI_Comm_free");
   places_ = gather_places(*collectives_, whole.place());
   sum_on_devices(place().device_index);
 }

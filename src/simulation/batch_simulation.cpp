@@ -432,14 +432,15 @@ std::int64_t BatchSimulation<T>::count_incidents(const TiledView<std::int32_t>& 
 }
 
 template <class T>
-std::vector<std::pair<std::int64_t, std::int64_t>> BatchSimulation<T>::places_of_incidents(
-    const TiledView<std::int32_t>& view, std::size_t limit, std::int64_t since) const {
+std::vector<EnvironmentStep> BatchSimulation<T>::places_of_incidents(const TiledView<std::int32_t>& view,
+                                                                     std::size_t limit,
+                                                                     std::int64_t since) const {
   const HostTiles<std::int32_t> records(view);
-  std::vector<std::pair<std::int64_t, std::int64_t>> found;
+  std::vector<EnvironmentStep> found;
   for (std::int64_t env = 0; env < partition_.envs() && found.size() < limit; ++env) {
     const std::int32_t* const record = records.env(env);
     if (record[0] > 0 && record[kTileWidth] >= since)
-      found.emplace_back(partition_.first_env() + env, record[kTileWidth]);
+      found.push_back({.env = partition_.first_env() + env, .control_step = record[kTileWidth]});
   }
   return found;
 }

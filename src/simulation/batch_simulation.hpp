@@ -73,13 +73,11 @@ class BatchSimulation final : public Simulation {
   TrajectoryField trajectory_field(const std::string& name) const override;
   void read_field(const std::string& name, std::vector<std::byte>& rows) const override;
   void inject_nan(std::int64_t global_env) override;
-  std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(std::size_t limit,
-                                                                      std::int64_t since = 0) const override {
+  std::vector<EnvironmentStep> bad_environments(std::size_t limit, std::int64_t since = 0) const override {
     return places_of_incidents(physics_.bad_states, limit, since);
   }
   std::int64_t dropped_contacts() const override { return count_incidents(physics_.dropped_contacts); }
-  std::vector<std::pair<std::int64_t, std::int64_t>> overflowing_environments(
-      std::size_t limit) const override {
+  std::vector<EnvironmentStep> overflowing_environments(std::size_t limit) const override {
     return places_of_incidents(physics_.dropped_contacts, limit, 0);
   }
   std::vector<std::int64_t> task_counts(const std::string& counter) const override;
@@ -93,9 +91,8 @@ class BatchSimulation final : public Simulation {
   };
 
   std::int64_t count_incidents(const TiledView<std::int32_t>& view) const;
-  std::vector<std::pair<std::int64_t, std::int64_t>> places_of_incidents(const TiledView<std::int32_t>& view,
-                                                                         std::size_t limit,
-                                                                         std::int64_t since) const;
+  std::vector<EnvironmentStep> places_of_incidents(const TiledView<std::int32_t>& view, std::size_t limit,
+                                                   std::int64_t since) const;
 
   // Host copies of tiles that describe() hands out, and the way back.
   struct HostCopies {

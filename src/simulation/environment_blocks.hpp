@@ -7,8 +7,9 @@
 
 namespace maniple {
 
-// Of `num_envs` environments. Where the minibatches of PPO divide environments and not only steps, they take
-// whole tiles: those of recurrent policies, and more minibatches than an iteration has steps.
+// The size of the blocks of `num_envs` environments. Where the minibatches of PPO divide environments and not
+// only steps, they take whole tiles: those of recurrent policies, and more minibatches than an iteration has
+// steps.
 inline int block_of_environments(const Config& config, std::int64_t num_envs) {
   const LearningConfig& learning = config.learning;
   const bool divides = config.policy.recurrent != Recurrence::none || learning.minibatches > learning.horizon;

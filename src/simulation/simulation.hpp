@@ -30,6 +30,11 @@ struct MemoryEstimate {
       num_metrics = 0;
 };
 
+// Where and when something happened: a global environment and its control step.
+struct EnvironmentStep {
+  std::int64_t env = 0, control_step = 0;
+};
+
 class Simulation : public Environment {
  public:
   virtual const ImportedModel& model() const = 0;
@@ -81,14 +86,12 @@ class Simulation : public Environment {
 
   // Test hook: the position of one global environment becomes NaN.
   virtual void inject_nan(std::int64_t global_env) = 0;
-  // Global indices of up to `limit` environments of this rank whose bad state was reset, with the
-  // control step at which it happened last, if that is `since` or later.
-  virtual std::vector<std::pair<std::int64_t, std::int64_t>> bad_environments(
-      std::size_t limit, std::int64_t since = 0) const = 0;
-  // The same for contacts that were left out because an environment had more than its capacity.
+  // Up to `limit` environments of this rank whose bad state was reset, with the control step at which that
+  // happened last, if it is `since` or later.
+  virtual std::vector<EnvironmentStep> bad_environments(std::size_t limit, std::int64_t since = 0) const = 0;
+  // Contacts that were dropped because an environment had more than its capacity, and where, as above.
   virtual std::int64_t dropped_contacts() const = 0;
-  virtual std::vector<std::pair<std::int64_t, std::int64_t>> overflowing_environments(
-      std::size_t limit) const = 0;
+  virtual std::vector<EnvironmentStep> overflowing_environments(std::size_t limit) const = 0;
   // One of the task's counters (kernels/tasks/task_fields.hpp) for each environment of this rank.
   virtual std::vector<std::int64_t> task_counts(const std::string& counter) const = 0;
   // What the counter first_bad_value says, in words: "reward alive", "observation joint_pos[0]".

@@ -21,7 +21,7 @@ class HostTiles {
         elements_(tiles.elements) {}
 
   T* data() const { return host_.data(); }
-  // Of one environment of this rank: element i is at [i * kTileWidth].
+  // The numbers of one environment of this rank: element i is at [i * kTileWidth].
   T* env(std::int64_t index) const {
     return data() + index / kTileWidth * elements_ * kTileWidth + index % kTileWidth;
   }

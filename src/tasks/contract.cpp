@@ -15,12 +15,6 @@ namespace {
 
 using Rows = std::vector<std::string>;
 
-std::string entry(const std::string& key, const std::string& json) {
-  return json_text(key) + ": " + json;
-}
-std::string inline_object(const Rows& rows) {
-  return fmt::format("{{{}}}", fmt::join(rows, ", "));
-}
 std::string object(const Rows& rows, int depth) {
   return json_rows(rows, '{', '}', depth);
 }
@@ -52,16 +46,16 @@ Rows observation_rows(const std::vector<TermConfig>& terms, const CompiledTask& 
   for (std::size_t i = 0; i < task.observations.size(); ++i) {
     const CompiledObservation& observation = task.observations[i];
     const TermConfig& term = terms[observation.term];
-    rows.push_back(inline_object(
-        {entry("name", json_text(task.observation_names[i])),
-         entry("expression", json_text(observation.expression)),
-         entry("component", std::to_string(observation.component)),
-         entry("element", observation.element.empty() ? "null" : json_text(observation.element)),
-         entry("bias", symmetric_range(term.bias)), entry("noise", symmetric_range(term.noise)),
-         entry("noise_std", json_number(term.noise_std)),
-         entry("clip", term.clip ? json_list(*term.clip) : "null"),
-         entry("scale", json_number(observation.scale)), entry("offset", "0"),
-         entry("delay", delay_range(term.delay)), entry("age", std::to_string(observation.age))}));
+    rows.push_back(json_object(
+        {json_entry("name", json_text(task.observation_names[i])),
+         json_entry("expression", json_text(observation.expression)),
+         json_entry("component", std::to_string(observation.component)),
+         json_entry("element", observation.element.empty() ? "null" : json_text(observation.element)),
+         json_entry("bias", symmetric_range(term.bias)), json_entry("noise", symmetric_range(term.noise)),
+         json_entry("noise_std", json_number(term.noise_std)),
+         json_entry("clip", term.clip ? json_list(*term.clip) : "null"),
+         json_entry("scale", json_number(observation.scale)), json_entry("offset", "0"),
+         json_entry("delay", delay_range(term.delay)), json_entry("age", std::to_string(observation.age))}));
   }
   return rows;
 }
@@ -69,12 +63,12 @@ Rows observation_rows(const std::vector<TermConfig>& terms, const CompiledTask& 
 // The law of an actuator whose gain and bias do not depend on more than length and velocity.
 std::string servo(const TaskActuator& actuator) {
   const bool plain = actuator.fixed_gain && actuator.stateless;
-  return inline_object(
-      {entry("gear", json_number(actuator.gear)), entry("affine", json_truth(plain)),
-       entry("gain", json_number(actuator.gain)), entry("bias", json_list(actuator.bias)),
-       entry("control_range",
-             actuator.limited ? json_list(std::vector{actuator.low, actuator.high}) : "null"),
-       entry("force_limited", json_truth(actuator.force_limited))});
+  return json_object(
+      {json_entry("gear", json_number(actuator.gear)), json_entry("affine", json_truth(plain)),
+       json_entry("gain", json_number(actuator.gain)), json_entry("bias", json_list(actuator.bias)),
+       json_entry("control_range",
+                  actuator.limited ? json_list(std::vector{actuator.low, actuator.high}) : "null"),
+       json_entry("force_limited", json_truth(actuator.force_limited))});
 }
 
 Rows action_rows(const CompiledTask& task, const TaskModel& model) {
@@ -90,16 +84,16 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
         relative = json_text(candidate.name);
     }
     const auto text_or_null = [](const std::string& text) { return text.empty() ? "null" : json_text(text); };
-    rows.push_back(inline_object(
-        {entry("name", json_text(action.name)), entry("actuator", json_text(actuator.name)),
-         entry("joint", joint), entry("delay", delay_range(action.delay)),
-         entry("expression", text_or_null(action.expression.text)),
-         entry("component", std::to_string(action.expression.text.empty() ? 0 : action.place)),
-         entry("scale", json_number(action.scale)), entry("offset", json_number(action.offset)),
-         entry("per_unit", json_number(action.per_unit)), entry("relative_to", relative),
-         entry("offset_expression", text_or_null(action.offset_expression.text)),
-         entry("clip", action.clipped ? json_list(std::vector{action.low, action.high}) : "null"),
-         entry("servo", servo(actuator))}));
+    rows.push_back(json_object(
+        {json_entry("name", json_text(action.name)), json_entry("actuator", json_text(actuator.name)),
+         json_entry("joint", joint), json_entry("delay", delay_range(action.delay)),
+         json_entry("expression", text_or_null(action.expression.text)),
+         json_entry("component", std::to_string(action.expression.text.empty() ? 0 : action.place)),
+         json_entry("scale", json_number(action.scale)), json_entry("offset", json_number(action.offset)),
+         json_entry("per_unit", json_number(action.per_unit)), json_entry("relative_to", relative),
+         json_entry("offset_expression", text_or_null(action.offset_expression.text)),
+         json_entry("clip", action.clipped ? json_list(std::vector{action.low, action.high}) : "null"),
+         json_entry("servo", servo(actuator))}));
   }
   return rows;
 }
@@ -109,23 +103,25 @@ Rows pose_rows(const TaskModel& model) {
   Rows rows;
   for (const TaskJoint& joint : model.joints) {
     const auto q = model.qpos0.begin() + joint.qposadr, v = model.qvel0.begin() + joint.dofadr;
-    rows.push_back(inline_object({entry("joint", json_text(joint.name)),
-                                  entry("qpos", json_list(std::vector<double>(q, q + joint.qpos_size))),
-                                  entry("qvel", json_list(std::vector<double>(v, v + joint.dof_size)))}));
+    rows.push_back(json_object({json_entry("joint", json_text(joint.name)),
+                                json_entry("qpos", json_list(std::vector<double>(q, q + joint.qpos_size))),
+                                json_entry("qvel", json_list(std::vector<double>(v, v + joint.dof_size)))}));
   }
   return rows;
 }
 
 Rows expression_rows(const TaskConfig& config, const CompiledTask& task) {
   Rows definitions, variables, commands;
-  for (const auto& [name, text] : config.definitions) definitions.push_back(entry(name, json_text(text)));
+  for (const auto& [name, text] : config.definitions)
+    definitions.push_back(json_entry(name, json_text(text)));
   for (const TermConfig& variable : config.variables)
-    variables.push_back(entry(variable.name, inline_object({entry("reset", json_text(variable.reset)),
-                                                            entry("update", json_text(variable.update))})));
+    variables.push_back(
+        json_entry(variable.name, json_object({json_entry("reset", json_text(variable.reset)),
+                                               json_entry("update", json_text(variable.update))})));
   for (const CompiledVariable& variable : task.variables)
-    if (variable.is_command) commands.push_back(entry(variable.name, std::to_string(variable.size)));
-  return {entry("definitions", object(definitions, 1)), entry("variables", object(variables, 1)),
-          entry("commands", object(commands, 1))};
+    if (variable.is_command) commands.push_back(json_entry(variable.name, std::to_string(variable.size)));
+  return {json_entry("definitions", object(definitions, 1)), json_entry("variables", object(variables, 1)),
+          json_entry("commands", object(commands, 1))};
 }
 
 // A file by its name; one inside a Python package as decks write it, which holds on any machine.
@@ -138,30 +134,32 @@ std::string portable(const std::string& file) {
 std::string policy_contract(const Config& config, const CompiledTask& task, const ImportedModel& imported) {
   const TaskModel model = task_model(imported, config.task);
   Rows held;
-  for (const auto& [name, control] : task.held_controls) held.push_back(entry(name, json_number(control)));
+  for (const auto& [name, control] : task.held_controls)
+    held.push_back(json_entry(name, json_number(control)));
   Rows rows{
-      entry("format", "1"),
-      entry("task", json_text(config.task.name)),
-      entry("model", json_text(portable(config.model.file))),
-      entry("control_step", json_number(task.step_dt)),
-      entry("physics_step", json_number(imported.timestep)),
-      entry("decimation", std::to_string(config.simulation.decimation)),
-      entry("integrator", json_text(integrator_name(imported.integrator))),
-      entry("derived", json_text(text_of(config.simulation.derived))),
-      entry("observation",
-            json_text("clip(expression + bias + noise) * scale + offset, delay control steps late; of "
-                      "the age in control steps")),
-      entry("observations", list_of(observation_rows(config.task.observations, task), 1)),
-      entry("control",
-            json_text("clip(scale * action + offset + per_unit * (qpos[relative_to] + "
-                      "offset_expression)) of the action, or of the expression where there is one, delay "
-                      "control steps late; held for a control step")),
-      entry("actions", list_of(action_rows(task, model), 1)),
-      entry("force", json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
-                               "actuator, where the servo is affine; length is gear times the joint's")),
-      entry("held_controls", object(held, 1)),
-      entry("default_pose", list_of(pose_rows(model), 1)),
-      entry("joints", [&] {
+      json_entry("format", "1"),
+      json_entry("task", json_text(config.task.name)),
+      json_entry("model", json_text(portable(config.model.file))),
+      json_entry("control_step", json_number(task.step_dt)),
+      json_entry("physics_step", json_number(imported.timestep)),
+      json_entry("decimation", std::to_string(config.simulation.decimation)),
+      json_entry("integrator", json_text(integrator_name(imported.integrator))),
+      json_entry("derived", json_text(text_of(config.simulation.derived))),
+      json_entry("observation",
+                 json_text("clip(expression + bias + noise) * scale + offset, delay control steps late; of "
+                           "the age in control steps")),
+      json_entry("observations", list_of(observation_rows(config.task.observations, task), 1)),
+      json_entry(
+          "control",
+          json_text("clip(scale * action + offset + per_unit * (qpos[relative_to] + "
+                    "offset_expression)) of the action, or of the expression where there is one, delay "
+                    "control steps late; held for a control step")),
+      json_entry("actions", list_of(action_rows(task, model), 1)),
+      json_entry("force", json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
+                                    "actuator, where the servo is affine; length is gear times the joint's")),
+      json_entry("held_controls", object(held, 1)),
+      json_entry("default_pose", list_of(pose_rows(model), 1)),
+      json_entry("joints", [&] {
         std::vector<std::string> names;
         for (const TaskJoint& joint : model.joints)
           if (joint.is_scalar()) names.push_back(joint.name);

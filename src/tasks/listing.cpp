@@ -7,6 +7,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "src/base/counted.hpp"
 #include "src/config/schema.hpp"
 #include "src/tasks/curriculum.hpp"
 #include "src/tasks/expression_context.hpp"
@@ -227,9 +228,7 @@ std::string functions_text() {
     const Evaluated result = evaluated(model, function.example);
     text += fmt::format("{}({})\n    {}\n    {} -> {}\n", function.name, function.arguments, function.meaning,
                         function.example,
-                        result.numbers.empty()
-                            ? fmt::format("{} component{}", result.size, result.size == 1 ? "" : "s")
-                            : result.numbers);
+                        result.numbers.empty() ? counted(result.size, "component") : result.numbers);
   }
   return text;
 }

@@ -141,7 +141,7 @@ Expressions velocity_command(const TermRequest& term) {
     for (const char* of_headings : {"heading", "heading_control_stiffness"})
       if (const auto given = term.config.where_parameters.find(of_headings);
           given != term.config.where_parameters.end())
-        throw InputError(given->second, term.key + "." + of_headings, "found it without rel_heading_envs",
+        throw InputError(given->second, term.key + "." + of_headings, "set without rel_heading_envs",
                          "allowed: with the fraction of draws that follow headings, 1 for all");
   const std::vector<TermNumber>& turn = term.parameters.at("ang_vel_z");
   const TermNumber ahead = number("rel_forward_envs");

@@ -520,11 +520,11 @@ def test_a_training_in_which_nothing_is_valid(maniple, tmp_path):
     (["task.rewards={a: {term: undesired_contacts, bodies: [pole], threshold: -1}}"],
      "task.rewards.a.threshold: found -1; allowed: number, at least 0: largest allowed force [N]"),
     (["task.rewards={a: {expression: 'clamp(time, 1, -1)'}}"], "task.rewards.a: clamp to [1, -1]; the lower end first"),
-    (["learning.batch_size=4096"], "learning.batch_size: found it with learning.algorithm: ppo; allowed: with imitate; batch.num_envs, "
+    (["learning.batch_size=4096"], "learning.batch_size: set, but learning.algorithm is ppo; allowed: with imitate; batch.num_envs, "
      "learning.horizon and learning.minibatches decide how many samples a minibatch has"),
-    (["learning.steps=1000000"], "learning.steps: found it with learning.algorithm: ppo; allowed: with imitate; learning.iterations is "
+    (["learning.steps=1000000"], "learning.steps: set, but learning.algorithm is ppo; allowed: with imitate; learning.iterations is "
      "the length of a training"),
-    (["diffusion.train_steps=5"], "diffusion.train_steps: found it with learning.algorithm: ppo; allowed: with imitate"),
+    (["diffusion.train_steps=5"], "diffusion.train_steps: set, but learning.algorithm is ppo; allowed: with imitate"),
     (["task.actions[0].scale=[1, 2]"], "task.actions[0].scale: 2 numbers for 1 elements; a number, or 1 of them"),
 ])
 def test_what_makes_no_sense_together(refused, tmp_path, keys, message):

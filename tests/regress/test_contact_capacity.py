@@ -1,4 +1,4 @@
-"""Contacts beyond simulation.max_contacts: left out, counted and named; other environments do not notice."""
+"""Contacts beyond simulation.max_contacts: dropped, counted and reported; other environments do not notice."""
 # ctest: PROCESSORS 1
 
 import re
@@ -77,7 +77,7 @@ def test_bricks_at_rest_stay_on_the_floor(maniple, tmp_path):
 def test_validate_says_what_could_overflow_and_what_it_costs_to_cover_it(maniple, tmp_path):
     few = maniple("validate", *bricks(tmp_path), "simulation.max_contacts=40").stdout
     found = re.search(r"contact capacity 40 .* and (\d+) B of", few)
-    more = re.search(r"would be 48: simulation.max_contacts=48 covers them, for (\d+) B more", few)
+    more = re.search(r"at most 48 contacts are possible; simulation.max_contacts=48 never drops one and takes (\d+) B more", few)
     all_of_them = maniple("validate", *bricks(tmp_path), "simulation.max_contacts=48").stdout
     bytes_of_48 = int(re.search(r"contact capacity 48 .* and (\d+) B of", all_of_them)[1])
     assert int(found[1]) + int(more[1]) == bytes_of_48

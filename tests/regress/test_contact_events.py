@@ -127,5 +127,5 @@ def test_draws_that_change_nothing_are_named(maniple, deck, tmp_path, precision)
                 "same: {field: body_mass, bodies: [puck], mode: startup, operation: scale, ranges: [1, 1]}",
                 "mass: {field: body_inertia, bodies: [sled], mode: startup, operation: scale, ranges: [1, 2]}", PAIRS, precision=precision)
     result = maniple("rollout", path, "simulation.steps=1", f"output.directory={tmp_path}/run", ranks=2)
-    said = re.findall(r"task\.events\.(\w+): what was drawn of (\w+) at start-up changes nothing", result.stdout + result.stderr)
+    said = re.findall(r"task\.events\.(\w+): randomizing (\w+) at start-up has no effect", result.stdout + result.stderr)
     assert sorted(said) == [("low", "geom_friction"), ("same", "body_mass")], result.stdout + result.stderr

@@ -282,7 +282,7 @@ BAD = {
     "layout": (["output.dataset=lerobot"], "output.dataset: found 'lerobot'; allowed: none | robomimic | minari"),
     "no task": (["task=~", "initial_state.source=default"], "output.dataset: found robomimic without a task"),
     "success": (["output.dataset_success=true"], "output.dataset_success: found true with a task that does not say"),
-    "none": (["output.dataset=none", "output.dataset_episodes=3"], "output.dataset_episodes: found it without"),
+    "none": (["output.dataset=none", "output.dataset_episodes=3"], "output.dataset_episodes: set, but output.dataset is none"),
 }
 
 

@@ -241,7 +241,7 @@ def test_members_that_the_model_refuses(maniple, tmp_path):
                       "task.rewards.broken={expression: nobody}", f"output.directory={tmp_path / 'a/run'}")
     assert message.startswith("2 of 2 members of the ensemble failed: simulation.timestep=0.001, simulation.timestep=0.002: ")
     assert not list(tmp_path.iterdir())
-    assert "ensemble: found it with bench; allowed: with train, imitate, rollout, evaluate, validate" in refused(
+    assert "ensemble: set, but the verb is bench; allowed: with train, imitate, rollout, evaluate, validate" in refused(
         maniple, "bench", *SMALL, SEEDS, f"output.directory={tmp_path / 'run'}")
     out = maniple("validate", *SMALL, SEEDS).stdout
     assert out.count("all good") == 3 and "member batch.seed=3" in out

@@ -14,7 +14,7 @@ DECK = "inputs/train/isaac_cartpole.yaml"
 @pytest.mark.parametrize("envs, ranks", [(32, 1), (64, 2)])
 def test_minibatches_of_a_recurrent_policy(maniple, tmp_path, envs, ranks):
     keys = [f"batch.num_envs={envs}", "policy.recurrent=gru", "policy.recurrent_units=8", "learning.iterations=1", "learning.horizon=8"]
-    note = (f"learning.minibatches is {envs // 32}, not 4, which nobody asked for: batch.num_envs {envs} with policy.recurrent gru can be "
+    note = (f"learning.minibatches: using {envs // 32} instead of the default 4, because batch.num_envs {envs} with policy.recurrent gru can be "
             "divided no further")
     assert note in maniple("train", DECK, *keys, "learning.minibatches=~", f"output.directory={tmp_path / 'run'}", ranks=ranks).stdout
     with h5py.File(tmp_path / "run/results.h5") as file:
@@ -30,12 +30,12 @@ def test_the_batch_of_a_preset_with_few_samples(maniple, tmp_path):
     assert samples < 100
     write_robomimic(tmp_path / "demos.hdf5", made)
     keys = [f"data.file={tmp_path / 'demos.hdf5'}", "learning.steps=3", "policy.hidden=[8]"]
-    note = f"learning.batch_size is {samples}, not 100, which nobody asked for: an epoch has {samples} samples"
+    note = f"learning.batch_size: using {samples} instead of the default 100, because an epoch has {samples} samples"
     assert note in maniple("validate", *keys).stdout
     text = maniple("imitate", *keys, f"output.directory={tmp_path / 'run'}", ranks=2).stdout
     assert note in text and f"1 batch of {samples} per epoch" in text
     half = maniple("imitate", *keys, "learning.accumulate=2", f"output.directory={tmp_path / 'half'}").stdout
-    assert f"learning.batch_size is {samples // 2}, not 100, which nobody asked for: an epoch has {samples} samples for 2 such batches" in half
+    assert f"learning.batch_size: using {samples // 2} instead of the default 100, because an epoch has {samples} samples for 2 such batches" in half
     text = maniple("validate", *keys, f"learning.batch_size={samples - 3}", "data.drop_last=true").stdout
     assert "; 3 samples of each epoch fill no batch and are left out (data.drop_last)" in text
     text = maniple("imitate", *keys, "learning.batch_size=100", f"output.directory={tmp_path / 'no'}", exit_code=2).stderr

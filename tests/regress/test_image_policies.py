@@ -280,7 +280,7 @@ def test_where_no_pictures_are(maniple, tmp_path, demos):
     """Neither training in environments nor acting in them has any."""
     result = maniple("train", "inputs/tasks/isaac_cartpole.yaml", "image.features=8", f"output.directory={tmp_path / 'no'}",
                      ranks=2, exit_code=2)
-    assert "image.features: found it with learning.algorithm: ppo" in result.stderr
+    assert "image.features: set, but learning.algorithm is ppo" in result.stderr
     keys = [*KINDS["bc"], f"data.file={demos}"]
     maniple("imitate", *keys, "learning.steps=1", f"output.directory={tmp_path / 'run'}")
     task = ["inputs/tasks/isaac_cartpole.yaml", *KINDS["bc"][1:], "learning.preset=robomimic", "batch.num_envs=2",

@@ -56,7 +56,7 @@ def test_a_number_that_does_not_change_is_the_key_itself(maniple, tmp_path):
 
 
 @pytest.mark.parametrize("key, expected", [
-    ("learning.curricula.gamma=1", "learning.curricula.gamma: found a number that follows nothing; allowed: learning_rate, clip_ratio"),
+    ("learning.curricula.gamma=1", "learning.curricula.gamma: found a number that cannot have a curriculum; allowed: learning_rate, clip_ratio"),
     ("learning.curricula.entropy_coef=iteratoin", "learning.curricula.entropy_coef: unknown metric 'iteratoin', did you mean 'iteration'?"),
     ("learning.curricula.entropy_coef=qpos[0]", "learning.curricula.entropy_coef: unknown metric 'qpos'"),
     ("learning.curricula=[1]", "learning.curricula: found a list of 1; allowed: a mapping from names to expressions"),
@@ -85,5 +85,5 @@ def test_bounds_on_the_deviation_of_a_head_of_its_own(maniple, tmp_path):
     maniple("train", DECK, *SHORT, "learning.learning_rate=1e-4", f"output.directory={tmp_path / 'tight'}")
     text = maniple("train", DECK, *SHORT, "learning.learning_rate=1e-4", "policy.max_std=0.5", "learning.resume=auto", "learning.iterations=7",
                    f"output.directory={tmp_path / 'tight'}").stdout
-    assert "policy.init_std is 0.5, not 1, which nobody asked for: policy.min_std is 0, policy.max_std 0.5" in text
+    assert "policy.init_std: using 0.5 instead of the default 1, because policy.min_std is 0, policy.max_std 0.5" in text
     np.testing.assert_allclose(np.exp(parameters(maniple, tmp_path / "tight", 7)["log_std"]), 0.5, rtol=1e-6)

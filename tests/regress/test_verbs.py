@@ -37,7 +37,6 @@ def test_bench(maniple, tmp_path, deck):
     assert result["lane_width"] >= 1 and result["backend"]
     assert result["seconds_per_stage"]["physics"] > 0
     shares = result["share_per_physics_stage"]
-    # (six digits of each)
     assert sum(shares.values()) == pytest.approx(1, abs=1e-5) and all(0 <= share < 1 for share in shares.values())
     assert shares["kinematics"] > 0 and shares["solver"] > 0
     if "cartpole" in deck:  # a task

@@ -9,13 +9,11 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <string>
 #include <thread>
 
 #include "src/base/activity.hpp"
 #include "src/base/error.hpp"
-#include "src/base/process.hpp"
 #include "src/parallel/cuda/devices.hpp"
 #include "src/parallel/failure.hpp"
 #include "src/parallel/mpi_access.hpp"
@@ -35,7 +33,6 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
  public:
   NcclCollectives(Collectives& host, int device) : host_(host), device_(device) {
     run_together(host_, [&] { check_cuda(cudaSetDevice(device_), "cudaSetDevice"); });
-    refuse_shared_device();
 
     ncclUniqueId id{};
     run_on_root(host_, [&] { check_nccl(ncclGetUniqueId(&id), "ncclGetUniqueId"); });
@@ -76,22 +73,6 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
   std::vector<std::string> gather_text(const std::string& text) override { return host_.gather_text(text); }
 
  private:
-  // NCCL 2.28 itself fails here with a message that names neither host nor ranks.
-  void refuse_shared_device() {
-    std::string mine;
-    run_together(host_, [&] {
-      mine = host_name() + " " + cuda_devices()[static_cast<std::size_t>(device_)].pci_bus_id;
-    });
-    std::map<std::string, int> first_user;
-    const std::vector<std::string> all = host_.gather_text(mine);
-    for (int rank = 0; rank < host_.size(); ++rank) {
-      const auto [entry, is_new] = first_user.emplace(all[rank], rank);
-      if (!is_new)
-        throw InputError("launch: ranks " + std::to_string(entry->second) + " and " + std::to_string(rank) +
-                         " share the device (host, PCI bus) " + all[rank] + "; start one rank per device");
-    }
-  }
-
   template <class T>
   void reduce(T* data, std::size_t count, ncclDataType_t type) {
     if (count == 0) return;
@@ -133,7 +114,8 @@ class NcclCollectives final : public Collectives, public CommunicatorOwner {
   void pause(std::chrono::steady_clock::time_point deadline, const char* what) {
     if (std::chrono::steady_clock::now() > deadline) {
       release(true);
-      throw Error(std::string("NCCL: ") + what + ": no answer from the other ranks for ten minutes");
+      throw Error(std::string("NCCL: ") + what + ": no answer from the other ranks for " +
+                  std::to_string(kTimeout.count()) + " minutes");
     }
     std::this_thread::yield();
   }

@@ -11,8 +11,8 @@
 namespace maniple {
 
 // Device sums over NCCL on a stream of their own, everything else over `host`, which must outlive the
-// result. Collective. Throws InputError when two ranks use one device, Error when NCCL fails or does
-// not answer for ten minutes.
+// result. Collective. Each rank has a device of its own, which Session has seen to. Throws Error when NCCL
+// fails or does not answer for ten minutes.
 std::unique_ptr<Collectives> make_nccl_collectives(Collectives& host, int device_index);
 
 // "2.28.9": NCCL as linked.

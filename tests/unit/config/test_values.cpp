@@ -189,16 +189,16 @@ TEST(Values, KeysThatContradictEachOtherAreRefused) {
   EXPECT_THAT(files.refusal("policy: {min_std: 0.1, max_std: 0.05}"),
               HasSubstr("policy.min_std: found 0.1; allowed: at most policy.max_std (0.05)"));
   EXPECT_THAT(files.refusal("policy: {max_std: 2, fixed_std: true}"),
-              HasSubstr("policy.max_std: found it with policy.fixed_std: true"));
+              HasSubstr("policy.max_std: set, but policy.fixed_std is true"));
   EXPECT_THAT(files.refusal("policy: {max_std: 0.5, init_std: 1}"),
               HasSubstr("policy.init_std: found 1; allowed: at least policy.min_std (0), at most"));
   EXPECT_THAT(files.refusal("policy: {std_transform: softplus}"),
-              HasSubstr("policy.std_transform: found it without policy.state_dependent_std"));
-  EXPECT_THAT(
-      files.refusal("learning: {curricula: {horizon: \"3\"}}"),
-      HasSubstr("learning.curricula.horizon: found a number that follows nothing; allowed: learning_rate"));
+              HasSubstr("policy.std_transform: set, but policy.state_dependent_std is false"));
+  EXPECT_THAT(files.refusal("learning: {curricula: {horizon: \"3\"}}"),
+              HasSubstr("learning.curricula.horizon: found a number that cannot have a curriculum; allowed: "
+                        "learning_rate"));
   EXPECT_THAT(files.refusal("learning: {curricula: {learning_rate: \"3\"}}"),
-              HasSubstr("found it with learning.schedule: adaptive; allowed: with learning.schedule: fixed"));
+              HasSubstr("set, but learning.schedule is adaptive; allowed: with learning.schedule: fixed"));
   EXPECT_THAT(files.refusal("policy: {state_dependent_std: true, min_std: 0.5, init_std: 0.2}"),
               HasSubstr("policy.init_std: found 0.2; allowed: at least policy.min_std (0.5)"));
   EXPECT_THAT(files.refusal("policy: {shared: true, critic_hidden: [8]}"), HasSubstr("policy.critic_hidden"));

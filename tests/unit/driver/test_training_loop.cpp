@@ -64,9 +64,12 @@ class LeastSquares : public Learner {
     archive.replicated("least_squares/iteration", &iteration_, 1, "1", "iterations done");
   }
   void restored() override { ++times_restored; }
-  void describe_learned(Archive& archive, bool to_go_on) override {
+  void describe_policy(Archive& archive) override {
     archive.replicated("least_squares/weights", weights_.data(), weights_.size(), "1", "slope and offset");
-    if (to_go_on) archive.replicated("least_squares/momentum", &momentum_, 1, "1", "not in any checkpoint");
+  }
+  void describe_warm_start(Archive& archive) override {
+    describe_policy(archive);
+    archive.replicated("least_squares/momentum", &momentum_, 1, "1", "not in any checkpoint");
   }
   void warm_started(const std::vector<std::string>& names) override { warm_names = names; }
   Work work_per_iteration() const override { return {kSamples * kSteps, "samples"}; }

@@ -28,7 +28,8 @@ TEST(NoiseSchedule, IsASquaredCosine) {
     config.train_steps = steps;
     config.inference_steps = 1;
     const NoiseSchedule schedule(config);
-    const std::vector<float> signal = schedule.signal(), noise = schedule.noise();
+    const std::vector<float> signal = schedule.sqrt_alphas_cumprod(),
+                             noise = schedule.sqrt_one_minus_alphas_cumprod();
     ASSERT_EQ(static_cast<int>(signal.size()), steps);
     for (int t = 0; t < steps; ++t) {
       const double share = alpha_bar(t, steps);

@@ -747,7 +747,7 @@ Archive whole_of(Ppo& ppo) {
 
 Archive learned_of(Ppo& ppo) {
   Archive archive;
-  ppo.describe_learned(archive, true);
+  ppo.describe_warm_start(archive);
   return archive;
 }
 

@@ -52,7 +52,7 @@ TEST(Schedules, ThoseOfUpdatesAreForImitation) {
     return "";
   };
   EXPECT_NE(refused({"learning.schedule=cosine"}).find("learning.schedule: found cosine"), std::string::npos);
-  EXPECT_NE(refused({"learning.warmup_steps=5"}).find("learning.warmup_steps: found it"), std::string::npos);
+  EXPECT_NE(refused({"learning.warmup_steps=5"}).find("learning.warmup_steps: set, but"), std::string::npos);
   const std::string imitates = "learning.preset=robomimic";
   EXPECT_EQ(refused({imitates, "learning.schedule=cosine", "learning.warmup_steps=5"}), "");
   EXPECT_NE(refused({imitates, "learning.schedule=linear", "learning.warmup_steps=5"}).find("fixed | cosine"),

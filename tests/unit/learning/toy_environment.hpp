@@ -186,7 +186,14 @@ class ThreadCollectives : public Collectives {
     meeting_.barrier.arrive_and_wait();
   }
   void barrier() override { meeting_.barrier.arrive_and_wait(); }
-  std::vector<std::string> gather_text(const std::string& text) override { return {text}; }
+  std::vector<std::string> gather_text(const std::string& text) override {
+    meeting_.pointers[static_cast<std::size_t>(rank_)] = &text;
+    meeting_.barrier.arrive_and_wait();
+    std::vector<std::string> all;
+    for (const void* other : meeting_.pointers) all.push_back(*static_cast<const std::string*>(other));
+    meeting_.barrier.arrive_and_wait();
+    return all;
+  }
 
  private:
   template <class T>

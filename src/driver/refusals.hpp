@@ -1,0 +1,20 @@
+// What several verbs refuse in the same words, before they set up anything.
+#pragma once
+
+#include "src/config/config.hpp"
+#include "src/parallel/session.hpp"
+
+namespace maniple {
+
+// Each throws an InputError at the key that it names.
+
+// A deck without model.file, for verbs that read decks without one, too.
+void require_model(const Config& config);
+// A deck without data.file.
+void require_demonstrations(const Config& config);
+// A batch.num_envs below the number of ranks.
+void require_environments_for_ranks(const Config& config, const Session& session);
+// output.trajectory.every with a verb that records no trajectories.
+void refuse_trajectories(const Config& config, const char* verb);
+
+}  // namespace maniple
