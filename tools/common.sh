@@ -36,14 +36,14 @@ configure_build() {
   fi
 }
 
-# build_targets DIRECTORY TARGET...: says how much there is to build; then one moving line on a terminal, only errors in
-# a log.
+# build_targets DIRECTORY TARGET...: says that there is something to build; then one moving line on a terminal, only errors
+# in a log.
 build_targets() {
-  local directory=$1 quiet=() steps
+  local directory=$1 quiet=()
   shift
   [ -t 1 ] || quiet=(--quiet)
-  steps=$(ninja -C "$directory" -n "$@" | grep -c '^\[' || true)
-  [ "$steps" -eq 0 ] || echo "Building ${*:-everything} in $directory: $steps steps"
+  ninja -C "$directory" -n "$@" | grep -q 'no work to do' ||
+    echo "Building ${*:-everything} in $directory (from nothing ten minutes or so on two cores)"
   ninja -C "$directory" "${quiet[@]}" "$@"
 }
 

@@ -252,6 +252,12 @@ std::string build_description() {
                      lane_width<Lanes<float>>, lane_width<Lanes<double>>);
 }
 
+std::string idle_ranks_text(const Partition& environments, int ranks) {
+  if (ranks <= environments.num_blocks) return "";
+  return fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
+                     ranks - environments.num_blocks, ranks, environments.block);
+}
+
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
                                               Holds holds) {
   require_environments_for_ranks(config, session);
@@ -279,9 +285,9 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    build_description()));
   if (holds != Holds::trials) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
-  if (session.size() > partition.num_blocks && holds != Holds::trials)
-    warn(fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
-                     session.size() - partition.num_blocks, session.size(), partition.block));
+  if (const std::string idle = idle_ranks_text(partition, session.size());
+      !idle.empty() && holds != Holds::trials)
+    warn(idle);
   check_memory(memory, session, config);
   check_input_files(config, session);
   std::unique_ptr<Simulation> simulation;

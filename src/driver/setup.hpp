@@ -38,6 +38,9 @@ class PolicyTrial {
 // end.
 void check_training(const Config& config);
 
+// What is said where there are more ranks than blocks of environments; empty where each rank has some.
+std::string idle_ranks_text(const Partition& environments, int ranks);
+
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation; of
 // Holds::trials as small a one as there can be, which stands for the task.
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,

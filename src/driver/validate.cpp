@@ -154,7 +154,10 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
       model.terrain ? terrain_text(*model.terrain, model) : "", config.batch.num_envs,
       counted(session.size(), "rank"), memory_lines(config, model, session));
   if (config.task.present) text += task_table(config.task, task);
-  for (const std::string& warning : model.warnings) text += "warning: " + warning + "\n";
+  std::vector<std::string> warnings = model.warnings;
+  if (const std::string idle = idle_ranks_text(partition, session.size()); !idle.empty())
+    warnings.push_back(idle);
+  for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
   return text;
 }
 

@@ -108,6 +108,13 @@ def test_few_environments_are_shared_evenly(maniple, tmp_path, kind, counts):
         assert list(file["ranks/share"]) == shares
 
 
+@pytest.mark.parametrize("verb", ["validate", "rollout"])
+def test_ranks_without_environments_are_named(maniple, tmp_path, verb):
+    result = maniple(verb, CARTPOLE, "batch.num_envs=5", f"output.directory={tmp_path / 'run'}",
+                     ranks=4)
+    assert "warning: 1 of 4 ranks have no environments: ranks share the batch in blocks of 2" in result.stdout + result.stderr
+
+
 def test_few_environments_are_continued_on_other_ranks(maniple, tmp_path):
     keys = [CARTPOLE, "batch.num_envs=37", "learning.checkpoint_every=1", "learning.resume=auto"]
     maniple("train", *keys, "learning.iterations=4", f"output.directory={tmp_path / 'whole'}")

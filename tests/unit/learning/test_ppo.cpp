@@ -149,6 +149,7 @@ TEST(Networks, CountParametersIn64Bits) {
   Config large;
   large.policy.hidden = {50000, 50000};
   large.policy.shared = true;
+  large.batch.num_envs = 1024;
   const LearnerMemory memory =
       Ppo::memory(large, {.observations = 4, .actions = 1, .reward_terms = 2, .tiles = 32});
   // parameter, two moments and a gradient of each tile that is at work in single precision, the sum in double

@@ -500,6 +500,7 @@ void compare_with_tiles(Training& t) {
   gradient.memory = memory.data();
   gradient.inputs = train.input_of(0);
   gradient.next_input = t.layout.elements * 32;
+  gradient.next_step = t.tiles * gradient.next_input;
   gradient.tiles = t.tiles;
   gradient.steps = train.deal.steps;
   gradient.samples = {.block = Block, .samples = t.envs, .first = 0, .maps = 1};
