@@ -36,14 +36,13 @@ configure_build() {
   fi
 }
 
-# build_targets DIRECTORY TARGET...: says that there is something to build; then one moving line on a terminal, only errors
-# in a log.
+# build_targets DIRECTORY TARGET...: says how long a first build takes; then one moving line on a terminal, only errors in a
+# log.
 build_targets() {
   local directory=$1 quiet=()
   shift
   [ -t 1 ] || quiet=(--quiet)
-  ninja -C "$directory" -n "$@" | grep -q 'no work to do' ||
-    echo "Building ${*:-everything} in $directory (from nothing ten minutes or so on two cores)"
+  [ -f "$directory/.ninja_log" ] || echo "Building ${*:-everything} in $directory: ten minutes or so on two cores"
   ninja -C "$directory" "${quiet[@]}" "$@"
 }
 
