@@ -9,6 +9,7 @@ their text or number; all of what is left out is said. Needs pyarrow and, for vi
 """
 
 import argparse
+import contextlib
 import io
 import json
 import sys
@@ -37,9 +38,32 @@ except ImportError:
     av = None  # only videos need it
 
 
+@contextlib.contextmanager
+def reading(path):
+    """What is wrong with a file is said with its name."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ValueError, OSError, pyarrow.ArrowException) as error:
+        reason = str(error).splitlines()[0]
+        fail(f"{path}: damaged, or not as in a LeRobot data set: {type(error).__name__}: {reason}")
+
+
 def column(table, name):
     """[frame, size], or [frame] of plain numbers."""
-    return np.stack([np.asarray(value) for value in table[name].to_pylist()]) if len(table) else np.zeros(0)
+    values = [np.asarray(value) for value in table[name].to_pylist()]
+    for row, value in enumerate(values):
+        if value.dtype == object:
+            raise ValueError(f"{name} of row {row} is {value.tolist()}, and no number")
+        if value.shape != values[0].shape:
+            raise ValueError(f"{name} of row {row} is {value.tolist()}, that of row 0 {values[0].tolist()}")
+    return np.stack(values) if values else np.zeros(0)
+
+
+def warn_of_not_finite(file, name, values):
+    """Such numbers are kept, and imitate refuses them."""
+    rows = np.flatnonzero(~np.isfinite(values.reshape(len(values), -1).astype(float)).all(axis=1))
+    if len(rows):
+        print(f"warning: {file}: {name} is not finite in {len(rows)} rows, first in row {rows[0]}; imitate refuses such numbers")
 
 
 class Video:
@@ -101,14 +125,14 @@ class Videos:
 def tasks_of(dataset):
     """Task numbers with their texts: v2 has them in meta/tasks.jsonl, v3 in meta/tasks.parquet."""
     lines, table = dataset / "meta/tasks.jsonl", dataset / "meta/tasks.parquet"
-    if lines.is_file():
-        rows = [json.loads(line) for line in lines.read_text().splitlines() if line.strip()]
-    elif table.is_file():
-        rows = pyarrow.parquet.read_table(table).to_pylist()
-    else:
-        rows = []
-    # (pandas keeps the texts as the index of the table)
-    return {row["task_index"]: str(row.get("task", row.get("__index_level_0__", row["task_index"]))) for row in rows}
+    rows = []
+    with reading(lines if lines.is_file() else table):
+        if lines.is_file():
+            rows = [json.loads(line) for line in lines.read_text().splitlines() if line.strip()]
+        elif table.is_file():
+            rows = pyarrow.parquet.read_table(table).to_pylist()
+        # (pandas keeps the texts as the index of the table)
+        return {row["task_index"]: str(row.get("task", row.get("__index_level_0__", row["task_index"]))) for row in rows}
 
 
 def wanted_tasks(given, texts, found, info_path):
@@ -166,16 +190,17 @@ def main():
     info_path = given.dataset / "meta/info.json"
     if not info_path.is_file():
         fail(f"{info_path} does not exist; a LeRobot data set has meta/info.json and data/*/*.parquet")
-    info = json.loads(info_path.read_text())
-    version = str(info.get("codebase_version", "")).lstrip("v")
-    if version.split(".")[0] not in ("2", "3"):
-        fail(f"{info_path}: codebase_version is {info.get('codebase_version')!r}; known: v2.x, v3.x")
-    features = info["features"]
-    observed = {name: feature for name, feature in features.items() if name.startswith("observation.")}
-    vectors = [name for name, feature in observed.items() if feature["dtype"] in NUMBERS]
-    images = [name for name, feature in observed.items() if feature["dtype"] == "image"]
-    videos = [name for name, feature in observed.items()
-              if feature["dtype"] == "video" and not depth_map(feature)]
+    with reading(info_path):
+        info = json.loads(info_path.read_text())
+        version = str(info.get("codebase_version", "")).lstrip("v")
+        if version.split(".")[0] not in ("2", "3"):
+            fail(f"{info_path}: codebase_version is {info.get('codebase_version')!r}; known: v2.x, v3.x")
+        features = info["features"]
+        observed = {name: feature for name, feature in features.items() if name.startswith("observation.")}
+        vectors = [name for name, feature in observed.items() if feature["dtype"] in NUMBERS]
+        images = [name for name, feature in observed.items() if feature["dtype"] == "image"]
+        videos = [name for name, feature in observed.items()
+                  if feature["dtype"] == "video" and not depth_map(feature)]
     if given.without_pictures:
         images, videos = [], []
     observations = {name: name.removeprefix("observation.").replace(".", "_") for name in (*vectors, *images, *videos)}
@@ -198,9 +223,10 @@ def main():
     texts, of_episode = tasks_of(given.dataset), {}  # task numbers of each episode
     for file in files:
         names = ["episode_index"] + (["task_index"] if "task_index" in features else [])
-        table = pyarrow.parquet.read_table(file, columns=names)
-        episode = column(table, "episode_index").reshape(-1)
-        task = column(table, "task_index").reshape(-1) if "task_index" in features else np.zeros(len(episode), int)
+        with reading(file):
+            table = pyarrow.parquet.read_table(file, columns=names)
+            episode = column(table, "episode_index").reshape(-1)
+            task = column(table, "task_index").reshape(-1) if "task_index" in features else np.zeros(len(episode), int)
         for pair in np.unique(np.stack([episode, task]), axis=1).T:
             of_episode.setdefault(int(pair[0]), set()).add(int(pair[1]))
     found = {task: sum(task in tasks for tasks in of_episode.values()) for task in set().union(*of_episode.values())}
@@ -214,9 +240,12 @@ def main():
         data.attrs["env_args"] = json.dumps(
             {"env_name": info.get("robot_type") or given.dataset.name, "type": 2, "env_kwargs": {}})
         for file in files:
-            table = pyarrow.parquet.read_table(file, columns=[*INDEX, *vectors, *images, "action", *extras])
-            episode, frame = (column(table, name).reshape(-1) for name in INDEX)
-            values = {name: column(table, name) for name in (*vectors, "action", *extras)}
+            with reading(file):
+                table = pyarrow.parquet.read_table(file, columns=[*INDEX, *vectors, *images, "action", *extras])
+                episode, frame = (column(table, name).reshape(-1) for name in INDEX)
+                values = {name: column(table, name) for name in (*vectors, "action", *extras)}
+                for name, numbers in values.items():
+                    warn_of_not_finite(file, name, numbers)
             for which in np.unique(episode):
                 rows = np.flatnonzero(episode == which)
                 rows = rows[np.argsort(frame[rows], kind="stable")]

@@ -67,6 +67,8 @@ std::string read_isolated(const std::string& file, const SourceLocation& where, 
   }
 }
 
+constexpr double kLargestInput = 1e10;  // mjMAXVAL
+
 bool has_dataset(hid_t file, const std::string& name) {
   return H5Lexists(file, name.c_str(), H5P_DEFAULT) > 0;
 }
@@ -149,7 +151,7 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
   const auto* numbers = static_cast<const double*>(memory.data());
   std::vector<double> values(numbers, numbers + total);
   for (std::size_t i = 0; i < total; ++i) {
-    if (std::isfinite(values[i])) continue;
+    if (std::abs(values[i]) <= kLargestInput) continue;
     std::string position;
     std::size_t rest = i;
     for (std::size_t d = count.size(); d-- > 0;) {
@@ -158,9 +160,15 @@ std::vector<double> InputDataset::read(const std::vector<std::int64_t>& first,
                  (position.empty() ? "" : ", ") + position;
       rest /= c;
     }
-    throw InputError(impl_->where, place,
-                     std::isnan(values[i]) ? "NaN at [" + position + "]" : "infinity at [" + position + "]",
-                     "finite numbers");
+    const double value = values[i];
+    const std::string found = std::isnan(value)   ? "NaN"
+                              : std::isinf(value) ? "infinity"
+                                                  : fmt::format("{}", value);
+    throw InputError(
+        impl_->where, place, found + " at [" + position + "]",
+        fmt::format("finite numbers within +-{:g}: MuJoCo resets a state beyond, and switches all "
+                    "controls off where one is",
+                    kLargestInput));
   }
   return values;
 }
@@ -180,6 +188,18 @@ std::vector<double> read_state_rows(const std::string& file, const SourceLocatio
                            "initial_state.file");
   if (input.extent(0) == 1 && partition.num_envs != 1) return input.read({0, 0}, {1, size});
   return input.read({partition.first_env(), 0}, {partition.envs(), size});
+}
+
+std::vector<std::string> state_datasets(const std::string& file, const SourceLocation& where) {
+  std::istringstream names(read_isolated(file, where, "initial_state.file: " + file, [&] {
+    std::string text;
+    for (const hdf5::Member& member : hdf5::members(open_input(file, where, "initial_state.file")))
+      if (member.is_dataset) text += member.path + "\n";
+    return text;
+  }));
+  std::vector<std::string> result;
+  for (std::string name; std::getline(names, name);) result.push_back(name);
+  return result;
 }
 
 bool has_state_rows(const std::string& file, const SourceLocation& where, const std::string& dataset) {

@@ -78,9 +78,16 @@ Ppo::Ppo(Environment& environment, const Config& config, Collectives& collective
 
 void Ppo::follow(const std::map<std::string, double>& metrics) {
   const std::map<std::string, double> now = environment_.learning_numbers(metrics);
+  // (metrics of episodes are not, before the first one ends)
+  const bool known = std::all_of(metrics.begin(), metrics.end(),
+                                 [](const auto& metric) { return std::isfinite(metric.second); });
   for (std::size_t i = 0; i < numbers_.size(); ++i) {
-    if (const auto found = now.find(kLearningNumbers[i].name); found != now.end())
+    const std::string name = kLearningNumbers[i].name;
+    if (const auto found = now.find(name); found != now.end())
       numbers_[i] = found->second;
+    else if (known && config_.learning.curricula.contains(name) && stuck_.insert(name).second)
+      warn(fmt::format("learning.curricula.{}: no finite number in iteration {}: learning.{} stays {}", name,
+                       metrics.at("iteration"), name, numbers_[i]));
     learning_.*kLearningNumbers[i].member = numbers_[i];
   }
   optimizer_.follow(learning_);
@@ -111,19 +118,21 @@ IterationReport Ppo::iterate(const std::function<void()>& between_steps) {
   inexact_sums_ += rollout_.merge_statistics(sum_) ? 1 : 0;
   if (policy_.normalizes()) inexact_sums_ += rollout_.merge_observations(sum_, policy_) ? 1 : 0;
   ++iteration_;
+  const std::string advice = learning_.normalize_value
+                                 ? "a smaller learning.reward_scale, fewer minibatches or more environments"
+                                 : "learning.normalize_value=true or a smaller learning.reward_scale";
   if (sums.skipped > 0)
     warn(fmt::format(
         "{} of {} minibatches of iteration {} made no step: their sums are not finite or too large; "
-        "learning.normalize_value=true, or a smaller learning.reward_scale, helps where that goes on",
-        sums.skipped, sums.minibatches, iteration_));
+        "where that goes on, try {}",
+        sums.skipped, sums.minibatches, iteration_, advice));
   skipped_ = sums.skipped < sums.minibatches ? 0 : skipped_ + sums.skipped;
   constexpr std::int64_t kMostSkipped = 100;
   if (skipped_ >= kMostSkipped)
     throw Error(
         fmt::format("none of the last {} minibatches made a step: sums of losses and gradients are "
-                    "not finite or too large to be exact; learning.normalize_value=true, or a smaller "
-                    "learning.reward_scale, may help",
-                    skipped_));
+                    "not finite or too large to be exact; try {}",
+                    skipped_, advice));
   IterationReport result = report(sums);
   std::map<std::string, double> metrics{
       {"control_steps", static_cast<double>(iteration_ * config_.learning.horizon)}};

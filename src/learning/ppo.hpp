@@ -34,6 +34,7 @@
 
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -102,6 +103,7 @@ class Ppo : public Learner {
   const Numbers<float> panels_;       // see BlockGradient
 
   std::int64_t iteration_ = 0;
+  std::set<std::string> stuck_;    // of learning.curricula that gave no finite number and have been named
   std::int64_t skipped_ = 0;       // minibatches in a row that made no step
   std::int64_t inexact_sums_ = 0;  // statistics that were too large to be exact, so far
 };

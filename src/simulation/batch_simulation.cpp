@@ -610,6 +610,17 @@ std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(cons
   read_if_there("act", "na", sizes.na);
   read_if_there("mocap_pos", "3 nmocap", 3 * sizes.nmocap);
   read_if_there("mocap_quat", "4 nmocap", 4 * sizes.nmocap);
+  std::vector<std::string> unread = state_datasets(initial.file, initial.where);
+  std::erase_if(unread, [&](const std::string& name) {
+    const bool of_control = name == "ctrl" || name == "action";  // (control.file may be the same file)
+    return of_control ||
+           std::any_of(fields.begin(), fields.end(), [&](const auto& field) { return field.first == name; });
+  });
+  if (!unread.empty())
+    warn(fmt::format(
+        "initial_state.file: {}: nothing reads {}; read are qpos, qvel and, where the model has them, "
+        "act, mocap_pos and mocap_quat",
+        initial.file, fmt::join(unread, ", ")));
   return fields;
 }
 

@@ -87,3 +87,12 @@ def test_bounds_on_the_deviation_of_a_head_of_its_own(maniple, tmp_path):
                    f"output.directory={tmp_path / 'tight'}").stdout
     assert "policy.init_std: using 0.5 instead of the default 1, because policy.min_std is 0, policy.max_std 0.5" in text
     np.testing.assert_allclose(np.exp(parameters(maniple, tmp_path / "tight", 7)["log_std"]), 0.5, rtol=1e-6)
+
+
+@pytest.mark.parametrize("expression, names", [("log(-1 - iteration)", True), ("log(iteration - 3)", False)])
+def test_a_number_that_never_follows_is_named_once(maniple, tmp_path, expression, names):
+    """The second one, -inf at iteration 3, is: there, and nowhere before it is known to be no number for good."""
+    result = maniple("train", DECK, *SHORT, f"learning.curricula.entropy_coef={expression}", "task.episode_length=0.1",
+                     f"output.directory={tmp_path / 'run'}")
+    told = "learning.curricula.entropy_coef: no finite number in iteration"
+    assert (result.stdout + result.stderr).count(told) == 1

@@ -201,3 +201,34 @@ def test_what_is_wrong_is_named(tmp_path):
     (folder / "meta/info.json").write_text(json.dumps({**info, "codebase_version": "v1.6"}))
     assert "codebase_version is 'v1.6'; known: v2.x, v3.x" in convert(folder, tmp_path / "a.hdf5").stderr
     assert not list(tmp_path.glob("*.hdf5*"))
+
+
+@pytest.mark.parametrize("file, damage, expected", [
+    ("meta/info.json", lambda path: path.write_text('{"codebase'), "JSONDecodeError"),
+    ("meta/info.json", lambda path: path.write_text('{"codebase_version": "v3.0", "features": [1]}'), "no attribute 'items'"),
+    ("meta/tasks.jsonl", lambda path: path.write_text("no json\n"), "JSONDecodeError"),
+    ("data/chunk-000/file-000.parquet", lambda path: path.write_bytes(path.read_bytes()[:200]), "ArrowInvalid"),
+    ("data/chunk-000/file-000.parquet", lambda path: without(path, "action", [None]), "action of row 0 is None, and no number"),
+    ("data/chunk-000/file-000.parquet", lambda path: without(path, "action", [[1.0]]), "action of row 1 is"),
+])
+def test_damaged_files_are_named(tmp_path, file, damage, expected):
+    write(tmp_path / "set", episodes(6), "v3.0")
+    damage(tmp_path / "set" / file)
+    result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-pictures")
+    assert result.returncode == 1 and "Traceback" not in result.stderr
+    assert f"from_lerobot: error: {tmp_path / 'set' / file}: " in result.stderr and expected in result.stderr, result.stderr
+    assert not (tmp_path / "demos.hdf5").exists()
+
+
+def without(path, name, first):
+    """Writes a table whose column begins with other values."""
+    table = pyarrow.parquet.read_table(path)
+    values = table[name].to_pylist()
+    pyarrow.parquet.write_table(table.set_column(table.column_names.index(name), name, pyarrow.array([*first, *values[1:]])), path)
+
+
+def test_numbers_that_are_not_finite_are_named(tmp_path):
+    write(tmp_path / "set", episodes(6), "v3.0")
+    without(tmp_path / "set/data/chunk-000/file-000.parquet", "action", [[float("nan"), 0.0]])
+    result = convert(tmp_path / "set", tmp_path / "demos.hdf5", "--without-pictures")
+    assert result.returncode == 0 and "action is not finite in 1 rows, first in row 0" in result.stdout

@@ -100,10 +100,13 @@ def test_one_row_serves_every_environment(maniple, tmp_path, model):
     qpos = random.uniform(-0.5, 0.5, (1, reference_model.nq))
     with h5py.File(tmp_path / "data.h5", "w") as file:
         file["ctrl"], file["qpos"], file["qvel"] = controls, qpos, np.zeros((1, reference_model.nv))
-    maniple("rollout", f"model.file={path}", "batch.num_envs=40", "simulation.precision=double",
+        file["qacc"], file["mocap_pso"] = np.zeros((1, reference_model.nv)), np.zeros((1, 3))
+    result = maniple("rollout", f"model.file={path}", "batch.num_envs=40", "simulation.precision=double",
             f"simulation.decimation={DECIMATION}", f"simulation.steps={STEPS}", "control.source=file",
             f"control.file={tmp_path}/data.h5", "initial_state.source=file", f"initial_state.file={tmp_path}/data.h5",
             "output.trajectory.every=5", "output.trajectory.fields=[qpos]", f"output.directory={tmp_path}/run", ranks=2)
+    # what nothing reads is named; /ctrl is for control.file
+    assert (result.stdout + result.stderr).count("data.h5: nothing reads mocap_pso, qacc; read are qpos, qvel and") == 1
     with h5py.File(tmp_path / "run/results.h5") as file:
         ours = file["trajectory/qpos"][()]
     theirs, _ = reference(reference_model, qpos, np.zeros((1, reference_model.nv)), controls)

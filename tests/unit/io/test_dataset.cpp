@@ -85,6 +85,11 @@ TEST_F(Dataset, NumbersThatAreNoneAreRefusedWithTheirPlace) {
               read_state_rows(write("qpos", {4, 10}, values), where, "qpos", "nq", 10, Partition(4, 0, 1));
             }).find("infinity at [2, 3]"),
             std::string::npos);
+  values[23] = -1.1e10;
+  EXPECT_NE(refusal([&] {
+              read_state_rows(write("qpos", {4, 10}, values), where, "qpos", "nq", 10, Partition(4, 0, 1));
+            }).find("-11000000000 at [2, 3]; allowed"),
+            std::string::npos);
 }
 
 TEST_F(Dataset, ControlsOfEachStep) {
