@@ -533,7 +533,7 @@ def test_what_makes_no_sense_together(refused, tmp_path, keys, message):
 
 def test_a_deviation_that_runs_away_is_named_once(maniple, tmp_path):
     arguments = ["train", CARTPOLE, "batch.num_envs=64", *short(tmp_path), "learning.iterations=3", "output.overwrite=true",
-                 "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.05"]
+                 "policy.state_dependent_std=true", "learning.entropy_coef=10", "learning.schedule=fixed", "learning.learning_rate=0.02"]
     said = lambda *keys: re.findall(r"warning: (iteration \d+: the standard deviation of the actions has grown to [\d.e+]+, from 1 "
                                     r"\(policy.init_std\): they are almost only noise; .* keeps it small)", maniple(*arguments, *keys, ranks=2, timeout=60).stderr)
     first, = said()

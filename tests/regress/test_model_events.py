@@ -274,7 +274,7 @@ def test_nothing_is_kept_of_a_model_that_does_not_vary(maniple, deck, tmp_path):
     ("{field: body_mass, mode: startup, operation: scale, ranges: [1, 2]}", ["without bodies", "left_thigh"]),
     ("{field: body_ipos, bodies: [torso], mode: startup, operation: add, ranges: {3: [0, 1]}}", ["component 3", "0 to 2"]),
     ("{field: body_ipos, bodies: [torso], mode: startup, operation: add, ranges: [0, 1], every: 2}",
-     ["push.every", "mode startup"]),
+     ["push.every", "mode is startup"]),
     ("{field: dof_damping, joints: [left_hip], mode: reset, operation: scale, distribution: log_uniform, ranges: [0, 1]}",
      ["[0, 1]", "above 0", "log_uniform"]),
     ("{field: dof_damping, joints: [left_hip], mode: reset, operation: times, ranges: [0, 1]}", ["times", "scale | add | abs"]),

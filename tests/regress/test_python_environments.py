@@ -114,7 +114,7 @@ def test_threads_change_no_bit(mode):
     results = []
     for threads in (1, 2, 3, 64):
         envs = maniple.make_vec(HOPPER, 100, seed=1, threads=threads, overrides={"task.episode_steps": 9}, autoreset_mode=mode)
-        assert envs._core.threads == min(threads, 4)  # of four tiles
+        assert envs._core.threads == min(threads, 13)  # of thirteen blocks
         first, _ = envs.reset()
         results.append([first, *steps_of(envs, draws(envs, 20))])
     for other in results[1:]:
@@ -159,8 +159,8 @@ def test_ranks_refuse_together():
         maniple.make_vec(HOPPER, 64, comm=OneOf(0, 2, [("ValueError", "no such file over there", None)]))
     with pytest.raises(RuntimeError, match="a disk failed"):
         maniple.make_vec(HOPPER, 64, comm=OneOf(0, 2, [("RuntimeError", "a disk failed", None)]))
-    with pytest.raises(ValueError, match="batch.num_envs: 64 environments on 3 ranks; at least 32"):
-        maniple.make_vec(HOPPER, 64, comm=OneOf(0, 3))
+    with pytest.raises(ValueError, match="batch.num_envs: 4 environments on 3 ranks; at least 2"):
+        maniple.make_vec(HOPPER, 4, comm=OneOf(0, 3))
 
 
 def test_ranks_of_mpi(tmp_path):

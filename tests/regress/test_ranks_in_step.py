@@ -13,7 +13,7 @@ import pytest
 from conftest import ENVIRONMENT, of_the_day
 from demonstrations import episodes, write_robomimic
 
-CARTPOLE = ["inputs/train/isaac_cartpole.yaml", "batch.num_envs=192", "learning.iterations=40", "learning.horizon=8"]
+CARTPOLE = ["inputs/train/isaac_cartpole.yaml", "batch.num_envs=256", "learning.iterations=40", "learning.horizon=8"]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +142,7 @@ def test_held_out_samples_are_worked_off_in_parts(maniple, tmp_path, demos):
 def test_the_report_at_the_end(maniple, tmp_path, demos):
     """In the log, in the results, and by doctor; 96 samples are 12 blocks of 8."""
     for verb, deck, shares in (("imitate", [*cloning(demos), "learning.check_ranks_every=90"], [48, 48]),
-                               ("train", [*CARTPOLE, "learning.check_ranks_every=7"], [96, 96])):
+                               ("train", [*CARTPOLE, "learning.check_ranks_every=7"], [128, 128])):
         directory = tmp_path / verb
         text = maniple(verb, *deck, f"output.directory={directory}", ranks=2).stdout
         report = maniple("doctor", directory, ranks=0).stdout

@@ -90,10 +90,10 @@ SHORTER = {
         "train inputs/train/gymnasium/inverted_pendulum_v5.yaml":
             "train inputs/train/gymnasium/inverted_pendulum_v5.yaml learning.iterations=10",
         # test_replay.py makes pages of rollouts, test_export_csv.py tables of fields, test_lerobot.py starts the converter
-        ".venv/bin/python tools/replay.py runs/arm": "true",
+        ".venv/bin/python tools/replay.py runs/arm_rollout": "true",
         "--image pendulum.png": "--seconds 3 --image pendulum.png",
         "--seconds 1 --fps 10 --video": "--seconds 0.3 --fps 10 --video",
-        ".venv/bin/python tools/export_csv.py runs/arm": "true",
+        ".venv/bin/python tools/export_csv.py runs/arm_rollout": "true",
         ".venv/bin/python tools/from_lerobot.py": "true",
         ".venv/bin/python tools/plot_learning_curve.py": "true",  # tools/run.sh, on README.md, draws one
     },

@@ -93,7 +93,7 @@ def test_pauses_do_no_harm(maniple, preload, tmp_path, ranks):
 
 
 @pytest.mark.parametrize("which, call, after, stage, keys", [
-    (1, "cblas_sgemm", 300, "update|policy", ["policy.hidden=[256,256]"]),
+    (1, "cblas_sgemm", 300, "update|policy", ["policy.hidden=[256,256]", "batch.num_envs=256"]),
     (0, "rename", 2, "output", ["learning.checkpoint_every=3"]),
 ])
 def test_a_rank_that_hangs_is_named(maniple, preload, tmp_path, which, call, after, stage, keys):
