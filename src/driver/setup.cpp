@@ -528,8 +528,7 @@ void report_idle_draws(const Simulation& simulation, const Session& session) {
   for (const auto& [key, field] : simulation.idle_draws())
     warn(fmt::format(
         "{}: randomizing {} at start-up has no effect: in none of the environments checked does the "
-        "simulation "
-        "depend on it{}",
+        "simulation depend on it{}",
         key, field,
         field == "geom_friction" ? ": the friction of each contact is that of its other geom, the larger one"
                                  : ""));

@@ -60,8 +60,7 @@ std::string contact_text(const ImportedModel& model, const Config& config) {
   count_rows(view, covering);
   return text + fmt::format(
                     "\n  at most {} contacts are possible; simulation.max_contacts={} never drops one and "
-                    "takes {} B "
-                    "more per environment",
+                    "takes {} B more per environment",
                     most, most, contact_bytes(model, covering, config) - bytes);
 }
 
