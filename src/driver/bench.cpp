@@ -86,7 +86,7 @@ ExitCode bench(const Config& config, Session& session) {
   std::int64_t control_step = 0;
 
   // physics alone: controls drawn again each control step, as in a random rollout
-  simulation->initialize(config.initial_state);
+  run_together(session.collectives(), [&] { simulation->initialize(config.initial_state); });
   const auto physics_repeat = [&] {
     for (std::int64_t i = 0; i < steps; ++i) {
       simulation->random_control(control_step++);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <optional>
 
@@ -17,6 +18,17 @@
 
 namespace maniple {
 namespace {
+
+// Means of the metrics of these episodes; without `known`, and without what the success rate says already.
+std::string metrics_text(const std::vector<std::string>& names, const EvaluationResult& result,
+                         const std::string& known,
+                         const std::function<double(const std::vector<double>&)>& mean) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (names[i] != known && (result.episode_success.empty() || names[i] != "termination_success"))
+      text += ", " + metric_text(names[i], mean(result.episode_metrics[i]));
+  return text;
+}
 
 // What episodes on a terrain came to, level by level: a line for each, and series in the results.
 void tell_levels(const Simulation& simulation, const EvaluationResult& result, ResultsWriter& results) {
@@ -43,9 +55,7 @@ void tell_levels(const Simulation& simulation, const EvaluationResult& result, R
       successes.push_back(mean(result.episode_success));
       told += fmt::format(", success {:.1f}%", 100 * successes.back());
     }
-    for (std::size_t k = 0; k < names.size(); ++k)
-      if (names[k] != of_level) told += ", " + metric_text(names[k], mean(result.episode_metrics[k]));
-    info(told);
+    info(told + metrics_text(names, result, of_level, mean));
   }
   results.write_series("evaluation/level", level_of, "1", "rows of the terrain in which episodes were");
   results.write_series("evaluation/level_episodes", counts, "episodes", "episodes in each row");
@@ -104,13 +114,11 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
     results.write_series("evaluation/success_rate", {rate}, "1", "mean of success");
     success = fmt::format(", success {:.1f}%", 100 * rate);
   }
-  std::string told;
   for (std::size_t i = 0; i < result.episode_metrics.size(); ++i) {
     const std::string& name = simulation->metrics()[i];
     results.write_series("evaluation/" + name, result.episode_metrics[i], is_share(name) ? "1" : "task",
                          is_share(name) ? "1: the termination held in the last step of the episode"
                                         : "the task's metric of each episode");
-    told += ", " + metric_text(name, summary_of(result.episode_metrics[i]).mean);
   }
   tell_levels(*simulation, result, results);
   const std::string path = results.commit();
@@ -118,7 +126,9 @@ ExitCode evaluate_policy(const Config& config, Session& session) {
       std::isnan(returns.confidence) ? "" : fmt::format(" +- {:.4f} (95 %)", returns.confidence);
   info(fmt::format("{}: mean return {:.4f}{}, mean length {:.1f}{}{}",
                    counted(result.episode_return.size(), "episode"), returns.mean, confidence, lengths.mean,
-                   success, told));
+                   success,
+                   metrics_text(simulation->metrics(), result, "",
+                                [](const std::vector<double>& values) { return summary_of(values).mean; })));
   info("results: " + path);
   if (episodes) episodes->write(session);
   return ExitCode::done;

@@ -128,11 +128,8 @@ ExitCode imitate(const Config& as_given, Session& session) {
       read_demonstrations(config, std::move(plan), session);
   const std::unique_ptr<Learner> learner = learner_of(config).make(
       {.config = config, .collectives = session.collectives(), .demonstrations = demonstrations.get()});
-  const int block = block_of_samples(config.learning);
-  const std::int64_t blocks = Partition(config.learning.batch_size, 0, 1, block).num_blocks;
-  if (session.size() > blocks)
-    warn(fmt::format("{} of {} ranks have no samples: ranks share a batch in blocks of {}",
-                     session.size() - blocks, session.size(), block));
+  const Partition samples(config.learning.batch_size, 0, 1, block_of_samples(config.learning));
+  if (const std::string idle = idle_ranks_text(samples, session.size(), "samples"); !idle.empty()) warn(idle);
 
   PolicySizes sizes;
   sizes.observations = demonstrations->contents().observation_width * config.data.frame_stack;

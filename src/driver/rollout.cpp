@@ -95,7 +95,8 @@ ExitCode rollout(const Config& config, Session& session) {
   std::optional<EpisodeRecorder> episodes;
   if (config.output.dataset != DatasetLayout::none)
     run_together(session.collectives(), [&] { episodes.emplace(config, *simulation); });
-  simulation->initialize(config.initial_state);
+  // (each rank looks at rows of its own in initial_state.file)
+  run_together(session.collectives(), [&] { simulation->initialize(config.initial_state); });
   report_idle_draws(*simulation, session);
   if (config.initial_state.source == StartState::of_model && !config.task.resets.empty())
     info(

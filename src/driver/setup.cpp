@@ -252,10 +252,10 @@ std::string build_description() {
                      lane_width<Lanes<float>>, lane_width<Lanes<double>>);
 }
 
-std::string idle_ranks_text(const Partition& environments, int ranks) {
-  if (ranks <= environments.num_blocks) return "";
-  return fmt::format("{} of {} ranks have no environments: ranks share the batch in blocks of {}",
-                     ranks - environments.num_blocks, ranks, environments.block);
+std::string idle_ranks_text(const Partition& batch, int ranks, const std::string& of_what) {
+  if (ranks <= batch.num_blocks) return "";
+  return fmt::format("{} of {} ranks have no {}: ranks share the batch in blocks of {}",
+                     ranks - batch.num_blocks, ranks, of_what, batch.block);
 }
 
 std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& session, const std::string& verb,
@@ -285,7 +285,7 @@ std::unique_ptr<Simulation> set_up_simulation(const Config& config, Session& ses
                    build_description()));
   if (holds != Holds::trials) info("memory: " + memory_text(memory));
   for (const std::string& warning : model.warnings) warn(warning);
-  if (const std::string idle = idle_ranks_text(partition, session.size());
+  if (const std::string idle = idle_ranks_text(partition, session.size(), "environments");
       !idle.empty() && holds != Holds::trials)
     warn(idle);
   check_memory(memory, session, config);
@@ -527,7 +527,7 @@ void report_idle_draws(const Simulation& simulation, const Session& session) {
   if (session.rank() != 0 || !simulation.has_task()) return;
   for (const auto& [key, field] : simulation.idle_draws())
     warn(fmt::format(
-        "{}: randomizing {} at start-up has no effect: in none of the environments checked does the "
+        "{}: randomizing {} has no effect: in none of the environments checked does the "
         "simulation depend on it{}",
         key, field,
         field == "geom_friction" ? ": the friction of each contact is that of its other geom, the larger one"

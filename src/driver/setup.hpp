@@ -38,8 +38,8 @@ class PolicyTrial {
 // end.
 void check_training(const Config& config);
 
-// What is said where there are more ranks than blocks of environments; empty where each rank has some.
-std::string idle_ranks_text(const Partition& environments, int ranks);
+// What is said where there are more ranks than blocks of a batch of these; empty where each rank has some.
+std::string idle_ranks_text(const Partition& batch, int ranks, const std::string& of_what);
 
 // Prints the header and the memory estimate, refuses what cannot fit, then builds the simulation; of
 // Holds::trials as small a one as there can be, which stands for the task.

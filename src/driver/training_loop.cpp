@@ -315,13 +315,18 @@ class TrainingLoop {
   // that the run has left, perhaps for other rewards. Where none remains, the next one that is evaluated is
   // the best. Collective.
   void find_best(std::int64_t resumed) {
-    const std::string folder = run_.config.output.directory + "/best";
+    const std::string folder = run_.config.output.directory + "/best/checkpoints";
     std::int64_t iteration = 0;
     if (run_.collectives.rank() == 0)
       tidy_checkpoints(folder, [&] {
-        set_newer_aside(folder + "/checkpoints", resumed);
-        const std::vector<std::int64_t> steps = checkpoint_steps(folder);
+        set_newer_aside(folder, resumed);
+        const std::vector<std::int64_t> steps = checkpoint_steps_in(folder);
         if (!steps.empty()) iteration = steps.front();
+        // what a kill left unlisted, or listed although it has gone
+        if (steps.empty())
+          std::filesystem::remove(folder + "/manifest.json");
+        else
+          prune_checkpoints(folder, std::ssize(steps), 1);
       });
     run_.collectives.broadcast(&iteration, sizeof iteration, 0);
     best_return_ = rows_.evaluation_at(iteration);
@@ -333,14 +338,18 @@ class TrainingLoop {
     const auto begun = Clock::now();
     const EvaluationMeans result = run_.evaluate();
     evaluation_seconds_ += seconds_since(begun);
-    if (!std::isnan(result.episode_return) && (!best_return_ || result.episode_return > *best_return_)) {
+    const bool best =
+        !std::isnan(result.episode_return) && (!best_return_ || result.episode_return > *best_return_);
+    if (best) {
       best_return_ = result.episode_return;
       write_policy(best_);
-      const std::string success =
-          result.success_rate ? fmt::format(", success {:.1f}%", 100 * *result.success_rate) : "";
-      info(fmt::format("iteration {}: best policy so far, evaluated return {:.2f}{}", iteration_,
-                       result.episode_return, success));
     }
+    const std::string success =
+        result.success_rate ? fmt::format(", success {:.1f}%", 100 * *result.success_rate) : "";
+    info(fmt::format("iteration {}: evaluated return {:.2f}{}{}", iteration_, result.episode_return, success,
+                     best           ? ", best policy so far"
+                     : best_return_ ? fmt::format("; the best policy so far had {:.2f}", *best_return_)
+                                    : ""));
     return result;
   }
 

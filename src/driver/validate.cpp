@@ -131,7 +131,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
   });
   const bool has_files = mistakes.gather([&] { check_input_files(config, session); });
   if (has_files && config.initial_state.source == StartState::file)
-    mistakes.gather([&] { read_initial_state(config.initial_state, model.sizes, partition); });
+    mistakes.gather([&] { read_initial_state(config.initial_state, model, partition); });
   const bool has_task = mistakes.gather([&] {
     if (config.task.present) task = compile_task(config, model);
   });
@@ -154,7 +154,7 @@ std::string model_text(const Config& config, Session& session, ImportedModel& mo
       counted(session.size(), "rank"), memory_lines(config, model, session));
   if (config.task.present) text += task_table(config.task, task);
   std::vector<std::string> warnings = model.warnings;
-  if (const std::string idle = idle_ranks_text(partition, session.size()); !idle.empty())
+  if (const std::string idle = idle_ranks_text(partition, session.size(), "environments"); !idle.empty())
     warnings.push_back(idle);
   for (const std::string& warning : warnings) text += "warning: " + warning + "\n";
   return text;

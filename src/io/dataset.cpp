@@ -190,20 +190,16 @@ std::vector<double> read_state_rows(const std::string& file, const SourceLocatio
   return input.read({partition.first_env(), 0}, {partition.envs(), size});
 }
 
-std::vector<std::string> state_datasets(const std::string& file, const SourceLocation& where) {
+std::vector<std::string> state_members(const std::string& file, const SourceLocation& where) {
   std::istringstream names(read_isolated(file, where, "initial_state.file: " + file, [&] {
     std::string text;
-    for (const hdf5::Member& member : hdf5::members(open_input(file, where, "initial_state.file")))
-      if (member.is_dataset) text += member.path + "\n";
+    for (const std::string& name : hdf5::names_in(open_input(file, where, "initial_state.file")))
+      text += name + "\n";
     return text;
   }));
   std::vector<std::string> result;
   for (std::string name; std::getline(names, name);) result.push_back(name);
   return result;
-}
-
-bool has_state_rows(const std::string& file, const SourceLocation& where, const std::string& dataset) {
-  return InputDataset::exists(file, where, dataset, "initial_state.file");
 }
 
 ControlRows::ControlRows(InputDataset dataset, int size, std::int64_t steps, const Partition& partition)

@@ -54,9 +54,8 @@ class InputDataset {
 std::vector<double> read_state_rows(const std::string& file, const SourceLocation& where,
                                     const std::string& dataset, const std::string& size_name, int size,
                                     const Partition& partition);
-// All datasets of such a file, as paths from its root.
-std::vector<std::string> state_datasets(const std::string& file, const SourceLocation& where);
-bool has_state_rows(const std::string& file, const SourceLocation& where, const std::string& dataset);
+// Names of what lies at the root of such a file.
+std::vector<std::string> state_members(const std::string& file, const SourceLocation& where);
 
 // Controls or actions of a rollout, read in blocks of control steps.
 class ControlRows {

@@ -241,7 +241,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
     set_state_rows("mocap_quat", row(model_.key_mquat, 4 * model_.sizes.nmocap));
   }
   if (initial.source == StartState::file)
-    for (const auto& [field, rows] : read_initial_state(initial, model_.sizes, partition_))
+    for (const auto& [field, rows] : read_initial_state(initial, model_, partition_))
       set_state_rows(field, rows);
   if (!has_task()) return;
   if (initial.source != StartState::task) observe_batch(task_batch_, physics_);
@@ -254,7 +254,7 @@ void BatchSimulation<T>::initialize(const InitialStateConfig& initial) {
 template <class T>
 std::vector<std::pair<std::string, std::string>> BatchSimulation<T>::idle_draws() const {
   constexpr std::int64_t most_envs = 256;
-  const std::map<std::string, std::string> drawn = startup_fields(config_.task, model_);
+  const std::map<std::string, std::string> drawn = initially_drawn_fields(config_.task, model_);
   if (drawn.empty()) return {};
   const HostTiles<T> state(physics_.state);
   const int first = field_named(state_fields_, "model_values").first;
@@ -594,23 +594,53 @@ void check_trajectory_fields(const Config& config, const ModelSizes& sizes) {
   }
 }
 
+namespace {
+
+// Refuses quaternions of zeros, which MuJoCo would take for the identity in silence.
+void check_quaternions(const std::vector<std::pair<std::string, std::vector<double>>>& fields,
+                       const ImportedModel& model, const InitialStateConfig& initial) {
+  const auto check = [&](const std::string& field, const std::vector<double>& rows, int width, int first) {
+    for (std::size_t at = static_cast<std::size_t>(first); at < rows.size();
+         at += static_cast<std::size_t>(width))
+      if (std::all_of(&rows[at], &rows[at] + 4, [](double value) { return value == 0; }))
+        throw InputError(initial.where, "initial_state.file",
+                         fmt::format("{}: /{}: a quaternion of zeros in columns {} to {}", initial.file,
+                                     field, first, first + 3),
+                         "allowed: orientations; the identity is 1, 0, 0, 0");
+  };
+  for (const auto& [field, rows] : fields) {
+    if (field == "mocap_quat")
+      for (int mocap = 0; mocap < model.sizes.nmocap; ++mocap)
+        check(field, rows, 4 * model.sizes.nmocap, 4 * mocap);
+    if (field != "qpos") continue;
+    for (std::size_t joint = 0; joint < model.jnt_type.size(); ++joint)
+      if (const int type = model.jnt_type[joint]; type == joint_free || type == joint_ball)
+        check(field, rows, model.sizes.nq, model.jnt_qposadr[joint] + (type == joint_free ? 3 : 0));
+  }
+}
+
+}  // namespace
+
 std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
-                                                                            const ModelSizes& sizes,
+                                                                            const ImportedModel& model,
                                                                             const Partition& partition) {
+  const ModelSizes& sizes = model.sizes;
   std::vector<std::pair<std::string, std::vector<double>>> fields;
+  std::vector<std::string> unread = state_members(initial.file, initial.where);
   const auto read = [&](const std::string& field, const std::string& size_name, int size) {
     fields.emplace_back(field,
                         read_state_rows(initial.file, initial.where, field, size_name, size, partition));
   };
   const auto read_if_there = [&](const std::string& field, const std::string& size_name, int size) {
-    if (size > 0 && has_state_rows(initial.file, initial.where, field)) read(field, size_name, size);
+    if (size > 0 && std::find(unread.begin(), unread.end(), field) != unread.end())
+      read(field, size_name, size);
   };
   read("qpos", "nq", sizes.nq);
   read("qvel", "nv", sizes.nv);
   read_if_there("act", "na", sizes.na);
   read_if_there("mocap_pos", "3 nmocap", 3 * sizes.nmocap);
   read_if_there("mocap_quat", "4 nmocap", 4 * sizes.nmocap);
-  std::vector<std::string> unread = state_datasets(initial.file, initial.where);
+  check_quaternions(fields, model, initial);
   std::erase_if(unread, [&](const std::string& name) {
     const bool of_control = name == "ctrl" || name == "action";  // (control.file may be the same file)
     return of_control ||

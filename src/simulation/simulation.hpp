@@ -104,9 +104,10 @@ MemoryEstimate estimate_memory(const Config& config, const ImportedModel& model,
 // Refuses trajectory fields that neither the model nor a task has and, when the run samples trajectories at
 // all, fields that are empty or named twice.
 void check_trajectory_fields(const Config& config, const ModelSizes& sizes);
-// The rows of initial_state.file by field: one for all environments, or one for each of this rank.
+// The rows of initial_state.file by field: one for all environments, or one for each of this rank. InputError
+// for files without such rows and for quaternions of zeros, which are no orientation.
 std::vector<std::pair<std::string, std::vector<double>>> read_initial_state(const InitialStateConfig& initial,
-                                                                            const ModelSizes& sizes,
+                                                                            const ImportedModel& model,
                                                                             const Partition& partition);
 
 // Builds the simulation of this rank's environments. Fields of output.trajectory.fields, which are known to

@@ -420,12 +420,28 @@ void check_contacts_of(const std::vector<int>& elements, const TermConfig& term,
   }
 }
 
-std::map<std::string, std::string> startup_fields(const TaskConfig& config, const ImportedModel& imported) {
+namespace {
+
+bool has_expressions(const Ranges& ranges) {
+  const auto any = [](const std::vector<TermNumber>& range) {
+    return std::any_of(range.begin(), range.end(),
+                       [](const TermNumber& end) { return !end.expression.empty(); });
+  };
+  return any(ranges.all) || std::any_of(ranges.keyed.begin(), ranges.keyed.end(),
+                                        [&](const auto& entry) { return any(entry.second); });
+}
+
+}  // namespace
+
+std::map<std::string, std::string> initially_drawn_fields(const TaskConfig& config,
+                                                          const ImportedModel& imported) {
   std::map<std::string, std::string> fields;
   const TaskModel model = task_model(imported);
   const std::vector<std::string> known = field_names(model);
   for (const TermConfig& term : config.events) {
-    if (term.mode != EventMode::startup) continue;
+    if (term.mode != EventMode::startup &&
+        (term.mode != EventMode::reset || term.field.empty() || has_expressions(term.ranges)))
+      continue;
     const std::string key = "task.events." + term.name;
     std::vector<std::string> targets;
     if (!term.field.empty())

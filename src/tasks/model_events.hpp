@@ -25,8 +25,11 @@ bool sets_model(const TermConfig& term, const TaskModel& model);
 void check_contacts_of(const std::vector<int>& elements, const TermConfig& term, const TaskModel& model,
                        const std::string& key);
 
-// The fields that events draw at start-up, each with the key of the first such event.
-std::map<std::string, std::string> startup_fields(const TaskConfig& config, const ImportedModel& imported);
+// The fields that events draw before the first step, at start-up or at resets, each with the key of the first
+// such event. Ranges that curricula widen may begin as a single number; fields of resets by them are left
+// out.
+std::map<std::string, std::string> initially_drawn_fields(const TaskConfig& config,
+                                                          const ImportedModel& imported);
 
 // The model of a deck, as its task needs it: with the fields that its events set varied.
 ImportedModel import_model_of(const Config& config);

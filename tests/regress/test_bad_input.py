@@ -308,6 +308,16 @@ def test_initial_state_of_the_wrong_shape(refused, tmp_path, datasets):
     assert re.search(r"bad\.yaml:2: initial_state\.file: ", message) and "data.h5" in message and re.search("qpos|qvel", message)
 
 
+def test_an_initial_state_without_an_orientation(refused, tmp_path):
+    with h5py.File(tmp_path / "data.h5", "w") as file:
+        qpos = np.tile([0, 0, 1, 1, 0, 0, 0] + [0] * 8, (7, 1)).astype(float)
+        qpos[5, 3] = 0
+        file["qpos"], file["qvel"] = qpos, np.zeros((7, 14))
+    message = refused("rollout", "model.file=inputs/models/isaac_ant.xml", "batch.num_envs=7", "initial_state.source=file",
+                      f"initial_state.file={tmp_path / 'data.h5'}", *short(tmp_path), ranks=2)
+    assert "data.h5: /qpos: a quaternion of zeros in columns 3 to 6; allowed: orientations" in message, message
+
+
 def test_data_that_are_no_hdf5(refused, tmp_path):
     (tmp_path / "data.h5").write_text("no HDF5")
     message = refused(*ARM, "control.source=file", f"control.file={tmp_path / 'data.h5'}", *short(tmp_path), ranks=2)

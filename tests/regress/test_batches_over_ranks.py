@@ -84,7 +84,7 @@ def test_a_small_batch_is_continued_on_other_ranks(imitate, tmp_path):
 
 def test_ranks_without_samples_are_named(imitate):
     result, _ = imitate("learning.batch_size=5", ranks=4)
-    assert "1 of 4 ranks have no samples: ranks share a batch in blocks of 2" in result.stderr + result.stdout
+    assert "1 of 4 ranks have no samples: ranks share the batch in blocks of 2" in result.stderr + result.stdout
 
 
 WALKER = ["inputs/train/gymnasium/walker2d_v5.yaml", "policy.hidden=[24, 300]", "learning.horizon=40", "learning.minibatches=2",

@@ -56,7 +56,11 @@ def test_evaluations_can_begin_and_end_later(maniple, run, tmp_path):
     returns = evaluated()
     assert np.isnan(returns[:2]).all() and np.isfinite(returns[2:]).all() and len(returns) == 4
     # those of before stay, and the latest stands for all that follow
+    manifest = tmp_path / "best/checkpoints/manifest.json"
+    listed = manifest.read_text()
+    manifest.unlink()  # as after a kill before it was written
     run("learning.iterations=6", ranks=2)
+    assert manifest.read_text() == listed
     np.testing.assert_array_equal(evaluated(), [*returns, returns[3], returns[3]])
     run("learning.iterations=7", "evaluation.every=1", ranks=2)
     np.testing.assert_array_equal(evaluated()[:6], [*returns, returns[3], returns[3]])
@@ -70,6 +74,7 @@ def test_the_best_policy_is_one_of_the_run(maniple, run, tmp_path):
     maniple.checkpoints(tmp_path)[-1].unlink()
     result = run("learning.iterations=12", *every, "learning.reward_scale=-10", ranks=2)
     assert "best/checkpoints/10.h5: belongs to an earlier run" in result.stdout + result.stderr
+    assert "iteration 10: evaluated return" in result.stdout
     best, = maniple.checkpoints(tmp_path / "best")
     with h5py.File(tmp_path / "results.h5") as file:
         evaluated = file["metrics/evaluation_return"][()]

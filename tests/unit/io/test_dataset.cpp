@@ -51,8 +51,8 @@ TEST_F(Dataset, RowsOfTheRankOrOneForAll) {
   EXPECT_EQ(rows.back(), 63 * 5 + 4);
   EXPECT_EQ(read_state_rows(write("qpos", {1, 5}), where, "qpos", "nq", 5, second),
             (std::vector<double>{0, 1, 2, 3, 4}));
-  EXPECT_TRUE(has_state_rows(per_env, where, "qpos"));
-  EXPECT_FALSE(has_state_rows(per_env, where, "act"));
+  EXPECT_EQ(state_members(per_env, where), std::vector<std::string>{"qpos"});
+  EXPECT_EQ(state_members(write("act/inner", {1, 5}), where), std::vector<std::string>{"act"});
 }
 
 TEST_F(Dataset, RefusalsNamePlaceFileDatasetFoundAndAllowed) {
