@@ -97,9 +97,9 @@ struct Act {
   const T* normal_mean = nullptr;             // per observation; null: not normalised
   const T* normal_scale = nullptr;            // 1 / standard deviation
   T clip_normalized = 5;
-  double* moments = nullptr;  // [worker][2 inputs + 1]: exact sums of z and z^2, inexact terms
-  double moment_scale = 0;
-  double moment_shrink = 1;  // a power of two that multiplies z in the sums, to keep unknown units exact
+  // [worker][2 inputs * kBins + 1]: exact sums of z, then of z^2, and whether one was inexact
+  double* moments = nullptr;
+  double moment_scale = 0;  // 1 / samples of the rollout, of all ranks
 
   MANIPLE_FUNCTION void operator()(const TileTeam& whole, std::int64_t tile, int worker) const {
     using V = Lanes<T>;
@@ -191,18 +191,18 @@ struct Act {
     team.barrier();
     const int lanes = real_samples().blocks(tile) * block_size;
     const int n = network.sizes.inputs();
-    double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n + 1);
+    double* const total = moments + static_cast<std::int64_t>(worker) * (2 * n * kBins + 1);
     team.items(n, [&](std::int64_t i) {
       for (int first = 0; first < lanes; first += block_size) {
         double sum = 0, squares = 0;
         for (int lane = first; lane < first + block_size; ++lane) {
-          const double z = static_cast<double>(rows[i * kTileWidth + lane]) * moment_shrink;
+          const auto z = static_cast<double>(rows[i * kTileWidth + lane]);
           sum += z;
           squares += z * z;
         }
-        const double partial[2] = {sum * moment_scale, squares * moment_scale};
-        if (add_exactly(partial, 1, total + i) + add_exactly(partial + 1, 1, total + n + i) > 0)
-          total[2 * n] = 1;  // any thread writes the same
+        const bool sum_lost = add_to_bins(sum, block_size, moment_scale, total + i * kBins);
+        const bool squares_lost = add_to_bins(squares, block_size, moment_scale, total + (n + i) * kBins);
+        if (sum_lost || squares_lost) total[2 * n * kBins] = 1;  // any thread writes the same
       }
     });
   }
@@ -215,8 +215,8 @@ enum class Bootstrap : int {
   final_observation,  // the value of the observation that the step led to
 };
 
-// Where the statistics of episodes stand in their row: of the episodes that ended how many, and the sums of
-// what they returned, then what was left out of them, and whether a sum was inexact.
+// The statistics of episodes, each a sum in bins: of the episodes that ended how many, and the sums of what
+// they returned, then what was left out of them, and whether a sum was inexact.
 struct EpisodeColumns {
   int terms = 0, metrics = 0;  // of the task: reward terms and metrics
 
@@ -227,7 +227,8 @@ struct EpisodeColumns {
   MANIPLE_FUNCTION constexpr int first_metric() const { return first_term() + terms; }
   MANIPLE_FUNCTION constexpr int invalid() const { return first_metric() + metrics; }  // control steps
   MANIPLE_FUNCTION constexpr int inexact() const { return invalid() + 1; }
-  MANIPLE_FUNCTION constexpr int size() const { return inexact() + 1; }
+  // Numbers in a row.
+  MANIPLE_FUNCTION constexpr int size() const { return (inexact() + 1) * kBins; }
 };
 
 // After a control step: rewards, ends of episodes with the bootstrap of time-outs, and statistics of
@@ -246,8 +247,8 @@ struct Record {
   Act<T, Dense> final;  // to value final observations: deterministic, nothing kept
   std::int64_t envs = 0;
   int block_size = kTileWidth;   // environments whose statistics are summed by themselves
-  double* statistics = nullptr;  // [worker][EpisodeColumns]
-  double statistics_scale = 0;
+  double* statistics = nullptr;  // [worker][EpisodeColumns::size()]
+  double statistics_scale = 0;   // 1 / samples of the rollout, of all ranks; a power of two
   // Control steps since training began. An episode that counts more began with some of its steps taken
   // (random_initial_episode_length): it is none that the task would have, and no part of the statistics.
   T steps = 0;
@@ -287,8 +288,8 @@ struct Record {
       for (int lane = 0; lane < lanes; ++lane) {
         sum += static_cast<double>(counted(column, tile, lane, done[lane] != T(0), weight[lane] == T(0)));
         if ((lane + 1) % block_size != 0 && lane + 1 < lanes) continue;
-        if (column != columns.invalid()) sum *= statistics_scale;
-        if (add_exactly(&sum, 1, total + column) > 0) total[columns.inexact()] = 1;
+        if (add_to_bins(sum, block_size, statistics_scale, total + column * kBins))
+          total[columns.inexact() * kBins] = 1;  // any thread writes the same
         sum = 0;
       }
     });

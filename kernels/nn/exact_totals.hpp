@@ -31,6 +31,34 @@ MANIPLE_FUNCTION double add_fast(const T* __restrict__ partial, std::int64_t cou
   return 0;
 }
 
+// Sums of numbers of unknown units lie in bins, each for another range of sizes, with what it holds
+// multiplied by a power of two. (Numbers in bins by their exponents: Ahrens, Demmel and Nguyen, "Algorithms
+// for efficient reproducible floating point summation", ACM TOMS 46, 2020.)
+inline constexpr int kBins = 3;
+MANIPLE_FUNCTION constexpr double bin_factor(int bin) {
+  return bin == 0 ? 0x1p26 : bin == 1 ? 1 : 0x1p-26;
+}
+// A bin takes terms of numbers whose mean size is below this.
+MANIPLE_FUNCTION constexpr double bin_limit(int bin) {
+  return bin == 0 ? 0x1p-14 : bin == 1 ? 0x1p12 : 0x1p38;
+}
+
+// total[bin] += scale * sum, rounded, for the sum of `count` numbers of all 1 / scale. Returns whether it was
+// too large, or not finite.
+MANIPLE_FUNCTION bool add_to_bins(double sum, int count, double scale, double* total) {
+  const double mean_size = ::fabs(sum) / count;
+  int bin = 0;
+  while (bin + 1 < kBins && !(mean_size < bin_limit(bin))) ++bin;
+  total[bin] += exact_round(sum * scale * bin_factor(bin));
+  return !(mean_size < bin_limit(kBins - 1));
+}
+// scale * the sum of all numbers.
+inline double sum_of_bins(const double* total) {
+  double sum = 0;
+  for (int bin = 0; bin < kBins; ++bin) sum += total[bin] / bin_factor(bin);
+  return sum;
+}
+
 // Workers that are threads or teams of a GPU share one array of totals: the sums of rounded terms are exact
 // whoever adds them when, and an array for each of a thousand workers is cleared and read for nothing.
 inline constexpr bool kSharedTotals = kScalarLanes;

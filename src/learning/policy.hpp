@@ -86,9 +86,6 @@ class Policy : public ActingPolicy {
   // Control steps after which the states of recurrent cells begin again; 0: only when an episode ends.
   int state_horizon() const { return config_.recurrent_horizon; }
   void set_units(const DataUnits& units);
-  // What the sums of a rollout's moments are multiplied by (its square: those of squares): before the first
-  // merge the unit of an observation is anything.
-  double moment_shrink() const { return normalizer_.count > 1 ? 1.0 : 1.0 / 1024; }
   // What policy.min_std and max_std make of the log standard deviations that are parameters.
   ParameterBounds deviation_bounds() const;
   // Current log standard deviations.
@@ -146,7 +143,6 @@ Act<float, Dense> Policy::actor(int workers) {
     act.action_mean = action_mean_.data();
     act.action_scale = action_scale_.data();
   }
-  act.moment_shrink = moment_shrink();
   if (normalizes()) {
     act.normal_mean = normal_mean_.data();
     act.normal_scale = normal_scale_.data();

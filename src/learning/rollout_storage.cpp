@@ -18,7 +18,7 @@ std::size_t size(std::int64_t count) {
 }
 // Columns of the sums that the kernel Act adds to.
 std::int64_t moments_columns(int observations) {
-  return 2 * observations + 1;
+  return 2 * observations * kBins + 1;
 }
 
 Bootstrap bootstrap_of(BootstrapChoice choice) {
@@ -149,8 +149,11 @@ void RolloutStorage::collect(Policy& policy, std::int64_t iteration, StageClock&
 }
 
 bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
-  const std::vector<double> sums = sum(statistics_, columns_.size());
-  invalid_samples_ = std::llround(sums[size(columns_.invalid())]);
+  const std::vector<double> bins = sum(statistics_, columns_.size());
+  std::vector<double> sums;
+  for (int column = 0; column <= columns_.inexact(); ++column)
+    sums.push_back(sum_of_bins(bins.data() + column * kBins));
+  invalid_samples_ = std::llround(sums[size(columns_.invalid())] / statistics_scale());
   const double ended = sums[size(columns_.count())];
   if (ended > 0) {
     for (int column = columns_.episode_return(); column < columns_.invalid(); ++column)
@@ -165,14 +168,14 @@ bool RolloutStorage::merge_statistics(const TotalsSum& sum) {
 
 bool RolloutStorage::merge_observations(const TotalsSum& sum, Policy& policy) {
   const int n = policy.network().sizes.inputs();
-  const std::vector<double> sums = sum(observation_moments_, moments_columns(n));
-  const auto middle = sums.begin() + n;
-  std::vector<double> z_mean(sums.begin(), middle), z_square_mean(middle, middle + n);
-  const double unit = 1.0 / policy.moment_shrink();
-  for (double& z : z_mean) z *= unit;
-  for (double& z : z_square_mean) z *= unit * unit;
+  const std::vector<double> bins = sum(observation_moments_, moments_columns(n));
+  std::vector<double> z_mean, z_square_mean;
+  for (int i = 0; i < n; ++i) {
+    z_mean.push_back(sum_of_bins(bins.data() + i * kBins));
+    z_square_mean.push_back(sum_of_bins(bins.data() + (n + i) * kBins));
+  }
   policy.merge_observations(z_mean, z_square_mean, samples());
-  return sums.back() > 0;
+  return bins.back() > 0;
 }
 
 MinibatchDeal RolloutStorage::deal_minibatches(std::int64_t iteration, int epoch, int minibatches) {

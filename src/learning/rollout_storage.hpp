@@ -88,8 +88,8 @@ class RolloutStorage {
   Numbers<std::int32_t> order_;
   const TiledView<float> first_states_, states_;
   std::optional<HostTiles<float>> states_host_;  // the copy that describe() handed out
-  Numbers<double> statistics_;                   // [worker][EpisodeColumns]
-  Numbers<double> observation_moments_;          // [worker][2 observations + 1], see Act
+  Numbers<double> statistics_;                   // [worker][EpisodeColumns::size()]
+  Numbers<double> observation_moments_;          // [worker][moments_columns()], see Act
   std::vector<double> episode_means_;            // of the columns from the return up to the last metric
   // episodes and the sum of their returns, by iteration that ended some, newest last
   std::vector<double> recent_;

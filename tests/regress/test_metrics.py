@@ -82,6 +82,26 @@ def test_trainings_tell_of_the_episodes_that_ended(maniple, trained, tmp_path):
     assert maniple.digest(tmp_path / "results.h5") == maniple.digest(directory / "results.h5")
 
 
+def test_numbers_of_any_size(maniple, tmp_path):
+    """Means of metrics and rewards, and the normalisation of observations, from the first iteration on: no unit is too small."""
+    stds = np.array([1e-6, 1e-3, 0.02, 0.05, 1, 1e3])
+    maniple("train", DECK, "batch.num_envs=1024", "learning.iterations=1", "learning.horizon=24", "learning.epochs=1",
+            "policy.hidden=[8]", "policy.normalize_observations=true", *ENDS, f"output.directory={tmp_path}", "task.rewards.climb=~",
+            'task.rewards.small={expression: "1", weight: 1e-10}', 'task.rewards.large={expression: "1", weight: 1e5}',
+            'task.metrics.small={expression: "1e-9"}', 'task.metrics.large={expression: "1e7"}', "task.reward_times_dt=false",
+            "task.observations=[%s]" % ", ".join(f'{{expression: "normal(0, {std})"}}' for std in stds))
+    with h5py.File(tmp_path / "results.h5") as file:
+        told = {name: values[0] for name, values in file["metrics"].items()}
+    np.testing.assert_allclose([told["metric_small"], told["metric_large"]], [1e-9, 1e7], rtol=1e-5)
+    np.testing.assert_allclose([told["reward_small"] / 1e-10, told["reward_large"] / 1e5], told["episode_length"], rtol=1e-5)
+    with h5py.File(maniple.checkpoints(tmp_path)[0]) as file:
+        policy = {name: values[()] for name, values in file["policy"].items() if name.startswith("observation_")}
+    # (merged with one sample of mean 0 and variance 1 that it begins with)
+    count = policy["observation_count"][0]
+    assert count == 24 * 1024 + 1
+    np.testing.assert_allclose(policy["observation_variance"] * count - 1, stds**2 * (count - 1), rtol=0.05, atol=1e-9)
+
+
 def test_curricula_follow_them(maniple, tmp_path):
     maniple("train", DECK, "batch.num_envs=64", "learning.iterations=3", *METRICS, *ENDS, f"output.directory={tmp_path}",
             'task.curricula.level={reset: "0", update: "metric_m_max + 10 * termination_fast"}')

@@ -774,7 +774,7 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   constexpr int horizon = 4, broken = 3, elements = 3;
   constexpr double gamma = 0.9, lambda = 0.8, last_value = 0.7;
   const SampleLayout layout({elements, 0, 2});
-  Buffer<double> blocks(horizon * layout.elements * 32), statistics(8);
+  Buffer<double> blocks(horizon * layout.elements * 32), statistics(8 * kBins);
   std::mt19937_64 generator(5);
   fill(blocks, horizon * layout.elements * 32, generator);
   const auto at = [&](int step, int element, int lane) -> double& {
@@ -795,7 +795,7 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   record.statistics = statistics.data();
   record.statistics_scale = 1;
   record.steps = 7;
-  for (int i = 0; i < 8; ++i) statistics[i] = 0;
+  for (int i = 0; i < 8 * kBins; ++i) statistics[i] = 0;
   const auto reward = [](int step, int lane) { return 0.1 * step - 0.02 * lane; };
   for (int step = 0; step < horizon; ++step) {
     for (int lane = 0; lane < 32; ++lane) {
@@ -818,7 +818,7 @@ TEST(InvalidSteps, CutTheRolloutBeforeThem) {
   }
   // episodes, their return, length, terms and metrics; invalid steps; sums that are not exact
   const double expected[] = {1, 5, 7, 2, 3, 4, 1, 0};
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(statistics[i], expected[i]) << i;
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(sum_of_bins(statistics.data() + i * kBins), expected[i]) << i;
   // a network whose every value is the bias of the last layer
   Training t(false);
   Buffer<double> memory(t.scratch.elements);
@@ -918,7 +918,7 @@ TEST(Advantages, CountTimeOutsAndUnits) {
 // What a time-out is worth: nothing, the value of the observation before the step, or that of the one after.
 TEST(Advantages, TimeOutsAreValuedAsAsked) {
   Training t(false);
-  Buffer<double> memory(t.scratch.elements), statistics(5);
+  Buffer<double> memory(t.scratch.elements), statistics(5 * kBins);
   const SampleLayout& layout = t.layout;
   Buffer<double> block(layout.elements * 32);
   const auto tile = [](int count) { return TiledView<double>("record", 1, count); };
