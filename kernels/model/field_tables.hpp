@@ -15,6 +15,7 @@
   FIELD(eq_active, neq, equality, "1", "1 where the equality constraint is active")      \
   FIELD(qacc_warmstart, nv, dof, "m/s^2 or rad/s^2", "acceleration used for warm start") \
   FIELD(time, 1, none, "s", "simulation time since the last reset")                      \
+  FIELD(time_residual, 1, none, "s", "what rounding has left out of time")               \
   FIELD(model_values, nmodelvalue, none, "model", "numbers of the model that are this environment's own")
 
 // Intermediate results of one step (mjData), in scratch; exported to files and tasks by name.

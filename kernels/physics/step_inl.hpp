@@ -144,7 +144,10 @@ MANIPLE_FUNCTION void reset_to_default(const Model<ScalarOf<V>>& m, const Team<V
   }
   for (const int e : team.share(m.neq))
     s.eq_active[e] = select(which, V(static_cast<ScalarOf<V>>(m.eq_active0[e])), V(s.eq_active[e]));
-  team.once([&] { s.time[0] = select(which, V(0), V(s.time[0])); });
+  team.once([&] {
+    s.time[0] = select(which, V(0), V(s.time[0]));
+    s.time_residual[0] = select(which, V(0), V(s.time_residual[0]));
+  });
 }
 
 template <class V>

@@ -163,7 +163,7 @@ struct TaskPack {
     const State<V> copy = state_of_tile<V>(physics.model, memory, place);
     const Varying<V> to = tile_field<V>(memory, 0, place);
     for (int i = 0; i < physics.state.elements; ++i) to[i] = lanes.state[i];
-    const V began = state.time[0];
+    const V began = state.time[0], residual = state.time_residual[0];
     MaskOf<V> failed(false);
     for (int k = 0; k < batch.task.settle_steps; ++k) {
       const MaskOf<V> bad = step(physics.model, copy, data);
@@ -175,6 +175,7 @@ struct TaskPack {
     }
     for (int i = 0; i < physics.state.elements; ++i) lanes.state[i] = select(which, to[i], lanes.state[i]);
     state.time[0] = select(which, began, V(state.time[0]));
+    state.time_residual[0] = select(which, residual, V(state.time_residual[0]));
     if (!any_lane(failed)) return;
     reset_to_default(physics.model, state, failed);
     draw_state(batch.task, lanes, failed);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 
@@ -13,7 +14,7 @@ namespace maniple {
 namespace {
 
 std::string clock_text(double seconds) {
-  const auto s = static_cast<std::int64_t>(std::max(0.0, seconds) + 0.5);
+  const std::int64_t s = std::llround(std::max(0.0, seconds));
   return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
                    : fmt::format("{}:{:02}", s / 60, s % 60);
 }

@@ -24,6 +24,7 @@ const std::set<std::string> kWithConsequences{"qpos0",     "body_mass",   "body_
 
 std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
   return {{"time", 1},
+          {"time_residual", 1},
           {"qpos", sizes.nq},
           {"qvel", sizes.nv},
           {"act", sizes.na},
@@ -159,14 +160,15 @@ void ModelSimulation::set(const Field& field, const T* rows, const bool* mask) {
     Archive archive;
     part.simulation->describe(archive);
     for (const ArchiveEntry& entry : archive.entries()) {
-      if (entry.name != "state/" + field.name) continue;
+      const bool clears = field.name == "time" && entry.name == "state/time_residual";
+      if (!clears && entry.name != "state/" + field.name) continue;
       auto* const tiles = static_cast<T*>(entry.data);
       for (std::int64_t env = 0; env < part.envs; ++env) {
         if (mask != nullptr && !mask[part.first + env]) continue;
         const auto tile = static_cast<std::size_t>(env / kTileWidth);
         T* const lane = tiles + (tile * entry.tile_elements + entry.first) * kTileWidth + env % kTileWidth;
         const T* const row = rows + (part.first + env) * field.size;
-        for (int i = 0; i < field.size; ++i) lane[i * kTileWidth] = row[i];
+        for (int i = 0; i < field.size; ++i) lane[i * kTileWidth] = clears ? T(0) : row[i];
       }
     }
     part.simulation->restored();

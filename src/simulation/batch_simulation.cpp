@@ -209,6 +209,7 @@ template <class T>
 void BatchSimulation<T>::set_state_rows(const std::string& field, const std::vector<double>& rows) {
   const FieldInfo& info = field_named(state_fields_, field);
   if (!rows.empty()) rows_to_tiles(physics_.state, info.first, info.size, rows);
+  if (field == "time") set_state_rows("time_residual", {0.0});
 }
 
 template <class T>

@@ -282,11 +282,11 @@ void ExpressionContext::add_body_quantities(const TaskModel& model) {
     return graph.apply(Operation::divide, own.component(compiler, axis), size);
   };
 
-  const auto in_world = [](auto world) -> Component {
+  const auto in_world = [](const auto& world) -> Component {
     return [=](ExpressionCompiler& compiler, int i) { return world(compiler, i / 3, i % 3); };
   };
   // Component of a world vector along an axis of the body: a column of its rotation matrix.
-  const auto in_body = [xmat](auto world) -> Component {
+  const auto in_body = [xmat](const auto& world) -> Component {
     return [=](ExpressionCompiler& compiler, int i) {
       std::vector<std::pair<Node, Node>> factors;
       for (int k = 0; k < 3; ++k) {

@@ -124,7 +124,7 @@ std::map<std::string, TaskVariable> variables_of(const TaskConfig& config, const
   // A command is drawn at resets and each time that `every` is over; what a term makes of the draws each step
   // is the command itself.
   const auto add_command = [&](const TermConfig& term, const std::string& key) {
-    const auto add = [&](const std::string& name, TaskVariable variable) {
+    const auto add = [&](const std::string& name, TaskVariable&& variable) {
       if (!variables.try_emplace(name, std::move(variable)).second)
         throw InputError(term.where, key, "'" + name + "' is the name of a variable, too",
                          "another name for one of them");

@@ -79,9 +79,8 @@ Recipe sum_over(const std::string& pattern, const std::string& whole) {
         one = one.substr(0, at) + "'" + name + "'" + one.substr(at + 1);
       sum += (sum.empty() ? "(" : " + (") + one + ")";
     }
-    std::string text = whole;
-    const std::size_t at = text.find('#');
-    return formula(text.substr(0, at) + "(" + sum + ")" + text.substr(at + 1))(term);
+    const std::size_t at = whole.find('#');
+    return formula(whole.substr(0, at) + "(" + sum + ")" + whole.substr(at + 1))(term);
   };
 }
 

@@ -149,3 +149,14 @@ def test_random_controls_are_philox_numbers(maniple, tmp_path, model):
     uniform = (philox4x32(counter, (seed, purpose)) >> np.uint32(8)) * 2.0**-24
     np.testing.assert_allclose(ours, low + (high - low) * uniform, rtol=0, atol=1e-6)
     assert ours.min() < -5 and ours.max() > 5
+
+
+@pytest.mark.parametrize("precision", ["single", "double"])
+def test_the_clock_keeps_time(maniple, tmp_path, precision):
+    """Over steps whose time single precision cannot add up."""
+    maniple("rollout", "model.file=inputs/models/cartpole.xml", "batch.num_envs=2", "simulation.steps=40", "simulation.decimation=5000",
+            "simulation.timestep=0.002", f"simulation.precision={precision}", f"output.directory={tmp_path}",
+            "output.trajectory.every=1", "output.trajectory.fields=[time]")
+    with h5py.File(tmp_path / "results.h5") as file:
+        time = file["trajectory/time"][()].astype(float)
+    np.testing.assert_allclose(time[:, :, 0], np.tile(10.0 * np.arange(41), (2, 1)), rtol=2e-7)

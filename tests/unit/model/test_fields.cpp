@@ -29,15 +29,15 @@ TEST(Fields, StateLiesInTilesInTableOrder) {
   const int lane = lane_width<V>;
   const State<V> state = state_of_tile<V>(sizes(), tile, lane);
   const auto fields = state_fields(sizes());
-  ASSERT_EQ(fields.size(), 10u);
+  ASSERT_EQ(fields.size(), 11u);
   EXPECT_STREQ(fields[0].name, "qpos");
   EXPECT_EQ(fields[1].first, 9);
   EXPECT_EQ(fields.back().first + fields.back().size, state_elements(sizes()));
   state.qvel[3] = V(2.5f);
   EXPECT_EQ(tile[(9 + 3) * kTileWidth + lane], 2.5f);
   EXPECT_EQ(tile[(9 + 3) * kTileWidth + lane - 1], 0.f);
-  const Varying<V> time = state.time;
-  time[0] = V(7.f);
+  const Varying<V> last = state.time_residual;
+  last[0] = V(7.f);
   EXPECT_EQ(tile[(state_elements(sizes()) - 1) * kTileWidth + lane], 7.f);
 }
 
