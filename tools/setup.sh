@@ -102,7 +102,7 @@ if [ $tests = yes ] && ! grep -qsxF "$(hash_of tools/requirements-torch.txt)" $s
 fi
 
 # `import maniple` finds the package of this checkout, whose compiled part the build puts into build/python
-tools=$PWD/tools
+tools=$(realpath tools)
 [ -z "$prefix" ] || tools=$prefix/share/maniple/tools
 for packages in "$environment"/lib/python3*/site-packages; do
   printf '%s\n' "$tools" | cmp -s - "$packages/maniple.pth" || printf '%s\n' "$tools" > "$packages/maniple.pth"

@@ -124,7 +124,7 @@ const std::vector<Key>& schema() {
       KEY(output.overwrite, anything(), "", "Permission to replace results of an earlier run in the directory"),
       KEY(output.tensorboard, anything(), "", "Event files for TensorBoard, written by train and imitate next to the results"),
       KEY_AS("output.trajectory.every", output.trajectory_every, at_least(0), "control steps", "Control steps between two samples of the trajectory; 0: no trajectory"),
-      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "Recorded fields: those of state and data and, with a task, action, reward, observation and the other values of its control steps, variables/<name> and commands/<name>. An unknown name is answered with the list"),
+      KEY_AS("output.trajectory.fields", output.trajectory_fields, anything(), "", "Recorded fields: those of the state, those that follow from it (as mj_step leaves them, one physics step older) and, with a task, action, reward, observation and the other values of its control steps, variables/<name> and commands/<name>. An unknown name is answered with the list"),
 
       KEY(output.dataset, anything(), "", "Layout in which rollout and evaluate write the episodes of a task as demonstrations, ordered by environment and start, with the observations under their names. robomimic: <directory>/demonstrations.hdf5. minari: the data set demonstrations-v0 in MINARI_DATASETS_PATH=<directory>/minari"),
       KEY(output.dataset_episodes, at_least(0), "episodes", "Largest number of episodes in the data set, taken from the first; 0: all"),
@@ -180,7 +180,7 @@ const std::vector<Key>& schema() {
       KEY(policy.squash_actions, anything(), "", "Squashing of actions by tanh, into (-1, 1); the standard deviation is that before it"),
       KEY(policy.clip_observations, at_least(0), "observation", "Limit to which observations are clipped, on both sides; 0: none"),
       KEY(policy.clip_actions, at_least(0), "action", "Limit to which actions are clipped before they act, on both sides; 0: none"),
-      KEY(policy.normalize_observations, anything(), "", "Normalization of observations by their running mean and variance"),
+      KEY(policy.normalize_observations, anything(), "", "Normalization of observations by their running mean and deviation, the root of variance + 1e-5 (rl_games)"),
       KEY(policy.clip_normalized, above(0), "1", "Limit to which normalized observations are clipped, on both sides"),
 
       KEY(image.crop, between(1, 16384), "pixels", "Height and width of the part of a picture that the policy sees: a random part while it learns, the middle when it acts; []: the whole picture"),
@@ -251,7 +251,7 @@ const std::vector<Key>& schema() {
       KEY(learning.normalize_advantage, anything(), "", "Normalization of advantages to mean 0 and variance 1 over the batch"),
       KEY(learning.normalize_advantage_per_minibatch, anything(), "", "Normalization of advantages over each minibatch in place of the batch, as in CleanRL, SB3 and Brax"),
       KEY(learning.normalize_value, anything(), "", "Normalization of the values that the critic learns to mean 0 and variance 1; its last layer follows their running moments (PopArt)"),
-      KEY(learning.normalize_reward, anything(), "", "Division of rewards by the running deviation of their discounted sum before learning"),
+      KEY(learning.normalize_reward, anything(), "", "Division of rewards by the running deviation of their discounted sum before learning, the root of variance + 1e-8 (Gymnasium)"),
       KEY(learning.reward_scale, anything(), "1", "Factor of rewards before learning; reports have rewards without it"),
       KEY(learning.clip_reward, at_least(0), "1", "Limit to which rewards are clipped after all scaling, on both sides; 0: none"),
       KEY(learning.value_bootstrap, anything(), "", "Value that a time-out adds to the reward, times gamma: that of the observation which the last step led to, or (value) of the one before it, as in rsl_rl and rl_games"),

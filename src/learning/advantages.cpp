@@ -6,8 +6,9 @@
 namespace maniple {
 namespace {
 
-// Added to variances before the root (rl_games' RunningMeanStd) and to the deviation of advantages.
-constexpr double kVarianceFloor = 1e-5, kDeviationFloor = 1e-8;
+// Added to variances before the root, of values (rl_games' RunningMeanStd) and of returns that scale rewards
+// (Gymnasium's NormalizeReward), and to the deviation of advantages.
+constexpr double kValueVarianceFloor = 1e-5, kReturnVarianceFloor = 1e-8, kDeviationFloor = 1e-8;
 
 std::int64_t sums_columns() {
   return 2 * kMostMoments + 2;
@@ -32,7 +33,7 @@ void describe_moments(Archive& archive, const std::string& name, RunningMoments&
 }
 
 Normalisation normalisation_of(const RunningMoments& moments) {
-  return {moments.mean, 1.0 / std::sqrt(moments.variance + kVarianceFloor)};
+  return {moments.mean, 1.0 / std::sqrt(moments.variance + kValueVarianceFloor)};
 }
 
 }  // namespace
@@ -67,7 +68,7 @@ void Advantages::estimate(Policy& policy, const Environment& environment, const 
   inexact_ = 0;
   if (config_.normalize_reward) scale_rewards(rollout, sum);
   const double reward_scale =
-      config_.normalize_reward ? 1.0 / std::sqrt(returns_.variance + kVarianceFloor) : 1.0;
+      config_.normalize_reward ? 1.0 / std::sqrt(returns_.variance + kReturnVarianceFloor) : 1.0;
   with_forward_dense(policy.uses_library(), partition_.block, [&](auto dense) {
     EstimateAdvantages<float, decltype(dense)> estimate;
     estimate.act = policy.actor<decltype(dense)>(workers_);
