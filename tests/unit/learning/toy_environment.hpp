@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/base/philox.hpp"
+#include "src/config/config.hpp"
 #include "src/parallel/collectives.hpp"
 #include "src/simulation/environment.hpp"
 #include "src/simulation/environment_blocks.hpp"
@@ -234,6 +235,21 @@ inline void on_ranks(int ranks, const std::function<void(int, Collectives&)>& bo
   ThreadCollectives collectives(meeting, 0);
   body(0, collectives);
   for (std::thread& thread : threads) thread.join();
+}
+
+// A small training on it.
+inline Config toy_config(std::int64_t envs) {
+  Config config;
+  config.batch.num_envs = envs;
+  config.batch.seed = 5;
+  config.policy.hidden = {16, 8};
+  config.learning.random_initial_episode_length = false;
+  config.policy.normalize_observations = false;
+  config.learning.horizon = 10;
+  config.learning.minibatches = 4;
+  config.learning.epochs = 3;
+  config.learning.learning_rate = 1e-3;
+  return config;
 }
 
 }  // namespace maniple::testing_learning
