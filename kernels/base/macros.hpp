@@ -24,6 +24,14 @@
 #else
 #define MANIPLE_INLINE_LAMBDA __attribute__((always_inline))
 #endif
+// The body of a launch. nvcc makes a lambda for host and device an object with pointers to functions of its
+// file, which are null where another file's copy of a header's template was linked; one for the device alone
+// has none.
+#ifdef KOKKOS_ENABLE_CUDA
+#define MANIPLE_LAMBDA [=] __device__
+#else
+#define MANIPLE_LAMBDA KOKKOS_LAMBDA
+#endif
 // Whole stages, and large parts of them. On a CPU the compiler decides whether a stage is inlined, and parts
 // of it are forced to be, as above. For a GPU each is a function of its own: its compiler takes minutes for
 // kernels of a hundred thousand instructions, and kernels of a file share what is not inlined.

@@ -81,14 +81,14 @@ void for_each_item(const std::string& label, std::int64_t items, [[maybe_unused]
   // (blocks of a warp, which spread over all processors where workers are few)
   using Launch = Kokkos::RangePolicy<ExecutionSpace, Kokkos::LaunchBounds<32, 8>>;
   Kokkos::parallel_for(
-      label, Launch(0, workers), KOKKOS_LAMBDA(int worker) {
+      label, Launch(0, workers), MANIPLE_LAMBDA(int worker) {
         for (std::int64_t item = worker; item < items; item += workers) body(item, worker);
       });
 #else
   const Kokkos::Experimental::UniqueToken<ExecutionSpace> token;
   Kokkos::parallel_for(
       label, Kokkos::RangePolicy<ExecutionSpace, Kokkos::IndexType<std::int64_t>>(0, items),
-      KOKKOS_LAMBDA(std::int64_t item) {
+      MANIPLE_LAMBDA(std::int64_t item) {
         const int worker = token.acquire();
         body(item, worker);
         token.release(worker);
@@ -103,7 +103,7 @@ void for_each_pack(const std::string& label, std::int64_t environments, int work
   constexpr int packs_per_tile = 32 / lane_width<V>;
   for_each_item(
       label, whole_packs<V>(environments) / lane_width<V>, workers,
-      KOKKOS_LAMBDA(std::int64_t pack, int worker) {
+      MANIPLE_LAMBDA(std::int64_t pack, int worker) {
         body(pack / packs_per_tile, static_cast<int>(pack % packs_per_tile) * lane_width<V>, worker);
       });
 }
@@ -124,7 +124,7 @@ void for_each_item_by_team(const std::string& label, std::int64_t items, int wor
   const int teams = std::min(workers, std::max(1, thread_count() / threads));
   Kokkos::parallel_for(
       label, Launch(teams, threads).set_scratch_size(0, Kokkos::PerTeam(kTeamBytes)),
-      KOKKOS_LAMBDA(const TeamMember& member) {
+      MANIPLE_LAMBDA(const TeamMember& member) {
         const int bytes = kTeamBytes;  // Kokkos takes it by reference
         char* const memory = static_cast<char*>(member.team_scratch(0).get_shmem(bytes));
         const Team<T> team(member, reinterpret_cast<int*>(memory));

@@ -56,7 +56,7 @@ double gradient_norm(const GradientView& gradient, std::int64_t count, const Blo
   const std::int64_t num_blocks = (count + kNormBlock - 1) / kNormBlock;
   Kokkos::parallel_for(
       "maniple::gradient_norm", Kokkos::RangePolicy<ExecutionSpace>(0, num_blocks),
-      KOKKOS_LAMBDA(std::int64_t block) {
+      MANIPLE_LAMBDA(std::int64_t block) {
         const std::int64_t first = block * kNormBlock, after = first + kNormBlock;
         blocks(block) = sum_of_squares(gradient, first, after < count ? after : count);
       });
@@ -70,7 +70,7 @@ template <class T, class GradientView, class ParameterView>
 void apply_adam(const AdamSettings& settings, const GradientView& gradient, std::int64_t count,
                 const ParameterView& parameters, const ParameterView& moment1, const ParameterView& moment2) {
   Kokkos::parallel_for(
-      "maniple::apply_adam", Kokkos::RangePolicy<ExecutionSpace>(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+      "maniple::apply_adam", Kokkos::RangePolicy<ExecutionSpace>(0, count), MANIPLE_LAMBDA(std::int64_t i) {
         adam_step<T>(settings, gradient(i), parameters(i), moment1(i), moment2(i));
         const ParameterBounds& bounds = settings.bounds;
         if (i < bounds.first || i >= bounds.first + bounds.count) return;

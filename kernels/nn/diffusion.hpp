@@ -281,7 +281,7 @@ void average_parameters(double decay, const View& parameters, const View& averag
   Kokkos::parallel_for(
       "maniple::average_parameters",
       Kokkos::RangePolicy<ExecutionSpace>(0, static_cast<std::int64_t>(parameters.extent(0))),
-      KOKKOS_LAMBDA(std::int64_t i) { averages(i) = kept * averages(i) + taken * parameters(i); });
+      MANIPLE_LAMBDA(std::int64_t i) { averages(i) = kept * averages(i) + taken * parameters(i); });
 }
 
 }  // namespace maniple

@@ -129,7 +129,7 @@ void for_tiles(const std::string& name, std::int64_t tiles, int workers, const B
 #ifdef MANIPLE_SCALAR_LANES
   Kokkos::parallel_for(
       name, Kokkos::TeamPolicy<ExecutionSpace>(workers, kLaunchesTeams ? kThreadsOf<Body> : 1),
-      KOKKOS_LAMBDA(const TeamMember& member) {
+      MANIPLE_LAMBDA(const TeamMember& member) {
         const int worker = member.league_rank();
         for (std::int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile) {
           body(TileTeam(member), tile, worker);
@@ -138,7 +138,7 @@ void for_tiles(const std::string& name, std::int64_t tiles, int workers, const B
       });
 #else
   Kokkos::parallel_for(
-      name, Kokkos::RangePolicy<ExecutionSpace>(0, workers), KOKKOS_LAMBDA(int worker) {
+      name, Kokkos::RangePolicy<ExecutionSpace>(0, workers), MANIPLE_LAMBDA(int worker) {
         for (std::int64_t tile = tiles * worker / workers; tile < tiles * (worker + 1) / workers; ++tile)
           body(TileTeam(), tile, worker);
       });

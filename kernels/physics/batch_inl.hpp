@@ -98,7 +98,7 @@ template <class T>
 void step_by_teams(const PhysicsBatch<T>& batch, int substeps, int left, std::int32_t control_step) {
   for_each_item_by_team<T>(
       "maniple::physics::step_by_teams", batch.envs, batch.scratch.workers(),
-      KOKKOS_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
+      MANIPLE_LAMBDA(const Team<T>& team, T* shared, std::int64_t environment, int worker) {
         const State<T> state = state_of_tile<T>(batch.model, batch.state.tile(environment / kTileWidth),
                                                 static_cast<int>(environment % kTileWidth));
         Data<T> data = data_of_scratch<T>(batch.model, batch.scratch.team_base(worker), 1);
@@ -156,7 +156,7 @@ void step_by_regrouping(const PhysicsBatch<T>& batch, int substeps, std::int32_t
       std::clamp<std::int64_t>(batch.state.tiles / (4 * batch.scratch.workers()), 1, kRegroupTiles));
   for_each_item(
       "maniple::physics::step", (batch.state.tiles + turn - 1) / turn, batch.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t item, int worker) {
+      MANIPLE_LAMBDA(std::int64_t item, int worker) {
         const std::int64_t first = item * turn, left = batch.envs - first * kTileWidth;
         const int count = left < turn * kTileWidth ? static_cast<int>(left) : turn * kTileWidth;
         const int tiles = (count + kTileWidth - 1) / kTileWidth;
@@ -193,7 +193,7 @@ void step_batch(const PhysicsBatch<T>& batch, int substeps, std::int32_t control
 #endif
   for_each_pack<V>(
       "maniple::physics::step", batch.envs, batch.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const Data<V> data = data_of_worker(batch, worker);
         const PackEnvironments environments{tile * kTileWidth + lane};
@@ -211,7 +211,7 @@ void forward_batch(const PhysicsBatch<T>& batch) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::physics::forward", batch.envs, batch.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         forward(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                 data_of_scratch<V>(batch.model, batch.scratch.base(worker), batch.scratch.stride(),
                                    batch.scratch.offset(worker)));
@@ -225,7 +225,7 @@ void random_control_batch(const PhysicsBatch<T>& batch, std::uint32_t seed, std:
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::physics::random_control", batch.envs, batch.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int) {
         const State<V> state = state_of_tile<V>(batch.model, batch.state.tile(tile), lane);
         const std::uint64_t env = static_cast<std::uint64_t>(first_env + tile * kTileWidth + lane);
         PhiloxBlock block[lane_width<V>];
@@ -251,7 +251,7 @@ void default_state_batch(const PhysicsBatch<T>& batch) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::physics::default_state", batch.envs, batch.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int) {
         reset_to_default(batch.model, state_of_tile<V>(batch.model, batch.state.tile(tile), lane),
                          MaskOf<V>(true));
       });

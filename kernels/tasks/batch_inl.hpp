@@ -186,7 +186,7 @@ template <class T>
 void apply_actions_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   for_each_pack<Lanes<T>>(
       "maniple::tasks::apply_actions", physics.envs, physics.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         apply_actions(batch.task, pack.lanes);
       });
@@ -196,7 +196,7 @@ template <class T>
 void random_actions_batch(const TaskBatch<T>& batch, std::int64_t control_step) {
   for_each_item(
       "maniple::tasks::random_actions", batch.transition.action.tiles, batch.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int) {
+      MANIPLE_LAMBDA(std::int64_t tile, int) {
         for (int lane = 0; lane < kTileWidth; ++lane)
           random_actions(batch.task, batch.seed,
                          static_cast<std::uint64_t>(batch.first_env + tile * kTileWidth + lane),
@@ -209,7 +209,7 @@ void finish_step_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::tasks::finish_step", physics.envs, physics.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         const MaskOf<V> bad = pack.bad_states(physics, tile, lane, control_step);
         // one pass for both programs: few packs have an environment to reset
@@ -230,7 +230,7 @@ void reset_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::tasks::reset", physics.envs, physics.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         const MaskOf<V> all(true);
         place_on_terrain(batch.task, pack.lanes, all, V(0));
@@ -244,7 +244,7 @@ void settle_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics, std
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::tasks::settle", physics.envs, physics.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         const TaskPack<T> pack(batch, physics, tile, lane, worker);
         const V steps = load_lanes<V>(pack.lanes.counters + counter_episode_step * kTileWidth);
         const MaskOf<V> fresh = steps == V(0);
@@ -261,7 +261,7 @@ void observe_batch(const TaskBatch<T>& batch, const PhysicsBatch<T>& physics) {
   using V = Lanes<T>;
   for_each_pack<V>(
       "maniple::tasks::observe", physics.envs, physics.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         TaskPack<T> pack(batch, physics, tile, lane, worker);
         pack.refresh_first(batch, physics, V(0) == V(0));
         observe(batch.task, pack.lanes, V(0) == V(0));
@@ -273,7 +273,7 @@ void randomize_episode_steps_batch(const TaskBatch<T>& batch, const PhysicsBatch
                                    std::int64_t max_steps) {
   for_each_pack<Lanes<T>>(
       "maniple::tasks::randomize_episode_steps", physics.envs, physics.scratch.workers(),
-      KOKKOS_LAMBDA(std::int64_t tile, int lane, int worker) {
+      MANIPLE_LAMBDA(std::int64_t tile, int lane, int worker) {
         randomize_episode_steps(TaskPack<T>(batch, physics, tile, lane, worker).lanes, max_steps);
       });
 }
@@ -282,7 +282,7 @@ template <class From, class To>
 void convert_tiles_batch(const TiledView<From>& from, const TiledView<To>& to) {
   const int numbers = from.elements * kTileWidth;
   for_each_item(
-      "maniple::tasks::convert_tiles", from.tiles, thread_count(), KOKKOS_LAMBDA(std::int64_t tile, int) {
+      "maniple::tasks::convert_tiles", from.tiles, thread_count(), MANIPLE_LAMBDA(std::int64_t tile, int) {
         for (int i = 0; i < numbers; ++i) to.tile(tile)[i] = static_cast<To>(from.tile(tile)[i]);
       });
 }

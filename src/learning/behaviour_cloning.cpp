@@ -33,7 +33,7 @@ PolicySizes sizes_of(const Config& config, const DemonstrationContents& contents
 // (nvcc wants loops on the device outside of classes.)
 void add_workers(const Numbers<double>& sums, int workers, std::int64_t count, double* totals) {
   Kokkos::parallel_for(
-      "maniple::add_workers", Kokkos::RangePolicy<ExecutionSpace>(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+      "maniple::add_workers", Kokkos::RangePolicy<ExecutionSpace>(0, count), MANIPLE_LAMBDA(std::int64_t i) {
         for (int worker = 0; worker < workers; ++worker) totals[i] += sums(worker * count + i);
       });
 }

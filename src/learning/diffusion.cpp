@@ -17,7 +17,7 @@ int sequence_of(const Config& config, int actions) {
 // Adds the losses of the blocks of samples of a run, as all totals are added.
 void add_losses(const Numbers<double>& sums, int blocks, bool exact, double* loss, double* inexact) {
   Kokkos::parallel_for(
-      "maniple::add_losses", Kokkos::RangePolicy<ExecutionSpace>(0, 1), KOKKOS_LAMBDA(int) {
+      "maniple::add_losses", Kokkos::RangePolicy<ExecutionSpace>(0, 1), MANIPLE_LAMBDA(int) {
         for (int block = 0; block < blocks; ++block)
           *inexact += exact ? add_exactly(&sums(block), 1, loss) : add_fast(&sums(block), 1, loss);
       });

@@ -18,7 +18,7 @@ int features_of(const CameraEncoders* cameras) {
 void copy_left(const TiledView<float>& memory, int element, const Kokkos::View<float*, MemorySpace>& to) {
   Kokkos::parallel_for(
       "maniple::copy_left", Range(0, static_cast<std::int64_t>(to.extent(0))),
-      KOKKOS_LAMBDA(std::int64_t env) {
+      MANIPLE_LAMBDA(std::int64_t env) {
         to(env) = memory.tile(env / kTileWidth)[element * kTileWidth + env % kTileWidth];
       });
 }

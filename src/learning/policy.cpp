@@ -73,7 +73,7 @@ void rescale_row(const Kokkos::View<float*, MemorySpace>& parameters, std::int64
                  int inputs, float factor, float offset) {
   Kokkos::parallel_for(
       "maniple::rescale_values", Kokkos::RangePolicy<ExecutionSpace>(0, inputs + 1),
-      KOKKOS_LAMBDA(std::int64_t i) {
+      MANIPLE_LAMBDA(std::int64_t i) {
         if (i < inputs)
           parameters(weight + i) *= factor;
         else
@@ -99,7 +99,7 @@ void forget_states(const Environment& environment, const TiledView<float>& state
   const auto most = static_cast<float>(horizon);
   Kokkos::parallel_for(
       "maniple::forget_states", Kokkos::RangePolicy<ExecutionSpace>(0, states.tiles * kTileWidth),
-      KOKKOS_LAMBDA(std::int64_t env) {
+      MANIPLE_LAMBDA(std::int64_t env) {
         bool over = terminated.at(env, 0) + truncated.at(env, 0) + invalid.at(env, 0) != 0.0f;
         if (by_age) {
           const float age = ages.at(env, 0) + 1.0f;

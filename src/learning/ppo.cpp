@@ -22,7 +22,7 @@ namespace {
 void repeat(const float* values, int count, const Numbers<float>& to) {
   Kokkos::parallel_for(
       "maniple::repeat", Kokkos::RangePolicy<ExecutionSpace>(0, static_cast<std::int64_t>(to.extent(0))),
-      KOKKOS_LAMBDA(std::int64_t i) { to(i) = values[i % count]; });
+      MANIPLE_LAMBDA(std::int64_t i) { to(i) = values[i % count]; });
 }
 
 }  // namespace

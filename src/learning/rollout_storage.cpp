@@ -38,7 +38,7 @@ Bootstrap bootstrap_of(BootstrapChoice choice) {
 void deal(std::uint32_t seed, std::int64_t first_tile, std::int64_t tiles, std::int64_t drawn,
           std::uint32_t iteration, int epoch, int horizon, const Numbers<std::int32_t>& order) {
   Kokkos::parallel_for(
-      "maniple::deal_minibatches", Range(0, tiles), KOKKOS_LAMBDA(std::int64_t tile) {
+      "maniple::deal_minibatches", Range(0, tiles), MANIPLE_LAMBDA(std::int64_t tile) {
         minibatch_order(seed, drawn * (first_tile + tile), iteration, epoch, horizon,
                         order.data() + tile * horizon);
       });

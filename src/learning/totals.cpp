@@ -14,7 +14,7 @@ using Range = Kokkos::RangePolicy<ExecutionSpace>;
 void sum_workers(const Numbers<double>& totals, std::int64_t count, int workers) {
   if (workers == 1) return;
   Kokkos::parallel_for(
-      "maniple::sum_workers", Range(0, count), KOKKOS_LAMBDA(std::int64_t i) {
+      "maniple::sum_workers", Range(0, count), MANIPLE_LAMBDA(std::int64_t i) {
         for (int worker = 1; worker < workers; ++worker) totals(i) += totals(worker * count + i);
       });
 }
@@ -23,7 +23,7 @@ template <class From, class To>
 void convert(const Numbers<From>& from, std::int64_t count, const Numbers<To>& to) {
   Kokkos::parallel_for(
       "maniple::convert", Range(0, count),
-      KOKKOS_LAMBDA(std::int64_t i) { to(i) = static_cast<To>(from(i)); });
+      MANIPLE_LAMBDA(std::int64_t i) { to(i) = static_cast<To>(from(i)); });
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
@@ -35,6 +36,43 @@ std::vector<std::pair<std::string, int>> state_sizes(const ModelSizes& sizes) {
           {"qacc_warmstart", sizes.nv},
           {"model_values", sizes.nmodelvalue}};
 }
+
+constexpr double kLargestControl = 1e10;  // mjMAXVAL
+
+// Which environments' rollouts have ended, as in mujoco.rollout: by a step that found a bad state or control,
+// whose outcome is repeated from then on.
+class EndedRollouts {
+ public:
+  EndedRollouts(const Simulation& simulation, std::int64_t envs)
+      : simulation_(simulation), ended_(static_cast<std::size_t>(envs)), last_(ended_.size(), -1) {
+    for (const EnvironmentStep& bad : bad_environments()) last_[place(bad.env)] = bad.control_step;
+    bad_states_ = simulation.bad_states();
+  }
+  bool operator[](std::int64_t env) const { return ended_[static_cast<std::size_t>(env)]; }
+
+  // After a step with these controls [env, nu].
+  void update(const std::vector<double>& controls, int nu) {
+    for (std::size_t i = 0; i < controls.size(); ++i)
+      if (!(std::abs(controls[i]) <= kLargestControl)) ended_[i / static_cast<std::size_t>(nu)] = true;
+    if (simulation_.bad_states() == bad_states_) return;
+    bad_states_ = simulation_.bad_states();
+    for (const EnvironmentStep& bad : bad_environments())
+      if (bad.control_step != last_[place(bad.env)]) ended_[place(bad.env)] = true;
+  }
+
+ private:
+  std::vector<EnvironmentStep> bad_environments() const {
+    return simulation_.bad_environments(ended_.size());
+  }
+  std::size_t place(std::int64_t env) const {
+    return static_cast<std::size_t>(env - simulation_.partition().first_env());
+  }
+
+  const Simulation& simulation_;
+  std::vector<bool> ended_;
+  std::vector<std::int64_t> last_;  // control step of the last bad state
+  std::int64_t bad_states_ = 0;
+};
 
 // Gives environments model fields of their own beside those that a task's events set.
 void vary(ImportedModel& model, const Config& config, const std::vector<std::string>& names) {
@@ -203,13 +241,18 @@ void ModelSimulation::rollout(const double* control, std::int64_t steps, double*
     const Part& part = parts_[static_cast<std::size_t>(index)];
     std::vector<double> controls(static_cast<std::size_t>(part.envs * nu), 0.0);
     std::vector<std::byte> packed;
+    EndedRollouts ended(*part.simulation, part.envs);
     // a field of all environments to its place in the rows of a step
     const auto read = [&](const Field& field, std::int64_t step, double* rows, int row, int first) {
       part.simulation->read_field(field.name, packed);
-      for (std::int64_t env = 0; env < part.envs; ++env)
-        std::memcpy(rows + ((part.first + env) * steps + step) * row + first,
-                    packed.data() + static_cast<std::size_t>(env * field.size) * sizeof(double),
-                    static_cast<std::size_t>(field.size) * sizeof(double));
+      const std::size_t bytes = static_cast<std::size_t>(field.size) * sizeof(double);
+      for (std::int64_t env = 0; env < part.envs; ++env) {
+        double* const to = rows + ((part.first + env) * steps + step) * row + first;
+        if (ended[env])
+          std::memcpy(to, to - row, bytes);
+        else
+          std::memcpy(to, packed.data() + static_cast<std::size_t>(env) * bytes, bytes);
+      }
     };
     for (std::int64_t step = 0; step < steps; ++step) {
       for (std::int64_t env = 0; env < part.envs && control != nullptr; ++env)
@@ -223,6 +266,7 @@ void ModelSimulation::rollout(const double* control, std::int64_t steps, double*
       }
       if (sensors != fields_.end() && sensordata != nullptr)
         read(*sensors, step, sensordata, sensors->size, 0);
+      ended.update(controls, nu);
     }
   });
 }

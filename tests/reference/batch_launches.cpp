@@ -11,7 +11,7 @@ void for_each_pack_of_tile(const Model<ScalarOf<V>>& model, ScalarOf<V>* states,
                            const Body& body) {
   const int elements = data_elements(model);
   Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, kEnvs / lane_width<V>), KOKKOS_LAMBDA(int pack) {
+      Kokkos::RangePolicy<ExecutionSpace>(0, kEnvs / lane_width<V>), MANIPLE_LAMBDA(int pack) {
         body(model, state_of_tile<V>(model, states, pack * lane_width<V>),
              data_of_scratch<V>(model, reinterpret_cast<V*>(scratch) + pack * elements, 1), pack);
       });
@@ -24,7 +24,7 @@ template <class V>
 void launch_forward(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch) {
   for_each_pack_of_tile<V>(
       model, states, scratch,
-      KOKKOS_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
+      MANIPLE_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
         forward(m, s, d);
       });
 }
@@ -33,7 +33,7 @@ template <class V>
 void launch_kinematics(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch) {
   for_each_pack_of_tile<V>(
       model, states, scratch,
-      KOKKOS_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
+      MANIPLE_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
         forward_kinematics(m, s, d);
       });
 }
@@ -42,7 +42,7 @@ template <class V>
 void launch_set_const(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<V>* scratch) {
   for_each_pack_of_tile<V>(
       model, states, scratch,
-      KOKKOS_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
+      MANIPLE_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int) {
         set_const(m, s, d);
       });
 }
@@ -52,7 +52,7 @@ void launch_step(const Model<ScalarOf<V>>& model, ScalarOf<V>* states, ScalarOf<
                  int* bad) {
   for_each_pack_of_tile<V>(
       model, states, scratch,
-      KOKKOS_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int pack) {
+      MANIPLE_LAMBDA(const Model<ScalarOf<V>>& m, const State<V>& s, const Data<V>& d, int pack) {
         const MaskOf<V> reset = step(m, s, d, {.all_fields = all_fields, .contacts_known = false});
         for (int lane = 0; lane < lane_width<V>; ++lane)
           bad[pack * lane_width<V> + lane] = get_lane(reset, lane);

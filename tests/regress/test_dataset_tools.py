@@ -99,6 +99,14 @@ def test_merge_and_split(data, tmp_path):
     assert "found no share" in tool("split", data, "train.hdf5", exit_code=2)
 
 
+def test_inputs_stay(data, tmp_path):
+    path, before = data, data.read_bytes()
+    for arguments in (["trim", path, path, "--from", 1], ["merge", path, path, path], ["filter", path, path, "--min-length", 2]):
+        said = tool(*arguments, exit_code=2)
+        assert "found the same file as input and output; allowed: another name" in said
+        assert path.read_bytes() == before and not list(path.parent.glob("*.tmp.*"))
+
+
 def test_merge_of_what_differs(tmp_path):
     one = write_robomimic(tmp_path / "one.hdf5", episodes(3))
     assert "minari's layout; allowed: that of" in tool("merge", tmp_path / "x", one, write_minari(tmp_path / "m", episodes(2)), exit_code=2)

@@ -60,6 +60,18 @@ def assert_same(one, other):
         np.testing.assert_array_equal(left, right)
 
 
+# ---- bad actions ----
+
+def test_actions_that_are_no_numbers_are_refused():
+    envs = maniple.make_vec("inputs/tasks/pendulum_swingup.yaml", 5)
+    envs.reset(seed=1)
+    actions = np.zeros(envs.action_space.shape, np.float32)
+    actions[3] = np.nan
+    with pytest.raises(ValueError, match="actions: found nan in component 0 of environment 3; allowed: finite numbers"):
+        envs.step(actions)
+    envs.close()
+
+
 # ---- the program's bits ----
 
 @pytest.mark.parametrize("precision", ["single", "double"])

@@ -53,6 +53,26 @@ def assert_close(got, want):
 
 # ---- rollout ----
 
+@pytest.mark.parametrize("damping, value", [(0.1, 0.5), (0.1, np.nan), (0.1, 1e11), (400, 0.5)],
+                         ids=["good", "nan", "huge", "diverging"])
+def test_rollouts_end_as_mujocos(damping, value):
+    """A bad control or state ends a rollout, whose last state is repeated; the others go on."""
+    model = mujoco.MjModel.from_xml_string(f"""<mujoco><option timestep=".05"><flag eulerdamp="disable"/></option><worldbody><body>
+        <joint name="hinge" axis="0 1 0" damping="{damping}"/><geom size=".1" pos="0 0 -.5" mass="1"/></body></worldbody>
+        <actuator><motor joint="hinge"/></actuator></mujoco>""")
+    control = np.full((3, 200, 1), 0.5)
+    control[1, 7] = value
+    start = np.zeros((3, 3))
+    start[:, 1] = [0.3, 0.4, 0.0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir("/tmp")  # (MuJoCo writes its warnings into a file)
+        want, _ = mujoco.rollout.rollout(model, mujoco.MjData(model), start, control)
+    found, _ = maniple.rollout(model, start, control)
+    np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-9)
+    ended = [np.all(rows[-1] == rows[-2]) for rows in found]
+    assert ended == ([True] * 3 if damping > 1 else [False, not abs(value) < 1e10, False])
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_rollouts_are_mujocos(name):
     model = load(name)

@@ -320,7 +320,7 @@ void dense_layer(const std::vector<int>& sizes) {
                    transposed("transposed", static_cast<std::size_t>(layer.stride() * kTileWidth));
   const FeatureMap<T> in = x.map(), out = y.map(), in_delta = x_delta.map(), out_delta = y_delta.map();
   for_tiles(
-      "test", x.tiles, 1, KOKKOS_LAMBDA(const TileTeam& team, std::int64_t tile, int) {
+      "test", x.tiles, 1, MANIPLE_LAMBDA(const TileTeam& team, std::int64_t tile, int) {
         Dense::forward(team, layer, numbers.data(), in.at(tile, 0), out.at(tile, 0));
         Dense::backward(team, layer, numbers.data(), out_delta.at(tile, 0), in.at(tile, 0),
                         in_delta.at(tile, 0));

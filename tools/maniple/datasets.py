@@ -76,8 +76,11 @@ def reading(*paths: Path) -> Iterator[list[DataSet]]:
 
 
 @contextmanager
-def writing(path: Path, like: DataSet) -> Iterator[h5py.File]:
-    """A new file with the attributes of another; it appears when it is whole."""
+def writing(path: Path, like: DataSet, *others: DataSet) -> Iterator[h5py.File]:
+    """A new file with the attributes of another; it appears when it is whole. Not in place of what it is made from."""
+    for source in (like, *others):
+        if path.resolve() == source.path.resolve():
+            raise Unreadable(f"{path}: found the same file as input and output; allowed: another name for the output")
     with new_file(path) as file:
         group = file.require_group(like.group.name)
         group.attrs.update(like.group.attrs.items())
@@ -100,7 +103,7 @@ def write(path: Path, sources: list[tuple[DataSet, list[str]]]) -> tuple[int, in
     """A file of these episodes, numbered anew; returns how many, and their steps."""
     first = sources[0][0]
     masks: dict[str, list[str]] = {}
-    with writing(path, first) as file:
+    with writing(path, *(source for source, _ in sources)) as file:
         number = 0
         for source, names in sources:
             new = {}

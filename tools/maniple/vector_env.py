@@ -161,7 +161,7 @@ class VectorEnv(GymnasiumVectorEnv):
         """One control step of every environment with `actions` [num_envs, number of actions].
 
         Returns observations, rewards [num_envs], terminations and truncations [num_envs] of bool, and infos. Raises
-        ValueError for actions of another shape, RuntimeError before the first reset(), and with AutoresetMode.DISABLED
+        ValueError for actions of another shape and for what is not finite, RuntimeError before the first reset(), and with AutoresetMode.DISABLED
         where an episode has ended and was not reset.
         """
         self._check_open()
@@ -210,6 +210,9 @@ class VectorEnv(GymnasiumVectorEnv):
         rows = np.ascontiguousarray(actions, self._dtype)
         if rows.shape != self.action_space.shape:
             raise ValueError(f"actions: found the shape {rows.shape}; allowed: {self.action_space.shape}")
+        if not np.isfinite(rows).all():
+            env, k = np.argwhere(~np.isfinite(rows))[0]
+            raise ValueError(f"actions: found {rows[env, k]} in component {k} of environment {env}; allowed: finite numbers")
         return rows
 
     def _episode_infos(self, ended: NDArray[np.bool_]) -> dict[str, Any]:

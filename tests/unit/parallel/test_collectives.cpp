@@ -15,7 +15,7 @@ namespace {
 void fill_on_device(const Kokkos::View<double*, MemorySpace>& doubles,
                     const Kokkos::View<float*, MemorySpace>& floats, int rank) {
   Kokkos::parallel_for(
-      Kokkos::RangePolicy<ExecutionSpace>(0, doubles.extent_int(0)), KOKKOS_LAMBDA(int i) {
+      Kokkos::RangePolicy<ExecutionSpace>(0, doubles.extent_int(0)), MANIPLE_LAMBDA(int i) {
         doubles(i) = i + rank;
         floats(i) = static_cast<float>(i - rank);
       });
