@@ -76,7 +76,8 @@ class Batch {
                                                        {"eq_active", or_default(state.eq_active, 0)},
                                                        {"mocap_pos", or_default(state.mocap_pos, 1)},
                                                        {"mocap_quat", or_default(state.mocap_quat, 2)},
-                                                       {"time", {state.time}}};
+                                                       {"time", {state.time}},
+                                                       {"time_residual", {0}}};
         const auto input = inputs.find(field.name);
         if (input == inputs.end() || input->second.empty()) continue;
         for (int i = 0; i < field.size; ++i)
