@@ -21,6 +21,19 @@ using testing::shared_tiles;
 using testing_learning::toy_config;
 using testing_learning::ToyEnvironment;
 
+// What the policy gives for one tile of observations, into the block of samples.
+void act_without_noise(Policy& policy, float* block, const TiledView<float>& observation,
+                       const TiledView<float>& critic_observation = {}) {
+  auto act = policy.actor<LaneDense>(1);
+  act.observation = observation;
+  act.critic_observation = critic_observation;
+  act.blocks = block;
+  act.deterministic = true;
+  act.envs = 32;
+  for_tiles("maniple::act", 1, 1, act);
+  Kokkos::fence();
+}
+
 // The closed form for two layers of 50000 units: more parameters than an int counts.
 TEST(Networks, CountParametersIn64Bits) {
   PolicyConfig config;
@@ -55,14 +68,7 @@ TEST(Policy, TheCriticSeesItsOwnObservations) {
   const auto blocks =
       shared_numbers<float>("blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
   const auto outputs = [&] {
-    auto act = policy.actor<LaneDense>(1);
-    act.observation = observation;
-    act.critic_observation = critic;
-    act.blocks = blocks.data();
-    act.deterministic = true;
-    act.envs = 32;
-    for_tiles("maniple::act", 1, 1, act);
-    Kokkos::fence();
+    act_without_noise(policy, blocks.data(), observation, critic);
     return std::pair(blocks.data()[policy.layout().mean * kTileWidth + 5],
                      blocks.data()[policy.layout().value * kTileWidth + 5]);
   };
@@ -94,13 +100,7 @@ TEST(Policy, RescaledValuesAreTheOldOnes) {
     const auto blocks =
         shared_numbers<float>("blocks", static_cast<std::size_t>(policy.layout().elements) * kTileWidth);
     const auto outputs = [&](int element) {
-      auto act = policy.actor<LaneDense>(1);
-      act.observation = observation;
-      act.blocks = blocks.data();
-      act.deterministic = true;
-      act.envs = 32;
-      for_tiles("maniple::act", 1, 1, act);
-      Kokkos::fence();
+      act_without_noise(policy, blocks.data(), observation);
       const float* first = blocks.data() + element * kTileWidth;
       return std::vector<float>(first, first + kTileWidth);
     };
