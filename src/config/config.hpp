@@ -339,7 +339,8 @@ struct TermConfig {
   PerElement offset{0};                     // actions
   std::optional<std::vector<double>> clip;  // [low, high]: actions, observations
   bool time_out = false;                    // terminations: truncation, not failure
-  std::string target;                       // resets by expression: what is assigned, e.g. "qpos[slider]"
+  std::string target;  // actions, resets and events by expression: what is assigned, e.g. "qpos[slider]"
+  std::vector<std::string> components;  // actions: names of components that expressions read
   // observations, what happens to the value in this order
   std::vector<double> bias;   // drawn at each reset: a number +-, or [low, high]
   std::vector<double> noise;  // drawn at each step: a number +-, or [low, high]

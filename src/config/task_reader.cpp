@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -171,6 +172,10 @@ class TaskReader {
       check_parameters(term, path);
       return;
     }
+    if (section_.kind == TermKind::action && (!term.components.empty() || !term.target.empty())) {
+      check_without_actuators(term, path);
+      return;
+    }
     if (!term.term.empty() + !term.expression.empty() + !term.field.empty() != 1) {
       const bool none = term.term.empty() && term.expression.empty();
       const bool field = !term.field.empty();
@@ -195,6 +200,26 @@ class TaskReader {
     if (!term.target.empty() && term.expression.empty())
       throw InputError(where, path + ".set", "set together with a term of the library",
                        "allowed: with an expression");
+  }
+
+  // Actions that belong to no actuator: components that others read, or an assignment, which has none.
+  void check_without_actuators(const TermConfig& term, const std::string& path) const {
+    const bool assigns = term.components.empty();
+    const std::set<std::string> allowed = assigns ? std::set<std::string>{"name", "set", "expression"}
+                                                  : std::set<std::string>{"name", "components"};
+    for (const auto& [key, where] : term.where_keys)
+      if (!allowed.contains(key))
+        throw InputError(where, path + "." + key,
+                         assigns ? "set together with set" : "set together with components",
+                         assigns ? "allowed: set, expression and name" : "allowed: components and name");
+    check_parameters(term, path);
+    if (assigns && term.expression.empty())
+      throw InputError(term.where_of("set"), path + ".set", "set without an expression",
+                       "allowed: with expression: \"<text>\"");
+    for (const std::string& name : term.components)
+      if (!is_identifier(name))
+        throw InputError(term.where_of("components"), path + ".components", "found the name '" + name + "'",
+                         "allowed: letters, digits and _, not starting with a digit");
   }
 
   // Known before the curricula are: of two numbers.

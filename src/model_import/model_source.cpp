@@ -237,9 +237,9 @@ void ModelSource::edit(const std::string& overlay, const std::string& element, i
   next_tag(element, 0, change);
   std::string pattern;
   if (!attribute_value(element, change, "name", &pattern))
-    throw InputError({overlay, line, 0}, "model.overlay",
-                     "found <" + change.name + "> without a name in <edit>",
-                     "allowed: name=\"...\", a name of the model or a pattern");
+    throw InputError(
+        {overlay, line, 0}, "model.overlay", "found <" + change.name + "> without a name in <edit>",
+        "allowed: name=\"...\", a name of the model or a pattern, or \"\" for those without a name");
   std::regex names;
   try {
     names = std::regex(pattern);
@@ -252,14 +252,20 @@ void ModelSource::edit(const std::string& overlay, const std::string& element, i
   if (removes && (remove != "true" || attributes_of(element, change).size() != 2))
     throw InputError({overlay, line, 0}, "model.overlay", "found " + element + " in <edit>",
                      "allowed: remove=\"true\", with the name alone");
-  int matches = 0;
+  int matches = 0, open_defaults = 0;
   std::string known;
   Tag tag;
   for (std::size_t at = 0; next_tag(text_, at, tag); at = tag.end) {
+    if (tag.name == "default" && !is_closed(text_, tag)) ++open_defaults;
+    if (tag.name == "/default") --open_defaults;
+    if (tag.name != change.name) continue;
     std::string name;
-    if (tag.name != change.name || !attribute_value(text_, tag, "name", &name)) continue;
-    known += (known.empty() ? "" : ", ") + name;
-    if (!std::regex_match(name, names)) continue;
+    if (attribute_value(text_, tag, "name", &name)) {
+      known += (known.empty() ? "" : ", ") + name;
+      if (!std::regex_match(name, names)) continue;
+    } else if (!pattern.empty() || open_defaults > 0) {
+      continue;
+    }
     ++matches;
     if (removes) {
       blank(text_, tag.begin, end_of_element(text_, tag));
@@ -374,9 +380,9 @@ std::string ModelSource::expand(const std::string& path, const std::string& dire
     }
     result += expand(target.string(), target.parent_path().string(), depth + 1);
     result += '\n';
-    line += line_of(text, tag.end) - line_of(text, tag.begin);
+    copied = end_of_element(text, tag);
+    line += line_of(text, copied) - line_of(text, tag.begin);
     lines_.push_back({path, line, 0});
-    copied = tag.end;
   }
   copy(copied, end);
   return result;

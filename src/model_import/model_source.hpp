@@ -21,7 +21,8 @@ class ModelSource {
   explicit ModelSource(const std::string& path);
   // The same with an MJCF file laid over an MJCF model: its sections are added, but for <edit>, whose
   // elements set their attributes in those of the model that have their tag and a name that matches theirs, a
-  // regular expression, or remove these (remove="true"). InputError for elements that match nothing.
+  // regular expression, or no name where theirs is "", or remove these (remove="true"). InputError for
+  // elements that match nothing.
   ModelSource(const std::string& path, const std::string& overlay);
 
   // A model without text: every location is the file alone.

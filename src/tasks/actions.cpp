@@ -109,8 +109,21 @@ std::vector<CompiledAction> expression_actions(const TermConfig& term, const Tas
   return actions;
 }
 
+// Components that drive no actuator.
+std::vector<CompiledAction> free_components(const TermConfig& term) {
+  std::vector<CompiledAction> actions;
+  for (const std::string& component : term.components) {
+    CompiledAction action;
+    action.name = term.where_keys.contains("name") ? term.name + "/" + component : component;
+    actions.push_back(std::move(action));
+  }
+  return actions;
+}
+
 std::vector<CompiledAction> compile_action(const TermConfig& term, const TaskModel& model,
                                            const std::string& key) {
+  if (!term.components.empty()) return free_components(term);
+  if (!term.target.empty()) return {};  // (an assignment)
   check_delay(term, key);
   if (term.term.empty()) return expression_actions(term, model, key);
   const LibraryTerm& library = find_term(term, TermKind::action, key);
@@ -160,6 +173,10 @@ std::vector<CompiledAction> compile_actions(const TaskConfig& config, const Task
     std::vector<CompiledAction> of_term = compile_action(term, model, key);
     set_offset_expressions(of_term, term, key);
     for (CompiledAction& action : of_term) {
+      if (action.actuator < 0) {
+        actions.push_back(std::move(action));
+        continue;
+      }
       const auto same = [&](const CompiledAction& other) { return other.actuator == action.actuator; };
       if (std::any_of(actions.begin(), actions.end(), same))
         throw InputError(term.where, key,

@@ -1,5 +1,6 @@
 // The actions of a task: which actuator each component of the policy's output drives, and how it becomes a
-// control. Each kind of action needs its kind of actuator.
+// control. Each kind of action needs its kind of actuator; components of an action may also drive none, for
+// assignments (compile_act) to read.
 #pragma once
 
 #include <cstddef>
@@ -14,9 +15,9 @@
 namespace maniple {
 
 struct CompiledAction {
-  std::string name;  // "<term>/<joint or actuator>"
-  int actuator = 0;
-  int element = 0;          // of State: the actuator's control
+  std::string name;         // "<term>/<joint or actuator>"
+  int actuator = -1;        // -1: none, other actions read the component
+  int element = -1;         // of State: the actuator's control; -1: none
   bool by_program = false;  // `act` sets the control, not the table of actions
   // what takes the place of the action's component: an expression, component `place` of `count`; "": nothing
   ExpressionSource expression;

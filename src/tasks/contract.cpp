@@ -75,6 +75,11 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
   Rows rows;
   const int qpos = field_named(state_fields(model.sizes), "qpos").first;
   for (const CompiledAction& action : task.actions) {
+    if (action.actuator < 0) {
+      rows.push_back(
+          json_object({json_entry("name", json_text(action.name)), json_entry("actuator", "null")}));
+      continue;
+    }
     const TaskActuator& actuator = model.actuators[static_cast<std::size_t>(action.actuator)];
     std::string joint = "null", relative = "null";
     for (const TaskJoint& candidate : model.joints) {
@@ -95,6 +100,16 @@ Rows action_rows(const CompiledTask& task, const TaskModel& model) {
          json_entry("clip", action.clipped ? json_list(std::vector{action.low, action.high}) : "null"),
          json_entry("servo", servo(actuator))}));
   }
+  return rows;
+}
+
+// Actions that assign an expression: what they set before the physics of a control step.
+Rows assignment_rows(const TaskConfig& config) {
+  Rows rows;
+  for (const TermConfig& term : config.actions)
+    if (!term.target.empty())
+      rows.push_back(json_object(
+          {json_entry("set", json_text(term.target)), json_entry("expression", json_text(term.expression))}));
   return rows;
 }
 
@@ -155,6 +170,7 @@ std::string policy_contract(const Config& config, const CompiledTask& task, cons
                     "offset_expression)) of the action, or of the expression where there is one, delay "
                     "control steps late; held for a control step")),
       json_entry("actions", list_of(action_rows(task, model), 1)),
+      json_entry("assignments", list_of(assignment_rows(config.task), 1)),
       json_entry("force", json_text("gain * control + bias[0] + bias[1] * length + bias[2] * velocity of the "
                                     "actuator, where the servo is affine; length is gear times the joint's")),
       json_entry("held_controls", object(held, 1)),

@@ -4,12 +4,14 @@
 #include "src/tasks/expression_compiler.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <regex>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include "src/tasks/expression_functions.hpp"
@@ -23,8 +25,9 @@ using Node = ExpressionGraph::Node;
 using Value = ExpressionCompiler::Value;
 
 constexpr std::size_t kScreenful = 100;  // names in a message
-// Fields of the state that resets and events may set.
+// Fields of the state that resets and events may set, and those that actions may.
 constexpr const char* kAssignedFields[] = {"qpos", "qvel", "act", "mocap_pos", "mocap_quat", "eq_active"};
+constexpr const char* kFieldsOfActions[] = {"ctrl", "mocap_pos", "mocap_quat", "eq_active"};
 
 struct BinaryOperator {
   std::string_view token;
@@ -93,8 +96,11 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
                       place.size() == 1 ? "a number" : "a number or " + shape(place));
   const ModelSizes& sizes = context_.model().sizes;
   const std::vector<FieldInfo> fields = state_fields(sizes);
+  const bool acts = phase_ == Phase::act;
+  const std::span<const char* const> allowed =
+      acts ? std::span<const char* const>(kFieldsOfActions) : std::span<const char* const>(kAssignedFields);
   const auto is_state = [&](int index) {
-    return std::any_of(std::begin(kAssignedFields), std::end(kAssignedFields), [&](const char* name) {
+    return std::any_of(allowed.begin(), allowed.end(), [&](const char* name) {
       const FieldInfo field = field_named(fields, name);
       return index >= field.first && index < field.first + field.size;
     });
@@ -108,6 +114,9 @@ bool ExpressionCompiler::assign(const ExpressionSource& target, const Expression
     int index = -1;
     const bool known = graph_.is_operand(place[i], Bank::state, index);
     of_model = known && index >= first_of_model && index < end_of_model;
+    if (acts && !(known && is_state(index)))
+      refuse_expression(target, 0, "'" + target.text + "' cannot be assigned by an action",
+                        fmt::format("{}, whole or with [elements]", fmt::join(kFieldsOfActions, ", ")));
     if (!of_model && !(known && is_state(index)))
       refuse_expression(target, 0, "'" + target.text + "' cannot be assigned",
                         "qpos, qvel, act, joint_pos, joint_vel, mocap_pos, mocap_quat or eq_active, whole or "
@@ -334,7 +343,7 @@ void ExpressionCompiler::finish() {
     for (const int index : assignment_order_)
       graph_.store_where(flag, assigned_.at(index), Bank::state, index);
   }
-  if (phase_ == Phase::interval || phase_ == Phase::vary)
+  if (phase_ == Phase::act || phase_ == Phase::interval || phase_ == Phase::vary)
     for (const int index : assignment_order_) graph_.store(assigned_.at(index), Bank::state, index);
   if (phase_ == Phase::observe) {
     // Compiling a remembered expression may add further ones (prev inside prev).

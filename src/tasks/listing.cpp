@@ -317,6 +317,10 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
   };
   std::string rows;
   for (const CompiledAction& action : task.actions) {
+    if (action.actuator < 0) {
+      rows += row(action.name, "read by the assignments");
+      continue;
+    }
     std::string rest = fmt::format("x {:.6g}", action.scale);
     if (action.offset != 0) rest += fmt::format(" + {:.6g}", action.offset);
     if (!action.offset_expression.text.empty()) rest += " + (" + action.offset_expression.text + ")";
@@ -328,6 +332,8 @@ std::string task_table(const TaskConfig& config, const CompiledTask& task) {
     rest += fmt::format(", random in [{:.4g}, {:.4g}]", action.random_low, action.random_high);
     rows += row(action.name, rest);
   }
+  for (const TermConfig& term : config.actions)
+    if (!term.target.empty()) rows += row(term.target, "= " + term.expression);
   section(fmt::format("actions ({})", task.num_actions), rows);
   rows.clear();
   for (const auto& [name, control] : task.held_controls)

@@ -192,6 +192,20 @@ bool mentions(const ExpressionContext& context, const std::string& definition,
   return false;
 }
 
+// Actuators that no action drives, and the controls that they hold.
+std::vector<std::pair<std::string, double>> held_controls(const TaskModel& model, const CompiledTask& task) {
+  const int first_control = field_named(state_fields(model.sizes), "ctrl").first;
+  std::vector<std::pair<std::string, double>> held;
+  for (int i = 0; i < std::ssize(model.actuators); ++i) {
+    const auto drives = [i](const CompiledAction& action) { return action.actuator == i; };
+    if (std::none_of(task.actions.begin(), task.actions.end(), drives) &&
+        !task.assigned_in_act.contains(first_control + i))
+      held.emplace_back(model.actuators[static_cast<std::size_t>(i)].name,
+                        model.ctrl0[static_cast<std::size_t>(i)]);
+  }
+  return held;
+}
+
 // The task with these variables. What functions of its expressions remember beside them is added to
 // `variables`; then the task must be compiled again.
 CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, const ControlStep& step,
@@ -222,11 +236,6 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
     task.num_actions = 1;  // a number fits what is computed with as many as there would be
   else if (task.num_actions == 0)
     throw InputError(config.where, "task.actions", "no actions", "at least one action term");
-  for (std::size_t i = 0; i < model.actuators.size(); ++i)
-    if (std::none_of(task.actions.begin(), task.actions.end(), [i](const CompiledAction& action) {
-          return static_cast<std::size_t>(action.actuator) == i;
-        }))
-      task.held_controls.emplace_back(model.actuators[i].name, model.ctrl0[i]);
   if (config.observations.empty())
     throw InputError(config.where, "task.observations", "no observations", "at least one observation term");
 
@@ -257,7 +266,8 @@ CompiledTask compile_with(const TaskConfig& config, const TaskModel& model, cons
   compile_model_events(config, model, context, constants, task);
   compile_resets(config, model, context, constants, task);
   mistakes.gather([&] { compile_acceptance(config, context, constants, task); });
-  if (of_actions.count() == 0) mistakes.gather([&] { compile_act(context, constants, task); });
+  if (of_actions.count() == 0) mistakes.gather([&] { compile_act(config, model, context, constants, task); });
+  task.held_controls = held_controls(model, task);
   compile_intervals(config, model, context, constants, task);
   compile_observing(config, model, observe, constants, task);
   // Definitions that nothing uses must be right, too; some can only be used in resets or rewards.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,6 +45,7 @@ struct CompiledTask : TaskSizes {
   std::int64_t max_episode_steps = 0;  // 0: endless
 
   std::vector<CompiledAction> actions;
+  std::set<int> assigned_in_act;  // elements of State that actions by `set` assign
   // Actuators that no action drives, and the controls that they hold.
   std::vector<std::pair<std::string, double>> held_controls;
   std::vector<std::string> observation_names;  // one per component: "joint_pos_rel[0]"

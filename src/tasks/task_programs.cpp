@@ -58,6 +58,26 @@ ExpressionGraph::Node component_of(const ExpressionSource& expression, const Com
   return value[value.size() == 1 ? 0 : action.place];
 }
 
+// An action without an actuator of its own: what it assigns, mocap poses for instance.
+void assign_in_act(const TermConfig& term, const std::string& key, const TaskModel& model,
+                   ExpressionCompiler& act, CompiledTask& task) {
+  act.assign({term.target, term.where_of("set"), key + ".set"}, source_of(term, term.expression, key));
+  const int first_control = field_named(state_fields(model.sizes), "ctrl").first;
+  for (const int element : act.last_assigned()) {
+    const auto drives = [&](const CompiledAction& action) { return action.element == element; };
+    if (!task.assigned_in_act.insert(element).second ||
+        std::any_of(task.actions.begin(), task.actions.end(), drives)) {
+      const int actuator = element - first_control;
+      const bool is_control = actuator >= 0 && actuator < std::ssize(model.actuators);
+      throw InputError(term.where_of("set"), key + ".set",
+                       is_control ? fmt::format("actuator '{}' gets a second action",
+                                                model.actuators[static_cast<std::size_t>(actuator)].name)
+                                  : fmt::format("'{}' gets a second action", term.target),
+                       "one action for each of them");
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<double> steps_of(const TermConfig& term, const std::string& key, double step_dt) {
@@ -240,9 +260,13 @@ void compile_acceptance(const TaskConfig& config, ExpressionContext& context, Co
   task.accept = accept.program(constants);
 }
 
-void compile_act(ExpressionContext& context, ConstantPool& constants, CompiledTask& task) {
+void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                 ConstantPool& constants, CompiledTask& task) {
   const auto by_program = [](const CompiledAction& action) { return action.by_program; };
-  if (std::none_of(task.actions.begin(), task.actions.end(), by_program)) return;
+  const auto assigns = [](const TermConfig& term) { return !term.target.empty(); };
+  if (std::none_of(task.actions.begin(), task.actions.end(), by_program) &&
+      std::none_of(config.actions.begin(), config.actions.end(), assigns))
+    return;
   ExpressionCompiler act(context, Phase::act);
   ExpressionGraph& graph = act.graph();
   ExpressionGraph::Node clipped = graph.constant(0);
@@ -279,6 +303,11 @@ void compile_act(ExpressionContext& context, ConstantPool& constants, CompiledTa
     }
     graph.store(control, Bank::state, action.element);
   }
+  for (std::size_t i = 0; i < config.actions.size(); ++i)
+    if (assigns(config.actions[i]))
+      context.mistakes().gather([&] {
+        assign_in_act(config.actions[i], key_of(TermKind::action, config.actions[i], i), model, act, task);
+      });
   act.finish();
   graph.store(clipped, Bank::output, 0);
   task.act = act.program(constants);

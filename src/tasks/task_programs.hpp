@@ -30,7 +30,8 @@ void compile_resets(const TaskConfig& config, const TaskModel& model, Expression
 void compile_acceptance(const TaskConfig& config, ExpressionContext& context, ConstantPool& constants,
                         CompiledTask& task);
 // Controls that need more than the table of actions.
-void compile_act(ExpressionContext& context, ConstantPool& constants, CompiledTask& task);
+void compile_act(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
+                 ConstantPool& constants, CompiledTask& task);
 // Events in intervals.
 void compile_intervals(const TaskConfig& config, const TaskModel& model, ExpressionContext& context,
                        ConstantPool& constants, CompiledTask& task);

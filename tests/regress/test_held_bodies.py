@@ -2,6 +2,8 @@
 states of keyframes, against libmujoco from the states that were recorded."""
 # ctest: PROCESSORS 1 COST 5
 
+import re
+
 import h5py
 import mujoco
 import numpy as np
@@ -115,3 +117,65 @@ def test_others_are_refused(maniple, deck, target, allowed):
     deck.write_text(TASK.replace('mocap_pos[target]", expression: "[uniform(-0.1, 0.1), 0, 1]"', f'{target}", expression: "1"'))
     said = maniple("validate", str(deck), ranks=0, exit_code=2).stderr
     assert allowed in said
+
+
+ASSIGNED = """model: {file: robot.xml}
+simulation: {decimation: 5, precision: double}
+task:
+  variables:
+    ball: {reset: "xpos[ball]", update: "xpos[ball]"}
+  actions:
+    - {components: [x, y, z, let_go]}
+    - {set: "mocap_pos[target]", expression: "ball + 0.02 * action[0:3]"}
+    - {set: "eq_active[grasp]", expression: "action[3] < 0.5"}
+    - {set: "ctrl", expression: "qpos[hinge] + action[3]"}
+  observations: [{expression: "qpos"}]
+  rewards: {alive: {expression: "1"}}
+"""
+
+
+def test_actions_lead_a_mocap_body(maniple, deck):
+    """What actions assign is there before the physics of their control step, whose result is MuJoCo's."""
+    deck.write_text(ASSIGNED)
+    out = deck.parent / "run"
+    result = maniple("validate", deck, ranks=0)
+    assert "4 actions, " in result.stdout and "actuators without an action" not in result.stdout
+    maniple("rollout", deck, "batch.num_envs=24", "simulation.steps=40", "control.source=random", "output.trajectory.every=1",
+            "output.trajectory.fields=[qpos, qvel, ctrl, mocap_pos, eq_active, action, qacc_warmstart]",
+            f"output.directory={out}", ranks=2)
+    rows = {name: np.asarray(values) for name, values in Run(out).trajectories.items()}
+    model = mujoco.MjModel.from_xml_path(str(deck.parent / "robot.xml"))
+    data = mujoco.MjData(model)
+    for env in range(0, 24, 5):
+        for step in range(40):
+            mujoco.mj_resetData(model, data)
+            for field in ("qpos", "qvel", "qacc_warmstart"):
+                getattr(data, field)[:] = rows[field][env, step]
+            action = rows["action"][env, step + 1]
+            np.testing.assert_array_equal(rows["eq_active"][env, step + 1], [action[3] < 0.5, 0])
+            np.testing.assert_allclose(rows["ctrl"][env, step + 1], rows["qpos"][env, step, 7] + action[3], atol=1e-15)
+            data.eq_active[:] = rows["eq_active"][env, step + 1]
+            data.ctrl[:], data.mocap_pos[:] = rows["ctrl"][env, step + 1], rows["mocap_pos"][env, step + 1].reshape(1, 3)
+            mujoco.mj_step(model, data, 5)
+            mujoco.mj_kinematics(model, data)  # simulation.derived: fresh
+            np.testing.assert_allclose(data.qpos, rows["qpos"][env, step + 1], atol=1e-9)
+            if step < 39:
+                expected = data.xpos[model.body("ball").id] + 0.02 * rows["action"][env, step + 2, :3]
+                np.testing.assert_allclose(rows["mocap_pos"][env, step + 2], expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("old, new, message", [
+    ('"ctrl"', '"qpos[hinge]"', r"task\.actions\[3\]\.set: 'qpos\[hinge\]' cannot be assigned by an action; ctrl, mocap_pos, mocap_quat, eq_active, whole or"),
+    ("{components: [x, y, z, let_go]}", "{components: [x, y, z, let_go], scale: 2}", r"actions\[0\]\.scale: set together with components; allowed: components and name"),
+    ("{components: [x, y, z, let_go]}", "{components: [x, 2y, z, w]}", r"actions\[0\]\.components: found the name '2y'; allowed: letters"),
+    ('{set: "ctrl", expression: "qpos[hinge] + action[3]"}', '{set: "ctrl"}', r"actions\[3\]\.set: set without an expression; allowed: with expression"),
+    ('set: "eq_active[grasp]"', 'set: "ctrl"', r"actions\[3\]\.set: actuator '\w*' gets a second action; one action for each of them"),
+    ("- {components: [x, y, z, let_go]}", "- {components: [x, y, z, let_go]}\n    - {term: joint_effort, joints: [hinge]}",
+     r"actions\[4\]\.set: actuator '\w*' gets a second action"),
+    ('set: "eq_active[grasp]"', 'delay: 1, set: "eq_active[grasp]"', r"actions\[2\]\.delay: set together with set; allowed: set, expression and name"),
+])
+def test_refusals_of_assigning_actions(maniple, deck, old, new, message):
+    assert old in ASSIGNED
+    deck.write_text(ASSIGNED.replace(old, new))
+    result = maniple("validate", deck, exit_code=2, ranks=0)
+    assert re.search(message, result.stderr), result.stderr

@@ -8,6 +8,8 @@ import mujoco
 import numpy as np
 import pytest
 
+from maniple.results import Run
+
 ARM = """<mujoco model="arm">
   <compiler angle="radian"/>
   <default> <default class="limb"> <joint armature="0.5" damping="1"/> </default> </default>
@@ -140,6 +142,25 @@ def test_elements_are_removed_with_what_is_in_them(maniple, tmp_path):
                                                  r'remove="true", with the name alone'),
             ('<body name="tool" pos="0 0 0" remove="true"/>', r"over\.xml:3: .*in <edit>; allowed: remove")]:
         assert re.search(message, validate(edit, 2)), validate(edit, 2)
+
+
+def test_elements_without_a_name(maniple, tmp_path):
+    """name="" stands for them, but not for those of <default>; the model includes a file by a tag of its own end."""
+    (tmp_path / "part.xml").write_text('<mujoco>\n<default><geom friction="1"/></default></mujoco>')
+    (tmp_path / "model.xml").write_text("""<mujoco><include file="part.xml"></include>
+<worldbody><body name="a"><joint/><geom name="g" size=".1"/><geom size=".2" mass="1"/></body>
+<body name="b" pos="1 0 0"><joint/><geom size=".1"/></body></worldbody>
+<equality><connect body1="a" body2="b" anchor="0 0 0"/></equality></mujoco>""")
+    (tmp_path / "over.xml").write_text("""<mujoco>
+<edit><geom name="" type="box" size=".1 .1 .3"/><connect name="" remove="true"/></edit></mujoco>""")
+    maniple("rollout", f"model.file={tmp_path}/model.xml", f"model.overlay={tmp_path}/over.xml", "simulation.steps=0",
+            f"output.directory={tmp_path}/run", ranks=0)
+    model = Run(tmp_path / "run").model
+    assert model.neq == 0
+    np.testing.assert_array_equal(model.geom_type, [mujoco.mjtGeom.mjGEOM_SPHERE] + 2 * [mujoco.mjtGeom.mjGEOM_BOX])
+    (tmp_path / "over.xml").write_text('<mujoco><edit><weld name="" remove="true"/></edit></mujoco>')
+    result = maniple("validate", f"model.file={tmp_path}/model.xml", f"model.overlay={tmp_path}/over.xml", exit_code=2, ranks=0)
+    assert "over.xml:1: model.overlay: the model has no <weld> whose name matches ''" in result.stderr
 
 
 def test_refusals_of_keys(maniple, folder):

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from conftest import of_the_day
 from dm_control import suite
+from gymnasium_robotics_envs import make_fetch
 
 ROOT = Path(__file__).resolve().parents[2]
 # Gymnasium imports it for films, of which there are none here.
@@ -31,6 +32,7 @@ RESETS = 2000  # of a deck, and a quarter of that of the original
 
 class Original:
     settings = []  # of the deck, for what is drawn and cannot be seen
+    angles = []  # observations that are equal where they differ by full turns
 
     def state(self):
         """Fields of a state by the names that the decks give them."""
@@ -184,6 +186,40 @@ class IsaacTask(isaac_lab.LocomotionTask, Original):
         return state
 
 
+class FetchTask(Original):
+    """Gymnasium-Robotics' tasks of a Fetch; the goal is the end of its observation."""
+
+    max_steps = 50  # of its registry, which the package's start fills
+
+    def __init__(self, name):
+        self.environment = make_fetch(name)
+        self.angles = range(11, 14) if self.environment.has_object else []
+        self.model, self.data = self.environment.model, self.environment.data
+
+    def action_range(self):
+        return np.array([[-1.0] * 4, [1.0] * 4])
+
+    def reset(self, seed=None):
+        self.environment.reset(seed=seed)
+
+    def aim(self, state, observation):
+        self.environment.goal = observation[-3:]
+
+    def put(self, state):
+        mujoco.mj_resetData(self.model, self.data)
+        self.data.qpos[:], self.data.qvel[:] = state["qpos"], state["qvel"]
+        mujoco.mj_forward(self.model, self.data)
+        return self.observation()
+
+    def observation(self):
+        parts = self.environment._get_obs()
+        return np.concatenate([parts[name] for name in ("observation", "achieved_goal", "desired_goal")])
+
+    def step(self, action):
+        _, reward, terminated, _, _ = self.environment.step(action)
+        return self.observation(), reward, terminated
+
+
 TASKS = {
     "gymnasium/half_cheetah_v5": (GymnasiumTask, "HalfCheetah-v5"),
     "gymnasium/ant_v5": (GymnasiumTask, "Ant-v5"),
@@ -246,6 +282,10 @@ TASKS = {
     "dm_control/walker_stand": (ControlTask, "walker stand"),
     "dm_control/walker_walk": (ControlTask, "walker walk"),
     "dm_control/walker_run": (ControlTask, "walker run"),
+    "gymnasium_robotics/fetch_reach": (FetchTask, "reach"),
+    "gymnasium_robotics/fetch_push": (FetchTask, "push"),
+    "gymnasium_robotics/fetch_slide": (FetchTask, "slide"),
+    "gymnasium_robotics/fetch_pick_and_place": (FetchTask, "pick_and_place"),
     "isaac/ant": (IsaacTask, "ant managed"),
     "isaac/ant_direct": (IsaacTask, "ant direct"),
     "isaac/humanoid": (IsaacTask, "humanoid managed"),
@@ -256,19 +296,21 @@ ENDED_EARLY = {"gymnasium/pusher_v5", "gymnasium/reacher_v5", "dm_control/humano
                "dm_control/humanoid_run", "dm_control/humanoid_run_pure_state", "dm_control/humanoid_CMU_stand",
                "dm_control/humanoid_CMU_walk", "dm_control/humanoid_CMU_run", "dm_control/stacker_stack_2",
                "dm_control/stacker_stack_4", "dm_control/swimmer_swimmer6", "dm_control/swimmer_swimmer15",
-               *(f"dm_control/dog_{task}" for task in ("stand", "walk", "trot", "run", "fetch"))}
+               *(f"dm_control/dog_{task}" for task in ("stand", "walk", "trot", "run", "fetch")),
+               *(f"gymnasium_robotics/fetch_{task}" for task in ("reach", "push", "slide", "pick_and_place"))}
 
 # Where roundings of a state come to more than the tolerance in MuJoCo itself, by light bodies between contacts that its
 # convex collision finds to 1e-6 m: there differences may be ten times as large as those of the original's own answers
 # from states with other roundings, window by window.
-SENSITIVE = {"gymnasium/pusher_v5", "dm_control/humanoid_CMU_stand", "dm_control/humanoid_CMU_walk",
+SENSITIVE = {"gymnasium/pusher_v5", "gymnasium_robotics/fetch_slide", "dm_control/humanoid_CMU_stand", "dm_control/humanoid_CMU_walk",
              "dm_control/humanoid_CMU_run", *(f"dm_control/dog_{task}" for task in ("stand", "walk", "trot", "run", "fetch"))}
 
 
 # one of each suite with all that it has: ends by failure, contact forces, a target that is aimed at, directions that are drawn,
-# bodies that are held elsewhere in each episode, activations, both workflows
+# bodies that are held elsewhere in each episode, activations, both workflows, actions that lead a mocap body
 QUICK = ["gymnasium/hopper_v5", "gymnasium/humanoid_v5", "dm_control/fish_swim", "dm_control/manipulator_insert_ball",
-         "dm_control/point_mass_hard", "dm_control/quadruped_walk", "isaac/ant_direct", "isaac/humanoid"]
+         "dm_control/point_mass_hard", "dm_control/quadruped_walk", "isaac/ant_direct", "isaac/humanoid",
+         "gymnasium_robotics/fetch_pick_and_place"]
 
 
 @pytest.fixture(params=of_the_day(TASKS, *QUICK))
@@ -290,7 +332,7 @@ def deck_of(name):
 
 
 def collect(task, seed):
-    """States along episodes with random actions, and actions to go on with, [WINDOW, nu] of each."""
+    """States along episodes with random actions, and actions to go on with, [WINDOW, num_actions] of each."""
     random = np.random.default_rng(seed)
     low, high = task.action_range()
     states, windows = [], []
@@ -299,7 +341,7 @@ def collect(task, seed):
         ended = False
         for _ in range(STEPS // WINDOW):
             # beyond the range of the controls, too
-            actions = (low + high) / 2 + 0.6 * (high - low) * random.uniform(-1, 1, (WINDOW, task.model.nu))
+            actions = (low + high) / 2 + 0.6 * (high - low) * random.uniform(-1, 1, (WINDOW, len(low)))
             states.append(task.near_an_end(task.state()) if len(windows) % 8 == 7 else task.state())
             windows.append(actions)
             for action in actions:
@@ -363,6 +405,9 @@ def test_steps_are_those_of_the_original(maniple, tmp_path, name, original):
     observations, rewards, ends = replay(original, states, actions, ours["observation"][:, 0])
     others = [replay(original, rounded_otherwise(states, seed), actions, ours["observation"][:, 0])
               for seed in range(8 if name in SENSITIVE else 0)]
+    for angle in original.angles:
+        turns = np.round((ours["final_observation"][..., angle] - observations[..., angle]) / (2 * np.pi))
+        observations[..., angle] += 2 * np.pi * turns
     np.testing.assert_array_equal(ours["action"][:, 1:], actions)
     np.testing.assert_array_equal(ours["observation"][:, 0], ours["final_observation"][:, 0])
     assert_close(ours["final_observation"], observations, [other[0] for other in others], "observation")
