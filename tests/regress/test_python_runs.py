@@ -2,13 +2,16 @@
 own does, bit for bit."""
 # ctest: PROCESSORS 1 COST 40
 
+import subprocess
+import sys
+
 import h5py
 import mujoco
 import numpy as np
 import pytest
 
 import maniple
-from conftest import Maniple
+from conftest import ROOT, Maniple
 
 ROADS = "inputs/tasks/two_roads.yaml"
 PENDULUM = ["inputs/tasks/gymnasium/inverted_pendulum_v5.yaml", "batch.num_envs=64", "learning.iterations=2", "policy.hidden=[16, 16]"]
@@ -108,6 +111,22 @@ def test_a_run(program, tmp_path):
     assert run.best.parts[-3:-1] == ("best", "checkpoints")
     program("evaluate", tmp_path)
     assert len(maniple.Run(tmp_path).evaluation["episode_return"]) == 64
+
+
+def test_decks_are_yaml_for_others(program, tmp_path):
+    """PyYAML reads every number of a resolved deck as one, those of terms included, and gives back the same deck."""
+    yaml = pytest.importorskip("yaml")
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    small = "task.observations=[{expression: qpos, scale: 1e-6}, {expression: 'qvel * 1e-3 + 1.0e-5'}]"
+    program("train", *PENDULUM, "task.critic_observations=~", small, "learning.adam_epsilon=1e-6", "policy.clip_observations=2e30",
+            f"output.directory={tmp_path}")
+    run = maniple.Run(tmp_path)
+    deck = yaml.safe_load(run.deck)
+    assert deck["learning"]["adam_epsilon"] == run.setting("learning.adam_epsilon") == 1e-6
+    assert deck["output"]["dataset_min_return"] == -1e30 and deck["policy"]["clip_observations"] == 2e30
+    assert deck["task"]["observations"][0]["scale"] == 1e-6 and deck["task"]["observations"][1]["expression"] == "qvel * 1e-3 + 1.0e-5"
+    assert maniple.make_vec(deck).deck == run.deck
+    maniple.load_policy(run)
 
 
 def test_refusals(program, tmp_path):
