@@ -129,6 +129,35 @@ def test_decks_are_yaml_for_others(program, tmp_path):
     maniple.load_policy(run)
 
 
+def test_a_run_stands_for_its_deck(program, tmp_path):
+    """As for all verbs: its task and model, also where a run has fewer environments than its minibatches need; not what belongs
+    to that run alone."""
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    program("train", *PENDULUM, "task.episode_steps=17", "learning.minibatches=2", "control.source=random", f"output.directory={tmp_path / 'run'}")
+    run = maniple.Run(tmp_path / "run")
+    (tmp_path / "deck.yaml").write_text(run.deck)
+    first = [maniple.make_vec(deck).reset()[0] for deck in (tmp_path / "deck.yaml", tmp_path / "run", str(run.path), run)]
+    for rows in first[1:]:
+        np.testing.assert_array_equal(rows, first[0])
+    (tmp_path / "short.yaml").write_text("task: {episode_steps: 5}\n")
+    for envs, steps in ((maniple.make_vec(run, 3), 17), (maniple.make_vec(run, overrides={"task.episode_steps": 7}), 7),
+                        (maniple.make_vec({"include": [tmp_path / "run", tmp_path / "short.yaml"], "batch": {"num_envs": 3}}), 5)):
+        assert envs.max_episode_steps == steps and envs.num_envs in (3, 64) and "source: \"zero\"" in envs.deck
+    assert maniple.Simulation(tmp_path / "run", 5)["qpos"].shape == (5, run.model.nq)
+    (tmp_path / "many/seed=1").mkdir(parents=True)
+    (tmp_path / "many/seed=1/results.h5").write_bytes(run.path.read_bytes())
+    program("evaluate", tmp_path / "run", f"output.directory={tmp_path / 'evaluated'}")
+    assert maniple.make_vec(tmp_path / "evaluated/evaluation.h5").max_episode_steps == 17
+    for deck, message in ((tmp_path / "many", "has no results of its own; it has those of 1 run, for instance .*many/seed=1"),
+                          (tmp_path / "evaluated", r"has no results.h5; it has .*evaluated/evaluation.h5"),
+                          ({"include": [run, tmp_path / "run"]}, "include: found the runs .*; allowed: one run"),
+                          (run.checkpoints[0], "holds no deck; allowed: results of train, imitate or rollout")):
+        with pytest.raises(ValueError, match=message):
+            maniple.make_vec(deck)
+    with pytest.raises(TypeError, match="deck: found int; allowed: a file, the name of a deck, a run, or a dictionary"):
+        maniple.make_vec(5)
+
+
 def test_refusals(program, tmp_path):
     pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
     run = tmp_path / "run"

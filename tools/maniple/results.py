@@ -105,6 +105,9 @@ class Run:
         path = Path(path)
         self.directory = path if path.is_dir() else path.parent
         self.path = results_path(path)
+        if not self.path.exists():
+            raise FileNotFoundError(what_is_missing(path))
+        check_kind(path)
         self.file = open_file(self.path)
         try:
             self._read(path.is_dir())
@@ -202,7 +205,23 @@ def what_is_missing(path):
     members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
     if members:
         return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
-    return f"{path} has no results.h5" if Path(path).is_dir() else f"{path} is not there"
+    if not Path(path).is_dir():
+        return f"{path} is not there"
+    others = sorted(file.name for file in Path(path).glob("*.h5"))
+    return f"{path} has no results.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
+
+
+# what somebody may take for a run
+OTHER_KINDS = {".yaml": "a deck, which maniple.make_vec() takes", ".yml": "a deck, which maniple.make_vec() takes",
+               ".onnx": "a policy for other programs, which onnxruntime.InferenceSession() takes",
+               ".xml": "a model, which maniple.Simulation() takes"}
+
+
+def check_kind(path):
+    """Unreadable, with what it is, for a file that is none of a run's."""
+    kind = OTHER_KINDS.get(Path(path).suffix.lower())
+    if kind and Path(path).is_file():
+        raise Unreadable(f"{path} is {kind}; allowed: the directory of a run, or its results.h5, evaluation.h5 or a checkpoint")
 
 
 def text_of(value):

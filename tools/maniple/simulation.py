@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import ModelSimulation
-from maniple.process import packages_of_this_python, usable_threads
+from maniple.process import packages_of_this_python, threads_of
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
 
@@ -59,9 +59,8 @@ class Simulation:
         keys = {"batch.num_envs": num_envs, "batch.seed": seed, "simulation.precision": precision or "double"}
         given = {key: value for key, value in keys.items() if value is not None} | dict(overrides or {})
         with _deck_of(model) as deck, packages_of_this_python():
-            files, assignments = sources(deck, given)
-            self._core = ModelSimulation(files, assignments, list(fields), list(model_fields),
-                                         usable_threads() if threads is None else threads)
+            files, assignments, run = sources(deck, given)
+            self._core = ModelSimulation(files, assignments, run, list(fields), list(model_fields), threads_of(threads))
         for text in self._core.warnings:
             warnings.warn(text, stacklevel=2)
         self.num_envs: int = self._core.envs

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import VectorEnvironment
-from maniple.process import packages_of_this_python, usable_threads
+from maniple.process import packages_of_this_python, threads_of
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 
@@ -32,8 +32,8 @@ def make_vec(deck: Deck, num_envs: int | None = None, seed: int | None = None, p
              copy: bool = True) -> "VectorEnv":
     """The environments of a deck's task.
 
-    deck: a file, the name of a deck that comes with Maniple ("gymnasium/half_cheetah_v5"), or a dictionary with the
-        sections of a deck.
+    deck: a file, the name of a deck that comes with Maniple ("gymnasium/half_cheetah_v5"), a run (its directory, or the Run
+        of it), whose task and model are taken, or a dictionary with the sections of a deck.
     num_envs: of the whole batch (batch.num_envs). seed: of all its random numbers, 0 to 2^32 - 1 (batch.seed).
         precision: "single" or "double" (simulation.precision): of the physics, and float32 or float64 of observations,
         rewards and actions. Where None, the deck says so.
@@ -77,10 +77,9 @@ class VectorEnv(GymnasiumVectorEnv):
         # (a failure may be one rank's alone, where a file is missing)
         failure: BaseException | None = None
         try:
-            files, assignments = sources(deck, given)
+            files, assignments, run = sources(deck, given)
             with packages_of_this_python():
-                self._core = VectorEnvironment(files, assignments, mode.value, rank, ranks,
-                                               usable_threads() if threads is None else threads)
+                self._core = VectorEnvironment(files, assignments, run, mode.value, rank, ranks, threads_of(threads))
         except (ValueError, RuntimeError) as error:
             failure = error
         if comm is not None:
