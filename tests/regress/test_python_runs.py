@@ -158,6 +158,17 @@ def test_a_run_stands_for_its_deck(program, tmp_path):
         maniple.make_vec(5)
 
 
+def test_another_deck_asks_for_the_policys_keys(program, tmp_path):
+    """The message names the way that works: the run before the deck."""
+    program("train", *PENDULUM, "policy.shared=true", f"output.directory={tmp_path / 'run'}")
+    (tmp_path / "mine.yaml").write_text(f"include: {ROOT}/{PENDULUM[0]}\ntask: {{episode_steps: 9}}\n")
+    refused = program("evaluate", tmp_path / "mine.yaml", f"control.checkpoint={tmp_path / 'run'}", "policy.hidden=[16, 16]",
+                      f"output.directory={tmp_path / 'out'}", exit_code=2)
+    assert "policy.shared: the checkpoint has true" in refused.stderr and "maniple evaluate RUN deck.yaml" in refused.stderr
+    program("evaluate", tmp_path / "run", tmp_path / "mine.yaml", f"output.directory={tmp_path / 'out'}")
+    assert maniple.Run(tmp_path / "out/evaluation.h5").evaluation["episode_length"].max() <= 9
+
+
 def test_refusals(program, tmp_path):
     pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
     run = tmp_path / "run"
