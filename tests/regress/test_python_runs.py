@@ -169,6 +169,33 @@ def test_another_deck_asks_for_the_policys_keys(program, tmp_path):
     assert maniple.Run(tmp_path / "out/evaluation.h5").evaluation["episode_length"].max() <= 9
 
 
+def test_unknown_names_and_other_files(program, tmp_path):
+    program("train", *PENDULUM, f"output.directory={tmp_path / 'run'}")
+    program("evaluate", tmp_path / "run", f"output.directory={tmp_path / 'evaluated'}")
+    run = maniple.Run(tmp_path / "run")
+    assert run.setting("output.trajectory.every") == 0 and run.setting("policy.hidden") == [16, 16]
+    assert run.setting("batch.numenvs", 5) == 5 and run.setting("batch.numenvs", None) is None
+    for read, near in ((lambda: run.setting("batch.numenvs"), "found 'batch.numenvs'; nearest: batch.num_envs"),
+                       (lambda: run.setting("batch"), "found 'batch'; "),
+                       (lambda: run.metrics["episode_retrun"], "found 'episode_retrun'; nearest: episode_return"),
+                       (lambda: run.trajectories["qpos"], "found 'qpos'; allowed: none, it is empty"),
+                       (lambda: maniple.Run(tmp_path / "evaluated/evaluation.h5").evaluation["length"], "nearest: episode_length")):
+        with pytest.raises(KeyError) as caught:
+            read()
+        assert near in caught.value.args[0]
+    with pytest.raises(FileNotFoundError, match="has no results.h5; it has .*evaluated/evaluation.h5"):
+        maniple.Run(tmp_path / "evaluated")
+    with pytest.raises(FileNotFoundError, match="nowhere is not there"):
+        maniple.Run(tmp_path / "nowhere")
+    (tmp_path / "x.onnx").write_bytes(b"no HDF5")
+    (tmp_path / "x.yaml").write_text("task: {}")
+    for read, kind in ((maniple.Run, OSError), (maniple.load_policy, ValueError)):
+        with pytest.raises(kind, match="x.onnx is a policy for other programs, which onnxruntime.* takes; allowed: the directory of a run"):
+            read(tmp_path / "x.onnx")
+        with pytest.raises(kind, match="x.yaml is a deck, which maniple.make_vec.* takes; allowed: the directory of a run"):
+            read(tmp_path / "x.yaml")
+
+
 def test_refusals(program, tmp_path):
     pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
     run = tmp_path / "run"

@@ -29,7 +29,7 @@ def lines_of(checkpoint, name):
 
 
 def mixes(run):
-    return run.setting("learning.algorithm") == "bc" and run.setting("learning.loss") == "gmm"
+    return run.setting("learning.algorithm", None) == "bc" and run.setting("learning.loss", None) == "gmm"
 
 
 def compared(run, checkpoint):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maniple.checkpoints import BadInput, check_run, newest_checkpoint, opened
-from maniple.results import Run, results_path, text_of, what_is_missing
+from maniple.results import Run, check_kind, results_path, text_of, what_is_missing
 
 
 def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkpoint: str | os.PathLike[str] | None = None,
@@ -28,6 +28,10 @@ def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkp
     if best and checkpoint is not None:
         raise ValueError("best and checkpoint: found both; allowed: one of them")
     if not isinstance(run, Run):
+        try:
+            check_kind(run)
+        except OSError as error:
+            raise ValueError(str(error)) from None
         if not results_path(run).is_file():
             raise ValueError(f"not the directory of a training: {what_is_missing(run)}")
         with Run(run) as results:

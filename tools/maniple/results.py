@@ -10,6 +10,7 @@
 From a shell: python -m maniple.results runs/cartpole
 """
 
+import difflib
 import json
 import os
 import re
@@ -29,6 +30,19 @@ STRIDE, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  
 
 class Unreadable(OSError):
     """A file that is damaged, or not HDF5; says which and why."""
+
+
+class Numbers(dict):
+    """By name; a KeyError names the nearest ones."""
+
+    def __missing__(self, name):
+        raise KeyError(unknown(name, self))
+
+
+def unknown(name, known):
+    """For a message: what a name that is not known may have been meant for."""
+    near = difflib.get_close_matches(str(name), known, 3, 0.5)
+    return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(list(known)[:20]) or 'none, it is empty'}")
 
 
 def checksum(file):
@@ -98,7 +112,7 @@ class Run:
 
     metrics: numbers per iteration, by name. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
     per episode, those of `maniple evaluate` where a directory is given. record: what the run was, by name. OSError where
-    a file is damaged, as `maniple inspect` finds it: every byte is read for that.
+    a file is damaged, as `maniple inspect` finds it: every byte is read for that; and where there are no results.
     """
 
     def __init__(self, path):
@@ -120,7 +134,7 @@ class Run:
 
     def _read(self, of_directory):
         self.metrics = numbers_in(self.file, "metrics")
-        self.trajectories = {}  # by name: "qpos", "variables/air_time"
+        self.trajectories = Numbers()  # by name: "qpos", "variables/air_time"
         if "trajectory" in self.file:
             self.file["trajectory"].visititems(
                 lambda name, item: self.trajectories.update({name: item}) if isinstance(item, h5py.Dataset) else None)
@@ -166,11 +180,25 @@ class Run:
         """Seconds of simulated time between two control steps."""
         return float(self.model.opt.timestep) * self.setting("simulation.decimation")
 
-    def setting(self, key, default=None):
-        """The value of a deck key of two parts, such as "batch.num_envs"; `default` where the run knew no such key."""
-        section, name = key.split(".")
-        found = re.search(rf"^{section}:(?:\n +.*)*?\n  {name}: (.*)$", self.deck, re.M)
-        return json.loads("null" if found[1] == "~" else found[1]) if found else default
+    @cached_property
+    def _settings(self):
+        """The values of the deck's keys, by their paths: as JSON, without the terms of a task."""
+        found, path = {}, []
+        for line in self.deck.splitlines():
+            indent, name, value = re.fullmatch(r"( *)([^:]*):? ?(.*)", line).groups()
+            path = [*path[:len(indent) // 2], name]
+            if value and not value.startswith("{") and not name.startswith("- "):
+                found[".".join(path)] = "null" if value == "~" else value
+        return found
+
+    def setting(self, key, *default):
+        """The value of a deck key, such as "batch.num_envs" or "output.trajectory.every".
+
+        default: where the run knew no such key; without one, a KeyError names the nearest keys.
+        """
+        if key not in self._settings and not default:
+            raise KeyError(unknown(key, self._settings))
+        return json.loads(self._settings[key]) if key in self._settings else default[0]
 
     def names(self, field):
         """What the elements of a trajectory field are called; empty where they have only numbers."""
@@ -186,7 +214,7 @@ class Run:
 
 def numbers_in(file, group):
     """The arrays of a group by name; none where there is no such group."""
-    return {name: values[()] for name, values in file.get(group, {}).items()}
+    return Numbers({name: values[()] for name, values in file.get(group, {}).items()})
 
 
 def checkpoints_in(folder):
