@@ -196,6 +196,28 @@ def test_unknown_names_and_other_files(program, tmp_path):
             read(tmp_path / "x.yaml")
 
 
+def test_who_reads_may_have_enough(program, tmp_path):
+    """`python -m maniple.results RUN | head` says nothing of a pipe that closes."""
+    program("train", *PENDULUM, f"output.directory={tmp_path}")
+    script = "sys.argv[1:] = [sys.argv[1]]\nfrom maniple import results\nwhile True: results.main()"
+    text = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r})\n{script}"
+    with subprocess.Popen([sys.executable, "-c", text, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_policies_are_told_how_to_act(program, tmp_path):
+    program("train", *PENDULUM, f"output.directory={tmp_path}")
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    rows = np.zeros((5, 4), np.float32)
+    mean, drawn = (maniple.load_policy(tmp_path, deterministic=way) for way in (True, False))
+    np.testing.assert_array_equal(mean(rows), maniple.load_policy(tmp_path)(rows, deterministic=True))
+    np.testing.assert_array_equal(drawn(rows), maniple.load_policy(tmp_path)(rows, deterministic=False))
+    assert np.ptp(mean(rows)) == 0 and np.ptp(drawn(rows)) > 0
+    np.testing.assert_array_equal(drawn(rows, deterministic=True), mean(rows))
+
+
 def test_refusals(program, tmp_path):
     pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
     run = tmp_path / "run"

@@ -14,6 +14,7 @@ import difflib
 import json
 import os
 import re
+import signal
 import sys
 from contextlib import contextmanager
 from functools import cached_property
@@ -260,8 +261,8 @@ def text_of(value):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: results.py RESULTS.h5 or DIRECTORY")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # (who reads has had enough)
+    arguments = sys.argv[1:]
     try:
         show(sys.argv[1])
     except OSError as error:
