@@ -7,7 +7,7 @@
     run.trajectories["qpos"]               # [env, sample, size], read when sliced
     run.model                              # mujoco.MjModel, meshes included; no other file is needed
 
-From a shell: python -m maniple.results runs/cartpole
+From a shell: python -m maniple.results runs/cartpole, python -m maniple.results compare RUN_A RUN_B
 """
 
 import difflib
@@ -140,10 +140,12 @@ class Run:
             self.file["trajectory"].visititems(
                 lambda name, item: self.trajectories.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         self.evaluation = numbers_in(self.file, "evaluation")
+        self.evaluation_deck = text_of(self.file["run/resolved"][()]) if "run/resolved" in self.file else ""
         evaluation = self.directory / "evaluation.h5"
         if of_directory and not self.evaluation and evaluation.is_file():
             with open_file(evaluation) as file:
                 self.evaluation = numbers_in(file, "evaluation")
+                self.evaluation_deck = text_of(file["run/resolved"][()])
         self.record = {}
         if "run" in self.file:
             group = self.file["run"]
@@ -264,9 +266,22 @@ def main():
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # (who reads has had enough)
     arguments = sys.argv[1:]
     try:
-        show(sys.argv[1])
-    except OSError as error:
+        if arguments[:1] == ["compare"] and len(arguments) in (3, 4):
+            show_comparison(*arguments[1:])
+        elif len(arguments) == 1:
+            show(arguments[0])
+        else:
+            sys.exit("usage: results.py RESULTS.h5 or DIRECTORY; results.py compare RUN_A RUN_B [METRIC]")
+    except (OSError, ValueError) as error:
         refuse(error)
+    except KeyError as error:
+        refuse(error.args[0])
+
+
+def show_comparison(one, other, metric="episode_return"):
+    from maniple.comparison import compare, text_of as told
+
+    print(told(compare(one, other, metric), (one, other), metric))
 
 
 def show(path):
