@@ -2,6 +2,7 @@
 #include "src/config/dump.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <set>
 #include <utility>
 #include <variant>
@@ -12,6 +13,26 @@
 
 namespace maniple {
 namespace {
+
+// Numbers with a dot before their exponent, 1.0e-06: 1e-06 is a text for YAML 1.1, and so for PyYAML. What
+// stands in quotes stays.
+std::string with_dots(const std::string& deck) {
+  std::string text;
+  bool quoted = false;
+  std::size_t begin = 0;  // of the word, in text
+  for (std::size_t i = 0; i < deck.size(); ++i) {
+    const char c = deck[i];
+    if (c == '"') quoted = !quoted;
+    if (quoted && c == '\\') text += deck[i++];
+    const bool is_exponent =
+        c == 'e' && text.size() > begin && i + 1 < deck.size() && std::strchr("+-", deck[i + 1]) != nullptr;
+    if (!quoted && is_exponent && text.find_first_not_of("-0123456789", begin) == std::string::npos)
+      text += ".0";
+    text += deck[i];
+    if (std::strchr(" [{,\n", c) != nullptr) begin = text.size();
+  }
+  return text;
+}
 
 class DeckWriter {
  public:
@@ -32,7 +53,7 @@ class DeckWriter {
   void line(std::size_t level, const std::string& text) {
     text_ += std::string(2 * level, ' ') + text + "\n";
   }
-  const std::string& text() const { return text_; }
+  std::string text() const { return with_dots(text_); }
 
  private:
   std::vector<std::string> open_;

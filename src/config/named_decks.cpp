@@ -1,6 +1,7 @@
 #include "src/config/named_decks.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 
@@ -27,6 +28,22 @@ std::string summary_of(const fs::path& file) {
   }
   if (text.ends_with('.')) text.pop_back();
   return text;
+}
+
+// The last part of a name in the letters and figures that other spellings of it share: halfcheetahv5.
+std::string bare(const std::string& name) {
+  std::string text;
+  for (const char c : name.substr(name.rfind('/') + 1))
+    if (std::isalnum(static_cast<unsigned char>(c)) != 0)
+      text += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+// The name that was meant by another one, or "": by its spelling elsewhere, "HalfCheetah-v5", or its letters.
+std::string meant(const std::string& given, const std::vector<std::string>& names) {
+  const auto same = std::find_if(names.begin(), names.end(),
+                                 [&](const std::string& name) { return bare(name) == bare(given); });
+  return same != names.end() ? *same : nearest(given, names);
 }
 
 }  // namespace
@@ -65,7 +82,7 @@ std::string deck_file(const std::string& given, const fs::path& inputs) {
       if (deck.name == given) return deck.file;
       names.push_back(deck.name);
     }
-  const std::string near = nearest(given, names);
+  const std::string near = meant(given, names);
   throw InputError(SourceLocation{}, "", "found no file '" + given + "', and no deck of that name",
                    "allowed: an existing deck" +
                        (names.empty() ? std::string()

@@ -124,8 +124,13 @@ void check_policy(const std::string& path, const CheckpointIdentity& stored, con
     if (limits && purpose != CheckpointPurpose::policy) continue;
     // of a task the number alone does not say which terms came or went
     const std::vector<Difference> terms = differences_of_terms(stored, run, {key});
-    throw InputError(SourceLocation{path}, key, "the checkpoint has " + found,
-                     "this run has " + wanted->second + (terms.empty() ? "" : "; " + terms.front().text()));
+    const bool brings_keys = purpose == CheckpointPurpose::policy && !key.starts_with("task.");
+    throw InputError(
+        SourceLocation{path}, key, "the checkpoint has " + found,
+        "this run has " + wanted->second + (terms.empty() ? "" : "; " + terms.front().text()) +
+            (brings_keys ? "; the run that learned it, in place of control.checkpoint and before "
+                           "other decks ('maniple evaluate RUN deck.yaml'), brings its keys along"
+                         : ""));
   }
 }
 

@@ -2,22 +2,23 @@
 // and are written where they lie; the interpreter is free while a step runs.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.hpp"
 #include "src/base/version.hpp"
-#include "src/config/deck.hpp"
 #include "src/config/named_decks.hpp"
 #include "src/python/arrays.hpp"
 #include "src/python/bindings.hpp"
+#include "src/python/given_deck.hpp"
 #include "src/python/vector_environment.hpp"
-#include "src/tasks/task.hpp"
 
 namespace nb = nanobind;
 
@@ -118,15 +119,15 @@ NB_MODULE(_maniple, module) {
       .def(
           "__init__",
           [](VectorEnvironment* self, const std::vector<std::string>& decks,
-             const std::vector<std::string>& overrides, const std::string& autoreset, int rank, int ranks,
-             int threads) {
+             const std::vector<std::string>& overrides,
+             const std::optional<std::pair<std::string, std::string>>& run, const std::string& autoreset,
+             int rank, int ranks, int threads) {
             const nb::gil_scoped_release release;
-            new (self)
-                VectorEnvironment(maniple::load_config(decks, overrides, true, maniple::check_model_and_task),
-                                  maniple::autoreset_of(autoreset), rank, ranks, threads);
+            new (self) VectorEnvironment(maniple::given_config(decks, overrides, run),
+                                         maniple::autoreset_of(autoreset), rank, ranks, threads);
           },
-          nb::arg("decks"), nb::arg("overrides"), nb::arg("autoreset_mode"), nb::arg("rank"),
-          nb::arg("ranks"), nb::arg("threads"))
+          nb::arg("decks"), nb::arg("overrides"), nb::arg("run").none(), nb::arg("autoreset_mode"),
+          nb::arg("rank"), nb::arg("ranks"), nb::arg("threads"))
       .def("reseed", &VectorEnvironment::reseed, nb::call_guard<nb::gil_scoped_release>())
       .def_prop_ro("envs", &VectorEnvironment::envs)
       .def_prop_ro("first_env", &VectorEnvironment::first_env)

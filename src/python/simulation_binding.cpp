@@ -1,18 +1,20 @@
 // ModelSimulation in the module _maniple: tools/maniple/simulation.py makes maniple.Simulation and
 // maniple.rollout() of it.
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/error.hpp"
-#include "src/config/deck.hpp"
 #include "src/python/arrays.hpp"
 #include "src/python/bindings.hpp"
+#include "src/python/given_deck.hpp"
 #include "src/python/model_simulation.hpp"
-#include "src/tasks/task.hpp"
 
 namespace nb = nanobind;
 
@@ -57,14 +59,15 @@ void bind_simulation(nb::module_& module) {
       .def(
           "__init__",
           [](ModelSimulation* self, const std::vector<std::string>& decks,
-             const std::vector<std::string>& overrides, const std::vector<std::string>& fields,
-             const std::vector<std::string>& model_fields, int threads) {
+             const std::vector<std::string>& overrides,
+             const std::optional<std::pair<std::string, std::string>>& run,
+             const std::vector<std::string>& fields, const std::vector<std::string>& model_fields,
+             int threads) {
             const nb::gil_scoped_release release;
-            new (self) ModelSimulation(load_config(decks, overrides, true, check_model_and_task), fields,
-                                       model_fields, threads);
+            new (self) ModelSimulation(given_config(decks, overrides, run), fields, model_fields, threads);
           },
-          nb::arg("decks"), nb::arg("overrides"), nb::arg("fields"), nb::arg("model_fields"),
-          nb::arg("threads"))
+          nb::arg("decks"), nb::arg("overrides"), nb::arg("run").none(), nb::arg("fields"),
+          nb::arg("model_fields"), nb::arg("threads"))
       .def_prop_ro("envs", &ModelSimulation::envs)
       .def_prop_ro("is_double", &ModelSimulation::is_double)
       .def_prop_ro("step_dt", &ModelSimulation::step_dt)

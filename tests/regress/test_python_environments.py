@@ -393,8 +393,19 @@ def test_refusals_are_those_of_the_program(maniple_program, tmp_path):
         maniple.make_vec("gymnasium/hoper_v5")
     with pytest.raises(ValueError, match="found a deck without a task"):
         maniple.make_vec({"model": {"file": str(ROOT / "inputs/models/arm6.xml")}})
-    with pytest.raises(ValueError):
-        maniple.make_vec(HOPPER, 4, autoreset_mode="Sometimes")
+    with pytest.raises(ValueError, match="autoreset_mode: found 'next_step'; allowed: 'NextStep', 'SameStep', 'Disabled'"):
+        maniple.make_vec(HOPPER, 4, autoreset_mode="next_step")
+    with pytest.raises(ValueError, match="threads: found 0; allowed: at least 1"):
+        maniple.make_vec(HOPPER, 4, threads=0)
+    for name, near in (("Hopper-v5", HOPPER), ("HalfCheetah-v5", "gymnasium/half_cheetah_v5"), ("inverted_pendulum_v5", "gymnasium/inverted_pendulum_v5")):
+        with pytest.raises(ValueError, match=f"nearest: {near}$"):
+            maniple.make_vec(name)
+    for section in ({"tsk": {"name": "x"}}, {"tsk": {}}):
+        with pytest.raises(ValueError, match="tsk: found an unknown key; nearest known key: task"):
+            maniple.make_vec({"model": {"file": str(ROOT / "inputs/models/arm6.xml")}, **section})
+    with pytest.raises(ValueError, match="deck: found a deck's text; allowed: yaml.safe_load") as caught:
+        maniple.make_vec(maniple.make_vec(HOPPER, 4).deck)
+    assert len(str(caught.value)) < 200
     with pytest.raises(TypeError, match="not object"):
         maniple.make_vec(HOPPER, overrides={"batch.num_envs": object()})
 
@@ -425,8 +436,14 @@ def test_misuse_is_refused():
         envs.reset(options={"reset_mask": [True] * 4})
     with pytest.raises(ValueError, match="found 'mask'"):
         envs.reset(options={"mask": np.ones(4, bool)})
+    for seed in ([1, 2, 3, 5], [1, 2, 3], [], np.array([4, 3, 2, 1])):
+        with pytest.raises(ValueError if len(seed) else TypeError, match="seed: found .* allowed: one integer for the whole batch"):
+            envs.reset(seed=seed)
     with pytest.raises(TypeError, match="one integer for the whole batch"):
-        envs.reset(seed=[1, 2, 3, 4])
+        envs.reset(seed=1.5)
+    np.testing.assert_array_equal(envs.reset(seed=[7, 8, 9, 10])[0], envs.reset(seed=7)[0])  # as in a SyncVectorEnv
+    with pytest.raises(ValueError, match=r"actions: found None; allowed: an array of the shape \(4, 3\)"):
+        envs.step(None)
     with pytest.raises(ValueError, match="together with a reset_mask"):
         envs.reset(seed=1, options={"reset_mask": np.ones(4, bool)})
     envs.close()

@@ -96,10 +96,8 @@ print(json.dumps([Lengths.found[0], Lengths.found[-1]]))
     assert last > 4 * first
 
 
-# Debian's torch has no tensordict that answers `in`, as rsl_rl asks it; the adapter does not.
 RSL_RL = """
-import tensordict, torch
-tensordict.TensorDict.__contains__ = lambda self, name: name in self.keys()
+import torch
 from maniple.rsl_rl import ManipleVecEnv
 """
 

@@ -2,13 +2,16 @@
 own does, bit for bit."""
 # ctest: PROCESSORS 1 COST 40
 
+import subprocess
+import sys
+
 import h5py
 import mujoco
 import numpy as np
 import pytest
 
 import maniple
-from conftest import Maniple
+from conftest import ROOT, Maniple
 
 ROADS = "inputs/tasks/two_roads.yaml"
 PENDULUM = ["inputs/tasks/gymnasium/inverted_pendulum_v5.yaml", "batch.num_envs=64", "learning.iterations=2", "policy.hidden=[16, 16]"]
@@ -108,6 +111,111 @@ def test_a_run(program, tmp_path):
     assert run.best.parts[-3:-1] == ("best", "checkpoints")
     program("evaluate", tmp_path)
     assert len(maniple.Run(tmp_path).evaluation["episode_return"]) == 64
+
+
+def test_decks_are_yaml_for_others(program, tmp_path):
+    """PyYAML reads every number of a resolved deck as one, those of terms included, and gives back the same deck."""
+    yaml = pytest.importorskip("yaml")
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    small = "task.observations=[{expression: qpos, scale: 1e-6}, {expression: 'qvel * 1e-3 + 1.0e-5'}]"
+    program("train", *PENDULUM, "task.critic_observations=~", small, "learning.adam_epsilon=1e-6", "policy.clip_observations=2e30",
+            f"output.directory={tmp_path}")
+    run = maniple.Run(tmp_path)
+    deck = yaml.safe_load(run.deck)
+    assert deck["learning"]["adam_epsilon"] == run.setting("learning.adam_epsilon") == 1e-6
+    assert deck["output"]["dataset_min_return"] == -1e30 and deck["policy"]["clip_observations"] == 2e30
+    assert deck["task"]["observations"][0]["scale"] == 1e-6 and deck["task"]["observations"][1]["expression"] == "qvel * 1e-3 + 1.0e-5"
+    assert maniple.make_vec(deck).deck == run.deck
+    maniple.load_policy(run)
+
+
+def test_a_run_stands_for_its_deck(program, tmp_path):
+    """As for all verbs: its task and model, also where a run has fewer environments than its minibatches need; not what belongs
+    to that run alone."""
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    program("train", *PENDULUM, "task.episode_steps=17", "learning.minibatches=2", "control.source=random", f"output.directory={tmp_path / 'run'}")
+    run = maniple.Run(tmp_path / "run")
+    (tmp_path / "deck.yaml").write_text(run.deck)
+    first = [maniple.make_vec(deck).reset()[0] for deck in (tmp_path / "deck.yaml", tmp_path / "run", str(run.path), run)]
+    for rows in first[1:]:
+        np.testing.assert_array_equal(rows, first[0])
+    (tmp_path / "short.yaml").write_text("task: {episode_steps: 5}\n")
+    for envs, steps in ((maniple.make_vec(run, 3), 17), (maniple.make_vec(run, overrides={"task.episode_steps": 7}), 7),
+                        (maniple.make_vec({"include": [tmp_path / "run", tmp_path / "short.yaml"], "batch": {"num_envs": 3}}), 5)):
+        assert envs.max_episode_steps == steps and envs.num_envs in (3, 64) and "source: \"zero\"" in envs.deck
+    assert maniple.Simulation(tmp_path / "run", 5)["qpos"].shape == (5, run.model.nq)
+    (tmp_path / "many/seed=1").mkdir(parents=True)
+    (tmp_path / "many/seed=1/results.h5").write_bytes(run.path.read_bytes())
+    program("evaluate", tmp_path / "run", f"output.directory={tmp_path / 'evaluated'}")
+    assert maniple.make_vec(tmp_path / "evaluated/evaluation.h5").max_episode_steps == 17
+    for deck, message in ((tmp_path / "many", "has no results of its own; it has those of 1 run, for instance .*many/seed=1"),
+                          (tmp_path / "evaluated", r"has no results.h5; it has .*evaluated/evaluation.h5"),
+                          ({"include": [run, tmp_path / "run"]}, "include: found the runs .*; allowed: one run"),
+                          (run.checkpoints[0], "holds no deck; allowed: results of train, imitate or rollout")):
+        with pytest.raises(ValueError, match=message):
+            maniple.make_vec(deck)
+    with pytest.raises(TypeError, match="deck: found int; allowed: a file, the name of a deck, a run, or a dictionary"):
+        maniple.make_vec(5)
+
+
+def test_another_deck_asks_for_the_policys_keys(program, tmp_path):
+    """The message names the way that works: the run before the deck."""
+    program("train", *PENDULUM, "policy.shared=true", f"output.directory={tmp_path / 'run'}")
+    (tmp_path / "mine.yaml").write_text(f"include: {ROOT}/{PENDULUM[0]}\ntask: {{episode_steps: 9}}\n")
+    refused = program("evaluate", tmp_path / "mine.yaml", f"control.checkpoint={tmp_path / 'run'}", "policy.hidden=[16, 16]",
+                      f"output.directory={tmp_path / 'out'}", exit_code=2)
+    assert "policy.shared: the checkpoint has true" in refused.stderr and "maniple evaluate RUN deck.yaml" in refused.stderr
+    program("evaluate", tmp_path / "run", tmp_path / "mine.yaml", f"output.directory={tmp_path / 'out'}")
+    assert maniple.Run(tmp_path / "out/evaluation.h5").evaluation["episode_length"].max() <= 9
+
+
+def test_unknown_names_and_other_files(program, tmp_path):
+    program("train", *PENDULUM, f"output.directory={tmp_path / 'run'}")
+    program("evaluate", tmp_path / "run", f"output.directory={tmp_path / 'evaluated'}")
+    run = maniple.Run(tmp_path / "run")
+    assert run.setting("output.trajectory.every") == 0 and run.setting("policy.hidden") == [16, 16]
+    assert run.setting("batch.numenvs", 5) == 5 and run.setting("batch.numenvs", None) is None
+    for read, near in ((lambda: run.setting("batch.numenvs"), "found 'batch.numenvs'; nearest: batch.num_envs"),
+                       (lambda: run.setting("batch"), "found 'batch'; "),
+                       (lambda: run.metrics["episode_retrun"], "found 'episode_retrun'; nearest: episode_return"),
+                       (lambda: run.trajectories["qpos"], "found 'qpos'; allowed: none, it is empty"),
+                       (lambda: maniple.Run(tmp_path / "evaluated/evaluation.h5").evaluation["length"], "nearest: episode_length")):
+        with pytest.raises(KeyError) as caught:
+            read()
+        assert near in caught.value.args[0]
+    with pytest.raises(FileNotFoundError, match="has no results.h5; it has .*evaluated/evaluation.h5"):
+        maniple.Run(tmp_path / "evaluated")
+    with pytest.raises(FileNotFoundError, match="nowhere is not there"):
+        maniple.Run(tmp_path / "nowhere")
+    (tmp_path / "x.onnx").write_bytes(b"no HDF5")
+    (tmp_path / "x.yaml").write_text("task: {}")
+    for read, kind in ((maniple.Run, OSError), (maniple.load_policy, ValueError)):
+        with pytest.raises(kind, match="x.onnx is a policy for other programs, which onnxruntime.* takes; allowed: the directory of a run"):
+            read(tmp_path / "x.onnx")
+        with pytest.raises(kind, match="x.yaml is a deck, which maniple.make_vec.* takes; allowed: the directory of a run"):
+            read(tmp_path / "x.yaml")
+
+
+def test_who_reads_may_have_enough(program, tmp_path):
+    """`python -m maniple.results RUN | head` says nothing of a pipe that closes."""
+    program("train", *PENDULUM, f"output.directory={tmp_path}")
+    script = "sys.argv[1:] = [sys.argv[1]]\nfrom maniple import results\nwhile True: results.main()"
+    text = f"import sys; sys.path.insert(0, {str(ROOT / 'tools')!r})\n{script}"
+    with subprocess.Popen([sys.executable, "-c", text, tmp_path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+
+
+def test_policies_are_told_how_to_act(program, tmp_path):
+    program("train", *PENDULUM, f"output.directory={tmp_path}")
+    pytest.importorskip("maniple.native", reason="MANIPLE_PYTHON_PACKAGE is off", exc_type=ImportError)
+    rows = np.zeros((5, 4), np.float32)
+    mean, drawn = (maniple.load_policy(tmp_path, deterministic=way) for way in (True, False))
+    np.testing.assert_array_equal(mean(rows), maniple.load_policy(tmp_path)(rows, deterministic=True))
+    np.testing.assert_array_equal(drawn(rows), maniple.load_policy(tmp_path)(rows, deterministic=False))
+    assert np.ptp(mean(rows)) == 0 and np.ptp(drawn(rows)) > 0
+    np.testing.assert_array_equal(drawn(rows, deterministic=True), mean(rows))
 
 
 def test_refusals(program, tmp_path):

@@ -208,7 +208,8 @@ def test_steps_are_mujocos(given):
             simulation.forward()
         for env, data in enumerate(stepped(model, (qpos, qvel), ctrl, 20, forward)):
             for field in ("qpos", "qvel", *fields):
-                np.testing.assert_allclose(simulation[field][env], np.ravel(getattr(data, field)), rtol=1e-8, atol=1e-8, err_msg=field)
+                np.testing.assert_allclose(simulation[field][env], np.atleast_1d(getattr(data, field)), rtol=1e-8, atol=1e-8, err_msg=field)
+                assert simulation[field][env].shape == np.atleast_1d(getattr(data, field)).shape, field
     assert simulation.bad_states == simulation.dropped_contacts == 0
 
 
@@ -257,6 +258,34 @@ def test_environments_have_models_of_their_own():
         simulation["body_mass"] = 1
 
 
+def test_arrays_have_mujocos_shapes():
+    """What is read, and what is set in these shapes or flat; arrays that are read are copies that refuse to be written to."""
+    model, count = load("ant"), 6
+    fields = ["xpos", "xmat", "xquat", "cinert", "ncon"]
+    varied = ["gravity", "geom_friction", "actuator_gainprm", "body_ipos", "jnt_range"]
+    simulation, flat = (maniple.Simulation(model, count, fields=fields, model_fields=varied) for _ in range(2))
+    data = mujoco.MjData(model)
+    mujoco.mj_forward(model, data)
+    wanted = {"qpos": data.qpos, **{name: np.atleast_1d(getattr(data, name)) for name in fields}, "gravity": model.opt.gravity,
+              "geom_friction": model.geom_friction[:, 0], "actuator_gainprm": model.actuator_gainprm[:, :3],
+              "body_ipos": model.body_ipos, "jnt_range": model.jnt_range}
+    for name, array in wanted.items():
+        assert simulation[name].shape == (count, *array.shape), name
+        np.testing.assert_allclose(simulation[name], np.broadcast_to(array, (count, *array.shape)), atol=1e-12, err_msg=name)
+        with pytest.raises(ValueError, match="read-only"):
+            simulation[name][0, 0] = 5
+    gains = np.random.default_rng(0).uniform(0.5, 2, (count, model.nu, 3))
+    simulation["actuator_gainprm"], flat["actuator_gainprm"] = gains, gains.reshape(count, -1)
+    for one in (simulation, flat):
+        np.testing.assert_array_equal(one["actuator_gainprm"], gains)
+    simulation["actuator_gainprm"] = gains[0]  # by numpy's rules
+    np.testing.assert_array_equal(simulation["actuator_gainprm"], np.tile(gains[0], (count, 1, 1)))
+    simulation["actuator_gainprm"] = gains[0, 0]
+    np.testing.assert_array_equal(simulation["actuator_gainprm"], np.tile(gains[0, 0], (count, model.nu, 1)))
+    with pytest.raises(ValueError, match=r"actuator_gainprm: found the shape \(6, 8, 2\); allowed: \(6, 8, 3\) or \(6, 24\)"):
+        simulation["actuator_gainprm"] = gains[..., :2]
+
+
 def test_decks():
     """A task's deck: its model and time steps, events that give environments models of their own, and another precision."""
     deck = {"include": "gymnasium/hopper_v5", "task": {"events": {
@@ -285,8 +314,12 @@ def test_simulations_are_refused():
         simulation.reset(np.ones(3, bool))
     with pytest.raises(ValueError, match="mask: found an array of int64; allowed: bool"):
         simulation.reset(np.ones(4, int))
-    with pytest.raises(ValueError, match="steps: found -1"):
-        simulation.step(-1)
+    for steps in (-1, 1.5, True, None):
+        with pytest.raises(ValueError, match=f"steps: found {steps}; allowed: an integer, at least 0"):
+            simulation.step(steps)
+    for threads in (0, -2):
+        with pytest.raises(ValueError, match=f"threads: found {threads}; allowed: at least 1"):
+            maniple.Simulation(MODELS["hopper"], 4, threads=threads)
     with pytest.raises(ValueError, match='no field "xpoz"; nearest field: xpos'):
         maniple.Simulation(MODELS["hopper"], 4, fields=["xpoz"])
     with pytest.raises(ValueError, match="model_fields: found 'geom_size'; allowed: gravity, "):

@@ -138,7 +138,7 @@ WITH_BLOCKS = [page for page in PAGES if blocks(page)]
 
 def folder_of_the_repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("page")
-    for name in (".ci", "build", "inputs", "jobs", "tests", "tools", ".venv", "CMakeLists.txt", "src", "kernels"):
+    for name in (".ci", "build", "inputs", "jobs", "tests", "tools", ".venv", ".venv-torch", "CMakeLists.txt", "src", "kernels"):
         (folder / name).symlink_to(ROOT / name)
     tools = folder / "bin"
     tools.mkdir()

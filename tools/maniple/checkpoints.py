@@ -29,7 +29,7 @@ def lines_of(checkpoint, name):
 
 
 def mixes(run):
-    return run.setting("learning.algorithm") == "bc" and run.setting("learning.loss") == "gmm"
+    return run.setting("learning.algorithm", None) == "bc" and run.setting("learning.loss", None) == "gmm"
 
 
 def compared(run, checkpoint):
@@ -55,7 +55,9 @@ def compared(run, checkpoint):
         start = f"task.{section}: "
         found = [line[len(start):] for line in lines_of(checkpoint, "run/task") if line.startswith(start)]
         wanted = re.search(rf"^  {section}:\n((?:    - .*\n)*)", run.record["resolved"], re.M)
-        wanted = re.findall(r"^    - (.*)$", wanted[1], re.M) if wanted else []
+        # (where a deck has 1.0e-06, for all readers of YAML, the checkpoint has 1e-06)
+        wanted = [line.replace(".0e", "e") for line in re.findall(r"^    - (.*)$", wanted[1], re.M)] if wanted else []
+        found = [line.replace(".0e", "e") for line in found]
         for pair in itertools.zip_longest(found, wanted, fillvalue="none") if found else []:
             yield f"task.{section}", *pair
 

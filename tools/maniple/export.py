@@ -128,7 +128,7 @@ class Graph:
         if "action_scale" in policy:
             self.add("Mul", policy["action_scale"][()])
             self.add("Add", policy["action_mean"][()])
-        self.clip(run.setting("policy.clip_actions"))
+        self.clip(run.setting("policy.clip_actions", None))
 
     def mixture(self, policy, run, matrix, bias, modes, actions):
         """Modes with their probabilities, and the likeliest."""
@@ -164,7 +164,7 @@ class Camera:
     def __init__(self, run, text, frames):
         self.name, size = text.rsplit(" ", 1)
         self.size = [int(side) for side in size.split("x")]  # height, width, channels
-        crop = run.setting("image.crop") or self.size[:2]
+        crop = run.setting("image.crop", None) or self.size[:2]
         self.first = [(whole - part) // 2 for whole, part in zip(self.size, crop)]
         self.crop = crop
         self.info = helper.make_tensor_value_info(self.name, TensorProto.UINT8, ["batch", *frames, *self.size])
@@ -218,20 +218,20 @@ def model_of(run, checkpoint):
     imitates = "observation_scale" in policy  # it has no critic, and the units of its data
     modes = run.setting("policy.modes") if imitates and mixes(run) else 0
     observations = weights(policy, f"{recurrent}0/input" if recurrent else "layer0")[0].shape[1]
-    outputs = len(policy[f"layer{hidden}/bias"]) - (bool(run.setting("policy.shared")) and not imitates)  # without the value
+    outputs = len(policy[f"layer{hidden}/bias"]) - (bool(run.setting("policy.shared", None)) and not imitates)  # without the value
     stack = run.setting("data.frame_stack", 1) if imitates else 1
     cameras = cameras_of(run, checkpoint, [stack] if stack > 1 else [])
     if cameras:
         observations = len(policy["observation_mean"]) if "observation_mean" in policy else 0
     actions = len(policy["action_mean"]) if modes else len(policy["log_std"]) if "log_std" in policy else outputs // 2
     if observations:
-        graph.clip(run.setting("policy.clip_observations"))
+        graph.clip(run.setting("policy.clip_observations", None))
     if not observations:
         graph.value = None
     elif imitates:
         graph.add("Sub", policy["observation_mean"][()])
         graph.add("Mul", policy["observation_scale"][()])
-    elif run.setting("policy.normalize_observations"):
+    elif run.setting("policy.normalize_observations", None):
         # (those of a critic with observations of its own come behind)
         scale = 1 / np.sqrt(policy["observation_variance"][:observations] + VARIANCE_FLOOR)
         graph.add("Sub", policy["observation_mean"][:observations])
@@ -309,7 +309,7 @@ def diffusion_model_of(run, checkpoint):
     def residual(value, name, channels):
         out = block(value, f"{name}.blocks.0", channels, groups)
         film = graph.node("Unsqueeze", named("Gemm", mish(feature), f"{name}.cond_encoder.1", transB=1), whole(2))
-        if run.setting("diffusion.film_scale"):
+        if run.setting("diffusion.film_scale", None):
             scale, film = (graph.node("Slice", film, whole(i * channels), whole((i + 1) * channels), whole(1)) for i in (0, 1))
             out = graph.node("Mul", out, scale)
         out = block(graph.node("Add", out, film), f"{name}.blocks.1", channels, groups)

@@ -12,33 +12,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from maniple.checkpoints import BadInput, check_run, newest_checkpoint, opened
-from maniple.results import Run, results_path, text_of, what_is_missing
+from maniple.results import Run, check_kind, results_path, text_of, what_is_missing
 
 
 def load_policy(run: str | os.PathLike[str] | Run, *, best: bool = False, checkpoint: str | os.PathLike[str] | None = None,
-                seed: int | None = None) -> "Policy":
+                seed: int | None = None, deterministic: bool | None = None) -> "Policy":
     """The policy of a training (`maniple train`, `maniple imitate`).
 
     run: its directory, or the Run of it. best: the policy with the best evaluation (evaluation.every); checkpoint: one of
         its checkpoints; else the newest.
-    seed: of actions that are drawn; None: the run's batch.seed.
+    seed: of actions that are drawn; None: the run's batch.seed. deterministic: of calls that do not say it; None: as
+        evaluation.deterministic of the run.
 
     Raises ValueError where there is no such policy or it is not of this run, OSError for files that are damaged.
     """
     if best and checkpoint is not None:
         raise ValueError("best and checkpoint: found both; allowed: one of them")
     if not isinstance(run, Run):
+        try:
+            check_kind(run)
+        except OSError as error:
+            raise ValueError(str(error)) from None
         if not results_path(run).is_file():
             raise ValueError(f"not the directory of a training: {what_is_missing(run)}")
         with Run(run) as results:
-            return load_policy(results, best=best, checkpoint=checkpoint, seed=seed)
+            return load_policy(results, best=best, checkpoint=checkpoint, seed=seed, deterministic=deterministic)
     file = Path(checkpoint) if checkpoint is not None else newest_checkpoint(run.directory / "best" if best else run.directory)
     if not file.is_file():
         raise ValueError(f"{file} is not there")
     with opened(file, checkpoint is not None) as stored:
         try:
             check_run(run, stored)
-            return Policy(run, stored, seed)
+            return Policy(run, stored, seed, deterministic)
         except KeyError as error:  # (h5py says what is missing)
             raise BadInput(f"{file} does not hold the policy of {run.directory}: {error.args[0]}") from error
 
@@ -52,7 +57,7 @@ class Policy:
     dictionary {"critic", "policy"} the latter are taken.
     """
 
-    def __init__(self, run: Run, stored: Any, seed: int | None) -> None:
+    def __init__(self, run: Run, stored: Any, seed: int | None, deterministic: bool | None = None) -> None:
         from maniple import native
 
         stated = dict(line.split("=", 1) for line in text_of(stored.attrs["policy"]).splitlines())
@@ -72,6 +77,7 @@ class Policy:
         self.num_observations, _, self.num_actions = sizes
         self.is_stateful: bool = self._core.is_stateful
         self.seed: int = self._core.seed if seed is None else seed
+        self.deterministic = deterministic
 
     def reset(self, mask: NDArray[np.bool_] | None = None) -> None:
         """Episodes have ended: of all environments, or of those in `mask` [n]. Begins the random numbers of all again only
@@ -85,7 +91,7 @@ class Policy:
         """The actions of one control step.
 
         deterministic: whether to take the mean action (of a mixture: the one of its likeliest mode) or to draw one; None: as
-            evaluation.deterministic of the run says. Diffusion policies always draw.
+            load_policy() was told, else as evaluation.deterministic of the run says. Diffusion policies always draw.
 
         Raises ValueError for observations of another size.
         """
@@ -102,5 +108,5 @@ class Policy:
                                  "after reset()")
             self._core.begin(len(rows))
         actions = np.empty((len(rows), self.num_actions), np.float32)
-        self._core.act(rows, actions, deterministic, self.seed)
+        self._core.act(rows, actions, self.deterministic if deterministic is None else deterministic, self.seed)
         return actions

@@ -40,7 +40,12 @@ def packages_of_this_python() -> Iterator[None]:
             del os.environ["VIRTUAL_ENV"]
 
 
-def usable_threads() -> int:
-    """Threads that step a batch: OMP_NUM_THREADS, or one for each core that this process may use."""
+def threads_of(given_threads: int | None) -> int:
+    """Threads that step a batch: those that the user names; else OMP_NUM_THREADS, or one for each core that this process may
+    use. Raises ValueError for less than one."""
+    if given_threads is not None:
+        if given_threads < 1:
+            raise ValueError(f"threads: found {given_threads}; allowed: at least 1")
+        return given_threads
     given = os.environ.get("OMP_NUM_THREADS", "")
     return int(given) if given.isdigit() and int(given) > 0 else len(os.sched_getaffinity(0))

@@ -7,12 +7,14 @@
     run.trajectories["qpos"]               # [env, sample, size], read when sliced
     run.model                              # mujoco.MjModel, meshes included; no other file is needed
 
-From a shell: python -m maniple.results runs/cartpole
+From a shell: python -m maniple.results runs/cartpole, python -m maniple.results compare RUN_A RUN_B
 """
 
+import difflib
 import json
 import os
 import re
+import signal
 import sys
 from contextlib import contextmanager
 from functools import cached_property
@@ -29,6 +31,19 @@ STRIDE, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  
 
 class Unreadable(OSError):
     """A file that is damaged, or not HDF5; says which and why."""
+
+
+class Numbers(dict):
+    """By name; a KeyError names the nearest ones."""
+
+    def __missing__(self, name):
+        raise KeyError(unknown(name, self))
+
+
+def unknown(name, known):
+    """For a message: what a name that is not known may have been meant for."""
+    near = difflib.get_close_matches(str(name), known, 3, 0.5)
+    return f"found '{name}'; " + (f"nearest: {', '.join(near)}" if near else f"allowed: {', '.join(list(known)[:20]) or 'none, it is empty'}")
 
 
 def checksum(file):
@@ -98,13 +113,16 @@ class Run:
 
     metrics: numbers per iteration, by name. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
     per episode, those of `maniple evaluate` where a directory is given. record: what the run was, by name. OSError where
-    a file is damaged, as `maniple inspect` finds it: every byte is read for that.
+    a file is damaged, as `maniple inspect` finds it: every byte is read for that; and where there are no results.
     """
 
     def __init__(self, path):
         path = Path(path)
         self.directory = path if path.is_dir() else path.parent
         self.path = results_path(path)
+        if not self.path.exists():
+            raise FileNotFoundError(what_is_missing(path))
+        check_kind(path)
         self.file = open_file(self.path)
         try:
             self._read(path.is_dir())
@@ -117,15 +135,17 @@ class Run:
 
     def _read(self, of_directory):
         self.metrics = numbers_in(self.file, "metrics")
-        self.trajectories = {}  # by name: "qpos", "variables/air_time"
+        self.trajectories = Numbers()  # by name: "qpos", "variables/air_time"
         if "trajectory" in self.file:
             self.file["trajectory"].visititems(
                 lambda name, item: self.trajectories.update({name: item}) if isinstance(item, h5py.Dataset) else None)
         self.evaluation = numbers_in(self.file, "evaluation")
+        self.evaluation_deck = text_of(self.file["run/resolved"][()]) if "run/resolved" in self.file else ""
         evaluation = self.directory / "evaluation.h5"
         if of_directory and not self.evaluation and evaluation.is_file():
             with open_file(evaluation) as file:
                 self.evaluation = numbers_in(file, "evaluation")
+                self.evaluation_deck = text_of(file["run/resolved"][()])
         self.record = {}
         if "run" in self.file:
             group = self.file["run"]
@@ -163,11 +183,25 @@ class Run:
         """Seconds of simulated time between two control steps."""
         return float(self.model.opt.timestep) * self.setting("simulation.decimation")
 
-    def setting(self, key, default=None):
-        """The value of a deck key of two parts, such as "batch.num_envs"; `default` where the run knew no such key."""
-        section, name = key.split(".")
-        found = re.search(rf"^{section}:(?:\n +.*)*?\n  {name}: (.*)$", self.deck, re.M)
-        return json.loads("null" if found[1] == "~" else found[1]) if found else default
+    @cached_property
+    def _settings(self):
+        """The values of the deck's keys, by their paths: as JSON, without the terms of a task."""
+        found, path = {}, []
+        for line in self.deck.splitlines():
+            indent, name, value = re.fullmatch(r"( *)([^:]*):? ?(.*)", line).groups()
+            path = [*path[:len(indent) // 2], name]
+            if value and not value.startswith("{") and not name.startswith("- "):
+                found[".".join(path)] = "null" if value == "~" else value
+        return found
+
+    def setting(self, key, *default):
+        """The value of a deck key, such as "batch.num_envs" or "output.trajectory.every".
+
+        default: where the run knew no such key; without one, a KeyError names the nearest keys.
+        """
+        if key not in self._settings and not default:
+            raise KeyError(unknown(key, self._settings))
+        return json.loads(self._settings[key]) if key in self._settings else default[0]
 
     def names(self, field):
         """What the elements of a trajectory field are called; empty where they have only numbers."""
@@ -183,7 +217,7 @@ class Run:
 
 def numbers_in(file, group):
     """The arrays of a group by name; none where there is no such group."""
-    return {name: values[()] for name, values in file.get(group, {}).items()}
+    return Numbers({name: values[()] for name, values in file.get(group, {}).items()})
 
 
 def checkpoints_in(folder):
@@ -202,7 +236,23 @@ def what_is_missing(path):
     members = sorted(file.parent.name for file in Path(path).glob("*/results.h5"))
     if members:
         return f"{path} has no results of its own; it has those of {len(members)} run{'s' if len(members) > 1 else ''}, for instance {path}/{members[0]}"
-    return f"{path} has no results.h5" if Path(path).is_dir() else f"{path} is not there"
+    if not Path(path).is_dir():
+        return f"{path} is not there"
+    others = sorted(file.name for file in Path(path).glob("*.h5"))
+    return f"{path} has no results.h5" + (f"; it has {', '.join(f'{path}/{name}' for name in others)}" if others else "")
+
+
+# what somebody may take for a run
+OTHER_KINDS = {".yaml": "a deck, which maniple.make_vec() takes", ".yml": "a deck, which maniple.make_vec() takes",
+               ".onnx": "a policy for other programs, which onnxruntime.InferenceSession() takes",
+               ".xml": "a model, which maniple.Simulation() takes"}
+
+
+def check_kind(path):
+    """Unreadable, with what it is, for a file that is none of a run's."""
+    kind = OTHER_KINDS.get(Path(path).suffix.lower())
+    if kind and Path(path).is_file():
+        raise Unreadable(f"{path} is {kind}; allowed: the directory of a run, or its results.h5, evaluation.h5 or a checkpoint")
 
 
 def text_of(value):
@@ -213,12 +263,25 @@ def text_of(value):
 
 
 def main():
-    if len(sys.argv) != 2:
-        sys.exit("usage: results.py RESULTS.h5 or DIRECTORY")
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # (who reads has had enough)
+    arguments = sys.argv[1:]
     try:
-        show(sys.argv[1])
-    except OSError as error:
+        if arguments[:1] == ["compare"] and len(arguments) in (3, 4):
+            show_comparison(*arguments[1:])
+        elif len(arguments) == 1:
+            show(arguments[0])
+        else:
+            sys.exit("usage: results.py RESULTS.h5 or DIRECTORY; results.py compare RUN_A RUN_B [METRIC]")
+    except (OSError, ValueError) as error:
         refuse(error)
+    except KeyError as error:
+        refuse(error.args[0])
+
+
+def show_comparison(one, other, metric="episode_return"):
+    from maniple.comparison import compare, text_of as told
+
+    print(told(compare(one, other, metric), (one, other), metric))
 
 
 def show(path):

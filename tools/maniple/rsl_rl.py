@@ -20,6 +20,13 @@ from maniple.decks import Deck
 from maniple.vector_env import make_vec
 
 
+class Observations(TensorDict):
+    """Groups by name that also answer `name in observations`, which tensordict 0.1, the one for torch 1.13, leaves out."""
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.keys()
+
+
 class ManipleVecEnv(VecEnv):
     """`envs` is the vector environment of maniple.make_vec(), whose options these are, but for autoreset_mode. `device`:
     where tensors go. The first episodes have begun."""
@@ -70,5 +77,5 @@ class ManipleVecEnv(VecEnv):
 
     def _groups(self, observations: Any) -> TensorDict:
         groups = observations if isinstance(observations, dict) else {"policy": observations}
-        return TensorDict({name: self._tensor(array) for name, array in groups.items()}, batch_size=[self.num_envs],
-                          device=self.device)
+        return Observations({name: self._tensor(array) for name, array in groups.items()}, batch_size=[self.num_envs],
+                            device=self.device)

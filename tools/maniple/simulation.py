@@ -17,9 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import ModelSimulation
-from maniple.process import packages_of_this_python, usable_threads
+from maniple.process import packages_of_this_python, threads_of
 
 MODEL_FILES = (".xml", ".mjcf", ".urdf", ".mjb")
+# Numbers in a row of a model's field that environments may have for themselves, where MuJoCo has more of them: friction of
+# sliding, and the parameters that affine gains and biases use.
+VARYING = {"geom_friction": (), "pair_friction": (2,), "actuator_gainprm": (3,), "actuator_biasprm": (3,)}
 
 
 @contextmanager
@@ -36,6 +39,18 @@ def _deck_of(model: mujoco.MjModel | Deck) -> Iterator[Deck]:
         yield model
 
 
+def _row_shapes(sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The shapes of fields of these sizes in one environment: those of MuJoCo, whose arrays have rows of the same length in
+    every model, [nbody, 3] and so on; flat where it has no such field."""
+    model = mujoco.MjModel.from_xml_string("<mujoco/>")
+    data, shapes = mujoco.MjData(model), {}
+    for name, size in sizes.items():
+        row = VARYING.get(name, np.shape(getattr(data, name, getattr(model, name, None)))[1:])
+        width = int(np.prod(row))
+        shapes[name] = (size // width, *row) if width else (size,)
+    return shapes
+
+
 class Simulation:
     """A batch of environments of one model, stepped by MuJoCo's rules.
 
@@ -46,9 +61,12 @@ class Simulation:
         "sensordata", "xpos", "qfrc_constraint", "ncon" and so on.
     model_fields: of mjModel, that each environment has for itself: "geom_friction", "actuator_gainprm" and so on.
 
-    simulation["qpos"] is a new array [num_envs, nq], and simulation["qpos"] = array sets it; so with qvel, act, ctrl, time and
-    qacc_warmstart. What follows from them is of the new state after step() or forward(). `fields` and `model_fields` say by
-    name (size, unit, description) what there is.
+    simulation["qpos"] is a copy [num_envs, nq] that cannot be written to, and simulation["qpos"] = array sets the state; so with
+    qvel, act, ctrl, time and qacc_warmstart. What follows from them is of the new state after step() or forward(). In each
+    environment arrays have MuJoCo's shape, [num_envs, nbody, 3] for xpos; a single number is [num_envs, 1]. Of four model
+    fields only the numbers that may vary are there, the first of each row: geom_friction [num_envs, ngeom] and pair_friction
+    [num_envs, npair, 2], for sliding; actuator_gainprm and actuator_biasprm [num_envs, nu, 3]. What is set may be flat, too,
+    [num_envs, nu * 3]. `fields` and `model_fields` say by name (size, unit, description) what there is.
 
     Raises ValueError for what the program refuses.
     """
@@ -59,9 +77,8 @@ class Simulation:
         keys = {"batch.num_envs": num_envs, "batch.seed": seed, "simulation.precision": precision or "double"}
         given = {key: value for key, value in keys.items() if value is not None} | dict(overrides or {})
         with _deck_of(model) as deck, packages_of_this_python():
-            files, assignments = sources(deck, given)
-            self._core = ModelSimulation(files, assignments, list(fields), list(model_fields),
-                                         usable_threads() if threads is None else threads)
+            files, assignments, run = sources(deck, given)
+            self._core = ModelSimulation(files, assignments, run, list(fields), list(model_fields), threads_of(threads))
         for text in self._core.warnings:
             warnings.warn(text, stacklevel=2)
         self.num_envs: int = self._core.envs
@@ -73,6 +90,7 @@ class Simulation:
         self._states = {name for name, _, is_state, *_ in described if is_state and name != "model_values"}
         self.fields = {name: (size, unit, text) for name, size, _, unit, text in described if size and name != "model_values"}
         self._model_places = {name: (first, size, may_be_set) for name, size, first, may_be_set, *_ in self._core.model_fields()}
+        self._shapes = _row_shapes(self._sizes | {name: size for name, (_, size, _) in self._model_places.items()})
         self.model_fields = {name: (size, unit, text) for name, size, _, _, unit, text in self._core.model_fields()}
 
     @property
@@ -88,29 +106,36 @@ class Simulation:
     def __getitem__(self, name: str) -> NDArray[Any]:
         if name in self._model_places:
             first, size, _ = self._model_places[name]
-            return self._rows("model_values")[:, first:first + size].copy()
+            return self._shaped(name, self._rows("model_values")[:, first:first + size].copy())
         if name not in self._sizes or name == "model_values":
             raise KeyError(f"'{name}' is not kept; allowed: {', '.join([*self.fields, *self.model_fields])}, and what "
                            "Simulation(..., fields=[...]) names")
-        return self._rows(name)
+        return self._shaped(name, self._rows(name))
 
     def __setitem__(self, name: str, values: ArrayLike) -> None:
         self.set(name, values)
 
     def set(self, name: str, values: ArrayLike, mask: NDArray[np.bool_] | None = None) -> None:
-        """Sets a state or a model field of all environments, or of those in `mask` [num_envs]; values: [num_envs, size], or
-        what becomes that by numpy's rules. ValueError for what cannot be set."""
+        """Sets a state or a model field of all environments, or of those in `mask` [num_envs]; values: [num_envs, size], the
+        shape in which it is read, or what becomes one of them by numpy's rules, the first before the second. ValueError for
+        what cannot be set."""
         place = self._model_places.get(name)
         if place is not None and not place[2]:
             raise ValueError(f"{name}: other numbers of the model follow from it; allowed: a task's events set it")
         if place is None and name not in self._states:
             raise ValueError(f"{name}: found no state; allowed: {', '.join(sorted(self._states | set(self._model_places)))}")
         size = self._sizes[name] if place is None else place[1]
-        shape = (self.num_envs, size)
-        try:
-            rows = np.ascontiguousarray(np.broadcast_to(np.asarray(values, self.dtype), shape))
-        except ValueError:
-            raise ValueError(f"{name}: found the shape {np.shape(values)}; allowed: {shape}") from None
+        flat, shaped = (self.num_envs, size), (self.num_envs, *self._shapes[name])
+        array = np.asarray(values, self.dtype)
+        for shape in (flat, shaped):
+            try:
+                rows = np.ascontiguousarray(np.broadcast_to(array, shape)).reshape(flat)
+                break
+            except ValueError:
+                continue
+        else:
+            allowed = f"{shaped}" if shaped == flat else f"{shaped} or {flat}"
+            raise ValueError(f"{name}: found the shape {array.shape}; allowed: {allowed}")
         if place is not None:
             whole = self._rows("model_values")
             whole[:, place[0]:place[0] + size] = rows
@@ -128,17 +153,23 @@ class Simulation:
     def step(self, steps: int = 1, ctrl: ArrayLike | None = None) -> None:
         """Steps of the model's timestep, or of a deck's simulation.decimation of them; ctrl: as simulation["ctrl"] = ctrl
         before."""
-        if steps < 0:
-            raise ValueError(f"steps: found {steps}; allowed: at least 0")
+        if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 0:
+            raise ValueError(f"steps: found {steps!r}; allowed: an integer, at least 0")
         if ctrl is not None:
             self.set("ctrl", ctrl)
-        self._core.step(steps)
+        self._core.step(int(steps))
 
     def rollout(self, control: NDArray[np.float64] | None, state: NDArray[np.float64],
                 sensordata: NDArray[np.float64]) -> None:
         """Steps from the present state into state [num_envs, steps, 1 + nq + nv + na] and sensordata [num_envs, steps,
         nsensordata], with control [num_envs, steps, nu] or none. All in C's order; of precision "double"."""
         self._core.rollout(control, state.shape[1], state, sensordata)
+
+    def _shaped(self, name: str, rows: NDArray[Any]) -> NDArray[Any]:
+        """As it is handed out: a copy, in which writing would change nothing, so it is refused."""
+        rows = rows.reshape(self.num_envs, *self._shapes[name])
+        rows.flags.writeable = False
+        return rows
 
     def _rows(self, name: str) -> NDArray[Any]:
         rows = np.empty((self.num_envs, self._sizes[name]), self.dtype)

@@ -8,7 +8,7 @@ as an action, too, and every array that comes back gives its memory by numpy's _
 
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from maniple.decks import Deck, sources
 from maniple.native import VectorEnvironment
-from maniple.process import packages_of_this_python, usable_threads
+from maniple.process import packages_of_this_python, threads_of
 
 Observations = NDArray[Any] | dict[str, NDArray[Any]]
 
@@ -32,8 +32,8 @@ def make_vec(deck: Deck, num_envs: int | None = None, seed: int | None = None, p
              copy: bool = True) -> "VectorEnv":
     """The environments of a deck's task.
 
-    deck: a file, the name of a deck that comes with Maniple ("gymnasium/half_cheetah_v5"), or a dictionary with the
-        sections of a deck.
+    deck: a file, the name of a deck that comes with Maniple ("gymnasium/half_cheetah_v5"), a run (its directory, or the Run
+        of it), whose task and model are taken, or a dictionary with the sections of a deck.
     num_envs: of the whole batch (batch.num_envs). seed: of all its random numbers, 0 to 2^32 - 1 (batch.seed).
         precision: "single" or "double" (simulation.precision): of the physics, and float32 or float64 of observations,
         rewards and actions. Where None, the deck says so.
@@ -71,16 +71,18 @@ class VectorEnv(GymnasiumVectorEnv):
                  autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, threads: int | None = None,
                  copy: bool = True) -> None:
         rank, ranks = (0, 1) if comm is None else (comm.Get_rank(), comm.Get_size())
+        modes = [mode.value for mode in AutoresetMode]
+        if not isinstance(autoreset_mode, AutoresetMode) and autoreset_mode not in modes:
+            raise ValueError(f"autoreset_mode: found {autoreset_mode!r}; allowed: {', '.join(map(repr, modes))}")
         mode = AutoresetMode(autoreset_mode)
         keys = {"batch.num_envs": num_envs, "batch.seed": seed, "simulation.precision": precision}
         given = {key: value for key, value in keys.items() if value is not None} | dict(overrides or {})
         # (a failure may be one rank's alone, where a file is missing)
         failure: BaseException | None = None
         try:
-            files, assignments = sources(deck, given)
+            files, assignments, run = sources(deck, given)
             with packages_of_this_python():
-                self._core = VectorEnvironment(files, assignments, mode.value, rank, ranks,
-                                               usable_threads() if threads is None else threads)
+                self._core = VectorEnvironment(files, assignments, run, mode.value, rank, ranks, threads_of(threads))
         except (ValueError, RuntimeError) as error:
             failure = error
         if comm is not None:
@@ -118,11 +120,12 @@ class VectorEnv(GymnasiumVectorEnv):
         self._started = np.zeros(self.num_envs)
         self._ended = np.zeros(self.num_envs, bool)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, dict[str, Any]]:
+    def reset(self, *, seed: int | Sequence[int] | None = None, options: dict[str, Any] | None = None) -> tuple[Observations, dict[str, Any]]:
         """New episodes, and their first observations.
 
         seed: all random numbers from their beginning, as a batch that is made with this seed (one number for the whole
-        batch: environments differ by it and their own number). options {"reset_mask": [num_envs] of bool}: only there;
+        batch: environments differ by it and their own number; the list [seed, seed + 1, ...], a number for each environment,
+        is that seed, as for Gymnasium's vector environments). options {"reset_mask": [num_envs] of bool}: only there;
         other environments show what they showed last.
 
         Raises TypeError and ValueError for a seed or mask of another kind.
@@ -142,8 +145,7 @@ class VectorEnv(GymnasiumVectorEnv):
                                  f"allowed: the shape ({self.num_envs},) with one environment at least")
             mask = np.ascontiguousarray(mask)
         if seed is not None:
-            if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)):
-                raise TypeError(f"seed: found {type(seed).__name__}; allowed: one integer for the whole batch")
+            seed = self._seed_of(seed)
             if not 0 <= seed < 2**32:
                 raise ValueError(f"seed: found {seed}; allowed: 0 to 4294967295")
             if mask is not None:
@@ -185,6 +187,19 @@ class VectorEnv(GymnasiumVectorEnv):
         if self._core is None:
             raise RuntimeError("these environments were closed")
 
+    def _seed_of(self, seed: Any) -> int:
+        """Of the whole batch: of [seed, seed + 1, ...] the first, as in Gymnasium."""
+        numbers = np.asarray(seed)
+        if isinstance(seed, bool) or numbers.ndim > 1 or not np.issubdtype(numbers.dtype, np.integer):
+            raise TypeError(f"seed: found {type(seed).__name__}; allowed: one integer for the whole batch, or its list [seed, seed + 1, ...]")
+        if numbers.ndim == 0:
+            return int(seed)
+        first = int(numbers[0]) - self.first_env if numbers.size else 0
+        if numbers.shape != (self.num_envs,) or (numbers != first + self.first_env + np.arange(self.num_envs)).any():
+            raise ValueError(f"seed: found a list of {numbers.size} numbers that are not {self.num_envs} consecutive ones; allowed: one integer "
+                             "for the whole batch, from which each environment has random numbers of its own, or [seed, seed + 1, ...]")
+        return first
+
     def _unlimited(self, size: int) -> spaces.Box:
         return spaces.Box(-np.inf, np.inf, (size,), self._dtype.type)
 
@@ -207,6 +222,8 @@ class VectorEnv(GymnasiumVectorEnv):
     def _rows_of(self, actions: Any) -> NDArray[Any]:
         if not isinstance(actions, np.ndarray) and hasattr(actions, "__dlpack__"):
             actions = np.from_dlpack(actions)
+        if actions is None:
+            raise ValueError(f"actions: found None; allowed: an array of the shape {self.action_space.shape}")
         rows = np.ascontiguousarray(actions, self._dtype)
         if rows.shape != self.action_space.shape:
             raise ValueError(f"actions: found the shape {rows.shape}; allowed: {self.action_space.shape}")

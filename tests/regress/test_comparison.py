@@ -1,0 +1,111 @@
+"""Two evaluations compared episode by episode (maniple.comparison): against the definition of the interval, and against what
+the episodes began with."""
+# ctest: PROCESSORS 1 COST 30
+
+import subprocess
+import sys
+
+import h5py
+import numpy as np
+import pytest
+
+import maniple
+from conftest import ENVIRONMENT, ROOT
+from maniple.comparison import compare, half_width, student_quantile
+
+PENDULUM = ["inputs/tasks/gymnasium/inverted_pendulum_v5.yaml", "batch.num_envs=64", "learning.iterations=2", "policy.hidden=[16]"]
+# 97.5 % quantiles of Student's t, from tables
+TABLE = {1: 12.7062, 2: 4.30265, 3: 3.18245, 9: 2.26216, 30: 2.04227, 120: 1.97993, 299: 1.96793, 10**6: 1.95997}
+
+
+@pytest.fixture(scope="module")
+def runs(maniple, tmp_path_factory):
+    """Two trainings, evaluated with 100 episodes in 40 environments."""
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (1, 2):
+        maniple("train", *PENDULUM, f"batch.seed={seed}", f"output.directory={folder / str(seed)}")
+        evaluate(maniple, folder / str(seed))
+    return folder
+
+
+def evaluate(maniple, run, *keys):
+    maniple("evaluate", run, "batch.num_envs=40", "batch.seed=7", "evaluation.episodes=100", "output.dataset=robomimic",
+            "output.overwrite=true", *keys)
+
+
+@pytest.mark.parametrize("freedom", TABLE)
+def test_quantiles(freedom):
+    assert student_quantile(freedom) == pytest.approx(TABLE[freedom], rel=2e-5)
+
+
+def test_pairs_begin_alike(runs):
+    """All episodes of an environment do, however long another policy made those before; what follows differs."""
+    starts, lengths = [], []
+    for run in ("1", "2"):
+        with h5py.File(runs / run / "demonstrations.hdf5") as file:
+            demos = [file[f"data/demo_{number}"] for number in range(len(file["data"]))]
+            lengths.append([len(demo["actions"]) for demo in demos])
+            starts.append(np.array([next(iter(demo["obs"].values()))[0] for demo in demos]))
+    np.testing.assert_array_equal(*starts)
+    assert len(np.unique(starts[0], axis=0)) == len(starts[0]) == 100 and np.not_equal(*lengths).sum() > 50
+
+
+def test_differences_are_of_pairs(runs):
+    returns = [maniple.Run(runs / run).evaluation["episode_return"] for run in ("1", "2")]
+    found = compare(runs / "1", maniple.Run(runs / "2" / "evaluation.h5"))
+    differences = returns[1] - returns[0]
+    assert found.pairs == 100 and found.means == tuple(rows.mean() for rows in returns)
+    assert found.difference == pytest.approx(differences.mean())
+    assert found.confidence == pytest.approx(1.984217 * differences.std(ddof=1) / 10, rel=1e-5)
+    assert found.unpaired_confidence == pytest.approx(np.hypot(*(1.984217 * rows.std(ddof=1) / 10 for rows in returns)), rel=1e-5)
+    assert found.correlation == pytest.approx(np.corrcoef(*returns)[0, 1])
+    assert np.isnan(half_width(differences[:1]))
+    same = compare(runs / "1", runs / "1", "episode_length")
+    assert same.difference == same.confidence == 0 and same.unpaired_confidence > 0 and same.correlation == pytest.approx(1)
+    with h5py.File(runs / "1/evaluation.h5") as file:  # as the program has it
+        whole = file["evaluation/episode_return"][:]
+        assert half_width(whole) == pytest.approx(file["evaluation/mean_return_confidence"][0], rel=1e-4)
+
+
+def test_intervals_hold_what_they_say():
+    """Of 2000 sets of 5 correlated pairs, 95 % of the intervals hold the true difference."""
+    random = np.random.default_rng(0)
+    differences = random.normal(0.3, 1, (2000, 5))
+    held = np.mean([abs(rows.mean() - 0.3) < half_width(rows) for rows in differences])
+    assert abs(held - 0.95) < 3 * (0.95 * 0.05 / 2000) ** 0.5
+
+
+def test_other_starts_are_refused(runs, maniple, tmp_path):
+    for number, (key, message) in enumerate({
+            "batch.seed=8": "batch.seed: .* was evaluated with 7, .* with 8; allowed: evaluations of the same task",
+            "batch.num_envs=50": "batch.num_envs: .* with 40, .* with 50",
+            "task.episode_steps=9": "task.episode_steps: ",
+            "simulation.decimation=3": "simulation.decimation: ",
+            "task.resets=[{set: qvel, expression: 'uniform(-1, 1)'}]": "task.resets: ",
+            "task.rewards.more={expression: 'qpos[slider]', weight: 1}": "task.rewards.more: "}.items()):
+        evaluate(maniple, runs / "2", key, f"output.directory={tmp_path / str(number)}")
+        with pytest.raises(ValueError, match=message):
+            compare(runs / "1", tmp_path / str(number) / "evaluation.h5")
+    evaluate(maniple, runs / "2", "evaluation.episodes=30", f"output.directory={tmp_path / 'fewer'}")
+    assert compare(runs / "1", tmp_path / "fewer/evaluation.h5").pairs == 30
+    with pytest.raises(KeyError, match="nearest: episode_return"):
+        compare(runs / "1", runs / "2", "episode_retrun")
+    maniple("train", *PENDULUM, f"output.directory={tmp_path / 'none'}")
+    with pytest.raises(ValueError, match="none has no evaluation; allowed: runs after `maniple evaluate`"):
+        compare(runs / "1", tmp_path / "none")
+
+
+def in_shell(*arguments):
+    return subprocess.run([sys.executable, "-m", "maniple.results", "compare", *arguments], capture_output=True, text=True,
+                          env={**ENVIRONMENT, "PYTHONPATH": str(ROOT / "tools")}, timeout=60)
+
+
+def test_command(runs, tmp_path):
+    told = in_shell(runs / "1", runs / "2")
+    found = compare(runs / "1", runs / "2")
+    assert told.returncode == 0 and f"difference, second less first: {found.difference:.6g} +- {found.confidence:.3g} (95 %)" in told.stdout
+    assert f"episode_return of 100 episodes with the same starts: {runs / '1'} {found.means[0]:.6g}" in told.stdout
+    for arguments, message in (((runs / "1", tmp_path), "has no results.h5"), ((runs / "1",), "usage: "),
+                               ((runs / "1", runs / "2", "lenght"), "error: found 'lenght'; nearest: ")):
+        refused = in_shell(*arguments)
+        assert refused.returncode != 0 and message in refused.stderr and "Traceback" not in refused.stderr
