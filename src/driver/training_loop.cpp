@@ -30,6 +30,7 @@ constexpr const char* kEvaluationSuccess = "evaluation_success_rate";
 // Seconds that an iteration may take before a stop no longer waits for its end. (The copy of a state that a
 // stop would need takes a GPU some hundredths of a second.)
 constexpr double kShortIteration = 1;
+constexpr double kResultsAge = 30;          // s of wall time that results may be old
 constexpr std::size_t kReportedRanks = 16;  // at the end of the log; the results have all
 
 double seconds_since(Clock::time_point start) {
@@ -218,6 +219,7 @@ class TrainingLoop {
         last_(run.config.output.directory + "/last", 1, !resumed && run.config.output.overwrite,
               run.collectives),
         earlier_seconds_(rows.last_wall_seconds()),
+        results_seconds_(earlier_seconds_),
         stop_(run.config, run.started),
         progress_(run.iterations, run.config.run.progress, run.collectives.rank() == 0) {
     keep();
@@ -288,9 +290,12 @@ class TrainingLoop {
     if (run_.after_iteration) run_.after_iteration(report, iteration_);
     progress_.update(iteration_, fmt::format("{}  {}  {}", rate(seconds_since(loop_started_)), report.summary,
                                              resident_memory()));
+    const bool due = is_due(run_.config.learning.checkpoint_every);
+    // (results that this run replaces stay until its first checkpoint; the time counts as the iteration's)
+    if (!due && seconds - results_seconds_ > kResultsAge && (saved_ >= 0 || !run_.config.output.overwrite))
+      refresh_results();
     follow(stop_.agree(run_.collectives));
-    if (is_due(run_.config.learning.checkpoint_every) && saved_ != iteration_ && iteration_ < run_.iterations)
-      save(false);
+    if (due && saved_ != iteration_ && iteration_ < run_.iterations) save(false);
   }
 
   // Whether an interval has ended in the iteration that is just done.
@@ -392,6 +397,13 @@ class TrainingLoop {
     output_seconds_ += seconds_since(begun);
     stop_.note_output(seconds_since(begun));
   }
+  // For those who look at a run between its checkpoints.
+  void refresh_results() {
+    const auto begun = Clock::now();
+    const ActivityStage stage("output");
+    save_results();
+    output_seconds_ += seconds_since(begun);
+  }
   // Whether an earlier start left results with all rows. Collective.
   bool results_are_whole() {
     const std::string path = run_.config.output.directory + "/" + kResultsFile;
@@ -415,6 +427,7 @@ class TrainingLoop {
     report_ = report_of_ranks();
     write_report(report_, results);
     results_path_ = results.commit();
+    results_seconds_ = rows_.last_wall_seconds();
   }
   void save_state() {
     if (kept_at_ != iteration_) keep();
@@ -474,6 +487,7 @@ class TrainingLoop {
   CheckpointWriter best_, last_;  // of the policy alone
   std::optional<double> best_return_;
   const double earlier_seconds_;  // of the starts before this one
+  double results_seconds_;        // wall time of the last row that the results have
   double output_seconds_ = 0, check_seconds_ = 0, evaluation_seconds_ = 0;
   std::int64_t since_check_ = 0, checks_ = 0;
   RankReport report_;

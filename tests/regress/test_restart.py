@@ -211,6 +211,24 @@ def slow_clock(preload):
     return {"LD_PRELOAD": preload("slow_clock"), "SLOW_FSYNC": "1000"}
 
 
+def test_results_between_checkpoints(maniple, slow_clock, tmp_path):
+    """They are no older than half a minute, of a clock on which files are slow; the state waits for its checkpoint."""
+    process = maniple.start(*arguments(tmp_path, "learning.iterations=100000", "learning.checkpoint_every=0"), ranks=2,
+                            environment=slow_clock | {"SLOW_FSYNC": "20"}, log=tmp_path / "log")
+    seen, deadline = set(), time.monotonic() + 60
+    while process.poll() is None and len(seen) < 2 and time.monotonic() < deadline:
+        if (tmp_path / "results.h5").exists():
+            with h5py.File(tmp_path / "results.h5") as file:
+                seen.add(len(file["metrics/iteration"]))
+        time.sleep(0.02)
+    maniple.kill_all(process)
+    assert len(seen) == 2 and not list(tmp_path.glob("checkpoints/*.h5"))
+    result = maniple(*arguments(tmp_path, "learning.iterations=3"), ranks=3)
+    assert "resumed" not in result.stderr
+    with h5py.File(tmp_path / "results.h5") as file:
+        np.testing.assert_array_equal(file["metrics/iteration"], [1, 2, 3])
+
+
 # an output is five times fsync, and the one before may have taken half as long as the last one will; the second run
 # makes some on its way
 @pytest.mark.parametrize("every, limit", [(0, 12000), (1, 60000)])
