@@ -294,7 +294,7 @@ def test_rlds(maniple, tmp_path):
 def test_what_is_no_data_set(maniple, tmp_path):
     (tmp_path / "lerobot/meta").mkdir(parents=True)
     (tmp_path / "lerobot/meta/info.json").write_text("{}")
-    assert "which tools/from_lerobot.py converts" in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
+    assert "which another tool converts: python -m maniple.from_lerobot " in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
     refused = maniple("imitate", "bc", f"data.file={tmp_path / 'lerobot'}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert "tools/datasets.py convert" in refused
     assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)

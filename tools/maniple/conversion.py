@@ -25,7 +25,7 @@ def convert(path: Path, target: Path) -> str:
     if not path.exists():
         raise Unreadable(f"{path} is not there")
     if (path / "meta/info.json").is_file():
-        raise Unreadable(f"{path}: found a data set of LeRobot, which tools/from_lerobot.py converts: from_lerobot.py {path} {target}")
+        raise Unreadable(f"{path}: found a data set of LeRobot, which another tool converts: python -m maniple.from_lerobot {path} {target}")
     layout, episodes = reader_of(path)
     number = steps = 0
     keys: set[str] = set()
