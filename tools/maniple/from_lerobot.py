@@ -5,7 +5,7 @@
 DATASET is the folder with meta/info.json, data/ and, where cameras were filmed, videos/. Its `observation.<name>` become
 obs/<name> (dots become _), pictures and frames of videos as uint8 [frame, height, width, 3]; `action` becomes actions;
 rewards and ends come along where there are any. Of a data set of several tasks --task names those that are wanted, by
-their text or number; all of what is left out is said. Needs pyarrow, for videos PyAV and for
+their text or number, and each is a list /mask/<text> of demonstrations; all of what is left out is said. Needs pyarrow, for videos PyAV and for
 images Pillow: pip install pyarrow av pillow
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
+from maniple.conversion import note_tasks, write_masks
 from maniple.results import new_file
 
 try:
@@ -237,7 +238,7 @@ def main():
     passed_over = {"episodes": 0, "frames": 0}
 
     total = number = due = 0
-    succeeded = []
+    succeeded, tasks = [], {}
     with new_file(given.demonstrations) as output:
         data = output.create_group("data")
         data.attrs["env_args"] = json.dumps(
@@ -263,7 +264,7 @@ def main():
                     continue
                 demo = data.create_group(f"demo_{number}")
                 demo.attrs["num_samples"] = len(rows)
-                demo.attrs["task"] = "; ".join(texts.get(task, str(task)) for task in sorted(of_episode[int(which)]))
+                note_tasks(demo, [texts.get(task, str(task)) for task in sorted(of_episode[int(which)])], tasks)
                 demo["actions"] = values["action"][rows]
                 for name in vectors:
                     demo[f"obs/{observations[name]}"] = values[name][rows]
@@ -273,7 +274,8 @@ def main():
                 for name in videos:
                     write_pictures(demo, f"obs/{observations[name]}", filmed.frames(name, int(which), len(rows)), len(rows))
                 last = np.arange(len(rows)) == len(rows) - 1
-                demo["rewards"] = values["next.reward"][rows].reshape(-1) if "next.reward" in values else np.zeros(len(rows))
+                if "next.reward" in values:
+                    demo["rewards"] = values["next.reward"][rows].reshape(-1)
                 demo["dones"] = (values["next.done"][rows].reshape(-1) if "next.done" in values else last).astype(np.int64)
                 if "next.success" in values and values["next.success"][rows].any():
                     succeeded.append(f"demo_{number}")
@@ -286,10 +288,11 @@ def main():
         data.attrs["total"] = total
         if "next.success" in extras:
             output["mask/success"] = np.array(succeeded, dtype="S") if succeeded else np.zeros(0, "S1")
+        said = write_masks(output, tasks)
     if passed_over["episodes"]:
         print(f"left out: {passed_over['episodes']} episodes, {passed_over['frames']} samples, with frames of other tasks")
     print(f"{given.demonstrations}: {number} demonstrations, {total} samples; observations "
-          f"{', '.join(sorted(observations.values()))}")
+          f"{', '.join(sorted(observations.values()))}{said}")
 
 
 if __name__ == "__main__":
