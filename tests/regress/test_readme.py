@@ -78,6 +78,8 @@ SHORTER = {
     "jobs/README.md": {
         "run.sbatch train isaac_cartpole output": "run.sbatch train isaac_cartpole learning.iterations=3 output",
         "run.sbatch train isaac_cartpole batch": "run.sbatch train isaac_cartpole learning.iterations=2 batch",
+        'run.sbatch train isaac_cartpole "ensemble={batch.seed: [0, 1, 2, 3]}"':
+            'run.sbatch train isaac_cartpole "ensemble={batch.seed: [0, 1]}" learning.iterations=2',
         "learning.iterations=20 output.directory=runs/stoppable": "learning.iterations=3 output.directory=runs/stoppable",
         "learning.iterations=30": "learning.iterations=5",
         "learning.iterations=20 output.directory=runs/gammas": "learning.iterations=2 output.directory=runs/gammas",
