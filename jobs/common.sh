@@ -1,5 +1,6 @@
 # What the job scripts share; sourced by them. $jobs: the folder of this file.
 jobs=$(cd "$jobs" && pwd)
+. "$jobs/notices.sh"
 
 # what this cluster needs (modules, network interfaces); see jobs/machines/
 if [ -n "${MANIPLE_MACHINE:-}" ]; then
@@ -58,7 +59,7 @@ launch() {
   # the lock that an earlier start of this job left on another node is none
   export MANIPLE_JOB_START
   MANIPLE_JOB_START=$(date +%s%N)
-  "$@" "run.status_file=$file" 2> >(tee "$file.errors" >&2)
+  "$@" "run.status_file=$file" 2> >(tee "$file.errors" | without_notices >&2)
   code=$?
   # hosts whose ranks the run's watchdog blames, without their domain
   [ $code -eq 0 ] || sleep 1  # for the last lines

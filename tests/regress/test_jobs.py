@@ -123,6 +123,7 @@ def test_bad_input_is_not_requeued(cluster):
     folder, environment = cluster
     result = run([*SLURM, "learning.iteratons=3"], environment)
     assert result.returncode == 2
+    assert "maniple: error: " in result.stderr and "Primary job" not in result.stderr, "mpirun's words below the message are left out"
     assert "scontrol" not in log(folder)
 
 
