@@ -31,6 +31,14 @@ REPLACED = {
         f"{CMAKE}\n": f"{CMAKE.replace('build', 'build-own')} -DMANIPLE_TESTS=OFF\n",
         "ninja -C build maniple": "test ! -d build-own || ninja -C build-own -n maniple",
     },
+    "jobs/README.md": {
+        # in a checkout it would write; .ci/gpu builds with these options
+        "cp jobs/machines/example.sh jobs/machines/site.sh": "test -f jobs/machines/example.sh",
+        ". jobs/machines/site.sh": ". jobs/machines/example.sh",
+        "nvcc --version": "true",
+        f'bash tools/setup.sh --prefix "$HOME/maniple" -- {CUDA}': f"grep -F -e '({CUDA})' .ci/gpu",
+        "MANIPLE_PROGRAM=$HOME/maniple/bin/maniple MANIPLE_MACHINE=site": "MANIPLE_PROGRAM=build/maniple MANIPLE_MACHINE=example",
+    },
     "tests/README.md": {
         "bash tools/test.sh ": "true ",
         "ctest --test-dir build": "ctest --test-dir build -N",
