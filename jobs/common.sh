@@ -1,5 +1,6 @@
 # What the job scripts share; sourced by them. $jobs: the folder of this file.
 jobs=$(cd "$jobs" && pwd)
+. "$jobs/notices.sh"
 
 # what this cluster needs (modules, network interfaces); see jobs/machines/
 if [ -n "${MANIPLE_MACHINE:-}" ]; then
@@ -19,16 +20,33 @@ for place in "$jobs/../build/maniple" "$jobs/../../../bin/maniple"; do
 done
 program=${program:-maniple}
 
-# take_verb ARGUMENTS...: sets $verb, and what makes a run of it continue. Fails where the first argument is no verb.
+# take_verb ARGUMENTS...: sets $verb, and what makes a run of it continue. Returns 1 where the first argument is a deck or a
+# key of a training. Ends the job with 2 where it is neither, nor a verb.
+verbs="train imitate rollout evaluate bench validate doctor inspect tasks schema"
 take_verb() {
-  local code=0
-  case ${1:-} in
-    train | imitate | rollout | evaluate | bench | validate | doctor) verb=$1 ;;
+  local code=0 found
+  case " $verbs " in
+    *" ${1:--} "*) verb=$1 ;;
     *) verb=train code=1 ;;
   esac
+  # a word that is neither a file nor key=value is the name of a deck, which the program knows
+  if [ $code -eq 1 ] && [[ ${1:-=} != *[=./]* ]] && [ ! -e "$1" ]; then
+    found=0
+    "$program" tasks "$1" > /dev/null 2>&1 || found=$?
+    if [ $found -eq 2 ]; then
+      say "found '$1'; allowed: a verb ($verbs), or for train a deck or key=value" >&2
+      exit 2
+    fi
+  fi
   continues=()
   case $verb in train | imitate) continues=(learning.resume=auto) ;; esac
   return $code
+}
+
+# tell ARGUMENTS...: inspect, tasks and schema are no runs, whose keys they do not take: one process answers, and the job
+# ends. Other verbs go on.
+tell() {
+  case $verb in inspect | tasks | schema) exec "$program" "$verb" "$@" ;; esac
 }
 
 # launch COMMAND...: starts a run and returns its exit code. What counts is the code that the run itself leaves
@@ -41,7 +59,7 @@ launch() {
   # the lock that an earlier start of this job left on another node is none
   export MANIPLE_JOB_START
   MANIPLE_JOB_START=$(date +%s%N)
-  "$@" "run.status_file=$file" 2> >(tee "$file.errors" >&2)
+  "$@" "run.status_file=$file" 2> >(tee "$file.errors" | without_notices >&2)
   code=$?
   # hosts whose ranks the run's watchdog blames, without their domain
   [ $code -eq 0 ] || sleep 1  # for the last lines

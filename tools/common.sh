@@ -7,19 +7,24 @@ export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 OMP_PROC_BIND=false
 # Cores that this shell may use. (nproc by itself would count OMP_NUM_THREADS.)
 usable_cores() { env -u OMP_NUM_THREADS -u OMP_THREAD_LIMIT nproc; }
 
+. "$(dirname "${BASH_SOURCE[0]:-$0}")/../jobs/notices.sh"
+
 # stoppable mpirun ARGUMENTS...: on Ctrl-C or SIGTERM the run writes a checkpoint, however long that takes, and ends
 # with 75; at the second one mpirun ends it. By itself mpirun kills its ranks after two seconds; a longer patience
-# (odls_base_sigkill_timeout) would follow every error, too.
+# (odls_base_sigkill_timeout) would follow every error, too. What mpirun says below an error of the run is left out.
 stoppable() (
+  exec {errors}> >(trap '' INT TERM; without_notices >&2)
+  reader=$!
   set -m  # a process group of its own, which the terminal's Ctrl-C does not reach
-  "$@" < /dev/null &
+  "$@" < /dev/null 2>&$errors {errors}>&- &
   run=$! signal=USR1
+  exec {errors}>&-
   set +m
   trap 'interrupted=yes; kill -$signal $run; signal=TERM' INT TERM
   while :; do
     interrupted=no code=0
     wait "$run" || code=$?
-    [ $interrupted = yes ] || exit $code
+    [ $interrupted = yes ] || { wait "$reader"; exit $code; }
   done
 )
 

@@ -163,6 +163,20 @@ def check_converted(path, made, state, camera=None, filmed=None):
                 np.testing.assert_array_equal(demo[f"obs/{camera}"], filmed[number]["front"][:-1])
 
 
+def check_without_rewards(maniple, path, state):
+    """No returns where the source has none: of all that reads the file nothing asks for them, but a filter by return."""
+    with h5py.File(path) as file:
+        assert not any("rewards" in demo for demo in file["data"].values())
+    overview = maniple.inspect(path)
+    assert "returns" not in overview and "masks" not in overview
+    folder = path.parent
+    tool("merge", folder / "twice.hdf5", path, path)
+    tool("trim", folder / "twice.hdf5", folder / "trimmed.hdf5", "--from", 1)
+    assert "has no rewards, for --min-return" in tool("filter", path, folder / "x", "--min-return", 0, exit_code=2)
+    maniple("imitate", "learning.preset=robomimic", "policy.hidden=[8]", "learning.steps=2", "learning.batch_size=4", "learning.report_every=1",
+            f"data.file={folder / 'trimmed.hdf5'}", f"data.observations=[{state}]", f"output.directory={folder / 'clone'}")
+
+
 @pytest.mark.parametrize("zipped", [False, True])
 def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
     """As diffusion_policy/common/replay_buffer.py writes it: format 2, Blosc; pictures of pusht as float32."""
@@ -181,8 +195,10 @@ def test_zarr_of_diffusion_policy(maniple, tmp_path, zipped):
         array[:] = values
     if zipped:
         store.close()
-    assert "5 demonstrations" in tool("convert", path, tmp_path / "out.hdf5")
+    said = tool("convert", path, tmp_path / "out.hdf5")
+    assert "5 demonstrations" in said and "without rewards: 5 of 5" in said and "task" not in said
     check_converted(tmp_path / "out.hdf5", made, "state", "img", filmed)
+    check_without_rewards(maniple, tmp_path / "out.hdf5", "state")
     refused = maniple("imitate", "bc", f"data.file={path}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert ("cannot be read as HDF5" if zipped else "tools/datasets.py convert") in refused
     maniple("validate", "bc", f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state]")
@@ -211,6 +227,7 @@ def test_aloha(maniple, tmp_path, compressed):
                 file.create_dataset("observations/images/front", data=frames, chunks=(1, *frames.shape[1:]))
     assert "3 demonstrations" in tool("convert", tmp_path / "aloha", tmp_path / "out.hdf5")
     check_converted(tmp_path / "out.hdf5", made, "qpos", None if compressed else "front", filmed)
+    check_without_rewards(maniple, tmp_path / "out.hdf5", "qpos")
     if compressed:
         with h5py.File(tmp_path / "out.hdf5") as file:
             expected = PIL.Image.open(io.BytesIO(image_file(filmed[0]["front"][0], "jpeg")))
@@ -265,25 +282,38 @@ def test_rlds(maniple, tmp_path):
         "steps": {"sequence": {"feature": {"featuresDict": {"features": steps}}}}}}}))
     Example = example()
     with open(folder / "bridge-train.tfrecord-00000-of-00001", "wb") as file:
-        for (position, velocity, action), film in zip(made, filmed):
+        words = ["open the door", "close/lock it", "open the door", ""]
+        for (position, velocity, action), film, said in zip(made, filmed, words):
             episode = Example()
             feature = episode.features.feature
+            feature["steps/language_instruction"].bytes_list.value.extend([said.encode()] * len(action))
             feature["steps/action"].float_list.value.extend(action.ravel())
             feature["steps/observation/state"].float_list.value.extend(position[:-1].ravel())
             feature["steps/observation/count"].int64_list.value.extend(np.arange(len(action)) * 1000 - 3)
             feature["steps/observation/image"].bytes_list.value.extend(image_file(frame, "png") for frame in film["front"][:-1])
-            feature["steps/observation/language_instruction"].bytes_list.value.extend([b"open"] * len(action))
+            feature["steps/observation/name"].bytes_list.value.extend([b"arm"] * len(action))
             feature["steps/is_first"].int64_list.value.extend([1] + [0] * (len(action) - 1))
             feature["steps/reward"].float_list.value.extend(np.arange(len(action)))
             record = episode.SerializeToString()
             file.write(struct.pack("<QI", len(record), 0) + record + struct.pack("<I", 0))
-    assert "4 demonstrations" in tool("convert", folder, tmp_path / "out.hdf5")
+    said = tool("convert", folder, tmp_path / "out.hdf5")
+    assert "4 demonstrations" in said and said.rstrip().endswith("; 2 tasks, a list in /mask of each") and "rewards" not in said
+    assert "left out: steps/observation/name, which is text" in said
     check_converted(tmp_path / "out.hdf5", made, "state", "image", filmed)
     with h5py.File(tmp_path / "out.hdf5") as file:
         demo = file["data/demo_1"]
         assert demo["rewards"][()].tolist() == list(range(len(made[1][2])))
         assert demo["obs/count"][:, 0].tolist() == [1000 * k - 3 for k in range(len(made[1][2]))]
         assert sorted(demo["obs"]) == ["count", "image", "state"]
+        assert [demo.attrs.get("task") for demo in file["data"].values()] == ["open the door", "close/lock it", "open the door", None]
+    assert re.search(r"^masks +close_lock it 1, open the door 2$", maniple.inspect(tmp_path / "out.hdf5"), re.M)
+    tool("filter", tmp_path / "out.hdf5", tmp_path / "doors.hdf5", "--mask", "open the door")
+    with h5py.File(tmp_path / "doors.hdf5") as file:
+        assert [demo.attrs["task"] for demo in file["data"].values()] == ["open the door"] * 2
+    log = maniple("imitate", "learning.preset=robomimic", "policy.hidden=[8]", "learning.steps=2", "learning.batch_size=4", "learning.report_every=1",
+                  f"data.file={tmp_path / 'out.hdf5'}", "data.observations=[state]", "data.filter_key=open the door",
+                  f"output.directory={tmp_path / 'doors'}").stdout
+    assert re.search(r"\b2 demonstrations\b", log)
     refused = maniple("imitate", "bc", f"data.file={folder}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert "tools/datasets.py convert" in refused
     record = next(folder.glob("*.tfrecord*"))
@@ -294,7 +324,7 @@ def test_rlds(maniple, tmp_path):
 def test_what_is_no_data_set(maniple, tmp_path):
     (tmp_path / "lerobot/meta").mkdir(parents=True)
     (tmp_path / "lerobot/meta/info.json").write_text("{}")
-    assert "which tools/from_lerobot.py converts" in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
+    assert "which another tool converts: python -m maniple.from_lerobot " in tool("convert", tmp_path / "lerobot", tmp_path / "x", exit_code=2)
     refused = maniple("imitate", "bc", f"data.file={tmp_path / 'lerobot'}", f"output.directory={tmp_path / 'run'}", exit_code=2).stderr
     assert "tools/datasets.py convert" in refused
     assert "found no layout that is known" in tool("convert", tmp_path, tmp_path / "x", exit_code=2)

@@ -123,6 +123,7 @@ def test_bad_input_is_not_requeued(cluster):
     folder, environment = cluster
     result = run([*SLURM, "learning.iteratons=3"], environment)
     assert result.returncode == 2
+    assert "maniple: error: " in result.stderr and "Primary job" not in result.stderr, "mpirun's words below the message are left out"
     assert "scontrol" not in log(folder)
 
 
@@ -235,6 +236,28 @@ def test_the_names_of_before_train(cluster):
     assert "output.directory=runs/5" in started[-1]
     result = run(["bash", "jobs/pbs/run.pbs"], environment | {"VERB": "trian"})
     assert result.returncode == 2 and "VERB is trian; allowed: train" in result.stderr
+
+
+@pytest.mark.parametrize("verb, words, answer", [("schema", ["learning.gamma"], "Discount factor"), ("tasks", ["cartpole"], "isaac_cartpole"),
+                                                 ("inspect", ["inputs/train/isaac_cartpole.yaml"], "pole_pos")])
+def test_verbs_that_are_no_runs(cluster, verb, words, answer):
+    """One process answers, without the keys of a run; a job for each rank of it would answer as often."""
+    folder, environment = cluster
+    for command in (["bash", "jobs/slurm/run.sbatch", verb, *words], ["env", f"VERB={verb}", f"DECK={words[0]}", "bash", "jobs/pbs/run.pbs"]):
+        result = run(command, environment)
+        assert result.returncode == 0 and result.stdout.count(answer) == run([environment["MANIPLE_PROGRAM"], verb, *words],
+                                                                             environment).stdout.count(answer), result
+        assert "srun" not in log(folder) and "mpirun" not in log(folder)
+
+
+def test_words_that_are_no_verbs(cluster):
+    """A mistyped verb is no deck of a training; names of decks, decks and keys are."""
+    folder, environment = cluster
+    result = run(["bash", "jobs/slurm/run.sbatch", "trian", "isaac_cartpole"], environment)
+    assert result.returncode == 2 and "found 'trian'; allowed: a verb (train " in result.stderr and "srun" not in log(folder)
+    for first in ("isaac_cartpole", "inputs/train/isaac_cartpole.yaml", "model.file=nothing.xml"):
+        result = run(["bash", "jobs/slurm/run.sbatch", first, "learning.iteratons=3"], environment)
+        assert result.returncode == 2 and f"train {first} learning.iteratons=3 learning.resume=auto" in log(folder), result
 
 
 # ---- a node is lost ----

@@ -173,6 +173,9 @@ def test_tasks_are_not_mixed(tmp_path, version):
             for demo, number in enumerate(kept):
                 np.testing.assert_array_equal(file[f"data/demo_{demo}/actions"], made[number][2])
                 assert file[f"data/demo_{demo}"].attrs["task"] == (texts[number % 3] if number != 4 else "close the door; wait")
+                for text in texts:
+                    listed = file[f"mask/{text}"].asstr()[()].tolist() if text in file["mask"] else []
+                    assert (f"demo_{demo}" in listed) == (text == texts[number % 3] or (number == 4 and text != "open the door"))
     assert "no task 'jump'; there are 0: 'open the door'" in convert(folder, tmp_path / "a.hdf5", "--task", "jump").stderr
 
 

@@ -288,9 +288,14 @@ def test_it_is_a_vector_env_of_gymnasium():
     assert isinstance(envs, gymnasium.vector.VectorEnv) and envs.unwrapped is envs
     assert envs.observation_space.shape == (6, 11) and envs.single_action_space.shape == (3,)
     assert len(envs.observation_names) == 11 and len(envs.action_names) == 3
-    # (the others of Gymnasium's checks ask for the flags of a single environment)
-    for check in (env_checker.check_reset_seed_determinism, env_checker.check_reset_options, env_checker.check_reset_return_type):
+    for check in (env_checker.check_reset_seed_determinism, env_checker.check_reset_options, env_checker.check_reset_return_type,
+                  env_checker.check_reset_return_info_deprecation, env_checker.check_seed_deprecation):
         check(envs)
+    # the others are of a gymnasium.Env, with the flags of a single environment
+    for check, problem in ((env_checker.check_env, TypeError), (env_checker.check_step_determinism, AssertionError),
+                           (env_checker.check_returned_data_not_reused, ValueError)):
+        with pytest.raises(problem):
+            check(envs)
     runs = []
     for _ in range(2):
         first = envs.reset(seed=123)

@@ -172,6 +172,33 @@ print(json.dumps([mean(lengths[0]), mean(lengths[-1])]))
     assert last > 2 * first
 
 
+def test_torch_takes_arrays_where_they_are():
+    """By DLPack, without a copy: what a step gives (of flags, which torch 1.13 takes from no one, as bytes), and what torch has
+    written into an action. Observations stay what they were when the environments go on."""
+    shared = in_python("""
+import maniple, numpy as np, torch
+shared = []
+for deck in map(json.loads, sys.argv[1:]):
+    envs, others = (maniple.make_vec(deck, 40, 1) for _ in range(2))
+    observations, _ = envs.reset()
+    others.reset()
+    action = torch.full((40, 1), 0.3)
+    arrays = lambda observed: list(observed.values()) if isinstance(observed, dict) else [observed]
+    results = envs.step(action)
+    for array in (*arrays(observations), *arrays(results[0]), results[1], results[2].view(np.uint8)):
+        tensor = torch.from_dlpack(array)
+        shared.append(tensor.data_ptr() == array.ctypes.data and tensor.shape == array.shape)
+    wanted = others.step(action.numpy())
+    kept = torch.from_dlpack(arrays(wanted[0])[0])
+    before = kept.clone()
+    others.step(action)
+    others.step(action)
+    assert torch.equal(kept, before) and np.array_equal(arrays(results[0])[0], arrays(wanted[0])[0])
+print(json.dumps(shared))
+""", PENDULUM, ASYMMETRIC)
+    assert shared == [True] * 10
+
+
 def test_ppo_in_one_file():
     """tools/ppo_in_torch.py learns to keep the pole up: episodes that end at first after a fraction of their 300 steps reach
     nearly all of them, with a larger return."""

@@ -246,3 +246,44 @@ def test_refusals(program, tmp_path):
     file.write_bytes(data)
     with pytest.raises(ValueError, match="is damaged"):
         maniple.load_policy(run)
+
+
+def test_metrics_of_a_training_that_goes_on(program, tmp_path):
+    """Its log has them before its results do, to the bit; the latest evaluation stands in each row."""
+    directory = tmp_path / "run"
+    process = program.start("train", *PENDULUM, "learning.iterations=100000", "learning.checkpoint_every=0", "evaluation.every=5",
+                            "evaluation.episodes=4", "run.wall_time=1000", f"output.directory={directory}", ranks=0, log=tmp_path / "log")
+    program.wait_for(lambda: (directory / "log.jsonl").is_file() and (directory / "log.jsonl").read_bytes().count(b'"event": "iteration"') > 20,
+                     "21 iterations", process=process)
+    with maniple.Run(directory) as run:
+        before, stored = run.metrics, len(run.file["metrics/iteration"])
+    (directory / "stop_now").touch()
+    assert process.wait(60) == 75
+    with maniple.Run(directory) as run:
+        after = run.metrics
+    rows = len(before["iteration"])
+    assert stored < 5 and rows > 20 and np.isfinite(before["evaluation_return"]).sum() == rows - 4
+    for name, values in after.items():
+        np.testing.assert_array_equal(before[name], values[:rows], name)
+
+
+def test_a_log_of_several_starts(program, tmp_path):
+    """Iterations that came again after a resume are there once, as the last start had them; lines that are not whole are none."""
+    program("train", *PENDULUM, "learning.iterations=6", f"output.directory={tmp_path}")
+    with maniple.Run(tmp_path) as run:
+        whole = run.metrics
+    log = tmp_path / "log.jsonl"
+    lines = [line for line in log.read_text().splitlines(keepends=True) if '"event": "iteration"' in line]
+    earlier = [line.replace('"updates": ', '"updates": 1') for line in lines[:5]]
+    with h5py.File(tmp_path / "results.h5", "r+") as file:
+        for name, values in whole.items():
+            del file[f"metrics/{name}"]
+            file[f"metrics/{name}"] = values[:2]
+    unsealed = bytearray((tmp_path / "results.h5").read_bytes())
+    unsealed[:4096] = bytes(4096)
+    (tmp_path / "results.h5").write_bytes(unsealed)
+    for text, rows in ((earlier + lines, 6), (earlier + lines[2:4], 4), (lines[:3] + [lines[3][:40]], 3), (lines[:2], 2)):
+        log.write_text("".join(text))
+        with maniple.Run(tmp_path) as run:
+            for name, values in whole.items():
+                np.testing.assert_array_equal(run.metrics[name], values[:rows], name)

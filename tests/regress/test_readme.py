@@ -31,6 +31,14 @@ REPLACED = {
         f"{CMAKE}\n": f"{CMAKE.replace('build', 'build-own')} -DMANIPLE_TESTS=OFF\n",
         "ninja -C build maniple": "test ! -d build-own || ninja -C build-own -n maniple",
     },
+    "jobs/README.md": {
+        # in a checkout it would write; .ci/gpu builds with these options
+        "cp jobs/machines/example.sh jobs/machines/site.sh": "test -f jobs/machines/example.sh",
+        ". jobs/machines/site.sh": ". jobs/machines/example.sh",
+        "nvcc --version": "true",
+        f'bash tools/setup.sh --prefix "$HOME/maniple" -- {CUDA}': f"grep -F -e '({CUDA})' .ci/gpu",
+        "MANIPLE_PROGRAM=$HOME/maniple/bin/maniple MANIPLE_MACHINE=site": "MANIPLE_PROGRAM=build/maniple MANIPLE_MACHINE=example",
+    },
     "tests/README.md": {
         "bash tools/test.sh ": "true ",
         "ctest --test-dir build": "ctest --test-dir build -N",
@@ -78,6 +86,8 @@ SHORTER = {
     "jobs/README.md": {
         "run.sbatch train isaac_cartpole output": "run.sbatch train isaac_cartpole learning.iterations=3 output",
         "run.sbatch train isaac_cartpole batch": "run.sbatch train isaac_cartpole learning.iterations=2 batch",
+        'run.sbatch train isaac_cartpole "ensemble={batch.seed: [0, 1, 2, 3]}"':
+            'run.sbatch train isaac_cartpole "ensemble={batch.seed: [0, 1]}" learning.iterations=2',
         "learning.iterations=20 output.directory=runs/stoppable": "learning.iterations=3 output.directory=runs/stoppable",
         "learning.iterations=30": "learning.iterations=5",
         "learning.iterations=20 output.directory=runs/gammas": "learning.iterations=2 output.directory=runs/gammas",

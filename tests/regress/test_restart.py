@@ -183,6 +183,22 @@ def test_shared_memory_of_killed_runs_goes(maniple, tmp_path):
         left.unlink(missing_ok=True)
 
 
+def test_what_mpirun_says_of_errors(maniple, tmp_path):
+    """Below a message of the run nothing; but it stays what only mpirun knows."""
+    kill = 'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then kill -KILL $$; fi; exec sleep 9'
+    for launched, code, wanted in (
+        (["-n", "2", maniple.program, "train", "nothing.yaml"], 2, ["maniple: error: command line: found no file 'nothing.yaml'"]),
+        (["-n", "2", "bash", "-c", kill], 137, ["-----", "mpirun noticed that process rank 1 ", "-----"]),
+        (["-n", "2", tmp_path / "nothing"], None, ["-----", "mpirun was unable to launch"]),
+    ):
+        result = subprocess.run(["bash", "-c", '. tools/common.sh; stoppable mpirun --oversubscribe "$@"', "bash", *launched], cwd=maniple.root,
+                                capture_output=True, text=True, timeout=60)
+        assert result.returncode == code or (code is None and result.returncode > 0), result
+        lines = result.stderr.splitlines()
+        assert all(line.startswith(start) for line, start in zip(lines, wanted)) and len(lines) >= len(wanted), result.stderr
+        assert len(lines) == len(wanted) or code is None, result.stderr
+
+
 def test_ctrl_c_in_a_terminal_waits_for_a_slow_checkpoint(maniple, preload, tmp_path):
     """`stoppable` of tools/common.sh; mpirun by itself kills its ranks after two seconds."""
     log = tmp_path / "log"

@@ -67,7 +67,7 @@ def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
             "ensemble={learning.gamma: [0.9, 0.99], batch.seed: [1, 2]}", f"output.directory={tmp_path}", ranks=2)
     assert plot(tmp_path).stdout == f"learning curves: {tmp_path}/learning_curve.png\n"
     label, metric, settings = curves.settings_of_ensemble(tmp_path, "episode_return")
-    figure = curves.draw_ensemble(settings, metric, label, None, "title")
+    figure = curves.draw_settings(settings, metric, label, None, "title")
     (axis,) = figure.axes
     assert [line.get_label() for line in axis.lines] == ["learning.gamma=0.9: 2 seeds", "learning.gamma=0.99: 2 seeds"]
     for gamma, line, band in zip(("0.9", "0.99"), axis.lines, axis.collections):
@@ -81,6 +81,36 @@ def test_learning_curves_of_an_ensemble(maniple, trained, tmp_path):
         assert (corners.min(), corners.max()) == (np.min(values), np.max(values))
     result = plot(tmp_path, "--metric", "none")
     assert result.returncode == 2 and "has no metric none: " in result.stderr and "Traceback" not in result.stderr
+
+
+def test_learning_curves_of_several_runs(maniple, trained, demos, tmp_path):
+    """A line for each, by the name of its directory; of an ensemble's settings as well."""
+    from maniple import plot as curves
+
+    maniple("train", CARTPOLE, "batch.num_envs=128", "learning.iterations=2", f"output.directory={tmp_path / 'large'}", ranks=0)
+    ensemble = tmp_path / "seeds"
+    maniple("train", CARTPOLE, "batch.num_envs=64", "learning.iterations=2", "ensemble={batch.seed: [1, 2]}",
+            f"output.directory={ensemble}", ranks=2)
+    picture = tmp_path / "all.png"
+    result = plot(trained, tmp_path / "large/results.h5", ensemble, "--metric", "kl", "--output", picture)
+    assert (result.returncode, result.stdout) == (0, f"learning curves: {picture}\n") and picture.exists(), result
+    label, metric, settings = curves.settings_of_runs([trained, tmp_path / "large/results.h5", ensemble], "kl")
+    (axis,) = curves.draw_settings(settings, metric, label, None, "").axes
+    assert [line.get_label() for line in axis.lines] == [trained.name, "large", "seeds: 2 seeds"]
+    assert (axis.get_title(loc="left"), axis.get_xlabel()) == ("kl, mean and range", "environment steps")
+    for line, directory in zip(axis.lines, (trained, tmp_path / "large")):
+        with Run(directory) as run:
+            np.testing.assert_array_equal(line.get_xydata().T, [run.metrics["env_steps"], run.metrics["kl"]])
+    copy = shutil.copytree(trained, tmp_path / "other" / trained.name)
+    assert list(curves.settings_of_runs([trained, copy])[2]) == [str(trained), str(copy)]
+    assert plot(trained, "--metric", "kl").stdout == f"learning curves: {trained}/learning_curve.png\n"
+
+    imitation(maniple, demos, tmp_path / "clone")
+    for runs, reason in (((trained, tmp_path / "clone"), f"{tmp_path}/clone/results.h5 has no metric episode_return_100"),
+                         ((trained, tmp_path / "clone", "--metric", "learning_rate"), f"{tmp_path}/clone goes over updates"),
+                         ((trained, tmp_path / "none"), f"{tmp_path}/none: no such file")):
+        result = plot(*runs)
+        assert result.returncode == 2 and reason in result.stderr and "Traceback" not in result.stderr, result
 
 
 @pytest.fixture(scope="module")

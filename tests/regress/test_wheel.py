@@ -14,7 +14,8 @@ from conftest import ENVIRONMENT, ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 # modules that need more than the package's own requirements, and what installs that
-MORE = {"plot.py": "tools", "export.py": "tools", "onnx_encoder.py": "tools", "sb3.py": "stable_baselines3", "rsl_rl.py": "rsl_rl"}
+MORE = {"plot.py": "tools", "export.py": "tools", "onnx_encoder.py": "tools", "from_lerobot.py": "datasets",
+        "sb3.py": "stable_baselines3", "rsl_rl.py": "rsl_rl"}
 OF_OTHERS = {"sb3.py": {"stable_baselines3"}, "rsl_rl.py": {"rsl_rl", "tensordict", "torch"}}
 
 
@@ -39,6 +40,17 @@ def test_what_is_imported_is_asked_for(file):
     if MORE.get(file.name) in PROJECT["optional-dependencies"]:
         allowed |= names(PROJECT["optional-dependencies"][MORE[file.name]])
     assert imported(file) <= allowed
+
+
+@pytest.mark.parametrize("script", ["datasets", "export_csv", "export_onnx", "from_lerobot", "plot_learning_curve", "replay"])
+def test_scripts_are_names_of_the_packages_commands(script):
+    """What a checkout has as tools/NAME.py, an installation starts as python -m maniple.MODULE."""
+    text = (ROOT / "tools" / f"{script}.py").read_text()
+    module = re.search(r"^from maniple\.(\w+) import main$", text, re.M)[1]
+    assert f"`python -m maniple.{module}`" in text and len(text.splitlines()) < 8
+    result = subprocess.run([sys.executable, "-m", f"maniple.{module}", "--help"], env={**ENVIRONMENT, "PYTHONPATH": ROOT / "tools"}, cwd="/",
+                            capture_output=True, text=True, timeout=60)
+    assert result.returncode == 0 and f"maniple.{module} " in result.stdout, result
 
 
 TRY = """

@@ -14,8 +14,9 @@ import numpy as np
 
 from maniple.results import Unreadable, new_file, open_file
 
-# observations by key, actions, and rewards where there are any
-Episode = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray | None]
+# observations by key, actions, rewards where there are any, and the tasks in words
+Episode = tuple[dict[str, np.ndarray], np.ndarray, np.ndarray | None, list[str]]
+MOST_MASKS = 100  # more tasks than that are each of few episodes, and robomimic's lists of no use
 KNOWN = ("a Zarr replay buffer of diffusion_policy (data/ and meta/episode_ends), HDF5 of ALOHA (/action, /observations/qpos), or a "
          "folder of RLDS (features.json, *.tfrecord*)")
 
@@ -25,14 +26,16 @@ def convert(path: Path, target: Path) -> str:
     if not path.exists():
         raise Unreadable(f"{path} is not there")
     if (path / "meta/info.json").is_file():
-        raise Unreadable(f"{path}: found a data set of LeRobot, which tools/from_lerobot.py converts: from_lerobot.py {path} {target}")
+        raise Unreadable(f"{path}: found a data set of LeRobot, which another tool converts: python -m maniple.from_lerobot {path} {target}")
     layout, episodes = reader_of(path)
     number = steps = 0
     keys: set[str] = set()
+    tasks: dict[str, list[str]] = {}
+    without = 0
     with new_file(target) as file:
         data = file.create_group("data")
         data.attrs["env_args"] = json.dumps({"env_name": path.name, "type": 2, "env_kwargs": {}})
-        for observations, actions, rewards in episodes:
+        for observations, actions, rewards, texts in episodes:
             demo = data.create_group(f"demo_{number}")
             demo.attrs["num_samples"] = len(actions)
             demo["actions"] = actions
@@ -40,13 +43,42 @@ def convert(path: Path, target: Path) -> str:
                 if len(values) != len(actions):
                     raise Unreadable(f"{path}: episode {number}: {key} has {len(values)} frames, action {len(actions)}")
                 demo.create_dataset(f"obs/{key}", data=values, compression="gzip" if values.ndim == 4 else None)
-            demo["rewards"] = np.zeros(len(actions)) if rewards is None else rewards
+            if rewards is not None:
+                demo["rewards"] = rewards
+            without += rewards is None
+            note_tasks(demo, texts, tasks)
             demo["dones"] = (np.arange(len(actions)) == len(actions) - 1).astype(np.int64)
             number, steps, keys = number + 1, steps + len(actions), keys | set(observations)
         if number == 0:
             raise Unreadable(f"{path}: found no episode")
         data.attrs["total"] = steps
-    return f"{target}: {number} demonstrations, {steps} samples from {layout}; observations {', '.join(sorted(keys))}"
+        said = write_masks(file, tasks)
+    return (f"{target}: {number} demonstrations, {steps} samples from {layout}; observations {', '.join(sorted(keys))}{said}"
+            + (f"; without rewards: {without} of {number}, which have none there" if without else ""))
+
+
+def note_tasks(demo: h5py.Group, texts: list[str], tasks: dict[str, list[str]]) -> None:
+    """The tasks of a demonstration in words, as its attribute `task`; `tasks` gets its name below each of them."""
+    if texts:
+        demo.attrs["task"] = "; ".join(texts)
+    for text in texts:
+        tasks.setdefault(text, []).append(demo.name.rpartition("/")[2])
+
+
+def write_masks(file: h5py.File, tasks: dict[str, list[str]]) -> str:
+    """A list of robomimic's for each task, /mask/<its text>, in which / becomes _. What was done, to follow other words."""
+    if not tasks:
+        return ""
+    said = f"; {len(tasks)} task{'s' * (len(tasks) > 1)}"
+    if len(tasks) > MOST_MASKS:
+        return f"{said}, of which each demonstration's attribute has the text; lists in /mask are written of {MOST_MASKS} at most"
+    lists: dict[str, list[str]] = {}
+    for text, names in tasks.items():
+        name = text.replace("/", "_")
+        lists.setdefault("task " + name if name == "." or f"mask/{name}" in file else name, []).extend(names)
+    for name, names in lists.items():
+        file[f"mask/{name}"] = np.array(names, dtype="S")
+    return f"{said}, a list in /mask of each"
 
 
 def reader_of(path: Path) -> tuple[str, Iterator[Episode]]:
@@ -102,7 +134,7 @@ def zarr_episodes(path: Path) -> Iterator[Episode]:
                          f"{frames} at most")
     for first, end in zip([0, *ends[:-1]], ends):
         values = {key: data[key][first:end] for key in sorted(data)}
-        yield {key: bytes_of_pictures(f"{path}: data/{key}", part) for key, part in values.items() if key != "action"}, values["action"], None
+        yield {key: bytes_of_pictures(f"{path}: data/{key}", part) for key, part in values.items() if key != "action"}, values["action"], None, []
 
 
 # ---- ALOHA: a file for each episode ----
@@ -116,7 +148,7 @@ def aloha_episodes(path: Path) -> Iterator[Episode]:
                 observations[camera] = stored[()]
             else:  # (JPEG, padded with zeros to the longest)
                 observations[camera] = np.stack([picture(row.tobytes()) for row in stored[()].astype(np.uint8)])
-        yield observations, file["action"][()], None
+        yield observations, file["action"][()], None, []
 
 
 # ---- RLDS: a record for each episode, a tf.train.Example of all its steps (tensorflow/core/example/feature.proto) ----
@@ -209,9 +241,11 @@ def rlds_episodes(path: Path) -> Iterator[Episode]:
             raise Unreadable(f"{path}: found {', '.join(sorted(values)) or 'nothing'}; allowed: episodes of RLDS, with steps/action "
                              "and steps/is_first")
         numbers = {name: array(path, name, value, steps, shapes.get(name)) for name, value in sorted(actions.items())}
-        observations = {}
+        observations, words = {}, []
         for name, value in values.items():
-            if name.startswith("steps/observation/"):
+            if re.fullmatch(r"steps/(observation/)?(natural_)?language_instruction(_\d+)?", name) and isinstance(value, list):
+                words += [text for text in dict.fromkeys(entry.decode(errors="replace").strip() for entry in value) if text]
+            elif name.startswith("steps/observation/"):
                 key = name.removeprefix("steps/observation/").replace("/", "_")
                 if isinstance(value, list) and not is_picture(value):
                     if name not in texts:
@@ -221,7 +255,7 @@ def rlds_episodes(path: Path) -> Iterator[Episode]:
                 observations[key] = (np.stack(list(map(picture, value))) if isinstance(value, list)
                                      else array(path, name, value, steps, shapes.get(name)))
         rewards = values.get("steps/reward")
-        yield observations, np.concatenate([part.reshape(steps, -1) for part in numbers.values()], axis=1), rewards
+        yield observations, np.concatenate([part.reshape(steps, -1) for part in numbers.values()], axis=1), rewards, list(dict.fromkeys(words))
 
 
 def is_picture(value: list[bytes]) -> bool:

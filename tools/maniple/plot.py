@@ -1,13 +1,16 @@
 """Draws what a training run did, from its results.h5: return, length, reward terms, KL and learning rate, speed; of one
-on demonstrations losses, what the evaluations gave, gradient norm and learning rate, speed. Of an ensemble the returns
-(or losses): for each setting the mean over its seeds, in a band from the lowest to the highest.
+on demonstrations losses, what the evaluations gave, gradient norm and learning rate, speed. Of several runs it draws the
+returns (or losses) in one picture. Of an ensemble it draws for each setting the mean over its seeds, in a band from the
+lowest to the highest.
 
     python -m maniple.plot runs/cartpole --output curve.png --ceiling 5
     python -m maniple.plot runs/ensemble --metric episode_return_100
+    python -m maniple.plot runs/ppo runs/ppo_wide runs/ensemble --metric kl --output kl.png
 """
 
 import argparse
 import csv
+from collections import Counter
 from pathlib import Path
 
 import matplotlib
@@ -204,8 +207,29 @@ def draw(results, ceiling, title):
     return figure
 
 
+class Problem(ValueError):
+    """Runs that cannot be drawn as they were asked for; says why."""
+
+
+class NoRows(Problem):
+    """A run that was no training, or has only begun."""
+
+
+def curve_of(path, metric):
+    """Of a run's results: what the curve goes over, the metric (None: return or loss), steps, and [row] of the metric."""
+    with Run(path) as results:
+        over = steps_of(results.metrics)
+        if over is None:
+            raise NoRows(f"{path} has no rows in /metrics; only training runs have a learning curve")
+        steps, label = over
+        metric = metric or ("episode_return_100" if label == "environment steps" else "loss")
+        if metric not in results.metrics:
+            raise Problem(f"{path} has no metric {metric}: {', '.join(results.metrics)}")
+        return label, metric, steps, np.asarray(results.metrics[metric])
+
+
 def settings_of_ensemble(directory, metric=None):
-    """What the curves go over, the metric (None: return or loss), and by setting, "learning.gamma=0.99": steps and
+    """What the curves go over, the metric (None: return or loss), and by setting, "learning.gamma=0.99: 2 seeds": steps and
     [seed, row] of the metric, as far as all seeds have come."""
     with open(directory / "ensemble_results.csv", newline="") as file:
         members = list(csv.DictReader(file))
@@ -216,37 +240,63 @@ def settings_of_ensemble(directory, metric=None):
         path = results_path(directory / member["member"])
         if not path.is_file():
             continue
-        with Run(path) as results:
-            over = steps_of(results.metrics)
-            if over is None:
-                continue
-            steps, label = over
-            metric = metric or ("episode_return_100" if label == "environment steps" else "loss")
-            if metric not in results.metrics:
-                raise KeyError(f"{path} has no metric {metric}: {', '.join(results.metrics)}")
-            curve = steps, np.asarray(results.metrics[metric])
-        curves.setdefault(", ".join(f"{key}={member[key]}" for key in keys), []).append(curve)
+        try:
+            label, metric, steps, values = curve_of(path, metric)
+        except NoRows:
+            continue
+        curves.setdefault(", ".join(f"{key}={member[key]}" for key in keys), []).append((steps, values))
     settings = {}
     for name, seeds in curves.items():
         rows = min(len(steps) for steps, _ in seeds)
+        name = f"{name + ': ' if name else ''}{len(seeds)} seed{'s' if len(seeds) > 1 else ''}"
         settings[name] = seeds[0][0][:rows], np.array([values[:rows] for _, values in seeds])
     return label, metric, settings
 
 
-def draw_ensemble(settings, metric, label, ceiling, title):
+def settings_of_runs(paths, metric=None):
+    """The same of runs and ensembles, each by its name: that of its directory, or the path where two have the same."""
+    folders = [path if path.is_dir() else path.parent for path in paths]
+    names = Counter(folder.resolve().name for folder in folders)
+    settings, labels = {}, {}
+    for path, folder in zip(paths, folders):
+        name = folder.resolve().name if names[folder.resolve().name] == 1 else str(path)
+        if (path / "ensemble_results.csv").is_file():
+            label, metric, members = settings_of_ensemble(path, metric)
+            if not members:
+                raise Problem(f"{path}: no member has rows in /metrics")
+            found = {f"{name}: {setting}": curves for setting, curves in members.items()}
+        else:
+            label, metric, steps, values = curve_of(existing(results_path(path)), metric)
+            found = {name: (steps, values[None])}
+        labels.setdefault(label, path)
+        if len(labels) > 1:
+            raise Problem("curves over one axis are asked for: " + ", ".join(f"{run} goes over {over}" for over, run in labels.items()))
+        settings |= found
+    return label, metric, settings
+
+
+def existing(path):
+    if not path.is_file():
+        raise Problem(f"{path}: no such file")
+    return path
+
+
+def draw_settings(settings, metric, label, ceiling, title):
+    """A line for each setting, its mean over the seeds where it has several, in a band of their range."""
     style()
     figure, axis = plt.subplots(figsize=(8, 4.5), layout="constrained")
     for i, (name, (steps, values)) in enumerate(settings.items()):
         colour, dashes = line_style(i)
         some = np.isfinite(values).any(axis=0)
         seen = values[:, some]
-        axis.plot(steps[some], np.nanmean(seen, axis=0), color=colour, linestyle=dashes, linewidth=2,
-                  label=f"{name + ': ' if name else ''}{len(values)} seed{'s' if len(values) > 1 else ''}")
-        axis.fill_between(steps[some], np.nanmin(seen, axis=0), np.nanmax(seen, axis=0), color=colour, alpha=0.18,
-                          linewidth=0)
+        axis.plot(steps[some], np.nanmean(seen, axis=0), color=colour, linestyle=dashes, linewidth=2, label=name)
+        if len(values) > 1:
+            axis.fill_between(steps[some], np.nanmin(seen, axis=0), np.nanmax(seen, axis=0), color=colour, alpha=0.18,
+                              linewidth=0)
     if ceiling:
         axis.axhline(ceiling, color=GREY, linestyle=(0, (4, 3)), linewidth=1.2)
-    axis.set_title(f"{title}: {metric}, mean and range")
+    several = any(len(values) > 1 for _, values in settings.values())
+    axis.set_title(f"{title + ': ' if title else ''}{metric}{', mean and range' if several else ''}")
     axis.set_xlabel(label)
     axis.xaxis.set_major_formatter(lambda x, _: human(x) if x else "0")
     axis.legend(loc="best")
@@ -255,43 +305,42 @@ def draw_ensemble(settings, metric, label, ceiling, title):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("results", type=Path, help="directory of a training run or an ensemble, or a results.h5")
-    parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results")
+    parser.add_argument("results", type=Path, nargs="+", help="directories of training runs or ensembles, or a results.h5 of each")
+    parser.add_argument("--output", type=Path, help="picture to write; default: learning_curve.png beside the results, of several "
+                        "runs learning_curves.png here")
     parser.add_argument("--ceiling", type=float, help="largest return that the task allows, drawn as a line")
-    parser.add_argument("--metric", help="of an ensemble; default: episode_return_100, or the loss on demonstrations")
-    parser.add_argument("--title", help="default: name of the run's directory")
+    parser.add_argument("--metric", help="the one that is drawn; default: of one run all panels, of several runs or an ensemble "
+                        "episode_return_100, or the loss on demonstrations")
+    parser.add_argument("--title", help="default: name of the run's directory, none of several")
     parser.add_argument("--dpi", type=float, default=110)
     arguments = parser.parse_args()
     try:
-        plot(parser, arguments)
+        plot(arguments)
+    except Problem as error:
+        parser.error(error.args[0])
     except OSError as error:
         refuse(error)
 
 
-def plot(parser, arguments):
-    if (arguments.results / "ensemble_results.csv").is_file():
-        try:
-            label, metric, settings = settings_of_ensemble(arguments.results, arguments.metric)
-        except KeyError as error:
-            parser.error(error.args[0])
-        if not settings:
-            parser.error(f"{arguments.results}: no member has rows in /metrics")
-        output = arguments.output or arguments.results / "learning_curve.png"
-        figure = draw_ensemble(settings, metric, label, arguments.ceiling,
-                               arguments.title or arguments.results.resolve().name)
-        figure.savefig(output, dpi=arguments.dpi)
-        print(f"learning curves: {output}")
-        return
-    path = results_path(arguments.results)
-    output = arguments.output or path.parent / "learning_curve.png"
-    if not path.is_file():
-        parser.error(f"{path}: no such file")
-    with Run(path) as results:
-        if steps_of(results.metrics) is None:
-            parser.error(f"{path} has no rows in /metrics; only training runs have a learning curve")
-        figure = draw(results, arguments.ceiling, arguments.title or path.resolve().parent.name)
+def plot(arguments):
+    first, *others = arguments.results
+    ensemble = (first / "ensemble_results.csv").is_file()
+    folder = first if ensemble else results_path(first).parent
+    title = arguments.title or ("" if others else folder.resolve().name)
+    several = bool(ensemble or others or arguments.metric)
+    if several:
+        label, metric, settings = settings_of_runs(arguments.results, arguments.metric)
+        if not others:  # (the title has the name)
+            settings = {name.removeprefix(f"{folder.resolve().name}: "): curves for name, curves in settings.items()}
+        figure = draw_settings(settings, metric, label, arguments.ceiling, title)
+    else:
+        with Run(existing(results_path(first))) as results:
+            if steps_of(results.metrics) is None:
+                raise NoRows(f"{results.path} has no rows in /metrics; only training runs have a learning curve")
+            figure = draw(results, arguments.ceiling, title)
+    output = arguments.output or (Path("learning_curves.png") if others else folder / "learning_curve.png")
     figure.savefig(output, dpi=arguments.dpi)
-    print(f"learning curve: {output}")
+    print(f"learning curve{'s' if several else ''}: {output}")
 
 
 if __name__ == "__main__":

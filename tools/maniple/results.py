@@ -26,6 +26,7 @@ import numpy as np
 SEAL_BYTES, SEAL_MARK = 4096, b"maniple seal 1\n"  # of HDF5's user block, as src/io/seal.cpp writes it
 SEAL = re.compile(SEAL_MARK + rb"bytes (\d{20})\nchecksum ([0-9a-f]{16})\n\0+")
 BLOCK_BYTES = 1 << 20  # stays in the cache between read and sum
+OF_EVALUATIONS = ("evaluation_return", "evaluation_success_rate")  # of iterations after which there was one
 STRIDE, FACTORS = 0x9E3779B97F4A7C15, (0xBF58476D1CE4E5B9, 0x94D049BB133111EB)  # of src/io/checksum.hpp
 
 
@@ -111,7 +112,8 @@ def refuse(error):
 class Run:
     """What a run has written: of its directory, or of one of its files.
 
-    metrics: numbers per iteration, by name. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
+    metrics: numbers per iteration, by name; of a training that is going on to the iteration that its log.jsonl has last, which
+    results.h5 gets with the next checkpoint. trajectories: by field, [env, sample, size], read when sliced. evaluation: numbers
     per episode, those of `maniple evaluate` where a directory is given. record: what the run was, by name. OSError where
     a file is damaged, as `maniple inspect` finds it: every byte is read for that; and where there are no results.
     """
@@ -135,6 +137,9 @@ class Run:
 
     def _read(self, of_directory):
         self.metrics = numbers_in(self.file, "metrics")
+        log = self.directory / "log.jsonl"
+        if self.path.name == "results.h5" and "iteration" in self.metrics and log.is_file():
+            self.metrics = with_rows_of_log(self.metrics, log)
         self.trajectories = Numbers()  # by name: "qpos", "variables/air_time"
         if "trajectory" in self.file:
             self.file["trajectory"].visititems(
@@ -218,6 +223,31 @@ class Run:
 def numbers_in(file, group):
     """The arrays of a group by name; none where there is no such group."""
     return Numbers({name: values[()] for name, values in file.get(group, {}).items()})
+
+
+def with_rows_of_log(metrics, log):
+    """Metrics, and below them the rows of later iterations, which a run's log has at once. Where a run went on from a
+    checkpoint, its log has some iterations again: what it had of them before is dropped."""
+    rows = []
+    with open(log, "rb") as file:
+        for line in file:
+            if b'"event": "iteration"' not in line:
+                continue
+            try:
+                row = json.loads(line)
+            except ValueError:  # (a line that is being written, or that a power cut broke)
+                continue
+            while rows and rows[-1]["iteration"] >= row["iteration"]:
+                rows.pop()
+            rows.append(row)
+    columns = {name: values.tolist() for name, values in metrics.items()}
+    done = max(columns["iteration"], default=0)
+    for row in rows:
+        if row["iteration"] > done:
+            for name, column in columns.items():
+                latest = column[-1] if name in OF_EVALUATIONS and column else "nan"
+                column.append(float(row.get(name, latest)))
+    return Numbers({name: np.array(column) for name, column in columns.items()})
 
 
 def checkpoints_in(folder):
