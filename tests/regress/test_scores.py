@@ -1,6 +1,7 @@
 """The script that writes the table of scores, on short trainings of HalfCheetah; at night one that learns."""
 # ctest: PROCESSORS 1
 
+import re
 import subprocess
 import sys
 
@@ -19,6 +20,19 @@ def row_of_the_table(folder, iterations):
 
 def test_the_table_has_what_was_trained(tmp_path):
     assert -2000 < float(row_of_the_table(tmp_path, 2)[3]) < 800
+
+
+def test_decks_tell_their_scores(maniple):
+    """`maniple tasks` has the scores and times of the table, by the first lines of the decks."""
+    listed = maniple("tasks", ranks=0).stdout
+    rows = [line.split(" | ") for line in (ROOT / "inputs/README.md").read_text().splitlines()
+            if re.match(r"\| \w+/\w+ \| \S+ \(", line)]
+    assert len(rows) == 14
+    for name, goal, score, _, _, time, _ in rows:
+        number, source = re.fullmatch(r"(\S+) \((.*)\)", goal).groups()
+        published = f"goal {number}" if source == "goal" else f"published {number}, {source}"
+        line = next(line for line in listed.splitlines() if line.split()[:1] == [name[2:]])
+        assert line.endswith(f" with PPO: score {score.split()[0]} ({published}) after {time} on two cores"), line
 
 
 @pytest.mark.nightly
